@@ -51,6 +51,8 @@ class Block:
             do not name each other's results; None where they do.
         partial_sums: Names of its operations whose results are partial sums, or partial maxima, over the shards of a
             layer, which these have to join before anything reads them.
+        passed_elements: Of its input, elements that it hands on as they came.
+        unread_elements: Of its input, elements that it does not read.
         cache_read_elements: Elements of earlier tokens that a step of text generation finds in a cache.
         cache_written_elements: Elements that such a step adds to it.
     """
@@ -63,6 +65,8 @@ class Block:
     saved_elements: int
     live_elements: int | None = None
     partial_sums: tuple[str, ...] = ()
+    passed_elements: int = 0
+    unread_elements: int = 0
     cache_read_elements: int = 0
     cache_written_elements: int = 0
 

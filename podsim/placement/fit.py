@@ -3,7 +3,7 @@
 A model may not fit because a pipeline is the wrong method of training, rather than the pod lacks memory. Pipelines
 keep the weights and accumulated gradients of a stage on its IPUs. Large models were trained in other ways: a layer is
 shared among IPUs (tensor parallelism), or its weights are loaded from streaming memory while it runs (phased
-execution). podsim shares the layers of transformers where a scenario says so, and `parallelism: auto` does not.
+execution). podsim trains transformers in both ways where a scenario says so, and `parallelism: auto` in neither.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ def does_not_fit(
     given: Given,
     changes: Iterable[tuple[str, Callable[[Given], Given]]],
     memory_of: Callable[[Given], Sequence[IpuMemory]],
+    others: Iterable[tuple[str, Callable[[Given], Given]]] = (),
     *,
     advise: bool = True,
 ) -> DoesNotFitError:
@@ -43,9 +44,11 @@ def does_not_fit(
         given: What it belongs to: a layout, or more.
         changes: What the scenario leaves open.
         memory_of: The memory plan of a changed one.
+        others: Larger changes, for when none of these helps, nor a few together.
         advise: Whether to try the changes.
     """
-    return DoesNotFitError(misfit_text(memory), do=_advice(given, dict(changes), memory_of) if advise else None)
+    do = _advice(given, dict(changes), dict(others), memory_of) if advise else None
+    return DoesNotFitError(misfit_text(memory), do=do)
 
 
 def misfit_text(memory: Sequence[IpuMemory]) -> str:
@@ -79,14 +82,17 @@ def _overflow(ipu: IpuMemory, storage: str) -> float:
 
 
 def _advice(
-    given: Given, changes: Mapping[str, Callable[[Given], Given]], memory_of: Callable[[Given], Sequence[IpuMemory]]
+    given: Given,
+    changes: Mapping[str, Callable[[Given], Given]],
+    others: Mapping[str, Callable[[Given], Given]],
+    memory_of: Callable[[Given], Sequence[IpuMemory]],
 ) -> str:
-    for size in (1, 2, 3):
+    for size, known in ((1, changes), (2, changes), (3, changes), (1, others)):
         working = []
-        for names in combinations(changes, size):
+        for names in combinations(known, size):
             changed = given
             for name in names:
-                changed = changes[name](changed)
+                changed = known[name](changed)
             if all(ipu.fits for ipu in memory_of(changed)):
                 working.append(" and ".join(names))
         if working:
@@ -94,7 +100,10 @@ def _advice(
     return "spread the layers over more IPUs per replica; no smaller change that was tried makes it fit"
 
 
-CURE = "share its layers among IPUs with `tensor_parallel: 4`, or more, and `pipeline_stages` under `parallelism`"
+CURE = (
+    "under `parallelism`, share its layers among IPUs with `tensor_parallel: 4`, or more, and either `pipeline_stages` "
+    "or `execution: phased`"
+)
 
 
 def missing_method(job: PlanInput) -> str | None:
@@ -103,7 +112,7 @@ def missing_method(job: PlanInput) -> str | None:
     Args:
         job: What is to be trained, however it is divided.
     """
-    if job.optimizer is None or not job.workload.layers or job.workload.whole:
+    if job.optimizer is None or not job.workload.layers or job.workload.whole or job.layout.phased:
         return None
     workload, system = job.workload, job.system
     ipu, domain = system.machine.ipu, system.domain_ipu_count
@@ -124,8 +133,8 @@ def missing_method(job: PlanInput) -> str | None:
         f"a pipeline lacks the room, not {system.name} the memory: cut into {domain} stages or fewer, one IPU still "
         f"needs {least} of {has} for weights, accumulators and code alone, while all memory of the pod, {both} with "
         f"streaming memory, would hold the {all_of_it} of the training; such models were trained with layers shared "
-        "among IPUs (tensor parallelism), which `parallelism: auto` does not choose, or weights loaded from streaming "
-        "memory layer by layer (phased execution), which podsim lacks"
+        "among IPUs (tensor parallelism) or weights loaded from streaming memory layer by layer (phased execution), "
+        "which `parallelism: auto` does not choose"
     )
 
 

@@ -15,6 +15,7 @@ from podsim.models.transformer.names import DECODER, EMBEDDING, ENCODER, HEAD
 from podsim.models.transformer.shape import WHOLE
 from podsim.placement.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_layers, even_layers
 from podsim.placement.layout import (
+    STREAMING,
     Change,
     Fit,
     Layout,
@@ -22,7 +23,9 @@ from podsim.placement.layout import (
     PlanInput,
     Precision,
     fewer_samples,
+    in_phases,
     less_state_on_chip,
+    more_shards,
     recomputation_on,
     smaller_temporaries,
 )
@@ -30,7 +33,7 @@ from podsim.scenario import TrainingScenario
 from podsim.scenario.hardware import System
 from podsim.scenario.software import Software
 from podsim.scenario.training import TrainingOptimizerSpec
-from podsim.scenario.transformer_training import ParallelismSpec, StageSpec
+from podsim.scenario.transformer_training import MemorySpec, ParallelismSpec, StageSpec
 from podsim.scenario.wording import known_here
 
 _BUFFERED = 3
@@ -61,29 +64,31 @@ def training_job(
         precision=Precision.of(precision.weights, precision.matmul_partials, precision.gradient_accumulation),
         optimizer=_optimizer(spec.optimizer),
         changes=tuple(_changes(spec, layout)),
+        others=tuple(_others(spec, layout)),
         fit=fit,
     )
 
 
-def _workload(spec: TrainingScenario, micro_batch_size: int) -> Workload:
+def _workload(spec: TrainingScenario, micro_batch_size: int, shards: int | None = None) -> Workload:
     """The model, or its largest shard, as the software stack writes it, stashed as the scenario says."""
-    stash, shards = spec.precision.stash, spec.parallelism.shards
+    stash = spec.precision.stash
+    sharing = spec.parallelism.shards if shards is None else replace(spec.parallelism.shards, count=shards)
 
     def build() -> Workload:
         whole = spec.model.workload(spec.data, spec.formats, micro_batch_size)
-        if shards == WHOLE:
+        if sharing == WHOLE:
             return replace(whole, stash_dtype=stash)
-        shard = spec.model.workload(spec.data, spec.formats, micro_batch_size, shards)
+        shard = spec.model.workload(spec.data, spec.formats, micro_batch_size, sharing)
         return replace(shard, stash_dtype=stash, whole=whole)
 
     # Specifications hold lists and mappings, and can be no key themselves.
-    return memo.WORKLOADS.get((repr((spec.model, spec.data, spec.formats)), micro_batch_size, stash, shards), build)
+    return memo.WORKLOADS.get((repr((spec.model, spec.data, spec.formats)), micro_batch_size, stash, sharing), build)
 
 
 def _layout(spec: TrainingScenario, workload: Workload, system: System, software: Software) -> Layout:
     parallelism, state, cuts = spec.parallelism, spec.memory.state, _cuts(spec, workload)
     ipus = cuts.ipus_per_replica
-    return Layout(
+    layout = Layout(
         ipus_per_replica=ipus,
         replication_factor=parallelism.replication_factor,
         replicas_per_domain=system.domain_ipu_count // ipus,
@@ -99,10 +104,22 @@ def _layout(spec: TrainingScenario, workload: Workload, system: System, software
         stacked_by_caller=not spec.model.reads_images,
         samples_ahead=spec.data.samples_ahead(parallelism),
         late_samples=spec.data.late_samples(parallelism, parallelism.updates_per_call(spec)),
-        io_tiles=spec.memory.fetching_tiles,
+        io_tiles=spec.memory.io_tiles,
         prefetch_depth=spec.data.ready_micro_batches or software.buffering_depth or _BUFFERED,
         available_memory_proportion=spec.memory.shares(ipus),
         reserve=spec.memory.reserve or 0.0,
+    )
+    if not (isinstance(parallelism, ParallelismSpec) and parallelism.is_phased):
+        return layout
+    assert isinstance(spec.memory, MemorySpec)
+    return replace(
+        layout,
+        phased=True,
+        batch_serialised=parallelism.batch_serialisation,
+        activation_shards=parallelism.tensor_parallel if spec.memory.sharded_activations else 1,
+        weight_storage=STREAMING,
+        optimizer_storage=STREAMING,
+        overlapped_io=spec.memory.overlapped_io,
     )
 
 
@@ -110,6 +127,8 @@ def _cuts(spec: TrainingScenario, workload: Workload) -> Cuts:
     match spec.parallelism:
         case ParallelismSpec(stages=list(stages), tensor_parallel=shards):
             return cuts_of_counts(workload, [_held(stage) for stage in stages], [stage.ipu for stage in stages], shards)
+        case ParallelismSpec(execution="phased", tensor_parallel=shards):
+            return Cuts((0,), (range(shards),))
         case ParallelismSpec(tensor_parallel=shards) as given:
             layers = given.layers_per_ipu or even_layers(spec.model.placed_layers, given.group_count)
             return cuts_of_layers(workload, layers, shards, head_apart=given.head_on_first_ipu(spec.model))
@@ -155,3 +174,15 @@ def _changes(spec: TrainingScenario, layout: Layout) -> Iterator[Change]:
         yield from less_state_on_chip(layout)
     yield from smaller_temporaries(layout)
     yield from fewer_samples(layout, "parallelism.micro_batch_size")
+    if layout.phased:
+        heads = getattr(spec.model, "head_count", 1)
+        yield from more_shards(layout, spec.system, heads)
+        if layout.batch_serialised:
+            yield "parallelism.batch_serialisation: false", partial(replace, batch_serialised=False)
+
+
+def _others(spec: TrainingScenario, layout: Layout) -> Iterator[Change]:
+    """Another way of training it."""
+    if isinstance(spec.parallelism, ParallelismSpec) and not layout.phased:
+        words = "parallelism.execution: phased, in place of stages on IPUs of their own"
+        yield words, partial(in_phases, system=spec.system)

@@ -38,6 +38,9 @@ class Layout:
         accumulation_factor: Micro-batches per weight update, or per session call without one.
         batches_in_flight: Batches of text generation that go through the stages one behind the other.
         recompute: Whether the forward pass is redone before the backward pass.
+        phased: Whether training keeps all it can in streaming memory, and runs one segment after the other on all IPUs.
+        batch_serialised: Whether a phase goes through all micro-batches at once.
+        activation_shards: IPUs of a replica that each keep a part of activations which all of them have.
         weight_storage: Where weights live; from streaming memory they are loaded layer by layer.
         optimizer_storage: Where optimizer state lives.
         replicated_tensor_sharding: Whether optimizer state and its update are split over replicas.
@@ -50,6 +53,7 @@ class Layout:
         late_samples: Samples whose loading by a worker a weight update waits for, on average.
         samples_ahead: Samples of a weight update that each worker of a loader loads.
         io_tiles: Tiles that fetch data while the others compute.
+        overlapped_io: Whether they load and store what phases need; otherwise all tiles do, in turn with computing.
         prefetch_depth: Micro-batches that wait ready in front of each replica.
         available_memory_proportion: Share of tile memory for temporaries of an operation, per IPU.
         reserve: Share of In-Processor-Memory that is left free.
@@ -63,6 +67,9 @@ class Layout:
     accumulation_factor: int = 1
     batches_in_flight: int = 1
     recompute: bool = False
+    phased: bool = False
+    batch_serialised: bool = True
+    activation_shards: int = 1
     weight_storage: str = ON_CHIP
     optimizer_storage: str = ON_CHIP
     replicated_tensor_sharding: bool = False
@@ -75,6 +82,7 @@ class Layout:
     late_samples: float = 0.0
     samples_ahead: float = 0.0
     io_tiles: int = 0
+    overlapped_io: bool = True
     prefetch_depth: int = 1
     available_memory_proportion: tuple[float, ...]
     reserve: float = 0.0
@@ -93,6 +101,16 @@ class Layout:
     def shard_count(self) -> int:
         """Replicas over which a sharded tensor is split: those of one link domain."""
         return min(self.replication_factor, self.replicas_per_domain)
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether phases load and store on I/O tiles while the others compute."""
+        return self.overlapped_io and self.io_tiles > 0 and self.micro_batches_per_phase > 1
+
+    @property
+    def micro_batches_per_phase(self) -> int:
+        """Micro-batches for which a phase loads its weights once."""
+        return self.accumulation_factor if self.batch_serialised else 1
 
     @property
     def domain_count(self) -> int:
@@ -181,27 +199,30 @@ class PlanInput:
     Attributes:
         system: The machines.
         software: The software stack.
-        workload_of: The model for a micro-batch size.
+        workload_of: The model for a micro-batch size and, where it is asked for in phases, a number of shards.
         layout: How it is laid out.
         precision: Its number formats.
         optimizer: What updates its weights; None where nothing is trained.
         changes: What the scenario leaves open where the job does not fit.
+        others: Other ways to lay it out, where none of these changes is enough.
         fit: What becomes of it where it does not fit.
     """
 
     system: System
     software: Software
-    workload_of: Callable[[int], Workload]
+    workload_of: Callable[..., Workload]
     layout: Layout
     precision: Precision
     optimizer: Optimizer | None = None
     changes: tuple[Change, ...] = ()
+    others: tuple[Change, ...] = ()
     fit: Fit = "refuse"
 
     @property
     def workload(self) -> Workload:
         """The model for one micro-batch."""
-        return self.workload_of(self.layout.micro_batch_size)
+        shards = (self.layout.tensor_parallel,) if self.layout.phased else ()
+        return self.workload_of(self.layout.micro_batch_size, *shards)
 
     @property
     def code_bytes_per_tile(self) -> int:
@@ -261,6 +282,44 @@ def fewer_samples(layout: Layout, key: str) -> Iterator[Change]:
     if layout.micro_batch_size > 1:
         half = layout.micro_batch_size // 2
         yield _laid_out(f"{key}: {half}", micro_batch_size=half)
+
+
+def in_phases(layout: Layout, system: System) -> Layout:
+    """The same in phased execution on the IPUs that share a layer, with as many replicas as before at most."""
+    return replace(
+        with_stages(layout, system, layout.tensor_parallel, layout.replication_factor),
+        cuts=Cuts((0,), (range(layout.tensor_parallel),)),
+        phased=True,
+        activation_shards=layout.tensor_parallel,
+        weight_storage=STREAMING,
+        optimizer_storage=STREAMING,
+    )
+
+
+def more_shards(layout: Layout, system: System, most: int) -> Iterator[Change]:
+    """Layers of phases shared among twice as many IPUs, four times, …, with as many replicas as there is room for.
+
+    Args:
+        layout: As it is.
+        system: The machines.
+        most: IPUs that can have a part of a layer each.
+    """
+    shards = 2 * layout.tensor_parallel
+    while shards <= min(most, system.domain_ipu_count):
+        replicas = max(1, min(layout.replication_factor, system.ipu_count // shards))
+        words = f"parallelism.tensor_parallel: {shards}"
+        if replicas < layout.replication_factor:
+            words += f" with replication_factor: {replicas}"
+        yield words, _shared(system, shards, replicas)
+        shards *= 2
+
+
+def _shared(system: System, shards: int, replicas: int) -> Callable[[Layout], Layout]:
+    def changed(layout: Layout) -> Layout:
+        cuts, parts = Cuts((0,), (range(shards),)), shards if layout.activation_shards > 1 else 1
+        return replace(with_stages(layout, system, shards, replicas), cuts=cuts, activation_shards=parts)
+
+    return changed
 
 
 def longer_pipelines(layout: Layout, system: System, block_count: int) -> Iterator[Change]:

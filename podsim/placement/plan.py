@@ -11,6 +11,7 @@ from podsim.placement.even_cuts import cuts_of_even_time
 from podsim.placement.fit import does_not_fit, lacking, missing_method
 from podsim.placement.layout import Layout, Optimizer, PlanInput, Precision
 from podsim.placement.memory import IpuMemory, memory_plan
+from podsim.placement.phases import PhaseCost, phase_costs, phased_memory
 from podsim.placement.stage_cost import StageCost, UpdateCost, stage_costs, update_costs
 from podsim.scenario.hardware import System
 from podsim.scenario.software import Software
@@ -32,6 +33,7 @@ class Plan:
         stages: Pipeline stages with their costs.
         memory: The tenants of every IPU of a replica.
         updates: The weight update of every IPU of a replica; none where nothing is trained.
+        phases: The segments of the one stage, where each runs in phases of its own.
     """
 
     system: System
@@ -43,6 +45,7 @@ class Plan:
     stages: tuple[StageCost, ...]
     memory: tuple[IpuMemory, ...] = ()
     updates: tuple[UpdateCost, ...] = ()
+    phases: tuple[PhaseCost, ...] = ()
 
     def handed_over_bytes(self, stage: int) -> int:
         """Bytes that a stage hands to the next for one micro-batch. [B]"""
@@ -96,9 +99,9 @@ def make_plan(job: PlanInput, model: CostModel | None = None, *, advise: bool = 
         def memory_of(layout: Layout) -> tuple[IpuMemory, ...]:
             return _draft(replace(job, layout=layout), model).memory
 
-        refused = does_not_fit(plan.memory, job.layout, job.changes, memory_of, advise=advise)
+        refused = does_not_fit(plan.memory, job.layout, job.changes, memory_of, job.others, advise=advise)
         raise refused if (lacks := missing_method(job)) is None else lacking(refused, lacks)
-    if job.optimizer is None:
+    if job.optimizer is None or plan.phases:
         return plan
     updates = model.alone.once(
         plan.workload,
@@ -125,6 +128,14 @@ def _draft(job: PlanInput, model: CostModel) -> Plan:
     plan = costed(job, model)
     ipu, machine, optimizer = model.ipu, job.system.machine, job.optimizer
     capacities = ipu.tile.count, ipu.tile.memory_bytes, machine.streaming_memory.capacity_per_ipu_bytes
+    if job.layout.phased:
+        trained = (job.optimizer, job.software.sharding_threshold, job.software.recompute_last_segment)
+        phases = model.once(
+            plan.workload,
+            ("phases", plan.stages[0].stage, job.layout, job.precision, trained),
+            lambda: phase_costs(plan.stages[0].stage, plan.workload, model, job),
+        )
+        return replace(plan, phases=phases, memory=phased_memory(phases, model, job))
     memory = model.splits.once(
         plan.workload,
         (
@@ -142,7 +153,7 @@ def costed(job: PlanInput, model: CostModel) -> Plan:
     """The stages with their costs; no memory and no weight update."""
     workload, layout = job.workload, job.layout
     cuts = layout.cuts or cuts_of_even_time(job, model)
-    recompute_last = job.software.recompute_last_segment
+    recompute_last = job.software.recompute_last_segment and not layout.phased
     costs = model.once(
         workload,
         (cuts, layout.available_memory_proportion, layout.recompute, recompute_last),

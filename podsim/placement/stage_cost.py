@@ -203,6 +203,9 @@ class UpdateCost:
         scatter: Rearrangement of the new weights and clearing of the accumulators. [cycles]
         state_bytes: Optimizer state that this IPU reads and writes. [B]
         state_tensor_count: Tensors that it is made of, each read and written by itself.
+        weight_bytes: Its shard of the weights. [B]
+        gradient_bytes: Its shard of the gradients. [B]
+        tensor_count: Tensors of weights, and of gradients.
     """
 
     ipu: int
@@ -216,6 +219,9 @@ class UpdateCost:
     scatter: Account
     state_bytes: int
     state_tensor_count: int
+    weight_bytes: int
+    gradient_bytes: int
+    tensor_count: int
 
 
 def update_costs(
@@ -233,7 +239,7 @@ def update_costs(
     for stage in stages:
         for ipu in stage.ipus:
             held[ipu].extend(updated_sizes(stage, workload))
-    return tuple(_ipu_cost(ipu, sizes, model, job) for ipu, sizes in enumerate(held))
+    return tuple(update_cost(ipu, sizes, model, job) for ipu, sizes in enumerate(held))
 
 
 def updated_sizes(stage: Stage, workload: Workload) -> list[int]:
@@ -247,13 +253,14 @@ def updated_sizes(stage: Stage, workload: Workload) -> list[int]:
     ]
 
 
-def _ipu_cost(ipu: int, sizes: Sequence[int], model: CostModel, job: PlanInput) -> UpdateCost:
+def update_cost(ipu: int, sizes: Sequence[int], model: CostModel, job: PlanInput) -> UpdateCost:
+    """The update of tensors of some sizes on one IPU."""
     layout, optimizer = job.layout, _trained_by(job)
     merged = layout.reduction_merge_bytes
     large = [size for size in sizes if merged or size >= job.software.sharding_threshold]
     shards = layout.shard_count if layout.replicated_tensor_sharding else 1
     shares = Counter(_share(size, job) for size in sizes)
-    weights = sum(sizes)
+    weights, shard = sum(sizes), sum(share * count for share, count in shares.items())
     clear = model.op(Elementwise(name="clear", shape=(weights,), function="fill"), 1.0).account
     moved = total(
         model.layout_change(job.precision.weight_bytes(size)).times(count) for size, count in Counter(large).items()
@@ -274,8 +281,11 @@ def _ipu_cost(ipu: int, sizes: Sequence[int], model: CostModel, job: PlanInput) 
         gather=moved,
         optimizer=total(_tensor_cost(share, model, optimizer).times(count) for share, count in shares.items()),
         scatter=moved + clear,
-        state_bytes=state_bytes(sizes, job),
+        state_bytes=shard * optimizer.state_bytes_per_parameter,
         state_tensor_count=optimizer.state_count * len(sizes),
+        weight_bytes=job.precision.weight_bytes(shard),
+        gradient_bytes=shard * job.precision.accumulator_bytes,
+        tensor_count=len(sizes),
     )
 
 

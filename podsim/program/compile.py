@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from podsim.errors import MissingDataError
@@ -12,6 +12,7 @@ from podsim.program.faults import with_faults
 from podsim.program.feed import Feed
 from podsim.program.host import CALL, Call, training_call
 from podsim.program.passes import Pipeline, Timetable
+from podsim.program.phases import Phases
 from podsim.program.replicas import Replicas
 from podsim.program.task import Group, Jitter, Phase, Program
 from podsim.program.update import Rings, update_phases
@@ -20,11 +21,18 @@ from podsim.scenario.faults import FaultSpec
 
 PLANNED, FED = "planned", "fed"
 """Parts that others are made of: what stages and updates cost, and what reaches the first IPU of each replica."""
+_Passes = Mapping[int, tuple[tuple[Phase, ...], tuple[Group, ...]]]
+"""Of each replica, and the groups of tiles that help it."""
 
 
 @no_search()
 def compile_program(
-    plan: Plan, *, explicit: bool = False, faults: Sequence[FaultSpec] = (), parts: Parts | None = None
+    plan: Plan,
+    *,
+    explicit: bool = False,
+    faults: Sequence[FaultSpec] = (),
+    parts: Parts | None = None,
+    in_order: bool = False,
 ) -> Program:
     """One weight update as tasks.
 
@@ -33,10 +41,12 @@ def compile_program(
         explicit: Keep every replica; otherwise one stands for all that nothing distinguishes.
         faults: Parts of the pod that are slower all the time; with any, every replica is kept.
         parts: Knows what of it is as in another run.
+        in_order: Write phases in the order in which they run, as a timeline shows them, where each could as well be
+            repeated before the next.
     """
     explicit = explicit or bool(faults)
     feed = Feed(plan, replicas_of(plan, explicit=explicit), faults)
-    program = _training(plan, explicit, feed, parts=parts or Parts())
+    program = _training(plan, explicit, feed, parts=parts or Parts(), in_order=in_order)
     return with_faults(program, plan.system, faults) if faults else program
 
 
@@ -71,23 +81,36 @@ def in_turns(program: Program, jitters: Mapping[str, Jitter], updates: int, seed
     return replace(program, groups=groups, jitters=jitters, seed=seed)
 
 
-def _training(plan: Plan, explicit: bool, feed: Feed, parts: Parts, call: Call | None = None) -> Program:
-    """Pipeline cycles and weight update of every replica, each with replicas of its own, whose routes it looks up."""
+def _training(
+    plan: Plan, explicit: bool, feed: Feed, parts: Parts, call: Call | None = None, *, in_order: bool = False
+) -> Program:
+    """Passes and weight update of every replica, each with replicas of its own, whose routes it looks up."""
+    in_order = in_order or explicit
 
-    def cycles() -> dict[int, tuple[Phase, ...]]:
-        replicas, timetable = replicas_of(plan, explicit=explicit), Timetable(plan, trains=True)
-        return {each: tuple(Pipeline(plan, replicas, each, timetable, feed).phases()) for each in replicas.kept}
+    def passes() -> _Passes:
+        replicas = replicas_of(plan, explicit=explicit)
+        return _passes(plan, replicas, feed, trains=True, in_order=in_order)
 
     def updates() -> dict[int, tuple[Phase, ...]]:
         replicas = replicas_of(plan, explicit=explicit)
         rings = Rings(plan, replicas)
-        return {each: tuple(update_phases(plan, replicas, each, rings)) for each in replicas.kept}
+        return {each: tuple(update_phases(plan, replicas, each, rings, in_order=in_order)) for each in replicas.kept}
 
     replicas = replicas_of(plan, explicit=explicit)
     parts.is_now(FED, (feed.is_live, {each: feed.input_steps(each) for each in replicas.kept}))
-    pipeline = parts.of("cycles", cycles, PLANNED, FED)
-    update = parts.of("updates", updates, PLANNED)
-    return _program(plan, replicas, feed, lambda each: (*pipeline[each], *update[each]), call or training_call(plan))
+    cycles, update = parts.of("cycles", passes, PLANNED, FED), parts.of("updates", updates, PLANNED)
+    return _program(plan, replicas, feed, cycles, update, call or training_call(plan))
+
+
+def _passes(plan: Plan, replicas: Replicas, feed: Feed, *, trains: bool, in_order: bool = False) -> _Passes:
+    """The passes of all micro-batches of each replica, and groups of tiles that help: pipeline cycles, or phases."""
+    if plan.phases:
+        return {
+            each: Phases(plan, replicas, each, feed, trains=trains, in_order=in_order).groups()
+            for each in replicas.kept
+        }
+    timetable = Timetable(plan, trains=trains)
+    return {each: (tuple(Pipeline(plan, replicas, each, timetable, feed).phases()), ()) for each in replicas.kept}
 
 
 @no_search()
@@ -102,23 +125,29 @@ def compile_evaluation(plan: Plan) -> Program:
         what = f"{plan.software.name} does not say what a session call for an evaluation costs"
         raise MissingDataError(what, do="set `software.evaluation_call`, for example to `50 ms`", key="run.evaluation")
     replicas = replicas_of(plan)
-    feed, timetable = Feed(plan, replicas), Timetable(plan, trains=False)
-
-    def phases(replica: int) -> tuple[Phase, ...]:
-        pipeline = Pipeline(plan, replicas, replica, timetable, feed)
-        return tuple(pipeline.phases())
-
-    return _program(plan, replicas, feed, phases, Call.steady((CALL, call_s)))
+    feed = Feed(plan, replicas)
+    passes, updates = _passes(plan, replicas, feed, trains=False), dict.fromkeys(replicas.kept, ())
+    return _program(plan, replicas, feed, passes, updates, Call.steady((CALL, call_s)))
 
 
 def _program(
-    plan: Plan, replicas: Replicas, feed: Feed, phases_of: Callable[[int], tuple[Phase, ...]], call: Call
+    plan: Plan,
+    replicas: Replicas,
+    feed: Feed,
+    passes: _Passes,
+    updates: Mapping[int, tuple[Phase, ...]],
+    call: Call,
 ) -> Program:
-    """Replicas with what feeds them and the processes that call them."""
-    phases = {each: (*phases_of(each), call.phase(plan, replicas, each)) for each in replicas.kept}
+    """Replicas with what helps and feeds them, and the processes that call them."""
+    phases = {each: (*passes[each][0], *updates[each], call.phase(plan, replicas, each)) for each in replicas.kept}
     groups = (_group(plan, replicas, each, phases[each], feed) for each in replicas.kept)
+    helpers = (
+        replace(group, phases=_apart(replicas, group.phases, feed))
+        for each in replicas.kept
+        for group in passes[each][1]
+    )
     processes = call.processes(plan, replicas, feed.update_count)
-    return Program((*groups, *feed.groups(), *processes), feed.semaphores())
+    return Program((*groups, *helpers, *feed.groups(), *processes), feed.semaphores())
 
 
 def replicas_of(plan: Plan, *, explicit: bool = False) -> Replicas:
@@ -135,11 +164,16 @@ def passes_one_by_one(plan: Plan) -> int:
 
 
 def _group(plan: Plan, replicas: Replicas, replica: int, phases: tuple[Phase, ...], feed: Feed) -> Group:
-    if not replicas.alike:
-        # Replicas that come later meet the others in the first repetition, which is unlike the rest.
-        phases = tuple(part for phase in phases for part in _repetitions(phase, one_by_one=feed.is_live))
+    phases = _apart(replicas, phases, feed)
     lanes = tuple(replicas.lane(replica, local) for local in range(plan.layout.ipus_per_replica))
     return Group(f"replica{replica}", lanes, phases * feed.update_count, len(phases) * (feed.update_count - 1))
+
+
+def _apart(replicas: Replicas, phases: tuple[Phase, ...], feed: Feed) -> tuple[Phase, ...]:
+    """Phases whose repetitions are alike; replicas that come later meet the others in the first, unlike the rest."""
+    if replicas.alike:
+        return phases
+    return tuple(part for phase in phases for part in _repetitions(phase, one_by_one=feed.is_live))
 
 
 def _repetitions(phase: Phase, *, one_by_one: bool) -> tuple[Phase, ...]:

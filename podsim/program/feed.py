@@ -47,10 +47,11 @@ class Feed:
             is_repeated: Whether the program is gone through again and again, and so holds one weight update.
         """
         self._plan, self._replicas, self._faults, self._is_repeated = plan, replicas, faults, is_repeated
-        self._transfers = {replica: self._transfer(replica) for replica in replicas.kept}
+        self._transfers = {replica: self.transfer(replica) for replica in replicas.kept}
         cost, clock_hz = plan.stages[0], plan.system.machine.ipu.clock_hz
         cycles = cost.forward.cycles if len(plan.stages) > 1 else cost.cycles
-        self.is_live = self.interval_ps() > cycles_to_ps(cycles, clock_hz)
+        # Phases take in one micro-batch after the other, and wait for each.
+        self.is_live = not plan.phases and self.interval_ps() > cycles_to_ps(cycles, clock_hz)
 
     @property
     def update_count(self) -> int:
@@ -114,7 +115,7 @@ class Feed:
             return (Exchange((host_load(plan.system, self._replicas.ipu(replica, local), byte_count),)),)
         return (io_tile_copy("copy from I/O tiles", plan.system, plan.layout, byte_count),)
 
-    def _transfer(self, replica: int) -> Transfer:
+    def transfer(self, replica: int) -> Transfer:
         """A micro-batch over all that it occupies at once: it streams through server and links."""
         plan, workload = self._plan, self._plan.workload
         system, machine = plan.system, plan.system.machine

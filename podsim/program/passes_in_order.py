@@ -29,10 +29,11 @@ Passes = Mapping[str, tuple[Repeat, ...]]
 
 
 def training_passes(plan: Plan) -> Passes:
-    """Forward, recomputed and backward passes of every stage; the backward pass goes from end to start."""
+    """Forward, recomputed and backward passes of every stage or phase; the backward pass goes from end to start."""
+    stages = {str(cost.stage.index): cost for cost in plan.stages}
     return {
-        f"{name} {cost.stage.index}": repeats
-        for cost in plan.stages
+        f"{name} {title}": repeats
+        for title, cost in ({phase.title: phase.cost for phase in plan.phases} or stages).items()
         for name, repeats in (
             ("forward", tuple(_ahead(cost, cost.stage.segments))),
             ("recompute", tuple(_ahead(cost, cost.recomputed))),

@@ -12,6 +12,7 @@ Source: [gcl_topologies], [popart_tensor_locations], [popart_bert].
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from podsim.placement.plan import Plan
 from podsim.placement.stage_cost import UpdateCost
@@ -52,7 +53,9 @@ class Rings:
         return self._known[place]
 
 
-def update_phases(plan: Plan, replicas: Replicas, replica: int, rings: Rings) -> Iterator[Phase]:
+def update_phases(
+    plan: Plan, replicas: Replicas, replica: int, rings: Rings, *, in_order: bool = False
+) -> Iterator[Phase]:
     """The weight update of one replica.
 
     Args:
@@ -60,9 +63,18 @@ def update_phases(plan: Plan, replicas: Replicas, replica: int, rings: Rings) ->
         replicas: Those of the program.
         replica: Which one.
         rings: Those of the program.
+        in_order: Whether the repetitions of a segment follow one another, where each has phases of its own.
     """
+    for phase in plan.phases:
+        turn = turn_of(plan, replicas, replica, phase.updated, rings, f"update {phase.title}")
+        yield from times(phase.segment.count, tuple(turn.updated()), in_order=in_order)
     for members in _turns(plan):
-        yield from _Turn(plan, replicas, replica, members, rings).phases()
+        first, last = members[0].ipu, members[-1].ipu
+        title = f"update IPU {first}" if first == last else f"update IPUs {first}-{last}"
+        turn = Turn(plan, replicas, replica, members, rings, title)
+        yield from turn.reduced()
+        yield from turn.updated()
+        yield from turn.handed_out()
 
 
 def _turns(plan: Plan) -> list[list[UpdateCost]]:
@@ -73,37 +85,64 @@ def _turns(plan: Plan) -> list[list[UpdateCost]]:
         return [*(others[at : at + shards] for at in range(0, len(others), shards)), first]
     if others and plan.software.update_first_ipu_apart:
         return [others, first]
-    return [list(plan.updates)]
+    return [list(plan.updates)] if plan.updates else []
 
 
-class _Turn:
-    """The phases in which some IPUs of a replica update their weights together."""
+def times(count: int, phases: Sequence[Phase], *, in_order: bool) -> Iterator[Phase]:
+    """Phases several times over: one after the other, or each as often before the next, which takes the same time."""
+    if in_order:
+        for _ in range(count):
+            yield from phases
+    else:
+        yield from (replace(each, count=each.count * count) for each in phases if count)
+
+
+def turn_of(plan: Plan, replicas: Replicas, replica: int, cost: UpdateCost, rings: Rings, title: str) -> Turn:
+    """A turn of all IPUs of a replica, which do the same."""
+    members = [replace(cost, ipu=local) for local in range(plan.layout.ipus_per_replica)]
+    return Turn(plan, replicas, replica, members, rings, title)
+
+
+class Turn:
+    """The phases in which some IPUs of a replica reduce gradients and update weights together."""
 
     def __init__(
-        self, plan: Plan, replicas: Replicas, replica: int, members: Sequence[UpdateCost], rings: Rings
+        self,
+        plan: Plan,
+        replicas: Replicas,
+        replica: int,
+        members: Sequence[UpdateCost],
+        rings: Rings,
+        title: str,
     ) -> None:
+        """Prepare what the phases have in common; `title` begins their names."""
         self._plan, self._replicas, self._replica, self._members = plan, replicas, replica, members
-        self._rings = rings
+        self._rings, self._title = rings, title
 
-    def phases(self) -> Iterator[Phase]:
-        """All phases of the turn, in order."""
-        layout, precision = self._plan.layout, self._plan.precision
-        yield self._phase("gather gradients", lambda cost: self._alike("gather", cost.gather))
-        yield from self._ring("reduce-scatter gradients", precision.accumulator_bytes)
+    def reduced(self) -> Iterator[Phase]:
+        """Gradients of all replicas are added up; where state is sharded, each replica has the sums of its shard."""
+        size = self._plan.precision.accumulator_bytes
+        yield self.phase("gather gradients", lambda cost: self._alike("gather", cost.gather))
+        yield from self._ring("reduce-scatter gradients", size)
         yield from self._across_domains()
-        if not layout.replicated_tensor_sharding:
-            yield from self._ring("all-gather gradients", precision.accumulator_bytes)
-        yield self._phase("small tensors and norms", self._small_tensors)
-        yield self._phase("optimizer", self._optimizer)
-        if layout.replicated_tensor_sharding:
-            yield from self._ring("all-gather weights", precision.weight_bytes(1))
-        yield self._phase("scatter weights", lambda cost: self._alike("scatter", cost.scatter))
+        if not self._plan.layout.replicated_tensor_sharding:
+            yield from self._ring("all-gather gradients", size)
 
-    def _phase(self, name: str, steps_of: Callable[[UpdateCost], Sequence[Step]], count: int = 1) -> Phase:
+    def updated(self) -> Iterator[Phase]:
+        """Weights are updated, or the shard of each replica."""
+        yield self.phase("small tensors and norms", self._small_tensors)
+        yield self.phase("optimizer", self._optimizer)
+
+    def handed_out(self) -> Iterator[Phase]:
+        """Every replica has all weights, where they lie as products want them."""
+        if self._plan.layout.replicated_tensor_sharding:
+            yield from self._ring("all-gather weights", self._plan.precision.weight_bytes(1))
+        yield self.phase("scatter weights", lambda cost: self._alike("scatter", cost.scatter))
+
+    def phase(self, name: str, steps_of: Callable[[UpdateCost], Sequence[Step]], count: int = 1) -> Phase:
+        """A phase of this turn: what each of its IPUs does."""
         steps = {self._replicas.lane(self._replica, cost.ipu): tuple(steps_of(cost)) for cost in self._members}
-        first, last = self._members[0].ipu, self._members[-1].ipu
-        title = f"IPU {first}" if first == last else f"IPUs {first}-{last}"
-        return Phase(f"update {title}: {name}", count, steps, UPDATE_WAIT)
+        return Phase(f"{self._title}: {name}", count, steps, UPDATE_WAIT)
 
     def _work(self, name: str, account: Account) -> Work:
         return work(name, account, self._plan.system.machine.ipu.clock_hz, OPTIMIZER)
@@ -119,7 +158,7 @@ class _Turn:
         """One pass of every tensor around the replicas of the link domain: n - 1 steps."""
         steps = len(self._ring_of(self._members[0]).members) - 1
         if steps > 0:
-            yield self._phase(name, lambda cost: self._ring_step(cost, bytes_per_parameter), steps)
+            yield self.phase(name, lambda cost: self._ring_step(cost, bytes_per_parameter), steps)
 
     def _ring_step(self, cost: UpdateCost, bytes_per_parameter: int) -> list[Step]:
         ring, ipu = self._ring_of(cost), self._replicas.ipu(self._replica, cost.ipu)
@@ -130,7 +169,7 @@ class _Turn:
         """All-reduce of every shard between the corresponding IPUs of the link domains."""
         domains = self._plan.layout.domain_count
         if domains > 1:
-            yield self._phase("all-reduce over GW-Links", self._gw_step, 2 * (domains - 1))
+            yield self.phase("all-reduce over GW-Links", self._gw_step, 2 * (domains - 1))
 
     def _gw_step(self, cost: UpdateCost) -> list[Step]:
         peers = self._replicas.peers_in_domains(self._replica)
@@ -163,15 +202,22 @@ class _Turn:
         return Ring.of_shards(self._plan.system, self._plan.software.collective_rings, range(first, first + size))
 
     def _optimizer(self, cost: UpdateCost) -> Sequence[Step]:
-        """Load the state, update the shard, store the state: one direction at a time, one tensor after the other."""
+        """Load the state, update the shard, store the state: one direction at a time, one tensor after the other.
+
+        In phases weights and gradients come with it, and weights go back.
+        """
         update = self._alike("optimizer", cost.optimizer)
         if self._plan.layout.optimizer_storage == "in_processor_memory":
             return update
-        return [self._state(cost, "read"), *update, self._state(cost, "write")]
+        read = written = (cost.state_bytes, cost.state_tensor_count)
+        if self._plan.layout.phased:
+            size, count = cost.weight_bytes, cost.tensor_count
+            read = read[0] + size + cost.gradient_bytes, read[1] + 2 * count
+            written = written[0] + size, written[1] + count
+        return [self._state(cost, "read", *read), *update, self._state(cost, "write", *written)]
 
-    def _state(self, cost: UpdateCost, direction: str) -> Exchange:
+    def _state(self, cost: UpdateCost, direction: str, size: int, tensors: int) -> Exchange:
         ipu, name = self._replicas.ipu(self._replica, cost.ipu), f"optimizer state {direction}"
-        size, tensors = cost.state_bytes, cost.state_tensor_count
         return Exchange((streaming_transfer(self._plan.system, name, ipu, direction, size, tensor_count=tensors),))
 
 

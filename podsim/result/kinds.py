@@ -58,6 +58,7 @@ KINDS: Final = (
     Kind("update_wait", "update wait", "while another IPU updates", WAITING, "#cccccc"),
     Kind("host_wait", "host wait", "waiting for data from hosts", WAITING, "#dadada"),
     Kind("weights_wait", "weights wait", "waiting for weights", WAITING, "#e2e2e2"),
+    Kind("streaming_wait", "streaming wait", "waiting for I/O tiles", WAITING, "#e6e6e6"),
     Kind("idle", "idle", "nothing left to do", WAITING, "#ebebeb"),
 )
 _BY_NAME: Final = {kind.name: kind for kind in KINDS}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from math import fsum
 from typing import Final
 
@@ -171,7 +170,7 @@ def memory_report(memory: Sequence[IpuMemory]) -> MemoryReport:
 
 
 def phase_times(phases: Iterable[PhaseRecord]) -> tuple[PhaseTime, ...]:
-    """Time of each phase, in order; numbered phases in a row (`fill 0`, `fill 1`, …) are one.
+    """Time of each phase, in order; numbered phases (`fill 0`, `fill 1`, …) are one, and so are those of one name.
 
     All replicas go through the same phases, so those of the first group stand for all.
     """
@@ -182,14 +181,17 @@ def phase_times(phases: Iterable[PhaseRecord]) -> tuple[PhaseTime, ...]:
 
 
 def merged(phases: Iterable[PhaseTime]) -> tuple[PhaseTime, ...]:
-    """Phases whose names differ by a number at the end only, and that follow one another, as one.
+    """Phases whose names differ by a number at the end only, or not at all, as one where the first is.
 
     >>> merged([PhaseTime("fill 0", 1, 0.5), PhaseTime("fill 1", 1, 0.75)])
     (PhaseTime(name='fill', count=2, seconds=1.25),)
     """
-    runs = ((name, list(run)) for name, run in groupby(phases, key=lambda phase: _without_number(phase.name)))
+    runs: dict[str, list[PhaseTime]] = {}
+    for phase in phases:
+        runs.setdefault(_without_number(phase.name), []).append(phase)
     return tuple(
-        PhaseTime(name, sum(phase.count for phase in run), fsum(phase.seconds for phase in run)) for name, run in runs
+        PhaseTime(name, sum(phase.count for phase in run), fsum(phase.seconds for phase in run))
+        for name, run in runs.items()
     )
 
 

@@ -57,7 +57,7 @@ def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
             program, trace, outcome = None, slow.trace, slow.outcome
         else:
             seen, slow = _followed(plan, settings), None
-            program = compile_program(plan, explicit=settings.explicit)
+            program = compile_program(plan, explicit=settings.explicit, in_order=settings.record)
             trace = execute(
                 program, explicit=settings.explicit, record=settings.record, watch=seen, engine=settings.engine
             )
@@ -225,7 +225,8 @@ class TrainingProbe(BaseProbe):
             return None
         # What was planned for other machines is that for these, where it does not depend on what differs.
         plan = replace(plan, system=spec.system, software=spec.software)
-        parts.is_now(PLANNED, (plan.workload, plan.layout, plan.precision, plan.optimizer, plan.stages, plan.updates))
+        made = plan.workload, plan.layout, plan.precision, plan.optimizer, plan.stages, plan.updates, plan.phases
+        parts.is_now(PLANNED, made)
         trace = self._traces.of(compile_program(plan, faults=self._faults, parts=parts))
         update_s = parts.is_now("update_s", ps_to_seconds(trace.makespan_ps))
         outcome = parts.of("outcome", lambda: train(spec, plan, update_s), PLANNED, "update_s")

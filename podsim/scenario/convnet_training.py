@@ -11,9 +11,8 @@ from podsim.errors import BadValueError
 from podsim.scenario.auto import AutoTrainingSpec
 from podsim.scenario.base import Spec
 from podsim.scenario.family import Sections
-from podsim.scenario.quantity import Count, CountOrZero, Flag, NumberFormat, SourcedBytes, SourcedTime
+from podsim.scenario.quantity import Count, Flag, NumberFormat, SourcedBytes, SourcedTime
 from podsim.scenario.scenario import Finding
-from podsim.scenario.sections import io_tile_findings
 from podsim.scenario.training import (
     SessionCall,
     TrainingDataSpec,
@@ -126,18 +125,6 @@ class ImageParallelismSpec(TrainingLayoutSpec):
 
 class ImageMemorySpec(TrainingMemorySpec):
     """How memory is used."""
-
-    io_tiles: CountOrZero = 0
-    """Tiles that fetch data while the others compute."""
-
-    @property
-    def fetching_tiles(self) -> int:
-        """As the scenario says."""
-        return self.io_tiles
-
-    def findings(self, tile_count: int) -> Iterator[Finding]:
-        """I/O tiles that leave none to compute."""
-        yield from io_tile_findings(self.io_tiles, tile_count)
 
 
 class ImageOptimizerSpec(TrainingOptimizerSpec):

@@ -17,9 +17,9 @@ from podsim.scenario.auto import AutoTrainingSpec
 from podsim.scenario.base import Spec
 from podsim.scenario.families.base import BuiltModelSpec
 from podsim.scenario.faults import FaultSpec, fault_findings
-from podsim.scenario.quantity import Count, Flag, NumberFormat
+from podsim.scenario.quantity import Count, CountOrZero, Flag, NumberFormat
 from podsim.scenario.scenario import Finding, Scenario
-from podsim.scenario.sections import AvailableMemory, Reserve, replica_findings
+from podsim.scenario.sections import AvailableMemory, Reserve, io_tile_findings, replica_findings
 
 
 class PrecisionSpec(Spec):
@@ -176,20 +176,17 @@ class TrainingMemorySpec(Spec):
     """Share of tile memory for the temporaries of an operation; one number, or one per IPU."""
     reserve: Reserve | None = None
     """Share of In-Processor-Memory left free; if left out none, or of a chosen division the software stack's."""
+    io_tiles: CountOrZero = 0
+    """Tiles that fetch data while the others compute: samples and, in phased execution, activations."""
 
     @property
     def state(self) -> OptimizerStateSpec:
         """Where optimizer state lives."""
         return OptimizerStateSpec(replicated_tensor_sharding=False)
 
-    @property
-    def fetching_tiles(self) -> int:
-        """Tiles that fetch data while the others compute."""
-        return 0
-
     def findings(self, tile_count: int) -> Iterator[Finding]:
-        """Problems of the memory section with the tiles of an IPU."""
-        yield from ()
+        """I/O tiles that leave none to compute."""
+        yield from io_tile_findings(self.io_tiles, tile_count)
 
     def shares(self, ipu_count: int) -> tuple[float, ...]:
         """The share for temporaries on each IPU of a replica."""

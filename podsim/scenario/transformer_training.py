@@ -30,6 +30,7 @@ from podsim.scenario.training import (
 from podsim.scenario.wording import shown
 
 _SHARE_CURE = "give tensor_parallel 2 or more, or leave sequence_parallel out"
+STREAMING = "streaming_memory"
 
 
 class StageSpec(Spec):
@@ -99,17 +100,32 @@ class ParallelismSpec(TrainingLayoutSpec):
     """Where head and loss are without `stages`; if left out, with the embedding if they share weights, else last."""
     stages: Annotated[list[StageSpec], Field(min_length=1)] | None = None
     """Pipeline stages in order; an alternative to `layers_per_ipu`."""
+    execution: Literal["pipelined", "phased"] = "pipelined"
+    """`pipelined` keeps the weights of each stage on its IPUs. `phased` keeps everything in streaming memory: layers
+    run one after the other on all IPUs of a replica, each in a phase of its own that loads its weights."""
+    batch_serialisation: Flag = True
+    """Whether a phase goes through all micro-batches of a weight update at once, with activations in streaming memory;
+    otherwise each micro-batch goes through all phases, which load their weights for each. Of phased execution."""
     recomputation: Literal["none", "layer"] = "layer"
     """`layer` keeps the inputs of layers only and redoes the forward pass."""
     updates_per_session_call: SessionCall = 1
     """Weight updates that one call from the host runs (device iterations)."""
 
+    @property
+    def is_phased(self) -> bool:
+        """Whether layers run one after the other on all IPUs of a replica."""
+        return self.execution == "phased"
+
     @model_validator(mode="after")
     def _one_placement(self) -> ParallelismSpec:
         ways = ("pipeline_stages", "layers_per_ipu", "stages")
         given = [f"`{name}`" for name in ways if getattr(self, name) is not None]
-        if not given:
-            cure = "add `layers_per_ipu:`, `pipeline_stages:` or `stages:`"
+        if self.is_phased and (given or self.head_on):
+            name = given[0] if given else "`head_on`"
+            what = f"phased execution runs every layer on all IPUs of a replica, and {name} is given"
+            raise BadValueError(what, "leave it out, or write `execution: pipelined`")
+        if not given and not self.is_phased:
+            cure = "add `layers_per_ipu:`, `pipeline_stages:` or `stages:`, or write `execution: phased`"
             raise BadValueError("nothing says where the layers go", cure)
         if len(given) > 1:
             raise BadValueError(f"{given[0]} and {given[1]} are both given", "keep one of the two")
@@ -139,7 +155,7 @@ class ParallelismSpec(TrainingLayoutSpec):
         """Groups of IPUs that share their layers, in one data-parallel copy."""
         if self.stages is not None:
             return len({stage.ipu for stage in self.stages})
-        return self.pipeline_stages or len(self.layers_per_ipu or ())
+        return self.pipeline_stages or len(self.layers_per_ipu or (1,))
 
     @property
     def ipus_per_replica(self) -> int:
@@ -166,6 +182,10 @@ class ParallelismSpec(TrainingLayoutSpec):
         if self.sequence_parallel and getattr(spec.model, "parallel_blocks", "none") != "none":
             what = "tokens of blocks that stand side by side are not divided"
             yield (PARALLELISM, "sequence_parallel"), what, "leave it out, or write `model.parallel_blocks: none`"
+        if self.sequence_parallel and self.is_phased:
+            what = "phases keep parts of hidden states in streaming memory already"
+            yield (PARALLELISM, "sequence_parallel"), what, "leave it out, or write `execution: pipelined`"
+        yield from _phased_findings(spec, is_phased=self.is_phased)
         if self.stages is not None:
             yield from self._stages(spec.model)
         elif self.layers_per_ipu is not None:
@@ -217,6 +237,19 @@ class ParallelismSpec(TrainingLayoutSpec):
             if count != want:
                 what = f"{name} add up to {count}, the model has {want}"
                 yield (PARALLELISM, "stages"), what, f"place {want} of them"
+
+
+def _phased_findings(spec: TrainingScenario, *, is_phased: bool) -> Iterator[Finding]:
+    """Keys that belong to phased execution alone, and state that it has no room for on the chip."""
+    alone = (PARALLELISM, "batch_serialisation"), ("memory", "overlapped_io"), ("memory", "sharded_activations")
+    for section, key in () if is_phased else alone:
+        if not getattr(getattr(spec, section), key, True):
+            what = "belongs to phased execution, and the scenario asks for a pipeline"
+            yield (section, key), what, "leave it out, or write `parallelism.execution: phased`"
+    state = spec.memory.state
+    if is_phased and "storage" in state.model_fields_set and state.storage != STREAMING:
+        what = "phased execution keeps optimizer state, as weights and gradients, in streaming memory"
+        yield ("memory", "optimizer_state", "storage"), what, f"leave it out, or write {STREAMING}"
 
 
 def _stage_problems(stages: list[StageSpec]) -> Iterator[BadValueError]:
@@ -404,7 +437,12 @@ class MemorySpec(TrainingMemorySpec):
 
     state_can_move: ClassVar[bool] = True
     optimizer_state: OptimizerStateSpec = OptimizerStateSpec()
-    """Where optimizer state lives."""
+    """Where optimizer state lives; of phased execution, weights and gradients with it."""
+    sharded_activations: Flag = True
+    """Whether IPUs that share layers in phased execution each keep a part of the activations that all of them have, and
+    gather what they load; if not, each keeps and loads all."""
+    overlapped_io: Flag = True
+    """Whether I/O tiles of phased execution load and store while the others compute; if not, all tiles do in turn."""
 
     @property
     def state(self) -> OptimizerStateSpec:

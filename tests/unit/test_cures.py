@@ -28,7 +28,8 @@ CASES = [
     (
         BERT,
         [NO_LIST],
-        "parallelism: nothing says where the layers go; add `layers_per_ipu:`, `pipeline_stages:` or `stages:`",
+        "parallelism: nothing says where the layers go; "
+        "add `layers_per_ipu:`, `pipeline_stages:` or `stages:`, or write `execution: phased`",
         ["parallelism.layers_per_ipu=[6, 6, 6, 6]"],
     ),
     (

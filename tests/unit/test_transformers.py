@@ -60,7 +60,8 @@ def test_decoders_have_their_published_sizes(size: str, parameters: int) -> None
 
 
 @pytest.mark.parametrize(
-    ("size", "layers", "width", "millions"), [("gpt3_2_7b", 32, 2560, 2_651.6), ("gpt3_175b", 96, 12288, 174_604.3)]
+    ("size", "layers", "width", "millions"),
+    [("gpt3_1_3b", 24, 2048, 1_315.7), ("gpt3_2_7b", 32, 2560, 2_651.6), ("gpt3_175b", 96, 12288, 174_604.3)],
 )
 def test_gpt3_is_a_larger_gpt2(size: str, layers: int, width: int, millions: float) -> None:
     """L·(12h² + 13h) + (V + 2,048)·h + 2h [brown2020]."""
@@ -78,7 +79,10 @@ def test_vision_transformers_have_their_published_sizes(size: str, layers: int, 
 
 @pytest.mark.parametrize(
     ("size", "layers", "heads", "width", "parameters"),
-    [("small", 12, 8, 512, 60_506_624), ("base", 24, 12, 768, 222_903_552), ("large", 48, 16, 1024, 737_668_096)],
+    [
+        *(("small", 12, 8, 512, 60_506_624), ("base", 24, 12, 768, 222_903_552), ("large", 48, 16, 1024, 737_668_096)),
+        *(("flan_xl", 48, 32, 2048, 2_849_757_184), ("flan_xxl", 48, 64, 4096, 11_135_332_352)),
+    ],
 )
 def test_t5_has_its_published_size(size: str, layers: int, heads: int, width: int, parameters: int) -> None:
     """Less two tables of 32 distances per head, and the norm behind the encoder."""

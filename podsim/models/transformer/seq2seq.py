@@ -69,10 +69,15 @@ def encoder_decoder(
     both = replace(encoder, batch=replace(batch, sequence_length=batch.sequence_length + target_length))
     blocks = (
         token_embedding(both, embedding),
-        attention(Attention(encoder, ENCODER[0], handed_on=aside)),
-        feed_forward(encoder, ENCODER[1], handed_on=aside),
+        *(
+            replace(block, passed_elements=aside, unread_elements=aside)
+            for block in (
+                attention(Attention(encoder, ENCODER[0], handed_on=aside)),
+                feed_forward(encoder, ENCODER[1], handed_on=aside),
+            )
+        ),
         _decoder_layer(decoder, batch.sequence_length, memory),
-        head_block(decoder, TokenHead(shape.vocabulary_size, shape.tied_embedding)),
+        replace(head_block(decoder, TokenHead(shape.vocabulary_size, shape.tied_embedding)), unread_elements=memory),
     )
     layers = ENCODER * shape.encoder_layer_count + DECODER * shape.decoder_layer_count
     return Workload(
@@ -101,6 +106,7 @@ def _decoder_layer(s: LayerShape, source_length: int, memory: int) -> Block:
         parameters=tuple(replace(each, name=f"{part.name}/{each.name}") for part in parts for each in part.parameters),
         output_elements=parts[-1].output_elements + memory,
         saved_elements=sum(part.saved_elements for part in parts),
+        passed_elements=memory,
         partial_sums=tuple(name for part in parts for name in part.partial_sums),
     )
 

@@ -17,10 +17,22 @@ from podsim.scenario.forward import PassSpec
 from podsim.scenario.quantity import Count, Flag, LayerCount
 from podsim.scenario.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
 
+_T5_1_1: dict[str, Any] = {"gated": True, "tied_embedding": False}
 _T5: dict[str, dict[str, Any]] = {
     "small": {"layer_count": 6, "hidden_size": 512, "feed_forward_size": 2048, "head_count": 8, "head_size": 64},
     "base": {"layer_count": 12, "hidden_size": 768, "feed_forward_size": 3072, "head_count": 12, "head_size": 64},
     "large": {"layer_count": 24, "hidden_size": 1024, "feed_forward_size": 4096, "head_count": 16, "head_size": 64},
+    "flan_xl": _T5_1_1
+    | {"layer_count": 24, "hidden_size": 2048, "feed_forward_size": 5120, "head_count": 32, "head_size": 64},
+    "flan_xxl": _T5_1_1
+    | {"layer_count": 24, "hidden_size": 4096, "feed_forward_size": 10240, "head_count": 64, "head_size": 64},
+}
+_NAMES = {
+    "small": "T5-Small",
+    "base": "T5-Base",
+    "large": "T5-Large",
+    "flan_xl": "Flan-T5-XL",
+    "flan_xxl": "Flan-T5-XXL",
 }
 
 
@@ -38,8 +50,8 @@ class Seq2SeqSpec(BuiltModelSpec):
 
     kind: Literal["t5"]
     """Family of the model."""
-    size: Literal["small", "base", "large"] | None = None
-    """A published size [raffel2020]."""
+    size: Literal["small", "base", "large", "flan_xl", "flan_xxl"] | None = None
+    """A published size [raffel2020] [chung2022]."""
     layer_count: LayerCount
     """Layers of the encoder."""
     decoder_layer_count: LayerCount | None = None
@@ -71,7 +83,7 @@ class Seq2SeqSpec(BuiltModelSpec):
         sizes = (size for size, preset in _T5.items() if all(getattr(self, key) == preset[key] for key in preset))
         size = next(sizes, None) if whole else None
         if size is not None:
-            return f"T5-{size.title()}"
+            return _NAMES[size]
         layers = self.layer_count if whole else self.placed_layers
         return sized("T5", layers, self.hidden_size)
 

@@ -1,0 +1,186 @@
+"""Phased execution: segments run one after the other on all IPUs of a replica, and keep everything else off the chip.
+
+Forward phases run in order, backward phases in reverse; the last segment is both. A phase loads the weights of its
+segment from streaming memory, once for all its micro-batches, whose activations and their gradients it loads and
+stores in between. Where replicas shard weights, gradients and optimizer state, they gather weights when a phase loads
+them and reduce gradients when it stores them. Optimizer phases load, update and store.
+
+Source: [popxl_bert], [popxl_rts_tutorial].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from podsim.models import Workload
+from podsim.models.block import Parameter
+from podsim.placement.cuts import Segment, Stage
+from podsim.placement.layout import STREAMING, PlanInput
+from podsim.placement.memory import IpuMemory, Tenant, code, reserve, segment_peak_bytes
+from podsim.placement.stage_cost import StageCost, UpdateCost, stage_costs, update_cost
+from podsim.scenario.ipu import Ipu
+from podsim.tiles.model import CostModel
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseCost:
+    """A segment of which each repetition has phases of its own; sizes are those of one IPU.
+
+    Attributes:
+        segment: Its blocks, and how often it repeats.
+        title: What it is called.
+        cost: Its passes for one micro-batch.
+        input_bytes: What it reads of what it is handed for a micro-batch, as it is kept for the backward pass. [B]
+        anew_bytes: Of these, what the repetition before it did not read. [B]
+        output_bytes: What it hands on and has changed, in the format in which it is kept; 0 of the last. [B]
+        given_back_bytes: Gradients of its output that are handed to it; 0 of the last. [B]
+        handed_back_bytes: Gradients of its input that it hands on; 0 of the first. [B]
+        kept_bytes: What its backward pass reads beside its input; 0 if it is recomputed or follows at once. [B]
+        exchanged: All its tensors, as replicas gather and reduce them.
+        updated: Those that it owns, as they are updated.
+        tied: Those of which the phase of another segment has stored gradients before.
+    """
+
+    segment: Segment
+    title: str
+    cost: StageCost
+    input_bytes: int
+    anew_bytes: int
+    output_bytes: int
+    given_back_bytes: int
+    handed_back_bytes: int
+    kept_bytes: int
+    exchanged: UpdateCost
+    updated: UpdateCost
+    tied: UpdateCost
+
+
+def phase_costs(stage: Stage, workload: Workload, model: CostModel, job: PlanInput) -> tuple[PhaseCost, ...]:
+    """The segments of the one stage that there is, in the order of the forward pass."""
+    layout = job.layout
+    singles = [replace(stage, segments=(replace(each, count=1),)) for each in stage.segments]
+    costs = stage_costs(
+        singles,
+        workload,
+        model,
+        layout.available_memory_proportion,
+        recompute=layout.recompute,
+        recompute_last=False,
+    )
+    return tuple(
+        _phase(segment, cost, costs, workload, model, job) for segment, cost in zip(stage.segments, costs, strict=True)
+    )
+
+
+def _phase(
+    segment: Segment,
+    cost: StageCost,
+    costs: Sequence[StageCost],
+    workload: Workload,
+    model: CostModel,
+    job: PlanInput,
+) -> PhaseCost:
+    blocks = [workload.blocks[name] for name in segment.blocks]
+    tensors = [each for block in blocks for each in block.parameters]
+    others = [each for other in costs if other is not cost for each in _tensors(other, workload)]
+    lent = {each.tied_to for each in others if each.dtype is None} - {None}
+    owned = [each for each in tensors if each.tied_to is None]
+    tied = [each.element_count for block in blocks for each in block.parameters if f"{block.name}/{each.name}" in lent]
+    is_first, is_last = cost is costs[0], cost is costs[-1]
+    ipu, first, last = cost.stage.ipus.start, blocks[0], blocks[-1]
+    kept = 0 if is_last or job.layout.recompute else sum(block.saved_elements for block in blocks)
+    read = workload.input_elements(first.name) - first.unread_elements
+    repeated = max(0, first.passed_elements - first.unread_elements)
+    output, given_back = (
+        (0, 0)
+        if is_last
+        else (
+            last.output_elements - last.passed_elements,
+            last.output_elements - last.unread_elements,
+        )
+    )
+    input_bytes = workload.host_input_bytes if is_first else read * workload.stash_bytes
+    return PhaseCost(
+        segment=segment,
+        title={names: title for title, names in workload.layers.items()}.get(segment.blocks, first.name),
+        cost=cost,
+        input_bytes=input_bytes,
+        anew_bytes=input_bytes - repeated * workload.stash_bytes,
+        output_bytes=output * workload.stash_bytes,
+        given_back_bytes=given_back * workload.activation_bytes,
+        handed_back_bytes=read * workload.activation_bytes,
+        kept_bytes=kept * workload.stash_bytes,
+        exchanged=update_cost(ipu, [each.element_count for each in tensors], model.alone, job),
+        updated=update_cost(ipu, [each.element_count for each in owned], model.alone, job),
+        tied=update_cost(ipu, tied, model.alone, job),
+    )
+
+
+def _tensors(cost: StageCost, workload: Workload) -> Iterator[Parameter]:
+    return (each for name, _ in cost.stage.blocks for each in workload.blocks[name].parameters)
+
+
+def phased_memory(phases: Sequence[PhaseCost], model: CostModel, job: PlanInput) -> tuple[IpuMemory, ...]:
+    """The tenants of each IPU of a replica: on the chip those of the fullest phase."""
+    ipu, streaming = model.ipu, job.system.machine.streaming_memory.capacity_per_ipu_bytes
+    moments = [moment for phase in phases for moment in (_passing(phase, job, ipu), _updating(phase))]
+    fullest = max(moments, key=lambda tenants: sum(tenant.byte_count for tenant in tenants))
+    tenants = (*fullest, *_streamed(phases, job), code(job, ipu), *reserve(job, ipu))
+    return tuple(IpuMemory(local, tenants, ipu.memory_bytes, streaming) for local in phases[0].cost.stage.ipus)
+
+
+def _passing(phase: PhaseCost, job: PlanInput, ipu: Ipu) -> tuple[Tenant, ...]:
+    """What is on the chip in the backward phase of a segment, or in that which is both.
+
+    I/O tiles that overlap hold what is loaded ahead, gathered, and what is still to be stored; what they have no room
+    for lies on the others.
+    """
+    workload, layout = job.workload, job.layout
+    blocks = [workload.blocks[name] for name in phase.segment.blocks]
+    tensors = [each for block in blocks for each in block.parameters]
+    redone = bool(phase.cost.recomputed)
+    kept = 0 if redone else sum(block.saved_elements for block in blocks) * workload.stash_bytes
+    ahead = 0
+    if layout.overlaps:
+        stored = -(-phase.handed_back_bytes // layout.activation_shards)
+        loaded = phase.input_bytes + phase.kept_bytes + phase.given_back_bytes
+        ahead = max(0, loaded + stored - layout.io_tiles * ipu.tile.memory_bytes)
+    needs = {name: block.needs for name, block in phase.cost.blocks.items()}
+    return (
+        Tenant("weights", job.precision.stored_bytes(tensors)),
+        Tenant("accumulators", sum(each.element_count for each in tensors) * job.precision.accumulator_bytes),
+        Tenant("stash", phase.input_bytes + kept + ahead),
+        Tenant("temporaries", segment_peak_bytes(phase.segment, workload, needs, recompute=redone)),
+    )
+
+
+def _updating(phase: PhaseCost) -> tuple[Tenant, ...]:
+    """What is on the chip in the optimizer phase of a segment."""
+    return (
+        Tenant("weights", phase.updated.weight_bytes),
+        Tenant("accumulators", phase.updated.gradient_bytes),
+        Tenant("optimizer_state", phase.updated.state_bytes),
+    )
+
+
+def _streamed(phases: Sequence[PhaseCost], job: PlanInput) -> Iterator[Tenant]:
+    """What is in streaming memory: shards of all tensors, and activations of the micro-batches of a phase.
+
+    Gradients of activations have one place for each micro-batch, which every phase reads and writes over. Samples and
+    what is kept inside a segment are whole on each IPU; the rest is divided if IPUs that share layers do so.
+    """
+    layout = job.layout
+
+    def sum_of(name: str) -> int:
+        return sum(phase.segment.count * getattr(phase.updated, name) for phase in phases)
+
+    yield Tenant("weights", sum_of("weight_bytes"), STREAMING)
+    yield Tenant("accumulators", sum_of("gradient_bytes"), STREAMING)
+    yield Tenant("optimizer_state", sum_of("state_bytes"), STREAMING)
+    kept = phases[0].input_bytes + sum(phase.segment.count * phase.kept_bytes for phase in phases)
+    shared = [phase.input_bytes + (phase.segment.count - 1) * phase.anew_bytes for phase in phases[1:]]
+    if layout.batch_serialised:
+        shared.append(max(phase.handed_back_bytes for phase in phases))
+    parts = sum(-(-byte_count // layout.activation_shards) for byte_count in shared)
+    yield Tenant("stash", layout.micro_batches_per_phase * (kept + parts), STREAMING)

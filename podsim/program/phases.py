@@ -1,0 +1,296 @@
+"""Phased execution as phases of the engine: load weights, go through micro-batches, store; the weight update apart.
+
+A phase of a segment loads its weights, gathers them over replicas if these hold shards, and goes through its
+micro-batches: each loads the activations that a phase before has stored, computes, and stores what the next one needs.
+With I/O tiles that overlap, the tiles that compute are at one micro-batch while I/O tiles store what came of the one
+before and load what the one behind needs; then both copy from one to the other. Each set of tiles has its own lane.
+Backward phases redo the forward pass, reduce gradients over replicas and store them.
+
+Source: [popxl_bert], [popxl_rts_tutorial].
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import cycle
+
+from podsim.placement.phases import PhaseCost
+from podsim.placement.plan import Plan
+from podsim.program.feed import Feed, io_tile_copy
+from podsim.program.passes import IMBALANCE, sums_of, work
+from podsim.program.replicas import Replicas
+from podsim.program.rings import Ring
+from podsim.program.task import Barrier, Exchange, Group, Phase, Step, Work
+from podsim.program.transfers import host_load, streaming_transfer
+from podsim.program.update import Rings, Turn, times, turn_of
+from podsim.tiles.account import Account
+
+STREAMING_WAIT = "streaming_wait"
+_Steps = Sequence[Sequence[Step]]
+"""Of each IPU of a replica."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Both:
+    """A phase of the tiles that compute, and what I/O tiles do meanwhile."""
+
+    phase: Phase
+    aside: _Steps = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """What a phase does with a micro-batch.
+
+    Attributes:
+        title: Of the phase.
+        works: Passes, each with what shards add up then.
+        loads: Bytes to load, by what they are.
+        stores: Bytes to store.
+        gathers: How many tensors of which parts are loaded, by the bytes of the whole.
+        from_host: Whether it loads samples from the host.
+    """
+
+    title: str
+    works: tuple[tuple[Work, Mapping[int, int]], ...]
+    loads: tuple[tuple[str, int], ...]
+    stores: tuple[tuple[str, int], ...]
+    gathers: Mapping[int, int]
+    from_host: bool = False
+
+
+class Phases:
+    """The forward and backward phases of one replica, or the forward phases of an evaluation."""
+
+    def __init__(
+        self, plan: Plan, replicas: Replicas, replica: int, feed: Feed, *, trains: bool, in_order: bool
+    ) -> None:
+        """Prepare what all phases have in common.
+
+        Args:
+            plan: Segments and layout.
+            replicas: Those of the program.
+            replica: Which one.
+            feed: Brings samples.
+            trains: Whether there are backward phases.
+            in_order: Whether repetitions of a segment are written out one after the other, each with all its phases;
+                otherwise each phase repeats, which takes the same time.
+        """
+        self._plan, self._replicas, self._replica, self._feed = plan, replicas, replica, feed
+        self._trains, self._in_order = trains, in_order
+        self._rings = Rings(plan, replicas)
+        self._locals = plan.phases[0].cost.stage.ipus
+        self._lanes = [replicas.lane(replica, local) for local in self._locals]
+        layout = plan.layout
+        self._overlaps = layout.overlaps
+        self._io_tiles = layout.io_tiles if layout.overlapped_io else 0
+        self._shares = layout.replication_factor > 1
+        self._ring = Ring.of_shards(plan.system, plan.software.collective_rings, self._ipus())
+        self._met = Barrier(f"replica{replica}/io", STREAMING_WAIT)
+
+    def groups(self) -> tuple[tuple[Phase, ...], tuple[Group, ...]]:
+        """The phases of the tiles that compute, and the group of I/O tiles if they overlap."""
+        both = tuple(self._all())
+        if not self._overlaps:
+            return tuple(each.phase for each in both), ()
+        lanes = [f"{lane}/io" for lane in self._lanes]
+        aside = tuple(
+            Phase(
+                each.phase.name,
+                each.phase.count,
+                {lane: (*(each.aside[place] if each.aside else ()), self._met) for place, lane in enumerate(lanes)},
+                STREAMING_WAIT,
+            )
+            for each in both
+        )
+        ahead = tuple(
+            replace(each.phase, steps={lane: (*steps, self._met) for lane, steps in each.phase.steps.items()})
+            for each in both
+        )
+        name = f"I/O tiles of replica{self._replica}"
+        return ahead, (Group(name, tuple(lanes), aside, accounted=False),)
+
+    def _all(self) -> Iterator[_Both]:
+        """In the order in which they run, for all micro-batches at once or for one after the other."""
+        layout = self._plan.layout
+        rounds = layout.accumulation_factor // layout.micro_batches_per_phase
+        if not self._trains:
+            yield from self._times(rounds, [each for phase in self._plan.phases for each in self._forward(phase)])
+            return
+        yield from self._round(is_first=True)
+        if rounds > 1:
+            yield from self._times(rounds - 1, list(self._round(is_first=False)))
+
+    def _round(self, *, is_first: bool) -> Iterator[_Both]:
+        """All phases once; behind the first round, gradients are added to those that are stored."""
+        for phase in self._plan.phases[:-1]:
+            yield from self._forward(phase)
+        for phase in reversed(self._plan.phases):
+            yield from self._backward(phase, adds=not is_first)
+
+    def _times(self, count: int, once: Sequence[_Both]) -> Iterator[_Both]:
+        """Phases several times over."""
+        phases = times(count, [each.phase for each in once], in_order=self._in_order)
+        for phase, each in zip(phases, cycle(once), strict=False):
+            yield replace(each, phase=phase)
+
+    def _forward(self, cost: PhaseCost) -> Iterator[_Both]:
+        """The forward phases of a segment; without batch serialisation the next one finds what it needs on the chip."""
+        title, from_host = f"forward {cost.title}", cost is self._plan.phases[0]
+        serialised = self._plan.layout.batch_serialised
+        handed = [cost.input_bytes] if serialised and not from_host else []
+        loads = [("samples", cost.input_bytes)] if from_host else [("activations", self._part(each)) for each in handed]
+        stores = [("activations", self._part(cost.output_bytes))] if serialised or self._trains else []
+        if self._trains:
+            stores += [("activations", cost.kept_bytes), ("samples", cost.input_bytes if from_host else 0)]
+        passing = _Pass(
+            title,
+            ((self._work(title, cost.cost.forward), self._sums(cost)),),
+            tuple(loads),
+            tuple(stores),
+            self._gathers(handed),
+            from_host,
+        )
+        yield from self._times(cost.segment.count, [*self._weights(title, cost), *self._loop(passing)])
+
+    def _backward(self, cost: PhaseCost, *, adds: bool) -> Iterator[_Both]:
+        """The backward phases of a segment, gradients being added to those that are stored, or not."""
+        phases, passes, name = self._plan.phases, cost.cost, cost.title
+        serialised, is_last = self._plan.layout.batch_serialised, cost is phases[-1]
+        works = [(self._work(f"forward {name}", passes.forward), self._sums(cost))] if is_last else []
+        if passes.recomputed:
+            works.append((self._work(f"recompute {name}", passes.recompute), self._sums(cost)))
+        works.append((self._work(f"backward {name}", passes.backward), self._sums(cost, backward=True)))
+        title = f"loss {name}" if is_last else f"backward {name}"
+        given, kept = cost.input_bytes if serialised or not is_last else 0, cost.kept_bytes
+        back, handed_back = (cost.given_back_bytes, cost.handed_back_bytes) if serialised else (0, 0)
+        is_first = cost is phases[0]
+        passing = _Pass(
+            title,
+            tuple(works),
+            (
+                ("samples", given) if is_first else ("activations", self._part(given)),
+                ("activations", kept),
+                ("gradients", self._part(back)),
+            ),
+            (("gradients", self._part(handed_back)),),
+            self._gathers([0 if is_first else given, back]),
+        )
+        once = [*self._weights(title, cost), *self._loop(passing)]
+        if self._shares:
+            once += map(_Both, self._turn(title, cost).reduced())
+        stored, known = cost.exchanged, cost.exchanged if adds else cost.tied
+        if known.tensor_count:
+            name = f"{title}: load gradients"
+            once.append(self._moved(name, "read", known.gradient_bytes, known.tensor_count))
+        once.append(self._moved(f"{title}: store gradients", "write", stored.gradient_bytes, stored.tensor_count))
+        yield from self._times(cost.segment.count, once)
+
+    def _part(self, byte_count: int) -> int:
+        """What an IPU keeps of activations that all IPUs of a replica have. [B]"""
+        return -(-byte_count // self._plan.layout.activation_shards)
+
+    def _gathers(self, sizes: Iterable[int]) -> Mapping[int, int]:
+        """How many tensors IPUs gather of their parts, by the bytes of the whole."""
+        return Counter(filter(None, sizes)) if self._plan.layout.activation_shards > 1 else {}
+
+    def _turn(self, title: str, cost: PhaseCost) -> Turn:
+        return turn_of(self._plan, self._replicas, self._replica, cost.exchanged, self._rings, title)
+
+    def _work(self, name: str, account: Account) -> Work:
+        return work(name, account, self._plan.system.machine.ipu.clock_hz)
+
+    def _sums(self, cost: PhaseCost, *, backward: bool = False) -> Mapping[int, int]:
+        """What shards add up in a pass over a segment: how many tensors, by their bytes."""
+        shared = len(self._locals) > 1
+        return sums_of(self._plan.workload, cost.cost.stage.segments, backward=backward) if shared else {}
+
+    def _computed(self, passing: _Pass, ipu: int) -> list[Step]:
+        """The passes of a micro-batch on an IPU."""
+        return [step for work, sums in passing.works for step in (work, *self._ring.shard_sums(ipu, sums))]
+
+    def _weights(self, title: str, cost: PhaseCost) -> Iterator[_Both]:
+        """The weights of a segment come in; accumulators are cleared, which forward phases have none of."""
+        tensors = cost.exchanged
+        yield self._moved(f"{title}: load weights", "read", tensors.weight_bytes, tensors.tensor_count)
+        if self._shares:
+            yield from map(_Both, self._turn(title, cost).handed_out())
+
+    def _moved(self, name: str, way: str, byte_count: int, tensor_count: int) -> _Both:
+        """A load or a store of tensors one after the other, which nothing overlaps."""
+        moved = (
+            streaming_transfer(
+                self._plan.system, name, ipu, way, byte_count, io_tiles=self._io_tiles, tensor_count=tensor_count
+            )
+            for ipu in self._ipus()
+        )
+        return self._phase(name, 1, [[Exchange((each,))] for each in moved])
+
+    def _loop(self, passing: _Pass) -> Iterator[_Both]:
+        """All micro-batches of a phase."""
+        count, ipus = self._plan.layout.micro_batches_per_phase, self._ipus()
+        loads, computed = ([make(passing, ipu) for ipu in ipus] for make in (self._loaded, self._computed))
+        stores = [self._streamed(passing.title, ipu, "write", passing.stores) for ipu in ipus]
+        if not self._overlaps:
+            bodies = zip(loads, computed, stores, strict=True)
+            yield self._phase(passing.title, count, [[*load, *steps, *store] for load, steps, store in bodies])
+            return
+        # What I/O tiles gather goes on as a whole; of what is stored, an IPU takes out its part.
+        gathered = sum(number * (whole - self._part(whole)) for whole, number in passing.gathers.items())
+        arriving, leaving = (sum(size for _, size in parts) for parts in (passing.loads, passing.stores))
+        arriving += gathered
+        first, between, last = (self._copied(size) for size in (arriving, arriving + leaving, leaving))
+
+        def at(number: int, repeats: int = 1) -> _Both:
+            """A micro-batch: what is stored is of the one before it, what is loaded is for the one behind it."""
+            copy = first if number == 0 else between
+            aside = [
+                [*copy, *(store if number else ()), *(load if number + 1 < count else ())]
+                for load, store in zip(loads, stores, strict=True)
+            ]
+            return self._phase(passing.title, repeats, [[*copy, *steps] for steps in computed], aside)
+
+        idle: _Steps = [[]] * len(ipus)
+        yield self._phase(f"{passing.title}: first load", 1, idle, loads)
+        yield at(0)
+        if count > 2:
+            yield at(1, count - 2)
+        yield at(count - 1)
+        ends = [[*last, *store] for store in stores]
+        yield self._phase(f"{passing.title}: last store", 1, [last] * len(ipus), ends)
+
+    def _loaded(self, passing: _Pass, ipu: int) -> list[Step]:
+        """What a micro-batch needs, from streaming memory or, of the first phase, from the host."""
+        plan = self._plan
+        if not passing.from_host:
+            gathered = self._ring.shard_sums(ipu, passing.gathers, f"loads of replica{self._replica}")
+            return [*self._streamed(passing.title, ipu, "read", passing.loads), *gathered]
+        load = host_load(plan.system, ipu, plan.workload.host_input_bytes)
+        if ipu != self._ipus()[0]:
+            return [Exchange((load,))]
+        sent = self._feed.transfer(self._replica)  # of which I/O tiles take in all at once
+        return [Exchange((sent,) if plan.layout.io_tiles else (sent, load))]
+
+    def _streamed(self, title: str, ipu: int, way: str, parts: Iterable[tuple[str, int]]) -> list[Step]:
+        """Tensors to or from streaming memory, one after the other."""
+        system, io_tiles = self._plan.system, self._io_tiles
+        return [
+            Exchange((streaming_transfer(system, f"{title} {name}", ipu, way, byte_count, io_tiles=io_tiles),))
+            for name, byte_count in parts
+            if byte_count
+        ]
+
+    def _copied(self, byte_count: int) -> list[Step]:
+        """From I/O tiles to those that compute, or back."""
+        if not byte_count:
+            return []
+        return [io_tile_copy("copy from and to I/O tiles", self._plan.system, self._plan.layout, byte_count)]
+
+    def _phase(self, name: str, count: int, steps: _Steps, aside: _Steps = ()) -> _Both:
+        lanes = {lane: tuple(each) for lane, each in zip(self._lanes, steps, strict=True)}
+        return _Both(Phase(name, count, lanes, IMBALANCE), aside)
+
+    def _ipus(self) -> list[int]:
+        return [self._replicas.ipu(self._replica, local) for local in self._locals]
