@@ -83,9 +83,9 @@ def check(
 
 def _found(path: Path) -> Path:
     """A path, or the file of a shipped study or scenario of that name."""
-    from podsim.scenario.library import shipped_scenario, shipped_study
+    from podsim.scenario.library import shipped
 
-    return path if path.exists() else shipped_study(str(path)) or shipped_scenario(str(path)) or path
+    return path if path.exists() else shipped(str(path), "study") or shipped(str(path), "scenario") or path
 
 
 def _check_wishes(

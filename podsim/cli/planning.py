@@ -112,9 +112,9 @@ def _with(goal: Goal, limits: tuple[Limit, ...], overrides: tuple[str, ...], **g
 
 def _read(goal: str) -> Goal:
     from podsim.many.capacity.goal import Goal, is_goal, read_goal
-    from podsim.scenario.library import shipped_study
+    from podsim.scenario.library import shipped
 
-    file = shipped_study(goal) or Path(goal)
+    file = shipped(goal, "study") or Path(goal)
     return read_goal(file) if is_goal(file) else Goal(goal)
 
 

@@ -33,7 +33,7 @@ from podsim.scenario.document import VALUE, Document, KeyPath
 from podsim.scenario.families.registry import form_of
 from podsim.scenario.hardware import Host, Machine, System
 from podsim.scenario.ipu import Ipu
-from podsim.scenario.library import SCENARIOS, data_root, is_as_shipped
+from podsim.scenario.library import SCENARIOS, data_root, is_as_shipped, shipped
 from podsim.scenario.pins import BATCH, PARALLELISM
 from podsim.scenario.problems import problems_of
 from podsim.scenario.quantity import quantities
@@ -569,9 +569,9 @@ def load_hardware(name: str, kind: str) -> tuple[BaseModel, Document]:
 
 
 def load_ipu(name: str) -> Ipu:
-    """A chip by path or name; `gc200`, `bow` and `gc2` stand for the shipped ones."""
-    short = {"gc200": "ipu_gc200", "bow": "ipu_bow", "gc2": "ipu_gc2"}
-    return validated(Ipu, load_document(short.get(name, name), "ipu"))
+    """A chip by path or name; a shipped one also without `ipu_` before its name, in capitals or not."""
+    own = f"ipu_{name.casefold()}"
+    return validated(Ipu, load_document(own if shipped(own, "ipu") else name, "ipu"))
 
 
 def validated(model: type[_Model], document: Document) -> _Model:
