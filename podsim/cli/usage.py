@@ -21,7 +21,18 @@ _QUOTED = re.compile(r"'([^']*)'")
 
 
 class Commands(TyperGroup):
-    """A group of commands that reports an unknown command like any other error."""
+    """A group of commands that lists them under headings, and reports an unknown one like any other error."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The commands with whole sentences, those of a heading together."""
+        headings: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            sentence = " ".join((command.help or "").partition("\n\n")[0].split())
+            headings.setdefault(getattr(command, "rich_help_panel", None) or "Commands", []).append((name, sentence))
+        longest = max(map(len, self.commands))
+        for heading, rows in headings.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(longest), sentence) for name, sentence in rows])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the first word names.
