@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from podsim.many.compare import Comparison, compare
     from podsim.many.sweeps import Swept, sweep
+    from podsim.many.whatif import WhatIf, whatif
     from podsim.result.forward import ForwardResult
     from podsim.result.generation import GenerationResult
     from podsim.result.kernel_view import cost_multi_slice, cost_multi_update_add, cost_schnet_block
@@ -53,6 +54,8 @@ _HOMES = {
     "compare": "podsim.many.compare",
     "Swept": "podsim.many.sweeps",
     "sweep": "podsim.many.sweeps",
+    "WhatIf": "podsim.many.whatif",
+    "whatif": "podsim.many.whatif",
     "cost_multi_slice": "podsim.result.kernel_view",
     "cost_multi_update_add": "podsim.result.kernel_view",
     "cost_schnet_block": "podsim.result.kernel_view",
@@ -89,6 +92,7 @@ __all__ = [
     "ServingResult",
     "SpecError",
     "Swept",
+    "WhatIf",
     "__version__",
     "compare",
     "cost_collective",
@@ -105,6 +109,7 @@ __all__ = [
     "serve",
     "simulate",
     "sweep",
+    "whatif",
 ]
 
 

@@ -31,6 +31,7 @@ from podsim.cli.running import (
 from podsim.cli.sweeping import sweep
 from podsim.cli.usage import Commands
 from podsim.cli.validating import validate
+from podsim.cli.whatif import whatif
 
 app = typer.Typer(
     name="podsim",
@@ -192,7 +193,7 @@ def serve(
     show_result(result, serving_tables, output_format)
 
 
-for _command in (sweep, plan, compare, check):
+for _command in (whatif, sweep, plan, compare, check):
     app.command(rich_help_panel=MANY)(_command)
 
 

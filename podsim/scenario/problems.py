@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -11,6 +11,7 @@ from podsim.errors import Problem
 from podsim.scenario.base import keys_of
 from podsim.scenario.docstrings import field_docs
 from podsim.scenario.document import Document, KeyPath
+from podsim.scenario.levers import LEVERS
 from podsim.scenario.wording import known_here, nearest, shown
 
 _NEEDS = {
@@ -31,7 +32,7 @@ _BOUNDS = {
     "less_than": ("lt", "too large", "write a number below {}"),
     "less_than_equal": ("le", "too large", "write {} or less"),
 }
-_ALSO_CALLED: Final = {
+_ALSO_CALLED: Final[Mapping[str, tuple[str, ...]]] = {
     "bandwidth": ("bandwidth_per_direction",),
     "data_parallel": ("replication_factor",),
     "frequency": ("clock",),
@@ -40,10 +41,8 @@ _ALSO_CALLED: Final = {
     "gradient_accumulation_steps": ("accumulation_factor",),
     "heads": ("head_count",),
     "hidden": ("hidden_size",),
-    "ipu_links": ("ipu_link",),
     "ipus": ("ipu_count",),
     "layers": ("layer_count",),
-    "links": ("ipu_link",),
     "replicas": ("replication_factor",),
     "sdk": ("software",),
     "seq_len": ("sequence_length",),
@@ -102,14 +101,16 @@ def _meant(path: KeyPath, here: Sequence[str], model: type[BaseModel]) -> str:
     """The key that goes by another name here, or by this name at one or two other places; empty if there is none."""
     written = str(path[-1])
     names = (written, *_ALSO_CALLED.get(written.casefold(), ()))
-    if known := next((name for name in names if name in here), None):
-        return known
+    if called := [name for name in names if name in here]:
+        return called[0]
     known = nearest(written, here)
     if known and sorted(known) == sorted(written):
         return ""
     places = [each for name in names for each in _places(model, name)]
+    if path[0] in (written, "system") and written in LEVERS:
+        places += [tuple(key.split(".")) for key in LEVERS[written]]
     below = [each for each in places if each[: len(path) - 1] == path[:-1]]
-    found = below or places
+    found = list(dict.fromkeys(below or places))
     return "` or `".join(map(_dotted, found)) if len(found) <= _MOST_PLACES else ""
 
 

@@ -43,6 +43,12 @@ SETS = {
         "--set clock=2 GHz: unknown key `clock`\n"
         f"  do: did you mean `system.machine.ipu.clock`? known here: {TOP_KEYS}",
     ),
+    "keys by a short name": (
+        "links=64 GB/s",
+        "--set links=64 GB/s: unknown key `links`\n  do: did you mean "
+        "`system.machine.ipu_link.bandwidth_per_direction` or `system.machine.gw_link.bandwidth_per_direction`? "
+        f"known here: {TOP_KEYS}",
+    ),
     "a key of other sections, without its path": (
         "model.latency=3",
         f"--set model.latency=3 [model]: unknown key `latency`\n  do: remove it; known here: {MODEL_KEYS}",
