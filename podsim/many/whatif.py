@@ -30,6 +30,7 @@ from podsim.runs import Source, run
 from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.assumptions import hardware_keys
 from podsim.scenario.levers import LEVERS
+from podsim.scenario.load import Overrides
 from podsim.scenario.wording import flow, known_here
 from podsim.show.table import Block, Cell, Cells, Table, columns, to_markdown, to_text
 from podsim.workers import mapped
@@ -160,7 +161,7 @@ class WhatIf:
 def whatif(
     *scenarios: Source,
     times: Mapping[str, float] = TWICE,
-    overrides: Sequence[str] = (),
+    overrides: Overrides = (),
     replan: bool = False,
     processes: int | None = None,
     tell: Tell = lambda _done, _total: None,
@@ -171,7 +172,7 @@ def whatif(
         scenarios: Paths, names of shipped scenarios, mappings, or scenarios already loaded.
         times: By how much to multiply what: `clock`, `links`, `memory` and others of `podsim.scenario.levers`, or any
             key that holds a number.
-        overrides: `key.path=value` texts that replace keys of all scenarios.
+        overrides: `key.path=value` texts, or values by key path, that replace keys of all scenarios.
         replan: Choose the division over the IPUs anew as well, for the machine as it is and with each change.
         processes: How many scenarios are worked on at a time; as many as there are cores by default.
         tell: Is told how many are done, and of how many.

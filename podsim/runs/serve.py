@@ -51,6 +51,7 @@ from podsim.runs.settings import divided, placed
 from podsim.runs.step_times import MovedSteps, PlannedSteps, service_steps
 from podsim.scenario import GenerationScenario, LoadedScenario, load_scenario
 from podsim.scenario.generation import GenerationSpec
+from podsim.scenario.load import Overrides
 from podsim.scenario.resolve import Change
 from podsim.scenario.serving import RequestLengthSpec, ServingSpec
 from podsim.tiles.model import CostModel
@@ -119,7 +120,7 @@ def serve(
     scenario: str | Path | Mapping[str, object] | LoadedScenario,
     *,
     variant: str | None = None,
-    overrides: Sequence[str] = (),
+    overrides: Overrides = (),
     rate: float | None = None,
     arrivals: str | Path | None = None,
     loads: Sequence[float] = (),
@@ -133,7 +134,8 @@ def serve(
     Args:
         scenario: Path, name of a shipped scenario, mapping, or a scenario already loaded.
         variant: One of the variants named in the file.
-        overrides: `key.path=value` texts that replace keys of the scenario; laid over what a loaded one has.
+        overrides: `key.path=value` texts, or values by key path, that replace keys of the scenario; laid over
+            what a loaded one has.
         rate: Requests per second, in place of those that the scenario gives. [1/s]
         arrivals: A CSV file of requests, in place of those that the scenario gives.
         loads: Points of the load curve as shares of the saturation, in place of those of the scenario.
