@@ -32,7 +32,7 @@ from podsim.scenario.assumptions import hardware_keys
 from podsim.scenario.levers import LEVERS
 from podsim.scenario.load import Overrides
 from podsim.scenario.wording import flow, known_here
-from podsim.show.table import Block, Cell, Cells, Table, columns, to_markdown, to_text
+from podsim.show.table import Block, Cell, Cells, Table, columns, to_html, to_markdown, to_text
 from podsim.workers import mapped
 
 TWICE: Final[Mapping[str, float]] = dict.fromkeys(
@@ -146,6 +146,10 @@ class WhatIf:
     def markdown(self) -> str:
         """The tables in Markdown."""
         return "\n".join(to_markdown(each, level=3) for each in self.tables())
+
+    def _repr_html_(self) -> str:
+        """The tables, for notebooks."""
+        return "".join(map(to_html, self.tables()))
 
     def to_dict(self) -> dict[str, object]:
         """Plain types only."""

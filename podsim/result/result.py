@@ -40,7 +40,7 @@ _OWN_KEYS: Final = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RunResult(Result):
     """The result of a simulated training run.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pydoc
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -56,3 +57,28 @@ def test_overrides_may_be_a_mapping() -> None:
     values = podsim.load(GOOD, None, {"system.machine.ipu.clock": "2 GHz", "forward": {"batch_size": 2}})
     assert values.spec == texts.spec
     assert values.spec.system.machine.ipu.clock_hz == 2e9
+
+
+def test_a_result_is_told_in_five_lines() -> None:
+    result = podsim.run(GOOD, overrides={"system.machine.ipu.clock": "1.5 GHz"})
+    title, machine, origin, figures, rest = repr(result).splitlines()
+    assert title.startswith("Changed from: BERT-Base on sequences of 128 tokens")
+    assert machine == "C600, 1 of 1 IPUs in use, C600 at 1.5 GHz; PopART, SDK 3.1"
+    assert origin.endswith("changed: system.machine.ipu.clock 1.486 GHz → 1.5 GHz")
+    assert re.fullmatch(r"latency [\d.]+ ms; throughput [\d,]+ samples/s; .*", figures)
+    assert rest.startswith("ForwardResult: .ranges")
+    assert all(len(each) <= 100 for each in (title, machine, origin, figures, rest))
+    assert "ranges" not in vars(result)  # which take as long as ten runs
+
+
+def test_a_notebook_shows_the_tables_of_the_terminal() -> None:
+    scenario = {"base": GOOD, "description": "<b>&"}
+    html = podsim.run(scenario)._repr_html_()
+    assert html is not None
+    for words in ("&lt;b&gt;&amp;", "Latency", "Throughput", "Where one batch goes"):
+        assert words in html
+    assert "<b>" not in html
+    assert (
+        "<table"
+        in podsim.compare(GOOD, {**scenario, "system": {"machine": {"ipu": {"clock": "1.5 GHz"}}}})._repr_html_()
+    )
