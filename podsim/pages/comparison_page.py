@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from string import ascii_uppercase
@@ -17,6 +18,8 @@ from podsim.pages.parts import Block, Folded, Page, Section, Tile
 
 _PRECISION: Final = 4
 _TILES: Final = 4
+_PARTS: Final = re.compile(r"[@:/\\]")
+"""Between the folders, the name and the variant of a side."""
 
 
 def comparison_page(found: Comparison) -> Page:
@@ -44,7 +47,8 @@ def _tiles(each: Difference, letter: str, count: int) -> Iterator[Tile]:
     """The metrics that changed, as many as have room."""
     for row in _changed(each)[: max(1, _TILES // count)]:
         first, second = (value_of(row.metric, value, _PRECISION) for value in (row.a, row.b))
-        verdict = f"{letter} is {verdict_of(row)}"
+        variant = _PARTS.split(each.b.label)[-1]
+        verdict = f"{letter}, {variant}, is {verdict_of(row)}"
         yield Tile(
             in_title(row.metric.figure.label),
             change_of_row(row, _PRECISION) or second,
