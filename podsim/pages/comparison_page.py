@@ -15,6 +15,7 @@ from podsim.many.compare.difference import SAME, Difference, Row
 from podsim.many.compare.plot import comparison_title, waterfall_chart
 from podsim.many.compare.show import change_of_row, input_table, metric_table, value_of, verdict_of
 from podsim.pages.parts import Block, Folded, Page, Section, Tile
+from podsim.scenario.wording import counted
 
 _PRECISION: Final = 4
 _TILES: Final = 4
@@ -65,7 +66,7 @@ def _section(each: Difference, letter: str) -> Section:
         blocks.append("No metric changed.")
     if len(changed) < len(each.rows):
         same = metric_table([row for row in each.rows if row.verdict == SAME], letter, _PRECISION)
-        blocks.append(Folded(f"{len(same.rows)} metrics that are the same", [same]))
+        blocks.append(Folded(f"{counted(len(same.rows), 'metric')} the same", [same]))
     blocks += [waterfall_chart(one, letter) for one in each.waterfalls if any(step.change_ps for step in one.steps)]
     if each.inputs:
         few, everything = (input_table(each, letter, everything=is_all) for is_all in (False, True))
