@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,6 +11,8 @@ from podsim.cli import completion
 from podsim.cli.comparing import ComparisonFormat
 from podsim.cli.counting import counted
 from podsim.cli.ending import print_data
+from podsim.cli.outputs import tell_written
+from podsim.cli.running import check_paths
 from podsim.errors import PodsimError
 from podsim.harmless import terminal
 
@@ -41,12 +44,14 @@ def whatif(
     processes: Annotated[
         int | None, typer.Option(min=1, help="Scenarios at a time.", show_default="as many as cores")
     ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
     output_format: Annotated[ComparisonFormat, typer.Option("--format", help="What to print.")] = ComparisonFormat.TEXT,
 ) -> None:
     """Rank what twice the links, clock or memory would bring, each alone, for one workload or several."""
     from podsim.many.whatif import TWICE
     from podsim.many.whatif import whatif as find
 
+    check_paths(None, plot)
     names = [each for each in scenarios if "=" not in each]
     factors = [*(times or ()), *(each for each in scenarios if "=" in each)]
     with counted("workloads") as tell:
@@ -58,6 +63,12 @@ def whatif(
             processes=processes,
             tell=tell,
         )
+    if plot is not None:
+        from podsim.many.whatif import whatif_sheet
+        from podsim.show.matplotlib_charts import write_sheet
+
+        write_sheet(lambda: whatif_sheet(found), plot, found.inputs)
+        tell_written(plot)
     match output_format:
         case ComparisonFormat.TEXT:
             typer.echo(terminal(found.text()), nl=False)

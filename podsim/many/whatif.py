@@ -32,6 +32,7 @@ from podsim.scenario.assumptions import hardware_keys
 from podsim.scenario.levers import LEVERS
 from podsim.scenario.load import Overrides
 from podsim.scenario.wording import flow, known_here
+from podsim.show.chart import FASTER, SLOWER, Axis, Bar, Bars, Chart, Sheet
 from podsim.show.table import Block, Cell, Cells, Table, columns, to_html, to_markdown, to_text
 from podsim.workers import mapped
 
@@ -40,6 +41,8 @@ TWICE: Final[Mapping[str, float]] = dict.fromkeys(
 )
 """What is asked where nothing is: what twice as much of each would bring."""
 _DIGITS: Final = 12
+_ROOM: Final = 1.25
+"""Of an axis beyond its longest bar, for the text beside it."""
 _ANEW: Final = "parallelism=auto"
 
 
@@ -325,6 +328,30 @@ def _table(side: Effects) -> Table:
         notes.append(f"the choice of a division alone: {format_error(side.alone)}, which is in `as it is`")
     heads = columns("change", f">{_label(side)}", ">80 %", f">{unit.strip() or 'then'}", "most of it")
     return Table(heads, rows, f"{side.scenario}, {_division(side)}", notes)
+
+
+def whatif_sheet(found: WhatIf) -> Sheet:
+    """What each change brings, as bars below one another for each workload."""
+    names = ", ".join(dict.fromkeys(side.scenario for side in found.workloads))
+    return Sheet(
+        f"What each change brings to {names}", [[_chart(side)] for side in found.workloads], inputs=found.inputs
+    )
+
+
+def _chart(side: Effects) -> Chart:
+    known = [each for each in side.effects if each.share is not None]
+    shares = {each.change: 100 * (each.share or 0.0) for each in known}
+    bars = [
+        Bar(change, 0.0, share, FASTER if share > 0 else SLOWER, format_error(share / 100))
+        for change, share in shares.items()
+    ]
+    ends = (_ROOM * min(0.0, *shares.values()), _ROOM * max(0.0, *shares.values()) or 1.0)
+    return Chart(
+        title=f"{side.scenario}, {_division(side)}",
+        description=f"Bars of what each change alone brings to the {_label(side)} of {side.scenario}.",
+        drawn=Bars(bars, Axis(f"change of {_label(side)}", "%", ends)),
+        numbers=replace(_table(side), title=""),
+    )
 
 
 def _share_cell(each: Effect) -> Cell:

@@ -12,10 +12,11 @@ import podsim
 from podsim.cli.app import main
 from podsim.draws import Range
 from podsim.errors import PodsimError
-from podsim.many.whatif import Effect, Effects, WhatIf, whatif
+from podsim.many.whatif import Effect, Effects, WhatIf, whatif, whatif_sheet
 from podsim.result.influence import doubt_of_change
 from podsim.scenario.assumptions import Assumption
 from podsim.scenario.levers import LEVERS
+from podsim.show.chart import Bars
 from tests.unit.bad_input_cases import Run
 
 CARD, POD = "bert_base_c600", "bert_base_phase1_pod16"
@@ -82,6 +83,16 @@ def test_together_is_the_geometric_mean_and_leaves_out_what_one_cannot_do() -> N
         ["links", "+50.0 %", "-50.0 %", "-13.4 %"],
         ["memory", "–", "+10.0 %", "–"],
     ]
+
+
+def test_a_chart_has_a_bar_for_each_change_that_is_possible() -> None:
+    found = WhatIf((side("a", clock=0.21, memory=-0.04, links=None),))
+    ((chart,),) = whatif_sheet(found).rows
+    assert isinstance(chart.drawn, Bars)
+    assert [(bar.row, bar.text) for bar in chart.drawn.bars] == [("clock", "+21.0 %"), ("memory", "-4.0 %")]
+    assert [bar.end for bar in chart.drawn.bars] == pytest.approx([21, -4])
+    # A quarter more than the longest bar on either side.
+    assert chart.drawn.ends == pytest.approx((-5, 26.25))
 
 
 def test_a_change_is_that_of_the_run_with_the_number_written_out() -> None:
