@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from podsim._version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from podsim.errors import (
         DoesNotFitError,
         InfeasibleError,
@@ -23,8 +25,11 @@ if TYPE_CHECKING:
         PodsimError,
         SpecError,
     )
+    from podsim.many.capacity.answer import plan
+    from podsim.many.checks.run import check
     from podsim.many.compare import Comparison, compare
     from podsim.many.sweeps import Swept, sweep
+    from podsim.many.whatif import WhatIf, whatif
     from podsim.result.forward import ForwardResult
     from podsim.result.generation import GenerationResult
     from podsim.result.kernel_view import cost_multi_slice, cost_multi_update_add, cost_schnet_block
@@ -36,6 +41,7 @@ if TYPE_CHECKING:
     from podsim.runs.serve import serve
     from podsim.scenario import load_scenario
     from podsim.scenario import load_scenario as load
+    from podsim.validation.compare import validate
 
 _HOMES = {
     "run": "podsim.runs",
@@ -53,6 +59,12 @@ _HOMES = {
     "compare": "podsim.many.compare",
     "Swept": "podsim.many.sweeps",
     "sweep": "podsim.many.sweeps",
+    "plan": "podsim.many.capacity.answer",
+    "check": "podsim.many.checks.run",
+    "list": "podsim.scenario.catalogue",
+    "validate": "podsim.validation.compare",
+    "WhatIf": "podsim.many.whatif",
+    "whatif": "podsim.many.whatif",
     "cost_multi_slice": "podsim.result.kernel_view",
     "cost_multi_update_add": "podsim.result.kernel_view",
     "cost_schnet_block": "podsim.result.kernel_view",
@@ -72,7 +84,7 @@ _HOMES = {
     ),
     "podsim.errors",
 )
-_NAMES = {"load": "load_scenario"}
+_NAMES = {"load": "load_scenario", "list": "shipped_list"}
 
 __all__ = [
     "Comparison",
@@ -89,7 +101,9 @@ __all__ = [
     "ServingResult",
     "SpecError",
     "Swept",
+    "WhatIf",
     "__version__",
+    "check",
     "compare",
     "cost_collective",
     "cost_convolution",
@@ -101,11 +115,20 @@ __all__ = [
     "infer",
     "load",
     "load_scenario",
+    "plan",
     "run",
     "serve",
     "simulate",
     "sweep",
+    "validate",
+    "whatif",
 ]
+"""`list` is a function of podsim too; a star that imports all would hide that of Python."""
+
+
+def __dir__() -> Sequence[str]:
+    """The public names, those too that nobody has used yet."""
+    return sorted({*globals(), *_HOMES})
 
 
 def __getattr__(name: str) -> Any:

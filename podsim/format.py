@@ -148,12 +148,13 @@ def format_percent(ratio: float, decimals: int = 1) -> str:
 
 
 def format_error(ratio: float, decimals: int = 1) -> str:
-    """A relative error as a percentage with its sign.
+    """A relative error as a percentage with its sign, which nothing has where it is rounded to zero.
 
-    >>> format_error(0.0123), format_error(-0.2)
-    ('+1.2 %', '-20.0 %')
+    >>> format_error(0.0123), format_error(-0.2), format_error(-0.0004)
+    ('+1.2 %', '-20.0 %', '0.0 %')
     """
-    return f"{100 * ratio:+.{decimals}f} %"
+    text = f"{100 * ratio:+.{decimals}f}"
+    return f"{text if float(text) else text[1:]} %"
 
 
 def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:

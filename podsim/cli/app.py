@@ -31,6 +31,7 @@ from podsim.cli.running import (
 from podsim.cli.sweeping import sweep
 from podsim.cli.usage import Commands
 from podsim.cli.validating import ValidationFormat, validate
+from podsim.cli.whatif import whatif
 
 app = typer.Typer(
     name="podsim",
@@ -41,7 +42,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.add_typer(cost_app, name="cost")
+ONE, MANY, OWN, TRUST, PARTS = "One run", "Many runs", "Models of your own", "How far to trust it", "What there is"
+"""Headings of the commands."""
 
 
 ServedScenario = Annotated[
@@ -95,7 +97,7 @@ def _options(
     """Predict how long a machine-learning run takes on an IPU-POD, and where the time goes."""
 
 
-@app.command()
+@app.command(rich_help_panel=ONE)
 def run(
     scenario: Annotated[
         str,
@@ -145,7 +147,7 @@ def run(
     run_scenario(loaded, settings, output_format, trace=trace, plot=plot, tornado=tornado, report=report, log=log)
 
 
-@app.command()
+@app.command(rich_help_panel=ONE)
 def serve(
     scenario: ServedScenario,
     variant: Variant = None,
@@ -191,13 +193,11 @@ def serve(
     show_result(result, serving_tables, output_format)
 
 
-app.command()(sweep)
-app.command()(check)
-app.command()(plan)
-app.command()(compare)
+for _command in (whatif, sweep, plan, compare, check):
+    app.command(rich_help_panel=MANY)(_command)
 
 
-@app.command("import")
+@app.command("import", rich_help_panel=OWN)
 def import_file(
     model: Annotated[str, typer.Argument(help="A Hugging Face config.json, or an ONNX file.")],
     system: Annotated[
@@ -233,13 +233,10 @@ def import_file(
     import_as_asked(asked, output, force=force)
 
 
-app.command("import-mlperf")(import_mlperf)
+app.command(rich_help_panel=TRUST)(validate)
 
 
-app.command()(validate)
-
-
-@app.command()
+@app.command(rich_help_panel=TRUST)
 def calibrate(
     measured: Annotated[
         Path | None, typer.Option("--with", metavar="FILE.csv", help="Measurements of your cluster, to fit its stack.")
@@ -264,7 +261,27 @@ def calibrate(
         leave_out_as_asked(leave_out, measured, write, output_format, with_rows=rows)
 
 
-@app.command()
+app.command("import-mlperf", rich_help_panel=TRUST)(import_mlperf)
+
+
+@app.command("list", rich_help_panel=PARTS)
+def list_shipped(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="WORD", help="Only what has all of these words in its line.")
+    ] = None,
+    output_format: OutputFormat = Format.TABLE,
+) -> None:
+    """List the shipped scenarios with kind of run, pod and variants, studies, systems and software stacks."""
+    from podsim.cli.listing import listing
+
+    as_json = output_format is Format.JSON
+    echo(listing(words or (), as_json=as_json), as_json)
+
+
+app.add_typer(cost_app, name="cost", rich_help_panel=PARTS)
+
+
+@app.command(rich_help_panel=PARTS)
 def schema(
     kind: Annotated[
         str,
@@ -279,20 +296,6 @@ def schema(
     from podsim.scenario import json_schema
 
     print_data(f"{json.dumps(json_schema(kind), indent=2)}\n")
-
-
-@app.command("list")
-def list_shipped(
-    words: Annotated[
-        list[str] | None, typer.Argument(metavar="WORD", help="Only what has all of these words in its line.")
-    ] = None,
-    output_format: OutputFormat = Format.TABLE,
-) -> None:
-    """List the shipped scenarios with kind of run, pod and variants, studies, systems and software stacks."""
-    from podsim.cli.listing import listing
-
-    as_json = output_format is Format.JSON
-    echo(listing(words or (), as_json=as_json), as_json)
 
 
 def main() -> None:

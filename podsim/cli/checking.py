@@ -55,14 +55,14 @@ def check(
 
     Exit code 1 if that does not hold, 5 if there is nothing to compare with.
     """
-    from podsim.many.checks.cases import cases_of
+    from podsim.many.checks.cases import cases_of, file_of
     from podsim.many.checks.run import measure_all
     from podsim.many.checks.verdict import check as verdict_on
 
     _check_wishes(against, reason, accept=accept, baseline=baseline, report=report)
     check_report(report)
     file = baseline or _beside(paths[0])
-    paths = [_found(path) for path in paths]
+    paths = [file_of(path) for path in paths]
     cases = list(cases_of(paths, file.parent))
     known = None if accept else _known(file, paths, against, given=baseline is not None)
     with counted("scenarios") as tell:
@@ -79,13 +79,6 @@ def check(
         write_report(report, lambda: check_page(verdict, now, compared_with))
     if not verdict.holds or verdict.is_empty:
         raise typer.Exit(NOTHING_COMPARED if verdict.is_empty else _DOES_NOT_HOLD)
-
-
-def _found(path: Path) -> Path:
-    """A path, or the file of a shipped study or scenario of that name."""
-    from podsim.scenario.library import shipped_scenario, shipped_study
-
-    return path if path.exists() else shipped_study(str(path)) or shipped_scenario(str(path)) or path
 
 
 def _check_wishes(

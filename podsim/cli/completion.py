@@ -8,7 +8,7 @@ import typer
 
 from podsim.errors import PodsimError
 
-_SHORT_CHIPS = ("gc200", "bow")
+_SHORT_CHIPS = ("gc200", "bow", "c600", "gc2")
 
 
 def scenarios() -> list[str]:

@@ -48,7 +48,8 @@ _System = Annotated[str, typer.Option(help="A pod: ipu_pod16, dss8440, or a file
 def cost_matmul(
     shape: Annotated[str, typer.Argument(help="ROWSxINNERxCOLUMNS, or GROUPSxROWSxINNERxCOLUMNS.")],
     ipu: Annotated[
-        str, typer.Option(help="An IPU specification: gc200, bow, gc2, or a file.", autocompletion=completion.chips)
+        str,
+        typer.Option(help="An IPU specification: gc200, bow, c600, gc2, or a file.", autocompletion=completion.chips),
     ] = "gc200",
     dtype: Annotated[NumberFormat, typer.Option(help="Format of the operands.")] = NumberFormat.FP16,
     partials: Annotated[PartialsFormat | None, typer.Option(help="Format of the partial results.")] = None,
@@ -105,7 +106,8 @@ def cost_of_convolution(
     batch: Annotated[int, typer.Option(help="Images.")] = 1,
     direction: Annotated[Pass, typer.Option(help="Which pass.")] = Pass.FORWARD,
     ipu: Annotated[
-        str, typer.Option(help="An IPU specification: gc200, bow, gc2, or a file.", autocompletion=completion.chips)
+        str,
+        typer.Option(help="An IPU specification: gc200, bow, c600, gc2, or a file.", autocompletion=completion.chips),
     ] = "gc200",
     dtype: Annotated[NumberFormat, typer.Option(help="Format of the operands.")] = NumberFormat.FP16,
     partials: Annotated[PartialsFormat | None, typer.Option(help="Format of the partial results.")] = None,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["cost_app"]
 _Ipu = Annotated[
-    str, typer.Option(help="An IPU specification: gc200, bow, or a file.", autocompletion=completion.chips)
+    str, typer.Option(help="An IPU specification: gc200, bow, c600, gc2, or a file.", autocompletion=completion.chips)
 ]
 _Memory = Annotated[
     float, typer.Option("--memory", "--available-memory", help="Available-memory proportion, above 0 and at most 1.")

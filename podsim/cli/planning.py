@@ -74,9 +74,11 @@ def plan(
     report: Report = None,
 ) -> None:
     """Rank systems and divisions by what counts, within limits, and say what rules the others out."""
+    from podsim.many.capacity.goal import goal_of
+
     leased = [f"cost.lease={lease.value}"] if lease else []
     wanted = _with(
-        _read(goal),
+        goal_of(goal),
         (*_limits(limits or (), deadline, budget, rack_power, latency),),
         (*(overrides or ()), *leased),
         objective=objective,
@@ -108,14 +110,6 @@ def _with(goal: Goal, limits: tuple[Limit, ...], overrides: tuple[str, ...], **g
     """A goal with what was given beside it."""
     known = {key: value for key, value in given.items() if value is not None}
     return replace(goal, limits=(*goal.limits, *limits), overrides=(*goal.overrides, *overrides), **known)
-
-
-def _read(goal: str) -> Goal:
-    from podsim.many.capacity.goal import Goal, is_goal, read_goal
-    from podsim.scenario.library import shipped_study
-
-    file = shipped_study(goal) or Path(goal)
-    return read_goal(file) if is_goal(file) else Goal(goal)
 
 
 def _divisions(division: DivisionRule | None) -> tuple[str, ...] | None:

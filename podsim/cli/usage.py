@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -11,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from podsim.errors import PodsimError
+from podsim.scenario.wording import nearest
 
 # typer brings its own click since 0.26; its public classes lead to what either of them raises.
 UsageError: type[Exception] = next(each for each in typer.BadParameter.__mro__ if each.__name__ == "ClickException")
@@ -21,7 +21,18 @@ _QUOTED = re.compile(r"'([^']*)'")
 
 
 class Commands(TyperGroup):
-    """A group of commands that reports an unknown command like any other error."""
+    """A group of commands that lists them under headings, and reports an unknown one like any other error."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The commands with whole sentences, those of a heading together."""
+        headings: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            sentence = " ".join((command.help or "").partition("\n\n")[0].split())
+            headings.setdefault(getattr(command, "rich_help_panel", None) or "Commands", []).append((name, sentence))
+        longest = max(map(len, self.commands))
+        for heading, rows in headings.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(longest), sentence) for name, sentence in rows])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the first word names.
@@ -75,15 +86,15 @@ def _name(parameter: Any) -> str:
 
 def _closest(written: str, known: Iterable[str]) -> str:
     names = list(known)
-    close = difflib.get_close_matches(written, names, n=1)
-    return f"did you mean `{close[0]}`?" if close else f"use one of {', '.join(names)};"
+    close = nearest(written, names)
+    return f"did you mean `{close}`?" if close else f"use one of {', '.join(names)};"
 
 
 def _choice(message: str) -> str:
     """The closest of the values that a message lists, if it lists any."""
     written, *known = _QUOTED.findall(message) or [""]
-    close = difflib.get_close_matches(written, known, n=1)
-    return f"did you mean `{close[0]}`? " if close else ""
+    close = nearest(written, known)
+    return f"did you mean `{close}`? " if close else ""
 
 
 def _sentence(message: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from string import ascii_uppercase
@@ -14,9 +15,12 @@ from podsim.many.compare.difference import SAME, Difference, Row
 from podsim.many.compare.plot import comparison_title, waterfall_chart
 from podsim.many.compare.show import change_of_row, input_table, metric_table, value_of, verdict_of
 from podsim.pages.parts import Block, Folded, Page, Section, Tile
+from podsim.scenario.wording import counted
 
 _PRECISION: Final = 4
 _TILES: Final = 4
+_PARTS: Final = re.compile(r"[@:/\\]")
+"""Between the folders, the name and the variant of a side."""
 
 
 def comparison_page(found: Comparison) -> Page:
@@ -44,7 +48,8 @@ def _tiles(each: Difference, letter: str, count: int) -> Iterator[Tile]:
     """The metrics that changed, as many as have room."""
     for row in _changed(each)[: max(1, _TILES // count)]:
         first, second = (value_of(row.metric, value, _PRECISION) for value in (row.a, row.b))
-        verdict = f"{letter} is {verdict_of(row)}"
+        variant = _PARTS.split(each.b.label)[-1]
+        verdict = f"{letter}, {variant}, is {verdict_of(row)}"
         yield Tile(
             in_title(row.metric.figure.label),
             change_of_row(row, _PRECISION) or second,
@@ -61,7 +66,7 @@ def _section(each: Difference, letter: str) -> Section:
         blocks.append("No metric changed.")
     if len(changed) < len(each.rows):
         same = metric_table([row for row in each.rows if row.verdict == SAME], letter, _PRECISION)
-        blocks.append(Folded(f"{len(same.rows)} metrics that are the same", [same]))
+        blocks.append(Folded(f"{counted(len(same.rows), 'metric')} the same", [same]))
     blocks += [waterfall_chart(one, letter) for one in each.waterfalls if any(step.change_ps for step in one.steps)]
     if each.inputs:
         few, everything = (input_table(each, letter, everything=is_all) for is_all in (False, True))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from podsim.draws import Range
-from podsim.metrics import SPENT, metrics_of
+from podsim.format import format_figure
+from podsim.harmless import line
+from podsim.metrics import METRICS, SPENT, metrics_of
 from podsim.result.bill import Cost
 from podsim.result.envelope import Envelope
 from podsim.result.power import Energy, Meter, WorkDone
@@ -26,11 +28,13 @@ if TYPE_CHECKING:
     from podsim.placement.search.choice import Choice
     from podsim.program.passes_in_order import Passes
 
+_WIDTH: Final = 100
+_MOST_FIGURES: Final = 4
 SCHEMA_VERSION: Final = 1
 """Of the JSON of results; another number if a field gets another meaning or is gone."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Result:
     """The common part of all results.
 
@@ -55,6 +59,7 @@ class Result:
         passes: Operations of the passes in the timeline, by name of the pass; not part of the JSON.
         meter: What draws power and is paid for; not part of the JSON.
         prices: What it is paid with, if that is given; not part of the JSON.
+        html: Shows it in a notebook; not part of the JSON.
     """
 
     KIND: ClassVar[str]
@@ -79,6 +84,19 @@ class Result:
     passes: Passes | None = None
     meter: Meter | None = None
     prices: CostSpec | None = None
+    html: Callable[[Any], str] | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        """Five lines: what it is about, its figures, and where the rest is."""
+        figures = [told for key, value in self.figures() if value is not None and (told := _told(key, value))]
+        more = f"{type(self).__name__}: .ranges, .verdict, .assumptions, .to_dict(), .to_json(); {len(self.warnings)}"
+        warnings = f"{more} warning{'s' * (len(self.warnings) != 1)}"
+        lines = (self.title, *self.about, "; ".join(figures[:_MOST_FIGURES]), warnings)
+        return "\n".join(_shortened(line(each)) for each in lines)
+
+    def _repr_html_(self) -> str | None:
+        """The tables of the terminal, for notebooks."""
+        return None if self.html is None else self.html(self)
 
     @property
     def title(self) -> str:
@@ -235,6 +253,20 @@ class Result:
     def to_json(self) -> str:
         """The result as JSON text, the same bytes for the same result."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _told(key: str, value: float) -> str:
+    """A figure in words; nothing of those that have no metric of their own."""
+    metric = METRICS.get(key)
+    if metric is None:
+        return ""
+    unit = f" {metric.counted}/s" if metric.counted else ""
+    label = "" if metric.label == metric.counted else f"{metric.label} "
+    return f"{label}{format_figure(metric, value)}{unit}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
 
 
 def plain(value: object) -> object:

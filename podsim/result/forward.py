@@ -12,7 +12,7 @@ from podsim.result.rows import IpuAccount, MemoryReport, OperationRow
 from podsim.result.step import StepReport
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ForwardResult(Result):
     """The result of simulated forward passes.
 

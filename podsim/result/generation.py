@@ -13,7 +13,7 @@ from podsim.result.step import StepReport
 from podsim.units import ps_to_seconds
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class GenerationResult(Result):
     """The result of simulated text generation.
 

@@ -11,7 +11,7 @@ The same runs say how unsure each figure of the result is, together with the sca
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar
@@ -131,6 +131,12 @@ class StandsOn(Deferred[_Row]):
         """Keys of inputs for which products have to be split anew, which nobody asked for."""
         return [each.key for each, ends in self._moving if _unmeasured(ends)]
 
+    def moved(self, name: str) -> dict[Assumption, tuple[float, float]]:
+        """The time of a figure with an input at both ends of its range, as multiples, by the inputs that move any."""
+        metric = self.probe.metric
+        value = _figures(self._base, metric)[name]
+        return {each: _times(ends, name, value, metric) for each, ends in self._moving}
+
     def reasons(self) -> tuple[str, ...]:
         """Sentences that say what widens the scatter of the model itself."""
         return self.scatter.reasons
@@ -148,7 +154,7 @@ class StandsOn(Deferred[_Row]):
         figures = _figures(base, metric)
         for name in sorted(figures, key=lambda each: each != metric):
             parts = {MODEL: Contribution(0.0, self.scatter.sigma**2)}
-            parts |= {each.key: _part(each, ends, name, figures[name], metric) for each, ends in self._moving}
+            parts |= {each.key: _part(each, times) for each, times in self.moved(name).items()}
             if base.longer:
                 parts[LATE] = of_uniform(math.log1p(base.longer))
             if name == TIME and base.times_to_train_s:
@@ -177,13 +183,43 @@ def _figures(measure: Measure, metric: str) -> dict[str, float]:
     return {name: value for name, value in found.items() if value > 0}
 
 
-def _part(assumption: Assumption, ends: Sequence[_End], name: str, value: float, metric: str) -> Contribution:
-    """What an input adds to the doubt about a figure; an end where no run is possible adds nothing."""
+def _times(ends: Sequence[_End], name: str, value: float, metric: str) -> tuple[float, float]:
+    """The time of a figure with an input at both ends, as multiples; 1 at an end where no run is possible."""
     moved = [_figures(end, metric).get(name, value) if isinstance(end, Measure) else value for end in ends]
     low, high = (value / each if metric_of(name).more_is_better else each / value for each in moved)
+    return low, high
+
+
+def _part(assumption: Assumption, times: tuple[float, float]) -> Contribution:
+    """What an input adds to the doubt about a time that is so many times as long at both ends of its range."""
     first, last = assumption.bounds
     likely = min(max(assumption.number, first), last)
-    return of_triangle(low, high, (likely - first) / (last - first) if first < last else 1.0, assumption.basis)
+    below = (likely - first) / (last - first) if first < last else 1.0
+    return of_triangle(*times, below, assumption.basis)
+
+
+def doubt_of_change(before: StandsOn, after: StandsOn, name: str, apart: Collection[str]) -> Doubt | None:
+    """How unsure the ratio of a time is to what it was: an input is in both runs what it is in one of them.
+
+    What the model itself gets wrong is taken to be as wrong in both, so that the ratio has none of it.
+
+    Args:
+        before: What the first result stands on.
+        after: The same of the second.
+        name: The figure.
+        apart: Keys that were changed from the first to the second, about which there is no doubt.
+
+    Returns:
+        None where an input is not measured.
+    """
+    if {*before.unmeasured(), *after.unmeasured()} - {*apart}:
+        return None
+    first, second = before.moved(name), after.moved(name)
+    none, parts = (1.0, 1.0), {}
+    for key, assumption in {each.key: each for each in (*first, *second) if each.key not in apart}.items():
+        was, now = ({each.key: times for each, times in side.items()}.get(key, none) for side in (first, second))
+        parts[key] = _part(assumption, (now[0] / was[0], now[1] / was[1]))
+    return Doubt(parts)
 
 
 def _change(end: _End, base: Measure) -> float | None:

@@ -76,7 +76,7 @@ class Drift:
         return f"without drift; runs on {self.machines} machines and more were {slower} on average"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RunResult(Result):
     """The result of a simulated training run.
 

@@ -54,7 +54,7 @@ class ServiceDraws:
     reasons: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ServingResult(Result):
     """The result of simulated serving.
 

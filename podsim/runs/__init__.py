@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from podsim.result.influence import StandsOn
 from podsim.runs.settings import Settings
 from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.activity import Activity
+from podsim.scenario.load import Overrides
 from podsim.watch import Watch, silent
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def run(
     scenario: Source,
     *,
     variant: str | None = None,
-    overrides: Sequence[str] = (),
+    overrides: Overrides = (),
     explicit: bool = False,
     record: bool = False,
     influence: bool = False,
@@ -48,7 +49,8 @@ def run(
     Args:
         scenario: Path, name of a shipped scenario, mapping, or a scenario already loaded.
         variant: One of the variants named in the file.
-        overrides: `key.path=value` texts that replace keys of the scenario; laid over what a loaded one has.
+        overrides: `key.path=value` texts, or values by key path, that replace keys of the scenario; laid over
+            what a loaded one has.
         explicit: Simulate every IPU of every replica, and every layer; the result is the same, more slowly.
         record: Keep the timeline, for `trace` of the result.
         influence: Measure all assumptions, those too for which products have to be planned anew, which takes longer.
@@ -117,7 +119,7 @@ def simulate(
     scenario: Source,
     *,
     variant: str | None = None,
-    overrides: Sequence[str] = (),
+    overrides: Overrides = (),
     explicit: bool = False,
     record: bool = False,
     influence: bool = False,
@@ -138,7 +140,7 @@ def generate(
     scenario: Source,
     *,
     variant: str | None = None,
-    overrides: Sequence[str] = (),
+    overrides: Overrides = (),
     explicit: bool = False,
     record: bool = False,
     influence: bool = False,
@@ -159,7 +161,7 @@ def infer(
     scenario: Source,
     *,
     variant: str | None = None,
-    overrides: Sequence[str] = (),
+    overrides: Overrides = (),
     explicit: bool = False,
     record: bool = False,
     influence: bool = False,

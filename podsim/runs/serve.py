@@ -47,10 +47,11 @@ from podsim.runs.serving import (
 from podsim.runs.serving import serve as serve_requests
 from podsim.runs.serving.arrivals import check_rate
 from podsim.runs.serving.saturation import capacity_per_s
-from podsim.runs.settings import divided, placed
+from podsim.runs.settings import divided, html_of, placed
 from podsim.runs.step_times import MovedSteps, PlannedSteps, service_steps
 from podsim.scenario import GenerationScenario, LoadedScenario, load_scenario
 from podsim.scenario.generation import GenerationSpec
+from podsim.scenario.load import Overrides
 from podsim.scenario.resolve import Change
 from podsim.scenario.serving import RequestLengthSpec, ServingSpec
 from podsim.tiles.model import CostModel
@@ -119,7 +120,7 @@ def serve(
     scenario: str | Path | Mapping[str, object] | LoadedScenario,
     *,
     variant: str | None = None,
-    overrides: Sequence[str] = (),
+    overrides: Overrides = (),
     rate: float | None = None,
     arrivals: str | Path | None = None,
     loads: Sequence[float] = (),
@@ -133,7 +134,8 @@ def serve(
     Args:
         scenario: Path, name of a shipped scenario, mapping, or a scenario already loaded.
         variant: One of the variants named in the file.
-        overrides: `key.path=value` texts that replace keys of the scenario; laid over what a loaded one has.
+        overrides: `key.path=value` texts, or values by key path, that replace keys of the scenario; laid over
+            what a loaded one has.
         rate: Requests per second, in place of those that the scenario gives. [1/s]
         arrivals: A CSV file of requests, in place of those that the scenario gives.
         loads: Points of the load curve as shares of the saturation, in place of those of the scenario.
@@ -282,6 +284,7 @@ def _result(
     offered = outcome.offered_per_s if demand.replay else rate or _DEFAULT_LOAD * limit.rate_per_s
     warnings = tuple(serving_warnings(offered, outcome, limit))
     result = ServingResult(
+        html=html_of,
         **shared(loaded, copies_in_use(spec, copies), stands_on, warnings=warnings, files=demand.inputs, changes=given),
         batching=serving.batching,
         batch_size=size,

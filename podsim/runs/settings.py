@@ -18,6 +18,7 @@ from podsim.watch import Watch, silent
 if TYPE_CHECKING:
     from podsim.draws import Draws, Seeds
     from podsim.placement.search.choice import Choice
+    from podsim.result.base import Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +78,10 @@ def divided(loaded: LoadedScenario, watch: Watch) -> tuple[LoadedScenario, Choic
     from podsim.placement.search.auto import choose
 
     return choose(loaded, watch)
+
+
+def html_of(result: Result) -> str:
+    """A result as a notebook shows it; what draws it is imported then."""
+    from podsim.show.page import html_of as drawn
+
+    return drawn(result)

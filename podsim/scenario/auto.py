@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -17,7 +16,7 @@ from podsim.scenario.base import Spec
 from podsim.scenario.document import Document
 from podsim.scenario.pins import BATCH, PARALLELISM, batch_pins, ipu_pins, replica_pins
 from podsim.scenario.quantity import Count
-from podsim.scenario.wording import shown
+from podsim.scenario.wording import nearest, shown
 
 if TYPE_CHECKING:
     from podsim.scenario.scenario import Finding
@@ -125,8 +124,7 @@ def misspelled(document: Document) -> list[Problem]:
     division = document.data.get(PARALLELISM)
     if not isinstance(division, str):
         return []
-    close = difflib.get_close_matches(division.lower(), [AUTO], n=1)
-    do = f"did you mean `{AUTO}`?" if close else f"write `{AUTO}`, or `key: value` lines under it"
+    do = f"did you mean `{AUTO}`?" if nearest(division, [AUTO]) else f"write `{AUTO}`, or `key: value` lines under it"
     what = f"{shown(division)} is not a division"
     return [Problem(document.where((PARALLELISM,)), PARALLELISM, what, do)]
 

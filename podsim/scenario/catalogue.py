@@ -102,6 +102,15 @@ def catalogue() -> Catalogue:
     return disk.kept(key, lambda: _made(files), Catalogue.to_dict, _read)
 
 
+def shipped_list(*words: str) -> Catalogue:
+    """What is shipped: scenarios, studies, systems and software stacks, with a line about each.
+
+    Args:
+        words: Only entries that contain all of these, in any case.
+    """
+    return catalogue().matching(words)
+
+
 def _read(kept: Mapping[str, Any]) -> Catalogue:
     scenarios = (ListedScenario(**{**each, "variants": tuple(each["variants"])}) for each in kept["scenarios"])
     studies = tuple(ListedStudy(**each) for each in kept["studies"])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from podsim.errors import Problem, SpecError
-from podsim.scenario.wording import kind_name, known_here, shown
+from podsim.scenario.wording import kind_name, known_here, nearest, shown
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _SUFFIXES = ("", ".yaml", ".yml")
@@ -22,6 +21,10 @@ _FOLDERS = {
     "software": SOFTWARE,
     "study": STUDIES,
 }
+
+
+_SHORTEST_WORD, _MOST_NAMES = 3, 8
+"""Of a word that names are looked up by, and of names that a message lists."""
 
 
 def data_root() -> Path:
@@ -67,9 +70,8 @@ def find(name: str, kind: str, folders: Sequence[Path], place: str = "", key: st
     Raises:
         SpecError: There is no such file; suggests a shipped name.
     """
-    shipped = _shipped(name, kind)
-    if shipped is not None:
-        return shipped
+    if known := shipped(name, kind):
+        return known
     for path in _candidates(name, kind, folders):
         if _is(Path.is_file, path):
             return path
@@ -82,38 +84,28 @@ def find(name: str, kind: str, folders: Sequence[Path], place: str = "", key: st
         if _is(Path.exists, path):
             raise SpecError([Problem(place, key, f"`{path}` is no ordinary file", "name a file")])
     message = f"no {what} {shown(name)} was found" if name else f"the name of the {what} is empty"
-    raise SpecError([Problem(place, key, message, _advice(_without_suffix(name), kind))])
+    raise SpecError([Problem(place, key, message, _advice(name, kind, folders))])
 
 
-def shipped_study(name: str) -> Path | None:
-    """The file of a shipped study by its name; None if nothing that is shipped is called so."""
-    return _shipped(name, "study")
-
-
-def shipped_scenario(name: str) -> Path | None:
-    """The file of a shipped scenario by its name; None if nothing that is shipped is called so."""
-    return _shipped(name, "scenario")
-
-
-def unread_namesakes(name: str, kind: str, folders: Sequence[Path]) -> Iterator[str]:
-    """Notes on files that have the name of a shipped file and are not read."""
-    shipped = _shipped(name, kind)
-    for path in _candidates(name, kind, folders) if shipped is not None else ():
-        if shipped is not None and _is(Path.is_file, path) and not _same(path, shipped):
-            written = path if len(path.parts) > 1 else f"./{path}"
-            yield f"`{name}` is the shipped {kind_name(kind)}; `{path}` was not read: write `{written}` to use it"
-
-
-def _same(path: Path, shipped: Path) -> bool:
-    return _is(shipped.samefile, path)
-
-
-def _shipped(name: str, kind: str) -> Path | None:
-    """The shipped file of a bare name."""
+def shipped(name: str, kind: str) -> Path | None:
+    """The shipped file of a bare name; None if nothing of this kind is called so."""
     if not name or Path(name).name != name or _without_suffix(name) != name:
         return None
     paths = (folder / f"{name}.yaml" for folder in _folders(data_root(), kind))
     return next((path for path in paths if _is(Path.is_file, path)), None)
+
+
+def unread_namesakes(name: str, kind: str, folders: Sequence[Path]) -> Iterator[str]:
+    """Notes on files that have the name of a shipped file and are not read."""
+    known = shipped(name, kind)
+    for path in _candidates(name, kind, folders) if known is not None else ():
+        if known is not None and _is(Path.is_file, path) and not _same(path, known):
+            written = path if len(path.parts) > 1 else f"./{path}"
+            yield f"`{name}` is the shipped {kind_name(kind)}; `{path}` was not read: write `{written}` to use it"
+
+
+def _same(path: Path, known: Path) -> bool:
+    return _is(known.samefile, path)
 
 
 def _candidates(name: str, kind: str, folders: Sequence[Path]) -> Iterator[Path]:
@@ -133,12 +125,34 @@ def _is(test: Callable[[Path], bool], path: Path) -> bool:
         return False
 
 
-def _advice(name: str, kind: str) -> str:
+def _advice(written: str, kind: str, folders: Sequence[Path]) -> str:
+    """The cure for a name without a file: a file that lies there, or a shipped name."""
+    if beside := _beside(written, folders):
+        return f"did you mean `{beside}`?"
+    name, names = _without_suffix(written), _names(kind)
     if kind != "scenario":
-        return known_here(name, _names(kind), "check the path")
-    close = difflib.get_close_matches(name, _names(kind), n=1)
-    hint = f"did you mean `{close[0]}`?" if close else "check the path;"
-    return f"{hint} `podsim list` shows the shipped names"
+        return known_here(name, names, "check the path")
+    names += sorted(path.stem for path in shipped_files("study") if _is_scenario(path))
+    if pod := next((each for each in _names("pod") if sorted(each) == sorted(name)), None):
+        return f"`{pod}` is a pod: name a scenario, and `--set system={pod}`; `podsim list` shows the shipped names"
+    if close := nearest(name, names):
+        return f"did you mean `{close}`? `podsim list` shows the shipped names"
+    holding = [each for each in names if len(name) >= _SHORTEST_WORD and name.casefold() in each.casefold()]
+    if not holding:
+        return "check the path; `podsim list` shows the shipped names"
+    listed = ", ".join(f"`{each}`" for each in holding[:_MOST_NAMES])
+    others = f" and {len(holding) - _MOST_NAMES} more" if len(holding) > _MOST_NAMES else ""
+    return f"write one of {listed}{others}; `podsim list {name}` says what each is"
+
+
+def _beside(written: str, folders: Sequence[Path]) -> Path | None:
+    """A file of YAML near the one that was asked for, whose name is like it but for its suffix."""
+    for folder in dict.fromkeys((*folders, Path())) if written else ():
+        path = folder / written
+        lying = [path.parent / f"{_without_suffix(path.name)}{suffix}" for suffix in _SUFFIXES[1:]]
+        if found := next((each for each in lying if _is(Path.is_file, each)), None):
+            return found
+    return None
 
 
 def _folders(root: Path, kind: str) -> list[Path]:
@@ -169,6 +183,11 @@ def shipped_files(kind: str) -> Iterator[Path]:
         yield from (path for path in (root / _FOLDERS[kind]).glob("*.yaml") if _holds(path, kind))
 
 
+def _is_scenario(path: Path) -> bool:
+    """Whether a study is a scenario with keys of its own, which every command of scenarios takes."""
+    return not any(line.startswith("kind:") for line in path.read_text(encoding="utf-8").splitlines())
+
+
 def _holds(path: Path, kind: str) -> bool:
     return f"kind: {kind}" in path.read_text(encoding="utf-8").splitlines()
 
@@ -190,9 +209,9 @@ def display_path(path: Path) -> str:
 def is_as_shipped(file: tuple[str, str]) -> bool:
     """Whether a file that was read, by its displayed path and SHA-256, is a shipped one, byte for byte."""
     path, digest = file
-    shipped = data_root() / path
+    own = data_root() / path
     return (
         not Path(path).is_absolute()
-        and _is(Path.is_file, shipped)
-        and hashlib.sha256(shipped.read_bytes()).hexdigest() == digest
+        and _is(Path.is_file, own)
+        and hashlib.sha256(own.read_bytes()).hexdigest() == digest
     )

@@ -33,7 +33,7 @@ from podsim.scenario.document import VALUE, Document, KeyPath
 from podsim.scenario.families.registry import form_of
 from podsim.scenario.hardware import Host, Machine, System
 from podsim.scenario.ipu import Ipu
-from podsim.scenario.library import SCENARIOS, data_root, is_as_shipped
+from podsim.scenario.library import SCENARIOS, data_root, is_as_shipped, shipped
 from podsim.scenario.pins import BATCH, PARALLELISM
 from podsim.scenario.problems import problems_of
 from podsim.scenario.quantity import quantities
@@ -55,7 +55,7 @@ from podsim.scenario.scenario import Scenario
 from podsim.scenario.software import Software
 from podsim.scenario.training import TrainingScenario
 from podsim.scenario.vertices import Vertices
-from podsim.scenario.wording import counted, dotted, shown
+from podsim.scenario.wording import counted, dotted, flow, shown
 
 _DESCRIPTION: Final = ("description",)
 _SAMPLES: Final = ("run", "samples_to_converge")
@@ -389,15 +389,20 @@ class LoadedScenario:
         return self.spec.of(wanted, do, self.name)
 
 
+Overrides = Sequence[str] | Mapping[str, Any]
+"""`key.path=value` texts, or values by key path, that replace keys of a scenario."""
+
+
 def load_scenario(
-    source: str | Path | Mapping[str, Any] | LoadedScenario, variant: str | None = None, overrides: Sequence[str] = ()
+    source: str | Path | Mapping[str, Any] | LoadedScenario, variant: str | None = None, overrides: Overrides = ()
 ) -> LoadedScenario:
     """Load, merge and check a scenario.
 
     Args:
         source: A path, the name of a shipped scenario, a mapping, or a scenario that was loaded before.
         variant: One of its variants.
-        overrides: `key.path=value` texts, applied last; over a loaded scenario, after those it was loaded with.
+        overrides: `key.path=value` texts, or values by key path, applied last; over a loaded scenario, after those it
+            was loaded with.
 
     Raises:
         SpecError: Everything that is wrong with it, each with its place.
@@ -405,9 +410,11 @@ def load_scenario(
     # What Python lets through and the command line does not.
     if variant is not None and not isinstance(variant, str):
         raise SpecError([Problem("", "variant", f"needs a name, not {shown(variant)}", "give a name, or leave it out")])
+    if isinstance(overrides, Mapping):
+        overrides = [f"{key}={flow(value)}" for key, value in overrides.items()]
     if isinstance(overrides, str) or not isinstance(overrides, Sequence):
-        what = f"needs a list of texts, not {shown(overrides)}"
-        raise SpecError([Problem("", "overrides", what, 'give for example `["system=bow_pod64"]`')])
+        what = f"needs a list of texts or a mapping, not {shown(overrides)}"
+        raise SpecError([Problem("", "overrides", what, 'give for example `{"system": "bow_pod64"}`')])
     if not isinstance(source, LoadedScenario):
         return _loaded(read_written(source), variant, tuple(overrides))
     if not overrides and variant in (None, source.variant):
@@ -569,9 +576,9 @@ def load_hardware(name: str, kind: str) -> tuple[BaseModel, Document]:
 
 
 def load_ipu(name: str) -> Ipu:
-    """A chip by path or name; `gc200`, `bow` and `gc2` stand for the shipped ones."""
-    short = {"gc200": "ipu_gc200", "bow": "ipu_bow", "gc2": "ipu_gc2"}
-    return validated(Ipu, load_document(short.get(name, name), "ipu"))
+    """A chip by path or name; a shipped one also without `ipu_` before its name, in capitals or not."""
+    own = f"ipu_{name.casefold()}"
+    return validated(Ipu, load_document(own if shipped(own, "ipu") else name, "ipu"))
 
 
 def validated(model: type[_Model], document: Document) -> _Model:

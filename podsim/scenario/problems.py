@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator
-from typing import Any, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -12,7 +11,8 @@ from podsim.errors import Problem
 from podsim.scenario.base import keys_of
 from podsim.scenario.docstrings import field_docs
 from podsim.scenario.document import Document, KeyPath
-from podsim.scenario.wording import known_here, shown
+from podsim.scenario.levers import LEVERS
+from podsim.scenario.wording import known_here, nearest, shown
 
 _NEEDS = {
     "int_type": ("a whole number", "write for example `12`"),
@@ -32,6 +32,23 @@ _BOUNDS = {
     "less_than": ("lt", "too large", "write a number below {}"),
     "less_than_equal": ("le", "too large", "write {} or less"),
 }
+_ALSO_CALLED: Final[Mapping[str, tuple[str, ...]]] = {
+    "bandwidth": ("bandwidth_per_direction",),
+    "data_parallel": ("replication_factor",),
+    "frequency": ("clock",),
+    "global_batch_size": ("batch_size",),
+    "gradient_accumulation": ("accumulation_factor",),
+    "gradient_accumulation_steps": ("accumulation_factor",),
+    "heads": ("head_count",),
+    "hidden": ("hidden_size",),
+    "ipus": ("ipu_count",),
+    "layers": ("layer_count",),
+    "replicas": ("replication_factor",),
+    "sdk": ("software",),
+    "seq_len": ("sequence_length",),
+}
+"""Keys by names that people have for them elsewhere."""
+_MOST_PLACES: Final = 2
 _LENGTHS = {"too_short": ("min_length", "few", "{} or more"), "too_long": ("max_length", "many", "{} or fewer")}
 
 
@@ -60,7 +77,9 @@ def _problem(finding: Any, path: KeyPath, document: Document, model: type[BaseMo
     if kind == "missing":
         return _missing_key(path, document, model)
     if kind == "extra_forbidden":
-        message, do = f"unknown key `{path[-1]}`", known_here(str(path[-1]), _keys(_model_at(model, path[:-1])))
+        here = _keys(_model_at(model, path[:-1]))
+        do = known_here(str(path[-1]), here, meant=_meant(path, here, model))
+        message = f"unknown key `{path[-1]}`"
         return Problem(document.where(path), _dotted(path[:-1]), message + _elsewhere(path, model), do)
     return Problem(document.where(path), _dotted(path), *_wrong_value(kind, finding["input"], finding.get("ctx", {})))
 
@@ -76,6 +95,34 @@ def _elsewhere(path: KeyPath, model: type[BaseModel]) -> str:
     if not there or model.activity in there:
         return ""
     return f" in {model.activity.words}; it belongs to {' and '.join(each.words for each in there)}"
+
+
+def _meant(path: KeyPath, here: Sequence[str], model: type[BaseModel]) -> str:
+    """The key that goes by another name here, or by this name at one or two other places; empty if there is none."""
+    written = str(path[-1])
+    names = (written, *_ALSO_CALLED.get(written.casefold(), ()))
+    if called := [name for name in names if name in here]:
+        return called[0]
+    known = nearest(written, here)
+    if known and sorted(known) == sorted(written):
+        return ""
+    places = [each for name in names for each in _places(model, name)]
+    if path[0] in (written, "system") and written in LEVERS:
+        places += [tuple(key.split(".")) for key in LEVERS[written]]
+    below = [each for each in places if each[: len(path) - 1] == path[:-1]]
+    found = list(dict.fromkeys(below or places))
+    return "` or `".join(map(_dotted, found)) if len(found) <= _MOST_PLACES else ""
+
+
+def _places(model: type[BaseModel], name: str, path: KeyPath = ()) -> Iterator[KeyPath]:
+    """Where a key of this name is in a file; keys of lists have no such place."""
+    for key, attribute in keys_of(model).items():
+        annotation = model.model_fields[attribute].annotation
+        inner = _model_in(annotation) if get_origin(annotation) not in (list, tuple, Sequence) else None
+        if key == name:
+            yield (*path, key)
+        elif inner is not None:
+            yield from _places(inner, name, (*path, key))
 
 
 def _dotted(path: KeyPath) -> str:
@@ -114,8 +161,8 @@ def _wrong_choice(given: Any, expected: str) -> tuple[str, str]:
     choices = expected.split("`")[1::2]
     if len(choices) < 2:
         return f"needs {expected}, not {shown(given)}", f"write {expected}"
-    close = difflib.get_close_matches(str(given), choices, n=1)
-    return f"{shown(given)} is not one of {expected}", f"did you mean `{close[0]}`?" if close else "write one of them"
+    close = nearest(str(given), choices)
+    return f"{shown(given)} is not one of {expected}", f"did you mean `{close}`?" if close else "write one of them"
 
 
 def _keys(model: type[BaseModel] | None) -> list[str]:

@@ -32,7 +32,7 @@ from podsim.scenario.document import (
     plain_data,
     read_yaml,
 )
-from podsim.scenario.library import Name, display_path, find, unread_namesakes
+from podsim.scenario.library import Name, display_path, find, shipped, unread_namesakes
 from podsim.scenario.wording import dotted, known_here, setting, shown, with_article
 
 BASE = "base"
@@ -210,7 +210,9 @@ def _load(name: str, kind: str, folders: Sequence[Path], place: str, key: KeyPat
         where, what = place or document.where(("kind",)), with_article(kind)
         described = with_article(given) if isinstance(given, str) and given in REFERENCES else f"kind {shown(given)}"
         message = f"`{name}` describes {described}; {what} is needed here"
-        raise SpecError([Problem(where, dotted(key), message, f"name the file of {what}")])
+        own = f"{kind}_{name}"
+        do = f"write `{own}`" if shipped(own, kind) else f"name the file of {what}"
+        raise SpecError([Problem(where, dotted(key), message, do)])
     return resolve(document, kind, (path.parent,), (), (*chain, path.resolve()))
 
 

@@ -65,17 +65,38 @@ def flow(value: Any) -> str:
     return json.dumps(text, ensure_ascii=False) if isinstance(value, str) and set(text) & _YAML else text
 
 
-def known_here(written: str, known: Iterable[str], otherwise: str = "remove it") -> str:
-    """The cure for a name that is not known: the closest one, and all that are.
+def nearest(written: str, known: Iterable[str]) -> str | None:
+    """The known name that was most likely meant; None if none is like it.
+
+    Swapped characters are a likelier slip than one too few, and the case of letters counts for nothing.
+
+    >>> nearest("bow_pod46", ["bow_pod4", "bow_pod64"]), nearest("BOW", ["bow"]), nearest("colour", ["size"])
+    ('bow_pod64', 'bow', None)
+    """
+    folded = {name.casefold(): name for name in known}
+    given = written.casefold()
+    swapped = [name for name in folded if sorted(name) == sorted(given)]
+    close = difflib.get_close_matches(given, swapped or folded, n=1)
+    return folded[close[0]] if close else None
+
+
+def known_here(written: str, known: Iterable[str], otherwise: str = "remove it", meant: str = "") -> str:
+    """The cure for a name that is not known: what was meant, and all that are known.
+
+    Args:
+        written: The name.
+        known: Names in its place.
+        otherwise: The cure where nothing is like it.
+        meant: What was meant, if that is known better than by its letters.
 
     >>> known_here("colr", ["colour", "size"])
     'did you mean `colour`? known here: colour, size'
     """
     names = list(known)
-    close = difflib.get_close_matches(written, names, n=1)
     if not names:
         return otherwise
-    hint = f"did you mean `{close[0]}`?" if close else f"{otherwise};"
+    close = meant or nearest(written, names)
+    hint = f"did you mean `{close}`?" if close else f"{otherwise};"
     return f"{hint} known here: {', '.join(names)}"
 
 

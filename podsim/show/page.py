@@ -10,8 +10,20 @@ from rich.segment import Segment
 
 from podsim.harmless import line, terminal
 from podsim.result.base import Result
-from podsim.show.table import Passage
-from podsim.show.tables import Tables, assumption_table, uncertainty_table
+from podsim.result.forward import ForwardResult
+from podsim.result.generation import GenerationResult
+from podsim.result.result import RunResult
+from podsim.result.serving import ServingResult
+from podsim.show.serving_table import serving_tables
+from podsim.show.table import Passage, to_html
+from podsim.show.tables import (
+    Tables,
+    assumption_table,
+    forward_tables,
+    generation_tables,
+    training_tables,
+    uncertainty_table,
+)
 
 
 class PlainConsole(Console):
@@ -46,6 +58,25 @@ def print_result(result: Result, tables: Callable[..., Tables], console: Console
         if block is not None:
             target.print()
             target.print(block)
+
+
+def html_of(result: Result) -> str:
+    """What `print_result` prints, as HTML for notebooks."""
+    tables: Tables
+    match result:
+        case RunResult():
+            tables = training_tables(result)
+        case GenerationResult():
+            tables = generation_tables(result)
+        case ForwardResult():
+            tables = forward_tables(result)
+        case ServingResult():
+            tables = serving_tables(result)
+        case _:
+            raise TypeError(type(result).__name__)
+    told = "".join(to_html(each) for each in _heading(result))
+    blocks = (*tables, assumption_table(result.assumptions), uncertainty_table(result.uncertainty))
+    return told + "".join(to_html(each) for each in blocks if each is not None)
 
 
 def _heading(result: Result) -> Iterator[Passage]:

@@ -1,15 +1,16 @@
 """The timeline as Chrome trace events, for ui.perfetto.dev.
 
 Each lane of the trace is a track of the process `IPUs`, each channel a track of the process `links`, and the
-phases of the weight update are tracks of their own. A pass holds its operations in the order they run, and
-each of these its kinds of time. The kind of time is the category of an event, so that the viewer's query
-`select category, sum(dur) from slice group by category` adds up the kinds; passes, operations and what is
-folded have categories of their own. The viewer colours by name and takes no colours from the file, so none are
-written.
+phases of the weight update are tracks of their own. Counters say how many IPUs work and how many links are in use. A
+pass holds its operations in the order they run, and each of these its kinds of time. The kind of time is the
+category of an event, so that the viewer's query `select category, sum(dur) from slice group by category` adds up the
+kinds; passes, operations and what is folded have categories of their own. The viewer colours by name and takes no
+colours from the file, so none are written.
 """
 
 import gzip
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, nextafter
@@ -22,6 +23,7 @@ from podsim.format import natural_key
 from podsim.program.passes_in_order import Passes
 from podsim.result.base import Result
 from podsim.result.files import check_not_read, write_atomically
+from podsim.result.kinds import is_waiting
 from podsim.result.slices import REPEATED, Slice, slices_of
 
 Event = dict[str, object]
@@ -32,6 +34,8 @@ _PS_PER_NS: Final = 10**3
 _NS_PER_US: Final = 10**3
 _PHASES, _IPUS, _LINKS = 1, 2, 3
 _PROCESSES: Final = {_PHASES: "phases", _IPUS: "IPUs", _LINKS: "links"}
+
+_COUNTERS: Final = {_IPUS: "IPUs at work", _LINKS: "links in use"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,12 @@ def build_timeline(trace: Trace, event_limit: int = DEFAULT_EVENT_LIMIT, passes:
     _add_phases(trace.phases, metadata, slices)
     for process, lanes in ((_IPUS, trace.lanes), (_LINKS, trace.channels)):
         _add_lanes(process, sorted(lanes, key=natural_key), by_lane, metadata, slices)
-    return ViewerTrace((*metadata, *slices), len(slices), is_folded, is_detailed)
+    counters: list[Event] = []
+    coarse = [each for each in slices_of(trace.records) if not is_waiting(each.category)]
+    if sum(each.repeat_count for each in coarse) <= event_limit:  # of every cycle, those too that are shown once
+        for process, lanes in ((_IPUS, trace.lanes), (_LINKS, trace.channels)):
+            counters += _counter(process, _COUNTERS[process], [each for each in coarse if each.lane in lanes])
+    return ViewerTrace((*metadata, *slices, *counters), len(slices), is_folded, is_detailed)
 
 
 def write_trace(result: Result, path: str | Path, event_limit: int = DEFAULT_EVENT_LIMIT) -> ViewerTrace:
@@ -148,6 +157,23 @@ def _add_lanes(
             metadata += _track(process, thread, lane if row == 0 else f"{lane} ({row + 1})")
             for each in shown:
                 slices += _events(process, thread, each)
+
+
+def _counter(process: int, name: str, shown: Iterable[Slice]) -> Iterator[Event]:
+    """How many lanes are in use, at each time at which that changes; two slices of a lane at a time are one use."""
+    changes: Counter[int] = Counter()
+    free_ps: dict[str, int] = {}
+    for each in sorted(_expanded(shown), key=lambda each: each.start_ps):
+        start_ps = max(each.start_ps, free_ps.get(each.lane, 0))
+        if each.end_ps > start_ps:
+            changes[start_ps] += 1
+            changes[each.end_ps] -= 1
+            free_ps[each.lane] = each.end_ps
+    count = 0
+    for at_ps, change in sorted(changes.items()):
+        if change:
+            count += change
+            yield {"ph": "C", "pid": process, "name": name, "ts": _start_us(at_ps), "args": {name: count}}
 
 
 def _without_overlaps(shown: list[Slice]) -> list[list[Slice]]:

@@ -42,7 +42,8 @@ PAGES = sorted(
 
 def is_slow(arguments: list[str]) -> bool:
     """Commands of more than two seconds; tests of their own run them."""
-    return arguments[0] == "validate" or (arguments[0] == "calibrate" and "--with" not in arguments)
+    fits_again = arguments[0] == "calibrate" and "--with" not in arguments
+    return fits_again or arguments[0] == "validate" or "--replan" in arguments
 
 
 TEXTS = {path: path.read_text(encoding="utf-8") for path in PAGES}

@@ -11,7 +11,7 @@ from podsim.many.checks.cases import cases_of
 from podsim.many.sweeps.space import read_study
 from podsim.scenario import load_scenario, shipped_names
 from podsim.scenario.catalogue import ListedStudy, catalogue
-from podsim.scenario.library import shipped_study
+from podsim.scenario.library import shipped
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STUDIES = catalogue().studies
@@ -26,7 +26,7 @@ def test_names_stand_for_one_thing() -> None:
 
 @each_study
 def test_a_study_is_what_its_command_takes(study: ListedStudy) -> None:
-    file = shipped_study(study.name)
+    file = shipped(study.name, "study")
     assert file is not None and study.description
     match study.command:
         case "sweep":

@@ -23,7 +23,7 @@ parallelism:
 optimizer: {first_moment: fp16}
 """
 PODS, SOFTWARE = (", ".join(shipped_names()[kind]) for kind in ("systems", "software"))
-_TOP_KEYS, _PARALLELISM_KEYS, MODEL_KEYS = (
+TOP_KEYS, PARALLELISM_KEYS, MODEL_KEYS = (
     ", ".join(spec.model_fields) for spec in (TrainingScenario, ParallelismSpec, BertSpec)
 )
 _CLOCK = "system: {base: ipu_pod16, machine: {ipu: {clock: %s}}}"
@@ -49,7 +49,7 @@ KEYS = {
     "unknown key": (
         "software:",
         "colour: red\nsoftware:",
-        f"s.yaml:2:1: unknown key `colour`\n  do: remove it; known here: {_TOP_KEYS}",
+        f"s.yaml:2:1: unknown key `colour`\n  do: remove it; known here: {TOP_KEYS}",
     ),
     "misspelt key": (
         "micro_batch_size",
@@ -57,7 +57,7 @@ KEYS = {
         "s.yaml:5:1 [parallelism]: key `micro_batch_size` is missing\n"
         "  do: add `micro_batch_size:` (Samples (sequences, packs or images) per run of the graph)\n"
         "s.yaml:6:3 [parallelism]: unknown key `micro_bach_size`\n"
-        f"  do: did you mean `micro_batch_size`? known here: {_PARALLELISM_KEYS}",
+        f"  do: did you mean `micro_batch_size`? known here: {PARALLELISM_KEYS}",
     ),
     "misspelt key of a quantity": (
         "system: ipu_pod16",

@@ -11,7 +11,17 @@ from pathlib import Path
 import pytest
 
 from podsim.scenario.load import KINDS
-from tests.unit.bad_input_cases import ERROR, INFEASIBLE, MODEL_KEYS, PODS, SCENARIO, Run, error_of
+from tests.unit.bad_input_cases import (
+    ERROR,
+    INFEASIBLE,
+    MODEL_KEYS,
+    PARALLELISM_KEYS,
+    PODS,
+    SCENARIO,
+    TOP_KEYS,
+    Run,
+    error_of,
+)
 
 SETS = {
     "no value": (
@@ -22,6 +32,36 @@ SETS = {
     "unknown key": (
         "model.colour=red",
         f"--set model.colour=red [model]: unknown key `colour`\n  do: remove it; known here: {MODEL_KEYS}",
+    ),
+    "a key by the name that others have for it": (
+        "parallelism.replicas=2",
+        "--set parallelism.replicas=2 [parallelism]: unknown key `replicas`\n"
+        f"  do: did you mean `replication_factor`? known here: {PARALLELISM_KEYS}",
+    ),
+    "a key without its path": (
+        "clock=2 GHz",
+        "--set clock=2 GHz: unknown key `clock`\n"
+        f"  do: did you mean `system.machine.ipu.clock`? known here: {TOP_KEYS}",
+    ),
+    "keys by a short name": (
+        "links=64 GB/s",
+        "--set links=64 GB/s: unknown key `links`\n  do: did you mean "
+        "`system.machine.ipu_link.bandwidth_per_direction` or `system.machine.gw_link.bandwidth_per_direction`? "
+        f"known here: {TOP_KEYS}",
+    ),
+    "a key of other sections, without its path": (
+        "model.latency=3",
+        f"--set model.latency=3 [model]: unknown key `latency`\n  do: remove it; known here: {MODEL_KEYS}",
+    ),
+    "a chip with the name of its card": (
+        "system.machine.ipu=c600",
+        "--set system.machine.ipu=c600 [system.machine.ipu]: `c600` describes a pod; an IPU is needed here\n"
+        "  do: write `ipu_c600`",
+    ),
+    "two digits swapped": (
+        "system=bow_pod46",
+        "--set system=bow_pod46 [system]: no pod `bow_pod46` was found\n"
+        f"  do: did you mean `bow_pod64`? known here: {PODS}",
     ),
     "wrong type": (
         "model.layer_count=many",

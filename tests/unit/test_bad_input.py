@@ -102,6 +102,20 @@ NAMES = {
         "no scenario `bert_v1.1_pod16_opne` was found\n"
         "  do: did you mean `bert_v1.1_pod16_open`? `podsim list` shows the shipped names",
     ),
+    "a word of many names": (
+        "llama",
+        "no scenario `llama` was found\n"
+        "  do: write one of `llama2_13b_pod16`, `llama2_13b_pod16_shards`, `llama2_70b_pod64`, "
+        "`llama2_7b_pod16_streamed`, `llama2_7b_pods`, `serving_llama2_7b_pod64`, "
+        "`llama_for_50_users`; `podsim list llama` says what each is",
+    ),
+    "a pod": (
+        "bow_pod46",
+        "no scenario `bow_pod46` was found\n"
+        "  do: `bow_pod64` is a pod: name a scenario, and `--set system=bow_pod64`; "
+        "`podsim list` shows the shipped names",
+    ),
+    "another suffix": ("good.yml", "no scenario `good.yml` was found\n  do: did you mean `good.yaml`?"),
     "missing file": (
         "my/own.yaml",
         "no scenario `my/own.yaml` was found\n  do: check the path; `podsim list` shows the shipped names",

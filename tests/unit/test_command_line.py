@@ -296,6 +296,18 @@ def test_h_is_help(tmp_path: Path) -> None:
         assert short.stdout.startswith("Usage: podsim ")
 
 
+def test_help_has_headings_and_whole_sentences(tmp_path: Path) -> None:
+    text = done(tmp_path, "--help", COLUMNS="80").stdout
+    outer = [line for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    headings = ["Options:", "One run:", "Many runs:", "Models of your own:", "How far to trust it:", "What there is:"]
+    assert outer == headings
+    said = " ".join(text.split())
+    assert "serve Simulate requests that arrive, wait and are batched: percentiles, queue and saturation." in said
+    assert "sweep Simulate every point of a study, and go on where it was stopped." in said
+    assert "..." not in text.partition("One run:")[2]
+    assert all(len(line) <= 80 for line in text.splitlines())
+
+
 def test_names_and_variants_are_completed(tmp_path: Path) -> None:
     def completed(line: str, place: int) -> list[str]:
         changes = {"_PODSIM_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(place)}

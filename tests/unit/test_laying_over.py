@@ -119,11 +119,13 @@ def test_a_loaded_scenario_travels_to_another_process() -> None:
         ({"overrides": [5]}, "--set 5: this is not KEY=VALUE\n  do: write for example `--set system=bow_pod64`"),
         (
             {"overrides": "a=b"},
-            '[overrides]: needs a list of texts, not `a=b`\n  do: give for example `["system=bow_pod64"]`',
+            "[overrides]: needs a list of texts or a mapping, not `a=b`\n"
+            '  do: give for example `{"system": "bow_pod64"}`',
         ),
         (
             {"overrides": 5},
-            '[overrides]: needs a list of texts, not `5`\n  do: give for example `["system=bow_pod64"]`',
+            "[overrides]: needs a list of texts or a mapping, not `5`\n"
+            '  do: give for example `{"system": "bow_pod64"}`',
         ),
         ({"variant": 3}, "[variant]: needs a name, not `3`\n  do: give a name, or leave it out"),
         (

@@ -22,6 +22,10 @@ BOW = load_ipu("bow")
 EXTENTS = st.integers(min_value=1, max_value=3000)
 
 
+def test_a_shipped_chip_by_its_short_name() -> None:
+    assert [load_ipu(name).name for name in ("gc200", "BOW", "c600", "gc2")] == ["GC200", "Bow", "C600", "GC2"]
+
+
 def test_both_formats_meet_72_measured_products() -> None:
     for summary in summarize(compare_gemms(BOW)):
         assert summary.rms <= 0.075, summary

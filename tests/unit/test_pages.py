@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from podsim import RunResult, run
+from podsim import RunResult, compare, load, run
 from podsim.errors import OutputError, PodsimError
 from podsim.many.compare.difference import Step, Waterfall
 from podsim.many.compare.plot import ends_of_axis, waterfall_chart
@@ -21,6 +21,7 @@ from podsim.many.sweeps.run import Swept
 from podsim.many.sweeps.space import space_of
 from podsim.pages import html, library, write
 from podsim.pages import sweep_page as sweep_module
+from podsim.pages.comparison_page import comparison_page
 from podsim.pages.parts import Folded, Page
 from podsim.pages.plan_page import plan_page
 from podsim.pages.result_page import result_page
@@ -572,3 +573,10 @@ def test_the_makespan_of_the_example_is_shown_whole() -> None:
     assert isinstance(chart.drawn, TimelineChart)
     assert [(each.start, each.end) for each in chart.drawn.stretches] == [(0.0, MAKESPAN_PS / 1e9)]
     assert json.dumps(vega_spec(chart))
+
+
+def test_a_tile_of_a_comparison_names_the_variant() -> None:
+    bow = load("bert_pod64_hardware", variant="bow")
+    page = comparison_page(compare("bert_pod64_hardware", bow))
+    assert page.tiles
+    assert all(tile.notes[-1].startswith("B, bow, is ") for tile in page.tiles)

@@ -193,3 +193,41 @@ def test_what_is_inside_lies_inside_in_whole_nanoseconds(make: Callable[..., Res
             around.pop()
         assert not around or start + length <= around[-1][1]
         around.append((event["tid"], start + length))
+
+
+def test_counters_say_how_many_work_and_how_many_links_are_in_use() -> None:
+    """Two IPUs, of which one waits from 20 to 30 us; two transfers that share a link, and a third after them."""
+    records = (
+        Record("ipu0", "matmul", "step", 0, 20 * US, 1, 0),
+        Record("ipu0", "bubble", "wait", 20 * US, 30 * US, 1, 0),
+        Record("ipu0", "matmul", "step", 30 * US, 40 * US, 1, 0),
+        Record("ipu1", "matmul", "step", 10 * US, 20 * US, 3, 10 * US),
+        Record("rail", "inter_ipu", "send", 5 * US, 9 * US, 1, 0),
+        Record("rail", "inter_ipu", "send", 7 * US, 12 * US, 1, 0),
+        Record("rail", "inter_ipu", "send", 30 * US, 31 * US, 1, 0),
+    )
+    trace = Trace(
+        makespan_ps=40 * US,
+        lanes={"ipu0": {"matmul": 30 * US, "bubble": 10 * US}, "ipu1": {"matmul": 30 * US, "bubble": 10 * US}},
+        records=records,
+        channels=frozenset({"rail"}),
+        phases=(PhaseRecord("replica0", "main", 3, 10 * US, 40 * US),),
+        event_count=len(records),
+    )
+
+    def counted(event_limit: int) -> dict[str, list[tuple[float, int]]]:
+        found: dict[str, list[tuple[float, int]]] = {}
+        for event in build_timeline(trace, event_limit).events:
+            if event["ph"] == "C":
+                (name, count), *_ = event["args"].items()  # type: ignore[attr-defined]
+                found.setdefault(name, []).append((round(float(str(event["ts"])), 6), count))
+        return found
+
+    # ipu1 works from 10 to 40 us, three times 10 us without a gap.
+    wanted = {
+        "IPUs at work": [(0, 1), (10, 2), (20, 1), (30, 2), (40, 0)],
+        "links in use": [(5, 1), (12, 0), (30, 1), (31, 0)],
+    }
+    assert counted(100) == wanted
+    assert counted(8) == wanted  # cycles are shown once, and counted as they are
+    assert counted(7) == {}  # eight stretches are too many

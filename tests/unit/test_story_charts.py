@@ -98,7 +98,7 @@ def test_throughputs_are_dots_and_published_ones_diamonds() -> None:
     assert [dot.get_markerfacecolor() == "white" for dot in dots] == [False, False, True]
     diamonds = [float(line.get_xdata()[0]) for line in axes.lines if line.get_marker() == "D"]
     assert diamonds[1:] == [1000.0, 50.0]
-    assert texts(axes) == ["100", "1,100; published 1,000, +10.0 %", "50; published 50, +0.0 %"]
+    assert texts(axes) == ["100", "1,100; published 1,000, +10.0 %", "50; published 50, 0.0 %"]
     assert rows_of(axes) == ["a", "b", "c"] and axes.get_xlabel().startswith("images per second")
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from matplotlib.text import Annotation
 
 import podsim
-from podsim.many.capacity.plot import plan_sheet
+from podsim.many.capacity.plot import plan_sheet, weighed_charts
 from podsim.show.chart import Axis, Bar, Bars, Chart, Curves, Fill, Mark, TextPlace
 from podsim.show.matplotlib_charts import figure_of
 from podsim.show.run_charts import run_sheet, tornado_sheet
@@ -51,7 +53,7 @@ def test_changes_of_a_tornado_stand_outside_of_their_bars() -> None:
     for each in notes:
         wanted = ("left", (4, 0)) if each.xy[0] >= 0 else ("right", (-4, 0))
         assert (each.get_horizontalalignment(), each.xyann) == wanted
-        assert each.get_text().startswith("-" if each.xy[0] < 0 else "+")
+        assert each.get_text() == "0.0 %" or each.get_text().startswith("-" if each.xy[0] < 0 else "+")
     assert sorted(each.xy[0] for each in notes) == sorted(bar.get_width() for bar in axes.patches)
 
 
@@ -85,3 +87,16 @@ def test_the_line_of_the_front_is_what_some_option_reaches() -> None:
     assert line.get_drawstyle() == "steps-pre"
     spec = vega_spec(chart)
     assert [each["mark"].get("interpolate") for each in spec["layer"]] == ["step-before", None]
+
+
+def test_two_options_are_bars_since_two_points_have_no_shape() -> None:
+    found = answer()
+    two = replace(found, ruled_out=found.ruled_out[1:])
+    (chart,) = plan_sheet(two).rows[0]
+    assert isinstance(chart.drawn, Bars)
+    # The figure that counts, a weight update: 0.5 s on 64 IPUs and 1 s on 16.
+    assert [(bar.row, bar.text) for bar in chart.drawn.bars] == [
+        (option.label, text) for option, text in zip(two.ranked, ("500 ms", "1 s"), strict=True)
+    ]
+    assert [name for name, _ in weighed_charts(two)] == []
+    assert [name for name, _ in weighed_charts(found)] == ["Weighed", "Against size"]

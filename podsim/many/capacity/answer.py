@@ -14,8 +14,8 @@ from podsim.format import format_percent
 from podsim.many.capacity.candidates import CandidateSystems
 from podsim.many.capacity.figures import SERVED, TOTALS, names_of, second_of
 from podsim.many.capacity.front import Doubling, doublings, pareto_front, value
-from podsim.many.capacity.goal import Goal, Job
-from podsim.many.capacity.limits import check_limits, currencies_of, misses
+from podsim.many.capacity.goal import Goal, Job, goal_of
+from podsim.many.capacity.limits import check_limits, currencies_of, limit, misses
 from podsim.many.capacity.option import Option
 from podsim.many.capacity.shortfall import shortfall
 from podsim.many.capacity.simulate import Options
@@ -118,9 +118,37 @@ class Answer:
 def _texts(limits: Sequence[Expectation]) -> dict[str, str]:
     """Limits as they were written, those of one figure together."""
     texts: dict[str, list[str]] = {}
-    for limit in limits:
-        texts.setdefault(limit.metric, []).append(limit.text)
-    return {metric: " and ".join(each) for metric, each in texts.items()}
+    for each in limits:
+        texts.setdefault(each.metric, []).append(each.text)
+    return {metric: " and ".join(told) for metric, told in texts.items()}
+
+
+def plan(
+    goal: str | Path | Goal,
+    *,
+    limits: Mapping[str, str] | None = None,
+    overrides: Sequence[str] = (),
+    tell: Tell = lambda _done, _total: None,
+    processes: int | None = None,
+    **wanted: Any,
+) -> Answer:
+    """Rank systems and divisions by what counts, within limits, and say what rules the others out.
+
+    Args:
+        goal: A goal file, a scenario by path or name, the name of a shipped study, or a goal.
+        limits: Bounds by figure, such as `{"mfu": "> 10 %"}`, beside those of the goal.
+        overrides: `key.path=value` texts that hold for all candidates, beside those of the goal.
+        tell: Is told of progress.
+        processes: How many candidates are looked at at a time; as many as there are cores by default.
+        wanted: Other attributes of a `Goal`, such as `objective`, `systems`, `divisions` or `request_rate`.
+
+    Raises:
+        PodsimError: As of `find_systems`.
+    """
+    asked = goal if isinstance(goal, Goal) else goal_of(goal)
+    bounds = tuple(limit(figure, bound) for figure, bound in (limits or {}).items())
+    asked = replace(asked, limits=(*asked.limits, *bounds), overrides=(*asked.overrides, *overrides), **wanted)
+    return find_systems(asked, tell, processes)
 
 
 def find_systems(

@@ -17,6 +17,7 @@ from podsim.many.sweeps.spec import CombinedSpec
 from podsim.metrics import metric_of
 from podsim.scenario.document import Document, KeyPath, read_yaml
 from podsim.scenario.expectations import Expectation
+from podsim.scenario.library import shipped
 from podsim.scenario.load import validated
 
 _STUDIED: Final = tuple(CombinedSpec.model_fields)
@@ -138,6 +139,12 @@ def is_goal(path: Path) -> bool:
         return False
     data = read_yaml(path).data
     return isinstance(data, dict) and data.get("kind") == "goal"
+
+
+def goal_of(name: str | Path) -> Goal:
+    """The goal of a file, of a shipped study, or of a scenario alone, by path or name."""
+    file = shipped(str(name), "study") or Path(name)
+    return read_goal(file) if is_goal(file) else Goal(str(name))
 
 
 def read_goal(path: Path) -> Goal:

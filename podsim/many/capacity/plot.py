@@ -17,6 +17,8 @@ from podsim.show.chart import FOLDED, SLOWER, TOTAL, Axis, Bar, Bars, Chart, Cur
 _MOST_BARS: Final = 30
 _MOST_LABELS: Final = 12
 """Of more points, those of the front alone have names."""
+_TOO_FEW: Final = 2
+"""Points through which no shape is seen; bars tell them better."""
 _ROOM: Final = 1.02
 _WITHIN, _RARELY, _BEYOND = "within all limits", "in too few of the draws", "ruled out by a limit"
 _FILLS: Final = {_WITHIN: TOTAL, _RARELY: SLOWER, _BEYOND: FOLDED}
@@ -31,7 +33,7 @@ _J_PER_KWH: Final = 3.6e6
 
 
 def plan_sheet(answer: Answer) -> Sheet:
-    """The figure that counts against the second one.
+    """The figure that counts against the second one; of two options, the figure that counts alone.
 
     Raises:
         PodsimError: No option has both figures.
@@ -40,16 +42,17 @@ def plan_sheet(answer: Answer) -> Sheet:
     placed = [each for each in with_figures(answer) if second and value(each, second) is not None]
     if second is None or not placed:
         raise PodsimError("no option has two figures to draw", do="name the second with --second")
-    return Sheet(headline(answer), [[_scatter(answer, placed, second)]], inputs=answer.inputs)
+    chart = _scatter(answer, placed, second) if len(placed) > _TOO_FEW else options_chart(answer)
+    return Sheet(headline(answer), [[chart]], inputs=answer.inputs)
 
 
 def weighed_charts(answer: Answer) -> Iterator[tuple[str, Chart]]:
     """The figure that counts against the second, and against the size of the pod, each below its heading."""
     found, second = with_figures(answer), answer.second
     placed = [each for each in found if second and value(each, second) is not None]
-    if second and len(placed) > 1:
+    if second and len(placed) > _TOO_FEW:
         yield "Weighed", _scatter(answer, placed, second)
-    if len({each.ipu_count for each in found}) > 1:
+    if len({each.ipu_count for each in found}) > 1 and len(found) > _TOO_FEW:
         yield "Against size", _scatter(answer, found, None)
 
 

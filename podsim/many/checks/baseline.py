@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from podsim._version import __version__
 from podsim.errors import BadValueError, PodsimError
 from podsim.many.checks.cases import Measured
 from podsim.result.files import write_atomically
+from podsim.scenario.wording import nearest
 from podsim.units import parse_quantity
 
 SCHEMA: Final = 1
@@ -117,8 +117,8 @@ def _uses(scenarios: Mapping[str, Measured]) -> set[str]:
 
 
 def _closest(written: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(written, list(known), n=1)
-    return f"write `{close[0]}`" if close else "name a scenario, a figure, or both with a space between"
+    close = nearest(written, known)
+    return f"write `{close}`" if close else "name a scenario, a figure, or both with a space between"
 
 
 def _share(text: str) -> str:

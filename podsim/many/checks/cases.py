@@ -14,7 +14,7 @@ from podsim.runs import run
 from podsim.scenario import LoadedScenario, load_scenario, variant_names
 from podsim.scenario.document import read_yaml
 from podsim.scenario.expectations import Given
-from podsim.scenario.library import data_file, display_path, is_as_shipped
+from podsim.scenario.library import data_file, display_path, is_as_shipped, shipped
 
 if TYPE_CHECKING:
     from podsim.runs import Result
@@ -42,6 +42,11 @@ class Case:
     name: str
     variant: str | None = None
     home: Path = Path()
+
+
+def file_of(path: Path) -> Path:
+    """A path, or the file of a shipped study or scenario of that name."""
+    return path if path.exists() else shipped(str(path), "study") or shipped(str(path), "scenario") or path
 
 
 def cases_of(paths: Sequence[Path], home: Path) -> Iterator[Case]:

@@ -14,14 +14,45 @@ from typing import Final
 
 from podsim.errors import PodsimError
 from podsim.git import READ, commit_of, extract, top_of
-from podsim.many.checks.baseline import Baseline
-from podsim.many.checks.cases import Case, Measured, measured
+from podsim.many.checks.baseline import Baseline, read_baseline
+from podsim.many.checks.cases import Case, Measured, cases_of, file_of, measured
+from podsim.many.checks.verdict import Verdict
+from podsim.many.checks.verdict import check as verdict_on
 from podsim.many.store import Store, Tell
 
 _FEW_CASES: Final = 8
 _PACKAGE: Final = "podsim"
 _MEASURES: Final = ("podsim.many.checks.measure", "podsim.checks.measure")
 """Modules that measure cases, by their names today and in earlier versions."""
+
+
+def check(
+    *paths: str | Path,
+    baseline: str | Path | None = None,
+    against: str | None = None,
+    tell: Tell = lambda _done, _total: None,
+) -> Verdict:
+    """Compare what scenarios give with a baseline, and with what they expect.
+
+    Args:
+        paths: Scenario files, folders of them, or shipped names.
+        baseline: What was agreed on; expectations of the scenarios alone are looked at if left out.
+        against: A git revision to compare with instead.
+        tell: Is told how many scenarios are done, and of how many.
+
+    Raises:
+        PodsimError: A path, the baseline or the revision cannot be read, or there is no path.
+    """
+    if not paths:
+        raise PodsimError("there is nothing to check", do="give scenario files, folders of them, or shipped names")
+    if baseline is not None and against is not None:
+        raise PodsimError("a revision does without a baseline", do="leave `against` or `baseline` out")
+    files = [file_of(Path(path)) for path in paths]
+    home = Path(paths[0]).parent if baseline is None else Path(baseline).parent
+    known = of_revision(against, files, home) if against else None
+    if baseline is not None:
+        known = read_baseline(Path(baseline))
+    return verdict_on(measure_all(list(cases_of(files, home)), tell), known)
 
 
 def measure_all(cases: Sequence[Case], tell: Tell, processes: int | None = None) -> dict[str, Measured]:

@@ -81,6 +81,12 @@ class Comparison:
 
         return as_markdown(self, unchanged=unchanged, precision=precision)
 
+    def _repr_html_(self) -> str:
+        """The comparison, for notebooks."""
+        from podsim.many.compare.show import as_html
+
+        return as_html(self)
+
 
 def compare(*sides: Side, uncertainty: Draws | None = None, watch: Watch = silent) -> Comparison:
     """Compare results: the metrics that changed and why, time by kind, and what differs in the inputs.

@@ -14,7 +14,7 @@ from podsim.many.compare.difference import SAME, Cause, Difference, Differing, R
 from podsim.many.compare.metrics import DECODE, PREFILL, ComparedMetric
 from podsim.metrics import BYTES, LATENCY, PER_SECOND, SECONDS, SHARE
 from podsim.result.kinds import kind_of
-from podsim.show.table import WIDTH, Block, Cell, Cells, Column, Passage, Table, columns, to_markdown, to_text
+from podsim.show.table import WIDTH, Block, Cell, Cells, Column, Passage, Table, columns, to_html, to_markdown, to_text
 from podsim.units import ps_to_seconds
 
 _BAR: Final = 16
@@ -49,6 +49,12 @@ def as_markdown(found: Comparison, *, unchanged: bool, precision: int) -> str:
     """A comparison in Markdown; arguments as of `as_text`."""
     tables = (to_markdown(block, level=3) for block in _blocks(found, unchanged, precision, bars=False))
     return _joined(found, tables, lambda text: f"- {harmless.markdown(text)}\n")
+
+
+def as_html(found: Comparison) -> str:
+    """A comparison in HTML, for notebooks."""
+    tables = (to_html(block) for block in _blocks(found, unchanged=False, precision=4, bars=False))
+    return _joined(found, tables, lambda text: f"<p>{harmless.html(text)}</p>\n")
 
 
 def _joined(found: Comparison, tables: Iterator[str], item: Callable[[str], str]) -> str:

@@ -1,0 +1,87 @@
+"""`podsim whatif`: what each change of a machine brings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from podsim.cli import completion
+from podsim.cli.comparing import ComparisonFormat
+from podsim.cli.counting import counted
+from podsim.cli.ending import print_data
+from podsim.cli.outputs import tell_written
+from podsim.cli.running import check_paths
+from podsim.errors import PodsimError
+from podsim.harmless import terminal
+
+
+def whatif(
+    scenarios: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SCENARIO...",
+            help="Scenario files, or names of shipped ones.",
+            autocompletion=completion.scenarios,
+        ),
+    ],
+    times: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FACTOR...",
+            help="What to multiply: clock, tiles, memory, exchange, links, ipu_links, gw_links, host_links, streaming, "
+            "or the full key of a number; more of them may follow.",
+            show_default="the most usual, each x2",
+        ),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key of all scenarios.")
+    ] = None,
+    replan: Annotated[
+        bool, typer.Option("--replan", help="Choose the division over the IPUs anew as well, for each machine.")
+    ] = False,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Scenarios at a time.", show_default="as many as cores")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
+    output_format: Annotated[ComparisonFormat, typer.Option("--format", help="What to print.")] = ComparisonFormat.TEXT,
+) -> None:
+    """Rank what twice the links, clock or memory would bring, each alone, for one workload or several."""
+    from podsim.many.whatif import TWICE
+    from podsim.many.whatif import whatif as find
+
+    check_paths(None, plot)
+    names = [each for each in scenarios if "=" not in each]
+    factors = [*(times or ()), *(each for each in scenarios if "=" in each)]
+    with counted("workloads") as tell:
+        found = find(
+            *names,
+            times=dict(map(_factor, factors)) or TWICE,
+            overrides=overrides or (),
+            replan=replan,
+            processes=processes,
+            tell=tell,
+        )
+    if plot is not None:
+        from podsim.many.whatif import whatif_sheet
+        from podsim.show.matplotlib_charts import write_sheet
+
+        write_sheet(lambda: whatif_sheet(found), plot, found.inputs)
+        tell_written(plot)
+    match output_format:
+        case ComparisonFormat.TEXT:
+            typer.echo(terminal(found.text()), nl=False)
+        case ComparisonFormat.MARKDOWN:
+            print_data(found.markdown())
+        case ComparisonFormat.JSON:
+            print_data(f"{found.to_json()}\n")
+
+
+def _factor(text: str) -> tuple[str, float]:
+    name, _, factor = text.partition("=")
+    try:
+        return name, float(factor)
+    except ValueError:
+        what, do = "this is not NAME=FACTOR", "write for example `--times links=2 clock=1.1`"
+        raise PodsimError(what, where=f"--times {text}", do=do) from None

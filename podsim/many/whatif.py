@@ -1,0 +1,370 @@
+"""`podsim.whatif`: what each change of a machine brings, for one workload or several.
+
+Every scenario is run as it is and with each change, and compared as `podsim compare` does. With the division kept, a
+larger memory brings nothing; chosen anew, it is compared with the best division of the machine as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from podsim.draws import Range
+from podsim.errors import PodsimError
+from podsim.format import format_error, format_figure, format_span
+from podsim.many.compare.difference import difference
+from podsim.many.compare.metrics import COMPARED
+from podsim.many.compare.show import why
+from podsim.many.compare.sides import of_result
+from podsim.many.compare.subject import Subject
+from podsim.many.store import Tell
+from podsim.many.sweeps.axes import NUMBER_AND_UNIT
+from podsim.metrics import Metric, metric_of
+from podsim.result.base import Result, plain
+from podsim.result.influence import StandsOn, doubt_of_change
+from podsim.runs import Source, run
+from podsim.scenario import LoadedScenario, load_scenario
+from podsim.scenario.assumptions import hardware_keys
+from podsim.scenario.levers import LEVERS
+from podsim.scenario.load import Overrides
+from podsim.scenario.wording import flow, known_here
+from podsim.show.chart import FASTER, SLOWER, Axis, Bar, Bars, Chart, Sheet
+from podsim.show.table import Block, Cell, Cells, Table, columns, to_html, to_markdown, to_text
+from podsim.workers import mapped
+
+TWICE: Final[Mapping[str, float]] = dict.fromkeys(
+    ("clock", "links", "memory", "exchange", "streaming", "host_links"), 2.0
+)
+"""What is asked where nothing is: what twice as much of each would bring."""
+_DIGITS: Final = 12
+_ROOM: Final = 1.25
+"""Of an axis beyond its longest bar, for the text beside it."""
+_ANEW: Final = "parallelism=auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a change brings to a workload.
+
+    Attributes:
+        change: Its name and its factor, such as `links x2`.
+        keys: Keys of the scenario that it changes.
+        value: The headline with it; None if such a run is impossible.
+        range: Its middle 80 %, if that is known.
+        share: Its relative change; None if such a run is impossible.
+        share_range: The middle 80 % of that, if it is known.
+        cause: The kind of time that moved most.
+        reason: Why there is no such run, or why nothing changes.
+        beyond: Whether no published run is like it, while one is like the run without the change.
+    """
+
+    change: str
+    keys: tuple[str, ...] = ()
+    value: float | None = None
+    range: Range | None = None
+    share: float | None = None
+    share_range: Range | None = None
+    cause: str = ""
+    reason: str = ""
+    beyond: bool = False
+
+    @property
+    def gain(self) -> float | None:
+        """How many times as much; None if such a run is impossible."""
+        return None if self.share is None else 1 + self.share
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What changes bring to a workload, the most first.
+
+    Attributes:
+        scenario: Its name.
+        metric: Key of its headline.
+        anew: Whether its division over the IPUs is chosen anew for each machine.
+        value: The headline without a change.
+        range: Its middle 80 %, if that is known.
+        alone: What the choice of a division alone brought, as a share; None where the division is kept.
+        effects: One for each change.
+        inputs: (path, SHA-256) of every file read.
+    """
+
+    scenario: str
+    metric: str
+    anew: bool
+    value: float
+    range: Range | None
+    alone: float | None
+    effects: tuple[Effect, ...]
+    inputs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """What changes bring to workloads.
+
+    Attributes:
+        workloads: Each with its division kept, and after that with its division chosen anew if that was asked for.
+    """
+
+    workloads: tuple[Effects, ...]
+
+    @property
+    def inputs(self) -> tuple[tuple[str, str], ...]:
+        """(path, SHA-256) of every file read."""
+        return tuple(dict.fromkeys(each for workload in self.workloads for each in workload.inputs))
+
+    def together(self, *, anew: bool) -> list[tuple[str, float]]:
+        """Changes with the geometric mean of what they multiply, over all workloads, the most first.
+
+        A change that is impossible for one of them is left out.
+
+        Args:
+            anew: Of workloads whose division is chosen anew, or of those where it is kept.
+        """
+        found = []
+        sides = [{each.change: each.gain for each in side.effects} for side in self.workloads if side.anew is anew]
+        for change in sides[0] if sides else ():
+            gains = [gain for side in sides if (gain := side[change])]
+            if len(gains) == len(sides):
+                found.append((change, math.exp(sum(map(math.log, gains)) / len(gains))))
+        return sorted(found, key=lambda each: -each[1])
+
+    def tables(self) -> Iterator[Block]:
+        """A table of all workloads if there are several, and one of each."""
+        for anew in (False, True):
+            sides = [side for side in self.workloads if side.anew is anew]
+            if len(sides) > 1:
+                yield _joint_table(sides, self.together(anew=anew))
+            yield from map(_table, sides)
+
+    def text(self) -> str:
+        """The tables for a terminal of 100 columns."""
+        return "\n".join(map(to_text, self.tables()))
+
+    def markdown(self) -> str:
+        """The tables in Markdown."""
+        return "\n".join(to_markdown(each, level=3) for each in self.tables())
+
+    def _repr_html_(self) -> str:
+        """The tables, for notebooks."""
+        return "".join(map(to_html, self.tables()))
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain types only."""
+        found = plain(self)
+        assert isinstance(found, dict)
+        return found
+
+    def to_json(self) -> str:
+        """All of it as JSON text."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def whatif(
+    *scenarios: Source,
+    times: Mapping[str, float] = TWICE,
+    overrides: Overrides = (),
+    replan: bool = False,
+    processes: int | None = None,
+    tell: Tell = lambda _done, _total: None,
+) -> WhatIf:
+    """Find what each change of a machine or a scenario would bring to its headline, one change at a time.
+
+    Args:
+        scenarios: Paths, names of shipped scenarios, mappings, or scenarios already loaded.
+        times: By how much to multiply what: `clock`, `links`, `memory` and others of `podsim.scenario.levers`, or any
+            key that holds a number.
+        overrides: `key.path=value` texts, or values by key path, that replace keys of all scenarios.
+        replan: Choose the division over the IPUs anew as well, for the machine as it is and with each change.
+        processes: How many scenarios are worked on at a time; as many as there are cores by default.
+        tell: Is told how many are done, and of how many.
+
+    Raises:
+        PodsimError: A scenario is wrong or cannot be run as it is, or nothing is known by the name of a change.
+    """
+    if not scenarios or not times:
+        what = "there is nothing to change" if scenarios else "there is no scenario"
+        raise PodsimError(what, do="name scenarios and changes, for example `links=2`")
+    for name, factor in times.items():
+        if not (math.isfinite(factor) and factor > 0):
+            raise PodsimError(f"{name}={factor:g} is no factor", do="write a number above 0, for example `links=2`")
+    loaded = [load_scenario(each, None, overrides) for each in scenarios]
+    for each in loaded:
+        for name, factor in times.items():
+            _assignments(each, name, factor)
+    asked = [
+        (each, anew) for each in loaded for anew in ((False, True) if replan else (False,)) if anew or not each.auto
+    ]
+    asked += [(each, True) for each in loaded if each.auto and not replan]
+    found: dict[int, Effects] = {}
+    tell(0, len(asked))
+    work = partial(_numbered, asked, dict(times))
+    for portion in mapped(work, range(len(asked)), processes=processes):
+        found |= dict(portion)
+        tell(len(found), len(asked))
+    return WhatIf(tuple(found[number] for number in sorted(found)))
+
+
+def _numbered(asked: Sequence[tuple[LoadedScenario, bool]], times: Mapping[str, float], number: int) -> Effects:
+    loaded, anew = asked[number]
+    return effects_of(loaded, times, anew=anew)
+
+
+def effects_of(loaded: LoadedScenario, times: Mapping[str, float], *, anew: bool) -> Effects:
+    """What changes bring to one workload; arguments as of `whatif`."""
+    alone = None
+    given: Result | None = None
+    if anew and loaded.auto is None:
+        given = run(loaded)
+        loaded = load_scenario(loaded, None, (_ANEW,))
+    base = run(loaded)
+    subject = of_result(base, base.name, "")
+    metric = COMPARED[subject.activity][0].figure
+    value = base.predicted(metric.key)
+    assert value is not None
+    if given is not None:
+        alone = value / (given.predicted(metric.key) or value) - 1
+    effects = [_effect(loaded, base, subject, name, factor, anew=anew) for name, factor in times.items()]
+    ranked = tuple(sorted(effects, key=lambda each: -math.inf if each.share is None else each.share, reverse=True))
+    return Effects(base.name, metric.key, anew, value, base.ranges.get(metric.key), alone, ranked, base.inputs)
+
+
+def _effect(loaded: LoadedScenario, base: Result, subject: Subject, name: str, factor: float, *, anew: bool) -> Effect:
+    """One change; `subject` is the run without it, ready to be compared."""
+    metric = COMPARED[subject.activity][0].figure
+    title = f"{name} x{factor:g}"
+    changes = _assignments(loaded, name, factor)
+    keys = tuple(changes)
+    if not changes:
+        return Effect(title, reason="there is none here")
+    try:
+        result = run(load_scenario(loaded, None, [f"{key}={text}" for key, text in changes.items()]))
+    except PodsimError as error:
+        return Effect(title, keys, reason=error.message)
+    before, after = base.predicted(metric.key), result.predicted(metric.key)
+    assert before and after
+    rows = difference(subject, of_result(result, result.name, "")).rows
+    cause = next(why(row) for row in rows if row.metric.figure is metric)
+    if after == before:
+        kept = "" if anew else ", with the division as it is"
+        return Effect(title, keys, after, result.ranges.get(metric.key), 0.0, reason=f"changes nothing{kept}")
+    found = Effect(title, keys, after, result.ranges.get(metric.key), after / before - 1, cause=cause)
+    found = replace(found, beyond=base.envelope.inside and not result.envelope.inside)
+    first, second = base.assumptions, result.assumptions
+    assert isinstance(first, StandsOn) and isinstance(second, StandsOn)
+    doubt = doubt_of_change(first, second, metric.key, keys)
+    if doubt is None:
+        return found
+    low, high = doubt.factors
+    ends = (1 / high, 1 / low) if metric.more_is_better else (low, high)
+    return replace(found, share_range=Range(*(after / before * end - 1 for end in ends)))
+
+
+def _assignments(loaded: LoadedScenario, name: str, factor: float) -> dict[str, str]:
+    """The keys that a change sets, with their values; empty if this machine has none of them.
+
+    Raises:
+        PodsimError: Nothing is known by this name, or it is no number.
+    """
+    hardware = dict(hardware_keys(loaded.spec))
+    if name in LEVERS:
+        return {key: _scaled(key, hardware[key], factor) for key in LEVERS[name] if key in hardware}
+    path = tuple(name.split("."))
+    written = hardware.get(name) or loaded.document.at(path)
+    if written is None:
+        do = known_here(name, LEVERS, "use one, or the full key of a number")
+        raise PodsimError(f"{loaded.name} has no number `{name}` to change", where=f"--times {name}={factor:g}", do=do)
+    return {name: _scaled(name, written if isinstance(written, str) else flow(written), factor)}
+
+
+def _scaled(key: str, written: str, factor: float) -> str:
+    """A number with its unit, times a factor."""
+    match = NUMBER_AND_UNIT.fullmatch(written)
+    if match is None:
+        raise PodsimError(f"`{key}` is {written}, which is no number", do="name the key of a number")
+    number = float(f"{float(match[1]) * factor:.{_DIGITS}g}")
+    return f"{int(number) if number.is_integer() else number} {match[2] or ''}".strip()
+
+
+def _joint_table(sides: Sequence[Effects], together: Sequence[tuple[str, float]]) -> Table:
+    """Changes by workloads, and their geometric mean."""
+    mean = dict(together)
+    by_name = [{each.change: each for each in side.effects} for side in sides]
+    ranked = [*mean, *(each.change for each in sides[0].effects if each.change not in mean)]
+    rows: list[Cells] = []
+    for change in ranked:
+        cells = [_share_cell(side[change]) for side in by_name]
+        all_of_them = Cell(format_error(mean[change] - 1), mean[change] - 1) if change in mean else Cell("–")
+        rows.append((change, *cells, all_of_them))
+    heads = columns("change", *(f">{side.scenario}" for side in sides), ">together")
+    title = f"Each change alone, {_division(sides[0])}: {', '.join(dict.fromkeys(_label(side) for side in sides))}"
+    return Table(heads, rows, title, ["together: the geometric mean of what each multiplies"])
+
+
+def _table(side: Effects) -> Table:
+    metric = metric_of(side.metric)
+    unit = f" {metric.counted}/s" if metric.counted else ""
+    rows: list[Cells] = []
+    for each in side.effects:
+        if each.value is None:
+            rows.append((each.change, "–", "", "–", each.reason))
+            continue
+        span = each.share_range
+        ends = "" if span is None else format_span(*(format_error(end) for end in (span.low, span.high)))
+        value = Cell(format_figure(metric, each.value), each.value)
+        rows.append((each.change, _share_cell(each), ends.replace(" % to", " to"), value, each.cause or each.reason))
+    likely = "" if side.range is None else f" (80 %: {_ends(metric, side.range)})"
+    notes = [f"as it is: {format_figure(metric, side.value)}{unit}{likely}"]
+    if any(each.share_range for each in side.effects):
+        notes.append("80 %: what assumed and fitted inputs leave open; the error of the model itself is not in it")
+    if beyond := [each.change for each in side.effects if each.beyond]:
+        notes.append(f"no published run is like these: {', '.join(beyond)}")
+    if side.alone is not None:
+        notes.append(f"the choice of a division alone: {format_error(side.alone)}, which is in `as it is`")
+    heads = columns("change", f">{_label(side)}", ">80 %", f">{unit.strip() or 'then'}", "most of it")
+    return Table(heads, rows, f"{side.scenario}, {_division(side)}", notes)
+
+
+def whatif_sheet(found: WhatIf) -> Sheet:
+    """What each change brings, as bars below one another for each workload."""
+    names = ", ".join(dict.fromkeys(side.scenario for side in found.workloads))
+    return Sheet(
+        f"What each change brings to {names}", [[_chart(side)] for side in found.workloads], inputs=found.inputs
+    )
+
+
+def _chart(side: Effects) -> Chart:
+    known = [each for each in side.effects if each.share is not None]
+    shares = {each.change: 100 * (each.share or 0.0) for each in known}
+    bars = [
+        Bar(change, 0.0, share, FASTER if share > 0 else SLOWER, format_error(share / 100))
+        for change, share in shares.items()
+    ]
+    ends = (_ROOM * min(0.0, *shares.values()), _ROOM * max(0.0, *shares.values()) or 1.0)
+    return Chart(
+        title=f"{side.scenario}, {_division(side)}",
+        description=f"Bars of what each change alone brings to the {_label(side)} of {side.scenario}.",
+        drawn=Bars(bars, Axis(f"change of {_label(side)}", "%", ends)),
+        numbers=replace(_table(side), title=""),
+    )
+
+
+def _share_cell(each: Effect) -> Cell:
+    return Cell("–") if each.share is None else Cell(format_error(each.share), each.share)
+
+
+def _ends(metric: Metric, span: Range) -> str:
+    return format_span(*(format_figure(metric, end) for end in (span.low, span.high)))
+
+
+def _division(side: Effects) -> str:
+    return "division chosen anew" if side.anew else "division kept"
+
+
+def _label(side: Effects) -> str:
+    return metric_of(side.metric).label

@@ -1,0 +1,158 @@
+"""What each change of a machine brings: factors, ranks, ranges, and what is impossible."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any, cast
+
+import pytest
+
+import podsim
+from podsim.cli.app import main
+from podsim.draws import Range
+from podsim.errors import PodsimError
+from podsim.many.whatif import Effect, Effects, WhatIf, whatif, whatif_sheet
+from podsim.result.influence import doubt_of_change
+from podsim.scenario.assumptions import Assumption
+from podsim.scenario.levers import LEVERS
+from podsim.show.chart import Bars
+from tests.unit.bad_input_cases import Run
+
+CARD, POD = "bert_base_c600", "bert_base_phase1_pod16"
+
+
+class Stands:
+    """What a result stands on, as it was measured."""
+
+    def __init__(self, moved: dict[str, tuple[float, float]], unmeasured: tuple[str, ...] = ()) -> None:
+        self._moved, self._unmeasured = moved, unmeasured
+
+    def unmeasured(self) -> tuple[str, ...]:
+        return self._unmeasured
+
+    def moved(self, _name: str) -> dict[Assumption, tuple[float, float]]:
+        """Inputs from 1 to 3, whose value is 2."""
+        return {
+            Assumption(key, "2", "assumed", "here", None, (1.0, 3.0), (1.0, 3.0), 2.0): times
+            for key, times in self._moved.items()
+        }
+
+
+def doubt(before: Stands, after: Stands, apart: tuple[str, ...] = ()) -> tuple[float, float] | None:
+    found = doubt_of_change(cast(Any, before), cast(Any, after), "throughput_samples_per_s", apart)
+    return None if found is None else found.factors
+
+
+def side(name: str, *, anew: bool = False, **shares: float | None) -> Effects:
+    effects = tuple(Effect(change, share=share, value=1.0) for change, share in shares.items())
+    return Effects(name, "throughput_samples_per_s", anew, 1000.0, Range(900, 1100), None, effects, ())
+
+
+def test_an_input_that_moves_both_alike_leaves_no_doubt_about_the_change() -> None:
+    both = Stands({"latency": (0.8, 1.3)})
+    assert doubt(both, both) == (1.0, 1.0)
+
+
+def test_an_input_of_one_of_them_leaves_its_own() -> None:
+    # (1.1 / 1, 1.1 / 1) at both ends: all of the triangle is that or less, and none of it below 1.
+    found = doubt(Stands({}), Stands({"latency": (1.1, 1.1)}))
+    assert found is not None
+    assert 1.0 < found[0] < found[1] < 1.1
+    # The other way round it is 1 / 1.1: the mirror image in logarithms.
+    mirrored = doubt(Stands({"latency": (1.1, 1.1)}), Stands({}))
+    assert mirrored is not None
+    assert mirrored[0] < mirrored[1] < 1.0
+
+
+def test_what_was_changed_is_certain_and_may_be_unmeasured() -> None:
+    assert doubt(Stands({"memory": (0.8, 1.3)}), Stands({}, ("memory",)), ("memory",)) == (1.0, 1.0)
+    assert doubt(Stands({}), Stands({}, ("memory",))) is None
+
+
+def test_together_is_the_geometric_mean_and_leaves_out_what_one_cannot_do() -> None:
+    found = WhatIf((side("a", clock=0.21, links=0.5, memory=None), side("b", clock=0.0, links=-0.5, memory=0.1)))
+    together = dict(found.together(anew=False))
+    # √(1.21 x 1.00) = 1.1, √(1.5 x 0.5) = √0.75
+    assert together == pytest.approx({"clock": 1.1, "links": 0.75**0.5})
+    assert list(together) == ["clock", "links"]
+    text = found.text()
+    rows = [line.split("  ") for line in text.splitlines()[3:6]]
+    assert [[cell.strip() for cell in row if cell] for row in rows] == [
+        ["clock", "+21.0 %", "0.0 %", "+10.0 %"],
+        ["links", "+50.0 %", "-50.0 %", "-13.4 %"],
+        ["memory", "–", "+10.0 %", "–"],
+    ]
+
+
+def test_a_chart_has_a_bar_for_each_change_that_is_possible() -> None:
+    found = WhatIf((side("a", clock=0.21, memory=-0.04, links=None),))
+    ((chart,),) = whatif_sheet(found).rows
+    assert isinstance(chart.drawn, Bars)
+    assert [(bar.row, bar.text) for bar in chart.drawn.bars] == [("clock", "+21.0 %"), ("memory", "-4.0 %")]
+    assert [bar.end for bar in chart.drawn.bars] == pytest.approx([21, -4])
+    # A quarter more than the longest bar on either side.
+    assert chart.drawn.ends == pytest.approx((-5, 26.25))
+
+
+def test_a_change_is_that_of_the_run_with_the_number_written_out() -> None:
+    found = whatif(CARD, times={"links": 2, "clock": 2, "system.machine.host_link.latency": 0.5}, processes=1)
+    (workload,) = found.workloads
+    effects = {each.change: each for each in workload.effects}
+    # The clock of a C600 is 1.486 GHz.
+    base, fast = (podsim.infer(CARD, overrides=each) for each in ([], ["system.machine.ipu.clock=2.972 GHz"]))
+    clock = effects["clock x2"]
+    assert workload.value == base.throughput_samples_per_s
+    assert clock.value == fast.throughput_samples_per_s
+    assert clock.share == fast.throughput_samples_per_s / base.throughput_samples_per_s - 1
+    assert clock.share_range is not None and clock.share_range.low <= clock.share <= clock.share_range.high
+    assert clock.keys == LEVERS["clock"]
+    assert workload.effects[0] is clock
+    # A card has no links to others, and half the latency of its host is one more change of a run.
+    assert effects["links x2"] == Effect("links x2", reason="there is none here")
+    assert effects["system.machine.host_link.latency x0.5"].share is not None
+
+
+def test_what_is_impossible_says_why_and_comes_last() -> None:
+    (workload,) = whatif(CARD, times={"memory": 0.01, "clock": 0.5}, processes=1).workloads
+    slow, small = workload.effects
+    assert (slow.change, small.change) == ("clock x0.5", "memory x0.01")
+    assert slow.share is not None and slow.share < 0
+    assert small.share is None and small.reason
+
+
+def test_a_division_chosen_anew_is_compared_with_the_best_one_of_the_machine_as_it_is() -> None:
+    kept, anew = whatif(POD, times={"clock": 1.1}, replan=True, processes=1).workloads
+    assert (kept.anew, anew.anew) == (False, True)
+    assert kept.alone is None and anew.alone is not None
+    assert anew.value == pytest.approx(kept.value * (1 + anew.alone))
+    best = podsim.simulate(POD, overrides=["parallelism=auto"])
+    assert anew.value == best.throughput_samples_per_s
+    assert "the choice of a division alone: " in WhatIf((kept, anew)).text()
+
+
+def test_wrong_words(podsim: Run) -> None:
+    where = "error: --times link=2: bert_base_c600 has no number `link` to change\n  do: did you mean `links`?"
+    code, message = podsim("whatif", CARD, "--times", "link=2")
+    assert (code, message.startswith(where)) == (2, True)
+    assert podsim("whatif", CARD, "--times", "links=x") == (
+        2,
+        "error: --times links=x: this is not NAME=FACTOR\n  do: write for example `--times links=2 clock=1.1`\n",
+    )
+    for factor in (0.0, -1.0, float("inf")):
+        with pytest.raises(PodsimError, match="is no factor"):
+            whatif(CARD, times={"links": factor})
+    with pytest.raises(PodsimError, match="which is no number"):
+        whatif(CARD, times={"model.kind": 2})
+    with pytest.raises(PodsimError, match="there is no scenario"):
+        whatif()
+
+
+def test_the_command_takes_several_factors_after_one_option(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["podsim", "whatif", CARD, "--times", "clock=1.1", "links=2", "--format", "json"])
+    with pytest.raises(SystemExit):
+        main()
+    (workload,) = json.loads(capsys.readouterr().out)["workloads"]
+    assert [each["change"] for each in workload["effects"]] == ["clock x1.1", "links x2"]
