@@ -99,10 +99,10 @@ class Ring:
             byte_count: All that the ring reduces or gathers; a step moves one part of n per IPU. [B]
             tensor_count: Tensors that it is made of, each with the latency of a step.
         """
-        place, count, ways = self.members.index(ipu), len(self.members), (1, -1)[: self.ring_count]
-        chunk, latency_s = byte_count / count / len(ways), tensor_count * self.step_latency_s
+        place, count, latency_s = self.members.index(ipu), len(self.members), tensor_count * self.step_latency_s
         sent = []
-        for way in ways:
+        for way, rings in ((1, -(-self.ring_count // 2)), (-1, self.ring_count // 2))[: self.ring_count]:
+            chunk = byte_count / count * (rings / self.ring_count)
             channels = self.routes.between(ipu, self.members[(place + way) % count]).channels
             if self.own_link_bytes_per_s:
                 channels = tuple(Channel(f"{each.id}{OWN_LINK}{way:+}", self.own_link_bytes_per_s) for each in channels)

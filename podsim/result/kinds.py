@@ -53,12 +53,12 @@ KINDS: Final = (
     Kind("host", "host", "calls to and data from hosts", OFF_CHIP, "#c09ad0"),
     Kind("jitter", "jitter", "what calls take by chance", OFF_CHIP, "#e3d0ec"),
     Kind("slowed", "slowed", "what a slow part adds", COMPUTE, "#e9f1f9"),
-    Kind("bubble", "bubble", "pipeline fills or flushes", WAITING, "#737373"),
-    Kind("imbalance", "imbalance", "waiting for a slower stage", WAITING, "#a6a6a6"),
-    Kind("update_wait", "update wait", "while another IPU updates", WAITING, "#cccccc"),
-    Kind("host_wait", "host wait", "waiting for data from hosts", WAITING, "#dadada"),
-    Kind("weights_wait", "weights wait", "waiting for weights", WAITING, "#e2e2e2"),
-    Kind("streaming_wait", "streaming wait", "waiting for I/O tiles", WAITING, "#e6e6e6"),
+    Kind("bubble", "bubble", "pipeline fills or flushes", WAITING, "#666666"),
+    Kind("imbalance", "imbalance", "waiting for a slower stage", WAITING, "#8c8c8c"),
+    Kind("update_wait", "update wait", "while another IPU updates", WAITING, "#aaaaaa"),
+    Kind("host_wait", "host wait", "waiting for data from hosts", WAITING, "#c0c0c0"),
+    Kind("weights_wait", "weights wait", "waiting for weights", WAITING, "#d0d0d0"),
+    Kind("streaming_wait", "streaming wait", "waiting for I/O tiles", WAITING, "#dedede"),
     Kind("idle", "idle", "nothing left to do", WAITING, "#ebebeb"),
 )
 _BY_NAME: Final = {kind.name: kind for kind in KINDS}

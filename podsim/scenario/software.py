@@ -67,7 +67,7 @@ class Software(HardwareSpec):
     """How far predictions are off though their inputs are right, as one standard deviation."""
     layout_change_cycles_per_byte: Annotated[Real, Quantity("ratio", ("1e-6", "1e6"), usual=("0.05", "50"))]
     """Tile cycles per byte of each of two copies when a tensor changes its layout in pieces of 8 bytes or more."""
-    small_piece_share: Annotated[Real, Quantity("ratio", ("0", "1"))] | None = None
+    small_piece_share: Annotated[Real, Quantity("ratio", ("0", "1"), usual=("0", "1"))] | None = None
     """Of tensors that lie in smaller pieces, the share that is copied so and not padded first; all if left out."""
     code_bytes_per_tile: _Code = Field(alias="code_memory_per_tile")
     """Vertex, control and exchange code with vertex state, for training."""

@@ -66,12 +66,14 @@ def test_a_constant_is_fitted_without_the_rows_that_are_left_out() -> None:
 
 
 def test_a_switch_is_taken_back_where_all_of_its_rows_are_left_out() -> None:
-    """I/O tiles of streamed decoders rest on two rows, LLM-001 and LLM-002; without both they are not known."""
-    first, second, other = points(0.0, 0.0, 0.0, switches={"memory.io_tiles": -0.1})
-    first, second = replace(first, name="LLM-001"), replace(second, name="LLM-002")
-    found = LeftOut([first, second, other], COMMITTED)
-    assert found.errors([second, other])["c"] == 0.0
-    assert found.errors([first, second, other]) == {"LLM-001": -0.1, "LLM-002": -0.1, "c": -0.1}
+    """Four rings of SDK 3.0 and later rest on three rows; without all of them they are not known."""
+    rows = ("ALCF-005", "LLM-001", "LLM-002")
+    *chosen, other = points(0.0, 0.0, 0.0, 0.0, sdk="3.1", switches={"software.collective_rings": -0.1})
+    chosen = [replace(each, name=name) for each, name in zip(chosen, rows, strict=True)]
+    older = replace(other, name="older", configuration="older", sdk="2.5")
+    found = LeftOut([*chosen, other, older], COMMITTED)
+    assert found.errors([*chosen[1:], other])["d"] == 0.0
+    assert found.errors([*chosen, other, older]) == {**dict.fromkeys((*rows, "d"), -0.1), "older": 0.0}
 
 
 def test_a_constant_without_rows_is_that_of_its_base() -> None:
@@ -90,12 +92,14 @@ def test_a_constant_without_rows_is_that_of_its_base() -> None:
     assert found.replaced([base]) == ("session call of PopART: 80 ms, 20 ms to 140 ms",)
 
 
-def test_what_stands_for_switches_and_bandwidths_is_told() -> None:
-    chosen, other = points(0.0, 0.0, switches={"software.attention_copies": -0.1}, slopes={"streaming memory": 1e10})
-    chosen = replace(chosen, name="ALCF-014", role="calibration")
-    told = LeftOut([chosen, other], COMMITTED).replaced([chosen])
-    assert told == ("streaming memory: 40 GB/s, no less than 20", "attention_copies: null")
-    assert LeftOut([chosen, other], COMMITTED).replaced([other]) == ()
+def test_what_stands_for_switches_and_shares_is_told() -> None:
+    switches, slopes = {"software.collective_rings": -0.1}, {"layout changes": 0.5}
+    *chosen, other = points(0.0, 0.0, 0.0, 0.0, sdk="3.1", framework="PyTorch", switches=switches, slopes=slopes)
+    rows = ("ALCF-005", "LLM-001", "LLM-002")
+    chosen = [replace(each, name=name, role="calibration") for each, name in zip(chosen, rows, strict=True)]
+    found = LeftOut([*chosen, other], COMMITTED)
+    assert found.replaced(chosen) == ("layout changes: 0.52 cycles/B, 0.37 cycles/B to 0.67 cycles/B", "collective_rings: 2")
+    assert found.replaced([other]) == ()
 
 
 def test_parts_have_the_sizes_of_their_errors() -> None:
@@ -174,7 +178,7 @@ def test_what_was_never_compared_is_wider() -> None:
     """A faster chip, faster links and more IPUs than any that was compared, by their numbers."""
     name = "bert_v1.1_pod64_open"
     known = scatter_of(load_scenario(name).spec)
-    assert known.reasons == () and 0 < known.sigma < 0.05
+    assert known.reasons == () and 0 <= known.sigma < 0.05
     changes = (
         ["system.machine.ipu.clock=3 GHz"],
         ["system.machine.ipu_link.bandwidth_per_direction=64 GB/s"],
@@ -206,11 +210,14 @@ def test_the_table_that_ships_follows_from_the_rows_that_ship() -> None:
 
 
 def test_ranges_of_the_rest_hold_what_was_left_out() -> None:
-    """All of PyTorch, of MLPerf v2.0, Bow, convolutional networks, pods above 64: four fifths, give or take."""
+    """All of PyTorch, of MLPerf v2.0, Bow, convolutional networks, pods above 64: four fifths.
+
+    Give or take two standard errors of a count, as if all were independent.
+    """
     held = left_out(shipped(), GROUPS)
     inside, count = sum(each.inside for each in held), sum(each.configurations for each in held)
     assert count > 60
-    assert 0.75 <= inside / count <= 0.85
+    assert inside / count == pytest.approx(0.8, abs=2 * math.sqrt(0.8 * 0.2 / count))
 
 
 def test_left_out_errors_are_larger_than_those_of_the_fit() -> None:

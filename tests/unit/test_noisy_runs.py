@@ -242,7 +242,7 @@ def test_updates_get_slower_evenly_over_a_run() -> None:
     assert noisy.mean_weight_update_s == pytest.approx(1.02 * update_s, rel=1e-9)
     assert noisy.weight_update_s["p10"] == pytest.approx((1 + 0.1 * 0.04) * update_s, rel=1e-4)
     assert noisy.weight_update_s["p90"] == pytest.approx((1 + 0.9 * 0.04) * update_s, rel=1e-4)
-    assert noisy.jitter_s == 0
+    assert noisy.jitter_s == pytest.approx(0, abs=1e-12)
     assert noisy.time_to_train_s and noisy.run_updates and found.time_to_train_s
     assert noisy.time_to_train_s["p50"] == pytest.approx(
         found.time_to_train_s + noisy.run_updates * 0.02 * update_s, rel=1e-9

@@ -279,7 +279,7 @@ def test_the_host_is_called_once_all_replicas_are_there() -> None:
 def test_the_folded_program_keeps_one_machine() -> None:
     scenario = small_bert(small_pod(4), [1, 1], replicas=8)
     assert [group.name for group in program_of(scenario).groups] == ["replica0", "replica1", "process0"]
-    assert len(program_of(scenario, explicit=True).groups) == 8
+    assert len(program_of(scenario, explicit=True).groups) == 8 + 1
 
 
 def test_passes_are_shared_by_all_replicas() -> None:
