@@ -29,7 +29,7 @@ class Noise(HardwareSpec):
 
     drift: _Drift | None = None
     """How much longer a weight update takes at the end of a run than at its start, growing evenly; none if left out."""
-    drift_machine_count: Annotated[Whole, Quantity("count", ("1", "1e9"), usual=("1", "10000"))] | None = None
+    drift_machine_count: Annotated[Whole, Quantity("count", ("1", "1e9"), usual=("1", "10000")), APART] | None = None
     """Machines from which on runs do so; any number if left out."""
 
     def drift_on(self, machines: int) -> Real | None:
