@@ -82,9 +82,9 @@ def test_groups_of_published_figures(
 @pytest.mark.parametrize(
     ("group", "count", "mean", "worst"),
     [
-        ("PaddlePaddle BERT weight update", 4, 0.03, 0.04),
-        ("PaddlePaddle BERT evaluation", 4, 0.12, 0.22),
-        ("PaddlePaddle BERT time to train", 4, 0.02, 0.03),
+        ("PaddlePaddle BERT weight update", 4, 0.02, 0.03),
+        ("PaddlePaddle BERT evaluation", 4, 0.1, 0.21),
+        ("PaddlePaddle BERT time to train", 4, 0.01, 0.02),
         ("published throughput, kept aside until 0.7", 10, 0.1, 0.37),
         ("published graph networks, kept aside until 0.7", 13, 0.1, 0.22),
     ],
@@ -130,7 +130,7 @@ def test_every_figure_that_is_compared_has_an_uncertainty(everything: Validation
 def test_forward_passes_of_one_card(comparisons: Sequence[RowComparison]) -> None:
     found = [abs(c.error) for c in comparisons if c.group == "published forward passes" and c.name.startswith("POPRT-")]
     assert len(found) >= 5
-    assert sum(found) / len(found) <= 0.08
+    assert sum(found) / len(found) <= 0.06
 
 
 def test_forward_passes_of_an_evaluation_are_not_fitted() -> None:
