@@ -21,7 +21,7 @@ from podsim.scenario.hardware import System
 
 ALL_REDUCE, TENSOR_PARALLEL = "all_reduce", "tensor_parallel"
 OWN_LINK = "/ring"
-"""Behind the name of a connection in that of a link which a ring has to itself."""
+"""Behind the name of a connection in that of the links which the rings of a direction have to themselves."""
 
 
 def ring_of(system: System, members: Sequence[int]) -> tuple[int, ...]:
@@ -99,12 +99,16 @@ class Ring:
             byte_count: All that the ring reduces or gathers; a step moves one part of n per IPU. [B]
             tensor_count: Tensors that it is made of, each with the latency of a step.
         """
-        place, count, latency_s = self.members.index(ipu), len(self.members), tensor_count * self.step_latency_s
+        place, count = self.members.index(ipu), len(self.members)
+        chunk, latency_s = byte_count / count / self.ring_count, tensor_count * self.step_latency_s
+        back = self.ring_count // 2
         sent = []
-        for way, rings in ((1, -(-self.ring_count // 2)), (-1, self.ring_count // 2))[: self.ring_count]:
-            chunk = byte_count / count * (rings / self.ring_count)
+        for way, rings in ((1, self.ring_count - back), (-1, back)):
+            if not rings:
+                continue
             channels = self.routes.between(ipu, self.members[(place + way) % count]).channels
             if self.own_link_bytes_per_s:
-                channels = tuple(Channel(f"{each.id}{OWN_LINK}{way:+}", self.own_link_bytes_per_s) for each in channels)
-            sent.append(transfer("chunk", ALL_REDUCE, channels, chunk, latency_s))
+                own = rings * self.own_link_bytes_per_s
+                channels = tuple(Channel(f"{each.id}{OWN_LINK}{way:+}", own) for each in channels)
+            sent.append(transfer("chunk", ALL_REDUCE, channels, rings * chunk, latency_s))
         return tuple(sent)

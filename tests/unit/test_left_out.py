@@ -98,7 +98,10 @@ def test_what_stands_for_switches_and_shares_is_told() -> None:
     rows = ("ALCF-005", "LLM-001", "LLM-002")
     chosen = [replace(each, name=name, role="calibration") for each, name in zip(chosen, rows, strict=True)]
     found = LeftOut([*chosen, other], COMMITTED)
-    assert found.replaced(chosen) == ("layout changes: 0.52 cycles/B, 0.37 cycles/B to 0.67 cycles/B", "collective_rings: 2")
+    assert found.replaced(chosen) == (
+        "layout changes: 0.52 cycles/B, 0.37 cycles/B to 0.67 cycles/B",
+        "collective_rings: 2",
+    )
     assert found.replaced([other]) == ()
 
 

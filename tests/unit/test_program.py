@@ -224,13 +224,26 @@ def test_the_chunk_of_a_ring_step_is_one_of_n() -> None:
 
 
 @pytest.mark.parametrize("topology", ["ladder", "torus"])
-@pytest.mark.parametrize(("rings", "sent"), [(1, (2,)), (2, (1, 1)), (4, (0.5, 0.5))])
-def test_rings_along_a_topology(topology: str, rings: int, sent: tuple[float, ...]) -> None:
-    """Parts of a chunk that go each way, each as long as it takes over all links of a rail.
+@pytest.mark.parametrize(
+    ("rings", "links", "sent"),
+    [
+        (1, 2, (2,)),
+        (2, 2, (1, 1)),
+        (3, 2, (2 / 3, 1 / 3)),
+        (4, 2, (0.5, 0.5)),
+        (2, 4, (1, 1)),
+        (3, 4, (2 / 3, 2 / 3)),
+        (4, 4, (0.5, 0.5)),
+    ],
+)
+def test_rings_along_a_topology(topology: str, rings: int, links: int, sent: tuple[float, ...]) -> None:
+    """Parts of a chunk that go each way, each as long as it takes over the two links of a rail.
 
-    One ring has half of the links. On a line the last replica's part goes back over all rails, on links of its ring.
+    One ring has a link. Of three, two go on and one goes back; they share two links, or have three of four. Of four
+    links the rings of each direction have two. On a line the last replica's part goes back over all rails, on links of
+    its ring.
     """
-    scenario = small_bert(small_pod(2, topology=topology), [1, 1], replicas=4)
+    scenario = small_bert(small_pod(2, topology=topology, rail_link_count=links), [1, 1], replicas=4)
     scenario |= {"software": {"base": "popart_sdk_2.3", "collective_rings": rings}}
     program = program_of(scenario)
     (each,) = byte_time(program, "IPU 1: reduce-scatter")
@@ -279,7 +292,8 @@ def test_the_host_is_called_once_all_replicas_are_there() -> None:
 def test_the_folded_program_keeps_one_machine() -> None:
     scenario = small_bert(small_pod(4), [1, 1], replicas=8)
     assert [group.name for group in program_of(scenario).groups] == ["replica0", "replica1", "process0"]
-    assert len(program_of(scenario, explicit=True).groups) == 8 + 1
+    written_out = [group.name for group in program_of(scenario, explicit=True).groups]
+    assert written_out == [*(f"replica{number}" for number in range(8)), "process0"]
 
 
 def test_passes_are_shared_by_all_replicas() -> None:

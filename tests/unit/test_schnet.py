@@ -111,14 +111,14 @@ def test_the_host_of_a_call_by_hand(replicas: int) -> None:
     result = podsim.run(SCENARIO, variant=variant)
     updates = 64 // replicas
     per_call = result.breakdown["host"] * updates
-    assert per_call == pytest.approx(0.9e-3 + 36e-6 * (4 * 128 + 6 * replicas), rel=0.03)
+    assert per_call == pytest.approx(0.9e-3 + 36.4e-6 * (4 * 128 + 6 * replicas), rel=0.03)
 
 
 def test_a_synchronous_epoch_waits_for_its_first_batch() -> None:
-    """25 calls of 4,096 graphs in an epoch: a call bears a 25th of 4,096 x 60 us."""
+    """25 calls of 4,096 graphs in an epoch: a call bears a 25th of 4,096 x 61 us."""
     early, late = (podsim.run(SCENARIO, variant=f"{loader}_32") for loader in ("asynchronous", "synchronous"))
     per_call = 2 * (late.weight_update_s - early.weight_update_s)
-    assert per_call == pytest.approx(4096 * 60e-6 / 25, rel=1e-6)
+    assert per_call == pytest.approx(4096 * 61e-6 / 25, rel=1e-6)
 
 
 def test_synthetic_data_leaves_the_call_alone() -> None:
