@@ -20,7 +20,7 @@ from podsim.placement.cuts import Segment, kept_elements, stages_of
 from podsim.program.compile import compile_program
 from podsim.program.passes import sums_of
 from podsim.program.rings import TENSOR_PARALLEL, Ring
-from podsim.program.task import Barrier, Exchange, Group, Phase, Program
+from podsim.program.task import Barrier, Exchange, Group, Phase, Program, Work
 from podsim.scenario import load_scenario
 from tests.examples import plan_of, small_pod
 
@@ -348,7 +348,8 @@ def test_norms_of_shards_are_added_up_in_their_group() -> None:
     )
     assert count == 2 * large > 0
     phase = next(each for each in compile_program(plan).groups[0].phases if "small tensors" in each.name)
-    times = [time for step in phase.steps["ipu0"] for kind, time in step.parts if kind == TENSOR_PARALLEL]
+    works = [step for step in phase.steps["ipu0"] if isinstance(step, Work)]
+    times = [time for work in works for kind, time in work.parts if kind == TENSOR_PARALLEL]
     assert times == [pytest.approx(6 * count * STEP_S * 1e12, abs=1)]
 
 
