@@ -67,9 +67,9 @@ def test_batches_of_bert_large() -> None:
     assert (frame["IPUs"] == 4 * frame["replicas"]).all() and (frame["IPUs per replica"] == 4).all()
     for name, result in bert().items():
         assert samples_of_update(result) == pytest.approx(frame["batch"][name])
-    states(BERT, "take 0.8 % of it on a POD4 and 6 % on a POD64 (phase 1)")
+    states(BERT, "take 0.9 % of it on a POD4 and 6 % on a POD64 (phase 1)")
     outside = [frame["outside main cycles [%]"][f"bert_large_phase1_pod{pod}"] for pod in (4, 64)]
-    assert (round(outside[0], 1), round(outside[1])) == (0.8, 6)
+    assert (round(outside[0], 1), round(outside[1])) == (0.9, 6)
 
 
 def test_what_scaling_costs_bert_large() -> None:
@@ -77,10 +77,10 @@ def test_what_scaling_costs_bert_large() -> None:
     states(BERT, "Compute and movement on the chip take the same time for a sequence everywhere.")
     same = ("matmul", "vector", "reduction", "exchange", "rearrange", "superstep")
     assert ipu_time_s(large, *same) == pytest.approx(ipu_time_s(small, *same), rel=0.001)
-    states(BERT, "An IPU of a POD64 is 4 % slower than one of a POD4, and three quarters of that is the host")
+    states(BERT, "An IPU of a POD64 is 4 % slower than one of a POD4, and two thirds of that is the host")
     growth = ipu_time_s(large) - ipu_time_s(small)
     assert round(1 - ipu_time_s(small) / ipu_time_s(large), 2) == 0.04
-    assert (ipu_time_s(large, "host") - ipu_time_s(small, "host")) / growth == pytest.approx(0.75, abs=0.03)
+    assert (ipu_time_s(large, "host") - ipu_time_s(small, "host")) / growth == pytest.approx(0.67, abs=0.03)
 
 
 def test_throughputs_of_both_phases() -> None:
@@ -91,9 +91,9 @@ def test_throughputs_of_both_phases() -> None:
         assert round(large / small, 1) == 3.9
     frame = throughput_frame(named, bert_large.THROUGHPUTS)
     assert len(frame) == 9 and frame["published"].notna().sum() == 3
-    states(BERT, "TensorFlow 2 is 5 % too fast, the rows of PyTorch are within 1 %")
+    states(BERT, "TensorFlow 2 is 10 % too fast, the rows of PyTorch are within 4 %")
     first, *others = (frame["predicted"] / frame["published"] - 1).dropna()
-    assert round(first, 2) == 0.05 and all(abs(error) < 0.01 for error in others)
+    assert round(first, 2) == 0.1 and all(abs(error) < 0.04 for error in others)
     assert list(frame["role"].dropna()) == ["hold-out", "calibration", "calibration"]
 
 
@@ -113,8 +113,8 @@ def test_hours_of_bert_large() -> None:
         if (row["benchmark"], row["division"], row["ipus"]) == ("bert", "open", "64")
     }
     assert round(1 - found["v1.1"] / found["v1.0"], 2) == 0.13
-    states(BERT, "The same gain once more would make 12.5 h of 10.8.")
-    assert round(ours * found["v1.0"] / found["v1.1"], 1) == 12.5
+    states(BERT, "The same gain once more would make 12.4 h of 10.8.")
+    assert round(ours * found["v1.0"] / found["v1.1"], 1) == 12.4
     states(BERT, "the number of weight updates is assumed, 7,038 and 2,137")
     runs = [load_scenario(f"bert_large_{phase}_pod64").of(TrainingScenario).run for phase in bert_large.PHASES]
     assert [getattr(run, "weight_updates", None) for run in runs] == [7038, 2137]
@@ -125,50 +125,50 @@ def test_hours_of_efficientnet() -> None:
     published = published_figure(efficientnet_b4.HOURS)
     hours = {name: efficientnet_b4.hours(result) for name, result in efficientnet_b4.assumed_results().items()}
     plain, every, both = hours[""], hours["checkpoint and validation\nafter each epoch"], hours["all three"]
-    states(EFFICIENTNET, "The scenario predicts 1.38 h, 23 % less than published")
-    states(EFFICIENTNET, "1.38 h on an IPU-POD256, 23 % less than the published 1.8 h")
-    assert (round(plain, 2), round(1 - plain / published, 2), published) == (1.38, 0.23, 1.8)
-    states(EFFICIENTNET, "it would be 1.68 h; with five session calls per epoch")
-    states(EFFICIENTNET, "and both, 1.71 h, which leaves 5 %")
-    assert (round(every, 2), round(both, 2), round(1 - both / published, 2)) == (1.68, 1.71, 0.05)
+    states(EFFICIENTNET, "The scenario predicts 1.44 h, 20 % less than published")
+    states(EFFICIENTNET, "1.44 h on an IPU-POD256, 20 % less than the published 1.8 h")
+    assert (round(plain, 2), round(1 - plain / published, 2), published) == (1.44, 0.2, 1.8)
+    states(EFFICIENTNET, "it would be 1.78 h; with five session calls per epoch")
+    states(EFFICIENTNET, "and both, 1.81 h, 1 % more than published")
+    assert (round(every, 2), round(both, 2), round(both / published - 1, 2)) == (1.78, 1.81, 0.01)
     resnet = load_scenario("resnet50_v1.1_pod256").of(TrainingScenario).run
     assert (f"run.session_calls_per_epoch={getattr(resnet, 'session_calls_per_epoch', None)}",) == efficientnet_b4.CALLS
 
 
 def test_images_of_efficientnet_beside_the_published_throughput() -> None:
     frame = throughput_frame({}, efficientnet_b4.THROUGHPUTS)
-    states(EFFICIENTNET, "the prediction is 3 % below it")
-    assert [round(1 - error, 2) for error in frame["predicted"] / frame["published"]] == [0.03]
+    states(EFFICIENTNET, "the prediction is 5 % below it")
+    assert [round(1 - error, 2) for error in frame["predicted"] / frame["published"]] == [0.05]
 
 
 def test_what_scaling_costs_efficientnet() -> None:
     small, large = networks()["efficientnet_b4_pod16"], networks()["efficientnet_b4_pod256"]
-    states(EFFICIENTNET, "A POD256 trains 14.3 times as fast as a POD16.")
-    assert round(efficientnet_b4.hours(small) / efficientnet_b4.hours(large), 1) == 14.3
-    states(EFFICIENTNET, "16 micro-batches instead of 256: an IPU loses 10 % of its speed, half of it to bubbles")
+    states(EFFICIENTNET, "A POD256 trains 14.1 times as fast as a POD16.")
+    assert round(efficientnet_b4.hours(small) / efficientnet_b4.hours(large), 1) == 14.1
+    states(EFFICIENTNET, "16 micro-batches instead of 256: an IPU loses 12 % of its speed, four tenths of it to bubbles")
     factors = [load_scenario(name).of(TrainingScenario).parallelism.accumulation_factor for name in networks()]
     assert (factors[0], factors[-1]) == (256, 16)
     growth = ipu_time_s(large) - ipu_time_s(small)
-    assert round(1 - ipu_time_s(small) / ipu_time_s(large), 2) == 0.10
-    assert (ipu_time_s(large, "bubble") - ipu_time_s(small, "bubble")) / growth == pytest.approx(0.5, abs=0.03)
+    assert round(1 - ipu_time_s(small) / ipu_time_s(large), 2) == 0.12
+    assert (ipu_time_s(large, "bubble") - ipu_time_s(small, "bubble")) / growth == pytest.approx(0.4, abs=0.05)
 
 
 def test_speed_ups_by_packing() -> None:
     frame = packs()
-    states(PACKING, "Each speed-up is within 2 % of the published one.")
-    states(PACKING, "predicted speed-ups of 1.16 to 1.95 lie within 2 % of the published ones")
+    states(PACKING, "Each speed-up is within 3 % of the published one.")
+    states(PACKING, "predicted speed-ups of 1.16 to 1.96 lie within 3 % of the published ones")
     errors = (frame["predicted"] / frame["published"] - 1).abs()
-    assert round(errors.max(), 2) <= 0.02
-    assert (round(frame["predicted"].min(), 2), round(frame["predicted"].max(), 2)) == (1.16, 1.95)
+    assert round(errors.max(), 2) <= 0.03
+    assert (round(frame["predicted"].min(), 2), round(frame["predicted"].max(), 2)) == (1.16, 1.96)
     for case, factor in zip(packing.CASES, frame["factor"], strict=True):
         assert f"packing factor {round(factor, 2)}" in published_row(case.row)["notes"]
 
 
 def test_costs_of_packing() -> None:
     frame = packs()
-    states(PACKING, "4.29 % at 512 tokens, is 1.8 percentage points more than predicted")
+    states(PACKING, "4.29 % at 512 tokens, is 2.3 percentage points more than predicted")
     assert "overhead 4.29% at SL512" in published_row("PACK-001")["notes"]
-    assert round(4.29 - 100 * frame["cost"].iloc[0], 1) == 1.8
+    assert round(4.29 - 100 * frame["cost"].iloc[0], 1) == 2.3
     states(PACKING, "It hardly differs from that of a cycle")
     assert (frame["update"] / frame["predicted"] - 1).abs().max() < 0.001
     states(PACKING, "podsim adds one mask to the scores and predicts two more positions per pack")
