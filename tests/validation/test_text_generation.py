@@ -46,7 +46,7 @@ def test_streamed_weights_bind_on_every_pod(pods: Mapping[str, PodRow]) -> None:
     assert {row.gc200.decode.bound for row in rows} == {"streaming memory"}
     overtaken = links_overtake_compute(rows)
     assert overtaken is not None and overtaken.shards == 8
-    assert all(row.bow_tokens_per_s < 1.01 * row.gc200.tokens_per_s for row in rows)
+    assert all(row.bow_tokens_per_s < 1.05 * row.gc200.tokens_per_s for row in rows)
 
 
 def test_one_sequence_gains_nothing_beyond_as_many_shards_as_heads(pods: Mapping[str, PodRow]) -> None:
