@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from podsim.draws import Range
-from podsim.errors import PodsimError
+from podsim.errors import PodsimError, SpecError
 from podsim.format import format_error, format_figure, format_span
 from podsim.many.compare.difference import difference
 from podsim.many.compare.metrics import COMPARED
@@ -41,6 +41,8 @@ TWICE: Final[Mapping[str, float]] = dict.fromkeys(
 )
 """What is asked where nothing is: what twice as much of each would bring."""
 _DIGITS: Final = 12
+_LEAST: Final = 1e-6
+"""The least factor; the largest is one over it."""
 _ROOM: Final = 1.25
 """Of an axis beyond its longest bar, for the text beside it."""
 _ANEW: Final = "parallelism=auto"
@@ -191,8 +193,9 @@ def whatif(
         what = "there is nothing to change" if scenarios else "there is no scenario"
         raise PodsimError(what, do="name scenarios and changes, for example `links=2`")
     for name, factor in times.items():
-        if not (math.isfinite(factor) and factor > 0):
-            raise PodsimError(f"{name}={factor:g} is no factor", do="write a number above 0, for example `links=2`")
+        if isinstance(factor, bool) or not isinstance(factor, int | float) or not _LEAST <= factor <= 1 / _LEAST:
+            do = f"write a number from {_LEAST:g} to {1 / _LEAST:g}, for example `links=2`"
+            raise PodsimError(f"{name}={factor} is no factor", do=do)
     loaded = [load_scenario(each, None, overrides) for each in scenarios]
     for each in loaded:
         for name, factor in times.items():
@@ -244,6 +247,9 @@ def _effect(loaded: LoadedScenario, base: Result, subject: Subject, name: str, f
         return Effect(title, reason="there is none here")
     try:
         result = run(load_scenario(loaded, None, [f"{key}={text}" for key, text in changes.items()]))
+    except SpecError as error:
+        reasons = (f"{each.key}: {each.message}" for each in error.problems)
+        return Effect(title, keys, reason="; ".join(reasons))
     except PodsimError as error:
         return Effect(title, keys, reason=error.message)
     before, after = base.predicted(metric.key), result.predicted(metric.key)

@@ -121,6 +121,13 @@ def test_what_is_impossible_says_why_and_comes_last() -> None:
     assert small.share is None and small.reason
 
 
+def test_a_number_that_cannot_be_is_named_in_a_line() -> None:
+    """A chip has 1,472 tiles, and a part of a tile is none: 1,472 x 0.001 = 1.472."""
+    (workload,) = whatif(CARD, times={"tiles": 0.001}, processes=1).workloads
+    (effect,) = workload.effects
+    assert effect.reason == "system.machine.ipu.tile.count: `1.472` is not a whole number"
+
+
 def test_a_division_chosen_anew_is_compared_with_the_best_one_of_the_machine_as_it_is() -> None:
     kept, anew = whatif(POD, times={"clock": 1.1}, replan=True, processes=1).workloads
     assert (kept.anew, anew.anew) == (False, True)
@@ -139,7 +146,12 @@ def test_wrong_words(podsim: Run) -> None:
         2,
         "error: --times links=x: this is not NAME=FACTOR\n  do: write for example `--times links=2 clock=1.1`\n",
     )
-    for factor in (0.0, -1.0, float("inf")):
+    assert podsim("whatif", CARD, "--times", "clock=2", "clock=3") == (
+        2,
+        "error: --times: clock is given 2 times\n"
+        "  do: write one factor for `clock`, and run the command again for another\n",
+    )
+    for factor in (0.0, -1.0, float("inf"), float("nan"), 1e300, cast(Any, "2"), cast(Any, None), True):
         with pytest.raises(PodsimError, match="is no factor"):
             whatif(CARD, times={"links": factor})
     with pytest.raises(PodsimError, match="which is no number"):
