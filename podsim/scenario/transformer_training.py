@@ -244,7 +244,7 @@ def _phased_findings(spec: TrainingScenario, *, is_phased: bool) -> Iterator[Fin
     alone = (PARALLELISM, "batch_serialisation"), ("memory", "overlapped_io"), ("memory", "sharded_activations")
     for section, key in () if is_phased else alone:
         if not getattr(getattr(spec, section), key, True):
-            what = "belongs to phased execution, and the scenario asks for a pipeline"
+            what = f"`{key}` belongs to phased execution, and the scenario asks for a pipeline"
             yield (section, key), what, "leave it out, or write `parallelism.execution: phased`"
     state = spec.memory.state
     if is_phased and "storage" in state.model_fields_set and state.storage != STREAMING:
