@@ -310,8 +310,8 @@ class TrainingScenario(Scenario):
         if isinstance(given, tuple) and len(given) != count:
             yield (
                 ("memory", "available_memory_proportion"),
-                f"{len(given)} numbers for {count} IPUs of a replica",
-                f"give one number, or {count}",
+                f"{len(given)} numbers for {counted(count, 'IPU')} of a replica",
+                f"give one number, or {count}" if count > 1 else "give one number",
             )
 
     def _batch(self) -> Iterator[Finding]:

@@ -207,7 +207,8 @@ class ParallelismSpec(TrainingLayoutSpec):
         if given < need:
             yield (
                 (PARALLELISM, "accumulation_factor"),
-                f"{given} micro-batches are too few for {stage_count} pipeline stages",
+                f"{'1 micro-batch is' if given == 1 else f'{given} micro-batches are'} too few for "
+                f"{stage_count} pipeline stages",
                 f"use 2·{stage_count} - 1 = {need} or more",
             )
 
