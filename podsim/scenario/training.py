@@ -20,6 +20,7 @@ from podsim.scenario.faults import FaultSpec, fault_findings
 from podsim.scenario.quantity import Count, CountOrZero, Flag, NumberFormat
 from podsim.scenario.scenario import Finding, Scenario
 from podsim.scenario.sections import AvailableMemory, Reserve, io_tile_findings, replica_findings
+from podsim.scenario.wording import counted
 
 
 class PrecisionSpec(Spec):

@@ -37,7 +37,19 @@ def values(key: str) -> tuple[str, str]:
     """Two that a key may have."""
     name = key.rpartition(".")[2]
     flags = name.startswith(
-        ("clipped_", "collectives_merged", "one_", "overlapped_", "sharded_", "recompute_", "update_", "replicated_", "mlm", "next", "pooler")
+        (
+            "clipped_",
+            "collectives_merged",
+            "one_",
+            "overlapped_",
+            "sharded_",
+            "recompute_",
+            "update_",
+            "replicated_",
+            "mlm",
+            "next",
+            "pooler",
+        )
     )
     return OTHER_VALUES.get(name) or (FLAGS if flags else TIMES)
 
