@@ -79,6 +79,12 @@ class Effect:
         """How many times as much; None if such a run is impossible."""
         return None if self.share is None else 1 + self.share
 
+    @property
+    def is_at_an_end(self) -> bool:
+        """Whether what it brings is less or more than its middle 80 %, as inputs may be off in one direction only."""
+        span = self.share_range
+        return self.share is not None and span is not None and not span.low <= self.share <= span.high
+
 
 @dataclass(frozen=True, slots=True)
 class Effects:
@@ -328,6 +334,8 @@ def _table(side: Effects) -> Table:
     notes = [f"as it is: {format_figure(metric, side.value)}{unit}{likely}"]
     if any(each.share_range for each in side.effects):
         notes.append("80 %: what assumed and fitted inputs leave open; the error of the model itself is not in it")
+    if aside := [each.change for each in side.effects if each.is_at_an_end]:
+        notes.append(f"beyond their own 80 %, as an input stands at an end of its range: {', '.join(aside)}")
     if beyond := [each.change for each in side.effects if each.beyond]:
         notes.append(f"no published run is like these: {', '.join(beyond)}")
     if side.alone is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -83,6 +84,14 @@ def test_together_is_the_geometric_mean_and_leaves_out_what_one_cannot_do() -> N
         ["links", "+50.0 %", "-50.0 %", "-13.4 %"],
         ["memory", "–", "+10.0 %", "–"],
     ]
+
+
+def test_a_change_beyond_its_own_range_says_why() -> None:
+    """An input at the end of its range can be off in one direction only, which the middle 80 % shows."""
+    spans = {"links": Range(0.227, 0.31), "clock": Range(0.2, 0.25)}
+    effects = tuple(Effect(name, share=0.224, value=1.0, share_range=span) for name, span in spans.items())
+    text = WhatIf((replace(side("a"), effects=effects),)).text()
+    assert "beyond their own 80 %, as an input stands at an end of its range: links\n" in text
 
 
 def test_a_chart_has_a_bar_for_each_change_that_is_possible() -> None:
