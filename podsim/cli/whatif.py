@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -52,12 +54,13 @@ def whatif(
     from podsim.many.whatif import whatif as find
 
     check_paths(None, plot)
+    factors = [_factor(each) for each in (*(times or ()), *(each for each in scenarios if "=" in each))]
+    _check_names(name for name, _ in factors)
     names = [each for each in scenarios if "=" not in each]
-    factors = [*(times or ()), *(each for each in scenarios if "=" in each)]
     with counted("workloads") as tell:
         found = find(
             *names,
-            times=dict(map(_factor, factors)) or TWICE,
+            times=dict(factors) or TWICE,
             overrides=overrides or (),
             replan=replan,
             processes=processes,
@@ -85,3 +88,11 @@ def _factor(text: str) -> tuple[str, float]:
     except ValueError:
         what, do = "this is not NAME=FACTOR", "write for example `--times links=2 clock=1.1`"
         raise PodsimError(what, where=f"--times {text}", do=do) from None
+
+
+def _check_names(names: Iterable[str]) -> None:
+    """Refuse a change that is asked for twice: a name has one factor."""
+    for name, count in Counter(names).items():
+        if count > 1:
+            do = f"write one factor for `{name}`, and run the command again for another"
+            raise PodsimError(f"{name} is given {count} times", where="--times", do=do)

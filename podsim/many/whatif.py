@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from podsim.draws import Range
-from podsim.errors import PodsimError
+from podsim.errors import PodsimError, SpecError
 from podsim.format import format_error, format_figure, format_span
 from podsim.many.compare.difference import difference
 from podsim.many.compare.metrics import COMPARED
@@ -41,6 +41,8 @@ TWICE: Final[Mapping[str, float]] = dict.fromkeys(
 )
 """What is asked where nothing is: what twice as much of each would bring."""
 _DIGITS: Final = 12
+_LEAST: Final = 1e-6
+"""The least factor; the largest is one over it."""
 _ROOM: Final = 1.25
 """Of an axis beyond its longest bar, for the text beside it."""
 _ANEW: Final = "parallelism=auto"
@@ -76,6 +78,12 @@ class Effect:
     def gain(self) -> float | None:
         """How many times as much; None if such a run is impossible."""
         return None if self.share is None else 1 + self.share
+
+    @property
+    def is_at_an_end(self) -> bool:
+        """Whether what it brings is less or more than its middle 80 %, as inputs may be off in one direction only."""
+        span = self.share_range
+        return self.share is not None and span is not None and not span.low <= self.share <= span.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +199,9 @@ def whatif(
         what = "there is nothing to change" if scenarios else "there is no scenario"
         raise PodsimError(what, do="name scenarios and changes, for example `links=2`")
     for name, factor in times.items():
-        if not (math.isfinite(factor) and factor > 0):
-            raise PodsimError(f"{name}={factor:g} is no factor", do="write a number above 0, for example `links=2`")
+        if isinstance(factor, bool) or not isinstance(factor, int | float) or not _LEAST <= factor <= 1 / _LEAST:
+            do = f"write a number from {_LEAST:g} to {1 / _LEAST:g}, for example `links=2`"
+            raise PodsimError(f"{name}={factor} is no factor", do=do)
     loaded = [load_scenario(each, None, overrides) for each in scenarios]
     for each in loaded:
         for name, factor in times.items():
@@ -244,6 +253,9 @@ def _effect(loaded: LoadedScenario, base: Result, subject: Subject, name: str, f
         return Effect(title, reason="there is none here")
     try:
         result = run(load_scenario(loaded, None, [f"{key}={text}" for key, text in changes.items()]))
+    except SpecError as error:
+        reasons = (f"{each.key}: {each.message}" for each in error.problems)
+        return Effect(title, keys, reason="; ".join(reasons))
     except PodsimError as error:
         return Effect(title, keys, reason=error.message)
     before, after = base.predicted(metric.key), result.predicted(metric.key)
@@ -322,6 +334,8 @@ def _table(side: Effects) -> Table:
     notes = [f"as it is: {format_figure(metric, side.value)}{unit}{likely}"]
     if any(each.share_range for each in side.effects):
         notes.append("80 %: what assumed and fitted inputs leave open; the error of the model itself is not in it")
+    if aside := [each.change for each in side.effects if each.is_at_an_end]:
+        notes.append(f"beyond their own 80 %, as an input stands at an end of its range: {', '.join(aside)}")
     if beyond := [each.change for each in side.effects if each.beyond]:
         notes.append(f"no published run is like these: {', '.join(beyond)}")
     if side.alone is not None:

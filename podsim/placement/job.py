@@ -22,6 +22,7 @@ from podsim.placement.layout import (
     Optimizer,
     PlanInput,
     Precision,
+    far_fewer_samples,
     fewer_samples,
     in_phases,
     less_state_on_chip,
@@ -182,7 +183,8 @@ def _changes(spec: TrainingScenario, layout: Layout) -> Iterator[Change]:
 
 
 def _others(spec: TrainingScenario, layout: Layout) -> Iterator[Change]:
-    """Another way of training it."""
+    """Far fewer samples at once, and another way of training it."""
+    yield from far_fewer_samples(layout, "parallelism.micro_batch_size")
     if isinstance(spec.parallelism, ParallelismSpec) and not layout.phased:
         words = "parallelism.execution: phased, in place of stages on IPUs of their own"
         yield words, partial(in_phases, system=spec.system)

@@ -284,6 +284,14 @@ def fewer_samples(layout: Layout, key: str) -> Iterator[Change]:
         yield _laid_out(f"{key}: {half}", micro_batch_size=half)
 
 
+def far_fewer_samples(layout: Layout, key: str) -> Iterator[Change]:
+    """A quarter as many samples at once, an eighth, …, down to one; `key` as above."""
+    count = layout.micro_batch_size // 4
+    while count:
+        yield _laid_out(f"{key}: {count}", micro_batch_size=count)
+        count //= 2
+
+
 def in_phases(layout: Layout, system: System) -> Layout:
     """The same in phased execution on the IPUs that share a layer, with as many replicas as before at most."""
     return replace(

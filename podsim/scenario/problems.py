@@ -12,6 +12,7 @@ from podsim.scenario.base import keys_of
 from podsim.scenario.docstrings import field_docs
 from podsim.scenario.document import Document, KeyPath
 from podsim.scenario.levers import LEVERS
+from podsim.scenario.software import Software
 from podsim.scenario.wording import known_here, nearest, shown
 
 _NEEDS = {
@@ -48,6 +49,16 @@ _ALSO_CALLED: Final[Mapping[str, tuple[str, ...]]] = {
     "seq_len": ("sequence_length",),
 }
 """Keys by names that people have for them elsewhere."""
+_RINGS: Final = "remove it; `collective_rings` says how many rings a collective has, by turns in each direction"
+_NO_LONGER_KEYS: Final[Mapping[str, str]] = {
+    "attention_copies": "remove it; copies follow from layouts, at `layout_change_cycles_per_byte`",
+    "collective_both_ways": _RINGS,
+    "collective_both_ways_along_torus": _RINGS,
+    "collective_link_share": f"{_RINGS}, each on a link of its own as far as there are",
+    "collective_step_latency": "remove it; write `first_hop_latency` and `hop_latency` of `ipu_link` in the machine",
+    "gateway_hops": "remove it; gateways pass on fragments of `gw_link.fragment_size` in the machine",
+}
+"""Keys of software stacks up to 0.8.0, and what took their place."""
 _MOST_PLACES: Final = 2
 _LENGTHS = {"too_short": ("min_length", "few", "{} or more"), "too_long": ("max_length", "many", "{} or fewer")}
 
@@ -77,7 +88,10 @@ def _problem(finding: Any, path: KeyPath, document: Document, model: type[BaseMo
     if kind == "missing":
         return _missing_key(path, document, model)
     if kind == "extra_forbidden":
-        here = _keys(_model_at(model, path[:-1]))
+        owner = _model_at(model, path[:-1])
+        if owner is Software and (instead := _NO_LONGER_KEYS.get(str(path[-1]))):
+            return Problem(document.where(path), _dotted(path[:-1]), f"`{path[-1]}` is no longer a key", instead)
+        here = _keys(owner)
         do = known_here(str(path[-1]), here, meant=_meant(path, here, model))
         message = f"unknown key `{path[-1]}`"
         return Problem(document.where(path), _dotted(path[:-1]), message + _elsewhere(path, model), do)

@@ -20,6 +20,7 @@ from podsim.scenario.faults import FaultSpec, fault_findings
 from podsim.scenario.quantity import Count, CountOrZero, Flag, NumberFormat
 from podsim.scenario.scenario import Finding, Scenario
 from podsim.scenario.sections import AvailableMemory, Reserve, io_tile_findings, replica_findings
+from podsim.scenario.wording import counted
 
 
 class PrecisionSpec(Spec):
@@ -310,8 +311,8 @@ class TrainingScenario(Scenario):
         if isinstance(given, tuple) and len(given) != count:
             yield (
                 ("memory", "available_memory_proportion"),
-                f"{len(given)} numbers for {count} IPUs of a replica",
-                f"give one number, or {count}",
+                f"{len(given)} numbers for {counted(count, 'IPU')} of a replica",
+                f"give one number, or {count}" if count > 1 else "give one number",
             )
 
     def _batch(self) -> Iterator[Finding]:

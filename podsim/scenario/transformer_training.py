@@ -207,7 +207,8 @@ class ParallelismSpec(TrainingLayoutSpec):
         if given < need:
             yield (
                 (PARALLELISM, "accumulation_factor"),
-                f"{given} micro-batches are too few for {stage_count} pipeline stages",
+                f"{'1 micro-batch is' if given == 1 else f'{given} micro-batches are'} too few for "
+                f"{stage_count} pipeline stages",
                 f"use 2·{stage_count} - 1 = {need} or more",
             )
 
@@ -244,7 +245,7 @@ def _phased_findings(spec: TrainingScenario, *, is_phased: bool) -> Iterator[Fin
     alone = (PARALLELISM, "batch_serialisation"), ("memory", "overlapped_io"), ("memory", "sharded_activations")
     for section, key in () if is_phased else alone:
         if not getattr(getattr(spec, section), key, True):
-            what = "belongs to phased execution, and the scenario asks for a pipeline"
+            what = f"`{key}` belongs to phased execution, and the scenario asks for a pipeline"
             yield (section, key), what, "leave it out, or write `parallelism.execution: phased`"
     state = spec.memory.state
     if is_phased and "storage" in state.model_fields_set and state.storage != STREAMING:

@@ -9,16 +9,20 @@ from typing import Any, Final
 from podsim.scenario.activity import Activity
 from podsim.scenario.document import KeyPath
 from podsim.scenario.load import LoadedScenario
+from podsim.scenario.transformer_training import ParallelismSpec
 
+_CONVNETS: Final = ("one_update_per_call", "session_calls_per_epoch")
 _TRAINING: Final = (
+    *_CONVNETS,
+    "buffering_depth",
     "checkpoint",
+    "clipped_updates_in_turn",
     "code_memory_per_tile",
     "collation_time_per_sample",
     "collectives_merged",
     "evaluation",
     "evaluation_call",
     "host_call",
-    "one_update_per_call",
     "recompute_last_segment",
     "reduction_merge_size",
     "sample_load_time",
@@ -78,7 +82,9 @@ def _rules(spec: Any) -> _Found:
         yield from _of_forward_passes()
     elif spec.activity is Activity.GENERATION:
         yield from _of_generation(spec)
-    elif spec.parallelism.replication_factor == 1:
+    elif isinstance(spec.parallelism, ParallelismSpec):
+        yield from _of_transformers(spec, spec.parallelism)
+    if spec.activity is Activity.TRAINING and spec.parallelism.replication_factor == 1:
         yield ("memory", "optimizer_state", "replicated_tensor_sharding"), "there is one replica"
 
 
@@ -98,6 +104,20 @@ def _of_forward_passes() -> _Found:
     yield ("data", "attention_dropout"), "forward passes drop nothing"
     yield ("data", "samples_per_epoch"), "forward passes have no epochs"
     yield ("model", "norm", "replicas"), "forward passes fold batch norms into the weights"
+
+
+def _of_transformers(spec: Any, parallelism: ParallelismSpec) -> _Found:
+    """Calls of convolutional networks, and parts of phased execution."""
+    for key in _CONVNETS:
+        yield ("software", key), "`parallelism.updates_per_session_call` says what a call of a transformer runs"
+    if not parallelism.is_phased:
+        return
+    if parallelism.tensor_parallel == 1:
+        yield ("memory", "sharded_activations"), "no IPUs share layers"
+    if not parallelism.batch_serialisation or parallelism.accumulation_factor == 1:
+        yield ("memory", "overlapped_io"), "a phase has one micro-batch, and nothing to load or store meanwhile"
+    elif not spec.memory.io_tiles:
+        yield ("memory", "overlapped_io"), "`memory.io_tiles` sets no tiles aside"
 
 
 def _of_generation(spec: Any) -> _Found:

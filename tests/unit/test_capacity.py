@@ -7,9 +7,11 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import podsim
 from podsim import load, run
 from podsim.cli.app import main
 from podsim.errors import PodsimError, SpecError
@@ -102,6 +104,18 @@ def test_wrong_goals_are_told(text: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "g.yaml").write_text(text)
     with pytest.raises(SpecError, match=words):
         read_goal(tmp_path / "g.yaml")
+
+
+@pytest.mark.parametrize("goal", [{"system": "ipu_pod16"}, None, 3])
+def test_what_is_no_goal_at_all_is_told(goal: Any) -> None:
+    with pytest.raises(PodsimError, match="a goal is a path or the name of a scenario or study, not"):
+        podsim.plan(goal)
+
+
+@pytest.mark.parametrize("path", [{"system": "ipu_pod16"}, None, 3])
+def test_what_is_no_path_is_not_checked(path: Any) -> None:
+    with pytest.raises(PodsimError, match="what is checked is a path or the name of a scenario, not"):
+        podsim.check(path)
 
 
 def test_a_figure_that_does_not_exist_is_told() -> None:

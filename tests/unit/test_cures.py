@@ -8,6 +8,7 @@ from podsim.errors import SpecError
 from podsim.scenario import load_scenario
 
 BERT, IMAGES, DECODER = "bert_large_phase1_pod16", "resnet50_v1.1_pod16", "llama2_7b_pods"
+PHASED = "bert_large_phased_pod16"
 PASSES, SERVED, CARD = "e5_large_pod4", "serving_llama2_7b_pod64", "bert_base_c600"
 NO_LIST = "parallelism.layers_per_ipu=null"
 ONE_SHARE = "memory.available_memory_proportion=0.2"
@@ -194,6 +195,18 @@ CASES = [
         "system: 2 machines of one IPU each; nothing joins them;"
         " use `machine_count: 1`, or a machine with several IPUs",
         ["system.machine_count=1"],
+    ),
+    (
+        BERT,
+        ["parallelism.accumulation_factor=1"],
+        "parallelism.accumulation_factor: 1 micro-batch is too few for 5 pipeline stages; use 2·5 - 1 = 9 or more",
+        ["parallelism.accumulation_factor=9"],
+    ),
+    (
+        PHASED,
+        ["memory.available_memory_proportion=[0.4, 0.2]"],
+        "memory.available_memory_proportion: 2 numbers for 1 IPU of a replica; give one number",
+        [ONE_SHARE],
     ),
 ]
 

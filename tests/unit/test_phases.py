@@ -15,7 +15,7 @@ import pytest
 
 import podsim
 from podsim.engine import execute
-from podsim.errors import DoesNotFitError, SpecError
+from podsim.errors import DoesNotFitError, NoPlanError, SpecError
 from podsim.placement import Plan, make_plan
 from podsim.placement.job import training_job
 from podsim.program.compile import compile_evaluation, compile_program
@@ -341,8 +341,30 @@ def test_what_goes_ill_with_phases_is_refused(override: str, words: str) -> None
     ["parallelism.batch_serialisation=false", "memory.overlapped_io=false", "memory.sharded_activations=false"],
 )
 def test_a_pipeline_has_no_keys_of_phases(override: str) -> None:
-    with pytest.raises(SpecError, match="belongs to phased execution"):
+    key = override.partition("=")[0].partition(".")[2]
+    with pytest.raises(SpecError, match=f"`{key}` belongs to phased execution"):
         load_scenario(SMALL, overrides=["parallelism.execution=pipelined", "parallelism.layers_per_ipu=[3]", override])
+
+
+def test_a_division_chosen_for_keys_of_phases_names_them() -> None:
+    """No batch size helps: `auto` divides into a pipeline."""
+    with pytest.raises(NoPlanError, match="`overlapped_io` belongs to phased execution") as caught:
+        podsim.simulate(SMALL, overrides=["parallelism=auto", "memory.overlapped_io=false"])
+    assert caught.value.do == "leave it out, or write `parallelism.execution: phased`"
+
+
+def test_far_too_many_samples_at_once_are_refused_with_what_helps() -> None:
+    """A hidden state of 65,536 samples of 64 positions and 256 numbers of 2 B is 2.1 GB, half of them 1.1 GB: neither
+    is less than the 0.9 GB of a chip, whatever is shared."""
+    many = "parallelism.micro_batch_size=65536"
+    with pytest.raises(DoesNotFitError) as caught:
+        podsim.simulate(SMALL, overrides=[many])
+    helps = (caught.value.do or "").removeprefix("any of these makes it fit: ").split("; ")
+    counts = [int(each.removeprefix("parallelism.micro_batch_size: ")) for each in helps]
+    assert counts == [counts[0] >> place for place in range(4)]
+    podsim.simulate(SMALL, overrides=[f"parallelism.micro_batch_size={counts[0]}"])
+    with pytest.raises(DoesNotFitError):
+        podsim.simulate(SMALL, overrides=[f"parallelism.micro_batch_size={2 * counts[0]}"])
 
 
 def test_a_layer_that_is_too_large_is_refused_with_what_helps() -> None:

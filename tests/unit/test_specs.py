@@ -331,6 +331,25 @@ def test_a_key_of_another_activity_says_whose_it_is(scenario: str, override: str
         load_scenario(scenario, overrides=[override])
 
 
+@pytest.mark.parametrize(
+    ("key", "instead"),
+    [
+        ("attention_copies", "`layout_change_cycles_per_byte`"),
+        ("collective_both_ways", "`collective_rings`"),
+        ("collective_both_ways_along_torus", "`collective_rings`"),
+        ("collective_link_share", "`collective_rings`"),
+        ("collective_step_latency", "`first_hop_latency` and `hop_latency`"),
+        ("gateway_hops", "`gw_link.fragment_size`"),
+    ],
+)
+def test_a_key_of_an_earlier_version_says_what_took_its_place(key: str, instead: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_scenario("bert_v1.1_pod16_open", overrides=[f"software.{key}=2"])
+    (problem,) = caught.value.problems
+    assert (problem.key, problem.message) == ("software", f"`{key}` is no longer a key")
+    assert problem.do is not None and instead in problem.do
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_plain_data_holds_finite_numbers(value: float) -> None:
     with pytest.raises(SpecError, match="is not a finite number"):

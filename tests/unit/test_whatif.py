@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -85,6 +86,14 @@ def test_together_is_the_geometric_mean_and_leaves_out_what_one_cannot_do() -> N
     ]
 
 
+def test_a_change_beyond_its_own_range_says_why() -> None:
+    """An input at the end of its range can be off in one direction only, which the middle 80 % shows."""
+    spans = {"links": Range(0.227, 0.31), "clock": Range(0.2, 0.25)}
+    effects = tuple(Effect(name, share=0.224, value=1.0, share_range=span) for name, span in spans.items())
+    text = WhatIf((replace(side("a"), effects=effects),)).text()
+    assert "beyond their own 80 %, as an input stands at an end of its range: links\n" in text
+
+
 def test_a_chart_has_a_bar_for_each_change_that_is_possible() -> None:
     found = WhatIf((side("a", clock=0.21, memory=-0.04, links=None),))
     ((chart,),) = whatif_sheet(found).rows
@@ -121,6 +130,13 @@ def test_what_is_impossible_says_why_and_comes_last() -> None:
     assert small.share is None and small.reason
 
 
+def test_a_number_that_cannot_be_is_named_in_a_line() -> None:
+    """A chip has 1,472 tiles, and a part of a tile is none: 1,472 x 0.001 = 1.472."""
+    (workload,) = whatif(CARD, times={"tiles": 0.001}, processes=1).workloads
+    (effect,) = workload.effects
+    assert effect.reason == "system.machine.ipu.tile.count: `1.472` is not a whole number"
+
+
 def test_a_division_chosen_anew_is_compared_with_the_best_one_of_the_machine_as_it_is() -> None:
     kept, anew = whatif(POD, times={"clock": 1.1}, replan=True, processes=1).workloads
     assert (kept.anew, anew.anew) == (False, True)
@@ -139,7 +155,12 @@ def test_wrong_words(podsim: Run) -> None:
         2,
         "error: --times links=x: this is not NAME=FACTOR\n  do: write for example `--times links=2 clock=1.1`\n",
     )
-    for factor in (0.0, -1.0, float("inf")):
+    assert podsim("whatif", CARD, "--times", "clock=2", "clock=3") == (
+        2,
+        "error: --times: clock is given 2 times\n"
+        "  do: write one factor for `clock`, and run the command again for another\n",
+    )
+    for factor in (0.0, -1.0, float("inf"), float("nan"), 1e300, cast(Any, "2"), cast(Any, None), True):
         with pytest.raises(PodsimError, match="is no factor"):
             whatif(CARD, times={"links": factor})
     with pytest.raises(PodsimError, match="which is no number"):

@@ -13,6 +13,8 @@ from podsim.scenario.without_effect import _rules, without_effect
 
 OTHER_VALUES = {
     "evaluation": ("training_program", "forward_passes"),
+    "buffering_depth": ("1", "4"),
+    "session_calls_per_epoch": ("1", "4"),
     "schedule": ("lock_step", "grouped"),
     "collective_rings": ("1", "4"),
     "dropout": ("0.1", "0.0"),
@@ -35,7 +37,19 @@ def values(key: str) -> tuple[str, str]:
     """Two that a key may have."""
     name = key.rpartition(".")[2]
     flags = name.startswith(
-        ("collectives_merged", "one_", "recompute_", "update_", "replicated_", "mlm", "next", "pooler")
+        (
+            "clipped_",
+            "collectives_merged",
+            "one_",
+            "overlapped_",
+            "sharded_",
+            "recompute_",
+            "update_",
+            "replicated_",
+            "mlm",
+            "next",
+            "pooler",
+        )
     )
     return OTHER_VALUES.get(name) or (FLAGS if flags else TIMES)
 
@@ -45,6 +59,8 @@ def values(key: str) -> tuple[str, str]:
     [
         ("bert_base_squad_pod16", ()),
         ("bert_base_clue_pod4", ()),
+        ("bert_base_phased_pod16", (*SMALL, "parallelism.batch_serialisation=false")),
+        ("bert_base_phased_pod16", (*SMALL, "memory.io_tiles=0")),
         ("e5_large_pod4", ("model.layer_count=2",)),
         ("resnet50_pod4", ()),
         ("llama2_7b_pods", SMALL),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from podsim.errors import BadValueError, Problem, SpecError
+from podsim.errors import BadValueError, PodsimError, Problem, SpecError
 from podsim.many.capacity.figures import SERVED, figure_named
 from podsim.many.capacity.limits import Limit, at_most, check_limits, limits_of
 from podsim.many.capacity.spec import CHOSEN, DRAWS, GIVEN, SEQUENCE, SERVED_DRAWS, TRIALS, GoalSpec, JobSpec
@@ -19,6 +19,7 @@ from podsim.scenario.document import Document, KeyPath, read_yaml
 from podsim.scenario.expectations import Expectation
 from podsim.scenario.library import shipped
 from podsim.scenario.load import validated
+from podsim.scenario.wording import shown
 
 _STUDIED: Final = tuple(CombinedSpec.model_fields)
 """Sections that a goal has in common with a study."""
@@ -143,6 +144,9 @@ def is_goal(path: Path) -> bool:
 
 def goal_of(name: str | Path) -> Goal:
     """The goal of a file, of a shipped study, or of a scenario alone, by path or name."""
+    if not isinstance(name, str | Path):
+        what = f"a goal is a path or the name of a scenario or study, not {shown(name)}"
+        raise PodsimError(what, do="write a scenario into a file, and give its path")
     file = shipped(str(name), "study") or Path(name)
     return read_goal(file) if is_goal(file) else Goal(str(name))
 

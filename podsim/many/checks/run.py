@@ -19,6 +19,7 @@ from podsim.many.checks.cases import Case, Measured, cases_of, file_of, measured
 from podsim.many.checks.verdict import Verdict
 from podsim.many.checks.verdict import check as verdict_on
 from podsim.many.store import Store, Tell
+from podsim.scenario.wording import shown
 
 _FEW_CASES: Final = 8
 _PACKAGE: Final = "podsim"
@@ -45,6 +46,10 @@ def check(
     """
     if not paths:
         raise PodsimError("there is nothing to check", do="give scenario files, folders of them, or shipped names")
+    for path in paths:
+        if not isinstance(path, str | Path):
+            what = f"what is checked is a path or the name of a scenario, not {shown(path)}"
+            raise PodsimError(what, do="write a scenario into a file, and give its path")
     if baseline is not None and against is not None:
         raise PodsimError("a revision does without a baseline", do="leave `against` or `baseline` out")
     files = [file_of(Path(path)) for path in paths]

@@ -163,7 +163,8 @@ class LayoutSpace:
             return False
         spec = self._cut_anywhere(ipus, replicas).model_copy(update={"batch_size": None})
         for key, what, do in spec.division_findings():
-            self.objection = self._norm_objection() if key[-2:] == _NORM else (what, f"{do}, or another batch_size")
+            cure = do if key[0] == "memory" else f"{do}, or another batch_size"
+            self.objection = self._norm_objection() if key[-2:] == _NORM else (what, cure)
             return False
         return True
 
