@@ -25,6 +25,7 @@ CHARTS: dict[str, str | None] = {
     "hosts_per_pod": None,
     "gw_links": "mfu",
     "memory_or_recomputation": None,
+    "llama2_7b_scaling": "mfu",
 }
 """Studies that are drawn, and the figure that each chart shows."""
 

@@ -1,13 +1,14 @@
 """Divisions of imported models: the fastest that the search finds, or the first that fits, and where else it would fit.
 
-Of training, layers are divided evenly: few IPUs first, then the largest micro-batch on them. Of forward passes, few
-pipeline stages are tried first, then as many replicas as the pod holds.
+Of training, layers are divided evenly over stages or, out of streaming memory, each over all IPUs of a replica: few
+IPUs first, then the largest micro-batch on them. Of forward passes, few pipeline stages are tried first, then as many
+replicas as the pod holds.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from podsim.errors import DoesNotFitError, InfeasibleError, MissingMethodError
@@ -27,6 +28,7 @@ from podsim.placement.search.choice import Choice
 from podsim.placement.search.space import accumulation, divisors
 from podsim.scenario import ForwardScenario, LoadedScenario, System, load_scenario
 from podsim.scenario.pods import larger_pods
+from podsim.scenario.sections import shard_findings
 from podsim.scenario.training import TrainingLayoutSpec, TrainingScenario
 from podsim.scenario.transformer_training import ParallelismSpec
 from podsim.scenario.wording import counted
@@ -89,6 +91,7 @@ def division_lines(choice: Choice, first: str) -> Iterator[str]:
 
 
 _IPU_COUNTS = (1, 2, 4, 8)
+_SHARD_COUNTS = (1, 2, 4, 8, 16, 32, 64)
 _MICRO_BATCHES = (1, 2, 4, 8, 16, 32, 64)
 _MEMORY = ScenarioSection(
     "memory",
@@ -97,6 +100,7 @@ _MEMORY = ScenarioSection(
         Entry("optimizer_state.replicated_tensor_sharding", True, "each replica keeps a shard"),
     ),
 )
+_PHASED_MEMORY = ScenarioSection("memory", (Entry("io_tiles", 64, "load and store while the others compute"),))
 
 
 def pipeline_sections(
@@ -114,38 +118,79 @@ def pipeline_sections(
         SpecError: The pod is not known.
         DoesNotFitError: No division fits.
     """
-    spec = _undivided(sections)
+    layers = sum(entry.whole for entry in sections[1].entries if entry.key in ("layer_count", "decoder_layer_count"))
+    spec = _undivided(sections, _MEMORY, {"layers_per_ipu": [layers]})
+    divided = f"divided over up to {max(_IPU_COUNTS)} IPUs"
+    return _first_sections(model, spec, batch, why, divided, _MEMORY)
 
-    def fits(pod: System) -> bool:
-        return _first_that_fits(spec.model_copy(update={"system": pod}), batch.whole, []) is not None
 
-    def failure(pod: System) -> InfeasibleError:
-        return _largest_failure(spec.model_copy(update={"system": pod}), batch.whole)
+def phased_sections(
+    model: Imported, sections: list[ScenarioSection], batch: Entry
+) -> tuple[TrainingScenario, list[ScenarioSection], str]:
+    """The scenario with each layer on the fewest IPUs that hold it, its sections, and a note on the smallest pod.
 
+    Args:
+        model: The model, which no pipeline holds.
+        sections: The scenario so far.
+        batch: Samples per weight update.
+
+    Raises:
+        DoesNotFitError: A layer does not fit either.
+    """
+    spec = _undivided(sections, _PHASED_MEMORY, {"execution": "phased"})
+    why = "no pipeline that was tried fits"
+    found, division = _first_sections(model, spec, batch, why, "one layer at a time", _PHASED_MEMORY)
+    pods = ((name, pod) for name, pod in larger_pods(spec.system) if pod.ipu_count < spec.system.ipu_count)
+    smallest = next((name for name, pod in pods if _first_that_fits(_on(spec, pod), batch.whole, [])), None)
+    ipus = counted(found.parallelism.ipus_per_replica, "IPU")
+    note = f"{why} {spec.system.name}: all layers run on the same {ipus}, one after the other (phased execution); " + (
+        f"the smallest shipped pod that would do is {smallest}" if smallest else "no smaller shipped pod would do"
+    )
+    return found, division, note
+
+
+def _on(spec: TrainingScenario, pod: System) -> TrainingScenario:
+    return spec.model_copy(update={"system": pod})
+
+
+def _first_sections(
+    model: Imported, spec: TrainingScenario, batch: Entry, why: str, divided: str, memory: ScenarioSection
+) -> tuple[TrainingScenario, list[ScenarioSection]]:
+    """The first division that fits, and the sections that say it."""
     tried: list[str] = []
     found = _first_that_fits(spec, batch.whole, tried)
     if found is None:
-        divided = f"divided over up to {max(_IPU_COUNTS)} IPUs"
-        raise fits_elsewhere(spec.system, divided, fits, failure).at(model.config.name)
+        raise fits_elsewhere(
+            spec.system,
+            divided,
+            lambda pod: _first_that_fits(_on(spec, pod), batch.whole, []) is not None,
+            lambda pod: _largest_failure(_on(spec, pod), batch.whole),
+        ).at(model.config.name)
     first = f"A batch of {batch.value} ({batch.origin}), tried in this order; the first that fits is taken ({why})."
-    return found, [ScenarioSection("parallelism", _entries(found.parallelism), (first, *tried)), _MEMORY]
+    return found, [ScenarioSection("parallelism", _entries(found.parallelism), (first, *tried)), memory]
 
 
-def _undivided(sections: list[ScenarioSection]) -> TrainingScenario:
+def _undivided(
+    sections: list[ScenarioSection], memory: ScenarioSection, place: Mapping[str, object]
+) -> TrainingScenario:
     """The scenario on a single IPU, whether or not it fits."""
-    model = sections[1].entries
-    layers = sum(entry.whole for entry in model if entry.key in ("layer_count", "decoder_layer_count"))
-    single = {"micro_batch_size": 1, "accumulation_factor": 1, "replication_factor": 1, "layers_per_ipu": [layers]}
-    return load_scenario(as_mapping([*sections, _MEMORY]) | {"parallelism": single}).of(TrainingScenario)
+    single = {"micro_batch_size": 1, "accumulation_factor": 1, "replication_factor": 1, **place}
+    return load_scenario(as_mapping([*sections, memory]) | {"parallelism": single}).of(TrainingScenario)
 
 
 def _entries(parallelism: TrainingLayoutSpec) -> tuple[Entry, ...]:
     assert isinstance(parallelism, ParallelismSpec)
-    return (
+    batch = (
         Entry("micro_batch_size", parallelism.micro_batch_size, "the largest power of two that fits"),
         Entry("accumulation_factor", parallelism.accumulation_factor, "the rest of the batch"),
         Entry("replication_factor", parallelism.replication_factor, "as many as pod and batch allow"),
-        Entry("layers_per_ipu", tuple(parallelism.layers_per_ipu or ()), "evenly"),
+    )
+    if not parallelism.is_phased:
+        return *batch, Entry("layers_per_ipu", tuple(parallelism.layers_per_ipu or ()), "evenly")
+    return (
+        Entry("execution", "phased", "all that waits is in streaming memory"),
+        Entry("tensor_parallel", parallelism.tensor_parallel, "the fewest IPUs that hold a layer"),
+        *batch,
     )
 
 
@@ -160,18 +205,27 @@ def _first_that_fits(spec: TrainingScenario, batch: int, tried: list[str]) -> Tr
         if found is not None:
             tried.append(f"{words}: fits")
             return found
-        tried.append(f"{words}: too little memory for one sample at a time, or too few samples for a pipeline")
+        reason = "too little memory for one sample at a time"
+        tried.append(f"{words}: {reason}" + ("" if _phased(spec) else ", or too few samples for a pipeline"))
     return None
 
 
+def _phased(spec: TrainingScenario) -> bool:
+    return isinstance(spec.parallelism, ParallelismSpec) and spec.parallelism.is_phased
+
+
 def _ipu_counts(spec: TrainingScenario) -> Iterator[int]:
-    for count in _IPU_COUNTS:
-        if not spec.system.domain_ipu_count % count and count <= spec.model.placed_layers:
+    """IPUs of a replica that are tried: for a few stages, or as shards of every layer."""
+    for count in _SHARD_COUNTS if _phased(spec) else _IPU_COUNTS:
+        shared = not any(shard_findings(spec.model, count)) if _phased(spec) else count <= spec.model.placed_layers
+        if shared and not spec.system.domain_ipu_count % count:
             yield count
 
 
 def _weights_fit(spec: TrainingScenario, count: int) -> bool:
-    """True if half-precision weights with their accumulated gradients fit, evenly spread."""
+    """True if half-precision weights with their accumulated gradients fit, evenly spread, or need not."""
+    if _phased(spec):
+        return True
     job = training_job(spec)
     return 4 * job.workload_of(1).parameter_count <= count * job.system.machine.ipu.memory_bytes
 
@@ -188,17 +242,17 @@ def _divisions(spec: TrainingScenario, batch: int, count: int) -> Iterator[Train
 def _divided(spec: TrainingScenario, batch: int, count: int, replicas: int, size: int) -> TrainingScenario | None:
     """None where it would not be legal."""
     share, more = divmod(spec.model.placed_layers, count)
-    stages = count + (spec.model.shares_embedding and count > 1)
+    stages = 1 if _phased(spec) else count + (spec.model.shares_embedding and count > 1)
     factor = accumulation(batch, replicas, size, stage_count=stages)
     if factor is None:
         return None
-    parallelism = ParallelismSpec(
-        micro_batch_size=size,
-        accumulation_factor=factor,
-        replication_factor=replicas,
+    common = {"micro_batch_size": size, "accumulation_factor": factor, "replication_factor": replicas}
+    if _phased(spec):
+        parallelism = ParallelismSpec(execution="phased", tensor_parallel=count, **common)
+    else:
         # The first IPU has the embedding as well.
-        layers_per_ipu=[share + (place >= count - more) for place in range(count)],
-    )
+        evenly = [share + (place >= count - more) for place in range(count)]
+        parallelism = ParallelismSpec(layers_per_ipu=evenly, **common)
     divided = spec.model_copy(update={"parallelism": parallelism})
     return None if any(divided.division_findings()) else divided
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from podsim.errors import PodsimError
+from podsim.errors import DoesNotFitError, PodsimError
 from podsim.importer.divisions import (
     chosen_division,
     division_lines,
     fitted_pipeline,
+    phased_sections,
     pipeline_section,
     pipeline_sections,
 )
@@ -102,6 +103,8 @@ _OTHERS = ("pytorch_sdk_3.1", "adamw")
 def training_scenario(model: Imported, request: Request, watch: Watch) -> tuple[str, tuple[str, ...]]:
     """The scenario as commented YAML, and its notes; divided as is fastest, a T5 or a deep model as fits first.
 
+    A decoder or a T5 that no pipeline holds goes through the chips one layer at a time, out of streaming memory.
+
     Raises:
         SpecError: The pod is not known.
         PodsimError: Something is asked that only a decoder can do.
@@ -120,15 +123,23 @@ def training_scenario(model: Imported, request: Request, watch: Watch) -> tuple[
         *precision(request, Activity.TRAINING, where),
     ]
     lines: Iterable[str] = ()
-    if model.kind == "t5" or _layers(model) > _MOST_SEARCHED_LAYERS:
-        why = "`auto` does not cover t5" if model.kind == "t5" else _TOO_DEEP
-        spec, division = pipeline_sections(model, sections, batch, why)
-        sections += division
-    else:
-        loaded, choice = chosen_division(model, sections, {"batch_size": batch.whole}, watch)
-        spec, lines = loaded.of(TrainingScenario), division_lines(choice, _reason(model, batch, choice))
+    notes = model.notes
+    try:
+        if model.kind == "t5" or _layers(model) > _MOST_SEARCHED_LAYERS:
+            why = "`auto` does not cover t5" if model.kind == "t5" else _TOO_DEEP
+            spec, division = pipeline_sections(model, sections, batch, why)
+            sections += division
+        else:
+            loaded, choice = chosen_division(model, sections, {"batch_size": batch.whole}, watch)
+            spec, lines = loaded.of(TrainingScenario), division_lines(choice, _reason(model, batch, choice))
+    except DoesNotFitError:
+        if model.kind not in ("decoder", "t5"):
+            raise
+        sections[0] = top(model, request, _SOFTWARE_OF_DECODERS, model.purpose)
+        spec, division, note = phased_sections(model, sections, batch)
+        sections, notes = sections + division, (*notes, note)
     parameters = training_job(spec).workload_of(1).parameter_count
-    return scenario_text(header(model, parameters, model.notes), sections, lines), model.notes
+    return scenario_text(header(model, parameters, notes), sections, lines), notes
 
 
 def _layers(model: Imported) -> int:

@@ -105,9 +105,9 @@ NAMES = {
     "a word of many names": (
         "llama",
         "no scenario `llama` was found\n"
-        "  do: write one of `llama2_13b_pod16`, `llama2_13b_pod16_shards`, `llama2_70b_pod64`, "
-        "`llama2_7b_pod16_streamed`, `llama2_7b_pods`, `llama2_7b_training_pod64`, "
-        "`serving_llama2_7b_pod64`, `llama_for_50_users`; `podsim list llama` says what each is",
+        "  do: write one of `llama2_13b_phased_pod64`, `llama2_13b_pod16`, `llama2_13b_pod16_shards`, "
+        "`llama2_70b_phased_pod64`, `llama2_70b_pod64`, `llama2_7b_phased_pod64`, `llama2_7b_pod16_streamed`, "
+        "`llama2_7b_pods` and 3 more; `podsim list llama` says what each is",
     ),
     "a pod": (
         "bow_pod46",

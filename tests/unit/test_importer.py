@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import podsim as package
-from podsim.errors import PodsimError
+from podsim.errors import DoesNotFitError, PodsimError
 from podsim.importer import Request, import_model
 from podsim.importer.divisions import _ipu_counts
 from podsim.importer.huggingface import known_families
@@ -29,6 +29,15 @@ from podsim.scenario.training import TrainingScenario
 from podsim.scenario.transformer_training import ParallelismSpec
 from tests.cases import every_case
 from tests.unit.importer_configs import BERT, LLAMA, MODELS, PARAMETERS, SMALL, TINY, Config
+
+T5_XXL: Config = MODELS["t5_small"] | {
+    "d_model": 4096,
+    "d_ff": 10240,
+    "num_heads": 64,
+    "num_layers": 24,
+    "num_decoder_layers": 24,
+    "feed_forward_proj": "gated-gelu",
+}
 
 
 @pytest.fixture
@@ -430,6 +439,50 @@ def test_every_architecture_does_what_makes_sense(name: str, word: str, folder: 
         assert spec.activity is ACTIVITIES[word]
         assert spec.precision.weights == (precision or "fp16")
         assert package.run("imported.yaml").event_count > 0
+
+
+_LAYER_AFTER_LAYER = "no pipeline that was tried fits {}: all layers run on the same {} IPUs, one after the other "
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("config", "pod", "ipus", "smallest"),
+    [
+        # Weights and gradients of a layer: 202 million of each at 2 B, 386 MiB on each of 2 IPUs, 193 MiB on each of 4.
+        (MODELS["llama2_7b"], "ipu_pod16", 4, "the smallest shipped pod that would do is ipu_pod4"),
+        (MODELS["llama2_7b"], "ipu_pod4", 4, "no smaller shipped pod would do"),
+        (MODELS["gptj_6b"], "ipu_pod64", 4, "the smallest shipped pod that would do is ipu_pod4"),
+        (T5_XXL, "ipu_pod64", 2, "the smallest shipped pod that would do is ipu_pod16"),
+    ],
+    ids=["llama2_7b", "llama2_7b_pod4", "gptj_6b", "t5_xxl"],
+)
+def test_what_no_pipeline_holds_is_trained_one_layer_at_a_time(
+    config: Config, pod: str, ipus: int, smallest: str, folder: Path
+) -> None:
+    told: list[str] = []
+    text = text_of(config, told.append, system=pod, activity="train")
+    layout = spec_of(text).parallelism
+    assert (layout.execution, layout.tensor_parallel, layout.batch_size) == ("phased", ipus, 1024)
+    assert layout.ipus_per_replica * layout.replication_factor == spec_of(text).system.ipu_count
+    name = spec_of(text).system.name
+    assert told[-1] == _LAYER_AFTER_LAYER.format(name, ipus) + f"(phased execution); {smallest}"
+    assert told[-1] in re.sub(r"\n# +", " ", text)
+    assert package.run("imported.yaml").event_count > 0
+    half = {
+        "tensor_parallel": ipus // 2,
+        "micro_batch_size": 1,
+        "replication_factor": 2 * layout.replication_factor,
+        "accumulation_factor": 512 // layout.replication_factor,
+    }
+    with pytest.raises(DoesNotFitError, match="In-Processor-Memory"):
+        package.run("imported.yaml", overrides={f"parallelism.{key}": value for key, value in half.items()})
+
+
+def test_a_decoder_whose_layers_need_a_larger_pod_in_training(folder: Path) -> None:
+    with pytest.raises(DoesNotFitError) as caught:
+        text_of(MODELS["llama2_70b"], activity="train", system="ipu_pod4")
+    assert caught.value.message == "the model does not fit IPU-POD4, one layer at a time"
+    assert caught.value.do == "use `--system ipu_pod64`, the smallest shipped pod on which it fits"
 
 
 def test_all_number_formats_of_a_run_are_set_together(folder: Path) -> None:

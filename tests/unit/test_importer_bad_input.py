@@ -351,7 +351,8 @@ def test_a_model_that_fits_no_pod(podsim: Run) -> None:
     assert re.fullmatch(
         r"error: config.json: the model fits no shipped pod, divided over up to 8 IPUs; on IPU-POD64, IPU \d of each "
         r"replica needs [\d,.]+ [MG]iB of In-Processor-Memory; it has 897 MiB \(largest: weights .+\)\n"
-        r"  do: import a smaller model, or ask for fewer tokens or a smaller batch\n",
+        r"  do: import a smaller model, or ask for fewer tokens or a smaller batch; in a scenario of your own, any of "
+        r"these makes it fit: parallelism.execution: phased, in place of stages on IPUs of their own\n",
         message,
     )
 

@@ -395,3 +395,27 @@ def test_stages_that_are_too_large_are_told_of_phases() -> None:
         podsim.simulate(SMALL | {"parallelism": layout}, overrides=large)
     assert "parallelism.execution: phased" in (caught.value.do or "")
     podsim.simulate(SMALL | {"parallelism": layout | {"execution": "phased", "layers_per_ipu": None}}, overrides=large)
+
+
+_PRE_TRAINING = {
+    # Layers, width, width of the feed-forward block, width of keys [touvron2023].
+    "llama2_7b_phased_pod64": (32, 4096, 11008, 4096),
+    "llama2_13b_phased_pod64": (40, 5120, 13824, 5120),
+    "llama2_70b_phased_pod64": (80, 8192, 28672, 1024),
+}
+
+
+@pytest.mark.parametrize("name", _PRE_TRAINING)
+@pytest.mark.parametrize(("variant", "ipus"), [(None, 64), ("pod256", 256), ("pod1024", 1024)])
+def test_pre_training_sees_two_trillion_tokens_on_every_pod(name: str, variant: str | None, ipus: int) -> None:
+    layers, width, inner, keys = _PRE_TRAINING[name]
+    result = podsim.run(name, variant=variant)
+    batch = 4096 * 1024  # tokens
+    assert result.throughput_samples_per_s * 1024 * result.weight_update_s == pytest.approx(batch, rel=1e-9)
+    updates = 2e12 / batch  # but for less than one
+    assert result.time_to_train_s == pytest.approx(updates * result.weight_update_s, rel=1e-3)
+    # Two FLOP for each weight of a product; scores and sums of values over 1,024 tokens; backward twice that.
+    weights = layers * (2 * width**2 + 2 * width * keys + 3 * width * inner) + 32_000 * width
+    flop = 3 * (2 * weights + layers * 2 * 2 * 1024 * width) * batch
+    peak = ipus * 1472 * 128 * 1.33e9  # tiles, FLOP of each in a cycle, clock
+    assert result.mfu == pytest.approx(flop / peak / result.weight_update_s, rel=1e-9)
