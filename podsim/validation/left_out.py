@@ -56,6 +56,8 @@ _ENOUGH: Final = 4
 _ROW_ERROR: Final = 0.03
 """What a row is weighed with against what is said of a constant without rows."""
 _MOVED: Final = 1.02
+_LEAST_SIGMA: Final = 0.005
+"""Nobody is known to be right more closely than to half a per cent, whatever inputs leave open."""
 _TRAINING, _GENERATION, _FORWARD = "training", "generation", "forward"
 _GRAPHS: Final = "PyTorch Geometric"
 _METRIC: Final = {
@@ -519,7 +521,7 @@ def _sigma(points: Iterable[LeftOutRun], errors: Mapping[str, float]) -> float:
         fmean((errors[point.name] / Z) ** 2 - point.known_variance for point in same)
         for same in _by(points, lambda point: point.configuration).values()
     ]
-    return math.sqrt(max(0.0, _quantile(excess)))
+    return math.sqrt(max(_LEAST_SIGMA**2, _quantile(excess)))
 
 
 def _quantile(values: Sequence[float]) -> float:

@@ -46,7 +46,7 @@ def test_a_loop_of_pytorch_by_hand() -> None:
 
 
 def test_samples_in_a_micro_batch_are_handed_over_together() -> None:
-    """What counts are tensors: two of each micro-batch of GPT-2, of one sequence or more; eight updates share a call."""
+    """What counts are tensors: two of each micro-batch of GPT-2, of one sequence or more; eight updates a call."""
     wide = ("parallelism.micro_batch_size=2", "model.layer_count=4", "parallelism.layers_per_ipu=[0, 1, 1, 2]")
     assert host_s(GPT, *wide) == pytest.approx(0.03 / 8 + 4 * (2 * 2048 + (2 + 1) / 8) * 10e-6)
 

@@ -181,7 +181,7 @@ def test_what_was_never_compared_is_wider() -> None:
     """A faster chip, faster links and more IPUs than any that was compared, by their numbers."""
     name = "bert_v1.1_pod64_open"
     known = scatter_of(load_scenario(name).spec)
-    assert known.reasons == () and 0 <= known.sigma < 0.05
+    assert known.reasons == () and 0.005 <= known.sigma < 0.05
     changes = (
         ["system.machine.ipu.clock=3 GHz"],
         ["system.machine.ipu_link.bandwidth_per_direction=64 GB/s"],

@@ -120,7 +120,7 @@ def test_every_system_gained_and_each_gain_is_found() -> None:
 @pytest.mark.parametrize(
     ("notebook", "rounds", "count", "mean", "said"),
     [
-        ("mlperf_v1", ("v1.0", "v1.1"), 16, 0.02, "All sixteen lie within 6 %, and within 2 % on average."),
+        ("mlperf_v1", ("v1.0", "v1.1"), 16, 0.022, "All sixteen lie within 6 %, and within 2.2 % on average."),
         ("mlperf_v2", ("v2.0",), 8, 0.03, "All eight lie within 6 %, and within 3 % on average."),
     ],
 )
@@ -221,14 +221,14 @@ def test_runs_of_one_submission_differ_with_bert() -> None:
 
 def test_from_gc200_to_bow() -> None:
     states("mlperf_v2", "in 26 to 36 % less time, while the faster clock alone saves no more than 28 %")
-    states("mlperf_v2", "podsim finds each gain to within six percentage points")
+    states("mlperf_v2", "podsim finds each gain to within seven percentage points")
     found = gains("v1.1", "v2.0")
     measured = found["measured_train_min"]
     assert len(found) == 7
     assert (round(measured.min(), 2), round(measured.max(), 2)) == (0.26, 0.36)
     clocks = [load_scenario(f"resnet50_{name}_pod16").spec.system.machine.ipu.clock_hz for name in ("v1.1", "v2.0")]
     assert round(1 - clocks[0] / clocks[1], 2) == 0.28
-    assert (found["train_min"] - measured).abs().max() < 0.06
+    assert (found["train_min"] - measured).abs().max() < 0.07
 
 
 def test_what_grows_with_the_bow_pod_for_bert() -> None:

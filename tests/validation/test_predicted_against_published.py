@@ -40,10 +40,10 @@ def test_four_fifths_of_the_hold_out_rows(frame: pd.DataFrame) -> None:
 
 def test_in_short(frame: pd.DataFrame) -> None:
     states(NAME, "every time and throughput of MLPerf submissions lies within 8 % of its logs")
-    states(NAME, "every training throughput published elsewhere within 15 %, except averages of whole runs.")
+    states(NAME, "every training throughput published elsewhere within 20 %, except averages of whole runs.")
     now = frame[frame["role"] != BLIND]
     assert now[now["kind"] == "MLPerf"]["error"].abs().max() < 0.08
     assert set(now[now["kind"] == "MLPerf"]["group"].str.partition(" ")[0]) == {"BERT", "ResNet-50"}
     elsewhere = now[now["group"] == "published throughput"]
     assert WHOLE_RUNS not in set(elsewhere["kind"])
-    assert elsewhere["error"].abs().max() < 0.15
+    assert elsewhere["error"].abs().max() < 0.2

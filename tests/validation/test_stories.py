@@ -145,7 +145,8 @@ def test_what_scaling_costs_efficientnet() -> None:
     small, large = networks()["efficientnet_b4_pod16"], networks()["efficientnet_b4_pod256"]
     states(EFFICIENTNET, "A POD256 trains 14.1 times as fast as a POD16.")
     assert round(efficientnet_b4.hours(small) / efficientnet_b4.hours(large), 1) == 14.1
-    states(EFFICIENTNET, "16 micro-batches instead of 256: an IPU loses 12 % of its speed, four tenths of it to bubbles")
+    said = "16 micro-batches instead of 256: an IPU loses 12 % of its speed, four tenths of it to bubbles"
+    states(EFFICIENTNET, said)
     factors = [load_scenario(name).of(TrainingScenario).parallelism.accumulation_factor for name in networks()]
     assert (factors[0], factors[-1]) == (256, 16)
     growth = ipu_time_s(large) - ipu_time_s(small)
