@@ -124,7 +124,7 @@ def bow_over_gc200(names: Sequence[str] | None = None, progress: Progress = list
 
 
 def training_workloads() -> tuple[str, ...]:
-    """Names of the shipped scenarios that train on GC200 chips; templates, what-if questions and phases, whose loads hide work, are none."""
+    """Names of the shipped scenarios that train on GC200 chips, but for what-ifs, and phases, whose loads hide work."""
     files = sorted(data_file("scenarios").glob("*/*.yaml"), key=lambda path: path.stem)
     return tuple(path.stem for path in files if path.parent.name not in _NOT_WORKLOADS and _trains_on_gc200(path.stem))
 
