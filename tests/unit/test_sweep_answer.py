@@ -89,7 +89,7 @@ def test_pods_that_are_not_used_are_told(monkeypatch: pytest.MonkeyPatch) -> Non
     )
     found = answered(monkeypatch, rows, keys={"system": [row["system"] for row in rows]})
     assert lines(found) == [
-        "All    4,899 samples/s at each of 3 points",
+        "All    4,904 samples/s at each of 3 points",
         f"1 refused: {FEW.format(16)}",
         "system changes nothing here: throughput is the same at all 3 values",
         "warning at 2 points: uses 64 of 128 IPUs: more replicas",
