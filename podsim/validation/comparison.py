@@ -148,52 +148,6 @@ class Validation:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """Errors of a group.
-
-    Attributes:
-        group: What was compared.
-        role: `calibration` or `hold-out`.
-        count: Comparisons.
-        configurations: Distinct configurations among them.
-        beyond: Comparisons whose errors are more than twice the uncertainty of what was measured.
-        bias: Mean of the signed errors.
-        mean: Mean of the absolute errors.
-        rms: Root of the mean square of the errors.
-        worst: The largest absolute error, with its sign.
-    """
-
-    group: str
-    role: str
-    count: int
-    configurations: int
-    beyond: int
-    bias: float
-    mean: float
-    rms: float
-    worst: float
-
-
-def summarize(comparisons: Sequence[RowComparison]) -> tuple[Summary, ...]:
-    """One summary per group and role, in order of first appearance."""
-    groups: dict[tuple[str, str], list[RowComparison]] = {}
-    for comparison in comparisons:
-        groups.setdefault((comparison.group, comparison.role), []).append(comparison)
-    return tuple(_summary(group, role, rows) for (group, role), rows in groups.items())
-
-
-def _summary(group: str, role: str, rows: Sequence[RowComparison]) -> Summary:
-    return Summary(
-        group=group,
-        role=role,
-        count=len(rows),
-        configurations=len({row.configuration or row.name for row in rows}),
-        beyond=sum(row.is_beyond() is True for row in rows),
-        **asdict(sizes_of([row.error for row in rows])),
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class Sizes:
     """How large errors are.
 
@@ -221,6 +175,44 @@ def sizes_of(errors: Sequence[float]) -> Sizes:
         mean=math.fsum(map(abs, errors)) / len(errors),
         rms=math.sqrt(math.fsum(error**2 for error in errors) / len(errors)),
         worst=max(errors, key=abs),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Summary(Sizes):
+    """Errors of a group.
+
+    Attributes:
+        group: What was compared.
+        role: `calibration` or `hold-out`.
+        count: Comparisons.
+        configurations: Distinct configurations among them.
+        beyond: Comparisons whose errors are more than twice the uncertainty of what was measured.
+    """
+
+    group: str
+    role: str
+    count: int
+    configurations: int
+    beyond: int
+
+
+def summarize(comparisons: Sequence[RowComparison]) -> tuple[Summary, ...]:
+    """One summary per group and role, in order of first appearance."""
+    groups: dict[tuple[str, str], list[RowComparison]] = {}
+    for comparison in comparisons:
+        groups.setdefault((comparison.group, comparison.role), []).append(comparison)
+    return tuple(_summary(group, role, rows) for (group, role), rows in groups.items())
+
+
+def _summary(group: str, role: str, rows: Sequence[RowComparison]) -> Summary:
+    return Summary(
+        group=group,
+        role=role,
+        count=len(rows),
+        configurations=len({row.configuration or row.name for row in rows}),
+        beyond=sum(row.is_beyond() is True for row in rows),
+        **asdict(sizes_of([row.error for row in rows])),
     )
 
 

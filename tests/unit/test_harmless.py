@@ -189,7 +189,9 @@ def test_no_name_is_a_formula_of_a_chart(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(study)
     swept = podsim.sweep(tmp_path / "study.yaml", tmp_path / "t.csv", processes=1)
     write_sheet(lambda: study_sheet(swept), tmp_path / "t.svg", swept.inputs)
-    ET.parse(tmp_path / "t.svg")
+    parser = ET.XMLParser(target=ET.TreeBuilder(insert_comments=True))
+    drawn = [each.text or "" for each in ET.parse(tmp_path / "t.svg", parser).iter(ET.Comment)]
+    assert any(each.count("$") == 2 for each in drawn), drawn
 
 
 def test_tables_take_no_text_for_markup(capsys: pytest.CaptureFixture[str]) -> None:
