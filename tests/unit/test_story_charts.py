@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
@@ -11,6 +12,7 @@ from matplotlib.colors import to_hex
 
 from notebooks.bert_large import memory_chart
 from notebooks.charts import PARTS, PREDICTED, HoursRow, cost_of_a_sample_chart, hours_chart, throughput_chart
+from notebooks.gpu_hours import chip_hours_chart
 from notebooks.llama2_7b import rates_chart
 from notebooks.packing import packing_chart
 from podsim.result.rows import IN_PROCESSOR, STREAMING, MemoryReport, MemoryRow
@@ -135,3 +137,13 @@ def test_the_cost_of_a_sample_does_without_measurements() -> None:
     result = replace(make_result(), throughput_samples_per_s=16 / make_result().weight_update_s)
     (axes,) = cost_of_a_sample_chart(frame, {"net": result}).axes
     assert {"total", "speed of\nan IPU", "100", "100 %"} <= set(texts(axes))
+
+
+def test_hours_have_the_range_of_those_that_are_predicted() -> None:
+    index = pd.MultiIndex.from_tuples([("1B", "GC200"), ("1B", "A100")], names=["model", "chip"])
+    frame = pd.DataFrame({"hours": [20.0, 5.0], "least": [18.0, np.nan], "most": [27.0, np.nan]}, index=index)
+    (axes,) = chip_hours_chart(frame).axes
+    assert [patch.get_width() for patch in axes.patches] == [20, 5]
+    (line,) = axes.lines
+    assert list(map(float, line.get_xdata())) == [18, 27]
+    assert texts(axes) == ["20  (18 to 27)", "5"] and axes.get_title(loc="left").startswith("LLaMa 1B")

@@ -1,4 +1,4 @@
-"""What the notebooks of BERT-Large, EfficientNet-B4, packing and LLaMa2-7B conclude is so."""
+"""What the notebooks of BERT-Large, EfficientNet-B4, packing, LLaMa2-7B and GPU hours conclude is so."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache
 import pandas as pd
 import pytest
 
-from notebooks import bert_large, efficientnet_b4, llama2_7b, packing
+from notebooks import bert_large, efficientnet_b4, gpu_hours, llama2_7b, packing
 from notebooks.figures import published_figure, published_row, samples_of_update, throughput_frame
 from podsim.result.reference_data import rows
 from podsim.result.result import RunResult
@@ -15,6 +15,7 @@ from podsim.scenario import TrainingScenario, load_scenario
 from tests.validation.notebook_texts import states
 
 BERT, EFFICIENTNET, PACKING, LLAMA = "bert_large", "efficientnet_b4", "packing", "llama2_7b"
+HOURS = "gpu_hours"
 
 
 @lru_cache
@@ -192,3 +193,33 @@ def test_rates_of_llama() -> None:
     assert [round(found[16] / found[4], 1) for found in (kept, rates())] == [3.8, 3.1]
     states(LLAMA, "Recomputing costs three tenths of the rate")
     assert round(1 - rates()[16] / kept[16], 1) == 0.3
+
+
+def test_hours_beside_those_of_gpus() -> None:
+    frame = gpu_hours.hours_frame()
+    states(
+        HOURS, "An A100 does what takes 3.3 GC200 or 2.6 Bow IPUs at 7 billion parameters, and 3.9 or 3.3 at 13 billion"
+    )
+    ratios = {each: round(frame["hours"][each] / frame["hours"][each[0], "A100"], 1) for each in frame.index}
+    predicted = [ratios[model, chip] for model in ("7B", "13B") for chip in ("GC200", "Bow")]
+    assert predicted == [3.3, 2.6, 3.9, 3.3]
+    states(HOURS, "the GPUs reached 46 and 54 % of their peak, and 17 % is the most predicted here")
+    shares = frame["mfu"].map(lambda share: round(100 * share))
+    assert [shares[model, "A100"] for model in ("7B", "13B")] == [46, 54]
+    assert shares.drop("A100", level="chip").max() == 17
+    assert all(
+        frame["least"][each] < frame["hours"][each] < frame["most"][each] for each in frame.index if "A100" not in each
+    )
+
+
+def test_peak_flop_of_the_gpu_by_hand() -> None:
+    """82,432 hours for 10^12 tokens of 6 x 6.607e9 FLOP in products, 12 x 32 x 4096 x 2048 more in attention."""
+    flop = 1e12 * (6 * 6.607e9 + 12 * 32 * 4096 * 2048)
+    found = gpu_hours.hours_frame(["7B"])["mfu"]["7B", "A100"]
+    assert found == pytest.approx(flop / (82432 * 3600 * 312e12), rel=0.02)
+
+
+def test_where_the_time_of_llama_goes() -> None:
+    shares = gpu_hours.shares_frame()
+    states(HOURS, "take more than half as long as the products themselves")
+    assert all((shares["exchange"] + shares["reduction"])[each] > 0.5 * shares["matmul"][each] for each in shares.index)
