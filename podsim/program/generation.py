@@ -203,9 +203,8 @@ class _StepProgram:
         yield Release(f"{self._lane(ipu)}/ready")
 
     def _hand_over(self, stage: Stage, ipu: int) -> Iterator[Step]:
-        """Activations to the IPU of the next stage that holds the same shard."""
-        target = self._stages[stage.index + 1].ipus[stage.ipus.index(ipu)]
-        byte_count = self._workload.hidden_bytes / len(stage.ipus)
+        """Activations to the IPU of the next stage that holds the same shard; each has, and reads, all of them."""
+        target, byte_count = self._stages[stage.index + 1].ipus[stage.ipus.index(ipu)], self._workload.hidden_bytes
         yield Exchange((link_transfer(self._routes, "activations", INTER_IPU, ipu, target, byte_count),))
 
     def _all_reduce(self, stage: Stage) -> dict[int, list[Step]]:
