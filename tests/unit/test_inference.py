@@ -323,7 +323,7 @@ def test_batches_in_flight_share_the_loads_of_weights() -> None:
 
 
 def test_each_shard_hands_on_the_whole_hidden_state() -> None:
-    """64 tokens of 768 halves over a rail of two IPU-Links of 16 GB/s at 85 %, 0.57 us for a hop; half of the IPUs do."""
+    """64 tokens of 768 halves over a rail of two IPU-Links of 16 GB/s at 85 %, 0.57 us a hop; half of the IPUs do."""
     scenario = {
         "system": "ipu_pod4",
         "software": "popxl_sdk_3.3",
