@@ -311,15 +311,26 @@ def _ipu_table(
     lines: Sequence[str] = (),
     slowest: IpuAccount | None = None,
 ) -> Table:
-    """The first IPUs of a replica: what they hold, shares of their time by the heads, memory."""
-    rows: list[Cells] = []
-    for account, shares in accounts[:_MOST_IPUS]:
+    """The first IPUs of a replica: what they hold, shares of their time by the heads, memory; neighbours alike once."""
+
+    def cells(account: IpuAccount, shares: Sequence[float]) -> Cells:
         used = memory.used_bytes(account.ipu)
         sizes = (Cell(format_bytes(each), each) for each in (used, memory.in_processor_memory_bytes - used))
-        rows.append((str(account.ipu), account.stages, *(Cell(format_percent(each), each) for each in shares), *sizes))
-    more = [f"and {len(accounts) - _MOST_IPUS} more IPUs"] if len(accounts) > _MOST_IPUS else []
-    chosen = next((place for place, (account, _) in enumerate(accounts) if account is slowest), None)
+        return account.stages, *(Cell(format_percent(each), each) for each in shares), *sizes
+
+    alike = [
+        (each, [account for account, _ in members]) for each, members in groupby(accounts, key=lambda row: cells(*row))
+    ]
+    rows: list[Cells] = [(_numbers(members), *each) for each, members in alike[:_MOST_IPUS]]
+    left = sum(len(members) for _, members in alike[_MOST_IPUS:])
+    more = [f"and {left} more IPUs"] if left else []
+    chosen = next((place for place, (_, members) in enumerate(alike) if slowest in members), None)
     return Table(columns(">IPU", "holds", *heads, ">used", ">free"), rows, title, [*more, *lines], chosen)
+
+
+def _numbers(members: Sequence[IpuAccount]) -> str:
+    first, last = members[0].ipu, members[-1].ipu
+    return f"{first}" if first == last else f"{first} to {last}"
 
 
 def operation_table(operations: Sequence[OperationRow]) -> Table | None:

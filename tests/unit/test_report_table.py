@@ -85,7 +85,7 @@ def test_a_result_with_little_in_it_prints() -> None:
 
 def test_many_ipus_and_assumptions_are_cut_short() -> None:
     many = make_result(
-        ipus=tuple(IpuAccount(ipu, f"ipu{ipu}", "1 layer", LANES["ipu0"]) for ipu in range(20)),
+        ipus=tuple(IpuAccount(ipu, f"ipu{ipu}", f"layer {ipu}", LANES["ipu0"]) for ipu in range(20)),
         assumptions=tuple({"key": f"k{number}", "value": number, "basis": "assumed"} for number in range(9)),
         warnings=("numbers are rough",),
     )
@@ -93,6 +93,13 @@ def test_many_ipus_and_assumptions_are_cut_short() -> None:
     assert "and 4 more IPUs" in text
     assert "and 1 more; `--format json` lists them all" in text
     assert "warning: numbers are rough" in text
+
+
+def test_ipus_that_share_a_layer_have_one_row() -> None:
+    shards = [IpuAccount(ipu, f"ipu{ipu}", f"{1 + ipu // 4} layers", LANES["ipu0"]) for ipu in range(6)]
+    lines = result_text(make_result(ipus=tuple(shards))).splitlines()
+    rows = [line.partition(" layers ")[0].split("  ") for line in lines if " layers " in line]
+    assert [(row[-2].strip(), row[-1]) for row in rows] == [("0", "1"), ("1", "1"), ("2 to 3", "1"), ("4 to 5", "2")]
 
 
 def test_a_file_gets_no_control_codes_and_a_screen_gets_colours() -> None:
