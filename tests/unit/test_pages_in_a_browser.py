@@ -128,7 +128,10 @@ def open_browser(folder: Path) -> Any:
     for flag in flags:
         options.add_argument(f"--{flag}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    return webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=PATHS[1]))
+    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=PATHS[1]))
+    browser.get("about:blank")
+    browser.get_log("performance")  # of the tab that the browser begins with
+    return browser
 
 
 def look_at(browser: Any, address: str, width: int) -> Seen:
@@ -142,7 +145,7 @@ def look_at(browser: Any, address: str, width: int) -> Seen:
     complaints = [entry["message"] for entry in browser.get_log("browser")]
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     asked = [each["params"]["request"]["url"] for each in events if each["method"] == "Network.requestWillBeSent"]
-    return Seen(look, complaints, [each for each in asked if not each.startswith(("data:", "file:", "chrome:"))])
+    return Seen(look, complaints, [each for each in asked if not each.startswith(("data:", "file:", "chrome"))])
 
 
 def shown(browser: Any) -> list[float]:
