@@ -74,6 +74,7 @@ def _workload(spec: TrainingScenario, micro_batch_size: int, shards: int | None 
     """The model, or its largest shard, as the software stack writes it, stashed as the scenario says."""
     stash = spec.precision.stash
     sharing = spec.parallelism.shards if shards is None else replace(spec.parallelism.shards, count=shards)
+    sharing = replace(sharing, expert_groups=min(sharing.expert_groups, sharing.count))
 
     def build() -> Workload:
         whole = spec.model.workload(spec.data, spec.formats, micro_batch_size)
