@@ -114,7 +114,12 @@ def _result(
             loaded,
             replicas_in_use(spec),
             stands_on,
-            warnings=(*warnings_of(plan, trace), *outcome.notes, *(spared_work(plan, update_s) if choice else ())),
+            warnings=(
+                *warnings_of(plan, trace),
+                *spec.model.warnings(spec.data, spec.parallelism.micro_batch_size),
+                *outcome.notes,
+                *(spared_work(plan, update_s) if choice else ()),
+            ),
             choice=choice,
         ),
         throughput_samples_per_s=outcome.samples_per_update / update_s,

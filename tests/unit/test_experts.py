@@ -21,8 +21,6 @@ from podsim.models.transformer.shape import Batch, Shards
 from podsim.scenario import load_scenario
 from tests.examples import plan_of, small_pod
 
-MIXTRAL = {"layers": 32, "hidden": 4096, "inner": 14336, "experts": 8, "chosen": 2}
-
 
 def loads(tokens: int, count: int, per_token: int) -> Iterator[list[int]]:
     """Tokens of each expert for every way in which tokens can choose."""
@@ -182,6 +180,15 @@ def test_imbalance_is_an_assumption_with_its_range() -> None:
     )
     assert found["influence"]["low"] == pytest.approx(result.weight_update_ps / more - 1, rel=1e-6)
     assert found["influence"]["high"] == pytest.approx(result.weight_update_ps / fewer - 1, rel=1e-6)
+
+
+def test_a_result_says_what_is_dropped() -> None:
+    """64 tokens choose 2 of 8 experts, 16 each; the fullest has 32 and room for 20: 12 of 128 are 9.4 %."""
+    changes = ["model.experts.imbalance=2", "model.experts.capacity_factor=1.25"]
+    (warning,) = (each for each in podsim.simulate(SMALL, overrides=changes).warnings if "dropped" in each)
+    assert warning.startswith("9.4 % of what tokens choose finds no room")
+    assert "`model.experts.capacity_factor: 2.00` would have room" in warning
+    assert not any("dropped" in each for each in podsim.simulate(SMALL, overrides=changes[:1]).warnings)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from typing import Literal
 Routing = Literal["even", "random"]
 # Expected counts are rounded up; what floating point adds to a whole one is not to count.
 _DIGITS = 9
+_PARTS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,11 @@ class Experts:
             return expected_fullest(tokens, self.count, self.per_token)
         at_work, _ = self.even_load(tokens)
         return min(float(tokens), self.imbalance * tokens * self.per_token / at_work)
+
+    def least_factor(self, tokens: int) -> float:
+        """Capacity factor with room for the fullest, to two digits behind the point."""
+        factor = self.fullest(tokens) * self.count / (tokens * self.per_token)
+        return math.ceil(round(_PARTS * factor, _DIGITS)) / _PARTS
 
     def dropped_share(self, tokens: int) -> float:
         """Share of the tokens' choices that find no room, on average.

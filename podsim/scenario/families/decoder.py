@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from podsim.errors import BadValueError
+from podsim.format import format_percent
 from podsim.models import Workload
 from podsim.models.layers import Formats
 from podsim.models.transformer.causal import DecoderShape, causal_decoder
@@ -27,6 +28,7 @@ from podsim.scenario.transformer_training import TRANSFORMER_TRAINING, DropoutDa
 from podsim.scenario.wording import counted, shown
 
 _BIASES = get_args(Bias)
+_WORTH_TELLING = 0.001
 
 
 def _biases(raw: Any) -> Any:
@@ -95,6 +97,7 @@ class ExpertsSpec(Spec):
 class DecoderSpec(GeneratorSpec):
     """A decoder. `size` presets its dimensions; any of them overrides it."""
 
+    beside: ClassVar[frozenset[str]] = frozenset({"size", "experts.routing", "experts.imbalance"})
     kind: Literal["decoder"]
     """Family of the model."""
     size: Size | None = None
@@ -236,6 +239,15 @@ class DecoderSpec(GeneratorSpec):
     def tokens_per_sample(self, data: DecoderDataSpec) -> int:
         """Those of a sequence."""
         return data.sequence_length
+
+    def warnings(self, data: DecoderDataSpec, batch_size: int) -> Iterator[str]:
+        """Tokens that experts have no room for."""
+        experts, tokens = self.shape.experts, batch_size * data.sequence_length
+        if experts and (dropped := experts.dropped_share(tokens)) >= _WORTH_TELLING:
+            yield (
+                f"{format_percent(dropped)} of what tokens choose finds no room in its expert and is dropped; "
+                f"`model.experts.capacity_factor: {experts.least_factor(tokens):.2f}` would have room for the fullest"
+            )
 
     def findings(self, spec: Any) -> Iterator[Finding]:
         """Sequences that are longer than the model has positions."""
