@@ -138,7 +138,8 @@ def training_scenario(model: Imported, request: Request, watch: Watch) -> tuple[
         sections[0] = top(model, request, _SOFTWARE_OF_DECODERS, model.purpose)
         spec, division, note = phased_sections(model, sections, batch)
         sections, notes = sections + division, (*notes, note)
-    parameters = training_job(spec).workload_of(1).parameter_count
+    workload = training_job(spec).workload_of(1)
+    parameters = (workload.whole or workload).parameter_count
     return scenario_text(header(model, parameters, notes), sections, lines), notes
 
 

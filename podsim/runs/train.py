@@ -149,7 +149,7 @@ def model_flop_utilization(plan: Plan, update_s: float) -> float:
     layout, ipu = plan.layout, plan.system.machine.ipu
     micro_batches = layout.accumulation_factor * layout.replication_factor
     ipus = layout.ipus_per_replica * layout.replication_factor
-    peak = ipus * ipu.peak_flop_per_s(plan.workload.activation_dtype)
+    peak = ipus * ipu.peak_flop_per_s(plan.workload.product_dtype)
     return plan.workload.training_flop * micro_batches / (peak * update_s)
 
 
