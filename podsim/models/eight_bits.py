@@ -43,7 +43,10 @@ def with_training_in_fp8(workload: Workload, *, stored: bool) -> Workload:
 def _narrowed(block: Block) -> Block:
     weights = {f"@{parameter.name}" for parameter in block.parameters}
     ops = tuple(_Casts(block, block.name, weights, weights).made(block.forward))
-    return replace(block, forward=ops, parameters=_in_eight_bits(block, ops, weights))
+    alive = block.live_elements
+    if alive is not None:  # a copy takes half the room of what it was cast from
+        alive += max((-(-op.element_count // 2) for op in ops if op.dtype == "fp8"), default=0)
+    return replace(block, forward=ops, parameters=_in_eight_bits(block, ops, weights), live_elements=alive)
 
 
 def _trained(block: Block, *, stored: bool) -> Block:
