@@ -182,6 +182,13 @@ def test_imbalance_is_an_assumption_with_its_range() -> None:
     assert found["influence"]["high"] == pytest.approx(result.weight_update_ps / fewer - 1, rel=1e-6)
 
 
+def test_how_full_experts_are_is_no_other_model() -> None:
+    """The length of a run holds for the model however even its router is; dropped tokens make it another one."""
+    for variant, is_other in ((None, False), ("even", False), ("uneven", False), ("capacity", True)):
+        notices = load_scenario("mixtral_8x7b_experts_pod64", variant=variant).notices
+        assert any("given for another model" in each for each in notices) is is_other
+
+
 def test_a_result_says_what_is_dropped() -> None:
     """64 tokens choose 2 of 8 experts, 16 each; the fullest has 32 and room for 20: 12 of 128 are 9.4 %."""
     changes = ["model.experts.imbalance=2", "model.experts.capacity_factor=1.25"]
