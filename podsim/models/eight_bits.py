@@ -55,7 +55,9 @@ def _trained(block: Block, *, stored: bool) -> Block:
     # The backward pass calls the input of a layer by that layer.
     read = {f"@{_layer(op)}/input": op.inputs[0] for op in block.forward if _reads_weights(op, weights)}
     forward = tuple(_Casts(block, block.name, weights, kept, scales=True).made(block.forward))
-    backward = tuple(_Casts(block, f"{block.name}_backward", weights, kept, True, read).made(block.backward))
+    backward = tuple(
+        _Casts(block, f"{block.name}_backward", weights, kept, scales=True, read=read).made(block.backward)
+    )
     return replace(block, forward=forward, backward=backward, parameters=_in_eight_bits(block, forward, kept))
 
 

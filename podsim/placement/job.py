@@ -73,7 +73,7 @@ def training_job(
 
 def _workload(spec: TrainingScenario, micro_batch_size: int, shards: int | None = None) -> Workload:
     """The model, or its largest shard, as the software stack writes it, stashed as the scenario says."""
-    stash, narrow = spec.precision.stash, spec.precision.narrows_products and spec.precision.weights
+    stash, narrow = spec.precision.stash, spec.precision.weights if spec.precision.narrows_products else None
     sharing = spec.parallelism.shards if shards is None else replace(spec.parallelism.shards, count=shards)
     sharing = replace(sharing, expert_groups=min(sharing.expert_groups, sharing.count))
 
