@@ -71,8 +71,8 @@ def precision(request: Request, activity: Activity, where: str) -> Iterator[Scen
     if request.precision is None:
         return
     formats, keys = _FORMATS[activity]
-    if (request.precision, activity) == ("fp8", Activity.FORWARD):
-        what = "--precision is of all numbers in forward passes, of which only operands of products can be fp8"
+    if request.precision == "fp8" and activity is not Activity.GENERATION:
+        what = f"--precision is of all numbers in {activity.words}, of which only operands of products can be fp8"
         raise PodsimError(what, where=where, do="leave it out, and write `precision: {products: fp8}` for a c600")
     if request.precision not in formats:
         what = f"--precision {request.precision} is not modelled in {activity.words}"
@@ -138,7 +138,8 @@ def training_scenario(model: Imported, request: Request, watch: Watch) -> tuple[
         sections[0] = top(model, request, _SOFTWARE_OF_DECODERS, model.purpose)
         spec, division, note = phased_sections(model, sections, batch)
         sections, notes = sections + division, (*notes, note)
-    parameters = training_job(spec).workload_of(1).parameter_count
+    workload = training_job(spec).workload_of(1)
+    parameters = (workload.whole or workload).parameter_count
     return scenario_text(header(model, parameters, notes), sections, lines), notes
 
 

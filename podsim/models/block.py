@@ -55,6 +55,8 @@ class Block:
         unread_elements: Of its input, elements that it does not read.
         cache_read_elements: Elements of earlier tokens that a step of text generation finds in a cache.
         cache_written_elements: Elements that such a step adds to it.
+        padding_flop: Work of its forward pass on rows that stand for no token: experts are computed as if all got as
+            many as the fullest, or as they have room for. [FLOP]
     """
 
     name: str
@@ -69,6 +71,7 @@ class Block:
     unread_elements: int = 0
     cache_read_elements: int = 0
     cache_written_elements: int = 0
+    padding_flop: int = 0
 
     @property
     def parameter_count(self) -> int:
@@ -82,8 +85,8 @@ class Block:
 
     @property
     def forward_flop(self) -> int:
-        """Work of matrix products and convolutions in the forward pass. [FLOP]"""
-        return sum(op.flop for op in self.forward if isinstance(op, (Conv, MatMul)))
+        """Work of matrix products and convolutions in the forward pass, without that on padding. [FLOP]"""
+        return sum(op.flop for op in self.forward if isinstance(op, (Conv, MatMul))) - self.padding_flop
 
 
 @dataclass(frozen=True, slots=True)

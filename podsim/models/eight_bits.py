@@ -1,13 +1,19 @@
-"""Products with weights in FP8: operands of eight bits, results and everything else in half precision."""
+"""Products with operands in FP8: results and everything else stay in half precision.
+
+In training the gradients of a layer's input and of its weights are products in FP8 as well, and every tensor is scaled
+by its largest element when it is cast. What the backward pass reads again is cast again: no copy in FP8 is kept.
+
+Source: [micikevicius2022] [noune2022] for scales and products; [poplibs_poplin] for what the matrix unit takes.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
-from podsim.models.block import Block, Workload
-from podsim.models.op import Conv, Elementwise, MatMul, Op
+from podsim.models.block import Block, Parameter, Workload
+from podsim.models.op import Conv, Elementwise, MatMul, Op, Reduce
 
 
 def with_products_in_fp8(workload: Workload) -> Workload:
@@ -23,37 +29,110 @@ def with_products_in_fp8(workload: Workload) -> Workload:
     return replace(workload, blocks={name: _narrowed(block) for name, block in workload.blocks.items()})
 
 
+def with_training_in_fp8(workload: Workload, *, stored: bool) -> Workload:
+    """The same with FP8 operands of these products and of those that make the gradients of their inputs and weights.
+
+    Args:
+        workload: A model that is trained in half precision.
+        stored: Whether their weights are stored in FP8; otherwise, and where they are those of another block, they are
+            cast in every pass.
+    """
+    return replace(workload, blocks={name: _trained(block, stored=stored) for name, block in workload.blocks.items()})
+
+
 def _narrowed(block: Block) -> Block:
-    stored = {f"@{parameter.name}" for parameter in block.parameters}
-    ops = tuple(_with_casts(block, stored))
-    narrow = {op.inputs[1] for op in ops if isinstance(op, (Conv, MatMul)) and op.operand_dtype == "fp8"}
-    parameters = tuple(replace(each, dtype="fp8") if f"@{each.name}" in narrow else each for each in block.parameters)
-    return replace(block, forward=ops, parameters=parameters)
+    weights = {f"@{parameter.name}" for parameter in block.parameters}
+    ops = tuple(_Casts(block, block.name, weights, weights).made(block.forward))
+    alive = block.live_elements
+    if alive is not None:  # a copy takes half the room of what it was cast from
+        alive += max((-(-op.element_count // 2) for op in ops if op.dtype == "fp8"), default=0)
+    return replace(block, forward=ops, parameters=_in_eight_bits(block, ops, weights), live_elements=alive)
 
 
-def _with_casts(block: Block, stored: set[str]) -> Iterator[Op]:
-    """The forward pass, with a cast in front of the first product that reads something."""
-    casts: dict[str, Elementwise] = {}
-    for op in block.forward:
-        if not isinstance(op, (Conv, MatMul)) or not _reads_weights(op, stored):
-            yield op
-            continue
-        source = op.inputs[0]
-        if source not in casts:
-            casts[source] = _cast(block, op)
-            yield casts[source]
-        yield replace(op, operands="fp8", inputs=(casts[source].name, *op.inputs[1:]))
+def _trained(block: Block, *, stored: bool) -> Block:
+    weights = {f"@{parameter.name}" for parameter in block.parameters}
+    kept = {f"@{each.name}" for each in block.parameters if stored and each.tied_to is None}
+    # The backward pass calls the input of a layer by that layer.
+    read = {f"@{_layer(op)}/input": op.inputs[0] for op in block.forward if _reads_weights(op, weights)}
+    forward = tuple(_Casts(block, block.name, weights, kept, scales=True).made(block.forward))
+    backward = tuple(
+        _Casts(block, f"{block.name}_backward", weights, kept, scales=True, read=read).made(block.backward)
+    )
+    return replace(block, forward=forward, backward=backward, parameters=_in_eight_bits(block, forward, kept))
 
 
-def _reads_weights(op: Conv | MatMul, stored: set[str]) -> bool:
-    grouped = isinstance(op, Conv) and op.group_count > 1
-    return op.inputs[1] in stored and not grouped
+def _in_eight_bits(block: Block, ops: Collection[Op], stored: Collection[str]) -> tuple[Parameter, ...]:
+    narrow = {op.inputs[1] for op in ops if isinstance(op, (Conv, MatMul)) and op.operand_dtype == "fp8"} & {*stored}
+    return tuple(replace(each, dtype="fp8") if f"@{each.name}" in narrow else each for each in block.parameters)
 
 
-def _cast(block: Block, op: Conv | MatMul) -> Elementwise:
-    """One pass over the left operand; `@input` gets the name of the block in front."""
-    source = op.inputs[0]
-    name = f"{block.name}/{source[1:]}" if source.startswith("@") else source
-    elements, _ = op.operand_elements
-    shape = (math.prod(op.shape[:-1]), op.inner) if isinstance(op, MatMul) else (elements,)
-    return Elementwise(name=f"{name}/fp8", shape=shape, dtype="fp8", inputs=(source,), function="cast")
+@dataclass(frozen=True)
+class _Casts:
+    """Casts in front of the products of a pass.
+
+    Attributes:
+        block: The block.
+        prefix: How names of its operations begin in the pass.
+        weights: What products read of its parameters.
+        stored: Those of them that are stored in FP8.
+        scales: Whether the largest element of a tensor is found before it is cast.
+        read: Other names of what the pass reads, by those that it uses.
+    """
+
+    block: Block
+    prefix: str
+    weights: Collection[str]
+    stored: Collection[str]
+    scales: bool = False
+    read: Mapping[str, str] = field(default_factory=dict)
+    _known: dict[str, str] = field(default_factory=dict)
+
+    def made(self, ops: Collection[Op]) -> Iterator[Op]:
+        """The pass, with a cast in front of the first product that reads something."""
+        for op in ops:
+            if not (_reads_weights(op, self.weights) or _makes_gradient_of_weights(op)):
+                yield op
+                continue
+            assert isinstance(op, (Conv, MatMul))
+            names = []
+            for place, source in enumerate(op.inputs[:2]):
+                if source not in self.stored:
+                    yield from self._cast(op, place)
+                    source = self._known[self._tensor(source)]
+                names.append(source)
+            yield replace(op, operands="fp8", inputs=(*names, *op.inputs[2:]))
+
+    def _tensor(self, source: str) -> str:
+        return self.read.get(source, source)
+
+    def _cast(self, op: Conv | MatMul, place: int) -> Iterator[Op]:
+        """One pass over an operand that is not cast yet; `@input` gets the name of the block in front."""
+        source, tensor = op.inputs[place], self._tensor(op.inputs[place])
+        if tensor in self._known:
+            return
+        name = f"{self.prefix}/{source[1:]}" if source.startswith("@") else source
+        elements = op.operand_elements[place]
+        shape = (math.prod(op.shape[:-1]), op.inner) if isinstance(op, MatMul) and not place else (elements,)
+        if self.scales:
+            yield Reduce(name=f"{name}/largest", shape=(1,), dtype="fp16", inputs=(source,), input_count=elements)
+        self._known[tensor] = f"{name}/fp8"
+        yield Elementwise(name=f"{name}/fp8", shape=shape, dtype="fp8", inputs=(source,), function="cast")
+
+
+def _layer(op: Op) -> str:
+    return op.inputs[1].removeprefix("@").removesuffix("/weight")
+
+
+def _reads_weights(op: Op, weights: Collection[str]) -> bool:
+    return isinstance(op, (Conv, MatMul)) and op.inputs[1] in weights and not _is_grouped(op)
+
+
+def _makes_gradient_of_weights(op: Op) -> bool:
+    """Whether a product leaves its result where the weights lie."""
+    if isinstance(op, Conv):
+        return op.direction == "weight_grad" and not _is_grouped(op)
+    return isinstance(op, MatMul) and not op.output_arranged
+
+
+def _is_grouped(op: Op) -> bool:
+    return isinstance(op, Conv) and op.group_count > 1

@@ -290,6 +290,24 @@ class ShardExchange(Op):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TokenExchange(Op):
+    """Copies of tokens go from the shards that route them to those that hold their experts, or results go back.
+
+    Shards of the same place in each group exchange all to all; shards of a group then gather what they have received,
+    or add up their parts of the results before they send them. It is timed with the links, and costs tiles nothing.
+
+    Attributes:
+        group_count: Groups of shards, each with some of the experts.
+        sent_count: Elements that a shard sends to its fellow in each other group.
+        whole_count: Elements that the shards of a group gather or add up; 0 for groups of one.
+    """
+
+    group_count: int
+    sent_count: int
+    whole_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaSum(Op):
     """The sum of a small tensor over a group of neighbouring replicas, as distributed batch norm needs.
 

@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from podsim import memo
 from podsim.errors import ModelError
 from podsim.models import Workload
+from podsim.models.eight_bits import with_training_in_fp8
 from podsim.models.op import DTYPE_BYTES
 from podsim.models.transformer.names import DECODER, EMBEDDING, ENCODER, HEAD
 from podsim.models.transformer.shape import WHOLE
@@ -62,7 +63,7 @@ def training_job(
         software=software,
         workload_of=workload_of,
         layout=layout,
-        precision=Precision.of(precision.weights, precision.matmul_partials, precision.gradient_accumulation),
+        precision=Precision.of(precision.common_weights, precision.matmul_partials, precision.gradient_accumulation),
         optimizer=_optimizer(spec.optimizer),
         changes=tuple(_changes(spec, layout)),
         others=tuple(_others(spec, layout)),
@@ -72,18 +73,24 @@ def training_job(
 
 def _workload(spec: TrainingScenario, micro_batch_size: int, shards: int | None = None) -> Workload:
     """The model, or its largest shard, as the software stack writes it, stashed as the scenario says."""
-    stash = spec.precision.stash
+    stash, narrow = spec.precision.stash, spec.precision.weights if spec.precision.narrows_products else None
     sharing = spec.parallelism.shards if shards is None else replace(spec.parallelism.shards, count=shards)
+    sharing = replace(sharing, expert_groups=min(sharing.expert_groups, sharing.count))
+
+    def in_formats(workload: Workload) -> Workload:
+        return with_training_in_fp8(workload, stored=narrow == "fp8") if narrow else workload
 
     def build() -> Workload:
         whole = spec.model.workload(spec.data, spec.formats, micro_batch_size)
         if sharing == WHOLE:
-            return replace(whole, stash_dtype=stash)
+            return replace(in_formats(whole), stash_dtype=stash)
         shard = spec.model.workload(spec.data, spec.formats, micro_batch_size, sharing)
-        return replace(shard, stash_dtype=stash, whole=whole)
+        return replace(in_formats(shard), stash_dtype=stash, whole=whole)
 
     # Specifications hold lists and mappings, and can be no key themselves.
-    return memo.WORKLOADS.get((repr((spec.model, spec.data, spec.formats)), micro_batch_size, stash, sharing), build)
+    return memo.WORKLOADS.get(
+        (repr((spec.model, spec.data, spec.formats)), micro_batch_size, stash, narrow, sharing), build
+    )
 
 
 def _layout(spec: TrainingScenario, workload: Workload, system: System, software: Software) -> Layout:

@@ -10,7 +10,7 @@ from podsim.models.block import Parameter
 from podsim.placement.alive import Needs
 from podsim.placement.cuts import Segment, kept_elements, stash_depth
 from podsim.placement.layout import ON_CHIP, STREAMING, PlanInput
-from podsim.placement.stage_cost import StageCost, state_bytes, updated_sizes
+from podsim.placement.stage_cost import StageCost, state_bytes, updated
 from podsim.scenario.ipu import Ipu
 
 RESERVE = "reserve"
@@ -141,7 +141,7 @@ def _stored(block: Block, owners: Collection[str]) -> Iterator[Parameter]:
 
 def optimizer_state(held: Sequence[StageCost], workload: Workload, job: PlanInput) -> Tenant:
     """Optimizer state of the weights of an IPU, or of its shard of them."""
-    sizes = [size for cost in held for size in updated_sizes(cost.stage, workload)]
+    sizes = [each.element_count for cost in held for each in updated(cost.stage, workload)]
     return Tenant("optimizer_state", state_bytes(sizes, job), job.layout.optimizer_storage)
 
 

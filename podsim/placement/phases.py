@@ -86,7 +86,7 @@ def _phase(
     others = [each for other in costs if other is not cost for each in _tensors(other, workload)]
     lent = {each.tied_to for each in others if each.dtype is None} - {None}
     owned = [each for each in tensors if each.tied_to is None]
-    tied = [each.element_count for block in blocks for each in block.parameters if f"{block.name}/{each.name}" in lent]
+    tied = [each for block in blocks for each in block.parameters if f"{block.name}/{each.name}" in lent]
     is_first, is_last = cost is costs[0], cost is costs[-1]
     ipu, first, last = cost.stage.ipus.start, blocks[0], blocks[-1]
     kept = 0 if is_last or job.layout.recompute else sum(block.saved_elements for block in blocks)
@@ -111,8 +111,8 @@ def _phase(
         given_back_bytes=given_back * workload.activation_bytes,
         handed_back_bytes=read * workload.activation_bytes,
         kept_bytes=kept * workload.stash_bytes,
-        exchanged=update_cost(ipu, [each.element_count for each in tensors], model.alone, job),
-        updated=update_cost(ipu, [each.element_count for each in owned], model.alone, job),
+        exchanged=update_cost(ipu, tensors, model.alone, job),
+        updated=update_cost(ipu, owned, model.alone, job),
         tied=update_cost(ipu, tied, model.alone, job),
     )
 

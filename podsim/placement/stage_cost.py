@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from podsim.models import Workload
+from podsim.models.block import Parameter
 from podsim.models.op import Elementwise, Op, Reduce, ReplicaSum
 from podsim.placement.alive import Needs, needs, tasks
 from podsim.placement.cuts import Segment, Stage, kept_elements
@@ -204,6 +205,7 @@ class UpdateCost:
         state_bytes: Optimizer state that this IPU reads and writes. [B]
         state_tensor_count: Tensors that it is made of, each read and written by itself.
         weight_bytes: Its shard of the weights. [B]
+        handed_out_bytes: All of them, as they are stored. [B]
         gradient_bytes: Its shard of the gradients. [B]
         tensor_count: Tensors of weights, and of gradients.
     """
@@ -220,6 +222,7 @@ class UpdateCost:
     state_bytes: int
     state_tensor_count: int
     weight_bytes: int
+    handed_out_bytes: int
     gradient_bytes: int
     tensor_count: int
 
@@ -235,17 +238,17 @@ def update_costs(
         model: Costs of single operations.
         job: What trains it, and how that is laid out.
     """
-    held: tuple[list[int], ...] = tuple([] for _ in range(job.layout.ipus_per_replica))
+    held: tuple[list[Parameter], ...] = tuple([] for _ in range(job.layout.ipus_per_replica))
     for stage in stages:
         for ipu in stage.ipus:
-            held[ipu].extend(updated_sizes(stage, workload))
-    return tuple(update_cost(ipu, sizes, model, job) for ipu, sizes in enumerate(held))
+            held[ipu].extend(updated(stage, workload))
+    return tuple(update_cost(ipu, tensors, model, job) for ipu, tensors in enumerate(held))
 
 
-def updated_sizes(stage: Stage, workload: Workload) -> list[int]:
-    """Elements of every tensor a stage updates; tied tensors are updated by their owner."""
+def updated(stage: Stage, workload: Workload) -> list[Parameter]:
+    """Every tensor that a stage updates; tied tensors are updated by their owner."""
     return [
-        parameter.element_count
+        parameter
         for name, repeats in stage.blocks
         for parameter in workload.blocks[name].parameters
         if parameter.tied_to is None
@@ -253,18 +256,17 @@ def updated_sizes(stage: Stage, workload: Workload) -> list[int]:
     ]
 
 
-def update_cost(ipu: int, sizes: Sequence[int], model: CostModel, job: PlanInput) -> UpdateCost:
-    """The update of tensors of some sizes on one IPU."""
-    layout, optimizer = job.layout, _trained_by(job)
+def update_cost(ipu: int, tensors: Sequence[Parameter], model: CostModel, job: PlanInput) -> UpdateCost:
+    """The update of tensors on one IPU."""
+    layout, optimizer, sizes = job.layout, _trained_by(job), [each.element_count for each in tensors]
     merged = layout.reduction_merge_bytes
-    large = [size for size in sizes if merged or size >= job.software.sharding_threshold]
+    large = [each for each in tensors if merged or each.element_count >= job.software.sharding_threshold]
     shards = layout.shard_count if layout.replicated_tensor_sharding else 1
-    shares = Counter(_share(size, job) for size in sizes)
-    weights, shard = sum(sizes), sum(share * count for share, count in shares.items())
+    shares = Counter((_share(each.element_count, job), each.dtype) for each in tensors)
+    weights, shard = sum(sizes), sum(share * count for (share, _), count in shares.items())
     clear = model.op(Elementwise(name="clear", shape=(weights,), function="fill"), 1.0).account
-    moved = total(
-        model.layout_change(job.precision.weight_bytes(size)).times(count) for size, count in Counter(large).items()
-    )
+    gathered = [job.precision.weight_bytes(each.element_count) for each in large]
+    scattered = [job.precision.stored_bytes([each]) for each in large]
     buffers = -(-weights * job.precision.accumulator_bytes // merged) if merged else len(large)
     with_norms, sharded = len(large) if shards > 1 else 0, len(large) if layout.tensor_parallel > 1 else 0
     counts = buffers, len(sizes) - len(large), with_norms, sharded
@@ -278,15 +280,25 @@ def update_cost(ipu: int, sizes: Sequence[int], model: CostModel, job: PlanInput
         small_tensor_count=small_count,
         norm_count=len(_norms(optimizer)) * normed,
         shard_norm_count=len(_norms(optimizer)) * shard_normed,
-        gather=moved,
-        optimizer=total(_tensor_cost(share, model, optimizer).times(count) for share, count in shares.items()),
-        scatter=moved + clear,
+        gather=_laid_out(gathered, model),
+        optimizer=total(
+            _tensor_cost(share, dtype, model, optimizer).times(count) for (share, dtype), count in shares.items()
+        ),
+        scatter=_laid_out(scattered, model) + clear,
         state_bytes=shard * optimizer.state_bytes_per_parameter,
         state_tensor_count=optimizer.state_count * len(sizes),
-        weight_bytes=job.precision.weight_bytes(shard),
+        weight_bytes=job.precision.stored_bytes(
+            Parameter("shard", (share * count,), dtype=dtype) for (share, dtype), count in shares.items()
+        ),
+        handed_out_bytes=job.precision.stored_bytes(tensors),
         gradient_bytes=shard * job.precision.accumulator_bytes,
         tensor_count=len(sizes),
     )
+
+
+def _laid_out(sizes: Iterable[int], model: CostModel) -> Account:
+    """Tensors of these bytes change their layout."""
+    return total(model.layout_change(size).times(count) for size, count in Counter(sizes).items())
 
 
 def _trained_by(job: PlanInput) -> Optimizer:
@@ -310,20 +322,22 @@ def _norms(optimizer: Optimizer) -> tuple[str, ...]:
     return (*trust, "clipping") if optimizer.gradient_clipping else trust
 
 
-def _tensor_cost(elements: int, model: CostModel, optimizer: Optimizer) -> Account:
+def _tensor_cost(elements: int, stored: str | None, model: CostModel, optimizer: Optimizer) -> Account:
     """The update of a shard; IPUs hold many that are equal."""
     return model.once(
         optimizer,
-        (elements,),
-        lambda: total(cost.account for cost in model.sequence(_passes(elements, optimizer), 1.0)),
+        (elements, stored),
+        lambda: total(cost.account for cost in model.sequence(_passes(elements, stored, optimizer), 1.0)),
     )
 
 
-def _passes(elements: int, optimizer: Optimizer) -> Iterator[Op]:
-    """Elementwise passes and norms of the update of one tensor's shard."""
+def _passes(elements: int, stored: str | None, optimizer: Optimizer) -> Iterator[Op]:
+    """Elementwise passes and norms of the update of one tensor's shard; of one in FP8 the largest element scales it."""
     dtype = optimizer.dtype
     for number, function in enumerate(_PASSES[optimizer.kind]):
         yield Elementwise(name=f"{number}/{function}", shape=(elements,), dtype=dtype, function=function)
+    if stored == "fp8":
+        yield Reduce(name="largest", shape=(1,), dtype=dtype, input_count=elements)
     for norm in _norms(optimizer):
         yield Elementwise(name=f"{norm}/square", shape=(elements,), dtype=dtype, function="square")
         yield Reduce(name=f"{norm}/norm", shape=(1,), dtype="fp32", input_count=elements)

@@ -23,6 +23,7 @@ from podsim.placement.stage_cost import StageCost
 from podsim.program.feed import Feed
 from podsim.program.replicas import Replicas
 from podsim.program.rings import Ring
+from podsim.program.routed_tokens import ExpertGroups, Routed, routed_in
 from podsim.program.task import Barrier, Exchange, Phase, Step, Transfer, Work
 from podsim.program.transfers import link_transfer
 from podsim.tiles.account import Account
@@ -48,12 +49,14 @@ class StageWork:
         forward: Its forward pass.
         backward: What is redone of it, and its backward pass.
         sums: How often tensors go around the ring of its shards in a pass, by their bytes; empty without shards.
+        routed: How often these exchange tokens in a pass, by what they exchange; empty unless they divide experts.
     """
 
     stage: Stage
     forward: Work
     backward: tuple[Work, ...]
     sums: Mapping[Work, Mapping[int, int]]
+    routed: Mapping[Work, Mapping[Routed, int]]
 
 
 def stage_work(plan: Plan) -> tuple[StageWork, ...]:
@@ -71,8 +74,13 @@ def _passes(cost: StageCost, workload: Workload, clock_hz: float) -> StageWork:
         redone: sums_of(workload, cost.recomputed),
         backward: sums_of(workload, segments, backward=True),
     }
+    routed = {
+        forward: routed_in(workload, segments),
+        redone: routed_in(workload, cost.recomputed),
+        backward: routed_in(workload, segments, backward=True),
+    }
     passes = (redone, backward) if cost.recompute.cycles else (backward,)
-    return StageWork(cost.stage, forward, passes, sums if len(cost.stage.ipus) > 1 else {})
+    return StageWork(cost.stage, forward, passes, *((sums, routed) if len(cost.stage.ipus) > 1 else ({}, {})))
 
 
 def sums_of(workload: Workload, segments: Iterable[Segment], *, backward: bool = False) -> Counter[int]:
@@ -193,11 +201,16 @@ class Pipeline:
         self._gradients = [self._boundary(index + 1, index, "gradients") for index in range(last)]
         self._lanes = [replicas.lane(replica, local) for local in range(plan.layout.ipus_per_replica)]
         self._rings = {each.stage.ipus: self._ring(each.stage.ipus) for each in self._stages if each.sums}
+        self._experts = {each.stage.ipus: self._groups(each.stage.ipus) for each in self._stages if each.sums}
         self._known: dict[tuple[int, int, str], tuple[Step, ...]] = {}
 
     def _ring(self, ipus: range) -> Ring:
         members = [self._replicas.ipu(self._replica, local) for local in ipus]
         return Ring.of_shards(self._plan.system, self._plan.software.collective_rings, members)
+
+    def _groups(self, ipus: range) -> ExpertGroups:
+        members = tuple(self._replicas.ipu(self._replica, local) for local in ipus)
+        return ExpertGroups(self._plan.system, self._plan.software.collective_rings, members)
 
     def phases(self) -> Iterator[Phase]:
         """All pipeline cycles of one weight update, or of as many micro-batches that are only evaluated."""
@@ -248,10 +261,13 @@ class Pipeline:
                 yield Exchange(tuple(outgoing))
 
     def _run(self, each: StageWork, one: Work, local: int) -> Iterator[Step]:
-        """A pass, and what its shards add up, each tensor before anything reads it."""
+        """A pass, and what its shards add up and exchange, each tensor before anything reads it."""
         yield one
+        ipu = self._replicas.ipu(self._replica, local)
         if sums := each.sums.get(one):
-            yield from self._rings[each.stage.ipus].shard_sums(self._replicas.ipu(self._replica, local), sums)
+            yield from self._rings[each.stage.ipus].shard_sums(ipu, sums)
+        if routed := each.routed.get(one):
+            yield from self._experts[each.stage.ipus].steps(ipu, routed)
 
     def _boundary(self, source: int, target: int, what: str) -> dict[int, tuple[Transfer, ...]]:
         """What each IPU of stage `source` sends to its fellow of stage `target`, if they are on different IPUs.

@@ -22,6 +22,7 @@ from podsim.program.feed import Feed, io_tile_copy
 from podsim.program.passes import IMBALANCE, sums_of, work
 from podsim.program.replicas import Replicas
 from podsim.program.rings import Ring
+from podsim.program.routed_tokens import ExpertGroups, Routed, routed_in
 from podsim.program.task import Barrier, Exchange, Group, Phase, Step, Work
 from podsim.program.transfers import host_load, streaming_transfer
 from podsim.program.update import Rings, Turn, times, turn_of
@@ -30,6 +31,10 @@ from podsim.tiles.account import Account
 STREAMING_WAIT = "streaming_wait"
 _Steps = Sequence[Sequence[Step]]
 """Of each IPU of a replica."""
+
+
+_Traffic = tuple[Mapping[int, int], Mapping[Routed, int]]
+"""How often tensors go around the ring of shards, by their bytes, and how often these exchange tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,7 @@ class _Pass:
 
     Attributes:
         title: Of the phase.
-        works: Passes, each with what shards add up then.
+        works: Passes, each with what shards add up and exchange then.
         loads: Bytes to load, by what they are.
         stores: Bytes to store.
         gathers: How many tensors of which parts are loaded, by the bytes of the whole.
@@ -54,7 +59,7 @@ class _Pass:
     """
 
     title: str
-    works: tuple[tuple[Work, Mapping[int, int]], ...]
+    works: tuple[tuple[Work, _Traffic], ...]
     loads: tuple[tuple[str, int], ...]
     stores: tuple[tuple[str, int], ...]
     gathers: Mapping[int, int]
@@ -88,6 +93,7 @@ class Phases:
         self._io_tiles = layout.io_tiles if layout.overlapped_io else 0
         self._shares = layout.replication_factor > 1
         self._ring = Ring.of_shards(plan.system, plan.software.collective_rings, self._ipus())
+        self._experts = ExpertGroups(plan.system, plan.software.collective_rings, tuple(self._ipus()))
         self._met = Barrier(f"replica{replica}/io", STREAMING_WAIT)
 
     def groups(self) -> tuple[tuple[Phase, ...], tuple[Group, ...]]:
@@ -202,14 +208,20 @@ class Phases:
     def _work(self, name: str, account: Account) -> Work:
         return work(name, account, self._plan.system.machine.ipu.clock_hz)
 
-    def _sums(self, cost: PhaseCost, *, backward: bool = False) -> Mapping[int, int]:
-        """What shards add up in a pass over a segment: how many tensors, by their bytes."""
-        shared = len(self._locals) > 1
-        return sums_of(self._plan.workload, cost.cost.stage.segments, backward=backward) if shared else {}
+    def _sums(self, cost: PhaseCost, *, backward: bool = False) -> _Traffic:
+        """What shards add up and exchange in a pass over a segment."""
+        if len(self._locals) == 1:
+            return {}, {}
+        workload, segments = self._plan.workload, cost.cost.stage.segments
+        return sums_of(workload, segments, backward=backward), routed_in(workload, segments, backward=backward)
 
     def _computed(self, passing: _Pass, ipu: int) -> list[Step]:
         """The passes of a micro-batch on an IPU."""
-        return [step for work, sums in passing.works for step in (work, *self._ring.shard_sums(ipu, sums))]
+        return [
+            step
+            for work, (sums, routed) in passing.works
+            for step in (work, *self._ring.shard_sums(ipu, sums), *self._experts.steps(ipu, routed))
+        ]
 
     def _weights(self, title: str, cost: PhaseCost) -> Iterator[_Both]:
         """The weights of a segment come in; accumulators are cleared, which forward phases have none of."""

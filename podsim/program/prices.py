@@ -15,6 +15,7 @@ from typing import Final
 from podsim.placement.plan import Plan
 from podsim.program.generation import samples_on_host
 from podsim.program.host import CALL, HAND_OVER, LOAD, PROCESS, STACK
+from podsim.program.routed_tokens import ALL_TO_ALL
 from podsim.program.task import Exchange, Phase, Program, Step, Transfer, Work
 
 Price = tuple[str, ...]
@@ -51,7 +52,7 @@ _WORK: Final[Mapping[str, Price]] = {
 }
 _LATENCIES: Final[Mapping[str, Price]] = {
     "inter_ipu": _HOPS,
-    **dict.fromkeys(_COLLECTIVES, _COLLECTIVE_STEP),
+    **dict.fromkeys((*_COLLECTIVES, ALL_TO_ALL), _COLLECTIVE_STEP),
     "gw_link": (f"{_MACHINE}.gateway_link.latency", f"{_MACHINE}.gw_link.latency"),
     "streaming": (f"{_STREAMING}.latency",),
     "host": (f"{_STREAMING}.latency", f"{_HOST_LINK}.latency"),

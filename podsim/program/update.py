@@ -123,10 +123,10 @@ class Turn:
         """Gradients of all replicas are added up; where state is sharded, each replica has the sums of its shard."""
         size = self._plan.precision.accumulator_bytes
         yield self.phase("gather gradients", lambda cost: self._alike("gather", cost.gather))
-        yield from self._ring("reduce-scatter gradients", size)
+        yield from self._ring("reduce-scatter gradients", lambda cost: cost.parameter_count * size)
         yield from self._across_domains()
         if not self._plan.layout.replicated_tensor_sharding:
-            yield from self._ring("all-gather gradients", size)
+            yield from self._ring("all-gather gradients", lambda cost: cost.parameter_count * size)
 
     def updated(self) -> Iterator[Phase]:
         """Weights are updated, or the shard of each replica."""
@@ -136,7 +136,7 @@ class Turn:
     def handed_out(self) -> Iterator[Phase]:
         """Every replica has all weights, where they lie as products want them."""
         if self._plan.layout.replicated_tensor_sharding:
-            yield from self._ring("all-gather weights", self._plan.precision.weight_bytes(1))
+            yield from self._ring("all-gather weights", lambda cost: cost.handed_out_bytes)
         yield self.phase("scatter weights", lambda cost: self._alike("scatter", cost.scatter))
 
     def phase(self, name: str, steps_of: Callable[[UpdateCost], Sequence[Step]], count: int = 1) -> Phase:
@@ -154,15 +154,15 @@ class Turn:
     def _ring_of(self, cost: UpdateCost) -> Ring:
         return self._rings.of(self._replica, cost.ipu)
 
-    def _ring(self, name: str, bytes_per_parameter: int) -> Iterator[Phase]:
+    def _ring(self, name: str, byte_count: Callable[[UpdateCost], int]) -> Iterator[Phase]:
         """One pass of every tensor around the replicas of the link domain: n - 1 steps."""
         steps = len(self._ring_of(self._members[0]).members) - 1
         if steps > 0:
-            yield self.phase(name, lambda cost: self._ring_step(cost, bytes_per_parameter), steps)
+            yield self.phase(name, lambda cost: self._ring_step(cost, byte_count(cost)), steps)
 
-    def _ring_step(self, cost: UpdateCost, bytes_per_parameter: int) -> list[Step]:
+    def _ring_step(self, cost: UpdateCost, byte_count: int) -> list[Step]:
         ring, ipu = self._ring_of(cost), self._replicas.ipu(self._replica, cost.ipu)
-        transfers = ring.chunks(ipu, cost.parameter_count * bytes_per_parameter, cost.collective_count)
+        transfers = ring.chunks(ipu, byte_count, cost.collective_count)
         return [Exchange(transfers), Barrier(f"ring of ipu{ring.members[0]}", ALL_REDUCE)]
 
     def _across_domains(self) -> Iterator[Phase]:

@@ -47,6 +47,7 @@ KINDS: Final = (
     Kind("superstep", "superstep", "fixed cost of each superstep", ON_CHIP, "#c3e8dc"),
     Kind("inter_ipu", "inter-IPU", "copies between stages", LINKS, "#9c3203"),
     Kind("tensor_parallel", "shard sums", "sums over shards of layers", LINKS, "#c9540a"),
+    Kind("all_to_all", "all-to-all", "tokens to experts and back", LINKS, "#d8630d"),
     Kind("all_reduce", "all-reduce", "collectives over replicas", LINKS, "#e6750f"),
     Kind("gw_link", "GW-Link", "traffic between link domains", LINKS, "#fdb96b"),
     Kind("streaming", "streaming", "off-chip memory traffic", OFF_CHIP, "#6a2c86"),

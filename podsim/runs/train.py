@@ -31,6 +31,7 @@ from podsim.runs.probes import BaseProbe, figures
 from podsim.runs.settings import Settings, divided, html_of, placed
 from podsim.runs.training import TrainingOutcome, train
 from podsim.scenario import LoadedScenario, TrainingScenario
+from podsim.scenario.quantity import quantities
 from podsim.show.warnings import spared_work, warnings_of
 from podsim.tiles.model import CostModel
 from podsim.units import ps_to_seconds
@@ -113,7 +114,12 @@ def _result(
             loaded,
             replicas_in_use(spec),
             stands_on,
-            warnings=(*warnings_of(plan, trace), *outcome.notes, *(spared_work(plan, update_s) if choice else ())),
+            warnings=(
+                *warnings_of(plan, trace),
+                *spec.model.warnings(spec.data, spec.parallelism.micro_batch_size),
+                *outcome.notes,
+                *(spared_work(plan, update_s) if choice else ()),
+            ),
             choice=choice,
         ),
         throughput_samples_per_s=outcome.samples_per_update / update_s,
@@ -143,7 +149,7 @@ def model_flop_utilization(plan: Plan, update_s: float) -> float:
     layout, ipu = plan.layout, plan.system.machine.ipu
     micro_batches = layout.accumulation_factor * layout.replication_factor
     ipus = layout.ipus_per_replica * layout.replication_factor
-    peak = ipus * ipu.peak_flop_per_s(plan.workload.activation_dtype)
+    peak = ipus * ipu.peak_flop_per_s(plan.workload.product_dtype)
     return plan.workload.training_flop * micro_batches / (peak * update_s)
 
 
@@ -207,7 +213,7 @@ class TrainingProbe(BaseProbe):
         super().__init__(model)
         self._traces.first = known
         self._faults = tuple(faults)
-        # A graph depends on nothing that is moved.
+        # A graph depends on nothing that is moved but numbers of the model itself.
         self._workload_of: Callable[[int], Workload] | None = job.workload_of
         self._fit = job.fit
         ends = outcome.time_to_train_s is not None or outcome.percentiles is not None
@@ -244,7 +250,8 @@ class TrainingProbe(BaseProbe):
 
     def _plan(self, spec: TrainingScenario, *, anew: bool) -> Plan | None:
         """What a scenario is planned as; None if its products have to be split anew and `anew` does not allow it."""
-        job = training_job(spec, self._workload_of, self._fit)
+        known = None if any(quantities(spec.model)) else self._workload_of
+        job = training_job(spec, known, self._fit)
         self._workload_of = job.workload_of
         model = self._costs(cost_model(job), anew=anew)
         return None if model is None else make_plan(job, model, advise=False)

@@ -13,7 +13,15 @@ from podsim.scenario.base import Spec
 from podsim.scenario.families.base import ModelSpec
 from podsim.scenario.quantity import Count, CountOrZero, NumberFormat
 from podsim.scenario.scenario import Finding, Scenario
-from podsim.scenario.sections import AvailableMemory, Reserve, io_tile_findings, one_share, replica_findings
+from podsim.scenario.sections import (
+    AvailableMemory,
+    Reserve,
+    check_products,
+    io_tile_findings,
+    one_share,
+    product_findings,
+    replica_findings,
+)
 
 
 class BatchesSpec(Spec):
@@ -81,13 +89,7 @@ class ForwardPrecisionSpec(Spec):
 
     @model_validator(mode="after")
     def _products_are_possible(self) -> ForwardPrecisionSpec:
-        if self.products == "fp8":
-            if wide := [key for key in ("activations", "matmul_partials") if getattr(self, key) != "fp16"]:
-                what = f"products in fp8 with {wide[0]} in {getattr(self, wide[0])}; results of FP8 are half precision"
-                raise BadValueError(what, f"write `{wide[0]}: fp16`, or leave `products` out")
-        elif self.products not in (None, self.activations):
-            what = f"products in {self.products} with activations in {self.activations} are not modelled"
-            raise BadValueError(what, "leave `products` out")
+        check_products(self)
         return self
 
     @property
@@ -138,15 +140,5 @@ class ForwardScenario(Scenario):
         """Problems of memory, model and data."""
         yield from one_share(self.memory.available_memory_proportion)
         yield from io_tile_findings(self.memory.io_tiles, self.system.machine.ipu.tile.count)
-        yield from self._formats()
+        yield from product_findings(self.system.machine.ipu, self.precision)
         yield from self.model.findings(self)
-
-    def _formats(self) -> Iterator[Finding]:
-        """FP8 on a chip that takes none."""
-        ipu = self.system.machine.ipu
-        if self.precision.narrows_products and ipu.amp.fp8 is None:
-            yield (
-                ("precision", "products"),
-                f"the matrix unit of {ipu.name} takes no FP8",
-                "leave it out, or use a chip that does: `--set system=c600`",
-            )

@@ -229,8 +229,9 @@ def _identity(spec: Any) -> Iterator[tuple[str, object]]:
     for section in ("model", "data"):
         part = getattr(spec, section, None)
         if isinstance(part, BaseModel):
-            beside: frozenset[str] = getattr(part, "beside", frozenset())
-            yield from _leaves(part.model_dump(mode="json", exclude=set(beside)), section)
+            beside = tuple(f"{section}.{key}." for key in getattr(part, "beside", ()))
+            leaves = _leaves(part.model_dump(mode="json"), section)
+            yield from ((key, value) for key, value in leaves if not f"{key}.".startswith(beside))
     kind = getattr(getattr(spec, "optimizer", None), "kind", None)
     if kind is not None:
         yield "optimizer.kind", kind

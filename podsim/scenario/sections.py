@@ -13,6 +13,7 @@ from podsim.scenario.wording import shown
 
 if TYPE_CHECKING:
     from podsim.scenario.hardware import System
+    from podsim.scenario.ipu import Ipu
     from podsim.scenario.scenario import Finding
 
 
@@ -61,6 +62,47 @@ def shard_findings(model: Any, shards: int) -> Iterator[Finding]:
         if (count := getattr(model, key)) < shards:
             what = f"{shards} shards are more than {key} {count}; some would hold nothing"
             yield (PARALLELISM, "tensor_parallel"), what, f"use at most {1 << count.bit_length() - 1}"
+
+
+class Narrowing(Protocol):
+    """Number formats, those of products among them."""
+
+    @property
+    def activations(self) -> str:
+        """Of activations."""
+
+    @property
+    def matmul_partials(self) -> str:
+        """Of partial results."""
+
+    @property
+    def products(self) -> str | None:
+        """Of operands of products, if they have one of their own."""
+
+
+def check_products(formats: Narrowing) -> None:
+    """Formats of operands that no product has.
+
+    Raises:
+        BadValueError: There is one.
+    """
+    if formats.products == "fp8":
+        if wide := [key for key in ("activations", "matmul_partials") if getattr(formats, key) != "fp16"]:
+            what = f"products in fp8 with {wide[0]} in {getattr(formats, wide[0])}; results of FP8 are half precision"
+            raise BadValueError(what, f"write `{wide[0]}: fp16`, or leave `products` out")
+    elif formats.products not in (None, formats.activations):
+        what = f"products in {formats.products} with activations in {formats.activations} are not modelled"
+        raise BadValueError(what, "leave `products` out")
+
+
+def product_findings(ipu: Ipu, formats: Narrowing) -> Iterator[Finding]:
+    """FP8 on a chip that takes none."""
+    if formats.products == "fp8" and ipu.amp.fp8 is None:
+        yield (
+            ("precision", "products"),
+            f"the matrix unit of {ipu.name} takes no FP8",
+            "leave it out, or use a chip that does: `--set system=c600`",
+        )
 
 
 def one_share(available_memory_proportion: Any) -> Iterator[Finding]:

@@ -19,30 +19,55 @@ from podsim.scenario.families.base import BuiltModelSpec
 from podsim.scenario.faults import FaultSpec, fault_findings
 from podsim.scenario.quantity import Count, CountOrZero, Flag, NumberFormat
 from podsim.scenario.scenario import Finding, Scenario
-from podsim.scenario.sections import AvailableMemory, Reserve, io_tile_findings, replica_findings
+from podsim.scenario.sections import (
+    AvailableMemory,
+    Reserve,
+    check_products,
+    io_tile_findings,
+    product_findings,
+    replica_findings,
+)
 from podsim.scenario.wording import counted
 
 
 class PrecisionSpec(Spec):
     """Number formats."""
 
-    weights: NumberFormat = "fp16"
-    """Weights."""
+    weights: Literal["fp8", "fp16", "fp32"] = "fp16"
+    """Weights; with `fp8` those of dense layers and convolutions, whose master copy is in single precision."""
     activations: NumberFormat = "fp16"
     """Activations and their gradients."""
     gradient_accumulation: NumberFormat = "fp16"
     """Accumulated gradients."""
     matmul_partials: NumberFormat = "fp16"
     """Partial results of matrix products."""
+    products: Literal["fp8", "fp16", "fp32"] | None = None
+    """Operands of dense layers and convolutions and of their gradients, each cast and scaled; `fp8` for chips that take
+    it, or left out."""
     stash: Literal["fp8", "fp16", "fp32"] | None = None
     """Activations kept from the forward to the backward pass; as `activations` if left out."""
+
+    @property
+    def narrows_products(self) -> bool:
+        """Whether operands of products are FP8 between activations in half precision."""
+        return self.products == "fp8"
+
+    @property
+    def common_weights(self) -> NumberFormat:
+        """Weights that no product in FP8 reads."""
+        return self.activations
 
     @model_validator(mode="after")
     def _formats_go_together(self) -> PrecisionSpec:
         if self.stash is not None and DTYPE_BYTES[self.stash] > DTYPE_BYTES[self.activations]:
             what = f"a stash in {self.stash} for activations in {self.activations}"
             raise BadValueError(what, "use a format that is no wider, or leave `stash` out")
-        if self.weights != self.activations:
+        check_products(self)
+        if self.weights == "fp8":
+            if not self.narrows_products:
+                what = "weights in fp8 without products in fp8; training has no other use for them"
+                raise BadValueError(what, "write `products: fp8` beside it, or `weights: fp16`")
+        elif self.weights != self.activations:
             raise BadValueError(
                 f"weights in {self.weights} with activations in {self.activations} are not modelled",
                 "give both the same format; optimizer.master_weights keeps a single-precision copy of half weights",
@@ -302,9 +327,23 @@ class TrainingScenario(Scenario):
     def model_findings(self) -> Iterator[Finding]:
         """Problems of memory, run and data."""
         yield from self.memory.findings(int(self.system.machine.ipu.tile.count))
+        yield from product_findings(self.system.machine.ipu, self.precision)
+        yield from self._updated_weights()
         if self.run is not None:
             yield from self.run.findings(self)
         yield from self.model.findings(self)
+
+    def _updated_weights(self) -> Iterator[Finding]:
+        """Weights in FP8 that are updated in place: most updates are smaller than the step to the next number."""
+        kept = getattr(self.optimizer, "master_weights", None)
+        if self.precision.weights == "fp8" and not kept:
+            what = "weights in fp8 without a master copy: updates smaller than the step of a number of 8 bits are lost"
+            do = (
+                "write `weights: fp16`"
+                if kept is None
+                else "write `optimizer.master_weights: true`, or `weights: fp16`"
+            )
+            yield ("precision", "weights"), what, do
 
     def _shares(self) -> Iterator[Finding]:
         given, count = self.memory.available_memory_proportion, self.parallelism.ipus_per_replica

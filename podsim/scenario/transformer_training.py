@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -27,7 +28,7 @@ from podsim.scenario.training import (
     TrainingRunSpec,
     TrainingScenario,
 )
-from podsim.scenario.wording import shown
+from podsim.scenario.wording import counted, shown
 
 _SHARE_CURE = "give tensor_parallel 2 or more, or leave sequence_parallel out"
 STREAMING = "streaming_memory"
@@ -91,6 +92,9 @@ class ParallelismSpec(TrainingLayoutSpec):
     sequence_parallel: Flag = False
     """Whether each of these IPUs has some tokens only of what lies between products, which they gather where products
     read it: norms, dropout, sums and the stash [korthikanti2022]."""
+    expert_parallel: Count = 1
+    """Groups of neighbours among these IPUs that each hold some of the experts of a layer: each IPU routes its share of
+    the tokens, which go to the groups of their experts and back, all to all [lepikhin2021]."""
     pipeline_stages: Count | None = None
     """IPUs, or groups of them, that hold the layers in turn, as evenly as can be."""
     layers_per_ipu: Annotated[list[CountOrZero], Field(min_length=1)] | None = None
@@ -148,7 +152,7 @@ class ParallelismSpec(TrainingLayoutSpec):
     @property
     def shards(self) -> Shards:
         """As the scenario says."""
-        return Shards(self.tensor_parallel, self.sequence_parallel)
+        return Shards(self.tensor_parallel, self.sequence_parallel, expert_groups=self.expert_parallel)
 
     @property
     def group_count(self) -> int:
@@ -179,6 +183,7 @@ class ParallelismSpec(TrainingLayoutSpec):
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
         """Problems of layers, micro-batches and session calls."""
         yield from shard_findings(spec.model, self.tensor_parallel)
+        yield from _expert_findings(spec.model, self.expert_parallel, self.tensor_parallel)
         if self.sequence_parallel and getattr(spec.model, "parallel_blocks", "none") != "none":
             what = "tokens of blocks that stand side by side are not divided"
             yield (PARALLELISM, "sequence_parallel"), what, "leave it out, or write `model.parallel_blocks: none`"
@@ -238,6 +243,25 @@ class ParallelismSpec(TrainingLayoutSpec):
             if count != want:
                 what = f"{name} add up to {count}, the model has {want}"
                 yield (PARALLELISM, "stages"), what, f"place {want} of them"
+
+
+def _expert_findings(model: BuiltModelSpec, groups: int, shards: int) -> Iterator[Finding]:
+    """Groups of IPUs that cannot each hold as many whole experts."""
+    if groups == 1:
+        return
+    where, experts = (PARALLELISM, "expert_parallel"), getattr(model, "experts", None)
+    if experts is None:
+        yield where, f"{model.title} has no experts to divide", "leave it out, or give `model.experts`"
+        return
+    if getattr(model, "parallel_blocks", "none") != "none":
+        what = "experts beside an attention that reads the same input are not divided"
+        yield where, what, "leave it out, or write `model.parallel_blocks: none`"
+    if experts.count % groups or shards % groups:
+        common = math.gcd(experts.count, shards)
+        fitting = [number for number in range(1, common + 1) if not common % number]
+        nearest = min(fitting, key=lambda number: (abs(number - groups), number))
+        what = f"{counted(experts.count, 'expert')} on {counted(shards, 'IPU')} cannot be divided into {groups} groups"
+        yield where, what, f"use {nearest}" if nearest > 1 else "leave it out, or raise tensor_parallel"
 
 
 def _phased_findings(spec: TrainingScenario, *, is_phased: bool) -> Iterator[Finding]:

@@ -23,6 +23,7 @@ from podsim.models.op import (
     ReplicaSum,
     ScatterAdd,
     ShardExchange,
+    TokenExchange,
     TopK,
 )
 from podsim.scenario.ipu import Ipu
@@ -198,7 +199,7 @@ class CostModel:
                 return OpCost(op, found.account, found.temporary_bytes_per_tile)
             case Gather() | ScatterAdd():
                 return OpCost(op, self._rows(op))
-            case ShardExchange():
+            case ShardExchange() | TokenExchange():
                 return OpCost(op, Account())
             case TopK():
                 return OpCost(op, self._top_k(op))

@@ -163,6 +163,10 @@ def bert(draw: st.DrawFn) -> Scenario:
     return _training(draw, pod, model | {"vocabulary_size": draw(st.sampled_from([100, 2000]))}, data, division)
 
 
+_LOADS: tuple[Scenario, ...] = ({}, {"routing": "random"}, {"imbalance": 1.7}, {"capacity_factor": 1.25})
+"""How many tokens experts get, or have room for."""
+
+
 def _decoder_model(draw: st.DrawFn, layer_count: int) -> Scenario:
     width = _width(draw)
     rotary = draw(st.booleans())
@@ -173,7 +177,7 @@ def _decoder_model(draw: st.DrawFn, layer_count: int) -> Scenario:
         "vocabulary_size": draw(st.sampled_from([100, 2000])),
         "gated": draw(st.booleans()),
         "activation": draw(st.sampled_from([None, "gelu", "relu", "swish"])),
-        "experts": draw(st.sampled_from([None, None, {"count": 4, "per_token": 2}])),
+        "experts": draw(st.sampled_from([None, None, *({"count": 4, "per_token": 2} | load for load in _LOADS)])),
         "head_size": draw(st.sampled_from([None, 8])),
         "norm": draw(st.sampled_from(["rms", "rms_plus_one", "layer"])),
         "scaled_embedding": draw(st.booleans()),

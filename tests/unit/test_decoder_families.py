@@ -9,7 +9,8 @@ import pytest
 from podsim.models import Block, Workload
 from podsim.models.op import Elementwise, MatMul, Op
 from podsim.models.transformer.causal import DecoderShape, causal_decoder
-from podsim.models.transformer.shape import Batch, Experts, Shards
+from podsim.models.transformer.experts import Experts
+from podsim.models.transformer.shape import Batch, Shards
 from podsim.placement import Plan
 from podsim.placement.generation import Generation, Steps, plan_generation, with_layers
 from podsim.placement.generation_job import generation_job

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,7 +40,11 @@ MATRICES = LAYERS * (4 * HIDDEN**2 + 2 * HIDDEN * INNER)
 
 
 def passes(scenario: Any, *overrides: str) -> Workload:
-    loaded = load_scenario(scenario, overrides=(FP8, *overrides))
+    return read(scenario, FP8, *overrides)
+
+
+def read(scenario: Any, *overrides: str) -> Workload:
+    loaded = load_scenario(scenario, overrides=overrides)
     spec = loaded.of(ForwardScenario)
     return spec.model.read(spec, loaded.folder, silent).workload
 
@@ -249,15 +254,29 @@ def test_what_there_is_not(scenario: str, overrides: list[str], message: str, do
     assert do in problem.do
 
 
-def test_a_graph_of_a_file_has_none() -> None:
-    graph: dict[str, Any] = {
+def test_a_graph_of_a_file_has_them_too(tmp_path: Path) -> None:
+    """128 rows through 64 x 256 and 256 x 32 weights, a byte less each: a cast in front of both products.
+
+    What is cast takes half the room of what it is cast from beside it.
+    """
+    from tests.unit.onnx_examples import products
+
+    path = products(128, 64, 256, 32).save(tmp_path / "net.onnx")
+    graph = {
         "system": "c600",
         "software": "popart_sdk_3.1",
-        "model": {"kind": "graph", "file": "any.onnx"},
-        "precision": {"products": "fp8"},
+        "model": {"kind": "graph", "file": str(path)},
     }
-    with pytest.raises(SpecError, match="networks that podsim builds"):
-        load_scenario(graph)
+    assert weight_bytes(graph) - weight_bytes(graph, FP8) == 64 * 256 + 256 * 32
+    half, eight = (read(graph, *changes) for changes in ((), (FP8,)))
+    for name, block in eight.blocks.items():
+        assert [op.operand_dtype for op in block.forward if isinstance(op, MatMul)] == ["fp8"]
+        (cast,) = (op for op in block.forward if op.dtype == "fp8")
+        assert block.live_elements == (half.blocks[name].live_elements or 0) + cast.element_count // 2
+    assert [op.element_count for block in eight.blocks.values() for op in block.forward if op.dtype == "fp8"] == [
+        128 * 64,
+        128 * 256,
+    ]
 
 
 def test_the_cost_model_refuses_it_as_well() -> None:

@@ -280,6 +280,12 @@ OPTIONS: dict[str, tuple[str, list[str], str]] = {
         ["--activity", "train", "--precision", "int4"],
         "--precision int4 is not modelled in training\n  do: use one of: fp16, fp32",
     ),
+    "products in fp8 in training": (
+        "llama",
+        ["--activity", "train", "--precision", "fp8"],
+        "--precision is of all numbers in training, of which only operands of products can be fp8\n"
+        "  do: leave it out, and write `precision: {products: fp8}` for a c600",
+    ),
     "narrow weights in forward passes": (
         "vit",
         ["--activity", "forward", "--precision", "fp8"],

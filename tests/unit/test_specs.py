@@ -320,8 +320,12 @@ def test_a_question_about_many_scenarios_names_its_command(name: str, words: str
 @pytest.mark.parametrize(
     ("scenario", "override", "words"),
     [
-        ("bert_v1.1_pod16_open", "precision.products=fp8", "`products` in training; it belongs to forward passes"),
-        ("llama2_7b_pods", "precision.products=fp8", "`products` in text generation; it belongs to forward passes"),
+        (
+            "bert_v1.1_pod16_open",
+            "data.batches_per_call=2",
+            "`batches_per_call` in training; it belongs to forward passes",
+        ),
+        ("llama2_7b_pods", "precision.products=fp8", "in text generation; it belongs to training and forward passes"),
         ("bert_v1.1_pod16_open", "parallelism.batches_in_flight=2", "in training; it belongs to text generation"),
         ("bert_v1.1_pod16_open", "precision.weight=fp16", r"unknown key `weight`\n"),  # nobody knows it
     ],

@@ -82,21 +82,33 @@ def _matmul(node: Node, g: GraphBuilder) -> None:
     groups = math.prod(out) // (rows * columns)
     if weights[1] and math.prod(right) == inner * columns:
         groups, rows = 1, groups * rows
-    _add_product(g, (groups, rows, columns), inner, left_weights=weights[0], right_weights=weights[1])
+    _add_product(g, node, (groups, rows, columns), inner, left_weights=weights[0], right_weights=weights[1])
 
 
 def _gemm(node: Node, g: GraphBuilder) -> None:
     left, out = _shape(node.inputs[0]), _shape(node.result)
     inner = left[0] if node.attributes.get("transA") else left[-1]
     right = node.inputs[1]
-    _add_product(g, (1, out[0], out[1]), inner, left_weights=False, right_weights=right is not None and right.constant)
+    weights = right is not None and right.constant
+    _add_product(g, node, (1, out[0], out[1]), inner, left_weights=False, right_weights=weights)
     _bias(node, g, "@product")
 
 
 def _add_product(
-    g: GraphBuilder, shape: tuple[int, int, int], inner: int, *, left_weights: bool, right_weights: bool
+    g: GraphBuilder, node: Node, shape: tuple[int, int, int], inner: int, *, left_weights: bool, right_weights: bool
 ) -> None:
-    g.matmul("product", shape, inner, ("@left", "@right"), weights=right_weights, left_arranged=left_weights)
+    g.matmul("product", shape, inner, _operands(node), weights=right_weights, left_arranged=left_weights)
+
+
+def _operands(node: Node) -> tuple[str, str]:
+    """Names of both operands of a product; one that is made of a stored tensor alone has the name of that."""
+    left, right = (each for each in node.inputs[:2] if each is not None)
+    return _named(left), _named(right)
+
+
+def _named(tensor: Tensor) -> str:
+    (name,) = tensor.parameters if tensor.constant and len(tensor.parameters) == 1 else (tensor.name,)
+    return f"@{name}"
 
 
 def _conv(node: Node, g: GraphBuilder) -> None:
@@ -110,7 +122,7 @@ def _conv(node: Node, g: GraphBuilder) -> None:
         name=g.name("product"),
         shape=out,
         dtype=g.dtype,
-        inputs=("@input", "@weight"),
+        inputs=_operands(node),
         batch=source[0],
         in_channels=source[1],
         out_channels=out[1],
@@ -135,7 +147,7 @@ def _conv_transpose(node: Node, g: GraphBuilder) -> None:
         name=g.name("product"),
         shape=out,
         dtype=g.dtype,
-        inputs=("@input", "@weight"),
+        inputs=_operands(node),
         batch=source[0],
         in_channels=out[1],
         out_channels=source[1],

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from podsim.models.block import Block, Parameter
 from podsim.models.layers import GraphBuilder, linear, linear_backward
+from podsim.models.transformer.experts import Experts
 from podsim.models.transformer.residual import (
     add_up,
     finish,
@@ -32,7 +33,8 @@ def feed_forward(s: LayerShape, name: str = "feed_forward", handed_on: int = 0) 
     forward, backward = _forward(s, name), _backward(s, name)
     experts, rows = s.networks
     inner, routed = experts * rows * s.inner_size, (experts * rows * s.hidden_size if s.experts else 0)
-    tensors = 3 if s.gated else 2
+    tensors, normal = 3 if s.gated else 2, (s.with_own_tokens if s.divides_experts else s).activation_elements
+    idle_rows = max(0, rows - s.experts.even_load(s.tokens)[1]) if s.experts else 0
     return Block(
         name=name,
         forward=forward.ops(),
@@ -40,8 +42,9 @@ def feed_forward(s: LayerShape, name: str = "feed_forward", handed_on: int = 0) 
         parameters=_parameters(s),
         output_elements=s.activation_elements + handed_on,
         # What is normalised in front of the attention is part of the input; routed copies of tokens come on top.
-        saved_elements=tensors * inner + (0 if s.parallel == "one_norm" else s.activation_elements) + routed,
+        saved_elements=tensors * inner + (0 if s.parallel == "one_norm" else normal) + routed,
         partial_sums=forward.partial_sums() + backward.partial_sums(),
+        padding_flop=2 * tensors * experts * idle_rows * s.hidden_size * s.inner_size,
     )
 
 
@@ -50,7 +53,7 @@ def _parameters(s: LayerShape) -> tuple[Parameter, ...]:
     groups: tuple[int, ...] = ()
     share_read = 1.0
     if s.experts:
-        groups, share_read = (s.experts.count,), s.experts.expected_hit(s.tokens) / s.experts.count
+        groups, share_read = (s.held_experts,), s.experts.expected_hit(s.tokens) / s.experts.count
         parameters = dense_parameters("router", s.hidden_size, s.experts.count, bias=False)
     for name in ("up", "gate", "down") if s.gated else ("up", "down"):
         sizes = (s.inner_size, s.hidden_size) if name == "down" else (s.hidden_size, s.inner_size)
@@ -72,7 +75,9 @@ def _forward(s: LayerShape, name: str) -> GraphBuilder:
         out = combine(g, s, s.experts, _network(g, s, routed), weights)
     else:
         out = _network(g, s, source)
-    if s.parallel:
+    if s.divides_experts:
+        finish(g, s, out if s.divides_tokens else gathered(g, s.with_own_tokens, out), total)
+    elif s.parallel:
         # What the attention has added is a partial sum as well, so that both are added up at once.
         add_up(g, s, finish(g, s, out, total))
     else:
@@ -86,6 +91,8 @@ def _source(g: GraphBuilder, s: LayerShape, total: str) -> str:
         return "@normal"
     if s.parallel == "two_norms":
         return norm(g, s, "@layer_input")
+    if s.divides_experts:
+        return norm(g, s.with_own_tokens, total)
     return gathered(g, s, norm(g, s, total) if s.pre_norm else total)
 
 
@@ -108,6 +115,9 @@ def _backward(s: LayerShape, name: str) -> GraphBuilder:
     g = s.graph(f"{name}_backward")
     if s.batch.is_step:
         return g
+    if s.experts and s.divides_experts:
+        _divided_backward(g, s, s.experts)
+        return g
     gradient, residual = start_backward(g, s)
     if s.experts:
         gradient, router = combine_backward(g, s, s.experts, gradient)
@@ -123,10 +133,23 @@ def _backward(s: LayerShape, name: str) -> GraphBuilder:
     return g
 
 
+def _divided_backward(g: GraphBuilder, s: LayerShape, experts: Experts) -> None:
+    """The same where each shard routes its share of the tokens, which all gather if they have all tokens between."""
+    own, gradient = s.with_own_tokens, "@gradient"
+    if s.batch.dropout:
+        gradient = g.elementwise("dropout", own.own, (gradient,))
+    gradient, router = combine_backward(g, s, experts, gradient)
+    tokens = dispatch_backward(g, s, experts, _network_backward(g, s, gradient))
+    normal = norm_backward(g, own, g.elementwise("add", own.own, (tokens, router)))
+    read = normal if s.divides_tokens else gathered(g, own, normal)
+    g.elementwise("add", s.own, ("@gradient", read), name="residual")
+
+
 def _network_backward(g: GraphBuilder, s: LayerShape, gradient: str) -> list[str]:
     """Gradients of what each product in front reads."""
     (experts, rows), bias = s.networks, _bias(s)
-    inner, read = (experts * rows, s.inner_size), gathered(g, s, "@normal") if s.divides_tokens else ""
+    again = s.divides_tokens and not s.divides_experts
+    inner, read = (experts * rows, s.inner_size), gathered(g, s, "@normal") if again else ""
     gradient = linear_backward(g, "down", rows, s.inner_size, s.hidden_size, gradient, bias=bias, groups=experts)
     gradients = {"up": gradient}
     if s.gated:

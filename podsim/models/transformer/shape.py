@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
 from podsim.models.block import Parameter
 from podsim.models.layers import GraphBuilder
 from podsim.models.op import DType
+from podsim.models.transformer.experts import Experts
 
 NormKind = Literal["layer", "rms", "rms_plus_one"]
 MaskKind = Literal["none", "padding", "packs", "causal"]
@@ -17,8 +18,6 @@ ParallelKind = Literal["one_norm", "two_norms"]
 Bias = Literal["qkv", "projection", "feed_forward", "head"]
 LAYER_BIASES: tuple[Bias, ...] = ("qkv", "projection", "feed_forward")
 INT32_BYTES = 4
-# Expected counts are rounded up; what floating point adds to a whole one is not to count.
-_DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,36 +64,17 @@ class Shards:
         count: IPUs.
         divide_tokens: Whether each has some tokens only of what lies between products: norms, dropout and sums
             [korthikanti2022]. They then gather what products read, and each gets its part of the sums.
+        expert_groups: Groups of neighbours among them that each hold some of the experts of a layer. Each IPU routes
+            its share of the tokens, which travel to the groups of their experts and back.
     """
 
     count: int = 1
     divide_tokens: bool = False
+    expert_groups: int = 1
 
 
 WHOLE = Shards()
 """Layers that are not divided."""
-
-
-@dataclass(frozen=True, slots=True)
-class Experts:
-    """Feed-forward networks of one layer of which each token goes through a few [jiang2024].
-
-    Attributes:
-        count: Networks.
-        per_token: How many of them each token is routed to.
-    """
-
-    count: int
-    per_token: int
-
-    def expected_hit(self, tokens: int) -> float:
-        """How many at least one of so many tokens is routed to, each choosing at random: E·(1 - (1 - k/E)^tokens)."""
-        return self.count * (1 - (1 - self.per_token / self.count) ** tokens)
-
-    def load(self, tokens: int) -> tuple[int, int]:
-        """(experts at work, tokens of each), both rounded up."""
-        at_work = math.ceil(round(self.expected_hit(tokens), _DIGITS))
-        return at_work, -(-tokens * self.per_token // at_work)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,13 +194,36 @@ class LayerShape:
 
     @property
     def inner_size(self) -> int:
-        """Inner width of a shard's feed-forward block, or of its part of each expert."""
-        return self.share(self.feed_forward_size)
+        """Inner width of a shard's feed-forward block, or of its part of each expert that it holds."""
+        return -(-self.feed_forward_size // self.expert_shards)
+
+    @property
+    def divides_experts(self) -> bool:
+        """Whether groups of shards hold different experts."""
+        return self.experts is not None and self.sharing.expert_groups > 1
+
+    @property
+    def expert_shards(self) -> int:
+        """IPUs that hold a part of the same expert each."""
+        return self.shards // self.sharing.expert_groups
+
+    @property
+    def held_experts(self) -> int:
+        """Experts of which a shard holds a part."""
+        return self.experts.count // self.sharing.expert_groups if self.experts else 0
 
     @property
     def networks(self) -> tuple[int, int]:
-        """(feed-forward networks at work, rows of each); one of all tokens without experts."""
-        return self.experts.load(self.tokens) if self.experts else (1, self.tokens)
+        """(feed-forward networks at work on a shard, rows of each); one of all tokens without experts."""
+        if self.experts is None:
+            return 1, self.tokens
+        at_work, rows = self.experts.load(self.tokens)
+        return -(-at_work // self.sharing.expert_groups), rows
+
+    @property
+    def with_own_tokens(self) -> LayerShape:
+        """The layers where each shard has some tokens only, as a shard that routes its share of them has."""
+        return replace(self, sharing=replace(self.sharing, divide_tokens=True))
 
     def graph(self, prefix: str) -> GraphBuilder:
         """An empty graph in the formats of this model."""

@@ -139,12 +139,14 @@ class CostedChain:
 
     def held_bytes(self, job: PlanInput) -> Costs:
         """Weights, accumulators and optimizer state on chip of every range of blocks. [B]"""
-        one = job.precision.weight_bytes(1) + job.precision.accumulator_bytes
+        one = job.precision.accumulator_bytes
 
         def held(name: str) -> float:
-            sizes = [each.element_count for each in self.workload.blocks[name].parameters if each.tied_to is None]
+            owned = [each for each in self.workload.blocks[name].parameters if each.tied_to is None]
+            sizes = [each.element_count for each in owned]
             on_chip = job.layout.optimizer_storage == ON_CHIP
-            return sum(sizes) * one + (state_bytes(sizes, job) if on_chip else 0)
+            stored = job.precision.stored_bytes(owned) + sum(sizes) * one
+            return stored + (state_bytes(sizes, job) if on_chip else 0)
 
         return ranges(self.per_block(held))
 

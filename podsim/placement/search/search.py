@@ -242,7 +242,7 @@ class Search:
         """Time of a weight update at the peak of the chip, without costing any operation. [s] [s]"""
         workload, ipu = self._job.workload_of(setting.micro_batch_size), self._job.system.machine.ipu
         flop = workload.training_flop * setting.accumulation_factor / setting.ipus_per_replica
-        return flop / ipu.peak_flop_per_s(workload.activation_dtype)
+        return flop / ipu.peak_flop_per_s(workload.product_dtype)
 
     def _may_win(self, setting: Layout, update_s: float) -> bool:
         limit_s = _HOPELESS * self.best_s - update_s

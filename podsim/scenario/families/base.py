@@ -92,6 +92,10 @@ class BuiltModelSpec(ModelSpec):
         """Tokens that a sample trains, where all of them are read and written: not those of padded sequences."""
         return None
 
+    def warnings(self, data: Any, batch_size: int) -> Iterator[str]:
+        """What a reader must know of a model that is trained on micro-batches of so many samples."""
+        yield from ()
+
     @property
     def placed_layers(self) -> int:
         """Layers that a division places; none where it names blocks."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, get_args
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import BeforeValidator, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from podsim.errors import BadValueError
+from podsim.format import format_percent
 from podsim.models import Workload
 from podsim.models.layers import Formats
 from podsim.models.transformer.causal import DecoderShape, causal_decoder
-from podsim.models.transformer.shape import LAYER_BIASES, WHOLE, Bias, Experts, Shards
+from podsim.models.transformer.experts import Experts, Routing
+from podsim.models.transformer.shape import LAYER_BIASES, WHOLE, Bias, Shards
 from podsim.scenario.activity import Activity
 from podsim.scenario.base import Spec
 from podsim.scenario.document import KeyPath
@@ -19,12 +22,13 @@ from podsim.scenario.families.base import GeneratorSpec, batch_of, named, sized,
 from podsim.scenario.families.decoder_sizes import NAMES, PRESETS, Size
 from podsim.scenario.family import Family
 from podsim.scenario.forward import PassSpec
-from podsim.scenario.quantity import Count, CountOrZero, Flag, LayerCount
+from podsim.scenario.quantity import Count, CountOrZero, Flag, LayerCount, Quantity, Real
 from podsim.scenario.scenario import Finding
 from podsim.scenario.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
 from podsim.scenario.wording import counted, shown
 
 _BIASES = get_args(Bias)
+_WORTH_TELLING = 0.001
 
 
 def _biases(raw: Any) -> Any:
@@ -48,6 +52,10 @@ Biases = Annotated[
 ]
 
 
+_Imbalance = Annotated[Real, Quantity("ratio", ("1", "1000"), usual=("1", "20"))]
+_CapacityFactor = Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]
+
+
 class ExpertsSpec(Spec):
     """Feed-forward networks of a layer, of which each token goes through a few [jiang2024].
 
@@ -59,18 +67,37 @@ class ExpertsSpec(Spec):
     """Networks of each layer, every one as wide as feed_forward_size says."""
     per_token: Count
     """How many of them each token goes through."""
+    routing: Routing = "even"
+    """`even` gives all experts as many tokens. With `random` each token chooses at random: products have as many rows
+    as the fullest expert gets tokens on average."""
+    imbalance: _Imbalance | None = None
+    """Tokens of the fullest expert over those that it would get if all got as many: with a range, results show what it
+    moves. An alternative to `routing: random`."""
+    capacity_factor: _CapacityFactor | None = None
+    """Room of each expert over the tokens that it would get if all got as many [lepikhin2021]: products have as many
+    rows, and tokens beyond are dropped. Room for all of them if left out."""
 
     @model_validator(mode="after")
     def _enough(self) -> ExpertsSpec:
         if self.per_token > self.count:
             what = f"a token cannot go through {self.per_token} of {counted(self.count, 'expert')}"
             raise BadValueError(what, f"use a per_token of at most {self.count}")
+        if self.imbalance is not None and self.routing == "random":
+            what = "`imbalance` and `routing: random` both say how many tokens the fullest expert gets"
+            raise BadValueError(what, "keep one of the two")
         return self
+
+    @property
+    def load(self) -> Experts:
+        """As the model is built."""
+        imbalance = 1.0 if self.imbalance is None else float(self.imbalance)
+        return Experts(self.count, self.per_token, self.routing, imbalance, self.capacity_factor)
 
 
 class DecoderSpec(GeneratorSpec):
     """A decoder. `size` presets its dimensions; any of them overrides it."""
 
+    beside: ClassVar[frozenset[str]] = frozenset({"size", "experts.routing", "experts.imbalance"})
     kind: Literal["decoder"]
     """Family of the model."""
     size: Size | None = None
@@ -155,7 +182,8 @@ class DecoderSpec(GeneratorSpec):
     @property
     def title(self) -> str:
         """The published size with its very shape, or layers and width."""
-        shape = self.shape
+        experts = Experts(self.experts.count, self.experts.per_token) if self.experts else None
+        shape = replace(self.shape, experts=experts)
         for size in PRESETS:
             if (PRESETS[size]["layer_count"], PRESETS[size]["hidden_size"]) != (self.layer_count, self.hidden_size):
                 continue
@@ -198,7 +226,7 @@ class DecoderSpec(GeneratorSpec):
             activation=self.activation,
             parallel=None if self.parallel_blocks == "none" else self.parallel_blocks,
             biases=self._biases,
-            experts=Experts(self.experts.count, self.experts.per_token) if self.experts else None,
+            experts=self.experts.load if self.experts else None,
             scaled_embedding=self.scaled_embedding,
             tied_embedding=self.tied_embedding,
         )
@@ -206,13 +234,20 @@ class DecoderSpec(GeneratorSpec):
     def workload(self, data: DecoderDataSpec, formats: Formats, batch_size: int, shards: Shards = WHOLE) -> Workload:
         """The graph of one micro-batch of sequences."""
         batch = batch_of(data, formats, batch_size, data.sequence_length)
-        return causal_decoder(
-            self.shape, batch, named("decoder", self.size), shards.count, divide_tokens=shards.divide_tokens
-        )
+        return causal_decoder(self.shape, batch, named("decoder", self.size), shards)
 
     def tokens_per_sample(self, data: DecoderDataSpec) -> int:
         """Those of a sequence."""
         return data.sequence_length
+
+    def warnings(self, data: DecoderDataSpec, batch_size: int) -> Iterator[str]:
+        """Tokens that experts have no room for."""
+        experts, tokens = self.shape.experts, batch_size * data.sequence_length
+        if experts and (dropped := experts.dropped_share(tokens)) >= _WORTH_TELLING:
+            yield (
+                f"{format_percent(dropped)} of what tokens choose finds no room in its expert and is dropped; "
+                f"`model.experts.capacity_factor: {experts.least_factor(tokens):.2f}` would have room for the fullest"
+            )
 
     def findings(self, spec: Any) -> Iterator[Finding]:
         """Sequences that are longer than the model has positions."""

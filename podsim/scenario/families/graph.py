@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -10,11 +9,10 @@ from typing import Literal
 from pydantic import Field
 
 from podsim.scenario.activity import Activity
-from podsim.scenario.families.base import ModelSpec, Reading
+from podsim.scenario.families.base import ModelSpec, Reading, passes_of
 from podsim.scenario.family import Family
 from podsim.scenario.forward import BatchesSpec, ForwardScenario
 from podsim.scenario.quantity import Count
-from podsim.scenario.scenario import Finding
 from podsim.watch import Watch
 
 
@@ -33,12 +31,6 @@ class GraphSpec(ModelSpec):
         """By its file."""
         return f"graph of {Path(self.file).name}"
 
-    def findings(self, spec: ForwardScenario) -> Iterator[Finding]:
-        """Formats that a graph does not have."""
-        if spec.precision.narrows_products:
-            what = "products in fp8 are modelled for networks that podsim builds, and not for those of a file"
-            yield ("precision", "products"), what, "leave it out"
-
     def read(self, spec: ForwardScenario, folder: Path, watch: Watch) -> Reading:
         """The graph of the file beside the scenario, or in the working folder."""
         from podsim.models.graph import read_graph
@@ -46,7 +38,7 @@ class GraphSpec(ModelSpec):
         graph = read_graph(self._path(folder), self.dimensions, spec.precision.activations, watch)
         samples = spec.data.samples_per_batch or graph.workload.samples_per_micro_batch
         workload = replace(graph.workload, samples_per_micro_batch=samples)
-        return Reading(workload, graph.warnings, (graph.source,))
+        return Reading(passes_of(workload, spec), graph.warnings, (graph.source,))
 
     def _path(self, folder: Path) -> Path:
         beside = folder / self.file

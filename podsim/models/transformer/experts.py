@@ -1,0 +1,143 @@
+"""Feed-forward networks of which each token goes through a few, and how many tokens they get.
+
+A compiled graph has fixed shapes: products of all experts of a layer have as many rows as the fullest expert gets
+tokens, or as many as a capacity leaves room for.
+
+Source: [jiang2024]; [lepikhin2021] for the capacity.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+Routing = Literal["even", "random"]
+# Expected counts are rounded up; what floating point adds to a whole one is not to count.
+_DIGITS = 9
+_PARTS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Experts:
+    """Feed-forward networks of one layer of which each token goes through a few.
+
+    Attributes:
+        count: Networks.
+        per_token: How many of them each token is routed to.
+        routing: Whether all that work get as many tokens, or each token chooses at random.
+        imbalance: Tokens of the fullest over those that it would get if all got as many.
+        capacity_factor: Tokens that each has room for, over those that it would get if all got as many; those beyond
+            are dropped. None for room for all.
+    """
+
+    count: int
+    per_token: int
+    routing: Routing = "even"
+    imbalance: float = 1.0
+    capacity_factor: float | None = None
+
+    def expected_hit(self, tokens: int) -> float:
+        """How many at least one of so many tokens is routed to, each choosing at random: E·(1 - (1 - k/E)^tokens)."""
+        return self.count * (1 - (1 - self.per_token / self.count) ** tokens)
+
+    def even_load(self, tokens: int) -> tuple[int, int]:
+        """(experts at work, tokens of each if all of these get as many), both rounded up."""
+        at_work = _rounded_up(self.expected_hit(tokens))
+        return at_work, -(-tokens * self.per_token // at_work)
+
+    def load(self, tokens: int) -> tuple[int, int]:
+        """(experts at work, rows of the products of each)."""
+        at_work, even = self.even_load(tokens)
+        if self.capacity_factor is not None:
+            return at_work, self._room(tokens, self.capacity_factor)
+        return at_work, max(even, _rounded_up(self.fullest(tokens)))
+
+    def _room(self, tokens: int, capacity_factor: float) -> int:
+        """Tokens that each has room for, at most all: c·k·n/E, rounded up [lepikhin2021]."""
+        return min(tokens, _rounded_up(capacity_factor * self.per_token * tokens / self.count))
+
+    def fullest(self, tokens: int) -> float:
+        """Tokens that the fullest is chosen by, at most all."""
+        if self.routing == "random":
+            return expected_fullest(tokens, self.count, self.per_token)
+        at_work, _ = self.even_load(tokens)
+        return min(float(tokens), self.imbalance * tokens * self.per_token / at_work)
+
+    def least_factor(self, tokens: int) -> float:
+        """Capacity factor with room for the fullest, to two digits behind the point."""
+        factor = self.fullest(tokens) * self.count / (tokens * self.per_token)
+        return math.ceil(round(_PARTS * factor, _DIGITS)) / _PARTS
+
+    def dropped_share(self, tokens: int) -> float:
+        """Share of the tokens' choices that find no room, on average.
+
+        Random choices of one expert are distributed binomially. Otherwise one expert is the fullest, and the others
+        share evenly what is left.
+        """
+        if self.capacity_factor is None:
+            return 0.0
+        room, choices = self._room(tokens, self.capacity_factor), tokens * self.per_token
+        if self.routing == "random":
+            return self.count * _mean_beyond(tokens, self.per_token / self.count, room) / choices
+        fullest = self.fullest(tokens)
+        others = (choices - fullest) / max(1, self.count - 1)
+        return (max(0.0, fullest - room) + (self.count - 1) * max(0.0, others - room)) / choices
+
+
+def expected_fullest(tokens: int, count: int, per_token: int) -> float:
+    """Tokens of the fullest expert, on average, if each token chooses so many different ones at random.
+
+    The number n of tokens that choose an expert has the mean n·k/E and the variance n·k/E·(1 - k/E); any two of these
+    numbers are correlated by -1/(E - 1), since all add up to n·k. Many tokens make them normal. The largest of E normal
+    numbers of such a sum is s·e above their mean, where s² = n·k·(E - k)/(E·(E - 1)) and e is the mean of the largest
+    of E independent standard normal numbers [david2003].
+
+    Args:
+        tokens: That choose.
+        count: Experts.
+        per_token: How many different ones each token chooses.
+    """
+    if count == per_token:
+        return float(tokens)
+    spread = math.sqrt(tokens * per_token * (count - per_token) / (count * (count - 1)))
+    return min(float(tokens), tokens * per_token / count + spread * mean_of_largest(count))
+
+
+_FARTHEST, _STEPS = 12.0, 4800
+
+
+@cache
+def mean_of_largest(count: int) -> float:
+    """Mean of the largest of independent standard normal numbers: the integral of 1 - F^n less that of F^n.
+
+    The first is taken above 0 and the second below, by Simpson's rule.
+
+    >>> round(mean_of_largest(2), 6), round(mean_of_largest(8), 4)
+    (0.56419, 1.4236)
+    """
+    width = _FARTHEST / _STEPS
+    total = 0.0
+    for step in range(_STEPS + 1):
+        below = math.erfc(step * width / math.sqrt(2)) / 2
+        weight = 1 if step in (0, _STEPS) else 4 if step % 2 else 2
+        total += weight * (1 - (1 - below) ** count - below**count)
+    return total * width / 3
+
+
+def _mean_beyond(tokens: int, share: float, room: int) -> float:
+    """Mean of what a binomial number has beyond a limit."""
+    if share == 1:
+        return float(max(0, tokens - room))
+    odds, of_all = math.log(share) - math.log1p(-share), tokens * math.log1p(-share)
+
+    def chance(number: int) -> float:
+        ways = math.lgamma(tokens + 1) - math.lgamma(number + 1) - math.lgamma(tokens - number + 1)
+        return math.exp(ways + number * odds + of_all)
+
+    return sum((number - room) * chance(number) for number in range(room + 1, tokens + 1))
+
+
+def _rounded_up(number: float) -> int:
+    return math.ceil(round(number, _DIGITS))
