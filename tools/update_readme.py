@@ -12,10 +12,12 @@ from podsim.validation.left_out import GROUPS, LeftOut, left_out, shipped, toget
 from podsim.validation.reference_data import HOLD_OUT
 from podsim.validation.show import parts_table, summary_table
 from tools.model_card import accuracy_in_short, blind_table, envelope_table, faults_table, fitted_table
+from tools.page_tables import epochs_table
 
 ROOT = Path(__file__).resolve().parent.parent
 README, PAGE, CARD = "README.md", "docs/background/accuracy.md", "docs/model-card.md"
 ACCURACY, LEFT_OUT = "accuracy", "left out"
+GRAPHS = "docs/guides/graph-networks.md"
 STACK = "stack"
 BY = ("configuration", STACK, "family")
 
@@ -67,6 +69,7 @@ def made() -> tuple[tuple[str, str, str], ...]:
         (CARD, "fitted", fitted_table(comparisons)),
         (CARD, LEFT_OUT, left_out_by_stack(points)),
         (CARD, "blind", blind_table()),
+        (GRAPHS, "epochs", epochs_table(comparisons)),
     )
 
 
