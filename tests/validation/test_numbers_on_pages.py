@@ -6,6 +6,7 @@ the page and the sentence that has to be written anew.
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+import podsim
 from podsim.validation.comparison import Validation
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -186,3 +188,106 @@ def test_the_table_of_power_has_the_numbers_of_the_files() -> None:
     for key in ("vector_activity", "exchange_activity", "transfer_activity"):
         ends = " to ".join(each.removesuffix(" %") for each in gc200[key]["range"])
         says("guides/cost-and-energy", f"`{key}`, {gc200[key]['value']} ({ends} %)")
+
+
+# Guides and studies
+
+
+def test_errors_of_what_was_measured_alone(everything: Validation) -> None:
+    """Mk1 in a server of 16: mean of the sizes of errors, and the largest."""
+    found: dict[str, list[float]] = {}
+    for row in everything.comparisons:
+        found.setdefault(row.group, []).append(row.error * 100)
+    convolutions, products, transfers = (found[f"Mk1 {each}"] for each in ("convolution", "product", "transfer"))
+
+    def mean(errors: list[float]) -> str:
+        return f"{sum(map(abs, errors)) / len(errors):.1f} %"
+
+    says(
+        "guides/cost-of-one-thing",
+        f"| {len(convolutions)} convolutions of ResNet-50, batch 1 to 128 | {mean(convolutions)} "
+        f"| {max(convolutions, key=abs):+.0f} % |",
+        f"| {len(products)} square products | {mean(products)} | {max(map(abs, products)):.1f} % |",
+        f"| {len(transfers)} transfers: tiles, chips, host, own memory | {mean(transfers)} "
+        f"| {max(map(abs, transfers)):.1f} % |",
+    )
+
+
+def test_times_of_software_in_guides() -> None:
+    popart, geometric = "software/popart_sdk_2.3", hardware("software/pytorch_geometric_sdk_3.1")
+    tensor = float(geometric["stream_time"]["value"].removesuffix(" us"))
+    says("guides/graph-networks", f"that is {tensor:.0f} us for each tensor", f"than {geometric['host_call']['value']}")
+    says("guides/run-a-forward-pass", f"`software.forward_call`, {value_at(popart, 'forward_call')}")
+    says("guides/run-a-forward-pass", value_at(popart, "forward_exchange"))
+
+
+def test_experts_that_tokens_read() -> None:
+    """n tokens that choose 2 of 8 experts each at random miss one with probability (1 - 2/8)ⁿ."""
+    two, eight = (8 * (1 - (1 - 2 / 8) ** tokens) for tokens in (2, 8))
+    says("guides/generate-text", f"2 of 8 for one token, {two:.1f} for two, {eight:.1f} for eight")
+
+
+def test_gains_of_clock_and_links_are_those_of_the_corners() -> None:
+    """Rates at a slow and a fast clock, each with slow and fast links, as the page prints them."""
+    corners = re.findall(
+        r"^\[(\d+), (\d+), (\d+), (\d+)\]$", (STUDIES / "machines.md").read_text("utf-8"), re.MULTILINE
+    )
+    ((slow, slow_links, fast, fast_links),) = [tuple(map(float, found)) for found in corners]
+    clock, links = (fast / slow, fast_links / slow_links), (slow_links / slow, fast_links / fast)
+    says(
+        "studies/machines",
+        f"{clock[0]:.1f} to {clock[1]:.1f} times as fast; sixteen times the bandwidth of IPU-Links "
+        f"{links[0]:.1f} to {links[1]:.1f} times",
+    )
+    says("guides/studies", f"twice the clock, {clock[0]:.1f} to {clock[1]:.1f} times the rate")
+
+
+STUDIES = ROOT / "docs" / "studies"
+
+
+def test_answers_in_the_list_of_studies_are_on_their_pages() -> None:
+    """Each number of an answer stands in the section that the answer links to, or rounds one that does."""
+    text = (ROOT / "docs" / "guides" / "studies.md").read_text(encoding="utf-8")
+    answers = re.findall(r"\[([^\]]+)\]\(\.\./studies/(\w+\.md)#([\w-]+)\) \|$", text, re.MULTILINE)
+    assert len(answers) > 10
+    for answer, name, anchor in answers:
+        sections = re.split(r"^## ", (STUDIES / name).read_text(encoding="utf-8"), flags=re.MULTILINE)
+        titled = {re.sub(r"[^\w\- ]", "", each.partition("\n")[0].lower()).replace(" ", "-"): each for each in sections}
+        known = re.findall(r"\d+(?:\.\d+)?", titled[anchor].replace(",", ""))
+        for number in re.findall(
+            r"(?<![\w-])\d+(?:\.\d+)?(?!\d)", re.sub(r"[A-Z]\w*\d\w*(?:-\w+)?", "", answer.replace(",", ""))
+        ):
+            digits = len(number.partition(".")[2])
+            assert any(f"{float(each):.{digits}f}" == number for each in known), f"{number}: {answer}"
+
+
+def test_power_of_the_runs_of_mlperf() -> None:
+    """Mean power of all shipped submissions on GC200, least and greatest, and the energy of an image. [kW, J]"""
+    runs = {path.stem: podsim.run(path.stem) for path in (ROOT / "scenarios" / "mlperf").glob("*_v1.*_pod*.yaml")}
+
+    def ends(pod: str) -> str:
+        powers_kw = [run.mean_power_w / 1e3 for name, run in runs.items() if f"_{pod}" in name]
+        assert len(powers_kw) >= 6
+        return f"{min(powers_kw):.1f} to {max(powers_kw):.1f} kW"
+
+    says(
+        "guides/cost-and-energy",
+        f"IPU-POD16 come to {ends('pod16')} and those of an IPU-POD64 to {ends('pod64')} in MLPerf's runs",
+        f"an image of ResNet-50 in v1.1 on 16 IPUs to {runs['resnet50_v1.1_pod16'].energy_per_sample_j:.2f} J",
+    )
+
+
+def test_what_submissions_for_128_ipus_took() -> None:
+    """MLPerf v2.0: BERT in 4.415 and ResNet-50 in 4.185 minutes."""
+    with (ROOT / "reference_data" / "mlperf_submissions.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if (row["round"], row["ipus"]) == ("v2.0", "128")]
+    assert {row["benchmark"] for row in rows} == {"bert", "resnet"} and len(rows) == 2
+    together_min = sum(float(row["score_physical_min"]) for row in rows)
+    says("studies/pods", f"the submissions for 128 IPUs had them, and take {together_min:.1f} minutes together")
+
+
+def test_calls_from_the_host_in_studies() -> None:
+    call, image = (value_at(f"software/{name}_sdk_2.3", "host_call") for name in ("popart", "tensorflow1"))
+    image_ms = float(image.removesuffix(" ms"))
+    says("studies/pods", f"the call from the host, {call} in each of BERT's updates", f"of {image_ms:.0f} ms each")
+    says("studies/machines", f"{call} of every weight update")
