@@ -44,7 +44,7 @@ _FAMILIES = {
 _SHOWN = ("throughput_samples_per_s", "tokens_per_s", "time_to_train_s", "time_to_first_token_s", "latency_s")
 Answer = RunResult | GenerationResult | ForwardResult
 _PARTS = 4
-_BAR = 20
+_BAR = 10
 _LEAST_SHARE = 0.01
 
 

@@ -43,6 +43,6 @@ def test_a_published_figure_stands_beside_its_prediction() -> None:
 
 
 def test_bars_are_as_long_as_their_shares() -> None:
-    """Half of the time is 10 of 20 blocks; what is below one per cent has no bar."""
+    """Half of the time is 5 of 10 blocks; what is below one per cent has no bar."""
     result = cast("Any", SimpleNamespace(breakdown_ps={"matmul": 500, "host": 495, "halo": 5}))
-    assert bars(result) == [f"{'█' * 10} matmul 50 %", f"{'█' * 10} host 50 %"]
+    assert bars(result) == [f"{'█' * 5} matmul 50 %", f"{'█' * 5} host 50 %"]
