@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -241,16 +240,14 @@ def _without_colour(text: str) -> str:
 # After Zensical
 
 
-@dataclass
 class _Built(HTMLParser):
     """What a built page holds: targets of links, links, and what is loaded when it is shown."""
 
-    ids: set[str] = field(default_factory=set)
-    links: list[str] = field(default_factory=list)
-    loads: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
+    def __init__(self) -> None:
         super().__init__()
+        self.ids: set[str] = set()
+        self.links: list[str] = []
+        self.loads: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note one element."""
