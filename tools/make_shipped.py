@@ -50,12 +50,14 @@ _LEAST_SHARE = 0.01
 
 def page() -> str:
     """The text of the page."""
-    scenarios = sorted(catalogue().scenarios, key=lambda each: (list(_FAMILIES).index(_family(each)), each.name))
+    families = {each: _family(each) for each in catalogue().scenarios}
+    order = [*_FAMILIES, *sorted(set(families.values()) - set(_FAMILIES))]
+    scenarios = sorted(families, key=lambda each: (order.index(families[each]), each.name))
     with ProcessPoolExecutor() as pool:
         rows = dict(zip(scenarios, pool.map(scenario_row, scenarios), strict=True))
     lines = [_NOTE, _INTRO]
-    for family, members in groupby(scenarios, key=_family):
-        lines += [f"## {_FAMILIES[family]}\n", _HEADER, *(rows[each] for each in members), ""]
+    for family, members in groupby(scenarios, key=families.__getitem__):
+        lines += [f"## {_FAMILIES.get(family, family)}\n", _HEADER, *(rows[each] for each in members), ""]
     return "\n".join([*lines, "## Studies\n", *_studies()]).rstrip() + "\n"
 
 

@@ -82,9 +82,8 @@ class _Part:
 
     @property
     def page(self) -> str:
-        activities = {_KINDS[kind][0] for kind in self.kinds}
-        own = _ACTIVITY_PAGES[activities.pop()] if len(activities) == 1 else ""
-        return _TOPICS.get(self.path.partition(".")[0], own)
+        """The page of its topic, or else of the first activity that has it."""
+        return _TOPICS.get(self.path.partition(".")[0]) or _ACTIVITY_PAGES[_KINDS[self.kinds[0]][0]]
 
 
 def scenario_pages() -> dict[str, str]:
