@@ -1,4 +1,4 @@
-"""Rewrites the tables of accuracy in README.md and on the page on accuracy; `--check` only compares."""
+"""Rewrites tables of accuracy: in README.md, on their own page, on the model card; `--check` only compares."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from podsim.validation import RowComparison, validate
 from podsim.validation.left_out import GROUPS, LeftOut, left_out, shipped, together
 from podsim.validation.reference_data import HOLD_OUT
 from podsim.validation.show import parts_table, summary_table
+from tools.model_card import accuracy_in_short, blind_table, envelope_table, faults_table, fitted_table
+from tools.page_tables import epochs_table
 
 ROOT = Path(__file__).resolve().parent.parent
-README, PAGE = "README.md", "docs/background/accuracy.md"
+README, PAGE, CARD = "README.md", "docs/background/accuracy.md", "docs/model-card.md"
 ACCURACY, LEFT_OUT = "accuracy", "left out"
-BY = ("configuration", "stack", "family")
+GRAPHS = "docs/guides/graph-networks.md"
+STACK = "stack"
+BY = ("configuration", STACK, "family")
 
 
 def accuracy(comparisons: tuple[RowComparison, ...]) -> str:
@@ -23,15 +27,16 @@ def accuracy(comparisons: tuple[RowComparison, ...]) -> str:
     return to_markdown(summary_table([row for row in comparisons if row.role == HOLD_OUT], title=""))
 
 
-def left_out_in_short(points: LeftOut) -> str:
-    """Errors over all configurations, stacks and families, each of which was left out."""
-    parts = [replace(together(left_out(points, by)), name=f"each {by}") for by in BY]
-    return _bare(parts_table(parts, with_total=False))
+def left_out_by_stack(points: LeftOut) -> str:
+    """Errors of each stack that was left out; in the last lines, those of all configurations and all families."""
+    others = [replace(together(left_out(points, by)), name=f"each {by}") for by in BY if by != STACK]
+    stacks = left_out(points, STACK)
+    return _bare(parts_table([*stacks, replace(together(stacks), name="each stack"), *others], with_total=False))
 
 
 def left_out_in_parts(points: LeftOut) -> str:
-    """Errors of each stack, family and group that was left out."""
-    tables = {by: parts_table(left_out(points, by)) for by in (*BY[1:], GROUPS)}
+    """Errors of each family and group that was left out."""
+    tables = {by: parts_table(left_out(points, by)) for by in (*BY[2:], GROUPS)}
     return "\n".join(f"### By {by}\n\n{_bare(table)}" for by, table in tables.items())
 
 
@@ -50,14 +55,27 @@ def renewed(text: str, section: str, table: str) -> str:
     return f"{head}{begin}\n{table}\n{end}{tail}"
 
 
-def main() -> int:
-    """Write both files, or say that one is out of date."""
-    points = shipped()
-    sections = (
-        (README, ACCURACY, accuracy(validate())),
-        (README, LEFT_OUT, left_out_in_short(points)),
+def made() -> tuple[tuple[str, str, str], ...]:
+    """File, section and text of everything that is written."""
+    points, comparisons = shipped(), validate()
+    in_short = accuracy_in_short(comparisons, points)
+    return (
+        (README, ACCURACY, in_short),
+        (PAGE, ACCURACY, accuracy(comparisons)),
         (PAGE, LEFT_OUT, left_out_in_parts(points)),
+        (CARD, ACCURACY, in_short),
+        (CARD, "envelope", envelope_table()),
+        (CARD, "faults", faults_table(comparisons)),
+        (CARD, "fitted", fitted_table(comparisons)),
+        (CARD, LEFT_OUT, left_out_by_stack(points)),
+        (CARD, "blind", blind_table()),
+        (GRAPHS, "epochs", epochs_table(comparisons)),
     )
+
+
+def main() -> int:
+    """Write the files, or say that one is out of date."""
+    sections = made()
     is_old = False
     for name, section, table in sections:
         old = (ROOT / name).read_text(encoding="utf-8")

@@ -59,7 +59,7 @@ def show(
         blocks.append(Passage(_NOTE))
     blocks.append(summary_table(found.comparisons))
     if chosen is not None:
-        blocks += [_freedom_table(chosen), _left_table(freedom_left(shipped())), _switch_table()]
+        blocks += [freedom_table(chosen), _left_table(freedom_left(shipped())), _switch_table()]
     if sensitivities and not summary_only:
         blocks += [Passage(sensitivity_note()), sensitivity_table(sensitivities)]
     return written([*blocks, *(Passage(str(verdict)) for verdict in verdicts)], output_format)
@@ -181,7 +181,7 @@ def summary_table(comparisons: Sequence[RowComparison], title: str = "Summary") 
     return Table(columns("group", "role", *counts, *errors), list(map(cells, summaries)), title)
 
 
-def _freedom_table(chosen: Freedom) -> Table:
+def freedom_table(chosen: Freedom) -> Table:
     """The number of choices of each kind, and of configurations there are to meet."""
     stacks = ", ".join(each.removeprefix("software.") for each in chosen.switches)
     noise = f"at most {MOST_OF_NOISE}, fitted to how much logged runs differ"

@@ -295,6 +295,7 @@ NAME = re.compile(r"\b(?:bert_(?:v\d|base|large|pod)[\w.]*\w|(?:ipu|bow)_pod\d+|
 @every_page
 def test_scenarios_pods_and_stacks_exist(page: Path) -> None:
     text = re.sub(r"bert_\w+\.(?:json|png|ipynb)", "", TEXTS[page])  # files that an example writes, notebooks
+    text = text.replace(".yaml", "")
     assert set(NAME.findall(text)) - shipped() == set()
 
 
@@ -394,6 +395,68 @@ def test_the_page_about_results_gives_them_in_order() -> None:
 def test_the_schemas_that_guides_name_exist() -> None:
     kinds = {words(line)[2] for _, line in all_commands() if line.startswith("podsim schema ")}
     assert all(json_schema(kind) for kind in kinds)
+
+
+# Numbers
+
+GUIDES = [page for page in PAGES if page.parent.name in {"guides", "studies"} or page.name == "tutorial.md"]
+DECIMAL = re.compile(r"\d+(?:\.\d+)?")
+ROUND = re.compile(r"\d|1000?0?|[1-9]0?|16|32|64|128|256|512|1024")
+"""Counts that need no backing: digits, tens, and powers of two, as IPUs of a pod are."""
+ELSEWHERE = {
+    "automatic-parallelism.md": "420 209 97",  # limits of the search, tests/unit/test_search.py
+    "calibrate-your-cluster.md": "0.95",  # what a correlation means
+    "check.md": "0.000001",  # the tolerance of scenarios/podsim-baseline.json
+    # Power: tests/validation/test_numbers_on_pages.py; hours of a year and of a month are definitions.
+    "cost-and-energy.md": "8760 730 21 25.5 23 230 175 275 320 215 370 1.25 147 15 185 310 200 450 900 800 300 400 500"
+    " 4.7 14.2 20.1 0.17",
+    "cost-of-one-thing.md": "93 0.7 1.1 3.9 109 111",  # the same; 109 and 111 are published
+    "generate-text.md": "96 71 3.5 7.2",  # the same; 96 and 71 belong to published models
+    "graph-networks.md": "1.5 36 21 12 17 0.9",  # the same
+    "import-a-model.md": "384 114 48",  # what the importer writes, tests/unit/test_importer.py
+    "invent-hardware.md": "65536",  # the largest pod
+    "noise.md": "50000000 1.6",  # tests/validation/test_noise_of_logs.py
+    "run-a-forward-pass.md": "560 0.124 0.054",  # tests/validation/test_numbers_on_pages.py; 560 is published
+    "serve-under-load.md": "0.3 100000",  # tests/unit/test_serving.py, tests/bench/test_serving_speed.py
+    "studies.md": "12.5 9.1 324 200 1.5 1.6 29 266 23",  # tests/validation/test_numbers_on_pages.py
+    "large_models.md": "11.5 42 432 1.6 24",
+    "machines.md": "1.5 1.6 1.4 2.5 4.3 29 2.1",
+    "models.md": "99 3.1 96 0.7",
+    "pods.md": "1.4 125 8.6 10.1 5.3 17 84",
+    "tutorial.md": "3.11",  # of Python
+}
+"""Numbers in sentences that no block of their page has, with the test that holds them where there is one."""
+
+
+def unbacked(text: str) -> set[str]:
+    """Numbers in sentences that nothing on the page shows: no block, no code span, not even before it is rounded."""
+    text = re.sub(r"<!-- ([\w ]+): begin -->.*?<!-- \1: end -->", "", text, flags=re.DOTALL)  # compared by tools
+    shown = " ".join([*(block.text for block in blocks(text)), *code_spans(text)])
+    known = set(DECIMAL.findall(shown.replace(",", "")))
+    told = re.sub(r"\]\([^)]*\)|`[^`]*`|https?://\S+", "", prose(text))
+    found = {each.replace(",", "") for each in re.findall(r"(?<![\w.\-/])\d[\d,]*(?<!,)(?:\.\d+)?(?![\w-]|\.\d)", told)}
+
+    def is_shown(number: str) -> bool:
+        digits = len(number.partition(".")[2])
+        return number in known or any(f"{float(each):.{digits}f}" == number for each in known)
+
+    return {each for each in found if not ROUND.fullmatch(each) and not is_shown(each)}
+
+
+@every_case("page", lambda: GUIDES)
+def test_numbers_in_sentences_are_shown_or_held_by_a_test(page: Path) -> None:
+    """Show it by a command of the page; or write a test as those of tests/validation/test_numbers_on_pages.py."""
+    assert unbacked(TEXTS[page]) - set(ELSEWHERE.get(page.name, "").split()) == set()
+
+
+def test_exceptions_are_numbers_of_their_pages() -> None:
+    found = {page.name: unbacked(TEXTS[page]) for page in GUIDES}
+    assert [name for name, numbers in ELSEWHERE.items() if not set(numbers.split()) <= found[name]] == []
+
+
+def test_a_number_that_nothing_shows_is_noticed() -> None:
+    page = "It takes 12.5 min of 1,234 s, 77.7 % of 64 IPUs, and `1.75 s`.\n\n```text\n12.48 min\n1,234 s\n```\n"
+    assert unbacked(page) == {"77.7"}
 
 
 # The house style

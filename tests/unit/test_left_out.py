@@ -26,7 +26,7 @@ from podsim.validation.left_out import (
     shipped,
     together,
 )
-from tools.update_readme import LEFT_OUT, PAGE, README, ROOT, left_out_in_parts, left_out_in_short, renewed
+from tools.update_readme import CARD, LEFT_OUT, PAGE, ROOT, left_out_by_stack, left_out_in_parts, renewed
 
 SAID = {each.name: each.without for each in PARAMETERS}
 COMMITTED = {
@@ -231,7 +231,7 @@ def test_left_out_errors_are_larger_than_those_of_the_fit() -> None:
 def test_pages_quote_the_errors_of_what_was_left_out() -> None:
     """`tools/update_readme.py` writes them, between markers of the section alone."""
     points = shipped()
-    for page, written in ((README, left_out_in_short(points)), (PAGE, left_out_in_parts(points))):
+    for page, written in ((CARD, left_out_by_stack(points)), (PAGE, left_out_in_parts(points))):
         text = (ROOT / page).read_text(encoding="utf-8")
         assert renewed(text, LEFT_OUT, written) == text, page
     text = "a\n<!-- x: begin -->\nold\n<!-- x: end -->\nb"

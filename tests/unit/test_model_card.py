@@ -1,0 +1,99 @@
+"""The model card and the accuracy of README: no number is typed by hand, and short tables add up to the long one."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+import pytest
+
+from tools.model_card import blind_table, envelope_table, line_of
+from tools.update_readme import ACCURACY, CARD, PAGE, README, ROOT, renewed
+
+LEFT_OUT_LINE = "each software stack, with constants fitted to the others"
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def section(name: str, title: str) -> str:
+    """What stands between the markers of a section."""
+    return text_of(name).partition(f"<!-- {title}: begin -->")[2].partition(f"<!-- {title}: end -->")[0]
+
+
+def rows(table: str) -> list[list[str]]:
+    """Cells of the rows of a table below its ruler."""
+    lines = [line for line in table.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def percent(cell: str) -> float:
+    return float(cell.removesuffix("%").strip())
+
+
+def test_prose_of_the_card_has_no_numbers() -> None:
+    """They stand in tables, which are generated and compared by `tools/update_readme.py --check`."""
+    prose = re.sub(r"<!-- ([\w ]+): begin -->.*?<!-- \1: end -->", "", text_of(CARD), flags=re.DOTALL)
+    prose = re.sub(r"\]\([^)]*\)|`[^`]*`", "", prose)
+    assert len(prose) > 1000
+    assert re.findall(r"\d+", prose) == []
+
+
+def test_the_lines_of_readme_are_the_groups_of_the_page_taken_together() -> None:
+    """A mean of means weighted by rows is the mean of all rows; the worst of all is the largest of the worst."""
+    lines: dict[str, list[tuple[int, float, float]]] = {}
+    for group, _, count, _, _, mean, _, worst, _ in rows(section(PAGE, ACCURACY)):
+        lines.setdefault(line_of(group), []).append((int(count), percent(mean), percent(worst)))
+    short = {
+        name: (int(count), percent(mean), percent(worst))
+        for name, count, mean, worst in rows(section(README, ACCURACY))
+    }
+    assert len(short.pop(LEFT_OUT_LINE)) == 3
+    assert len(short) == 4 and set(short) <= set(lines)
+    for name, (count, mean, worst) in short.items():
+        parts = lines[name]
+        assert count == sum(each for each, _, _ in parts), name
+        assert mean == pytest.approx(sum(each * size for each, size, _ in parts) / count, abs=0.1), name
+        assert worst == max((each for _, _, each in parts), key=abs), name
+
+
+def test_the_last_line_of_readme_is_that_of_the_card() -> None:
+    (own,) = (cells for cells in rows(section(README, ACCURACY)) if cells[0] == LEFT_OUT_LINE)
+    (whole,) = (cells for cells in rows(section(CARD, "left out")) if cells[0] == "each stack")
+    assert (own[1], percent(own[2]), percent(own[3])) == (whole[1], percent(whole[4]), percent(whole[6]))
+
+
+def test_readme_and_the_card_say_the_same() -> None:
+    assert section(README, ACCURACY) == section(CARD, ACCURACY)
+
+
+def test_every_group_is_in_the_line_that_it_belongs_to() -> None:
+    groups = {cells[0]: line_of(cells[0]).partition(":")[0] for cells in rows(section(PAGE, ACCURACY))}
+    assert groups["BERT time to train"] == groups["ResNet-50 throughput"] == "training in MLPerf"
+    assert groups["published graph networks, kept aside until 0.7"] == "training elsewhere"
+    assert groups["published effect of more IPUs"] == groups["ResNet-50 scaling"] == "effects of a change"
+    assert groups["published averages of whole runs, kept aside until 0.7"] == "averages of whole runs"
+    assert groups["GEMM fp32"] == groups["Mk1 transfer"] == "measured alone"
+
+
+@pytest.mark.parametrize("version, file", [("0.1.0", "first_predictions.csv"), ("0.6.0", "second_predictions.csv")])
+def test_blind_errors_are_those_of_the_rows_that_were_kept(version: str, file: str) -> None:
+    with Path(ROOT / "reference_data" / file).open(encoding="utf-8", newline="") as opened:
+        kept = list(csv.DictReader(opened))
+    sizes = [abs(float(row["predicted"]) / float(row["measured"]) - 1) * 100 for row in kept]
+    (cells,) = (cells for cells in rows(blind_table()) if cells[0] == version)
+    assert int(cells[1]) == len(kept)
+    assert percent(cells[3]) == pytest.approx(sum(sizes) / len(sizes), abs=0.1)
+    assert abs(percent(cells[4])) == pytest.approx(max(sizes), abs=0.1)
+
+
+def test_cheap_tables_of_the_card_are_fresh() -> None:
+    text = text_of(CARD)
+    assert renewed(text, "envelope", envelope_table()) == text
+    assert renewed(text, "blind", blind_table()) == text
+
+
+def test_readme_is_short() -> None:
+    assert len(text_of(README).split()) <= 900

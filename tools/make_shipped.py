@@ -1,0 +1,127 @@
+"""Writes the page of shipped scenarios and studies, each with command and answer; `--check` only compares."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import groupby
+from os.path import relpath
+from pathlib import Path
+
+import podsim
+from podsim.result.forward import ForwardResult
+from podsim.result.generation import GenerationResult
+from podsim.result.ranges import range_text
+from podsim.result.result import RunResult
+from podsim.scenario import load_scenario
+from podsim.scenario.catalogue import ListedScenario, catalogue
+from podsim.scenario.library import shipped
+from podsim.show.tables import Headline, compared, forward_headline, generation_headline, training_headline
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "reference" / "shipped.md"
+PICTURES = ROOT / "docs" / "studies"
+_NOTE = "<!-- written by tools/make_shipped.py from simulations; run `./dev docs` -->"
+_INTRO = """
+# What is shipped
+
+Every scenario and every study, with the command that gives its answer. A headline has the
+[range](../background/ranges.md#the-range-of-a-headline) that should hold 80 % of measurements; *published* is what was
+measured, and the error of the prediction. Bars are the largest parts of a weight update, a decode step, or a call.
+"""
+_HEADER = "| scenario | headline | published | where time goes |\n|---|---|---|---|"
+_FAMILIES = {
+    "bert": "BERT",
+    "decoder": "Decoders",
+    "vit": "Vision transformers",
+    "t5": "Encoder-decoders",
+    "resnet": "ResNet",
+    "efficientnet": "EfficientNet",
+    "conductivity_cnn": "Other convolutional networks",
+    "schnet": "Graph networks",
+}
+_SHOWN = ("throughput_samples_per_s", "tokens_per_s", "time_to_train_s", "time_to_first_token_s", "latency_s")
+Answer = RunResult | GenerationResult | ForwardResult
+_PARTS = 4
+_BAR = 10
+_LEAST_SHARE = 0.01
+
+
+def page() -> str:
+    """The text of the page."""
+    families = {each: _family(each) for each in catalogue().scenarios}
+    order = [*_FAMILIES, *sorted(set(families.values()) - set(_FAMILIES))]
+    scenarios = sorted(families, key=lambda each: (order.index(families[each]), each.name))
+    with ProcessPoolExecutor() as pool:
+        rows = dict(zip(scenarios, pool.map(scenario_row, scenarios), strict=True))
+    lines = [_NOTE, _INTRO]
+    for family, members in groupby(scenarios, key=families.__getitem__):
+        lines += [f"## {_FAMILIES.get(family, family)}\n", _HEADER, *(rows[each] for each in members), ""]
+    return "\n".join([*lines, "## Studies\n", *_studies()]).rstrip() + "\n"
+
+
+def _family(listed: ListedScenario) -> str:
+    return str(load_scenario(listed.name).spec.model.kind)
+
+
+def scenario_row(listed: ListedScenario) -> str:
+    """A scenario with its command, its headline, what was published, and where its time goes."""
+    result = podsim.run(listed.name)
+    shown = [row for row in _headline(result) if row[1] in _SHOWN]
+    answers = [_answer(result, *row) for row in shown]
+    published = [text.removeprefix("measured ") for _, key, _ in shown for text in compared(result, key)]
+    commands = [f"`podsim run {listed.name}`"] + [f"`podsim serve {listed.name}`"] * (listed.kind == "serving")
+    variants = [f"variants: {', '.join(f'`{each}`' for each in listed.variants)}"] if listed.variants else []
+    file = relpath(shipped(listed.name, "scenario") or ROOT, PAGE.parent)
+    told = [f"{listed.description} ([file]({file}))", *commands, *variants]
+    return f"| {' | '.join('<br>'.join(each) for each in (told, answers, published, bars(result)))} |"
+
+
+def _answer(result: Answer, label: str, key: str, value: str) -> str:
+    """A figure with its range; what a rate is its unit tells, what a time is has to be said."""
+    known = range_text(result, key)
+    name = "" if key.endswith("_per_s") else f"{label.lower()} "
+    return f"{name}{value} ({known})" if known else f"{name}{value}"
+
+
+def _headline(result: Answer) -> list[Headline]:
+    if isinstance(result, GenerationResult):
+        return generation_headline(result)
+    return forward_headline(result) if isinstance(result, ForwardResult) else training_headline(result)
+
+
+def bars(result: Answer) -> list[str]:
+    """The largest parts of the time of a result, as bars of blocks."""
+    time_ps = result.decode.breakdown_ps if isinstance(result, GenerationResult) else result.breakdown_ps
+    whole = sum(time_ps.values())
+    largest = sorted(time_ps.items(), key=lambda part: -part[1])[:_PARTS]
+    shares = [(kind, part / whole) for kind, part in largest if part > _LEAST_SHARE * whole]
+    return [f"{'█' * max(1, round(share * _BAR))} {kind} {share * 100:.0f} %" for kind, share in shares]
+
+
+def _studies() -> Iterator[str]:
+    """Each study with its command, and its chart if one is drawn."""
+    pages = {path: path.read_text(encoding="utf-8") for path in sorted(PICTURES.glob("*.md"))}
+    for study in catalogue().studies:
+        command = f"podsim {study.command} {study.name}"
+        (answer,) = (path for path, text in pages.items() if f"$ {command}" in text)
+        yield f"### `{study.name}`\n"
+        yield f"{study.description}: `{command}`, [the answer](../studies/{answer.name}).\n"
+        if (PICTURES / f"{study.name}.png").is_file():
+            yield f"![Chart of {study.name}](../studies/{study.name}.png)\n"
+
+
+def main() -> int:
+    """Write the page, or say that it is out of date."""
+    text = page()
+    if "--check" not in sys.argv[1:]:
+        PAGE.write_text(text, encoding="utf-8")
+    elif not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text:
+        print(f"{PAGE.relative_to(ROOT)}: out of date; run `./dev docs`", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
