@@ -209,7 +209,7 @@ def shared(
         choice: How the division was chosen, if that was left open.
         changes: What was given beside the file, variant and overrides.
     """
-    meter = Meter(loaded.spec.system, usage.ipus_used)
+    meter = Meter(loaded.spec.system, usage.ipus_used, usage.ipus_per_copy)
     published = None if changes else loaded.shipped_name  # a file that differs from the shipped one has no figures
     told = (*loaded.notices, *unused_ipus(loaded.spec, usage, chosen=choice is not None), *warnings)
     return Shared(

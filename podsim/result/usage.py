@@ -100,7 +100,5 @@ def _halves(count: int, more_than: int) -> Iterator[int]:
 
 def _is_valid(spec: Any, replicas: int, factor: int) -> bool:
     """Whether the scenario can be divided like that."""
-    if factor < 2 * spec.parallelism.stage_count(spec.model) - 1:
-        return False
     division = spec.parallelism.model_copy(update={"replication_factor": replicas, "accumulation_factor": factor})
     return not any(spec.model_copy(update={"parallelism": division, "batch_size": None}).findings())

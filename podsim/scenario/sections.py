@@ -32,25 +32,20 @@ def replica_findings(system: System, layout: Replicated) -> Iterator[Finding]:
     """Replicas that a pod has no room for."""
     per_replica, replicas = layout.ipus_per_replica, layout.replication_factor
     available, domain = system.ipu_count, system.domain_ipu_count
-    if domain % per_replica:
-        yield (
-            (PARALLELISM,),
-            f"a link domain of {domain} IPUs cannot be divided into replicas of {per_replica} IPUs",
-            "use fewer IPUs per replica, or another pod",
-        )
+    per_domain, where = domain // per_replica, (PARALLELISM, "replication_factor")
+    if not per_domain:
+        what = f"a link domain of {domain} IPUs has no room for a replica of {per_replica} IPUs"
+        yield (PARALLELISM,), what, "use fewer IPUs per replica, or another pod"
     elif replicas * per_replica > available:
-        yield (
-            (PARALLELISM, "replication_factor"),
-            f"{replicas} replicas of {per_replica} IPUs need {replicas * per_replica} IPUs; "
-            f"{system.name} has {available}",
-            f"use at most {available // per_replica}",
-        )
-    elif replicas * per_replica > domain and (replicas * per_replica) % domain:
-        yield (
-            (PARALLELISM, "replication_factor"),
-            f"{replicas} replicas of {per_replica} IPUs cannot be divided among link domains of {domain} IPUs",
-            f"use a multiple of {domain // per_replica}",
-        )
+        need = f"{replicas} replicas of {per_replica} IPUs need {replicas * per_replica} IPUs"
+        yield where, f"{need}; {system.name} has {available}", f"use at most {per_domain * system.domain_count}"
+    elif replicas > per_domain * system.domain_count:
+        room = f"{system.domain_count} link domains of {domain} IPUs have room for {per_domain} each"
+        what = f"{replicas} replicas of {per_replica} IPUs are wanted; {room}"
+        yield where, what, f"use at most {per_domain * system.domain_count}"
+    elif replicas > per_domain and replicas % per_domain:
+        what = f"{replicas} replicas of {per_replica} IPUs cannot be divided among link domains of {domain} IPUs"
+        yield where, what, f"use a multiple of {per_domain}"
 
 
 def shard_findings(model: Any, shards: int) -> Iterator[Finding]:
