@@ -59,6 +59,24 @@ def unused_ipus(spec: Scenario, usage: Usage, *, chosen: bool) -> Iterator[str]:
         yield f"{used}: {_cure(spec, usage, room, chosen=chosen)}"
 
 
+def unusual_size(usage: Usage) -> Iterator[str]:
+    """A warning about copies of the model that do not fill a partition of a pod."""
+    if (size := usage.ipus_per_copy) & (size - 1):
+        yield (
+            f"no published run has {size} IPUs for a copy of its model: partitions of pods have a power of two of "
+            "IPUs, of which these leave some idle"
+        )
+
+
+def refused_elsewhere(spec: Any) -> Iterator[str]:
+    """A warning about micro-batches that can be simulated, and that the framework of the stack would refuse."""
+    division = spec.parallelism
+    rule, given = division.micro_batches(spec, strict=True), division.accumulation_factor
+    if not rule.allow(given):
+        what, nearest = rule.objection(given)
+        yield f"{spec.software.framework} would refuse this accumulation_factor: {what}; it takes {nearest}"
+
+
 def _cure(spec: Scenario, usage: Usage, room: int, *, chosen: bool) -> str:
     if usage.key is None:
         return f"the figures are of one copy of the model; {spec.system.name} has room for {format_count(room)}"

@@ -40,8 +40,16 @@ class MicroBatches:
         """Whether a weight update may have so many."""
         return count >= self.least and not count % self.multiple
 
+    def objection(self, count: int) -> tuple[str, str]:
+        """Why so many are refused that are no multiple, and the nearest that are."""
+        what = f"{count} micro-batches are no multiple of {self.formula}{self.multiple}, {self.reason}"
+        below = count // self.multiple * self.multiple
+        return what, " or ".join(str(each) for each in (below, below + self.multiple) if each)
 
-def micro_batches_of(schedule: ScheduleName, stage_count: int, chunks: int = 1, groups: int = 1) -> MicroBatches:
+
+def micro_batches_of(
+    schedule: ScheduleName, stage_count: int, *, chunks: int = 1, groups: int = 1, strict: bool = True
+) -> MicroBatches:
     """How many micro-batches a weight update may have.
 
     Args:
@@ -49,6 +57,7 @@ def micro_batches_of(schedule: ScheduleName, stage_count: int, chunks: int = 1, 
         stage_count: Its stages.
         chunks: Stages that each IPU, or group of IPUs, holds in turn with the others.
         groups: Such IPUs or groups; where they hold several chunks, micro-batches enter in as many at a time.
+        strict: Whether what the framework asks for beyond what fills the pipeline counts too.
 
     >>> micro_batches_of("lock_step", 5).least, micro_batches_of("interleaved", 5).least
     (9, 5)
@@ -62,7 +71,7 @@ def micro_batches_of(schedule: ScheduleName, stage_count: int, chunks: int = 1, 
     if schedule == "interleaved":
         return MicroBatches(stage_count)
     twice = 2 * stage_count
-    if schedule == "grouped":
+    if schedule == "grouped" and strict:
         return MicroBatches(twice, twice, f"2·{stage_count} = ", "twice the stages of the grouped schedule")
     return MicroBatches(twice - 1, 1, f"2·{stage_count} - 1 = ")
 
@@ -74,6 +83,6 @@ def micro_batch_findings(rule: MicroBatches, stage_count: int, given: int) -> It
         few = "1 micro-batch is" if given == 1 else f"{given} micro-batches are"
         what = f"{few} too few for {counted(stage_count, 'pipeline stage')}"
         yield where, what, f"use {rule.formula}{rule.least} or more"
-    elif rest := given % rule.multiple:
-        what = f"{given} micro-batches are no multiple of {rule.formula}{rule.multiple}, {rule.reason}"
-        yield where, what, f"use {given - rest} or {given - rest + rule.multiple}"
+    elif not rule.allow(given):
+        what, nearest = rule.objection(given)
+        yield where, what, f"use {nearest}"

@@ -165,17 +165,21 @@ class TrainingLayoutSpec(Spec):
         """Forward pipeline stages."""
         return self.ipus_per_replica
 
-    def micro_batches(self, spec: TrainingScenario) -> MicroBatches:
-        """How many micro-batches a weight update may have."""
-        groups = self.ipus_per_replica // self.shards.count
-        schedule = self.schedule or spec.software.schedule
-        return micro_batches_of(schedule, self.stage_count(spec.model), self.chunk_count, groups)
+    def micro_batches(self, spec: TrainingScenario, *, strict: bool) -> MicroBatches:
+        """How many micro-batches a weight update may have, or what the framework asks for beyond that."""
+        return micro_batches_of(
+            self.schedule or spec.software.schedule,
+            self.stage_count(spec.model),
+            chunks=self.chunk_count,
+            groups=self.ipus_per_replica // self.shards.count,
+            strict=strict,
+        )
 
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
         """What does not add up with model and run."""
-        yield from micro_batch_findings(
-            self.micro_batches(spec), self.stage_count(spec.model), self.accumulation_factor
-        )
+        # Of a schedule that nobody asked for by name the rest of the rule is told as a warning.
+        rule = self.micro_batches(spec, strict=self.schedule is not None)
+        yield from micro_batch_findings(rule, self.stage_count(spec.model), self.accumulation_factor)
 
 
 class OptimizerStateSpec(Spec):

@@ -62,7 +62,7 @@ def texts(draw: st.DrawFn) -> dict[str, object]:
         domain_machines=domain_machines,
         **draw(machines()),
     )
-    rule = micro_batches_of(schedule, stages * chunks - (chunks > 1), chunks, groups)
+    rule = micro_batches_of(schedule, stages * chunks - (chunks > 1), chunks=chunks, groups=groups)
     scenario = small_bert(
         pod,
         layers,

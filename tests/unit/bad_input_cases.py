@@ -294,8 +294,8 @@ SUMS = {
     "micro-batches that a schedule cannot divide": (
         "accumulation_factor: 96",
         "accumulation_factor: 96\n  schedule: grouped",
-        "s.yaml:7:3 [parallelism.accumulation_factor]: 96 micro-batches are no multiple of 2·5 = 10, twice the stages of "
-        "the grouped schedule\n  do: use 90 or 100",
+        "s.yaml:7:3 [parallelism.accumulation_factor]: 96 micro-batches are no multiple of 2·5 = 10, twice the stages "
+        "of the grouped schedule\n  do: use 90 or 100",
     ),
     "too few micro-batches of a schedule": (
         "accumulation_factor: 96",

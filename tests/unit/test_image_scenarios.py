@@ -72,7 +72,7 @@ BLOCKS = {
         "accumulation_factor: 8",
         "accumulation_factor: 2",
         "s.yaml:7:3 [parallelism.accumulation_factor]: 2 micro-batches are too few for 2 pipeline stages\n"
-        "  do: use 2·2 = 4 or more",
+        "  do: use 2·2 - 1 = 3 or more",
     ),
 }
 

@@ -521,12 +521,8 @@ def test_a_million_micro_batches_cost_no_more_events_than_a_few() -> None:
 
 @pytest.mark.slow
 def test_micro_batches_that_cannot_be_folded_are_refused() -> None:
-    """A million images at 50 ms each on 128 cores: the four replicas that the batch allows wait for them.
-
-    A quarter of the batch is odd, which the grouped schedule could not divide.
-    """
+    """A million images at 50 ms each on 128 cores: the four replicas that the batch allows wait for them."""
     changes = ["parallelism=auto", "batch_size=1000004", "system.host.image_decode_time=50 ms"]
-    changes.append("software.schedule=lock_step")
     with pytest.raises(InfeasibleError) as caught:
         simulate("resnet50_v1.1_pod16", overrides=[*changes, "run.epochs=1000"])
     assert "host servers set the pace" in str(caught.value)

@@ -39,7 +39,7 @@ def accumulation(batch_size: int, *factors: int, stage_count: int, schedule: Sch
     (96, None)
     """
     whole, rest = divmod(batch_size, prod(factors))
-    return None if rest or not micro_batches_of(schedule, stage_count).allow(whole) else whole
+    return None if rest or not micro_batches_of(schedule, stage_count, strict=False).allow(whole) else whole
 
 
 _NORM = ("norm", "replicas")
