@@ -327,7 +327,7 @@ def more_shards(layout: Layout, system: System, most: int) -> Iterator[Change]:
     """
     shards = 2 * layout.tensor_parallel
     while shards <= min(most, system.domain_ipu_count):
-        replicas = max(1, min(layout.replication_factor, system.ipu_count // shards))
+        replicas = max(1, min(layout.replication_factor, system.room_for(shards)))
         words = f"parallelism.tensor_parallel: {shards}"
         if replicas < layout.replication_factor:
             words += f" with replication_factor: {replicas}"
@@ -347,7 +347,7 @@ def longer_pipelines(layout: Layout, system: System, block_count: int) -> Iterat
     """Twice as many stages, four times, …, with as many replicas as there is room for."""
     count, most = 2 * layout.ipus_per_replica, min(system.domain_ipu_count, block_count)
     while count <= most:
-        replicas = max(1, min(layout.replication_factor, system.ipu_count // count))
+        replicas = max(1, min(layout.replication_factor, system.room_for(count)))
         words = f"parallelism.pipeline_stages: {count}"
         if replicas < layout.replication_factor:
             words += f" with replication_factor: {replicas}"

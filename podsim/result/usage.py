@@ -53,7 +53,7 @@ def copies_in_use(spec: Any, copies: int) -> Usage:
 def unused_ipus(spec: Scenario, usage: Usage, *, chosen: bool) -> Iterator[str]:
     """A warning if the pod has room for more copies of the model."""
     system = spec.system
-    room = system.domain_ipu_count // usage.ipus_per_copy * (system.ipu_count // system.domain_ipu_count)
+    room = system.room_for(usage.ipus_per_copy)
     if usage.copies < room:
         used = f"uses {format_count(usage.ipus_used)} of {format_count(system.ipu_count)} IPUs"
         yield f"{used}: {_cure(spec, usage, room, chosen=chosen)}"

@@ -169,8 +169,7 @@ class GenerationScenario(Scenario):
     @property
     def copy_count(self) -> int:
         """Copies of the model that the pod holds, none of them across link domains."""
-        domain = self.system.domain_ipu_count
-        return domain // self.parallelism.ipu_count * (self.system.ipu_count // domain)
+        return self.system.room_for(self.parallelism.ipu_count)
 
     def division_findings(self) -> Iterator[Finding]:
         """Problems of shards, stages and copies."""

@@ -304,6 +304,10 @@ class System(HardwareSpec):
         """Link domains."""
         return -(-self.machine_count // self.link_domain_machine_count)
 
+    def room_for(self, ipus_per_copy: int) -> int:
+        """Copies of a model that the pod holds, none of them across link domains."""
+        return self.domain_ipu_count // ipus_per_copy * self.domain_count
+
     def first_ipu(self, copy: int, ipus_per_copy: int) -> int:
         """Number of the first IPU of a copy of a model.
 
