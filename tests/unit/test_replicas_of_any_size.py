@@ -64,7 +64,7 @@ def test_a_ring_of_replicas_that_begin_on_either_side_of_the_ladder() -> None:
 
 
 def test_gateways_join_the_same_ipus_of_link_domains() -> None:
-    """A replica of 5 in each of two domains of 8: IPU 3 exchanges with IPU 11, over the gateways of machines 0 and 2."""
+    """A replica of 5 in each of two domains of 8: IPU 3 exchanges with IPU 11, over gateways of machines 0 and 2."""
     plan = plan_of(many_stages(5, 4, 2, domain_machines=2))
     program = compile_program(plan, explicit=True)
     sent = {
