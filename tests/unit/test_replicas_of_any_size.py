@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from podsim import SpecError, load_scenario, simulate
+from podsim.many.capacity.writing import written
+from podsim.placement.search.choice import Candidate
 from podsim.placement.topology import Routes
 from podsim.program.compile import compile_program, replicas_of
 from podsim.program.rings import Ring
@@ -137,7 +139,7 @@ def test_a_stack_that_would_refuse_the_micro_batches() -> None:
     )
 
 
-def test_a_schedule_that_is_asked_for_is_that_of_the_stack(tmp_path: Path) -> None:
+def test_a_schedule_that_is_asked_for_is_that_of_the_stack() -> None:
     """The same to the picosecond, whoever says it."""
     scenario = small_bert(small_pod(1), [1, 1, 1, 1], accumulation=20)
     for name in ("lock_step", "grouped", "interleaved", "sequential"):
@@ -159,3 +161,16 @@ def test_chunks_of_a_stack_whose_schedule_they_do_not_shorten() -> None:
     software = {"base": "popart_sdk_2.3", "schedule": "sequential"}
     with pytest.raises(SpecError, match="chunks shorten no cycles of `sequential`, the schedule of PopART"):
         load_scenario(scenario | {"parallelism": parallelism, "software": software})
+
+
+def test_a_division_that_is_chosen_leaves_no_other_placement_behind(tmp_path: Path) -> None:
+    """A file of a plan lays what was chosen over its scenario, whose stages, chunks and schedule have to go."""
+    keys = {"layers_per_ipu": [18, 18], "micro_batch_size": 1, "accumulation_factor": 9, "replication_factor": 2}
+    chosen = Candidate(
+        parallelism=keys, memory={}, used_bytes=0, streaming_bytes=0, capacity_bytes=0, fits=True, verdict=""
+    )
+    name = "gpt2_large_28_stages_pod64"
+    file = tmp_path / "chosen.yaml"
+    file.write_text(written(name, load_scenario(name), chosen, "a pod"))
+    found = load_scenario(file).spec.parallelism
+    assert (found.layers_per_ipu, found.pipeline_stages, found.schedule) == ([18, 18], None, None)
