@@ -87,6 +87,20 @@ def test_time_of_the_sequential_schedule(stages: int, count: int, explicit: bool
     assert not any(lane.get("imbalance") for lane in lanes)
 
 
+@pytest.mark.parametrize(
+    ("schedule", "chunks"), [("lock_step", 3), ("grouped", 2), ("interleaved", 1), ("sequential", 1)]
+)
+def test_both_engines_agree(schedule: ScheduleName, chunks: int) -> None:
+    """With links that take time, and stages of unequal length."""
+    scenario = small_bert(small_pod(2), [18], accumulation=30)
+    given: dict[str, object] = dict(scenario["parallelism"])  # type: ignore[call-overload]
+    del given["layers_per_ipu"]
+    given |= {"pipeline_stages": 5, "head_on": "last_ipu", "schedule": schedule, "chunks_per_ipu": chunks}
+    program = compile_program(plan_of(scenario | {"parallelism": given}))
+    compiled, simpy = (execute(program, explicit=False, engine=engine) for engine in ("compiled", "simpy"))
+    assert (compiled.makespan_ps, compiled.lanes) == (simpy.makespan_ps, simpy.lanes)
+
+
 @pytest.mark.parametrize("stages", [2, 3, 5, 28])
 def test_stash_of_each_schedule(stages: int) -> None:
     """From forward to backward pass: 2(S - 1 - i) cycles with one micro-batch each, half as many, or none."""
