@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from podsim.engine import Trace, execute
+from podsim.engine.compiled import is_available
 from podsim.placement import PipelineSchedule, Plan
 from podsim.program.compile import compile_program
 from podsim.scenario.schedules import ScheduleName
@@ -87,6 +88,7 @@ def test_time_of_the_sequential_schedule(stages: int, count: int, explicit: bool
     assert not any(lane.get("imbalance") for lane in lanes)
 
 
+@pytest.mark.skipif(not is_available(), reason="podsim was built without a C compiler")
 @pytest.mark.parametrize(
     ("schedule", "chunks"), [("lock_step", 3), ("grouped", 2), ("interleaved", 1), ("sequential", 1)]
 )
