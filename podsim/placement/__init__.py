@@ -1,7 +1,8 @@
 """How a workload is divided over IPUs, and whether it fits."""
 
-from podsim.placement.cuts import Stage, stash_depth
+from podsim.placement.cuts import Stage
 from podsim.placement.layout import Layout, PlanInput
 from podsim.placement.plan import Plan, make_plan
+from podsim.placement.schedule import PipelineSchedule
 
-__all__ = ["Layout", "Plan", "PlanInput", "Stage", "make_plan", "stash_depth"]
+__all__ = ["Layout", "PipelineSchedule", "Plan", "PlanInput", "Stage", "make_plan"]

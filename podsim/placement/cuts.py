@@ -54,14 +54,6 @@ class Stage:
         return tuple(counts.items())
 
 
-def stash_depth(stage_index: int, stage_count: int) -> int:
-    """Micro-batches whose stage input is kept between forward and backward pass: 2·(S - 1 - i) + 1.
-
-    Source: [popart_pipelining].
-    """
-    return 2 * (stage_count - 1 - stage_index) + 1
-
-
 def kept_elements(segment: Segment, workload: Workload, *, recompute: bool) -> int:
     """Elements kept per micro-batch: the input, and without recomputation all that the backward pass reads."""
     saved = 0 if recompute else sum(workload.blocks[name].saved_elements for name in segment.blocks)
@@ -158,13 +150,16 @@ def groups(count: int, size: int) -> tuple[range, ...]:
     return tuple(range(first, first + size) for first in range(0, count * size, size))
 
 
-def cuts_of_layers(workload: Workload, layers: Sequence[int], shards: int = 1, *, head_apart: bool = False) -> Cuts:
+def cuts_of_layers(
+    workload: Workload, layers: Sequence[int], shards: int = 1, *, chunks: int = 1, head_apart: bool = False
+) -> Cuts:
     """Whole layers for every stage, what precedes them with the first.
 
     Args:
         workload: The model.
         layers: Layers of each stage.
         shards: IPUs that share a stage.
+        chunks: Stages of each IPU: the last IPU is followed by the first, so many times over.
         head_apart: Whether what follows the layers is back on the first IPU, as a stage of its own where there are
             several; otherwise it is with the last layers.
     """
@@ -173,7 +168,7 @@ def cuts_of_layers(workload: Workload, layers: Sequence[int], shards: int = 1, *
     bounds = [place for place, name in enumerate(workload.order) if name in openings]
     bounds.append(1 + max(place for place, name in enumerate(workload.order) if name in inside))
     starts = (0, *(bounds[before] for before in accumulate(layers[:-1])))
-    ipus = groups(len(layers), shards)
+    ipus = groups(len(layers) // chunks, shards) * chunks
     if head_apart and len(layers) > 1:
         return Cuts((*starts, bounds[-1]), (*ipus, ipus[0]))
     return Cuts(starts, ipus)

@@ -39,7 +39,7 @@ def cuts_of_even_time(job: PlanInput, model: CostModel) -> Cuts:
     workload, count, proportion = job.workload, job.layout.ipus_per_replica, job.layout.available_memory_proportion[0]
     if count > len(workload.order):
         what = f"{count} pipeline stages for a model that can be cut into {len(workload.order)} parts"
-        raise NoPlanError(what, do=f"use at most {1 << len(workload.order).bit_length() - 1} pipeline stages")
+        raise NoPlanError(what, do=f"use at most {len(workload.order)} pipeline stages")
     costs = {name: block_cost(name, workload, model, proportion) for name in workload.blocks}
 
     def piece(name: str) -> UncutPart:

@@ -101,6 +101,8 @@ def _layout(spec: TrainingScenario, workload: Workload, system: System, software
         replication_factor=parallelism.replication_factor,
         replicas_per_domain=system.domain_ipu_count // ipus,
         cuts=cuts,
+        schedule=parallelism.schedule or software.schedule,
+        chunks_per_ipu=parallelism.chunk_count,
         micro_batch_size=parallelism.micro_batch_size,
         accumulation_factor=parallelism.accumulation_factor,
         recompute=parallelism.recomputes,
@@ -138,8 +140,9 @@ def _cuts(spec: TrainingScenario, workload: Workload) -> Cuts:
         case ParallelismSpec(execution="phased", tensor_parallel=shards):
             return Cuts((0,), (range(shards),))
         case ParallelismSpec(tensor_parallel=shards) as given:
-            layers = given.layers_per_ipu or even_layers(spec.model.placed_layers, given.group_count)
-            return cuts_of_layers(workload, layers, shards, head_apart=given.head_on_first_ipu(spec.model))
+            count, head_apart = given.group_count * given.chunk_count, given.head_on_first_ipu(spec.model)
+            layers = given.layers_per_ipu or even_layers(spec.model.placed_layers, count)
+            return cuts_of_layers(workload, layers, shards, chunks=given.chunk_count, head_apart=head_apart)
     from podsim.scenario.convnet_training import ImageParallelismSpec  # whose sections transformers do without
 
     order, images = workload.order, spec.parallelism

@@ -10,7 +10,9 @@ from podsim.models import Workload
 from podsim.models.block import Parameter
 from podsim.models.op import DTYPE_BYTES, DType
 from podsim.placement.cuts import Cuts
+from podsim.placement.schedule import PipelineSchedule
 from podsim.scenario.hardware import System
+from podsim.scenario.schedules import ScheduleName
 from podsim.scenario.software import Software
 
 ON_CHIP, STREAMING = "in_processor_memory", "streaming_memory"
@@ -34,6 +36,8 @@ class Layout:
         replication_factor: Copies.
         replicas_per_domain: Copies that share a link domain.
         cuts: Where the model is cut into stages; None to have one on each IPU, of even time.
+        schedule: When the stages run which micro-batch.
+        chunks_per_ipu: Stages that each IPU, or group of IPUs that share them, holds in turn with the others.
         micro_batch_size: Samples, packs or sequences that go through the model at once.
         accumulation_factor: Micro-batches per weight update, or per session call without one.
         batches_in_flight: Batches of text generation that go through the stages one behind the other.
@@ -63,6 +67,8 @@ class Layout:
     replication_factor: int = 1
     replicas_per_domain: int = 1
     cuts: Cuts | None = None
+    schedule: ScheduleName = "lock_step"
+    chunks_per_ipu: int = 1
     micro_batch_size: int = 1
     accumulation_factor: int = 1
     batches_in_flight: int = 1
@@ -96,6 +102,13 @@ class Layout:
     def stage_count(self) -> int:
         """Pipeline stages of one copy."""
         return len(self.cuts.starts) if self.cuts else self.ipus_per_replica
+
+    def pipeline(self, *, trains: bool = True) -> PipelineSchedule:
+        """When the stages run which micro-batch, with backward passes or without."""
+        groups = self.ipus_per_replica // self.tensor_parallel
+        return PipelineSchedule.of(
+            self.schedule, self.stage_count, chunks=self.chunks_per_ipu, groups=groups, trains=trains
+        )
 
     @property
     def shard_count(self) -> int:
@@ -314,7 +327,7 @@ def more_shards(layout: Layout, system: System, most: int) -> Iterator[Change]:
     """
     shards = 2 * layout.tensor_parallel
     while shards <= min(most, system.domain_ipu_count):
-        replicas = max(1, min(layout.replication_factor, system.ipu_count // shards))
+        replicas = max(1, min(layout.replication_factor, system.room_for(shards)))
         words = f"parallelism.tensor_parallel: {shards}"
         if replicas < layout.replication_factor:
             words += f" with replication_factor: {replicas}"
@@ -334,7 +347,7 @@ def longer_pipelines(layout: Layout, system: System, block_count: int) -> Iterat
     """Twice as many stages, four times, …, with as many replicas as there is room for."""
     count, most = 2 * layout.ipus_per_replica, min(system.domain_ipu_count, block_count)
     while count <= most:
-        replicas = max(1, min(layout.replication_factor, system.ipu_count // count))
+        replicas = max(1, min(layout.replication_factor, system.room_for(count)))
         words = f"parallelism.pipeline_stages: {count}"
         if replicas < layout.replication_factor:
             words += f" with replication_factor: {replicas}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from podsim.models import Block, Workload
 from podsim.models.block import Parameter
 from podsim.placement.alive import Needs
-from podsim.placement.cuts import Segment, kept_elements, stash_depth
+from podsim.placement.cuts import Segment, kept_elements
 from podsim.placement.layout import ON_CHIP, STREAMING, PlanInput
 from podsim.placement.stage_cost import StageCost, state_bytes, updated
 from podsim.scenario.ipu import Ipu
@@ -78,7 +78,7 @@ def memory_plan(job: PlanInput, costs: Sequence[StageCost], ipu: Ipu) -> tuple[I
         if job.optimizer is not None:
             yield accumulators(held, workload, job)
             yield optimizer_state(held, workload, job)
-            yield stash(held, len(costs), workload, job)
+            yield stash(held, workload, job)
             yield temporaries_of_training(held, workload, job)
         else:
             yield from running_tenants(held)
@@ -145,13 +145,15 @@ def optimizer_state(held: Sequence[StageCost], workload: Workload, job: PlanInpu
     return Tenant("optimizer_state", state_bytes(sizes, job), job.layout.optimizer_storage)
 
 
-def stash(held: Sequence[StageCost], stage_count: int, workload: Workload, job: PlanInput) -> Tenant:
+def stash(held: Sequence[StageCost], workload: Workload, job: PlanInput) -> Tenant:
     """Activations kept from the forward to the backward pass, for all micro-batches in flight."""
-    elements = sum(
-        stash_depth(cost.stage.index, stage_count) * kept_elements(segment, workload, recompute=job.layout.recompute)
+    kept = {
+        cost.stage.index: sum(
+            kept_elements(segment, workload, recompute=job.layout.recompute) for segment in cost.stage.segments
+        )
         for cost in held
-        for segment in cost.stage.segments
-    )
+    }
+    elements = job.layout.pipeline().most_kept(kept, job.layout.accumulation_factor)
     return Tenant("stash", elements * workload.stash_bytes)
 
 

@@ -110,7 +110,10 @@ def _passes(plan: Plan, replicas: Replicas, feed: Feed, *, trains: bool, in_orde
             for each in replicas.kept
         }
     timetable = Timetable(plan, trains=trains)
-    return {each: (tuple(Pipeline(plan, replicas, each, timetable, feed).phases()), ()) for each in replicas.kept}
+    return {
+        each: (tuple(Pipeline(plan, replicas, each, timetable, feed, in_order=in_order).phases()), ())
+        for each in replicas.kept
+    }
 
 
 @no_search()

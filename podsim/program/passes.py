@@ -1,11 +1,10 @@
-"""The lock-step pipeline as phases: fill, main, flush.
+"""The pipeline as phases: fill, main, flush.
 
 In each pipeline cycle every IPU runs the stages that are active on it, one after the other; then all
-IPUs of the replica synchronise and hand their results on in one merged exchange. Stage s of S runs
-the forward pass of micro-batch j in cycle j + s and its backward pass in cycle j + 2(S - 1) - s.
-In the grouped schedule a cycle has two such rounds: all forward passes, then all backward passes.
+IPUs of the replica synchronise and hand their results on in one merged exchange. Which are active when is the
+schedule's: `podsim/placement/schedule.py`.
 
-Source: [popart_pipelining], [tensorflow_pipelining] for the grouped schedule.
+Source: [popart_pipelining].
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from podsim.models import Workload
 from podsim.models.op import ShardExchange
 from podsim.placement.cuts import Segment, Stage
 from podsim.placement.plan import Plan
+from podsim.placement.schedule import Round
 from podsim.placement.stage_cost import StageCost
 from podsim.program.feed import Feed
 from podsim.program.replicas import Replicas
@@ -29,8 +29,7 @@ from podsim.program.transfers import link_transfer
 from podsim.tiles.account import Account
 from podsim.units import cycles_to_ps
 
-_Stages = frozenset[int]
-_Rounds = tuple[tuple[_Stages, _Stages], ...]
+_Rounds = tuple[Round, ...]
 INTER_IPU, IMBALANCE, BUBBLE, SYNC = "inter_ipu", "imbalance", "bubble", "sync"
 
 
@@ -128,8 +127,7 @@ class Timetable:
 
     def __init__(self, plan: Plan, *, trains: bool) -> None:
         """Of a plan; without `trains` there are forward passes only."""
-        self._trains, self._grouped = trains, plan.software.schedule == "grouped"
-        self._factor, self._last = plan.layout.accumulation_factor, len(plan.stages) - 1
+        self._schedule, self._factor = plan.layout.pipeline(trains=trains), plan.layout.accumulation_factor
         self.stages = stage_work(plan)
         self.held = tuple(
             tuple(each for each in self.stages if local in each.stage.ipus)
@@ -137,65 +135,65 @@ class Timetable:
         )
         self.patterns: list[_Rounds] = []
         self._numbers: dict[_Rounds, int] = {}
-        self._known: dict[bool, tuple[Cycle, ...]] = {}
+        self._known: dict[tuple[bool, bool], tuple[Cycle, ...]] = {}
 
-    def cycles(self, *, alike: bool) -> tuple[Cycle, ...]:
-        """All pipeline cycles in order; those of the main phase as one with repetitions if they are alike."""
-        if alike in self._known:
-            return self._known[alike]
+    def cycles(self, *, alike: bool, in_order: bool) -> tuple[Cycle, ...]:
+        """All pipeline cycles; those of the main phase with repetitions if they are alike.
+
+        Args:
+            alike: Whether nothing but their place tells cycles apart whose stages are alike.
+            in_order: Whether only those that follow one another are one with repetitions.
+        """
+        if (alike, in_order) in self._known:
+            return self._known[alike, in_order]
         if alike:
             held = tuple(tuple(each.stage.index for each in stages) for stages in self.held)
-            key = held, self._last, self._factor, self._trains, self._grouped
-            found, self.patterns = memo.TIMETABLES.get(key, lambda: (tuple(self._cycles(alike=True)), self.patterns))
+            key = held, self._schedule, self._factor, in_order
+            made = memo.TIMETABLES.get(key, lambda: (tuple(self._cycles(in_order=in_order)), self.patterns))
+            found, self.patterns = made
         else:
-            found = tuple(self._cycles(alike=False))
-        self._known[alike] = found
+            found = tuple(_one_by_one(self._cycles(in_order=True)))
+        self._known[alike, in_order] = found
         return found
 
-    def _cycles(self, *, alike: bool) -> Iterator[Cycle]:
-        factor, ramp = self._factor, 2 * self._last if self._trains else self._last
-        for cycle in range(min(ramp, factor)):
-            yield self._cycle(f"fill {cycle}", cycle, 1, BUBBLE)
-        if factor > ramp and alike:
-            yield self._cycle("main", ramp, factor - ramp, IMBALANCE)
-        elif factor > ramp:
-            main = self._cycle("main", ramp, 1, IMBALANCE)
-            yield from (replace(main, name=f"main {cycle - ramp}") for cycle in range(ramp, factor))
-        for cycle in range(max(factor, ramp), factor + ramp):
-            yield self._cycle(f"flush {cycle - factor}", cycle, 1, BUBBLE)
+    def _cycles(self, *, in_order: bool) -> Iterator[Cycle]:
+        known: dict[tuple[Round, ...], tuple[int, ...]] = {}
+        for span in self._schedule.spans(self._factor, in_order=in_order):
+            rounds = self._schedule.rounds(span.cycle, self._factor)
+            if rounds not in known:
+                known[rounds] = tuple(self._number(held, rounds) for held in self.held)
+            yield Cycle(span.name, span.count, BUBBLE if span.starved else IMBALANCE, known[rounds])
 
-    def _cycle(self, name: str, cycle: int, count: int, wait: str) -> Cycle:
-        last = self._last
-        forward = {index for index in range(last + 1) if self._active(cycle - index)}
-        backward = {index for index in range(last + 1) if self._trains and self._active(cycle - 2 * last + index)}
-        rounds: list[tuple[set[int], set[int]]] = [(forward, backward)]
-        if self._trains and self._grouped:
-            rounds = [(forward, set()), (set(), backward)]
-        return Cycle(name, count, wait, tuple(self._number(held, rounds) for held in self.held))
-
-    def _active(self, micro_batch: int) -> bool:
-        return 0 <= micro_batch < self._factor
-
-    def _number(self, held: Sequence[StageWork], rounds: Sequence[tuple[set[int], set[int]]]) -> int:
-        mine = {each.stage.index for each in held}
-        active = tuple((frozenset(mine & ahead), frozenset(mine & back)) for ahead, back in rounds)
+    def _number(self, held: Sequence[StageWork], rounds: _Rounds) -> int:
+        mine = frozenset(each.stage.index for each in held)
+        active = tuple((mine & ahead, mine & back) for ahead, back in rounds)
         if active not in self._numbers:
             self._numbers[active] = len(self.patterns)
             self.patterns.append(active)
         return self._numbers[active]
 
 
+def _one_by_one(cycles: Iterable[Cycle]) -> Iterator[Cycle]:
+    for cycle in cycles:
+        if cycle.count == 1:
+            yield cycle
+        else:
+            yield from (replace(cycle, name=f"{cycle.name} {number}", count=1) for number in range(cycle.count))
+
+
 class Pipeline:
     """The pipeline cycles of one replica."""
 
-    def __init__(self, plan: Plan, replicas: Replicas, replica: int, timetable: Timetable, feed: Feed) -> None:
-        """Prepare what all cycles have in common."""
+    def __init__(
+        self, plan: Plan, replicas: Replicas, replica: int, timetable: Timetable, feed: Feed, *, in_order: bool = False
+    ) -> None:
+        """Prepare what all cycles have in common; `in_order` keeps those apart that do not follow one another."""
         self._plan, self._replicas, self._replica, self._timetable = plan, replicas, replica, timetable
         self._stages, self._held = timetable.stages, timetable.held
         ipu = plan.system.machine.ipu
         self._sync = Work("sync", ((SYNC, cycles_to_ps(ipu.multi_ipu_sync_cycles, ipu.clock_hz)),))
         self._inputs = {local: feed.input_steps(replica, local) for local in self._stages[0].stage.ipus}
-        self._alike = not feed.is_live
+        self._alike, self._in_order = not feed.is_live, in_order
         last = len(self._stages) - 1
         self._activations = [self._boundary(index, index + 1, "activations") for index in range(last)]
         self._gradients = [self._boundary(index + 1, index, "gradients") for index in range(last)]
@@ -214,7 +212,7 @@ class Pipeline:
 
     def phases(self) -> Iterator[Phase]:
         """All pipeline cycles of one weight update, or of as many micro-batches that are only evaluated."""
-        for cycle in self._timetable.cycles(alike=self._alike):
+        for cycle in self._timetable.cycles(alike=self._alike, in_order=self._in_order):
             steps = {
                 lane: self._steps(local, pattern, cycle.wait)
                 for local, (lane, pattern) in enumerate(zip(self._lanes, cycle.patterns, strict=True))

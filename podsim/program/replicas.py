@@ -3,14 +3,14 @@
 All replicas of a data-parallel run do the same thing at the same time. The folded program keeps the
 first ones only, as many as it takes until replicas and machines start together again; transfers
 between replicas stay on the links they use, so the load on the fullest link of each path is kept as
-well. Where machines hold, or servers decode for, numbers of replicas that differ, all are kept.
+well. Where machines hold, or servers decode for, numbers of replicas that differ, all are kept; so they are where
+replicas begin in the middle of machines that they do not fill, as their ways to one another differ.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import lcm
 
 from podsim.placement.layout import Layout
 from podsim.placement.topology import Routes
@@ -48,8 +48,12 @@ class Replicas:
     @property
     def alike(self) -> bool:
         """Whether machines hold all replicas alike, and servers feed them alike."""
-        count = self.layout.replication_factor
-        if count > self._period and count % self._period:
+        count, machine, size = (
+            self.layout.replication_factor,
+            self.system.machine.ipu_count,
+            self.layout.ipus_per_replica,
+        )
+        if (machine % size and size % machine) or (count > self._period and count % self._period):
             return False
         even = count % self.system.own_host_count == 0 and self._per_host % self._period == 0
         return even or not self.decodes
@@ -57,7 +61,7 @@ class Replicas:
     @property
     def _period(self) -> int:
         """Replicas after which replicas and machines start together again."""
-        return lcm(self.system.machine.ipu_count, self.layout.ipus_per_replica) // self.layout.ipus_per_replica
+        return max(1, self.system.machine.ipu_count // self.layout.ipus_per_replica)
 
     @property
     def _per_host(self) -> int:
@@ -65,7 +69,7 @@ class Replicas:
 
     def ipu(self, replica: int, local: int) -> int:
         """Number of an IPU in the pod."""
-        return replica * self.layout.ipus_per_replica + local
+        return self.system.first_ipu(replica, self.layout.ipus_per_replica) + local
 
     def host(self, replica: int) -> tuple[int, int]:
         """The server that feeds a replica, and how many of its replicas each kept one stands for."""

@@ -223,7 +223,7 @@ class Turn:
 
 def machines_of(plan: Plan) -> int:
     """Machines with an IPU of the run."""
-    return -(-plan.layout.replication_factor * plan.layout.ipus_per_replica // plan.system.machine.ipu_count)
+    return plan.system.machines_of(plan.layout.replication_factor, plan.layout.ipus_per_replica)
 
 
 def waiting_s(noise: Noise | None, plan: Plan) -> float:

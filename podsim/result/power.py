@@ -79,15 +79,18 @@ class Meter:
     Attributes:
         system: The pod.
         ipus_used: IPUs that the figures of a result stand for.
+        ipus_per_copy: Those of each copy of the model; any number if they are in one row.
     """
 
     system: System
     ipus_used: int
+    ipus_per_copy: int = 1
 
     @property
     def machine_count(self) -> int:
         """Machines whose IPUs are in use."""
-        return min(-(-self.ipus_used // self.system.machine.ipu_count), int(self.system.machine_count))
+        machines = self.system.machines_of(self.ipus_used // self.ipus_per_copy, self.ipus_per_copy)
+        return min(machines, int(self.system.machine_count))
 
     @property
     def ipu_count(self) -> int:

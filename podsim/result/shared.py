@@ -15,7 +15,7 @@ from podsim.result.envelope import Envelope, envelope_of
 from podsim.result.power import Meter
 from podsim.result.reference_data import rows, scenario_name
 from podsim.result.rows import Reference
-from podsim.result.usage import Usage, unused_ipus
+from podsim.result.usage import Usage, unused_ipus, unusual_size
 from podsim.scenario import LoadedScenario
 from podsim.scenario.assumptions import hardware_keys
 from podsim.scenario.costs import CostSpec
@@ -209,9 +209,14 @@ def shared(
         choice: How the division was chosen, if that was left open.
         changes: What was given beside the file, variant and overrides.
     """
-    meter = Meter(loaded.spec.system, usage.ipus_used)
+    meter = Meter(loaded.spec.system, usage.ipus_used, usage.ipus_per_copy)
     published = None if changes else loaded.shipped_name  # a file that differs from the shipped one has no figures
-    told = (*loaded.notices, *unused_ipus(loaded.spec, usage, chosen=choice is not None), *warnings)
+    told = (
+        *loaded.notices,
+        *unused_ipus(loaded.spec, usage, chosen=choice is not None),
+        *unusual_size(usage),
+        *warnings,
+    )
     return Shared(
         name=loaded.name,
         description=loaded.spec.description,

@@ -53,10 +53,28 @@ def copies_in_use(spec: Any, copies: int) -> Usage:
 def unused_ipus(spec: Scenario, usage: Usage, *, chosen: bool) -> Iterator[str]:
     """A warning if the pod has room for more copies of the model."""
     system = spec.system
-    room = system.domain_ipu_count // usage.ipus_per_copy * (system.ipu_count // system.domain_ipu_count)
+    room = system.room_for(usage.ipus_per_copy)
     if usage.copies < room:
         used = f"uses {format_count(usage.ipus_used)} of {format_count(system.ipu_count)} IPUs"
         yield f"{used}: {_cure(spec, usage, room, chosen=chosen)}"
+
+
+def unusual_size(usage: Usage) -> Iterator[str]:
+    """A warning about copies of the model that do not fill a partition of a pod."""
+    if (size := usage.ipus_per_copy) & (size - 1):
+        yield (
+            f"no published run has {size} IPUs for a copy of its model: partitions of pods have a power of two of "
+            "IPUs, of which these leave some idle"
+        )
+
+
+def refused_elsewhere(spec: Any) -> Iterator[str]:
+    """A warning about micro-batches that can be simulated, and that the framework of the stack would refuse."""
+    division = spec.parallelism
+    rule, given = division.micro_batches(spec, strict=True), division.accumulation_factor
+    if not rule.allow(given):
+        what, nearest = rule.objection(given)
+        yield f"{spec.software.framework} would refuse this accumulation_factor: {what}; it takes {nearest}"
 
 
 def _cure(spec: Scenario, usage: Usage, room: int, *, chosen: bool) -> str:
@@ -100,7 +118,5 @@ def _halves(count: int, more_than: int) -> Iterator[int]:
 
 def _is_valid(spec: Any, replicas: int, factor: int) -> bool:
     """Whether the scenario can be divided like that."""
-    if factor < 2 * spec.parallelism.stage_count(spec.model) - 1:
-        return False
     division = spec.parallelism.model_copy(update={"replication_factor": replicas, "accumulation_factor": factor})
     return not any(spec.model_copy(update={"parallelism": division, "batch_size": None}).findings())

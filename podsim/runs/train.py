@@ -26,7 +26,7 @@ from podsim.result.result import Drift, RunResult
 from podsim.result.rows import IpuAccount, OperationRow, memory_report, phase_times
 from podsim.result.shared import shared
 from podsim.result.sources import Sources, sources
-from podsim.result.usage import replicas_in_use
+from podsim.result.usage import refused_elsewhere, replicas_in_use
 from podsim.runs.probes import BaseProbe, figures
 from podsim.runs.settings import Settings, divided, html_of, placed
 from podsim.runs.training import TrainingOutcome, train
@@ -115,6 +115,7 @@ def _result(
             replicas_in_use(spec),
             stands_on,
             warnings=(
+                *refused_elsewhere(spec),
                 *warnings_of(plan, trace),
                 *spec.model.warnings(spec.data, spec.parallelism.micro_batch_size),
                 *outcome.notes,

@@ -108,20 +108,6 @@ class ImageParallelismSpec(TrainingLayoutSpec):
                 raise BadValueError(f"pipeline split `{name}` is given more than once", "name each block once")
         return self
 
-    @model_validator(mode="after")
-    def _replicas_can_be_placed(self) -> ImageParallelismSpec:
-        count = self.ipus_per_replica
-        if count & (count - 1):
-            what = f"a replica of {count} IPUs cannot be placed"
-            raise BadValueError(what, "use 0, 1, 3, 7, … pipeline splits, for 1, 2, 4, 8, … IPUs")
-        need = 2 * count - 1
-        if self.accumulation_factor < need:
-            raise BadValueError(
-                f"accumulation_factor {self.accumulation_factor} is too small for {count} pipeline stages",
-                f"use 2·{count} - 1 = {need} micro-batches or more",
-            )
-        return self
-
 
 class ImageMemorySpec(TrainingMemorySpec):
     """How memory is used."""

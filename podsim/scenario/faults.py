@@ -105,20 +105,25 @@ class FaultSpec(Spec):
         return self
 
 
-def fault_findings(faults: Sequence[FaultSpec], system: System, ipus_used: int, *, has_run: bool) -> Iterator[Finding]:
+def fault_findings(
+    faults: Sequence[FaultSpec], system: System, replicas: int, ipus_per_replica: int, *, has_run: bool
+) -> Iterator[Finding]:
     """Faults of parts that the pod does not have or the run does not use, and of one part twice at a time."""
-    hosts, machines = int(system.host_count), -(-ipus_used // int(system.machine.ipu_count))
+    starts = (system.first_ipu(replica, ipus_per_replica) for replica in range(replicas)) if faults else ()
+    ipus = [start + local for start in starts for local in range(ipus_per_replica)]
+    machines, hosts = sorted({ipu // system.machine.ipu_count for ipu in ipus}), range(int(system.host_count))
     for number, fault in enumerate(faults):
         place = ("faults", number)
-        for key, numbers, count, what in (
-            ("ipu", (fault.ipu,), ipus_used, "IPUs that run"),
-            ("link", fault.link or (), ipus_used, "IPUs that run"),
+        for key, numbers, there, what in (
+            ("ipu", (fault.ipu,), ipus, "IPUs that run"),
+            ("link", fault.link or (), ipus, "IPUs that run"),
             ("machine", (fault.machine,), machines, "machines that run"),
             ("host", (fault.host,), hosts, "host servers"),
         ):
-            beyond = [each for each in numbers if each is not None and each >= count]
+            beyond = [each for each in numbers if each is not None and each not in there]
             if beyond:
-                yield (*place, key), f"there is no {key} {beyond[0]} among the {count} {what}", f"use 0 to {count - 1}"
+                missing = f"there is no {key} {beyond[0]} among the {len(there)} {what}"
+                yield (*place, key), missing, f"use {_numbers(there)}"
         if fault.link and len(set(fault.link)) == 1:
             yield (*place, "link"), f"IPU {fault.link[0]} has no link to itself", "name two IPUs that are joined"
         if not has_run and (fault.begin or fault.end is not None):
@@ -128,3 +133,14 @@ def fault_findings(faults: Sequence[FaultSpec], system: System, ipus_used: int, 
             if fault.meets(other):
                 yield place, f"{fault.name} is in two faults at one time", "let one end before the other begins"
                 break
+
+
+def _numbers(there: Sequence[int]) -> str:
+    """Those of parts, by the rows that they are in.
+
+    >>> _numbers([0, 1, 2, 8, 9])
+    '0 to 2 or 8 to 9'
+    """
+    firsts = [each for place, each in enumerate(there) if not place or there[place - 1] != each - 1]
+    lasts = [each for place, each in enumerate(there, 1) if place == len(there) or there[place] != each + 1]
+    return " or ".join(f"{first} to {last}" for first, last in zip(firsts, lasts, strict=True))

@@ -56,13 +56,6 @@ class ForwardParallelismSpec(Spec):
         """IPUs of one copy."""
         return self.pipeline_stages
 
-    @model_validator(mode="after")
-    def _replicas_can_be_placed(self) -> ForwardParallelismSpec:
-        if self.pipeline_stages & (self.pipeline_stages - 1):
-            what = f"a replica of {self.pipeline_stages} IPUs cannot be placed"
-            raise BadValueError(what, "use 1, 2, 4, 8, … pipeline stages")
-        return self
-
 
 class ForwardMemorySpec(Spec):
     """How memory is used."""

@@ -85,10 +85,8 @@ class InferenceParallelismSpec(Spec):
 
     @model_validator(mode="after")
     def _ipus_can_be_placed(self) -> InferenceParallelismSpec:
-        for name in ("tensor_parallel", "pipeline_stages"):
-            count = getattr(self, name)
-            if count & (count - 1):
-                raise BadValueError(f"{name} {count} cannot be placed", "use a power of two")
+        if self.tensor_parallel & (self.tensor_parallel - 1):
+            raise BadValueError(f"tensor_parallel {self.tensor_parallel} cannot be placed", "use a power of two")
         if self.batches_in_flight > self.pipeline_stages:
             what = f"{self.batches_in_flight} batches for {counted(self.pipeline_stages, 'pipeline stage')}"
             raise BadValueError(what, "use at most one batch per stage")
@@ -171,8 +169,7 @@ class GenerationScenario(Scenario):
     @property
     def copy_count(self) -> int:
         """Copies of the model that the pod holds, none of them across link domains."""
-        domain = self.system.domain_ipu_count
-        return domain // self.parallelism.ipu_count * (self.system.ipu_count // domain)
+        return self.system.room_for(self.parallelism.ipu_count)
 
     def division_findings(self) -> Iterator[Finding]:
         """Problems of shards, stages and copies."""

@@ -303,3 +303,22 @@ class System(HardwareSpec):
     def domain_count(self) -> int:
         """Link domains."""
         return -(-self.machine_count // self.link_domain_machine_count)
+
+    def room_for(self, ipus_per_copy: int) -> int:
+        """Copies of a model that the pod holds, none of them across link domains."""
+        return self.domain_ipu_count // ipus_per_copy * self.domain_count
+
+    def first_ipu(self, copy: int, ipus_per_copy: int) -> int:
+        """Number of the first IPU of a copy of a model.
+
+        A link domain begins with a copy, and ends with IPUs that are too few for another one.
+        """
+        domain, place = divmod(copy, self.domain_ipu_count // ipus_per_copy)
+        return domain * self.domain_ipu_count + place * ipus_per_copy
+
+    def machines_of(self, copies: int, ipus_per_copy: int) -> int:
+        """Machines with an IPU of these copies of a model."""
+        per_domain = self.domain_ipu_count // ipus_per_copy
+        domains, rest = divmod(copies, per_domain)
+        of_domain, of_rest = (-(-count * ipus_per_copy // self.machine.ipu_count) for count in (per_domain, rest))
+        return domains * of_domain + of_rest

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from podsim.errors import BadValueError
 from podsim.scenario.pins import PARALLELISM
-from podsim.scenario.wording import shown
+from podsim.scenario.wording import counted, shown
 
 if TYPE_CHECKING:
     from podsim.scenario.hardware import System
@@ -33,25 +33,20 @@ def replica_findings(system: System, layout: Replicated) -> Iterator[Finding]:
     """Replicas that a pod has no room for."""
     per_replica, replicas = layout.ipus_per_replica, layout.replication_factor
     available, domain = system.ipu_count, system.domain_ipu_count
-    if domain % per_replica:
-        yield (
-            (PARALLELISM,),
-            f"a link domain of {domain} IPUs cannot be divided into replicas of {per_replica} IPUs",
-            "use fewer IPUs per replica, or another pod",
-        )
+    per_domain, room, where = domain // per_replica, system.room_for(per_replica), (PARALLELISM, "replication_factor")
+    if not per_domain:
+        what = f"a link domain of {domain} IPUs has no room for a replica of {per_replica} IPUs"
+        yield (PARALLELISM,), what, "use fewer IPUs per replica, or another pod"
     elif replicas * per_replica > available:
-        yield (
-            (PARALLELISM, "replication_factor"),
-            f"{replicas} replicas of {per_replica} IPUs need {replicas * per_replica} IPUs; "
-            f"{system.name} has {available}",
-            f"use at most {available // per_replica}",
-        )
-    elif replicas * per_replica > domain and (replicas * per_replica) % domain:
-        yield (
-            (PARALLELISM, "replication_factor"),
-            f"{replicas} replicas of {per_replica} IPUs cannot be divided among link domains of {domain} IPUs",
-            f"use a multiple of {domain // per_replica}",
-        )
+        need = f"{replicas} replicas of {per_replica} IPUs need {replicas * per_replica} IPUs"
+        yield where, f"{need}; {system.name} has {available}", f"use at most {room}"
+    elif replicas > room:
+        each = f"{counted(system.domain_count, 'link domain')} of {domain} IPUs, with room for {per_domain} in each"
+        what = f"{replicas} replicas of {per_replica} IPUs are wanted; {system.name} has {each}"
+        yield where, what, f"use at most {room}"
+    elif replicas > per_domain and replicas % per_domain:
+        what = f"{replicas} replicas of {per_replica} IPUs cannot be divided among link domains of {domain} IPUs"
+        yield where, what, f"use a multiple of {per_domain}"
 
 
 def shard_findings(model: Any, shards: int) -> Iterator[Finding]:

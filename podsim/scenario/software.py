@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from podsim.errors import BadValueError
 from podsim.scenario.base import HardwareSpec
 from podsim.scenario.quantity import APART, Flag, Info, Quantity, Real, Whole
+from podsim.scenario.schedules import ScheduleName
 
 _Spread = Annotated[Real, Quantity("s", ("0 s", "1000 s"), usual=("0 s", "1 s")), APART]
 _SmallShare = Annotated[Real, Quantity("share", ("0 %", "50 %"), usual=("0 %", "5 %")), APART]
@@ -125,8 +126,8 @@ class Software(HardwareSpec):
     """What writing a checkpoint adds to the training, data transfer apart."""
     validation_setup_s: _SetUp | None = None
     """Building and loading the program that validates checkpoints."""
-    schedule: Literal["lock_step", "grouped"] = "lock_step"
-    """What a pipeline cycle is: all stages of an IPU in turn, or all forward passes and then all backward passes."""
+    schedule: ScheduleName = "lock_step"
+    """When stages of a pipeline run which micro-batch, where `parallelism.schedule` does not say."""
     recompute_last_segment: Flag = True
     """Whether the segment whose backward pass follows its forward pass at once is recomputed like the others."""
     reduction_merge_bytes: _Merged | None = Field(None, alias="reduction_merge_size")

@@ -19,6 +19,7 @@ from podsim.scenario.families.base import BuiltModelSpec
 from podsim.scenario.faults import FaultSpec, fault_findings
 from podsim.scenario.quantity import Count, CountOrZero, Flag, NumberFormat
 from podsim.scenario.scenario import Finding, Scenario
+from podsim.scenario.schedules import MicroBatches, ScheduleName, micro_batch_findings, micro_batches_of
 from podsim.scenario.sections import (
     AvailableMemory,
     Reserve,
@@ -127,6 +128,16 @@ class TrainingLayoutSpec(Spec):
     """Micro-batches per weight update."""
     replication_factor: Count
     """Data-parallel copies."""
+    schedule: ScheduleName | None = None
+    """When stages of a pipeline run which micro-batch: `lock_step` in every cycle all stages of an IPU in turn;
+    `grouped` all forward passes of a cycle and then all backward passes; `interleaved` forward and backward passes of a
+    stage in cycles by turns, which keeps fewer activations; `sequential` one stage at a time. The software stack's if
+    left out [popart_pipelining], [tensorflow_pipelining]."""
+
+    @property
+    def chunk_count(self) -> int:
+        """Pipeline stages that each IPU, or group of IPUs, holds in turn with the others."""
+        return 1
 
     @property
     @abstractmethod
@@ -179,9 +190,21 @@ class TrainingLayoutSpec(Spec):
         """Forward pipeline stages."""
         return self.ipus_per_replica
 
+    def micro_batches(self, spec: TrainingScenario, *, strict: bool) -> MicroBatches:
+        """How many micro-batches a weight update may have, or what the framework asks for beyond that."""
+        return micro_batches_of(
+            self.schedule or spec.software.schedule,
+            self.stage_count(spec.model),
+            chunks=self.chunk_count,
+            groups=self.ipus_per_replica // self.shards.count,
+            strict=strict,
+        )
+
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
         """What does not add up with model and run."""
-        yield from ()
+        # Of a schedule that nobody asked for by name the rest of the rule is told as a warning.
+        rule = self.micro_batches(spec, strict=self.schedule is not None)
+        yield from micro_batch_findings(rule, self.stage_count(spec.model), self.accumulation_factor)
 
 
 class OptimizerStateSpec(Spec):
@@ -321,8 +344,10 @@ class TrainingScenario(Scenario):
         yield from self._norm()
         if self.data.host_decodes:
             yield from self._hosts()
-        used = self.parallelism.replication_factor * self.parallelism.ipus_per_replica
-        yield from fault_findings(self.faults, self.system, used, has_run=self.run is not None)
+        division = self.parallelism
+        if division.ipus_per_replica <= self.system.domain_ipu_count:
+            copies = division.replication_factor, division.ipus_per_replica
+            yield from fault_findings(self.faults, self.system, *copies, has_run=self.run is not None)
 
     def model_findings(self) -> Iterator[Finding]:
         """Problems of memory, run and data."""

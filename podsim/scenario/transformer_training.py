@@ -97,6 +97,9 @@ class ParallelismSpec(TrainingLayoutSpec):
     the tokens, which go to the groups of their experts and back, all to all [lepikhin2021]."""
     pipeline_stages: Count | None = None
     """IPUs, or groups of them, that hold the layers in turn, as evenly as can be."""
+    chunks_per_ipu: Count | None = None
+    """Pipeline stages of each of these IPUs, or groups: the last is followed by the first, so many times over. Cycles
+    are shorter, and so is what IPUs wait for at both ends of the pipeline [narayanan2021]."""
     layers_per_ipu: Annotated[list[CountOrZero], Field(min_length=1)] | None = None
     """Layers of each IPU, embedding with the first; of an encoder-decoder, encoder layers first. An alternative to
     `pipeline_stages`."""
@@ -139,20 +142,40 @@ class ParallelismSpec(TrainingLayoutSpec):
             )
         for problem in _stage_problems(self.stages or []):
             raise problem
-        count = self.ipus_per_replica
+        for problem in self._schedule_problems():
+            raise problem
         if self.sequence_parallel and self.tensor_parallel == 1:
             raise BadValueError("sequence_parallel divides tokens among the IPUs that share a layer", _SHARE_CURE)
         if self.tensor_parallel & (self.tensor_parallel - 1):
             raise BadValueError(f"tensor_parallel {self.tensor_parallel} cannot be placed", "use a power of two")
-        if count & (count - 1):
-            what = f"a replica of {count} IPUs cannot be placed"
-            raise BadValueError(what, "use 1, 2, 4, 8, 16, 32 or 64 IPUs")
         return self
+
+    def _schedule_problems(self) -> Iterator[BadValueError]:
+        """Schedules and chunks where there is no pipeline, or not one that has a use for them."""
+        for name in ("schedule", "chunks_per_ipu"):
+            if self.is_phased and getattr(self, name) is not None:
+                what = f"phased execution has no pipeline, and `{name}` is given"
+                yield BadValueError(what, "leave it out, or write `execution: pipelined`")
+        if self.chunk_count == 1:
+            return
+        if self.pipeline_stages is None:
+            what = "`chunks_per_ipu` needs to know how many IPUs hold the layers in turn"
+            yield BadValueError(what, "write `pipeline_stages:` in place of `layers_per_ipu:` or `stages:`")
+        elif self.pipeline_stages == 1:
+            yield BadValueError("one IPU waits for no other, however many chunks it holds", "leave chunks_per_ipu out")
+        elif self.schedule in ("interleaved", "sequential"):
+            what = f"chunks shorten the cycles of other schedules, and not what IPUs wait for in `{self.schedule}`"
+            yield BadValueError(what, "write `schedule: lock_step` or `grouped`, or leave chunks_per_ipu out")
 
     @property
     def shards(self) -> Shards:
         """As the scenario says."""
         return Shards(self.tensor_parallel, self.sequence_parallel, expert_groups=self.expert_parallel)
+
+    @property
+    def chunk_count(self) -> int:
+        """Pipeline stages of each IPU, or group of IPUs, of `pipeline_stages`."""
+        return self.chunks_per_ipu or 1
 
     @property
     def group_count(self) -> int:
@@ -174,7 +197,7 @@ class ParallelismSpec(TrainingLayoutSpec):
         """Forward pipeline stages; a head that returns to the first IPU behind the layers is one of its own."""
         if self.stages is not None:
             return len(self.stages)
-        return self.group_count + (self.head_on_first_ipu(model) and self.group_count > 1)
+        return self.group_count * self.chunk_count + (self.head_on_first_ipu(model) and self.group_count > 1)
 
     def updates_per_call(self, spec: TrainingScenario) -> float:
         """As the scenario says."""
@@ -198,23 +221,19 @@ class ParallelismSpec(TrainingLayoutSpec):
         elif self.group_count > spec.model.placed_layers:
             what = f"{self.group_count} stages for {spec.model.placed_layers} layers"
             yield (PARALLELISM, "pipeline_stages"), what, "use fewer stages"
-        yield from self._micro_batches(self.stage_count(spec.model))
+        elif (most := spec.model.placed_layers // self.group_count) < self.chunk_count:
+            what = f"{self.chunk_count} chunks on each of {self.group_count} IPUs for {spec.model.placed_layers} layers"
+            yield (PARALLELISM, "chunks_per_ipu"), what, f"use at most {most}"
+        if self.chunk_count > 1 and self.schedule is None and spec.software.schedule in ("interleaved", "sequential"):
+            what = f"chunks shorten no cycles of `{spec.software.schedule}`, the schedule of {spec.software.name}"
+            yield (PARALLELISM, "chunks_per_ipu"), what, "add `schedule: lock_step` or `grouped`, or leave it out"
+        yield from super().findings(spec)
         updates, shared = spec.run.update_count(spec) if spec.run else None, self.updates_per_session_call
         if updates is not None and shared > max(1, updates):
             yield (
                 (PARALLELISM, "updates_per_session_call"),
                 f"{shared} weight updates in a call; the run has {updates}",
                 f"use at most {max(1, updates)}",
-            )
-
-    def _micro_batches(self, stage_count: int) -> Iterator[Finding]:
-        need, given = 2 * stage_count - 1, self.accumulation_factor
-        if given < need:
-            yield (
-                (PARALLELISM, "accumulation_factor"),
-                f"{'1 micro-batch is' if given == 1 else f'{given} micro-batches are'} too few for "
-                f"{stage_count} pipeline stages",
-                f"use 2·{stage_count} - 1 = {need} or more",
             )
 
     def _layers(self, layers_per_ipu: list[int], spec: TrainingScenario) -> Iterator[Finding]:

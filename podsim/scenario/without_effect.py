@@ -84,8 +84,20 @@ def _rules(spec: Any) -> _Found:
         yield from _of_generation(spec)
     elif isinstance(spec.parallelism, ParallelismSpec):
         yield from _of_transformers(spec, spec.parallelism)
+    if spec.activity is Activity.TRAINING:
+        yield from _of_schedules(spec)
     if spec.activity is Activity.TRAINING and spec.parallelism.replication_factor == 1:
         yield ("memory", "optimizer_state", "replicated_tensor_sharding"), "there is one replica"
+
+
+def _of_schedules(spec: Any) -> _Found:
+    """The stack's where the scenario says another one, and both where there is nothing to schedule."""
+    if spec.parallelism.stage_count(spec.model) == 1:
+        yield ("software", "schedule"), "there is one pipeline stage"
+        if not getattr(spec.parallelism, "is_phased", False):  # which refuses the other
+            yield ("parallelism", "schedule"), "there is one pipeline stage"
+    elif spec.parallelism.schedule is not None:
+        yield ("software", "schedule"), "`parallelism.schedule` says when stages run which micro-batch"
 
 
 def _of_bert(model: Any) -> _Found:

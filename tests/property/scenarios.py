@@ -96,14 +96,15 @@ def software(draw: st.DrawFn, base: str) -> Scenario:
 
 
 def _division(draw: st.DrawFn, pod: Scenario, head_apart: bool, least_layers: int = 1) -> Scenario:
-    """Micro-batches, replicas and layers of a transformer on 1 to 8 IPUs per replica."""
-    ipus = draw(st.sampled_from(divisors(domain_ipus(pod), (1, 2, 4, 8))))
+    """Micro-batches, replicas and layers of a transformer on 1 to 8 IPUs per replica, by any schedule."""
+    ipus = draw(st.sampled_from([each for each in (1, 2, 3, 4, 6, 8) if each <= domain_ipus(pod)]))
     empty_first = ipus > 1 and draw(st.booleans())
     layers = [0 if empty_first else least_layers, *(draw(st.integers(1, 2)) for _ in range(ipus - 1))]
     stages = ipus + (head_apart and ipus > 1)
     return {
         "micro_batch_size": draw(st.integers(1, 4)),
         "accumulation_factor": 2 * stages - 1 + draw(st.integers(0, 9)),
+        "schedule": draw(st.sampled_from([None, None, "interleaved", "sequential"])),
         "replication_factor": draw(st.sampled_from(replica_counts(pod, ipus))),
         "layers_per_ipu": layers,
         "recomputation": draw(st.sampled_from(["none", "layer"])),

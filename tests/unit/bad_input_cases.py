@@ -275,13 +275,14 @@ SUMS = {
     ),
     "IPUs of a replica": (
         "[6, 6, 6, 6]",
-        "[8, 8, 8]",
-        "s.yaml:5:1 [parallelism]: a replica of 3 IPUs cannot be placed\n  do: use 1, 2, 4, 8, 16, 32 or 64 IPUs",
+        "[5, 5, 5, 5, 4]",
+        "s.yaml:8:3 [parallelism.replication_factor]: 4 replicas of 5 IPUs need 20 IPUs; IPU-POD16 has 16\n"
+        "  do: use at most 3",
     ),
     "IPUs of the pod": (
         "[6, 6, 6, 6]",
         "[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 6, 6, 6, 6]",
-        "s.yaml:5:1 [parallelism]: a link domain of 16 IPUs cannot be divided into replicas of 32 IPUs\n"
+        "s.yaml:5:1 [parallelism]: a link domain of 16 IPUs has no room for a replica of 32 IPUs\n"
         "  do: use fewer IPUs per replica, or another pod",
     ),
     "micro-batches": (
@@ -289,6 +290,59 @@ SUMS = {
         "accumulation_factor: 8",
         "s.yaml:7:3 [parallelism.accumulation_factor]: 8 micro-batches are too few for 5 pipeline stages\n"
         "  do: use 2·5 - 1 = 9 or more",
+    ),
+    "micro-batches that a schedule cannot divide": (
+        "accumulation_factor: 96",
+        "accumulation_factor: 96\n  schedule: grouped",
+        "s.yaml:7:3 [parallelism.accumulation_factor]: 96 micro-batches are no multiple of 2·5 = 10, twice the stages "
+        "of the grouped schedule\n  do: use 90 or 100",
+    ),
+    "too few micro-batches of a schedule": (
+        "accumulation_factor: 96",
+        "accumulation_factor: 4\n  schedule: interleaved",
+        "s.yaml:7:3 [parallelism.accumulation_factor]: 4 micro-batches are too few for 5 pipeline stages\n"
+        "  do: use 5 or more",
+    ),
+    "a schedule that is none": (
+        "accumulation_factor: 96",
+        "accumulation_factor: 96\n  schedule: 1f1b",
+        "s.yaml:8:3 [parallelism.schedule]: `1f1b` is not one of `lock_step`, `grouped`, `interleaved` or "
+        "`sequential`\n  do: write one of them",
+    ),
+    "a schedule without a pipeline": (
+        "layers_per_ipu: [6, 6, 6, 6]",
+        "execution: phased\n  schedule: grouped",
+        "s.yaml:5:1 [parallelism]: phased execution has no pipeline, and `schedule` is given\n"
+        "  do: leave it out, or write `execution: pipelined`",
+    ),
+    "more chunks than layers": (
+        "layers_per_ipu: [6, 6, 6, 6]",
+        "pipeline_stages: 4\n  chunks_per_ipu: 7",
+        "s.yaml:10:3 [parallelism.chunks_per_ipu]: 7 chunks on each of 4 IPUs for 24 layers\n  do: use at most 6",
+    ),
+    "chunks of layers that are listed": (
+        "layers_per_ipu: [6, 6, 6, 6]",
+        "layers_per_ipu: [6, 6, 6, 6]\n  chunks_per_ipu: 2",
+        "s.yaml:5:1 [parallelism]: `chunks_per_ipu` needs to know how many IPUs hold the layers in turn\n"
+        "  do: write `pipeline_stages:` in place of `layers_per_ipu:` or `stages:`",
+    ),
+    "chunks on one IPU": (
+        "layers_per_ipu: [6, 6, 6, 6]",
+        "pipeline_stages: 1\n  chunks_per_ipu: 2",
+        "s.yaml:5:1 [parallelism]: one IPU waits for no other, however many chunks it holds\n"
+        "  do: leave chunks_per_ipu out",
+    ),
+    "chunks that shorten nothing": (
+        "layers_per_ipu: [6, 6, 6, 6]",
+        "pipeline_stages: 4\n  chunks_per_ipu: 2\n  schedule: interleaved",
+        "s.yaml:5:1 [parallelism]: chunks shorten the cycles of other schedules, and not what IPUs wait for in "
+        "`interleaved`\n  do: write `schedule: lock_step` or `grouped`, or leave chunks_per_ipu out",
+    ),
+    "micro-batches that chunks cannot divide": (
+        "accumulation_factor: 96\n  replication_factor: 4\n  layers_per_ipu: [6, 6, 6, 6]",
+        "accumulation_factor: 90\n  replication_factor: 4\n  pipeline_stages: 4\n  chunks_per_ipu: 2",
+        "s.yaml:7:3 [parallelism.accumulation_factor]: 90 micro-batches are no multiple of 4, the IPUs, or groups of "
+        "IPUs, that hold chunks in turn\n  do: use 88 or 92",
     ),
     "two placements": (
         "replication_factor: 4",

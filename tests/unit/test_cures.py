@@ -104,9 +104,10 @@ CASES = [
     ),
     (
         PASSES,
-        ["parallelism={pipeline_stages: 3, replication_factor: 1}"],
-        "parallelism: a replica of 3 IPUs cannot be placed; use 1, 2, 4, 8, … pipeline stages",
-        ["parallelism.pipeline_stages=4"],
+        ["parallelism={pipeline_stages: 5, replication_factor: 1}"],
+        "parallelism: a link domain of 4 IPUs has no room for a replica of 5 IPUs; use fewer IPUs per replica, or "
+        "another pod",
+        ["parallelism.pipeline_stages=3"],
     ),
     (
         PASSES,
@@ -122,9 +123,9 @@ CASES = [
     ),
     (
         DECODER,
-        ["parallelism.pipeline_stages=3", "parallelism.tensor_parallel=1"],
-        "parallelism: pipeline_stages 3 cannot be placed; use a power of two",
-        ["parallelism.pipeline_stages=4"],
+        ["parallelism.tensor_parallel=3"],
+        "parallelism: tensor_parallel 3 cannot be placed; use a power of two",
+        ["parallelism.tensor_parallel=4"],
     ),
     (
         DECODER,

@@ -237,7 +237,7 @@ def test_a_block_that_repeats_is_cut_like_any_other() -> None:
 def test_more_stages_than_blocks() -> None:
     with pytest.raises(NoPlanError, match="4 pipeline stages for a model that can be cut into 3 parts") as failure:
         make_plan(job(chain(3), stages=4))
-    assert failure.value.do == "use at most 2 pipeline stages"
+    assert failure.value.do == "use at most 3 pipeline stages"
 
 
 def test_a_stack_that_does_not_know_the_call() -> None:
@@ -270,8 +270,8 @@ def scenario(file: Path | str, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("part", "message"),
     [
-        ({"parallelism": {"pipeline_stages": 3}}, "a replica of 3 IPUs cannot be placed"),
-        ({"parallelism": {"pipeline_stages": 32}}, "cannot be divided into replicas of 32 IPUs"),
+        ({"parallelism": {"pipeline_stages": 3, "replication_factor": 6}}, "6 replicas of 3 IPUs need 18 IPUs"),
+        ({"parallelism": {"pipeline_stages": 32}}, "has no room for a replica of 32 IPUs"),
         ({"parallelism": {"replication_factor": 17}}, "17 replicas of 1 IPUs need 17 IPUs"),
         ({"memory": {"available_memory_proportion": [0.2]}}, "is a list; all IPUs are alike here"),
         ({"precision": {"weights": "fp32"}}, "weights in fp32 with activations in fp16 are not modelled"),

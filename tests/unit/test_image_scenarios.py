@@ -64,15 +64,15 @@ BLOCKS = {
     ),
     "three IPUs per replica": (
         "[stage3/unit1]",
-        "[stage3/unit1, stage4/unit1]",
-        "s.yaml:5:1 [parallelism]: a replica of 3 IPUs cannot be placed\n"
-        "  do: use 0, 1, 3, 7, … pipeline splits, for 1, 2, 4, 8, … IPUs",
+        "[stage3/unit1, stage4/unit1]\n  schedule: lock_step",
+        "s.yaml:8:3 [parallelism.replication_factor]: 2 replicas of 3 IPUs need 6 IPUs; IPU-POD4 has 4\n"
+        "  do: use at most 1",
     ),
     "too few micro-batches": (
         "accumulation_factor: 8",
         "accumulation_factor: 2",
-        "s.yaml:5:1 [parallelism]: accumulation_factor 2 is too small for 2 pipeline stages\n"
-        "  do: use 2·2 - 1 = 3 micro-batches or more",
+        "s.yaml:7:3 [parallelism.accumulation_factor]: 2 micro-batches are too few for 2 pipeline stages\n"
+        "  do: use 2·2 - 1 = 3 or more",
     ),
 }
 

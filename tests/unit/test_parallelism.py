@@ -19,11 +19,13 @@ from podsim.placement.cuts import Segment, kept_elements
 from podsim.placement.job import training_job
 from podsim.placement.memory import segment_peak_bytes
 from podsim.placement.plan import cost_model, job_memory
+from podsim.placement.schedule import PipelineSchedule
 from podsim.placement.search.chain import bare_chain, chain_of, least_maximum, most_even
 from podsim.placement.search.families import CheckpointedSlices
 from podsim.placement.search.search import Search, pipeline_cycles
 from podsim.placement.search.space import accumulation, divisors
 from podsim.scenario import TrainingScenario
+from podsim.scenario.schedules import ScheduleName
 from podsim.show.choice_table import choice_tables, choice_yaml
 from tests.examples import Mapping, small_bert, small_cnn, small_pod
 from tests.unit.bad_input_cases import SCENARIO, Run, error_of
@@ -84,27 +86,27 @@ def test_two_of_three_blocks_are_shared_out_by_hand() -> None:
     assert (split.cuts, split.cost) == ((0, 2, 4), 6)
 
 
-@pytest.mark.parametrize("grouped", [False, True])
-def test_even_stages_take_micro_batches_and_stages_less_one(grouped: bool) -> None:
+@pytest.mark.parametrize("schedule", ["lock_step", "grouped"])
+def test_even_stages_take_micro_batches_and_stages_less_one(schedule: ScheduleName) -> None:
     """With forward 1 and backward 2: (8 + 4 - 1) x 3, however the passes of a cycle are grouped.
 
     Fill and drain of the lock-step pipeline: 3 cycles of forward passes alone, 3 of backward passes alone.
     """
     passes = [(stage, 1.0, 2.0) for stage in range(4)]
-    assert pipeline_cycles(passes, 8, grouped=grouped) == (8 + 4 - 1) * 3
+    assert pipeline_cycles(passes, 8, PipelineSchedule.of(schedule, 4)) == (8 + 4 - 1) * 3
 
 
 @pytest.mark.parametrize(
-    ("grouped", "cycles"),
+    ("schedule", "cycles"),
     [
-        (False, [1, 3 + 2, 5, 5, 3 + 2, 4]),
-        (True, [1, 3 + 2, 3 + 4, 3 + 4, 3 + 4, 4]),
+        ("lock_step", [1, 3 + 2, 5, 5, 3 + 2, 4]),
+        ("grouped", [1, 3 + 2, 3 + 4, 3 + 4, 3 + 4, 4]),
     ],
 )
-def test_rounds_of_a_grouped_cycle_wait_for_each_other(grouped: bool, cycles: list[int]) -> None:
+def test_rounds_of_a_grouped_cycle_wait_for_each_other(schedule: ScheduleName, cycles: list[int]) -> None:
     """Two stages, forward and backward 1, 4 and 3, 2. A full cycle is 5 on either IPU, if passes may follow each
     other; grouped, all wait for the longest forward pass, 3, and then for the longest backward pass, 4."""
-    assert pipeline_cycles([(0, 1.0, 4.0), (1, 3.0, 2.0)], 4, grouped=grouped) == sum(cycles)
+    assert pipeline_cycles([(0, 1.0, 4.0), (1, 3.0, 2.0)], 4, PipelineSchedule.of(schedule, 2)) == sum(cycles)
 
 
 def test_stages_that_share_an_ipu_take_turns() -> None:
@@ -116,7 +118,8 @@ def test_stages_that_share_an_ipu_take_turns() -> None:
     full = 6.0
     fill = [1, 1, 1 + 3, 1 + 3]
     flush = [3 + 2, 3 + 2, 2, 2]
-    assert pipeline_cycles([(0, 1, 2), (1, 1, 2), (0, 1, 2)], 5, grouped=False) == sum(fill) + full + sum(flush)
+    passes = [(0, 1.0, 2.0), (1, 1.0, 2.0), (0, 1.0, 2.0)]
+    assert pipeline_cycles(passes, 5, PipelineSchedule.of("lock_step", 3)) == sum(fill) + full + sum(flush)
 
 
 def test_divisors_and_accumulation() -> None:

@@ -7,7 +7,7 @@ import pytest
 from podsim import simulate
 from podsim.errors import ModelError
 from podsim.models import Block, Workload
-from podsim.placement import stash_depth
+from podsim.placement import PipelineSchedule
 from podsim.placement.cuts import Cuts, Segment, Stage, cuts_before, cuts_of_counts, cuts_of_layers, stages_of
 from tests.examples import small_bert, small_pod
 
@@ -119,4 +119,4 @@ def test_without_checkpoints_or_layers_a_stage_is_a_segment_of_its_own() -> None
 
 @pytest.mark.parametrize(("index", "depth"), [(0, 9), (1, 7), (2, 5), (3, 3), (4, 1)])
 def test_stash_depth(index: int, depth: int) -> None:
-    assert stash_depth(index, 5) == depth
+    assert PipelineSchedule.of("lock_step", 5).stash_depth(index) == depth

@@ -415,7 +415,7 @@ def test_a_stage_keeps_whole_inputs_on_every_shard() -> None:
         ("tensor_parallel=3", "tensor_parallel 3 cannot be placed", "use a power of two"),
         ("sequence_parallel=true", "tokens of blocks that stand side by side are not divided", "leave it out"),
         ("tensor_parallel=32", "32 shards are more than head_count 16; some would hold nothing", "use at most 16"),
-        ("pipeline_stages=3", "a replica of 12 IPUs cannot be placed", "use 1, 2, 4"),
+        ("pipeline_stages=3", "2 micro-batches are too few for 3 pipeline stages", "2·3 - 1 = 5"),
         ("pipeline_stages=8", "8 stages for 4 layers", "use fewer stages"),
         ("layers_per_ipu=[2, 2]", "`pipeline_stages` and `layers_per_ipu` are both given", "keep one"),
         ("replication_factor=8", "8 replicas of 4 IPUs need 32 IPUs", "use at most 4"),
@@ -436,7 +436,7 @@ def test_tokens_are_divided_among_several_ipus_only() -> None:
 
 
 def test_a_replica_beyond_a_link_domain() -> None:
-    with pytest.raises(SpecError, match="16 IPUs cannot be divided into replicas of 32 IPUs"):
+    with pytest.raises(SpecError, match="16 IPUs has no room for a replica of 32 IPUs"):
         load_scenario(small(16), overrides=["parallelism.pipeline_stages=2"])
 
 

@@ -59,6 +59,8 @@ def values(key: str) -> tuple[str, str]:
     [
         ("bert_base_squad_pod16", ()),
         ("bert_base_clue_pod4", ()),
+        ("bert_base_squad_pod16", ("parallelism.schedule=lock_step",)),
+        ("resnet50_pytorch_pod4", ("run.epochs=1",)),
         ("bert_base_phased_pod16", (*SMALL, "parallelism.batch_serialisation=false")),
         ("bert_base_phased_pod16", (*SMALL, "memory.io_tiles=0")),
         ("e5_large_pod4", ("model.layer_count=2",)),

@@ -18,8 +18,8 @@ from podsim.show.choice_table import section_lines
 
 _MEMORY: Final = "memory"
 _SUFFIXES: Final = (".yaml", ".yml", ".csv")
-_PLACEMENTS: Final = ("stages", "layers_per_ipu", "head_on")
-"""Ways to say where layers go, of which a file has one."""
+_PLACEMENTS: Final = ("stages", "layers_per_ipu", "pipeline_stages", "chunks_per_ipu", "head_on", "schedule")
+"""Keys that say where layers go, and when they run there; none of them stays behind a division that is chosen."""
 
 
 def written(scenario: str, loaded: LoadedScenario, chosen: Candidate | None, about: str) -> str:

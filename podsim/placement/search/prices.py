@@ -8,8 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from podsim.placement.cuts import Cuts, stash_depth
+from podsim.placement.cuts import Cuts
 from podsim.placement.layout import Layout, PlanInput
+from podsim.placement.schedule import PipelineSchedule
 from podsim.placement.search.chain import Costs, Slices, Split, is_tied, least_maximum, most_even
 from podsim.scenario.hardware import System
 
@@ -97,10 +98,10 @@ class Prices:
         if self.slices.chain.workload.layers:
             return None
         chosen: list[int] = []
-        count = len(stages) - 1
+        schedule = PipelineSchedule.of(self.layout.schedule, len(stages) - 1)
         for index, (start, stop) in enumerate(pairwise(stages)):
             room = self.capacity_bytes - float(self.held_bytes[start, stop])
-            chosen += self.slices.checkpoints(shares[index], start, stop, stash_depth(index, count), room)
+            chosen += self.slices.checkpoints(shares[index], start, stop, schedule.stash_depth(index), room)
         return tuple(chosen)
 
 
@@ -120,8 +121,9 @@ def price(slices: Slices, job: PlanInput, pinned: Sequence[float] = ()) -> Price
     folded = ipu_count > 1 and is_tied(chain.workload)
     hand_over = _hand_over_cycles(slices, job.system) if ipu_count > 1 else np.zeros(slices.size + 1)
     handed = slices.cycles + hand_over[:, None] + hand_over[None, :]
-    count = ipu_count + folded
-    stages = [(handed, slices.memory_bytes(stash_depth(index, count)) + held) for index in range(count)]
+    schedule = PipelineSchedule.of(job.layout.schedule, ipu_count + folded)
+    depths = [schedule.stash_depth(index) for index in range(schedule.stage_count)]
+    stages = [(handed, slices.memory_bytes(depth) + held) for depth in depths]
     # The last stage need not redo all, or keeps what fits beside what it holds.
     last_cycles, last_bytes = slices.last_stage(capacity - held[:, -1])
     cycles, used = stages[-1][0].copy(), stages[-1][1]
@@ -131,16 +133,16 @@ def price(slices: Slices, job: PlanInput, pinned: Sequence[float] = ()) -> Price
     every = list(range(len(chain.proportions)))
     allowed = [[chain.share_of(proportion)] for proportion in pinned] or [every] * ipu_count
     if folded:
-        ends = _shared(slices, held, stages[0][0], stages[-1][0], len(stages))
+        ends = _shared(slices, held, stages[0][0], stages[-1][0], depths[0])
         stages = stages[1:-1]
     else:
         ends = _single_part(slices)
     return Prices(job.layout, slices, folded, float(capacity), held, stages, ends, allowed, pinned)
 
 
-def _shared(slices: Slices, held: Costs, front: Costs, back: Costs, count: int) -> tuple[Costs, Costs]:
+def _shared(slices: Slices, held: Costs, front: Costs, back: Costs, depth: int) -> tuple[Costs, Costs]:
     """(cycles, bytes) of the IPU that holds the blocks before one cut and behind another."""
-    kept = stash_depth(0, count) * slices.kept_bytes[0, :, None] + slices.kept_bytes[None, :, -1]
+    kept = depth * slices.kept_bytes[0, :, None] + slices.kept_bytes[None, :, -1]
     peak = np.maximum(slices.peak_bytes[:, 0, :, None], slices.peak_bytes[:, None, :, -1])
     used = kept + peak + held[0, :, None] + held[None, :, -1]
     return front[:, 0, :, None] + back[:, None, :, -1], used

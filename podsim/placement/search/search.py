@@ -8,7 +8,7 @@ planned, and ranked by the time of its pipeline and of its update; the first few
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice, pairwise
@@ -19,6 +19,7 @@ from podsim.placement.job import training_job
 from podsim.placement.layout import Layout
 from podsim.placement.memory import IpuMemory
 from podsim.placement.plan import Plan, job_memory, make_plan, shared_cost_model
+from podsim.placement.schedule import PipelineSchedule, Round
 from podsim.placement.search.chain import CostedChain, Slices, bare_chain, chain_of
 from podsim.placement.search.prices import Prices, price
 from podsim.placement.search.space import LayoutSpace
@@ -44,7 +45,8 @@ def least_s(plan: Plan) -> float:
 
 def hand_over_s(plan: Plan) -> float:
     """Every micro-batch crosses the slowest boundary between stages, once forward and once backward. [s]"""
-    rounds = 2 if plan.software.schedule == "grouped" else 1
+    # Both may be on their way in one cycle, unless all forward passes of it end first, or it has only one of the two.
+    rounds = 2 if plan.layout.schedule in ("grouped", "sequential") else 1
     slowest_ps, routes = 0, Routes(plan.system)
     for index, (cost, following) in enumerate(pairwise(plan.stages)):
         source, target = cost.stage.ipus.start, following.stage.ipus.start
@@ -57,48 +59,45 @@ def hand_over_s(plan: Plan) -> float:
 
 def pipeline_s(plan: Plan) -> float:
     """All pipeline cycles of a weight update, transfers between stages apart. [s]"""
-    grouped = plan.software.schedule == "grouped"
     passes = [
         (cost.stage.ipus.start, cost.forward.cycles, cost.recompute.cycles + cost.backward.cycles)
         for cost in plan.stages
     ]
-    cycles = pipeline_cycles(passes, plan.layout.accumulation_factor, grouped=grouped)
+    cycles = pipeline_cycles(passes, plan.layout.accumulation_factor, plan.layout.pipeline())
     return cycles / plan.system.machine.ipu.clock_hz
 
 
-def pipeline_cycles(passes: list[tuple[int, float, float]], accumulation_factor: int, *, grouped: bool) -> float:
+def pipeline_cycles(
+    passes: list[tuple[int, float, float]], accumulation_factor: int, schedule: PipelineSchedule
+) -> float:
     """Computation of all pipeline cycles of a weight update. [cycles]
 
     Args:
         passes: IPU, forward and backward cycles of each stage.
-        accumulation_factor: Micro-batches, at least 2·(stages - 1) + 1.
-        grouped: Whether all forward passes of a cycle end before the backward passes start.
+        accumulation_factor: Micro-batches.
+        schedule: When the stages run them.
 
-    Source: [popart_pipelining].
-
-    >>> pipeline_cycles([(0, 1.0, 2.0), (1, 1.0, 2.0)], 4, grouped=False)  # 1, 3; 2 x 3; 3, 2
+    >>> passes = [(0, 1.0, 2.0), (1, 1.0, 2.0)]
+    >>> pipeline_cycles(passes, 4, PipelineSchedule.of("lock_step", 2))  # 1, 3; 2 x 3; 3, 2
     15.0
+    >>> pipeline_cycles(passes, 4, PipelineSchedule.of("interleaved", 2))  # 2 x 1; 6 x 2; 2 x 2
+    18.0
+    >>> pipeline_cycles(passes, 4, PipelineSchedule.of("sequential", 2))  # 4 x (1, 3, 2)
+    24.0
     """
-    last = len(passes) - 1
-
-    def cycle(number: int) -> float:
-        ahead = [stage for stage in range(last + 1) if 0 <= number - stage < accumulation_factor]
-        back = [stage for stage in range(last + 1) if 0 <= number - 2 * last + stage < accumulation_factor]
-        forward, backward = [(stage, 1) for stage in ahead], [(stage, 2) for stage in back]
-        rounds = [forward, backward] if grouped else [forward + backward]
-        return sum(_slowest(passes, each) for each in rounds)
-
-    ramp = 2 * last
-    ramps = sum(cycle(number) for number in (*range(ramp), *range(accumulation_factor, accumulation_factor + ramp)))
-    return ramps + (accumulation_factor - ramp) * cycle(ramp)
+    return sum(
+        span.count * sum(_slowest(passes, each) for each in schedule.rounds(span.cycle, accumulation_factor))
+        for span in schedule.spans(accumulation_factor)
+    )
 
 
-def _slowest(passes: list[tuple[int, float, float]], active: Iterable[tuple[int, int]]) -> float:
-    """The IPU with the most to do; of each stage one of its passes counts. [cycles]"""
+def _slowest(passes: list[tuple[int, float, float]], active: Round) -> float:
+    """The IPU with the most to do in a round. [cycles]"""
     busy: dict[int, float] = {}
-    for stage, which in active:
-        ipu = passes[stage][0]
-        busy[ipu] = busy.get(ipu, 0.0) + passes[stage][which]
+    for which, stages in enumerate(active, 1):
+        for stage in stages:
+            ipu = passes[stage][0]
+            busy[ipu] = busy.get(ipu, 0.0) + passes[stage][which]
     return max(busy.values(), default=0.0)
 
 

@@ -7,13 +7,14 @@ from dataclasses import replace
 from math import prod
 
 from podsim.models import Workload
-from podsim.placement.cuts import Cuts, stash_depth
+from podsim.placement.cuts import Cuts
 from podsim.placement.layout import ON_CHIP, STREAMING, Layout
 from podsim.placement.search.chain import is_tied
 from podsim.placement.search.families import ConvnetFamily, Family, TransformerFamily
 from podsim.scenario import LoadedScenario, TrainingScenario
 from podsim.scenario.auto import AutoTrainingSpec
 from podsim.scenario.convnet_training import AutoImageSpec
+from podsim.scenario.schedules import ScheduleName, micro_batches_of
 from podsim.scenario.transformer_training import AutoTextSpec
 
 
@@ -31,15 +32,14 @@ def powers_of_two(most: int) -> Iterator[int]:
     yield from (1 << exponent for exponent in range(most.bit_length()))
 
 
-def accumulation(batch_size: int, *factors: int, stage_count: int) -> int | None:
-    """Micro-batches per weight update, or None where they are not whole, or too few to fill the pipeline.
+def accumulation(batch_size: int, *factors: int, stage_count: int, schedule: ScheduleName = "lock_step") -> int | None:
+    """Micro-batches per weight update, or None where they are not whole, or not what the pipeline needs.
 
     >>> accumulation(1536, 2, 8, stage_count=9), accumulation(64, 2, 8, stage_count=9)
     (96, None)
     """
     whole, rest = divmod(batch_size, prod(factors))
-    # As many as the first stage keeps in flight.
-    return None if rest or whole < stash_depth(0, stage_count) else whole
+    return None if rest or not micro_batches_of(schedule, stage_count, strict=False).allow(whole) else whole
 
 
 _NORM = ("norm", "replicas")
@@ -153,9 +153,12 @@ class LayoutSpace:
         counts = [
             count
             for count in divisors(self.batch_size, most)
-            if accumulation(self.batch_size, count, stage_count=stages) and self._is_legal(ipus, count)
+            if self._accumulation(count, stage_count=stages) and self._is_legal(ipus, count)
         ]
         return [count for count in reversed(counts) if count >= _HARDLY_FEWER * counts[-1] or count == 1]
+
+    def _accumulation(self, *factors: int, stage_count: int) -> int | None:
+        return accumulation(self.batch_size, *factors, stage_count=stage_count, schedule=self.spec.software.schedule)
 
     def _is_legal(self, ipus: int, replicas: int) -> bool:
         """Whether this number of replicas can be placed, fed, and grouped for batch norm."""
@@ -216,7 +219,7 @@ class LayoutSpace:
         """A group with every micro-batch that it allows, the smallest first."""
         stages = self._stage_count(group.ipus_per_replica)
         for size in divisors(self.batch_size // group.replication_factor, _MOST_SAMPLES):
-            factor = accumulation(self.batch_size, group.replication_factor, size, stage_count=stages)
+            factor = self._accumulation(group.replication_factor, size, stage_count=stages)
             if factor is not None and self.auto.micro_batch_size in (None, size):
                 yield replace(group, micro_batch_size=size, accumulation_factor=factor)
 

@@ -1,0 +1,88 @@
+"""Pipeline schedules: their names, and how many micro-batches a weight update needs with each.
+
+Source: [popart_pipelining] for lock-step, [tensorflow_pipelining] for the others; [narayanan2021] for several chunks of
+layers on each IPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from podsim.scenario.pins import PARALLELISM
+from podsim.scenario.wording import counted
+
+if TYPE_CHECKING:
+    from podsim.scenario.scenario import Finding
+
+ScheduleName = Literal["lock_step", "grouped", "interleaved", "sequential"]
+"""As scenarios and software stacks write them."""
+
+
+@dataclass(frozen=True, slots=True)
+class MicroBatches:
+    """How many micro-batches a weight update may have.
+
+    Attributes:
+        least: The fewest that fill the pipeline.
+        multiple: What divides their number.
+        formula: How the larger of both comes about; empty where it is plain.
+        reason: Why their number is a multiple, in words.
+    """
+
+    least: int = 1
+    multiple: int = 1
+    formula: str = ""
+    reason: str = ""
+
+    def allow(self, count: int) -> bool:
+        """Whether a weight update may have so many."""
+        return count >= self.least and not count % self.multiple
+
+    def objection(self, count: int) -> tuple[str, str]:
+        """Why so many are refused that are no multiple, and the nearest that are."""
+        what = f"{count} micro-batches are no multiple of {self.formula}{self.multiple}, {self.reason}"
+        below = count // self.multiple * self.multiple
+        return what, " or ".join(str(each) for each in (below, below + self.multiple) if each)
+
+
+def micro_batches_of(
+    schedule: ScheduleName, stage_count: int, *, chunks: int = 1, groups: int = 1, strict: bool = True
+) -> MicroBatches:
+    """How many micro-batches a weight update may have.
+
+    Args:
+        schedule: Of the pipeline.
+        stage_count: Its stages.
+        chunks: Stages that each IPU, or group of IPUs, holds in turn with the others.
+        groups: Such IPUs or groups; where they hold several chunks, micro-batches enter in as many at a time.
+        strict: Whether what the framework asks for beyond what fills the pipeline counts too.
+
+    >>> micro_batches_of("lock_step", 5).least, micro_batches_of("interleaved", 5).least
+    (9, 5)
+    >>> micro_batches_of("grouped", 5).allow(2048), micro_batches_of("grouped", 5).allow(2050)
+    (False, True)
+    """
+    if stage_count == 1 or schedule == "sequential":
+        return MicroBatches()
+    if chunks > 1:
+        return MicroBatches(groups, groups, reason="the IPUs, or groups of IPUs, that hold chunks in turn")
+    if schedule == "interleaved":
+        return MicroBatches(stage_count)
+    twice = 2 * stage_count
+    if schedule == "grouped" and strict:
+        return MicroBatches(twice, twice, f"2·{stage_count} = ", "twice the stages of the grouped schedule")
+    return MicroBatches(twice - 1, 1, f"2·{stage_count} - 1 = ")
+
+
+def micro_batch_findings(rule: MicroBatches, stage_count: int, given: int) -> Iterator[Finding]:
+    """Too few micro-batches, or a number that the schedule does not divide."""
+    where = PARALLELISM, "accumulation_factor"
+    if given < rule.least:
+        few = "1 micro-batch is" if given == 1 else f"{given} micro-batches are"
+        what = f"{few} too few for {counted(stage_count, 'pipeline stage')}"
+        yield where, what, f"use {rule.formula}{rule.least} or more"
+    elif not rule.allow(given):
+        what, nearest = rule.objection(given)
+        yield where, what, f"use {nearest}"
