@@ -53,6 +53,8 @@ class Block:
             layer, which these have to join before anything reads them.
         passed_elements: Of its input, elements that it hands on as they came.
         unread_elements: Of its input, elements that it does not read.
+        kept_results: Names of its operations whose results the backward pass reads, where a forward pass makes them one
+            after the other and each would be gone before the next.
         cache_read_elements: Elements of earlier tokens that a step of text generation finds in a cache.
         cache_written_elements: Elements that such a step adds to it.
     """
@@ -67,6 +69,7 @@ class Block:
     partial_sums: tuple[str, ...] = ()
     passed_elements: int = 0
     unread_elements: int = 0
+    kept_results: tuple[str, ...] = ()
     cache_read_elements: int = 0
     cache_written_elements: int = 0
 

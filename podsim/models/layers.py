@@ -26,6 +26,7 @@ class GraphBuilder:
         self.dtype, self._prefix, self._accumulator = dtype, prefix, accumulator
         self._ops: dict[str, Op] = {}
         self._partial_sums: list[str] = []
+        self._kept: list[str] = []
 
     def ops(self) -> tuple[Op, ...]:
         """The operations so far, in order."""
@@ -38,6 +39,15 @@ class GraphBuilder:
     def add_up(self, source: str) -> str:
         """Note that a result is a partial sum, or a partial maximum, over shards."""
         self._partial_sums.append(source)
+        return source
+
+    def kept(self) -> tuple[str, ...]:
+        """Operations whose results are noted to be kept, in order."""
+        return tuple(self._kept)
+
+    def keep(self, source: str) -> str:
+        """Note that the backward pass reads a result, which would otherwise be gone before the next is made."""
+        self._kept.append(source)
         return source
 
     def share_out(self, name: str, shape: tuple[int, int], whole_count: int, source: str) -> str:
@@ -131,7 +141,11 @@ class GraphBuilder:
 
     def rearrange(self, name: str, shape: tuple[int, ...], source: str, row_count: int | None = None) -> str:
         """Append a change of layout; the elements of a row are given where rows are laid out one after the other."""
-        name, inputs = self.name(name), (source,)
+        return self.join(name, shape, (source,), row_count)
+
+    def join(self, name: str, shape: tuple[int, ...], sources: Sequence[str], row_count: int | None = None) -> str:
+        """Append what lays several tensors together as one."""
+        name, inputs = self.name(name), tuple(sources)
         return self.add(Rearrange(name=name, shape=shape, dtype=self.dtype, inputs=inputs, row_count=row_count))
 
     def gather(

@@ -12,7 +12,6 @@ from podsim.errors import ModelError
 from podsim.models import Workload
 from podsim.models.op import DTYPE_BYTES
 from podsim.models.transformer.names import DECODER, EMBEDDING, ENCODER, HEAD
-from podsim.models.transformer.shape import WHOLE
 from podsim.placement.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_layers, even_layers
 from podsim.placement.layout import (
     STREAMING,
@@ -76,10 +75,8 @@ def _workload(spec: TrainingScenario, micro_batch_size: int, shards: int | None 
     sharing = spec.parallelism.shards if shards is None else replace(spec.parallelism.shards, count=shards)
 
     def build() -> Workload:
-        whole = spec.model.workload(spec.data, spec.formats, micro_batch_size)
-        if sharing == WHOLE:
-            return replace(whole, stash_dtype=stash)
         shard = spec.model.workload(spec.data, spec.formats, micro_batch_size, sharing)
+        whole = spec.model.workload(spec.data, spec.formats, micro_batch_size) if sharing.count > 1 else None
         return replace(shard, stash_dtype=stash, whole=whole)
 
     # Specifications hold lists and mappings, and can be no key themselves.

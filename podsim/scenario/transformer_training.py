@@ -91,6 +91,9 @@ class ParallelismSpec(TrainingLayoutSpec):
     sequence_parallel: Flag = False
     """Whether each of these IPUs has some tokens only of what lies between products, which they gather where products
     read it: norms, dropout, sums and the stash [korthikanti2022]."""
+    attention_serialisation: Count = 1
+    """Parts of its queries that the attention of a layer goes through one after the other: scores of one part at a time
+    take memory, and each part reads all keys and values again."""
     pipeline_stages: Count | None = None
     """IPUs, or groups of them, that hold the layers in turn, as evenly as can be."""
     layers_per_ipu: Annotated[list[CountOrZero], Field(min_length=1)] | None = None
@@ -148,7 +151,7 @@ class ParallelismSpec(TrainingLayoutSpec):
     @property
     def shards(self) -> Shards:
         """As the scenario says."""
-        return Shards(self.tensor_parallel, self.sequence_parallel)
+        return Shards(self.tensor_parallel, self.sequence_parallel, self.attention_serialisation)
 
     @property
     def group_count(self) -> int:
@@ -179,6 +182,9 @@ class ParallelismSpec(TrainingLayoutSpec):
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
         """Problems of layers, micro-batches and session calls."""
         yield from shard_findings(spec.model, self.tensor_parallel)
+        if self.attention_serialisation > (queries := spec.model.shortest_sequence(spec.data)):
+            what = f"{queries} queries cannot be divided into {self.attention_serialisation} parts"
+            yield (PARALLELISM, "attention_serialisation"), what, f"use at most {queries}"
         if self.sequence_parallel and getattr(spec.model, "parallel_blocks", "none") != "none":
             what = "tokens of blocks that stand side by side are not divided"
             yield (PARALLELISM, "sequence_parallel"), what, "leave it out, or write `model.parallel_blocks: none`"

@@ -395,7 +395,7 @@ def test_activations_of_published_models(name: str) -> None:
     interleaved = 1 + (stages - 1) / (stages * chunks) if chunks > 1 else 1
     assert every * layers * interleaved / 2**30 == pytest.approx(measured, rel=0.01)
     # Where tokens are divided and scores are redone, every tensor but those is divided by 8 shards.
-    divided = causal_decoder(shape, Batch(size, 2048), shards=8, divide_tokens=True)
+    divided = causal_decoder(shape, Batch(size, 2048), shards=Shards(8, divide_tokens=True))
     kept = 2 * kept_elements(Segment(("attention", "feed_forward")), divided, recompute=False) - 2 * 2 * scores
     every = kept + 4 * states // 8
     assert every * layers * interleaved / 2**30 == pytest.approx(selective, rel=0.01)

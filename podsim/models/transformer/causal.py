@@ -104,19 +104,16 @@ class DecoderShape:
         )
 
 
-def causal_decoder(
-    shape: DecoderShape, batch: Batch, name: str = "decoder", shards: int = 1, *, divide_tokens: bool = False
-) -> Workload:
+def causal_decoder(shape: DecoderShape, batch: Batch, name: str = "decoder", shards: int | Shards = 1) -> Workload:
     """The graph of a decoder, or that of its largest shard.
 
     Args:
         shape: The model.
         batch: What goes through it at once, and in which formats.
         name: Of the model.
-        shards: IPUs that share every layer.
-        divide_tokens: Whether these divide the tokens of what lies between products.
+        shards: IPUs that share every layer, or how they do.
     """
-    layer = shape.layer(batch, Shards(shards, divide_tokens))
+    layer = shape.layer(batch, shards if isinstance(shards, Shards) else Shards(shards))
     positions = 0 if shape.rotary else shape.position_count
     embedding = TokenEmbedding(shape.vocabulary_size, positions, scaled=shape.scaled_embedding)
     head = TokenHead(shape.vocabulary_size, shape.tied_embedding, bias="head" in shape.biases)

@@ -108,6 +108,7 @@ def _decoder_layer(s: LayerShape, source_length: int, memory: int) -> Block:
         saved_elements=sum(part.saved_elements for part in parts),
         passed_elements=memory,
         partial_sums=tuple(name for part in parts for name in part.partial_sums),
+        kept_results=tuple(name for part in parts for name in part.kept_results),
     )
 
 

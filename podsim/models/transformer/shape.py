@@ -59,16 +59,19 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """How the IPUs of a group share layers.
+    """How layers are divided: among the IPUs of a group, and in time.
 
     Attributes:
         count: IPUs.
         divide_tokens: Whether each has some tokens only of what lies between products: norms, dropout and sums
             [korthikanti2022]. They then gather what products read, and each gets its part of the sums.
+        attention_parts: Parts of its queries that an attention goes through one after the other, from scores to the
+            sums of values.
     """
 
     count: int = 1
     divide_tokens: bool = False
+    attention_parts: int = 1
 
 
 WHOLE = Shards()

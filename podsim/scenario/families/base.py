@@ -92,6 +92,11 @@ class BuiltModelSpec(ModelSpec):
         """Tokens that a sample trains, where all of them are read and written: not those of padded sequences."""
         return None
 
+    def shortest_sequence(self, data: Any) -> int:
+        """Positions of the shortest sequence whose attention a transformer computes."""
+        lengths = (getattr(data, key, None) for key in ("sequence_length", "source_length", "target_length"))
+        return min(filter(None, lengths), default=1)
+
     @property
     def placed_layers(self) -> int:
         """Layers that a division places; none where it names blocks."""

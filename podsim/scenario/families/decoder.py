@@ -206,9 +206,7 @@ class DecoderSpec(GeneratorSpec):
     def workload(self, data: DecoderDataSpec, formats: Formats, batch_size: int, shards: Shards = WHOLE) -> Workload:
         """The graph of one micro-batch of sequences."""
         batch = batch_of(data, formats, batch_size, data.sequence_length)
-        return causal_decoder(
-            self.shape, batch, named("decoder", self.size), shards.count, divide_tokens=shards.divide_tokens
-        )
+        return causal_decoder(self.shape, batch, named("decoder", self.size), shards)
 
     def tokens_per_sample(self, data: DecoderDataSpec) -> int:
         """Those of a sequence."""
