@@ -7,6 +7,7 @@ The layer by hand: one sequence of 1,024 tokens, one head of 16, no biases and n
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -146,12 +147,13 @@ def temporary_bytes(result: podsim.RunResult) -> int:
 def test_parts_take_longer_and_less_memory() -> None:
     """More supersteps and copies; nothing but tiles is busier, and the work that counts is the same."""
     results = [podsim.simulate(SMALL, overrides=[f"parallelism.attention_serialisation={n}"]) for n in PARTS]
-    for few, many in zip(results, results[1:], strict=False):
+    for few, many in pairwise(results):
         assert few.weight_update_ps < many.weight_update_ps
         assert few.breakdown_ps["tensor_parallel"] == many.breakdown_ps["tensor_parallel"]
         assert few.breakdown_ps["streaming"] == many.breakdown_ps["streaming"]
-        assert temporary_bytes(few) > temporary_bytes(many)
+        assert temporary_bytes(few) >= temporary_bytes(many)  # until another block has the most
         assert few.mfu * few.weight_update_ps == pytest.approx(many.mfu * many.weight_update_ps)
+    assert temporary_bytes(results[0]) > temporary_bytes(results[1])
 
 
 @pytest.mark.parametrize(
