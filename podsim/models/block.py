@@ -51,6 +51,8 @@ class Block:
             do not name each other's results; None where they do.
         partial_sums: Names of its operations whose results are partial sums, or partial maxima, over the shards of a
             layer, which these have to join before anything reads them.
+        width_sums: Those whose results are partial sums over the parts of the width of hidden states, where IPUs divide
+            that as well.
         passed_elements: Of its input, elements that it hands on as they came.
         unread_elements: Of its input, elements that it does not read.
         kept_results: Names of its operations whose results the backward pass reads, where a forward pass makes them one
@@ -67,6 +69,7 @@ class Block:
     saved_elements: int
     live_elements: int | None = None
     partial_sums: tuple[str, ...] = ()
+    width_sums: tuple[str, ...] = ()
     passed_elements: int = 0
     unread_elements: int = 0
     kept_results: tuple[str, ...] = ()

@@ -40,6 +40,7 @@ class Layout:
         recompute: Whether the forward pass is redone before the backward pass.
         phased: Whether training keeps all it can in streaming memory, and runs one segment after the other on all IPUs.
         batch_serialised: Whether a phase goes through all micro-batches at once.
+        width_parts: Parts into which IPUs that share a block divide the width of hidden states as well.
         activation_shards: IPUs of a replica that each keep a part of activations which all of them have.
         weight_storage: Where weights live; from streaming memory they are loaded layer by layer.
         optimizer_storage: Where optimizer state lives.
@@ -69,6 +70,7 @@ class Layout:
     recompute: bool = False
     phased: bool = False
     batch_serialised: bool = True
+    width_parts: int = 1
     activation_shards: int = 1
     weight_storage: str = ON_CHIP
     optimizer_storage: str = ON_CHIP
@@ -298,7 +300,7 @@ def in_phases(layout: Layout, system: System) -> Layout:
         with_stages(layout, system, layout.tensor_parallel, layout.replication_factor),
         cuts=Cuts((0,), (range(layout.tensor_parallel),)),
         phased=True,
-        activation_shards=layout.tensor_parallel,
+        activation_shards=layout.tensor_parallel // layout.width_parts,
         weight_storage=STREAMING,
         optimizer_storage=STREAMING,
     )
@@ -313,7 +315,7 @@ def more_shards(layout: Layout, system: System, most: int) -> Iterator[Change]:
         most: IPUs that can have a part of a layer each.
     """
     shards = 2 * layout.tensor_parallel
-    while shards <= min(most, system.domain_ipu_count):
+    while shards <= min(most * layout.width_parts, system.domain_ipu_count):
         replicas = max(1, min(layout.replication_factor, system.ipu_count // shards))
         words = f"parallelism.tensor_parallel: {shards}"
         if replicas < layout.replication_factor:
@@ -324,7 +326,8 @@ def more_shards(layout: Layout, system: System, most: int) -> Iterator[Change]:
 
 def _shared(system: System, shards: int, replicas: int) -> Callable[[Layout], Layout]:
     def changed(layout: Layout) -> Layout:
-        cuts, parts = Cuts((0,), (range(shards),)), shards if layout.activation_shards > 1 else 1
+        cuts = Cuts((0,), (range(shards),))
+        parts = shards // layout.width_parts if layout.activation_shards > 1 else 1
         return replace(with_stages(layout, system, shards, replicas), cuts=cuts, activation_shards=parts)
 
     return changed

@@ -22,7 +22,7 @@ from podsim.placement.plan import Plan
 from podsim.placement.stage_cost import StageCost
 from podsim.program.feed import Feed
 from podsim.program.replicas import Replicas
-from podsim.program.rings import Ring
+from podsim.program.rings import ShardRings, ShardSums
 from podsim.program.task import Barrier, Exchange, Phase, Step, Transfer, Work
 from podsim.program.transfers import link_transfer
 from podsim.tiles.account import Account
@@ -47,13 +47,13 @@ class StageWork:
         stage: The stage.
         forward: Its forward pass.
         backward: What is redone of it, and its backward pass.
-        sums: How often tensors go around the ring of its shards in a pass, by their bytes; empty without shards.
+        sums: How often tensors go around the rings of its shards in a pass; empty without shards.
     """
 
     stage: Stage
     forward: Work
     backward: tuple[Work, ...]
-    sums: Mapping[Work, Mapping[int, int]]
+    sums: Mapping[Work, ShardSums]
 
 
 def stage_work(plan: Plan) -> tuple[StageWork, ...]:
@@ -75,21 +75,32 @@ def _passes(cost: StageCost, workload: Workload, clock_hz: float) -> StageWork:
     return StageWork(cost.stage, forward, passes, sums if len(cost.stage.ipus) > 1 else {})
 
 
-def sums_of(workload: Workload, segments: Iterable[Segment], *, backward: bool = False) -> Counter[int]:
-    """How often tensors go around the ring of shards in a pass over segments, by their bytes.
+def sums_of(workload: Workload, segments: Iterable[Segment], *, backward: bool = False) -> ShardSums:
+    """How often tensors go around the rings of shards in a pass over segments, by their bytes.
 
     Those that are added up do twice, to be reduced and to be gathered; others once, for one of the two.
     """
-    sums: Counter[int] = Counter()
+    columns, rows = Counter[int](), Counter[int]()
     for segment in segments:
         for name in segment.blocks:
             block = workload.blocks[name]
             for op in block.backward if backward else block.forward:
                 if op.name in block.partial_sums:
-                    sums[op.byte_count] += 2 * segment.count
+                    columns[op.byte_count] += 2 * segment.count
                 elif isinstance(op, ShardExchange):
-                    sums[op.whole_bytes] += segment.count
-    return sums
+                    columns[op.whole_bytes] += segment.count
+                if op.name in block.width_sums:
+                    rows[op.byte_count] += 2 * segment.count
+    return ShardSums(columns, rows)
+
+
+def shard_rings(plan: Plan, members: Sequence[int]) -> ShardRings:
+    """The rings of some IPUs that share layers, laid out for what all passes of the model add up."""
+    if plan.layout.width_parts == 1:
+        return ShardRings.of(plan.system, plan.software.collective_rings, members)
+    segments = [Segment((name,), count) for name, count in Counter(plan.workload.order).items()]
+    sums = sums_of(plan.workload, segments) + sums_of(plan.workload, segments, backward=True)
+    return ShardRings.of(plan.system, plan.software.collective_rings, members, plan.layout.width_parts, sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +206,8 @@ class Pipeline:
         self._rings = {each.stage.ipus: self._ring(each.stage.ipus) for each in self._stages if each.sums}
         self._known: dict[tuple[int, int, str], tuple[Step, ...]] = {}
 
-    def _ring(self, ipus: range) -> Ring:
-        members = [self._replicas.ipu(self._replica, local) for local in ipus]
-        return Ring.of_shards(self._plan.system, self._plan.software.collective_rings, members)
+    def _ring(self, ipus: range) -> ShardRings:
+        return shard_rings(self._plan, [self._replicas.ipu(self._replica, local) for local in ipus])
 
     def phases(self) -> Iterator[Phase]:
         """All pipeline cycles of one weight update, or of as many micro-batches that are only evaluated."""
@@ -251,7 +261,7 @@ class Pipeline:
         """A pass, and what its shards add up, each tensor before anything reads it."""
         yield one
         if sums := each.sums.get(one):
-            yield from self._rings[each.stage.ipus].shard_sums(self._replicas.ipu(self._replica, local), sums)
+            yield from self._rings[each.stage.ipus].steps(self._replicas.ipu(self._replica, local), sums)
 
     def _boundary(self, source: int, target: int, what: str) -> dict[int, tuple[Transfer, ...]]:
         """What each IPU of stage `source` sends to its fellow of stage `target`, if they are on different IPUs.

@@ -19,9 +19,9 @@ from itertools import cycle
 from podsim.placement.phases import PhaseCost
 from podsim.placement.plan import Plan
 from podsim.program.feed import Feed, io_tile_copy
-from podsim.program.passes import IMBALANCE, sums_of, work
+from podsim.program.passes import IMBALANCE, shard_rings, sums_of, work
 from podsim.program.replicas import Replicas
-from podsim.program.rings import Ring
+from podsim.program.rings import ShardSums
 from podsim.program.task import Barrier, Exchange, Group, Phase, Step, Work
 from podsim.program.transfers import host_load, streaming_transfer
 from podsim.program.update import Rings, Turn, times, turn_of
@@ -54,7 +54,7 @@ class _Pass:
     """
 
     title: str
-    works: tuple[tuple[Work, Mapping[int, int]], ...]
+    works: tuple[tuple[Work, ShardSums], ...]
     loads: tuple[tuple[str, int], ...]
     stores: tuple[tuple[str, int], ...]
     gathers: Mapping[int, int]
@@ -87,7 +87,7 @@ class Phases:
         self._overlaps = layout.overlaps
         self._io_tiles = layout.io_tiles if layout.overlapped_io else 0
         self._shares = layout.replication_factor > 1
-        self._ring = Ring.of_shards(plan.system, plan.software.collective_rings, self._ipus())
+        self._shard_rings = shard_rings(plan, self._ipus())
         self._met = Barrier(f"replica{replica}/io", STREAMING_WAIT)
 
     def groups(self) -> tuple[tuple[Phase, ...], tuple[Group, ...]]:
@@ -202,14 +202,14 @@ class Phases:
     def _work(self, name: str, account: Account) -> Work:
         return work(name, account, self._plan.system.machine.ipu.clock_hz)
 
-    def _sums(self, cost: PhaseCost, *, backward: bool = False) -> Mapping[int, int]:
-        """What shards add up in a pass over a segment: how many tensors, by their bytes."""
+    def _sums(self, cost: PhaseCost, *, backward: bool = False) -> ShardSums:
+        """What shards add up in a pass over a segment."""
         shared = len(self._locals) > 1
-        return sums_of(self._plan.workload, cost.cost.stage.segments, backward=backward) if shared else {}
+        return sums_of(self._plan.workload, cost.cost.stage.segments, backward=backward) if shared else ShardSums()
 
     def _computed(self, passing: _Pass, ipu: int) -> list[Step]:
         """The passes of a micro-batch on an IPU."""
-        return [step for work, sums in passing.works for step in (work, *self._ring.shard_sums(ipu, sums))]
+        return [step for work, sums in passing.works for step in (work, *self._shard_rings.steps(ipu, sums))]
 
     def _weights(self, title: str, cost: PhaseCost) -> Iterator[_Both]:
         """The weights of a segment come in; accumulators are cleared, which forward phases have none of."""
@@ -265,7 +265,8 @@ class Phases:
         """What a micro-batch needs, from streaming memory or, of the first phase, from the host."""
         plan = self._plan
         if not passing.from_host:
-            gathered = self._ring.shard_sums(ipu, passing.gathers, f"loads of replica{self._replica}")
+            ring = self._shard_rings.columns[ipu]
+            gathered = ring.shard_sums(ipu, passing.gathers, f"loads of replica{self._replica}")
             return [*self._streamed(passing.title, ipu, "read", passing.loads), *gathered]
         load = host_load(plan.system, ipu, plan.workload.host_input_bytes)
         if ipu != self._ipus()[0]:

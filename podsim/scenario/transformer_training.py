@@ -11,7 +11,7 @@ from podsim.errors import BadValueError
 from podsim.models.transformer.shape import Shards
 from podsim.scenario.auto import AutoTrainingSpec
 from podsim.scenario.base import Spec
-from podsim.scenario.families.base import BuiltModelSpec
+from podsim.scenario.families.base import BuiltModelSpec, GeneratorSpec
 from podsim.scenario.family import Sections
 from podsim.scenario.pins import PARALLELISM
 from podsim.scenario.quantity import Count, CountOrZero, Flag, NumberFormat, Probability, SourcedTime
@@ -88,6 +88,10 @@ class ParallelismSpec(TrainingLayoutSpec):
     tensor_parallel: Count = 1
     """IPUs that share every layer, each with some heads and a part of the feed-forward width: neighbours in a group,
     which stands wherever other keys speak of an IPU."""
+    hidden_parallel: Count = 1
+    """Parts into which these IPUs divide the width of hidden states as well; heads and feed-forward width are then
+    divided among `tensor_parallel` / `hidden_parallel` of them [popxl_gpt] [pope2022]. 64 IPUs in 8 parts are a grid of
+    8 x 8."""
     sequence_parallel: Flag = False
     """Whether each of these IPUs has some tokens only of what lies between products, which they gather where products
     read it: norms, dropout, sums and the stash [korthikanti2022]."""
@@ -141,6 +145,15 @@ class ParallelismSpec(TrainingLayoutSpec):
         count = self.ipus_per_replica
         if self.sequence_parallel and self.tensor_parallel == 1:
             raise BadValueError("sequence_parallel divides tokens among the IPUs that share a layer", _SHARE_CURE)
+        if self.tensor_parallel % self.hidden_parallel:
+            shared, parts = self.tensor_parallel, self.hidden_parallel
+            what = f"{shared} IPUs that share a layer are no grid with rows of {parts}"
+            known = [each for each in range(1, shared + 1) if shared % each == 0]
+            nearest = min(known, key=lambda each: abs(each - parts))
+            raise BadValueError(what, f"use a hidden_parallel that divides tensor_parallel, for example {nearest}")
+        if self.sequence_parallel and self.hidden_parallel > 1:
+            what = "sequence_parallel divides tokens, and hidden_parallel the width of the same hidden states"
+            raise BadValueError(what, "leave one of the two out")
         if self.tensor_parallel & (self.tensor_parallel - 1):
             raise BadValueError(f"tensor_parallel {self.tensor_parallel} cannot be placed", "use a power of two")
         if count & (count - 1):
@@ -151,7 +164,7 @@ class ParallelismSpec(TrainingLayoutSpec):
     @property
     def shards(self) -> Shards:
         """As the scenario says."""
-        return Shards(self.tensor_parallel, self.sequence_parallel, self.attention_serialisation)
+        return Shards(self.tensor_parallel, self.sequence_parallel, self.attention_serialisation, self.hidden_parallel)
 
     @property
     def group_count(self) -> int:
@@ -181,7 +194,8 @@ class ParallelismSpec(TrainingLayoutSpec):
 
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
         """Problems of layers, micro-batches and session calls."""
-        yield from shard_findings(spec.model, self.tensor_parallel)
+        yield from shard_findings(spec.model, self.shards.column_count)
+        yield from self._width_findings(spec.model)
         if self.attention_serialisation > (queries := spec.model.shortest_sequence(spec.data)):
             what = f"{queries} queries cannot be divided into {self.attention_serialisation} parts"
             yield (PARALLELISM, "attention_serialisation"), what, f"use at most {queries}"
@@ -207,6 +221,18 @@ class ParallelismSpec(TrainingLayoutSpec):
                 f"{shared} weight updates in a call; the run has {updates}",
                 f"use at most {max(1, updates)}",
             )
+
+    def _width_findings(self, model: BuiltModelSpec) -> Iterator[Finding]:
+        """Models whose width is not divided, or not into so many parts."""
+        where, parts = (PARALLELISM, "hidden_parallel"), self.hidden_parallel
+        if parts == 1:
+            return
+        if not isinstance(model, GeneratorSpec):
+            yield where, "the width of hidden states is divided in decoders only", "leave it out"
+        elif model.shape.experts:
+            yield where, "the width of hidden states is not divided for layers with experts", "leave it out"
+        elif parts > (width := model.shape.hidden_size):
+            yield where, f"a width of {width} cannot be divided into {parts} parts", f"use at most {width}"
 
     def _micro_batches(self, stage_count: int) -> Iterator[Finding]:
         need, given = 2 * stage_count - 1, self.accumulation_factor

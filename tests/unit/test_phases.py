@@ -275,6 +275,8 @@ OPTIONS = [
     ["parallelism.replication_factor=8", "memory.optimizer_state.replicated_tensor_sharding=false"],
     ["parallelism.tensor_parallel=2", "parallelism.replication_factor=8", "memory.io_tiles=32"],
     ["parallelism.attention_serialisation=3", "memory.io_tiles=32"],
+    ["parallelism.tensor_parallel=8", "parallelism.hidden_parallel=4", "parallelism.replication_factor=2"],
+    ["parallelism.tensor_parallel=4", "parallelism.hidden_parallel=4", "memory.io_tiles=32", "optimizer.kind=lamb"],
     ["parallelism.tensor_parallel=4", "parallelism.replication_factor=4", "memory.sharded_activations=false"],
 ]
 

@@ -115,7 +115,7 @@ def test_model_flop_is_counted_once() -> None:
 
 
 def sums(shape: DecoderShape, *blocks: str, backward: bool = False) -> Counter[int]:
-    return sums_of(decoder(shape, 4), [Segment(blocks, 3)], backward=backward)
+    return Counter(sums_of(decoder(shape, 4), [Segment(blocks, 3)], backward=backward).columns)
 
 
 def test_what_shards_add_up_in_each_block() -> None:
@@ -139,8 +139,8 @@ def test_blocks_side_by_side_are_added_up_at_once() -> None:
 
 def test_the_head_of_bert_joins_its_masked_rows_only() -> None:
     shape = BertShape(2, 512, 2, 1024, 4096, 16, 30522, 512, 76, sharing=Shards(4))
-    assert sums_of(bert(shape), [Segment(("head",))]) == {2 * 76 * 4: 6}
-    assert sums_of(bert(shape), [Segment(("head",))], backward=True) == {2 * 76 * 1024 * 2: 2}
+    assert sums_of(bert(shape), [Segment(("head",))]).columns == {2 * 76 * 4: 6}
+    assert sums_of(bert(shape), [Segment(("head",))], backward=True).columns == {2 * 76 * 1024 * 2: 2}
 
 
 def ring_s(byte_count: float, shards: int, rings: int = 4) -> float:

@@ -21,7 +21,15 @@ from podsim.models.layers import (
     softmax,
     softmax_backward,
 )
-from podsim.models.transformer.residual import add_up, finish, finish_backward, gathered, norm, start_backward
+from podsim.models.transformer.residual import (
+    add_up,
+    finish,
+    finish_backward,
+    gathered,
+    norm,
+    over_width,
+    start_backward,
+)
 from podsim.models.transformer.shape import LayerShape, dense_parameters, norm_parameters
 
 
@@ -124,6 +132,7 @@ def attention(a: Attention) -> Block:
         # Q, K, V, context and the normalised sum; probabilities, and their masked copy under dropout.
         saved_elements=2 * (queries + keys) + s.activation_elements + copies * scores,
         partial_sums=forward.partial_sums() + backward.partial_sums(),
+        width_sums=forward.width_sums() + backward.width_sums(),
         kept_results=forward.kept(),
         cache_read_elements=kept * ((s.batch.context_length or 0) - s.batch.sequence_length),
         cache_written_elements=kept * s.batch.sequence_length,
@@ -170,7 +179,7 @@ def _project(g: GraphBuilder, a: Attention, source: str) -> tuple[str, str, str]
     s = a.layer
     sources = {"key_value": gathered(g, a.remembered, "@memory")} if a.memory_length else {}
     made = [
-        linear(g, name, rows, s.hidden_size, width, sources.get(name, source), bias="qkv" in s.biases)
+        over_width(g, s, linear(g, name, rows, s.hidden_size, width, sources.get(name, source), bias="qkv" in s.biases))
         for name, (rows, width) in a.projections().items()
     ]
     if s.rotary_size:
@@ -210,7 +219,7 @@ def _backward(a: Attention) -> GraphBuilder:
         return g
     gradient, residual = start_backward(g, s)
     sizes, bias = (s.tokens, s.attention_size, s.hidden_size), "projection" in s.biases
-    gradient = linear_backward(g, "projection", *sizes, gradient, bias=bias)
+    gradient = over_width(g, s, linear_backward(g, "projection", *sizes, gradient, bias=bias))
     grads_q, grad_k, grad_v = list[str](), "", ""
     for number, part in enumerate(a.parts, 1):
         grad_q, more_k, more_v = _context_backward(g, part, gradient, f".{number}" if part.query_count else "")

@@ -14,6 +14,7 @@ from podsim.models.transformer.residual import (
     gathered,
     norm,
     norm_backward,
+    over_width,
     start_backward,
     together,
 )
@@ -42,6 +43,7 @@ def feed_forward(s: LayerShape, name: str = "feed_forward", handed_on: int = 0) 
         # What is normalised in front of the attention is part of the input; routed copies of tokens come on top.
         saved_elements=tensors * inner + (0 if s.parallel == "one_norm" else s.activation_elements) + routed,
         partial_sums=forward.partial_sums() + backward.partial_sums(),
+        width_sums=forward.width_sums() + backward.width_sums(),
     )
 
 
@@ -93,9 +95,9 @@ def _network(g: GraphBuilder, s: LayerShape, source: str) -> str:
     """From the width of the model to the inner one and back."""
     (experts, rows), bias = s.networks, _bias(s)
     sizes, inner = (rows, s.hidden_size, s.inner_size), (experts * rows, s.inner_size)
-    up = linear(g, "up", *sizes, source, bias=bias, groups=experts)
+    up = over_width(g, s, linear(g, "up", *sizes, source, bias=bias, groups=experts))
     if s.gated:
-        gate = linear(g, "gate", *sizes, source, bias=bias, groups=experts)
+        gate = over_width(g, s, linear(g, "gate", *sizes, source, bias=bias, groups=experts))
         gate = g.elementwise(s.activation, inner, (gate,))
         active = g.elementwise("mul", inner, (up, gate), name="gated")
     else:
@@ -128,6 +130,7 @@ def _network_backward(g: GraphBuilder, s: LayerShape, gradient: str) -> list[str
     (experts, rows), bias = s.networks, _bias(s)
     inner, read = (experts * rows, s.inner_size), gathered(g, s, "@normal") if s.divides_tokens else ""
     gradient = linear_backward(g, "down", rows, s.inner_size, s.hidden_size, gradient, bias=bias, groups=experts)
+    gradient = over_width(g, s, gradient)
     gradients = {"up": gradient}
     if s.gated:
         gradients["up"] = g.elementwise("mul", inner, (gradient, "@gate"), name="gated")
