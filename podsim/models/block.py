@@ -55,6 +55,7 @@ class Block:
             that as well.
         passed_elements: Of its input, elements that it hands on as they came.
         unread_elements: Of its input, elements that it does not read.
+        keeps_input: Whether its backward pass reads its input, which the block before it does not save as a result.
         kept_results: Names of its operations whose results the backward pass reads, where a forward pass makes them one
             after the other and each would be gone before the next.
         cache_read_elements: Elements of earlier tokens that a step of text generation finds in a cache.
@@ -72,6 +73,7 @@ class Block:
     width_sums: tuple[str, ...] = ()
     passed_elements: int = 0
     unread_elements: int = 0
+    keeps_input: bool = False
     kept_results: tuple[str, ...] = ()
     cache_read_elements: int = 0
     cache_written_elements: int = 0

@@ -367,40 +367,6 @@ def test_faster_links_never_slow_it_down() -> None:
     assert fast < slow
 
 
-# Sequences of 2,048: hidden, feed-forward, heads, layers, micro-batch, stages, chunks, GiB that are kept with nothing
-# and with scores recomputed [korthikanti2022].
-PUBLISHED = {
-    "22B": (6144, 24576, 64, 48, 4, 1, 1, 59.25, 9.5625),
-    "175B": (12288, 49152, 96, 96, 1, 8, 3, 66.84, 12.35),
-    "530B": (20480, 81920, 128, 105, 1, 35, 3, 114.02, 23.08),
-    "1T": (25600, 102400, 160, 128, 1, 64, 1, 131.25, 26.56),
-}
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_activations_of_published_models(name: str) -> None:
-    """What eight shards of a layer keep, as measured on GPUs, with what those keep beside.
-
-    GPUs keep masks of dropout, a byte an element, where an IPU draws them again: two of hidden states and one of
-    scores. And in front of the second norm podsim's layer keeps the normalised sum alone, 2 B less.
-    """
-    hidden, inner, heads, layers, size, stages, chunks, measured, selective = PUBLISHED[name]
-    shape = DecoderShape(
-        1, hidden, inner, heads, heads, 51200, gated=False, norm="layer", rotary=False, position_count=2048
-    )
-    shard = causal_decoder(shape, Batch(size, 2048), shards=8)
-    kept = 2 * kept_elements(Segment(("attention", "feed_forward")), shard, recompute=False)
-    states, scores = size * 2048 * hidden, size * 2048 * 2048 * heads // 8
-    every = kept + 2 * states + scores + 2 * states
-    interleaved = 1 + (stages - 1) / (stages * chunks) if chunks > 1 else 1
-    assert every * layers * interleaved / 2**30 == pytest.approx(measured, rel=0.01)
-    # Where tokens are divided and scores are redone, every tensor but those is divided by 8 shards.
-    divided = causal_decoder(shape, Batch(size, 2048), shards=Shards(8, divide_tokens=True))
-    kept = 2 * kept_elements(Segment(("attention", "feed_forward")), divided, recompute=False) - 2 * 2 * scores
-    every = kept + 4 * states // 8
-    assert every * layers * interleaved / 2**30 == pytest.approx(selective, rel=0.01)
-
-
 def test_a_stage_keeps_whole_inputs_on_every_shard() -> None:
     """With recomputation a layer keeps its input, which every shard reads whole."""
     plan = plan_of(small(4, recomputation="layer"))

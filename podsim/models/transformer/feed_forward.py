@@ -44,6 +44,8 @@ def feed_forward(s: LayerShape, name: str = "feed_forward", handed_on: int = 0) 
         saved_elements=tensors * inner + (0 if s.parallel == "one_norm" else s.activation_elements) + routed,
         partial_sums=forward.partial_sums() + backward.partial_sums(),
         width_sums=forward.width_sums() + backward.width_sums(),
+        # A norm in front reads the sum behind the attention; one behind that sum has its result read instead.
+        keeps_input=s.pre_norm and not s.parallel,
     )
 
 
