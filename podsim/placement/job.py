@@ -115,7 +115,7 @@ def _layout(spec: TrainingScenario, workload: Workload, system: System, software
         layout,
         phased=True,
         batch_serialised=parallelism.batch_serialisation,
-        activation_shards=parallelism.shards.column_count if spec.memory.sharded_activations else 1,
+        activation_shards=parallelism.activation_shards if spec.memory.sharded_activations else 1,
         weight_storage=STREAMING,
         optimizer_storage=STREAMING,
         overlapped_io=spec.memory.overlapped_io,
@@ -185,4 +185,4 @@ def _others(spec: TrainingScenario, layout: Layout) -> Iterator[Change]:
     yield from far_fewer_samples(layout, "parallelism.micro_batch_size")
     if isinstance(spec.parallelism, ParallelismSpec) and not layout.phased:
         words = "parallelism.execution: phased, in place of stages on IPUs of their own"
-        yield words, partial(in_phases, system=spec.system)
+        yield words, partial(in_phases, system=spec.system, activation_shards=spec.parallelism.activation_shards)

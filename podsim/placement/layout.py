@@ -294,13 +294,19 @@ def far_fewer_samples(layout: Layout, key: str) -> Iterator[Change]:
         count //= 2
 
 
-def in_phases(layout: Layout, system: System) -> Layout:
-    """The same in phased execution on the IPUs that share a layer, with as many replicas as before at most."""
+def in_phases(layout: Layout, system: System, activation_shards: int) -> Layout:
+    """The same in phased execution on the IPUs that share a layer, with as many replicas as before at most.
+
+    Args:
+        layout: As it is.
+        system: The machines.
+        activation_shards: IPUs that have the same hidden states.
+    """
     return replace(
         with_stages(layout, system, layout.tensor_parallel, layout.replication_factor),
         cuts=Cuts((0,), (range(layout.tensor_parallel),)),
         phased=True,
-        activation_shards=layout.tensor_parallel // layout.width_parts,
+        activation_shards=activation_shards,
         weight_storage=STREAMING,
         optimizer_storage=STREAMING,
     )

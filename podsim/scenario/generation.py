@@ -85,10 +85,9 @@ class InferenceParallelismSpec(Spec):
 
     @model_validator(mode="after")
     def _ipus_can_be_placed(self) -> InferenceParallelismSpec:
-        for name in ("tensor_parallel", "pipeline_stages"):
-            count = getattr(self, name)
-            if count & (count - 1):
-                raise BadValueError(f"{name} {count} cannot be placed", "use a power of two")
+        count = self.pipeline_stages
+        if count & (count - 1):
+            raise BadValueError(f"pipeline_stages {count} cannot be placed", "use a power of two")
         if self.batches_in_flight > self.pipeline_stages:
             what = f"{self.batches_in_flight} batches for {counted(self.pipeline_stages, 'pipeline stage')}"
             raise BadValueError(what, "use at most one batch per stage")

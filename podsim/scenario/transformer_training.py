@@ -142,7 +142,6 @@ class ParallelismSpec(TrainingLayoutSpec):
             )
         for problem in _stage_problems(self.stages or []):
             raise problem
-        count = self.ipus_per_replica
         if self.sequence_parallel and self.tensor_parallel == 1:
             raise BadValueError("sequence_parallel divides tokens among the IPUs that share a layer", _SHARE_CURE)
         if self.tensor_parallel % self.hidden_parallel:
@@ -154,17 +153,17 @@ class ParallelismSpec(TrainingLayoutSpec):
         if self.sequence_parallel and self.hidden_parallel > 1:
             what = "sequence_parallel divides tokens, and hidden_parallel the width of the same hidden states"
             raise BadValueError(what, "leave one of the two out")
-        if self.tensor_parallel & (self.tensor_parallel - 1):
-            raise BadValueError(f"tensor_parallel {self.tensor_parallel} cannot be placed", "use a power of two")
-        if count & (count - 1):
-            what = f"a replica of {count} IPUs cannot be placed"
-            raise BadValueError(what, "use 1, 2, 4, 8, 16, 32 or 64 IPUs")
         return self
 
     @property
     def shards(self) -> Shards:
         """As the scenario says."""
         return Shards(self.tensor_parallel, self.sequence_parallel, self.attention_serialisation, self.hidden_parallel)
+
+    @property
+    def activation_shards(self) -> int:
+        """IPUs that have the same hidden states; each has its own where tokens are divided."""
+        return 1 if self.sequence_parallel else self.shards.column_count
 
     @property
     def group_count(self) -> int:
@@ -202,9 +201,9 @@ class ParallelismSpec(TrainingLayoutSpec):
         if self.sequence_parallel and getattr(spec.model, "parallel_blocks", "none") != "none":
             what = "tokens of blocks that stand side by side are not divided"
             yield (PARALLELISM, "sequence_parallel"), what, "leave it out, or write `model.parallel_blocks: none`"
-        if self.sequence_parallel and self.is_phased:
-            what = "phases keep parts of hidden states in streaming memory already"
-            yield (PARALLELISM, "sequence_parallel"), what, "leave it out, or write `execution: pipelined`"
+        if self.sequence_parallel and self.is_phased and not spec.memory.sharded_activations:
+            what = "no IPU has all of the activations, whose tokens `sequence_parallel` divides"
+            yield ("memory", "sharded_activations"), what, "leave it out, or leave parallelism.sequence_parallel out"
         yield from _phased_findings(spec, is_phased=self.is_phased)
         if self.stages is not None:
             yield from self._stages(spec.model)
@@ -473,7 +472,7 @@ class MemorySpec(TrainingMemorySpec):
     """Where optimizer state lives; of phased execution, weights and gradients with it."""
     sharded_activations: Flag = True
     """Whether IPUs that share layers in phased execution each keep a part of the activations that all of them have, and
-    gather what they load; if not, each keeps and loads all."""
+    gather what they load; if not, each keeps and loads all. With `sequence_parallel` each has a part to begin with."""
     overlapped_io: Flag = True
     """Whether I/O tiles of phased execution load and store while the others compute; if not, all tiles do in turn."""
 
