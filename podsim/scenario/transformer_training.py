@@ -201,7 +201,7 @@ class ParallelismSpec(TrainingLayoutSpec):
         if self.sequence_parallel and getattr(spec.model, "parallel_blocks", "none") != "none":
             what = "tokens of blocks that stand side by side are not divided"
             yield (PARALLELISM, "sequence_parallel"), what, "leave it out, or write `model.parallel_blocks: none`"
-        if self.sequence_parallel and self.is_phased and not spec.memory.sharded_activations:
+        if self.sequence_parallel and self.is_phased and not getattr(spec.memory, "sharded_activations", True):
             what = "no IPU has all of the activations, whose tokens `sequence_parallel` divides"
             yield ("memory", "sharded_activations"), what, "leave it out, or leave parallelism.sequence_parallel out"
         yield from _phased_findings(spec, is_phased=self.is_phased)
