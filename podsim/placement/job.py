@@ -14,6 +14,7 @@ from podsim.models.op import DTYPE_BYTES
 from podsim.models.transformer.names import DECODER, EMBEDDING, ENCODER, HEAD
 from podsim.placement.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_layers, even_layers
 from podsim.placement.layout import (
+    NEAREST,
     STREAMING,
     Change,
     Fit,
@@ -92,6 +93,7 @@ def _layout(spec: TrainingScenario, workload: Workload, system: System, software
         replicas_per_domain=system.domain_ipu_count // ipus,
         cuts=cuts,
         width_parts=parallelism.shards.width_parts,
+        nearest=tuple(getattr(parallelism, "nearest", NEAREST)),
         micro_batch_size=parallelism.micro_batch_size,
         accumulation_factor=parallelism.accumulation_factor,
         recompute=parallelism.recomputes,

@@ -19,6 +19,8 @@ Fit = Literal["refuse", "warn"]
 Storage = Literal["none", "in_processor_memory", "streaming_memory"]
 WEIGHT_BITS = {"fp32": 32, "fp16": 16, "fp8": 8, "int4": 4}
 _BITS_PER_BYTE = 8
+NEAREST = ("shards", "stages", "replicas")
+"""What lies next to one another where nothing else is said: IPUs of a replica, of which those that share layers."""
 INT4_GROUP_SIZE = 64
 """Weights of four bits that share a scale and an offset, unless a scenario says otherwise."""
 # A scale and an offset in half precision for each group of weights. Source: [gptj_group_quantised].
@@ -41,6 +43,8 @@ class Layout:
         phased: Whether training keeps all it can in streaming memory, and runs one segment after the other on all IPUs.
         batch_serialised: Whether a phase goes through all micro-batches at once.
         width_parts: Parts into which IPUs that share a block divide the width of hidden states as well.
+        nearest: What lies next to one another, from the nearest on: IPUs that share layers (`shards`), `stages` of a
+            copy, and copies (`replicas`).
         activation_shards: IPUs of a replica that each keep a part of activations which all of them have.
         weight_storage: Where weights live; from streaming memory they are loaded layer by layer.
         optimizer_storage: Where optimizer state lives.
@@ -71,6 +75,7 @@ class Layout:
     phased: bool = False
     batch_serialised: bool = True
     width_parts: int = 1
+    nearest: tuple[str, ...] = NEAREST
     activation_shards: int = 1
     weight_storage: str = ON_CHIP
     optimizer_storage: str = ON_CHIP

@@ -202,7 +202,7 @@ class Pipeline:
         last = len(self._stages) - 1
         self._activations = [self._boundary(index, index + 1, "activations") for index in range(last)]
         self._gradients = [self._boundary(index + 1, index, "gradients") for index in range(last)]
-        self._lanes = [replicas.lane(replica, local) for local in range(plan.layout.ipus_per_replica)]
+        self._lanes = replicas.lanes(replica)
         self._rings = {each.stage.ipus: self._ring(each.stage.ipus) for each in self._stages if each.sums}
         self._known: dict[tuple[int, int, str], tuple[Step, ...]] = {}
 

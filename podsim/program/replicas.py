@@ -3,16 +3,18 @@
 All replicas of a data-parallel run do the same thing at the same time. The folded program keeps the
 first ones only, as many as it takes until replicas and machines start together again; transfers
 between replicas stay on the links they use, so the load on the fullest link of each path is kept as
-well. Where machines hold, or servers decode for, numbers of replicas that differ, all are kept.
+well. Where replicas lie among one another, or machines hold, or servers decode for, numbers of replicas that
+differ, all are kept.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import lcm
 
-from podsim.placement.layout import Layout
+from podsim.placement.layout import NEAREST, Layout
 from podsim.placement.topology import Routes
 from podsim.program.rings import ring_of
 from podsim.scenario.hardware import System
@@ -49,6 +51,8 @@ class Replicas:
     def alike(self) -> bool:
         """Whether machines hold all replicas alike, and servers feed them alike."""
         count = self.layout.replication_factor
+        if self.layout.nearest != NEAREST:
+            return False
         if count > self._period and count % self._period:
             return False
         even = count % self.system.own_host_count == 0 and self._per_host % self._period == 0
@@ -65,7 +69,23 @@ class Replicas:
 
     def ipu(self, replica: int, local: int) -> int:
         """Number of an IPU in the pod."""
-        return replica * self.layout.ipus_per_replica + local
+        layout = self.layout
+        domain, place = divmod(replica, layout.replicas_per_domain)
+        group, shard = divmod(local, layout.tensor_parallel)
+        first = domain * layout.replicas_per_domain * layout.ipus_per_replica
+        places = {"shards": shard, "stages": group, "replicas": place}
+        return first + sum(self._strides[name] * place for name, place in places.items())
+
+    @cached_property
+    def _strides(self) -> Mapping[str, int]:
+        """How far apart the next shard, stage or replica of a link domain lies. [IPUs]"""
+        layout, stride, strides = self.layout, 1, dict[str, int]()
+        groups = layout.ipus_per_replica // layout.tensor_parallel
+        counts = {"shards": layout.tensor_parallel, "stages": groups, "replicas": layout.shard_count}
+        for name in layout.nearest:
+            strides[name] = stride
+            stride *= counts[name]
+        return strides
 
     def host(self, replica: int) -> tuple[int, int]:
         """The server that feeds a replica, and how many of its replicas each kept one stands for."""
@@ -75,6 +95,10 @@ class Replicas:
         """Name of an IPU's lane."""
         return f"ipu{self.ipu(replica, local)}"
 
+    def lanes(self, replica: int) -> list[str]:
+        """Names of the lanes of all IPUs of a replica."""
+        return [self.lane(replica, local) for local in range(self.layout.ipus_per_replica)]
+
     def domain(self, replica: int) -> int:
         """Link domain of a replica."""
         return replica // self.layout.replicas_per_domain
@@ -82,14 +106,12 @@ class Replicas:
     def ring(self, replica: int, local: int) -> tuple[int, ...]:
         """IPUs that reduce with this one inside its link domain, in ring order.
 
-        Replicas of several IPUs form one ring per IPU straight along the ladder; single-IPU replicas
-        form one ring of neighbours, as the topology has it. Source: [gcl_topologies].
+        Neighbours form a ring as the topology has it; what lies apart, as IPUs of the same place in replicas of
+        several do, form one straight along the ladder. Source: [gcl_topologies].
         """
         first = self.domain(replica) * self.layout.replicas_per_domain
         last = min(first + self.layout.replicas_per_domain, self.layout.replication_factor)
         members = tuple(self.ipu(number, local) for number in range(first, last))
-        if self.layout.ipus_per_replica > 1:
-            return members
         return ring_of(self.system, members)
 
     def peers_in_domains(self, replica: int) -> range:

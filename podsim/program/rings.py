@@ -31,8 +31,10 @@ OWN_LINK = "/ring"
 
 
 def ring_of(system: System, members: Sequence[int]) -> tuple[int, ...]:
-    """Neighbouring IPUs in the order of a ring."""
-    return topology_of(system).ring(members) if len(members) > 1 else tuple(members)
+    """IPUs, which are given from the first to the last, in the order of a ring: straight along where they lie apart."""
+    if len(members) == 1 or members[-1] - members[0] >= len(members):
+        return tuple(members)
+    return topology_of(system).ring(members)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ class Rings:
         """No ring is known yet."""
         self._plan, self._replicas = plan, replicas
         self._known: dict[tuple[int, int], Ring] = {}
-        self._shards: dict[int, ShardRings] = {}
+        self._shards: dict[tuple[int, ...], ShardRings] = {}
         self._works: dict[tuple[object, ...], tuple[Step, ...]] = {}
 
     def alike(self, key: tuple[object, ...], make: Callable[[], Sequence[Step]]) -> tuple[Step, ...]:
@@ -56,10 +56,11 @@ class Rings:
     def of_shards(self, replica: int, local: int) -> ShardRings:
         """The rings of the IPUs with which an IPU of a replica shares its layers."""
         size = self._plan.layout.tensor_parallel
-        first = self._replicas.ipu(replica, local // size * size)
-        if first not in self._shards:
-            self._shards[first] = shard_rings(self._plan, range(first, first + size))
-        return self._shards[first]
+        start = local // size * size
+        members = tuple(self._replicas.ipu(replica, each) for each in range(start, start + size))
+        if members not in self._shards:
+            self._shards[members] = shard_rings(self._plan, members)
+        return self._shards[members]
 
 
 def update_phases(

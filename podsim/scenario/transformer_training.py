@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
@@ -29,6 +29,8 @@ from podsim.scenario.training import (
 )
 from podsim.scenario.wording import shown
 
+_Neighbours = Literal["shards", "stages", "replicas"]
+_NEAREST: Final[list[_Neighbours]] = ["shards", "stages", "replicas"]
 _SHARE_CURE = "give tensor_parallel 2 or more, or leave sequence_parallel out"
 STREAMING = "streaming_memory"
 
@@ -98,6 +100,9 @@ class ParallelismSpec(TrainingLayoutSpec):
     attention_serialisation: Count = 1
     """Parts of its queries that the attention of a layer goes through one after the other: scores of one part at a time
     take memory, and each part reads all keys and values again."""
+    nearest: Annotated[list[_Neighbours], Field(min_length=3, max_length=3)] = _NEAREST
+    """What lies next to one another in a link domain, from the nearest on: IPUs that share layers, pipeline stages, and
+    replicas. As given, the IPUs of a replica are neighbours, as the software stacks place them."""
     pipeline_stages: Count | None = None
     """IPUs, or groups of them, that hold the layers in turn, as evenly as can be."""
     layers_per_ipu: Annotated[list[CountOrZero], Field(min_length=1)] | None = None
@@ -142,6 +147,8 @@ class ParallelismSpec(TrainingLayoutSpec):
             )
         for problem in _stage_problems(self.stages or []):
             raise problem
+        if len(set(self.nearest)) < len(self.nearest):
+            raise BadValueError("`nearest` names something twice", f"write [{', '.join(_NEAREST)}] in another order")
         if self.sequence_parallel and self.tensor_parallel == 1:
             raise BadValueError("sequence_parallel divides tokens among the IPUs that share a layer", _SHARE_CURE)
         if self.tensor_parallel % self.hidden_parallel:
