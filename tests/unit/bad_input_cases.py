@@ -276,7 +276,8 @@ SUMS = {
     "IPUs of a replica": (
         "[6, 6, 6, 6]",
         "[8, 8, 8]",
-        "s.yaml:5:1 [parallelism]: a replica of 3 IPUs cannot be placed\n  do: use 1, 2, 4, 8, 16, 32 or 64 IPUs",
+        "s.yaml:5:1 [parallelism]: a link domain of 16 IPUs cannot be divided into replicas of 3 IPUs\n"
+        "  do: use fewer IPUs per replica, or another pod",
     ),
     "IPUs of the pod": (
         "[6, 6, 6, 6]",

@@ -228,9 +228,11 @@ def test_divided_tokens_are_kept_and_handed_on_in_parts() -> None:
 
 @pytest.mark.parametrize("rings", [1, 2, 4])
 @pytest.mark.parametrize("shards", [2, 4, 8, 16])
-def test_bytes_on_each_link_by_hand(shards: int, rings: int) -> None:
+@pytest.mark.parametrize("topology", ["ladder", "torus"])
+def test_bytes_on_each_link_by_hand(topology: str, shards: int, rings: int) -> None:
     """Everything that passes a link in one direction while a tensor is added up: 2·(n - 1)/n of it, or half of that."""
-    ring = Ring.of_shards(load_scenario(small(1)).spec.system, rings, range(shards))
+    pod = small_pod(4, topology=topology, domain_machines=4)
+    ring = Ring.of_shards(load_scenario(small(1, pod=pod)).spec.system, rings, range(shards))
     carried: Counter[str] = Counter()
     for ipu in range(shards):
         for step in ring.shard_sums(ipu, {1 << 20: 10}):

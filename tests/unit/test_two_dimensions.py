@@ -190,6 +190,21 @@ def test_time_of_sums_by_hand(topology: str) -> None:
         assert lanes[f"ipu{lane}"][TENSOR_PARALLEL] / 1e12 == pytest.approx(2 * (rows_s + columns_s), rel=1e-6)
 
 
+def test_time_of_8_x_8_on_a_torus_by_hand() -> None:
+    """IPU-POD64, 32 rungs: rows are four rungs, columns eight IPUs with four rungs between. Half of an eighth goes each
+    way around a row; on each rail four columns lie side by side, each with half of an eighth each way."""
+    pod = load_scenario("gpt3_175b_pod256", overrides=["system=ipu_pod64", "parallelism.replication_factor=1"]).spec
+    link, size = pod.system.machine.ipu_link, 12_582_912
+    assert pod.system.topology == "torus"
+    near_s = 600 / 1.33e9 + link.first_hop_latency_s
+    rows_s = 14 * (near_s + size / 8 / 2 / RAIL)
+    columns_s = 14 * (near_s + 3 * link.hop_latency_s + size / 8 * 4 / 2 / RAIL)
+    grid = ShardRings.of(pod.system, 4, range(64), 8, ShardSums({size: 2}, {size: 2}))
+    assert run_ps(grid, ShardSums({}, {size: 2})) / 1e12 == pytest.approx(rows_s, rel=1e-6)
+    assert run_ps(grid, ShardSums({size: 2}, {})) / 1e12 == pytest.approx(columns_s, rel=1e-6)
+    assert grid.time_s(ShardSums({size: 2}, {size: 2})) == pytest.approx(rows_s + columns_s, rel=1e-6)
+
+
 def run_ps(grid: ShardRings, sums: ShardSums) -> int:
     """All IPUs at once, by the engine."""
     steps = {f"ipu{ipu}": tuple(grid.steps(ipu, sums)) for ipu in grid.rows}
