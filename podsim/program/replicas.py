@@ -9,7 +9,6 @@ differ, all are kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import lcm
@@ -73,19 +72,19 @@ class Replicas:
         domain, place = divmod(replica, layout.replicas_per_domain)
         group, shard = divmod(local, layout.tensor_parallel)
         first = domain * layout.replicas_per_domain * layout.ipus_per_replica
-        places = {"shards": shard, "stages": group, "replicas": place}
-        return first + sum(self._strides[name] * place for name, place in places.items())
+        of_shards, of_stages, of_replicas = self._strides
+        return first + of_shards * shard + of_stages * group + of_replicas * place
 
     @cached_property
-    def _strides(self) -> Mapping[str, int]:
-        """How far apart the next shard, stage or replica of a link domain lies. [IPUs]"""
+    def _strides(self) -> tuple[int, int, int]:
+        """How far apart the next shard, stage and replica of a link domain lie. [IPUs]"""
         layout, stride, strides = self.layout, 1, dict[str, int]()
         groups = layout.ipus_per_replica // layout.tensor_parallel
         counts = {"shards": layout.tensor_parallel, "stages": groups, "replicas": layout.shard_count}
         for name in layout.nearest:
             strides[name] = stride
             stride *= counts[name]
-        return strides
+        return strides["shards"], strides["stages"], strides["replicas"]
 
     def host(self, replica: int) -> tuple[int, int]:
         """The server that feeds a replica, and how many of its replicas each kept one stands for."""

@@ -1,14 +1,14 @@
 """Rings of IPUs for collectives: their order, their directions, and what a step moves.
 
-Where IPUs divide a layer in two dimensions, they are a grid of rows and columns, each with a ring of its own. The IPUs
-of a row, or those of a column, are neighbours; the others lie as far apart as these are many, form a ring straight
-along the topology, and share its rails with the rings beside them. Of both ways the one is taken that is faster.
-
 Replicas of one IPU, and the shards of a layer, form a ring of neighbours around their topology. Replicas of several
 IPUs form a ring for each IPU, straight along the topology; where that does not close, the last hop goes all the way
 back. One rule holds for both: the software stack divides the data over so many rings, which take turns in direction.
 Each has one IPU-Link of every connection on its way, as long as a rail has as many; more rings share all of them. IPUs
 meet after each step. Source: [gcl_topologies] for the rings; that each has a link is inferred.
+
+Where IPUs divide a layer in two dimensions, they are a grid of rows and columns, each with a ring of its own. The IPUs
+of a row, or those of a column, are neighbours; the others lie as far apart as these are many, form a ring straight
+along the topology, and share its rails with the rings beside them. Of both ways the one is taken that is faster.
 """
 
 from __future__ import annotations
