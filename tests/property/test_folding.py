@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from podsim.engine import Trace, execute
 from podsim.placement import Plan
+from podsim.placement.layout import NEAREST
 from podsim.program.compile import compile_program
 from podsim.result.breakdown import exact_seconds, mean_account
 from podsim.units import ps_to_seconds
@@ -66,7 +67,10 @@ def texts(draw: st.DrawFn) -> dict[str, object]:
         sharding=draw(st.booleans()),
         shards=shards,
     )
-    return scenario | {"software": software}
+    # Most often as software stacks place them.
+    nearest = draw(st.one_of(st.just(NEAREST), st.permutations(NEAREST)))
+    order = {"nearest": list(nearest), "attention_serialisation": draw(st.sampled_from([1, 1, 3]))}
+    return scenario | {"software": software, "parallelism": scenario["parallelism"] | order}
 
 
 SPLITS: dict[int, tuple[str, ...]] = {1: (), 2: ("conv2",), 4: ("conv2", "conv3", "head")}
