@@ -51,8 +51,13 @@ class Block:
             do not name each other's results; None where they do.
         partial_sums: Names of its operations whose results are partial sums, or partial maxima, over the shards of a
             layer, which these have to join before anything reads them.
+        width_sums: Those whose results are partial sums over the parts of the width of hidden states, where IPUs divide
+            that as well.
         passed_elements: Of its input, elements that it hands on as they came.
         unread_elements: Of its input, elements that it does not read.
+        keeps_input: Whether its backward pass reads its input, which the block before it does not save as a result.
+        kept_results: Names of its operations whose results the backward pass reads, where a forward pass makes them one
+            after the other and each would be gone before the next.
         cache_read_elements: Elements of earlier tokens that a step of text generation finds in a cache.
         cache_written_elements: Elements that such a step adds to it.
         padding_flop: Work of its forward pass on rows that stand for no token: experts are computed as if all got as
@@ -67,8 +72,11 @@ class Block:
     saved_elements: int
     live_elements: int | None = None
     partial_sums: tuple[str, ...] = ()
+    width_sums: tuple[str, ...] = ()
     passed_elements: int = 0
     unread_elements: int = 0
+    keeps_input: bool = False
+    kept_results: tuple[str, ...] = ()
     cache_read_elements: int = 0
     cache_written_elements: int = 0
     padding_flop: int = 0

@@ -26,6 +26,8 @@ class GraphBuilder:
         self.dtype, self._prefix, self._accumulator = dtype, prefix, accumulator
         self._ops: dict[str, Op] = {}
         self._partial_sums: list[str] = []
+        self._width_sums: list[str] = []
+        self._kept: list[str] = []
 
     def ops(self) -> tuple[Op, ...]:
         """The operations so far, in order."""
@@ -38,6 +40,24 @@ class GraphBuilder:
     def add_up(self, source: str) -> str:
         """Note that a result is a partial sum, or a partial maximum, over shards."""
         self._partial_sums.append(source)
+        return source
+
+    def width_sums(self) -> tuple[str, ...]:
+        """Operations whose results IPUs have to add up that divide the width of hidden states, in order."""
+        return tuple(self._width_sums)
+
+    def add_up_width(self, source: str) -> str:
+        """Note that a result is a partial sum over parts of the width of hidden states."""
+        self._width_sums.append(source)
+        return source
+
+    def kept(self) -> tuple[str, ...]:
+        """Operations whose results are noted to be kept, in order."""
+        return tuple(self._kept)
+
+    def keep(self, source: str) -> str:
+        """Note that the backward pass reads a result, which would otherwise be gone before the next is made."""
+        self._kept.append(source)
         return source
 
     def share_out(self, name: str, shape: tuple[int, int], whole_count: int, source: str) -> str:
@@ -131,7 +151,11 @@ class GraphBuilder:
 
     def rearrange(self, name: str, shape: tuple[int, ...], source: str, row_count: int | None = None) -> str:
         """Append a change of layout; the elements of a row are given where rows are laid out one after the other."""
-        name, inputs = self.name(name), (source,)
+        return self.join(name, shape, (source,), row_count)
+
+    def join(self, name: str, shape: tuple[int, ...], sources: Sequence[str], row_count: int | None = None) -> str:
+        """Append what lays several tensors together as one."""
+        name, inputs = self.name(name), tuple(sources)
         return self.add(Rearrange(name=name, shape=shape, dtype=self.dtype, inputs=inputs, row_count=row_count))
 
     def gather(
@@ -246,12 +270,21 @@ def softmax_backward(g: GraphBuilder, rows: int, columns: int, probabilities: st
     return g.elementwise("sub", shape, (product, scaled), name="softmax/sub")
 
 
-def layer_norm(g: GraphBuilder, name: str, rows: int, columns: int, source: str) -> str:
-    """Layer norm: mean and mean of squares, normalise, scale and shift."""
-    shape = (rows, columns)
+def layer_norm(g: GraphBuilder, name: str, rows: int, columns: int, source: str, *, is_shared: bool = False) -> str:
+    """Layer norm: mean and mean of squares, normalise, scale and shift.
+
+    Args:
+        g: The graph.
+        name: Of the norm.
+        rows: Rows, each normalised by itself.
+        columns: Columns that are here.
+        source: What is normalised.
+        is_shared: Whether other IPUs hold other columns, so that they have to join sums.
+    """
+    shape, joined = (rows, columns), g.add_up_width if is_shared else str
     squares = g.elementwise("square", shape, (source,), name=f"{name}/square")
-    mean = g.reduce(f"{name}/mean", (rows,), rows * columns, source)
-    power = g.reduce(f"{name}/power", (rows,), rows * columns, squares)
+    mean = joined(g.reduce(f"{name}/mean", (rows,), rows * columns, source))
+    power = joined(g.reduce(f"{name}/power", (rows,), rows * columns, squares))
     inverse = g.elementwise("rsqrt", (rows,), (mean, power), "fp32", name=f"{name}/rsqrt")
     centred = g.elementwise("sub", shape, (source, mean), name=f"{name}/centre")
     normal = g.elementwise("mul", shape, (centred, inverse), name=f"{name}/normalise")
@@ -259,44 +292,58 @@ def layer_norm(g: GraphBuilder, name: str, rows: int, columns: int, source: str)
     return g.elementwise("bias_add", shape, (scaled, f"@{name}/beta"), name=f"{name}/shift")
 
 
-def layer_norm_backward(g: GraphBuilder, name: str, rows: int, columns: int, gradient: str) -> str:
-    """Gradients of layer norm with respect to its input, gamma and beta."""
-    shape = (rows, columns)
+def layer_norm_backward(
+    g: GraphBuilder, name: str, rows: int, columns: int, gradient: str, *, is_shared: bool = False
+) -> str:
+    """Gradients of layer norm with respect to its input, gamma and beta; arguments as above."""
+    shape, joined = (rows, columns), g.add_up_width if is_shared else str
     normal = g.elementwise("mul", shape, (f"@{name}/input", f"@{name}/inverse"), name=f"{name}/whiten")
     product = g.elementwise("mul", shape, (gradient, normal), name=f"{name}/mul")
     for parameter, source in (("gamma", product), ("beta", gradient)):
         total = g.reduce(f"{name}/{parameter}_grad", (columns,), rows * columns, source)
         g.accumulate(f"{name}/{parameter}", (columns,), total)
     scaled = g.elementwise("bias_add", shape, (gradient, f"@{name}/gamma"), name=f"{name}/scale")
-    first = g.reduce(f"{name}/mean_grad", (rows,), rows * columns, scaled)
-    second = g.reduce(f"{name}/power_grad", (rows,), rows * columns, product)
+    first = joined(g.reduce(f"{name}/mean_grad", (rows,), rows * columns, scaled))
+    second = joined(g.reduce(f"{name}/power_grad", (rows,), rows * columns, product))
     centred = g.elementwise("sub", shape, (scaled, first), name=f"{name}/centre")
     fixed = g.elementwise("scaled_add", shape, (centred, second), name=f"{name}/correct")
     return g.elementwise("mul", shape, (fixed, f"@{name}/inverse"), name=f"{name}/scale_back")
 
 
-def rms_norm(g: GraphBuilder, name: str, rows: int, columns: int, source: str, *, plus_one: bool = False) -> str:
-    """Norm by the root of the mean square, and scale; by one more than gamma with `plus_one`."""
+def rms_norm(
+    g: GraphBuilder,
+    name: str,
+    rows: int,
+    columns: int,
+    source: str,
+    *,
+    plus_one: bool = False,
+    is_shared: bool = False,
+) -> str:
+    """Norm by the root of the mean square, and scale, by one more than gamma with `plus_one`; `is_shared` as above."""
+    joined = g.add_up_width if is_shared else str
     gamma = f"@{name}/gamma"
     if plus_one:
         gamma = g.elementwise("add", (columns,), (gamma, "@one"), name=f"{name}/plus_one")
     shape = (rows, columns)
     squares = g.elementwise("square", shape, (source,), name=f"{name}/square")
-    power = g.reduce(f"{name}/power", (rows,), rows * columns, squares)
+    power = joined(g.reduce(f"{name}/power", (rows,), rows * columns, squares))
     inverse = g.elementwise("rsqrt", (rows,), (power,), "fp32", name=f"{name}/rsqrt")
     normal = g.elementwise("mul", shape, (source, inverse), name=f"{name}/normalise")
     return g.elementwise("bias_add", shape, (normal, gamma), name=f"{name}/scale")
 
 
-def rms_norm_backward(g: GraphBuilder, name: str, rows: int, columns: int, gradient: str) -> str:
+def rms_norm_backward(
+    g: GraphBuilder, name: str, rows: int, columns: int, gradient: str, *, is_shared: bool = False
+) -> str:
     """Gradients of the same with respect to its input and gamma."""
-    shape = (rows, columns)
+    shape, joined = (rows, columns), g.add_up_width if is_shared else str
     normal = g.elementwise("mul", shape, (f"@{name}/input", f"@{name}/inverse"), name=f"{name}/whiten")
     product = g.elementwise("mul", shape, (gradient, normal), name=f"{name}/mul")
     total = g.reduce(f"{name}/gamma_grad", (columns,), rows * columns, product)
     g.accumulate(f"{name}/gamma", (columns,), total)
     scaled = g.elementwise("bias_add", shape, (gradient, f"@{name}/gamma"), name=f"{name}/scale")
-    power = g.reduce(f"{name}/power_grad", (rows,), rows * columns, product)
+    power = joined(g.reduce(f"{name}/power_grad", (rows,), rows * columns, product))
     fixed = g.elementwise("scaled_add", shape, (scaled, power), name=f"{name}/correct")
     return g.elementwise("mul", shape, (fixed, f"@{name}/inverse"), name=f"{name}/scale_back")
 

@@ -141,10 +141,11 @@ def needs(workload: Workload, name: str, forward: Sequence[LiveOp], backward: Se
     gradients = {name for name in back.given if name.endswith("gradient")}
     alone = (alive for _, alive in first.alive(input_bytes, first.given))
     training = list(first.alive())
+    redone = list(first.alive(lasting=block.kept_results)) if block.kept_results else training
     return Needs(
         forward=max(alone, key=lambda alive: alive.byte_count, default=Alive(input_bytes)),
         first_bytes=_most(training),
-        redone_bytes=_most(first.with_made(training, kept_bytes)),
+        redone_bytes=_most(first.with_made(redone, kept_bytes)),
         backward_bytes=_most(back.alive(output_bytes, gradients)),
         behind_redone_bytes=_most(back.alive(output_bytes, gradients, kept_bytes)),
     )
@@ -173,7 +174,11 @@ class _Pass:
         }
 
     def alive(
-        self, arriving_bytes: int = 0, arriving: Collection[str] = (), kept_bytes: int = 0
+        self,
+        arriving_bytes: int = 0,
+        arriving: Collection[str] = (),
+        kept_bytes: int = 0,
+        lasting: Collection[str] = (),
     ) -> Iterator[tuple[int, Alive]]:
         """What is alive during each operation, with its place; while operands are copied first.
 
@@ -181,12 +186,17 @@ class _Pass:
             arriving_bytes: What the pass is given. [B]
             arriving: The names under which it is read; it is gone behind the last.
             kept_bytes: What another pass kept for this one; of that, what is still to be read is alive. [B]
+            lasting: Results that stay to the end, as another pass reads them.
         """
         until = max((self._last[name] for name in arriving), default=-1)
         kept = [min(kept_bytes, unread) for unread in self._unread(self.given.difference(arriving))]
         held, held_bytes = dict[str, int](), 0
         for place, task in enumerate(self._tasks):
-            dying = {name: held[name] for name in task.op.inputs if name in held and self._last[name] == place}
+            dying = {
+                name: held[name]
+                for name in task.op.inputs
+                if name in held and self._last[name] == place and name not in lasting
+            }
             given_bytes = held_bytes + (arriving_bytes if place <= until else 0) + kept[place]
             for alive in self._during(place, given_bytes, dying, kept[place] - kept[place + 1]):
                 yield place, alive

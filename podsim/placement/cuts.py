@@ -56,8 +56,19 @@ class Stage:
 
 def kept_elements(segment: Segment, workload: Workload, *, recompute: bool) -> int:
     """Elements kept per micro-batch: the input, and without recomputation all that the backward pass reads."""
-    saved = 0 if recompute else sum(workload.blocks[name].saved_elements for name in segment.blocks)
+    saved = 0 if recompute else inner_elements(segment, workload)
     return segment.count * (workload.input_elements(segment.blocks[0]) + saved)
+
+
+def inner_elements(segment: Segment, workload: Workload) -> int:
+    """Elements that the backward pass of a segment reads beside its input, per micro-batch."""
+    saved = sum(workload.blocks[name].saved_elements for name in segment.blocks)
+    return saved + sum(kept_input(name, workload) for name in segment.blocks[1:])
+
+
+def kept_input(name: str, workload: Workload) -> int:
+    """Elements of the input of a block behind another one that are kept for it."""
+    return workload.input_elements(name) if workload.blocks[name].keeps_input else 0
 
 
 @dataclass(frozen=True, slots=True)

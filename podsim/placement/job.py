@@ -13,9 +13,9 @@ from podsim.models import Workload
 from podsim.models.eight_bits import with_training_in_fp8
 from podsim.models.op import DTYPE_BYTES
 from podsim.models.transformer.names import DECODER, EMBEDDING, ENCODER, HEAD
-from podsim.models.transformer.shape import WHOLE
 from podsim.placement.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_layers, even_layers
 from podsim.placement.layout import (
+    NEAREST,
     STREAMING,
     Change,
     Fit,
@@ -81,10 +81,8 @@ def _workload(spec: TrainingScenario, micro_batch_size: int, shards: int | None 
         return with_training_in_fp8(workload, stored=narrow == "fp8") if narrow else workload
 
     def build() -> Workload:
-        whole = spec.model.workload(spec.data, spec.formats, micro_batch_size)
-        if sharing == WHOLE:
-            return replace(in_formats(whole), stash_dtype=stash)
         shard = spec.model.workload(spec.data, spec.formats, micro_batch_size, sharing)
+        whole = spec.model.workload(spec.data, spec.formats, micro_batch_size) if sharing.count > 1 else None
         return replace(in_formats(shard), stash_dtype=stash, whole=whole)
 
     # Specifications hold lists and mappings, and can be no key themselves.
@@ -103,6 +101,8 @@ def _layout(spec: TrainingScenario, workload: Workload, system: System, software
         cuts=cuts,
         schedule=parallelism.schedule or software.schedule,
         chunks_per_ipu=parallelism.chunk_count,
+        width_parts=parallelism.shards.width_parts,
+        nearest=tuple(getattr(parallelism, "nearest", NEAREST)),
         micro_batch_size=parallelism.micro_batch_size,
         accumulation_factor=parallelism.accumulation_factor,
         recompute=parallelism.recomputes,
@@ -126,7 +126,7 @@ def _layout(spec: TrainingScenario, workload: Workload, system: System, software
         layout,
         phased=True,
         batch_serialised=parallelism.batch_serialisation,
-        activation_shards=parallelism.tensor_parallel if spec.memory.sharded_activations else 1,
+        activation_shards=parallelism.activation_shards if spec.memory.sharded_activations else 1,
         weight_storage=STREAMING,
         optimizer_storage=STREAMING,
         overlapped_io=spec.memory.overlapped_io,
@@ -197,4 +197,4 @@ def _others(spec: TrainingScenario, layout: Layout) -> Iterator[Change]:
     yield from far_fewer_samples(layout, "parallelism.micro_batch_size")
     if isinstance(spec.parallelism, ParallelismSpec) and not layout.phased:
         words = "parallelism.execution: phased, in place of stages on IPUs of their own"
-        yield words, partial(in_phases, system=spec.system)
+        yield words, partial(in_phases, system=spec.system, activation_shards=spec.parallelism.activation_shards)

@@ -21,6 +21,8 @@ Fit = Literal["refuse", "warn"]
 Storage = Literal["none", "in_processor_memory", "streaming_memory"]
 WEIGHT_BITS = {"fp32": 32, "fp16": 16, "fp8": 8, "int4": 4}
 _BITS_PER_BYTE = 8
+NEAREST = ("shards", "stages", "replicas")
+"""What lies next to one another where nothing else is said: IPUs of a replica, of which those that share layers."""
 INT4_GROUP_SIZE = 64
 """Weights of four bits that share a scale and an offset, unless a scenario says otherwise."""
 # A scale and an offset in half precision for each group of weights. Source: [gptj_group_quantised].
@@ -44,6 +46,9 @@ class Layout:
         recompute: Whether the forward pass is redone before the backward pass.
         phased: Whether training keeps all it can in streaming memory, and runs one segment after the other on all IPUs.
         batch_serialised: Whether a phase goes through all micro-batches at once.
+        width_parts: Parts into which IPUs that share a block divide the width of hidden states as well.
+        nearest: What lies next to one another, from the nearest on: IPUs that share layers (`shards`), `stages` of a
+            copy, and copies (`replicas`).
         activation_shards: IPUs of a replica that each keep a part of activations which all of them have.
         weight_storage: Where weights live; from streaming memory they are loaded layer by layer.
         optimizer_storage: Where optimizer state lives.
@@ -75,6 +80,8 @@ class Layout:
     recompute: bool = False
     phased: bool = False
     batch_serialised: bool = True
+    width_parts: int = 1
+    nearest: tuple[str, ...] = NEAREST
     activation_shards: int = 1
     weight_storage: str = ON_CHIP
     optimizer_storage: str = ON_CHIP
@@ -305,13 +312,19 @@ def far_fewer_samples(layout: Layout, key: str) -> Iterator[Change]:
         count //= 2
 
 
-def in_phases(layout: Layout, system: System) -> Layout:
-    """The same in phased execution on the IPUs that share a layer, with as many replicas as before at most."""
+def in_phases(layout: Layout, system: System, activation_shards: int) -> Layout:
+    """The same in phased execution on the IPUs that share a layer, with as many replicas as before at most.
+
+    Args:
+        layout: As it is.
+        system: The machines.
+        activation_shards: IPUs that have the same hidden states.
+    """
     return replace(
         with_stages(layout, system, layout.tensor_parallel, layout.replication_factor),
         cuts=Cuts((0,), (range(layout.tensor_parallel),)),
         phased=True,
-        activation_shards=layout.tensor_parallel,
+        activation_shards=activation_shards,
         weight_storage=STREAMING,
         optimizer_storage=STREAMING,
     )
@@ -326,7 +339,7 @@ def more_shards(layout: Layout, system: System, most: int) -> Iterator[Change]:
         most: IPUs that can have a part of a layer each.
     """
     shards = 2 * layout.tensor_parallel
-    while shards <= min(most, system.domain_ipu_count):
+    while shards <= min(most * layout.width_parts, system.domain_ipu_count):
         replicas = max(1, min(layout.replication_factor, system.room_for(shards)))
         words = f"parallelism.tensor_parallel: {shards}"
         if replicas < layout.replication_factor:
@@ -337,7 +350,8 @@ def more_shards(layout: Layout, system: System, most: int) -> Iterator[Change]:
 
 def _shared(system: System, shards: int, replicas: int) -> Callable[[Layout], Layout]:
     def changed(layout: Layout) -> Layout:
-        cuts, parts = Cuts((0,), (range(shards),)), shards if layout.activation_shards > 1 else 1
+        cuts = Cuts((0,), (range(shards),))
+        parts = shards // layout.width_parts if layout.activation_shards > 1 else 1
         return replace(with_stages(layout, system, shards, replicas), cuts=cuts, activation_shards=parts)
 
     return changed

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from podsim.models import Block, Workload
 from podsim.models.block import Parameter
 from podsim.placement.alive import Needs
-from podsim.placement.cuts import Segment, kept_elements
+from podsim.placement.cuts import Segment, kept_elements, kept_input
 from podsim.placement.layout import ON_CHIP, STREAMING, PlanInput
 from podsim.placement.stage_cost import StageCost, state_bytes, updated
 from podsim.scenario.ipu import Ipu
@@ -185,9 +185,10 @@ def segment_peak_bytes(segment: Segment, workload: Workload, needs: Mapping[str,
     # The input is back in the format of activations while the segment runs.
     recomputed = workload.input_elements(segment.blocks[0]) * size if workload.stash_bytes < size else 0
     # The backward pass runs from the last block to the first and frees what lies behind it.
-    for name in segment.blocks:
+    for place, name in enumerate(segment.blocks):
         one = needs[name]
         if recompute:
+            recomputed += kept_input(name, workload) * size if place else 0
             peak = max(peak, recomputed + max(one.redone_bytes, one.behind_redone_bytes))
             recomputed += workload.blocks[name].saved_elements * size
         else:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from podsim.models import Workload
 from podsim.models.block import Parameter
-from podsim.placement.cuts import Segment, Stage
+from podsim.placement.cuts import Segment, Stage, inner_elements
 from podsim.placement.layout import STREAMING, PlanInput
 from podsim.placement.memory import IpuMemory, Tenant, code, reserve, segment_peak_bytes
 from podsim.placement.stage_cost import StageCost, UpdateCost, stage_costs, update_cost
@@ -89,7 +89,7 @@ def _phase(
     tied = [each for block in blocks for each in block.parameters if f"{block.name}/{each.name}" in lent]
     is_first, is_last = cost is costs[0], cost is costs[-1]
     ipu, first, last = cost.stage.ipus.start, blocks[0], blocks[-1]
-    kept = 0 if is_last or job.layout.recompute else sum(block.saved_elements for block in blocks)
+    kept = 0 if is_last or job.layout.recompute else inner_elements(segment, workload)
     read = workload.input_elements(first.name) - first.unread_elements
     repeated = max(0, first.passed_elements - first.unread_elements)
     output, given_back = (
@@ -140,7 +140,7 @@ def _passing(phase: PhaseCost, job: PlanInput, ipu: Ipu) -> tuple[Tenant, ...]:
     blocks = [workload.blocks[name] for name in phase.segment.blocks]
     tensors = [each for block in blocks for each in block.parameters]
     redone = bool(phase.cost.recomputed)
-    kept = 0 if redone else sum(block.saved_elements for block in blocks) * workload.stash_bytes
+    kept = 0 if redone else inner_elements(phase.segment, workload) * workload.stash_bytes
     ahead = 0
     if layout.overlaps:
         stored = -(-phase.handed_back_bytes // layout.activation_shards)

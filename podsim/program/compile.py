@@ -168,7 +168,7 @@ def passes_one_by_one(plan: Plan) -> int:
 
 def _group(plan: Plan, replicas: Replicas, replica: int, phases: tuple[Phase, ...], feed: Feed) -> Group:
     phases = _apart(replicas, phases, feed)
-    lanes = tuple(replicas.lane(replica, local) for local in range(plan.layout.ipus_per_replica))
+    lanes = tuple(replicas.lanes(replica))
     return Group(f"replica{replica}", lanes, phases * feed.update_count, len(phases) * (feed.update_count - 1))
 
 

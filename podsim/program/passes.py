@@ -22,7 +22,7 @@ from podsim.placement.schedule import Round
 from podsim.placement.stage_cost import StageCost
 from podsim.program.feed import Feed
 from podsim.program.replicas import Replicas
-from podsim.program.rings import Ring
+from podsim.program.rings import ShardRings, ShardSums
 from podsim.program.routed_tokens import ExpertGroups, Routed, routed_in
 from podsim.program.task import Barrier, Exchange, Phase, Step, Transfer, Work
 from podsim.program.transfers import link_transfer
@@ -47,14 +47,14 @@ class StageWork:
         stage: The stage.
         forward: Its forward pass.
         backward: What is redone of it, and its backward pass.
-        sums: How often tensors go around the ring of its shards in a pass, by their bytes; empty without shards.
+        sums: How often tensors go around the rings of its shards in a pass; empty without shards.
         routed: How often these exchange tokens in a pass, by what they exchange; empty unless they divide experts.
     """
 
     stage: Stage
     forward: Work
     backward: tuple[Work, ...]
-    sums: Mapping[Work, Mapping[int, int]]
+    sums: Mapping[Work, ShardSums]
     routed: Mapping[Work, Mapping[Routed, int]]
 
 
@@ -82,21 +82,32 @@ def _passes(cost: StageCost, workload: Workload, clock_hz: float) -> StageWork:
     return StageWork(cost.stage, forward, passes, *((sums, routed) if len(cost.stage.ipus) > 1 else ({}, {})))
 
 
-def sums_of(workload: Workload, segments: Iterable[Segment], *, backward: bool = False) -> Counter[int]:
-    """How often tensors go around the ring of shards in a pass over segments, by their bytes.
+def sums_of(workload: Workload, segments: Iterable[Segment], *, backward: bool = False) -> ShardSums:
+    """How often tensors go around the rings of shards in a pass over segments, by their bytes.
 
     Those that are added up do twice, to be reduced and to be gathered; others once, for one of the two.
     """
-    sums: Counter[int] = Counter()
+    columns, rows = Counter[int](), Counter[int]()
     for segment in segments:
         for name in segment.blocks:
             block = workload.blocks[name]
             for op in block.backward if backward else block.forward:
                 if op.name in block.partial_sums:
-                    sums[op.byte_count] += 2 * segment.count
+                    columns[op.byte_count] += 2 * segment.count
                 elif isinstance(op, ShardExchange):
-                    sums[op.whole_bytes] += segment.count
-    return sums
+                    columns[op.whole_bytes] += segment.count
+                if op.name in block.width_sums:
+                    rows[op.byte_count] += 2 * segment.count
+    return ShardSums(columns, rows)
+
+
+def shard_rings(plan: Plan, members: Sequence[int]) -> ShardRings:
+    """The rings of some IPUs that share layers, laid out for what all passes of the model add up."""
+    if plan.layout.width_parts == 1:
+        return ShardRings.of(plan.system, plan.software.collective_rings, members)
+    segments = [Segment((name,), count) for name, count in Counter(plan.workload.order).items()]
+    sums = sums_of(plan.workload, segments) + sums_of(plan.workload, segments, backward=True)
+    return ShardRings.of(plan.system, plan.software.collective_rings, members, plan.layout.width_parts, sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,14 +208,13 @@ class Pipeline:
         last = len(self._stages) - 1
         self._activations = [self._boundary(index, index + 1, "activations") for index in range(last)]
         self._gradients = [self._boundary(index + 1, index, "gradients") for index in range(last)]
-        self._lanes = [replicas.lane(replica, local) for local in range(plan.layout.ipus_per_replica)]
+        self._lanes = replicas.lanes(replica)
         self._rings = {each.stage.ipus: self._ring(each.stage.ipus) for each in self._stages if each.sums}
         self._experts = {each.stage.ipus: self._groups(each.stage.ipus) for each in self._stages if each.sums}
         self._known: dict[tuple[int, int, str], tuple[Step, ...]] = {}
 
-    def _ring(self, ipus: range) -> Ring:
-        members = [self._replicas.ipu(self._replica, local) for local in ipus]
-        return Ring.of_shards(self._plan.system, self._plan.software.collective_rings, members)
+    def _ring(self, ipus: range) -> ShardRings:
+        return shard_rings(self._plan, [self._replicas.ipu(self._replica, local) for local in ipus])
 
     def _groups(self, ipus: range) -> ExpertGroups:
         members = tuple(self._replicas.ipu(self._replica, local) for local in ipus)
@@ -263,7 +273,7 @@ class Pipeline:
         yield one
         ipu = self._replicas.ipu(self._replica, local)
         if sums := each.sums.get(one):
-            yield from self._rings[each.stage.ipus].shard_sums(ipu, sums)
+            yield from self._rings[each.stage.ipus].steps(ipu, sums)
         if routed := each.routed.get(one):
             yield from self._experts[each.stage.ipus].steps(ipu, routed)
 

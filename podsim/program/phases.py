@@ -19,9 +19,9 @@ from itertools import cycle
 from podsim.placement.phases import PhaseCost
 from podsim.placement.plan import Plan
 from podsim.program.feed import Feed, io_tile_copy
-from podsim.program.passes import IMBALANCE, sums_of, work
+from podsim.program.passes import IMBALANCE, shard_rings, sums_of, work
 from podsim.program.replicas import Replicas
-from podsim.program.rings import Ring
+from podsim.program.rings import ShardSums
 from podsim.program.routed_tokens import ExpertGroups, Routed, routed_in
 from podsim.program.task import Barrier, Exchange, Group, Phase, Step, Work
 from podsim.program.transfers import host_load, streaming_transfer
@@ -33,7 +33,7 @@ _Steps = Sequence[Sequence[Step]]
 """Of each IPU of a replica."""
 
 
-_Traffic = tuple[Mapping[int, int], Mapping[Routed, int]]
+_Traffic = tuple[ShardSums, Mapping[Routed, int]]
 """How often tensors go around the ring of shards, by their bytes, and how often these exchange tokens."""
 
 
@@ -92,7 +92,7 @@ class Phases:
         self._overlaps = layout.overlaps
         self._io_tiles = layout.io_tiles if layout.overlapped_io else 0
         self._shares = layout.replication_factor > 1
-        self._ring = Ring.of_shards(plan.system, plan.software.collective_rings, self._ipus())
+        self._shard_rings = shard_rings(plan, self._ipus())
         self._experts = ExpertGroups(plan.system, plan.software.collective_rings, tuple(self._ipus()))
         self._met = Barrier(f"replica{replica}/io", STREAMING_WAIT)
 
@@ -211,7 +211,7 @@ class Phases:
     def _sums(self, cost: PhaseCost, *, backward: bool = False) -> _Traffic:
         """What shards add up and exchange in a pass over a segment."""
         if len(self._locals) == 1:
-            return {}, {}
+            return ShardSums(), {}
         workload, segments = self._plan.workload, cost.cost.stage.segments
         return sums_of(workload, segments, backward=backward), routed_in(workload, segments, backward=backward)
 
@@ -220,7 +220,7 @@ class Phases:
         return [
             step
             for work, (sums, routed) in passing.works
-            for step in (work, *self._ring.shard_sums(ipu, sums), *self._experts.steps(ipu, routed))
+            for step in (work, *self._shard_rings.steps(ipu, sums), *self._experts.steps(ipu, routed))
         ]
 
     def _weights(self, title: str, cost: PhaseCost) -> Iterator[_Both]:
@@ -277,7 +277,8 @@ class Phases:
         """What a micro-batch needs, from streaming memory or, of the first phase, from the host."""
         plan = self._plan
         if not passing.from_host:
-            gathered = self._ring.shard_sums(ipu, passing.gathers, f"loads of replica{self._replica}")
+            ring = self._shard_rings.columns[ipu]
+            gathered = ring.shard_sums(ipu, passing.gathers, f"loads of replica{self._replica}")
             return [*self._streamed(passing.title, ipu, "read", passing.loads), *gathered]
         load = host_load(plan.system, ipu, plan.workload.host_input_bytes)
         if ipu != self._ipus()[0]:

@@ -4,7 +4,8 @@ All replicas of a data-parallel run do the same thing at the same time. The fold
 first ones only, as many as it takes until replicas and machines start together again; transfers
 between replicas stay on the links they use, so the load on the fullest link of each path is kept as
 well. Where machines hold, or servers decode for, numbers of replicas that differ, all are kept; so they are where
-replicas begin in the middle of machines that they do not fill, as their ways to one another differ.
+replicas lie among one another, or begin in the middle of machines that they do not fill, as their ways to one another
+differ.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from podsim.placement.layout import Layout
+from podsim.placement.layout import NEAREST, Layout
 from podsim.placement.topology import Routes
 from podsim.program.rings import ring_of
 from podsim.scenario.hardware import System
@@ -48,12 +49,14 @@ class Replicas:
     @property
     def alike(self) -> bool:
         """Whether machines hold all replicas alike, and servers feed them alike."""
-        count, machine, size = (
+        count, size, machine = (
             self.layout.replication_factor,
-            self.system.machine.ipu_count,
             self.layout.ipus_per_replica,
+            self.system.machine.ipu_count,
         )
-        if (machine % size and size % machine) or (count > self._period and count % self._period):
+        if self.layout.nearest != NEAREST or (machine % size and size % machine):
+            return False
+        if count > self._period and count % self._period:
             return False
         even = count % self.system.own_host_count == 0 and self._per_host % self._period == 0
         return even or not self.decodes
@@ -69,7 +72,22 @@ class Replicas:
 
     def ipu(self, replica: int, local: int) -> int:
         """Number of an IPU in the pod."""
-        return self.system.first_ipu(replica, self.layout.ipus_per_replica) + local
+        layout = self.layout
+        place, (group, shard) = replica % layout.replicas_per_domain, divmod(local, layout.tensor_parallel)
+        first = self.system.first_ipu(replica - place, layout.ipus_per_replica)
+        of_shards, of_stages, of_replicas = self._strides
+        return first + of_shards * shard + of_stages * group + of_replicas * place
+
+    @cached_property
+    def _strides(self) -> tuple[int, int, int]:
+        """How far apart the next shard, stage and replica of a link domain lie. [IPUs]"""
+        layout, stride, strides = self.layout, 1, dict[str, int]()
+        groups = layout.ipus_per_replica // layout.tensor_parallel
+        counts = {"shards": layout.tensor_parallel, "stages": groups, "replicas": layout.shard_count}
+        for name in layout.nearest:
+            strides[name] = stride
+            stride *= counts[name]
+        return strides["shards"], strides["stages"], strides["replicas"]
 
     def host(self, replica: int) -> tuple[int, int]:
         """The server that feeds a replica, and how many of its replicas each kept one stands for."""
@@ -79,6 +97,10 @@ class Replicas:
         """Name of an IPU's lane."""
         return f"ipu{self.ipu(replica, local)}"
 
+    def lanes(self, replica: int) -> list[str]:
+        """Names of the lanes of all IPUs of a replica."""
+        return [self.lane(replica, local) for local in range(self.layout.ipus_per_replica)]
+
     def domain(self, replica: int) -> int:
         """Link domain of a replica."""
         return replica // self.layout.replicas_per_domain
@@ -86,14 +108,12 @@ class Replicas:
     def ring(self, replica: int, local: int) -> tuple[int, ...]:
         """IPUs that reduce with this one inside its link domain, in ring order.
 
-        Replicas of several IPUs form one ring per IPU straight along the ladder; single-IPU replicas
-        form one ring of neighbours, as the topology has it. Source: [gcl_topologies].
+        Neighbours form a ring as the topology has it; what lies apart, as IPUs of the same place in replicas of
+        several do, form one straight along the ladder. Source: [gcl_topologies].
         """
         first = self.domain(replica) * self.layout.replicas_per_domain
         last = min(first + self.layout.replicas_per_domain, self.layout.replication_factor)
         members = tuple(self.ipu(number, local) for number in range(first, last))
-        if self.layout.ipus_per_replica > 1:
-            return members
         return ring_of(self.system, members)
 
     def peers_in_domains(self, replica: int) -> range:

@@ -5,12 +5,17 @@ IPUs form a ring for each IPU, straight along the topology; where that does not 
 back. One rule holds for both: the software stack divides the data over so many rings, which take turns in direction.
 Each has one IPU-Link of every connection on its way, as long as a rail has as many; more rings share all of them. IPUs
 meet after each step. Source: [gcl_topologies] for the rings; that each has a link is inferred.
+
+Where IPUs divide a layer in two dimensions, they are a grid of rows and columns, each with a ring of its own. The IPUs
+of a row, or those of a column, are neighbours; the others lie as far apart as these are many, form a ring straight
+along the topology, and share its rails with the rings beside them. Of both ways the one is taken that is faster.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from podsim.placement.topologies import topology_of
@@ -18,6 +23,7 @@ from podsim.placement.topology import Channel, Routes
 from podsim.program.task import Barrier, Exchange, Step, Transfer
 from podsim.program.transfers import transfer
 from podsim.scenario.hardware import System
+from podsim.units import ps_to_seconds
 
 ALL_REDUCE, TENSOR_PARALLEL = "all_reduce", "tensor_parallel"
 OWN_LINK = "/ring"
@@ -25,8 +31,10 @@ OWN_LINK = "/ring"
 
 
 def ring_of(system: System, members: Sequence[int]) -> tuple[int, ...]:
-    """Neighbouring IPUs in the order of a ring."""
-    return topology_of(system).ring(members) if len(members) > 1 else tuple(members)
+    """IPUs, which are given from the first to the last, in the order of a ring: straight along where they lie apart."""
+    if len(members) == 1 or members[-1] - members[0] >= len(members):
+        return tuple(members)
+    return topology_of(system).ring(members)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +120,95 @@ class Ring:
                 channels = tuple(Channel(f"{each.id}{OWN_LINK}{way:+}", own) for each in channels)
             sent.append(transfer("chunk", ALL_REDUCE, channels, rings * chunk, latency_s))
         return tuple(sent)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSums:
+    """How often tensors go around the rings of the IPUs that share a layer, by their bytes.
+
+    Attributes:
+        columns: Around those which divide heads, inner widths and words; all of them unless they divide the width too.
+        rows: Around those which divide the width of hidden states.
+    """
+
+    columns: Mapping[int, int] = field(default_factory=dict)
+    rows: Mapping[int, int] = field(default_factory=dict)
+
+    def __add__(self, other: ShardSums) -> ShardSums:
+        """Those of both."""
+        return ShardSums(Counter(self.columns) + Counter(other.columns), Counter(self.rows) + Counter(other.rows))
+
+
+@dataclass(frozen=True, slots=True)
+class ShardRings:
+    """The rings of the IPUs that share a layer: one around all of them, or those of a grid.
+
+    Attributes:
+        columns: The ring of each IPU with those that have the same part of the width.
+        rows: The ring of each IPU with those that have the same heads, inner widths and words; none without a grid.
+    """
+
+    columns: Mapping[int, Ring]
+    rows: Mapping[int, Ring]
+
+    @classmethod
+    def of(
+        cls,
+        system: System,
+        ring_count: int,
+        members: Sequence[int],
+        width_parts: int = 1,
+        sums: ShardSums | None = None,
+    ) -> Self:
+        """The rings of some neighbours.
+
+        Args:
+            system: The pod.
+            ring_count: Rings that data is divided over.
+            members: The IPUs.
+            width_parts: IPUs of a row.
+            sums: What goes around, which says whose IPUs are to be neighbours: those of rows or those of columns.
+        """
+        if width_parts == 1:
+            ring = Ring.of_shards(system, ring_count, members)
+            return cls(dict.fromkeys(members, ring), {})
+        ways = [cls.grid(system, ring_count, members, width_parts, rows_first=each) for each in (True, False)]
+        return min(ways, key=lambda way: way.time_s(sums or ShardSums()))
+
+    @classmethod
+    def grid(
+        cls, system: System, ring_count: int, members: Sequence[int], width_parts: int, *, rows_first: bool
+    ) -> Self:
+        """The rings of a grid whose rows, or whose columns, are neighbours; arguments as above."""
+        size, routes = width_parts if rows_first else len(members) // width_parts, Routes(system)
+        near = [
+            Ring.of(system, routes, ring_count, ring_of(system, members[start : start + size]))
+            for start in range(0, len(members), size)
+        ]
+        far = [Ring.of(system, routes, ring_count, tuple(members[start::size])) for start in range(size)]
+        near_of, far_of = ({ipu: ring for ring in rings for ipu in ring.members} for rings in (near, far))
+        return cls(far_of, near_of) if rows_first else cls(near_of, far_of)
+
+    def steps(self, ipu: int, sums: ShardSums) -> Iterator[Step]:
+        """The steps of an IPU while shards reduce or gather tensors of a pass."""
+        yield from self.columns[ipu].shard_sums(ipu, sums.columns)
+        if sums.rows:
+            yield from self.rows[ipu].shard_sums(ipu, sums.rows, "rows")
+
+    def time_s(self, sums: ShardSums) -> float:
+        """What goes around takes so long while all rings of a kind share the links. [s]"""
+        return _time_s(self.columns, sums.columns) + _time_s(self.rows, sums.rows)
+
+
+def _time_s(rings: Mapping[int, Ring], sums: Mapping[int, int]) -> float:
+    """Steps of all rings at once: the fullest channel, and the longest latency of each. [s]"""
+    if not sums:
+        return 0.0
+    byte_count, loads = sum(size * count for size, count in sums.items()), Counter[str]()
+    for ipu, ring in rings.items():
+        for each in ring.chunks(ipu, byte_count):
+            loads.update(dict(each.channels))
+    step_s = ps_to_seconds(max(loads.values())) + sum(sums.values()) * max(
+        each.step_latency_s for each in rings.values()
+    )
+    return step_s * (len(next(iter(rings.values())).members) - 1)

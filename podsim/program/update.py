@@ -16,9 +16,9 @@ from dataclasses import replace
 
 from podsim.placement.plan import Plan
 from podsim.placement.stage_cost import UpdateCost
-from podsim.program.passes import work
+from podsim.program.passes import shard_rings, work
 from podsim.program.replicas import Replicas
-from podsim.program.rings import ALL_REDUCE, TENSOR_PARALLEL, Ring
+from podsim.program.rings import ALL_REDUCE, TENSOR_PARALLEL, Ring, ShardRings
 from podsim.program.task import Barrier, Exchange, Phase, Step, Work
 from podsim.program.transfers import GW_LINK, gw_hops, streaming_transfer
 from podsim.scenario.software import Noise
@@ -35,6 +35,7 @@ class Rings:
         """No ring is known yet."""
         self._plan, self._replicas = plan, replicas
         self._known: dict[tuple[int, int], Ring] = {}
+        self._shards: dict[tuple[int, ...], ShardRings] = {}
         self._works: dict[tuple[object, ...], tuple[Step, ...]] = {}
 
     def alike(self, key: tuple[object, ...], make: Callable[[], Sequence[Step]]) -> tuple[Step, ...]:
@@ -51,6 +52,15 @@ class Rings:
             system, rings = self._plan.system, self._plan.software.collective_rings
             self._known[place] = Ring.of(system, self._replicas.routes, rings, members)
         return self._known[place]
+
+    def of_shards(self, replica: int, local: int) -> ShardRings:
+        """The rings of the IPUs with which an IPU of a replica shares its layers."""
+        size = self._plan.layout.tensor_parallel
+        start = local // size * size
+        members = tuple(self._replicas.ipu(replica, each) for each in range(start, start + size))
+        if members not in self._shards:
+            self._shards[members] = shard_rings(self._plan, members)
+        return self._shards[members]
 
 
 def update_phases(
@@ -185,7 +195,8 @@ class Turn:
         """Whole all-reduces of small tensors and of norms, which shards of a layer add up first: latency only."""
         works = list[Step]()
         if cost.shard_norm_count:
-            works += self._latencies("norms of shards", TENSOR_PARALLEL, self._shard_ring(cost), cost.shard_norm_count)
+            for ring in self._shard_rings(cost):
+                works += self._latencies("norms of shards", TENSOR_PARALLEL, ring, cost.shard_norm_count)
         counts = cost.small_tensor_count + cost.norm_count
         return [*works, *self._latencies("small all-reduces", ALL_REDUCE, self._ring_of(cost), counts)]
 
@@ -196,10 +207,10 @@ class Turn:
         time_ps = seconds_to_ps(2 * (len(ring.members) - 1) * count * ring.step_latency_s)
         return self._rings.alike((name, time_ps), lambda: [Work(name, ((kind, time_ps),), steady=True)])
 
-    def _shard_ring(self, cost: UpdateCost) -> Ring:
-        size = self._plan.layout.tensor_parallel
-        first = self._replicas.ipu(self._replica, cost.ipu // size * size)
-        return Ring.of_shards(self._plan.system, self._plan.software.collective_rings, range(first, first + size))
+    def _shard_rings(self, cost: UpdateCost) -> Sequence[Ring]:
+        """Those that an IPU is part of: one, or its column and its row."""
+        rings, ipu = self._rings.of_shards(self._replica, cost.ipu), self._replicas.ipu(self._replica, cost.ipu)
+        return [each[ipu] for each in (rings.columns, rings.rows) if each]
 
     def _optimizer(self, cost: UpdateCost) -> Sequence[Step]:
         """Load the state, update the shard, store the state: one direction at a time, one tensor after the other.

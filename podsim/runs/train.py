@@ -161,8 +161,8 @@ def _ipus(plan: Plan, trace: Trace) -> tuple[IpuAccount, ...]:
         for ipu in cost.stage.ipus:
             labels.setdefault(ipu, []).append(cost.stage.label)
     return tuple(
-        IpuAccount(ipu, f"ipu{ipu}", "; ".join(labels[ipu]), trace.lanes[f"ipu{ipu}"])
-        for ipu in range(plan.layout.ipus_per_replica)
+        IpuAccount(ipu, lane, "; ".join(labels[ipu]), trace.lanes[lane])
+        for ipu, lane in enumerate(replicas_of(plan).lanes(0))
     )
 
 

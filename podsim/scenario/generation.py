@@ -85,8 +85,6 @@ class InferenceParallelismSpec(Spec):
 
     @model_validator(mode="after")
     def _ipus_can_be_placed(self) -> InferenceParallelismSpec:
-        if self.tensor_parallel & (self.tensor_parallel - 1):
-            raise BadValueError(f"tensor_parallel {self.tensor_parallel} cannot be placed", "use a power of two")
         if self.batches_in_flight > self.pipeline_stages:
             what = f"{self.batches_in_flight} batches for {counted(self.pipeline_stages, 'pipeline stage')}"
             raise BadValueError(what, "use at most one batch per stage")

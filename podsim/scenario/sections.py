@@ -56,7 +56,7 @@ def shard_findings(model: Any, shards: int) -> Iterator[Finding]:
     for key in ("head_count", "feed_forward_size"):
         if (count := getattr(model, key)) < shards:
             what = f"{shards} shards are more than {key} {count}; some would hold nothing"
-            yield (PARALLELISM, "tensor_parallel"), what, f"use at most {1 << count.bit_length() - 1}"
+            yield (PARALLELISM, "tensor_parallel"), what, f"use at most {count}"
 
 
 class Narrowing(Protocol):

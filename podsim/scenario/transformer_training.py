@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
@@ -12,7 +12,7 @@ from podsim.errors import BadValueError
 from podsim.models.transformer.shape import Shards
 from podsim.scenario.auto import AutoTrainingSpec
 from podsim.scenario.base import Spec
-from podsim.scenario.families.base import BuiltModelSpec
+from podsim.scenario.families.base import BuiltModelSpec, GeneratorSpec
 from podsim.scenario.family import Sections
 from podsim.scenario.pins import PARALLELISM
 from podsim.scenario.quantity import Count, CountOrZero, Flag, NumberFormat, Probability, SourcedTime
@@ -30,6 +30,8 @@ from podsim.scenario.training import (
 )
 from podsim.scenario.wording import counted, shown
 
+_Neighbours = Literal["shards", "stages", "replicas"]
+_NEAREST: Final[list[_Neighbours]] = ["shards", "stages", "replicas"]
 _SHARE_CURE = "give tensor_parallel 2 or more, or leave sequence_parallel out"
 STREAMING = "streaming_memory"
 
@@ -89,12 +91,22 @@ class ParallelismSpec(TrainingLayoutSpec):
     tensor_parallel: Count = 1
     """IPUs that share every layer, each with some heads and a part of the feed-forward width: neighbours in a group,
     which stands wherever other keys speak of an IPU."""
+    hidden_parallel: Count = 1
+    """Parts into which these IPUs divide the width of hidden states as well; heads and feed-forward width are then
+    divided among `tensor_parallel` / `hidden_parallel` of them [popxl_gpt] [pope2022]. 64 IPUs in 8 parts are a grid of
+    8 x 8."""
     sequence_parallel: Flag = False
     """Whether each of these IPUs has some tokens only of what lies between products, which they gather where products
     read it: norms, dropout, sums and the stash [korthikanti2022]."""
     expert_parallel: Count = 1
     """Groups of neighbours among these IPUs that each hold some of the experts of a layer: each IPU routes its share of
     the tokens, which go to the groups of their experts and back, all to all [lepikhin2021]."""
+    attention_serialisation: Count = 1
+    """Parts of its queries that the attention of a layer goes through one after the other: scores of one part at a time
+    take memory, and each part reads all keys and values again."""
+    nearest: Annotated[list[_Neighbours], Field(min_length=3, max_length=3)] = _NEAREST
+    """What lies next to one another in a link domain, from the nearest on: IPUs that share layers, pipeline stages, and
+    replicas. As given, the IPUs of a replica are neighbours, as the software stacks place them."""
     pipeline_stages: Count | None = None
     """IPUs, or groups of them, that hold the layers in turn, as evenly as can be."""
     chunks_per_ipu: Count | None = None
@@ -144,10 +156,19 @@ class ParallelismSpec(TrainingLayoutSpec):
             raise problem
         for problem in self._schedule_problems():
             raise problem
+        if len(set(self.nearest)) < len(self.nearest):
+            raise BadValueError("`nearest` names something twice", f"write [{', '.join(_NEAREST)}] in another order")
         if self.sequence_parallel and self.tensor_parallel == 1:
             raise BadValueError("sequence_parallel divides tokens among the IPUs that share a layer", _SHARE_CURE)
-        if self.tensor_parallel & (self.tensor_parallel - 1):
-            raise BadValueError(f"tensor_parallel {self.tensor_parallel} cannot be placed", "use a power of two")
+        if self.tensor_parallel % self.hidden_parallel:
+            shared, parts = self.tensor_parallel, self.hidden_parallel
+            what = f"{shared} IPUs that share a layer are no grid with rows of {parts}"
+            known = [each for each in range(1, shared + 1) if shared % each == 0]
+            nearest = min(known, key=lambda each: abs(each - parts))
+            raise BadValueError(what, f"use a hidden_parallel that divides tensor_parallel, for example {nearest}")
+        if self.sequence_parallel and self.hidden_parallel > 1:
+            what = "sequence_parallel divides tokens, and hidden_parallel the width of the same hidden states"
+            raise BadValueError(what, "leave one of the two out")
         return self
 
     def _schedule_problems(self) -> Iterator[BadValueError]:
@@ -170,7 +191,18 @@ class ParallelismSpec(TrainingLayoutSpec):
     @property
     def shards(self) -> Shards:
         """As the scenario says."""
-        return Shards(self.tensor_parallel, self.sequence_parallel, expert_groups=self.expert_parallel)
+        return Shards(
+            self.tensor_parallel,
+            self.sequence_parallel,
+            self.attention_serialisation,
+            self.hidden_parallel,
+            self.expert_parallel,
+        )
+
+    @property
+    def activation_shards(self) -> int:
+        """IPUs that have the same hidden states; each has its own where tokens are divided."""
+        return 1 if self.sequence_parallel else self.shards.column_count
 
     @property
     def chunk_count(self) -> int:
@@ -205,14 +237,18 @@ class ParallelismSpec(TrainingLayoutSpec):
 
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
         """Problems of layers, micro-batches and session calls."""
-        yield from shard_findings(spec.model, self.tensor_parallel)
+        yield from shard_findings(spec.model, self.shards.column_count)
         yield from _expert_findings(spec.model, self.expert_parallel, self.tensor_parallel)
+        yield from self._width_findings(spec.model)
+        if self.attention_serialisation > (queries := spec.model.shortest_sequence(spec.data)):
+            what = f"{queries} queries cannot be divided into {self.attention_serialisation} parts"
+            yield (PARALLELISM, "attention_serialisation"), what, f"use at most {queries}"
         if self.sequence_parallel and getattr(spec.model, "parallel_blocks", "none") != "none":
             what = "tokens of blocks that stand side by side are not divided"
             yield (PARALLELISM, "sequence_parallel"), what, "leave it out, or write `model.parallel_blocks: none`"
-        if self.sequence_parallel and self.is_phased:
-            what = "phases keep parts of hidden states in streaming memory already"
-            yield (PARALLELISM, "sequence_parallel"), what, "leave it out, or write `execution: pipelined`"
+        if self.sequence_parallel and self.is_phased and not getattr(spec.memory, "sharded_activations", True):
+            what = "no IPU has all of the activations, whose tokens `sequence_parallel` divides"
+            yield ("memory", "sharded_activations"), what, "leave it out, or leave parallelism.sequence_parallel out"
         yield from _phased_findings(spec, is_phased=self.is_phased)
         if self.stages is not None:
             yield from self._stages(spec.model)
@@ -235,6 +271,18 @@ class ParallelismSpec(TrainingLayoutSpec):
                 f"{shared} weight updates in a call; the run has {updates}",
                 f"use at most {max(1, updates)}",
             )
+
+    def _width_findings(self, model: BuiltModelSpec) -> Iterator[Finding]:
+        """Models whose width is not divided, or not into so many parts."""
+        where, parts = (PARALLELISM, "hidden_parallel"), self.hidden_parallel
+        if parts == 1:
+            return
+        if not isinstance(model, GeneratorSpec):
+            yield where, "the width of hidden states is divided in decoders only", "leave it out"
+        elif model.shape.experts:
+            yield where, "the width of hidden states is not divided for layers with experts", "leave it out"
+        elif parts > (width := model.shape.hidden_size):
+            yield where, f"a width of {width} cannot be divided into {parts} parts", f"use at most {width}"
 
     def _layers(self, layers_per_ipu: list[int], spec: TrainingScenario) -> Iterator[Finding]:
         placed, want = sum(layers_per_ipu), spec.model.placed_layers
@@ -484,7 +532,7 @@ class MemorySpec(TrainingMemorySpec):
     """Where optimizer state lives; of phased execution, weights and gradients with it."""
     sharded_activations: Flag = True
     """Whether IPUs that share layers in phased execution each keep a part of the activations that all of them have, and
-    gather what they load; if not, each keeps and loads all."""
+    gather what they load; if not, each keeps and loads all. With `sequence_parallel` each has a part to begin with."""
     overlapped_io: Flag = True
     """Whether I/O tiles of phased execution load and store while the others compute; if not, all tiles do in turn."""
 

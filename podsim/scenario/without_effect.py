@@ -124,8 +124,8 @@ def _of_transformers(spec: Any, parallelism: ParallelismSpec) -> _Found:
         yield ("software", key), "`parallelism.updates_per_session_call` says what a call of a transformer runs"
     if not parallelism.is_phased:
         return
-    if parallelism.tensor_parallel == 1:
-        yield ("memory", "sharded_activations"), "no IPUs share layers"
+    if parallelism.shards.column_count == 1:
+        yield ("memory", "sharded_activations"), "no two IPUs have the same activations"
     if not parallelism.batch_serialisation or parallelism.accumulation_factor == 1:
         yield ("memory", "overlapped_io"), "a phase has one micro-batch, and nothing to load or store meanwhile"
     elif not spec.memory.io_tiles:

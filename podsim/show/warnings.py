@@ -58,7 +58,7 @@ def warnings_of(plan: Plan, trace: Trace) -> Iterator[str]:
 
 def waits(plan: Plan, replicas: Replicas, trace: Trace) -> Iterator[str]:
     """What keeps IPUs waiting for data, if they wait long."""
-    lanes = [trace.lanes[f"ipu{ipu}"] for ipu in range(plan.layout.ipus_per_replica)]
+    lanes = [trace.lanes[lane] for lane in replicas.lanes(0)]
     # One IPU of a replica takes the data; those behind it wait for what it hands on.
     share = max(lane.get(HOST_WAIT, 0) for lane in lanes) / trace.makespan_ps
     if share > _SHORT_WAIT:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from podsim.engine import Trace, execute
 from podsim.placement import Plan
+from podsim.placement.layout import NEAREST
 from podsim.program.compile import compile_program
 from podsim.result.breakdown import exact_seconds, mean_account
 from podsim.scenario.schedules import ScheduleName, micro_batches_of
@@ -73,10 +74,14 @@ def texts(draw: st.DrawFn) -> dict[str, object]:
         sharding=draw(st.booleans()),
         shards=shards,
     )
+    # Most often as software stacks place them.
+    nearest = draw(st.one_of(st.just(NEAREST), st.permutations(NEAREST)))
+    order = {"nearest": list(nearest), "attention_serialisation": draw(st.sampled_from([1, 1, 3]))}
     if chunks == 1:
-        return scenario | {"software": {"base": "popart_sdk_2.3", "schedule": schedule}}
+        software = {"base": "popart_sdk_2.3", "schedule": schedule}
+        return scenario | {"software": software, "parallelism": scenario["parallelism"] | order}  # type: ignore[operator]
     division = {key: value for key, value in scenario["parallelism"].items() if key != "layers_per_ipu"}  # type: ignore[attr-defined]
-    division |= {"pipeline_stages": groups, "chunks_per_ipu": chunks, "schedule": schedule}
+    division |= {"pipeline_stages": groups, "chunks_per_ipu": chunks, "schedule": schedule, **order}
     model: dict[str, Any] = scenario["model"] | {"layer_count": draw(st.integers(2, 3)) * groups}  # type: ignore[operator]
     return scenario | {"parallelism": division, "model": model}
 

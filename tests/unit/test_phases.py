@@ -274,6 +274,10 @@ OPTIONS = [
     ["parallelism.replication_factor=16", "memory.io_tiles=32"],
     ["parallelism.replication_factor=8", "memory.optimizer_state.replicated_tensor_sharding=false"],
     ["parallelism.tensor_parallel=2", "parallelism.replication_factor=8", "memory.io_tiles=32"],
+    ["parallelism.attention_serialisation=3", "memory.io_tiles=32"],
+    ["parallelism.tensor_parallel=4", "parallelism.sequence_parallel=true", "memory.io_tiles=32"],
+    ["parallelism.tensor_parallel=8", "parallelism.hidden_parallel=4", "parallelism.replication_factor=2"],
+    ["parallelism.tensor_parallel=4", "parallelism.hidden_parallel=4", "memory.io_tiles=32", "optimizer.kind=lamb"],
     ["parallelism.tensor_parallel=4", "parallelism.replication_factor=4", "memory.sharded_activations=false"],
 ]
 
@@ -303,6 +307,36 @@ def test_shards_keep_parts_of_what_all_of_them_have() -> None:
     assert podsim.simulate(SMALL, overrides=shards).breakdown["tensor_parallel"] > 0
 
 
+def test_divided_tokens_are_loaded_and_stored_as_they_are() -> None:
+    """Four IPUs that divide tokens move a quarter of each activation, as those do that gather what they load, and have
+    nothing to gather: tensors go around for products alone.
+
+    Forward the embedding scatters words, three layers gather and scatter twice, the head gathers; back the head gathers
+    and scatters, layers redo what they did forward, then gather twice and scatter in each block, the embedding redoes
+    its scatter and gathers: 14, 2 + 12 + 18, and 2 times for each micro-batch. The loss adds up three numbers of each
+    token.
+    """
+    shards = ("parallelism.tensor_parallel=4",)
+    divided, parted = (plan_of(*shards, *more) for more in (("parallelism.sequence_parallel=true",), ()))
+    assert streamed(compile_program(divided)) == streamed(compile_program(parted))
+    sizes = [
+        {each.name: each.byte_count for each in plan.memory[0].tenants if each.storage == "streaming_memory"}
+        for plan in (divided, parted)
+    ]
+    assert sizes[0]["stash"] == sizes[1]["stash"]
+    system = divided.system
+    assert system.machine.ipu_link is not None
+    near_s = system.machine.ipu.multi_ipu_sync_s + system.machine.ipu_link.first_hop_latency_s
+
+    def around_s(byte_count: int) -> float:
+        """Three steps; half of a quarter goes each way over a rail."""
+        return 3 * (near_s + byte_count / 4 / 2 / system.machine.rail_bytes_per_s)
+
+    once_s = (14 + 32 + 2) * around_s(HIDDEN) + 3 * 2 * around_s(128 * 4)
+    lanes = execute(compile_program(divided)).lanes
+    assert lanes["ipu0"]["tensor_parallel"] / 1e12 == pytest.approx(COUNT * once_s, rel=1e-6)
+
+
 def test_what_io_tiles_gather_is_copied_as_a_whole() -> None:
     """Before the first micro-batch of a layer the whole input goes to the tiles that compute, 8 B a cycle from each of
     32 tiles, and a superstep; behind the last one half of the output comes back."""
@@ -328,12 +362,16 @@ def test_what_io_tiles_gather_is_copied_as_a_whole() -> None:
         ("parallelism.head_on=first_ipu", "`head_on` is given"),
         ("memory.optimizer_state.storage=in_processor_memory", "in streaming memory"),
         ("parallelism.execution=phase", "phased"),
+        (
+            "parallelism={tensor_parallel: 4, sequence_parallel: true}\nmemory={sharded_activations: false}",
+            "no IPU has all of the activations",
+        ),
         ("memory.io_tiles=1472", "leave none"),
     ],
 )
 def test_what_goes_ill_with_phases_is_refused(override: str, words: str) -> None:
     with pytest.raises(SpecError, match=words):
-        podsim.simulate(SMALL, overrides=[override])
+        podsim.simulate(SMALL, overrides=override.splitlines())
 
 
 @pytest.mark.parametrize(

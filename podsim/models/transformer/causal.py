@@ -86,7 +86,7 @@ class DecoderShape:
         return LayerShape(
             batch=batch,
             layer_count=self.layer_count,
-            hidden_size=self.hidden_size,
+            hidden_size=-(-self.hidden_size // sharing.width_parts),
             feed_forward_size=self.feed_forward_size,
             head_count=self.head_count,
             kv_head_count=self.kv_head_count,

@@ -15,6 +15,7 @@ from podsim.models.transformer.residual import (
     gathered,
     norm,
     norm_backward,
+    over_width,
     start_backward,
     together,
 )
@@ -44,6 +45,9 @@ def feed_forward(s: LayerShape, name: str = "feed_forward", handed_on: int = 0) 
         # What is normalised in front of the attention is part of the input; routed copies of tokens come on top.
         saved_elements=tensors * inner + (0 if s.parallel == "one_norm" else normal) + routed,
         partial_sums=forward.partial_sums() + backward.partial_sums(),
+        width_sums=forward.width_sums() + backward.width_sums(),
+        # A norm in front reads the sum behind the attention; one behind that sum has its result read instead.
+        keeps_input=s.pre_norm and not s.parallel,
         padding_flop=2 * tensors * experts * idle_rows * s.hidden_size * s.inner_size,
     )
 
@@ -100,9 +104,9 @@ def _network(g: GraphBuilder, s: LayerShape, source: str) -> str:
     """From the width of the model to the inner one and back."""
     (experts, rows), bias = s.networks, _bias(s)
     sizes, inner = (rows, s.hidden_size, s.inner_size), (experts * rows, s.inner_size)
-    up = linear(g, "up", *sizes, source, bias=bias, groups=experts)
+    up = over_width(g, s, linear(g, "up", *sizes, source, bias=bias, groups=experts))
     if s.gated:
-        gate = linear(g, "gate", *sizes, source, bias=bias, groups=experts)
+        gate = over_width(g, s, linear(g, "gate", *sizes, source, bias=bias, groups=experts))
         gate = g.elementwise(s.activation, inner, (gate,))
         active = g.elementwise("mul", inner, (up, gate), name="gated")
     else:
@@ -151,6 +155,7 @@ def _network_backward(g: GraphBuilder, s: LayerShape, gradient: str) -> list[str
     again = s.divides_tokens and not s.divides_experts
     inner, read = (experts * rows, s.inner_size), gathered(g, s, "@normal") if again else ""
     gradient = linear_backward(g, "down", rows, s.inner_size, s.hidden_size, gradient, bias=bias, groups=experts)
+    gradient = over_width(g, s, gradient)
     gradients = {"up": gradient}
     if s.gated:
         gradients["up"] = g.elementwise("mul", inner, (gradient, "@gate"), name="gated")

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from podsim.models.block import Block, Parameter
 from podsim.models.layers import GraphBuilder, layer_norm, layer_norm_backward, linear, linear_backward, softmax
-from podsim.models.transformer.residual import add_up, gathered, norm, norm_backward
+from podsim.models.transformer.residual import add_up, gathered, norm, norm_backward, over_width
 from podsim.models.transformer.shape import LayerShape, dense_parameters, norm_parameters
 
 _NEXT_SENTENCE_CLASSES = 2
@@ -45,6 +45,7 @@ def head_block(s: LayerShape, head: Head) -> Block:
         output_elements=0,
         saved_elements=head.saved_elements(s),
         partial_sums=forward.partial_sums() + backward.partial_sums(),
+        width_sums=forward.width_sums() + backward.width_sums(),
     )
 
 
@@ -237,7 +238,7 @@ class TokenHead:
         if self.final_norm:
             source = norm(g, s, source, rows=rows if s.batch.is_step else None)
         source = gathered(g, s, source)
-        logits = linear(g, "decoder", rows, s.hidden_size, words, source, bias=self.bias)
+        logits = over_width(g, s, linear(g, "decoder", rows, s.hidden_size, words, source, bias=self.bias))
         if not s.batch.is_step:
             _words(g, s, rows, words, logits)
 

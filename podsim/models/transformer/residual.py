@@ -13,13 +13,14 @@ def norm(g: GraphBuilder, s: LayerShape, source: str, name: str = "norm", rows: 
     """The norm of this model, of all tokens unless another number of rows is given."""
     shape = s.own if rows is None else (rows, s.hidden_size)
     if s.norm == "layer":
-        return layer_norm(g, name, *shape, source)
-    return rms_norm(g, name, *shape, source, plus_one=s.norm == "rms_plus_one")
+        return layer_norm(g, name, *shape, source, is_shared=s.divides_width)
+    return rms_norm(g, name, *shape, source, plus_one=s.norm == "rms_plus_one", is_shared=s.divides_width)
 
 
 def norm_backward(g: GraphBuilder, s: LayerShape, gradient: str, name: str = "norm") -> str:
     """Gradients of the norm."""
-    return (layer_norm_backward if s.norm == "layer" else rms_norm_backward)(g, name, *s.own, gradient)
+    backward = layer_norm_backward if s.norm == "layer" else rms_norm_backward
+    return backward(g, name, *s.own, gradient, is_shared=s.divides_width)
 
 
 def add_up(g: GraphBuilder, s: LayerShape, source: str) -> str:
@@ -27,6 +28,11 @@ def add_up(g: GraphBuilder, s: LayerShape, source: str) -> str:
     if s.divides_tokens:
         return g.share_out("reduce_scatter", s.own, math.prod(s.hidden), source)
     return g.add_up(source) if s.shards > 1 else source
+
+
+def over_width(g: GraphBuilder, s: LayerShape, source: str) -> str:
+    """What a product has summed over the width of hidden states, of which IPUs may have a part each."""
+    return g.add_up_width(source) if s.divides_width else source
 
 
 def gathered(g: GraphBuilder, s: LayerShape, source: str) -> str:

@@ -105,9 +105,11 @@ def _decoder_layer(s: LayerShape, source_length: int, memory: int) -> Block:
         backward=tuple(op for part in reversed(parts) for op in part.backward),
         parameters=tuple(replace(each, name=f"{part.name}/{each.name}") for part in parts for each in part.parameters),
         output_elements=parts[-1].output_elements + memory,
-        saved_elements=sum(part.saved_elements for part in parts),
+        # The norms in front of the second and the third part read the sums behind the one before.
+        saved_elements=sum(part.saved_elements for part in parts) + 2 * s.activation_elements,
         passed_elements=memory,
         partial_sums=tuple(name for part in parts for name in part.partial_sums),
+        kept_results=tuple(name for part in parts for name in part.kept_results),
     )
 
 

@@ -58,19 +58,31 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """How the IPUs of a group share layers.
+    """How layers are divided: among the IPUs of a group, and in time.
 
     Attributes:
         count: IPUs.
         divide_tokens: Whether each has some tokens only of what lies between products: norms, dropout and sums
             [korthikanti2022]. They then gather what products read, and each gets its part of the sums.
+        width_parts: Parts into which they divide the width of hidden states as well [popxl_gpt] [pope2022]. They are
+            then a grid: IPUs of a column have the same part of the width, and divide heads, inner widths and words;
+            those of a row have the same heads, inner widths and words, and divide what products sum over.
+        attention_parts: Parts of its queries that an attention goes through one after the other, from scores to the
+            sums of values.
         expert_groups: Groups of neighbours among them that each hold some of the experts of a layer. Each IPU routes
             its share of the tokens, which travel to the groups of their experts and back.
     """
 
     count: int = 1
     divide_tokens: bool = False
+    attention_parts: int = 1
+    width_parts: int = 1
     expert_groups: int = 1
+
+    @property
+    def column_count(self) -> int:
+        """IPUs of a column; all of them unless they divide the width."""
+        return self.count // self.width_parts
 
 
 WHOLE = Shards()
@@ -87,7 +99,7 @@ class LayerShape:
     Attributes:
         batch: What goes through them at once.
         layer_count: Layers.
-        hidden_size: Width.
+        hidden_size: Width of hidden states; of a shard where IPUs divide it as well.
         feed_forward_size: Inner width of the feed-forward block, of each expert if there are several.
         head_count: Query heads.
         kv_head_count: Key and value heads; fewer than query heads in grouped-query attention.
@@ -130,8 +142,13 @@ class LayerShape:
 
     @property
     def shards(self) -> int:
-        """IPUs that share every layer."""
-        return self.sharing.count
+        """IPUs that divide heads, inner widths and words."""
+        return self.sharing.column_count
+
+    @property
+    def divides_width(self) -> bool:
+        """Whether IPUs divide the width of hidden states as well."""
+        return self.sharing.width_parts > 1
 
     @property
     def divides_tokens(self) -> bool:

@@ -96,6 +96,11 @@ class BuiltModelSpec(ModelSpec):
         """What a reader must know of a model that is trained on micro-batches of so many samples."""
         yield from ()
 
+    def shortest_sequence(self, data: Any) -> int:
+        """Positions of the shortest sequence whose attention a transformer computes."""
+        lengths = (getattr(data, key, None) for key in ("sequence_length", "source_length", "target_length"))
+        return min(filter(None, lengths), default=1)
+
     @property
     def placed_layers(self) -> int:
         """Layers that a division places; none where it names blocks."""

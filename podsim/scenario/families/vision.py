@@ -108,18 +108,25 @@ class VisionSpec(BuiltModelSpec):
         """All layers."""
         return self.layer_count
 
+    @property
+    def _patches(self) -> PatchEmbedding:
+        return PatchEmbedding(self.image_size, self.patch_size)
+
+    def shortest_sequence(self, data: VisionDataSpec) -> int:
+        """Patches of an image, and the class token."""
+        return self._patches.sequence_length
+
     def workload(self, data: VisionDataSpec, formats: Formats, batch_size: int, shards: Shards = WHOLE) -> Workload:
         """The graph of one micro-batch of images."""
-        patches = PatchEmbedding(self.image_size, self.patch_size)
         shape = VisionShape(
             layer_count=self.layer_count,
             hidden_size=self.hidden_size,
             feed_forward_size=self.feed_forward_size,
             head_count=self.head_count,
-            patches=patches,
+            patches=self._patches,
             class_count=self.class_count,
         )
-        batch = batch_of(data, formats, batch_size, patches.sequence_length)
+        batch = batch_of(data, formats, batch_size, self._patches.sequence_length)
         size = _BYTE if data.pixel_format == "uint8" else DTYPE_BYTES[data.pixel_format]
         name = named("ViT", self.size)
         return vision_transformer(shape, batch, size, decoded_by_host=data.decoded_by_host, name=name, sharing=shards)
