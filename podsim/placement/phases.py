@@ -10,7 +10,7 @@ Source: [popxl_bert], [popxl_rts_tutorial].
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from podsim.models import Workload
@@ -18,7 +18,7 @@ from podsim.models.block import Parameter
 from podsim.placement.cuts import Segment, Stage
 from podsim.placement.layout import STREAMING, PlanInput
 from podsim.placement.memory import IpuMemory, Tenant, code, reserve, segment_peak_bytes
-from podsim.placement.stage_cost import StageCost, UpdateCost, stage_costs, update_cost
+from podsim.placement.stage_cost import BlockCost, StageCost, UpdateCost, stage_cost, stage_costs, update_cost
 from podsim.scenario.ipu import Ipu
 from podsim.tiles.model import CostModel
 
@@ -56,18 +56,36 @@ class PhaseCost:
     tied: UpdateCost
 
 
-def phase_costs(stage: Stage, workload: Workload, model: CostModel, job: PlanInput) -> tuple[PhaseCost, ...]:
-    """The segments of the one stage that there is, in the order of the forward pass."""
+def phase_costs(
+    stage: Stage,
+    workload: Workload,
+    model: CostModel,
+    job: PlanInput,
+    blocks: Mapping[str, BlockCost] | None = None,
+) -> tuple[PhaseCost, ...]:
+    """The segments of the one stage that there is, in the order of the forward pass.
+
+    Args:
+        stage: All of the model.
+        workload: The model, or its largest shard.
+        model: Costs of single operations.
+        job: What is trained, and how that is laid out.
+        blocks: Costs of its blocks, where a bound takes the place of those that the model gives.
+    """
     layout = job.layout
     singles = [replace(stage, segments=(replace(each, count=1),)) for each in stage.segments]
-    costs = stage_costs(
-        singles,
-        workload,
-        model,
-        layout.available_memory_proportion,
-        recompute=layout.recompute,
-        recompute_last=False,
-    )
+    if blocks is None:
+        costs = stage_costs(
+            singles,
+            workload,
+            model,
+            layout.available_memory_proportion,
+            recompute=layout.recompute,
+            recompute_last=False,
+        )
+    else:
+        redone = singles[:-1] if layout.recompute else []
+        costs = tuple(stage_cost(each, blocks, each.segments if each in redone else ()) for each in singles)
     return tuple(
         _phase(segment, cost, costs, workload, model, job) for segment, cost in zip(stage.segments, costs, strict=True)
     )

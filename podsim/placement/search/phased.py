@@ -1,0 +1,196 @@
+"""Divisions of phased execution: every layer in turn on all IPUs of a replica, out of streaming memory.
+
+What a division moves is known without costing any operation, and so is the work of its products. A bound takes the
+products at the peak of the chip and every other operation for nothing; a closer one has the costs with all of tile
+memory for temporaries, with which no operation is slower. Then comes the largest share for temporaries that fits, and
+the simulation. All bounds are sums over the very steps that the engine would run on the first IPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+
+from podsim.models import Workload
+from podsim.models.op import Conv, MatMul, Op
+from podsim.placement.cuts import stages_of
+from podsim.placement.job import training_job
+from podsim.placement.layout import Layout, PlanInput
+from podsim.placement.memory import IpuMemory
+from podsim.placement.phases import phase_costs, phased_memory
+from podsim.placement.plan import Plan, job_memory, make_plan, shared_cost_model
+from podsim.placement.search.best_first import Lead
+from podsim.placement.search.chain import bare_chain
+from podsim.placement.search.dimensions import Pins, in_phases, micro_batches, with_key
+from podsim.placement.search.found import Found, alone_ps
+from podsim.placement.stage_cost import BlockCost, stage_cost
+from podsim.program.compile import replicas_of
+from podsim.program.feed import Feed
+from podsim.program.host import training_call
+from podsim.program.phases import Phases
+from podsim.program.task import Step
+from podsim.program.update import Rings, update_phases
+from podsim.scenario import TrainingScenario
+from podsim.scenario.wording import counted
+from podsim.tiles.account import Account
+from podsim.tiles.model import CostModel
+from podsim.units import ps_to_seconds
+
+_SHARE_KEY = ("memory", "available_memory_proportion")
+_PROPORTIONS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0)
+_TIGHT_PROPORTIONS = (0.05,)
+
+
+def phased_s(plan: Plan) -> float:
+    """Phases, weight update and call, as long as the first IPU takes for them while nobody is in its way. [s]
+
+    I/O tiles that overlap and the tiles that compute wait for one another at the end of each phase, and go on together.
+    """
+    replicas = replicas_of(plan)
+    phases = Phases(plan, replicas, 0, Feed(plan, replicas), trains=True, in_order=False, lane_count=1)
+    ahead, groups = phases.groups()
+    update = tuple(update_phases(plan, replicas, 0, Rings(plan, replicas), lane_count=1))
+    busy = [_lane_ps(each.steps) for each in ahead]
+    for group in groups:
+        busy = [max(pair) for pair in zip(busy, (_lane_ps(each.steps) for each in group.phases), strict=True)]
+    total_ps = sum(each.count * time_ps for each, time_ps in zip(ahead, busy, strict=True))
+    total_ps += sum(each.count * _lane_ps(each.steps) for each in update)
+    return ps_to_seconds(total_ps + training_call(plan).time_ps)
+
+
+def _lane_ps(steps: Mapping[str, tuple[Step, ...]]) -> int:
+    (mine,) = steps.values()
+    return sum(map(alone_ps, mine))
+
+
+class PhasedSearch:
+    """Divisions of one scenario in phased execution.
+
+    Attributes:
+        considered_count: Divisions that were looked at.
+        misfits: The smallest micro-batch of each kind that does not fit, with no more than its time. [s]
+    """
+
+    def __init__(self, spec: TrainingScenario, pins: Pins, *, tight: bool = False) -> None:
+        """Nothing is looked at yet.
+
+        Args:
+            spec: The scenario, perhaps on another pod or with another batch.
+            pins: What is given.
+            tight: Whether operations may have to do with hardly any memory for temporaries, and nothing is left free.
+        """
+        self._spec, self._pins, self._tight = spec, pins, tight
+        self.considered_count = 0
+        self.misfits: list[tuple[float, TrainingScenario]] = []
+
+    def leads(self) -> Iterator[Lead[Found]]:
+        """Every division that would fit if operations needed no temporaries."""
+        for way in in_phases(self._spec, self._pins):
+            for spec in micro_batches(way, self._pins):
+                if any(spec.division_findings()):
+                    continue
+                self.considered_count += 1
+                plan = self._bare_plan(self._job(spec))
+                if not _fits(plan.memory):
+                    # More samples at once need no less memory.
+                    self.misfits.append((phased_s(plan), spec))
+                    break
+                yield Lead(phased_s(plan), partial(self._costed, spec), name=_words(plan.layout))
+
+    def fits(self) -> bool:
+        """Whether any division fits, with the smallest micro-batches."""
+        for way in in_phases(self._spec, self._pins):
+            spec = next(micro_batches(way, self._pins), None)
+            if spec is None or any(spec.division_findings()):
+                continue
+            if _fits(self._bare_plan(self._job(spec)).memory) and self._roomiest(spec) is not None:
+                return True
+        return False
+
+    def near_misses(self, best_s: float) -> list[TrainingScenario]:
+        """Divisions that do not fit and would take less time, those that promise most first."""
+        return [spec for bound_s, spec in sorted(self.misfits, key=lambda each: each[0]) if bound_s < best_s]
+
+    def leanest(self, spec: TrainingScenario) -> tuple[Layout, tuple[IpuMemory, ...]]:
+        """A division with the fewest temporaries, and what its IPUs hold."""
+        job = self._with_share(self._job(spec), self._shares[0])
+        return job.layout, job_memory(job, shared_cost_model(job))
+
+    def _job(self, spec: TrainingScenario) -> PlanInput:
+        given = spec.memory.reserve
+        job = training_job(spec)
+        margin = given if self._tight or given is not None else job.software.memory_reserve
+        return replace(job, changes=(), others=()).laid_out(reserve=margin or 0.0)
+
+    @property
+    def _shares(self) -> tuple[float, ...]:
+        """Shares of memory for temporaries that may be tried, the smallest first."""
+        given = self._pins.of(_SHARE_KEY)
+        if given is not None:
+            return (given,) if isinstance(given, float) else tuple(given[:1])
+        return (*_TIGHT_PROPORTIONS, *_PROPORTIONS) if self._tight else _PROPORTIONS
+
+    def _with_share(self, job: PlanInput, share: float) -> PlanInput:
+        return job.laid_out(available_memory_proportion=(share,) * job.layout.ipus_per_replica)
+
+    def _bare_plan(self, job: PlanInput) -> Plan:
+        """The plan as if products ran at the peak of the chip and all other operations in no time and memory."""
+        workload, layout, model = job.workload, job.layout, shared_cost_model(job)
+        assert layout.cuts is not None
+        (stage,) = stages_of(workload, layout.cuts)
+        blocks = model.once(workload, ("bare blocks",), lambda: _bare_blocks(workload, model))
+        phases = phase_costs(stage, workload, model, job, blocks)
+        whole = stage_cost(stage, blocks, stage.segments if layout.recompute else ())
+        memory = phased_memory(phases, model, job)
+        fixed = job.system, job.software, workload, layout, job.precision, job.optimizer
+        return Plan(*fixed, (whole,), memory, phases=phases)
+
+    def _costed(self, spec: TrainingScenario) -> Iterator[Lead[Found]]:
+        """With the times of all operations, for which none has too little memory."""
+        job = self._with_share(replace(self._job(spec), fit="warn"), self._shares[-1])
+        yield Lead(phased_s(make_plan(job, shared_cost_model(job))), partial(self._planned, spec))
+
+    def _planned(self, spec: TrainingScenario) -> Iterator[Lead[Found]]:
+        """With the largest share for temporaries that fits."""
+        plan = self._roomiest(spec)
+        if plan is None:
+            self.misfits.append((0.0, spec))
+            return
+        found = Found(plan, phased_s(plan), partial(_written, spec, plan.layout))
+        yield Lead(found.estimate_s, lambda: [Lead(found.simulated_s(), None, found)])
+
+    def _roomiest(self, spec: TrainingScenario) -> Plan | None:
+        """The plan with the largest share for temporaries that fits: an operation that has more is no slower."""
+        for share in reversed(self._shares):
+            job = self._with_share(replace(self._job(spec), fit="warn"), share)
+            plan = make_plan(job, shared_cost_model(job))
+            if _fits(plan.memory):
+                return plan
+        return None
+
+
+def _written(spec: TrainingScenario, layout: Layout) -> TrainingScenario:
+    return with_key(spec, _SHARE_KEY, layout.available_memory_proportion[0])  # type: ignore[no-any-return]
+
+
+def _fits(memory: tuple[IpuMemory, ...]) -> bool:
+    return all(ipu.fits for ipu in memory)
+
+
+def _bare_blocks(workload: Workload, model: CostModel) -> dict[str, BlockCost]:
+    """Blocks whose products run at the peak, and whose operations need no temporaries."""
+    needs = bare_chain(workload).needs[0]
+
+    def account(ops: Iterable[Op]) -> Account:
+        flop_s = (each.flop / model.ipu.peak_flop_per_s(each.dtype) for each in ops if isinstance(each, Conv | MatMul))
+        return Account(matmul=sum(flop_s) * model.ipu.clock_hz)
+
+    return {
+        name: BlockCost(name, (), (), account(block.forward), account(block.backward), 0, needs[name])
+        for name, block in workload.blocks.items()
+    }
+
+
+def _words(layout: Layout) -> str:
+    return f"phases over {counted(layout.ipus_per_replica, 'IPU')}, micro-batch {layout.micro_batch_size}"
