@@ -22,7 +22,8 @@ from podsim.placement.plan import cost_model, job_memory
 from podsim.placement.search.chain import bare_chain, chain_of, least_maximum, most_even
 from podsim.placement.search.families import CheckpointedSlices
 from podsim.placement.search.search import Search, pipeline_cycles
-from podsim.placement.search.space import accumulation, divisors
+from podsim.placement.search.dimensions import divisors
+from podsim.placement.search.space import accumulation
 from podsim.scenario import TrainingScenario
 from podsim.show.choice_table import choice_tables, choice_yaml
 from tests.examples import Mapping, small_bert, small_cnn, small_pod

@@ -16,8 +16,10 @@ from podsim.scenario.document import KeyPath
 from podsim.scenario.sections import shard_findings
 from podsim.scenario.training import OptimizerStateSpec
 from podsim.scenario.transformer_training import ParallelismSpec
+from podsim.scenario.wording import flow
 
-_MOST_SAMPLES = 1024
+MOST_SAMPLES = 1024
+"""The largest micro-batch that is tried."""
 _HARDLY_FEWER = 0.9
 _IO_TILES = 64
 # Of published configurations of PopXL, which set aside 64 or 128 [popxl_bert].
@@ -125,6 +127,18 @@ class Pins:
             found = getattr(found, part, None)
         return found
 
+    def given(self) -> Iterator[tuple[str, Any]]:
+        """Key and value of everything that is given beside `auto`."""
+        auto = self._loaded.auto
+        for name in type(auto).model_fields if auto is not None else ():
+            value = getattr(auto, name)
+            if name != "auto" and value is not None and self._loaded.gives("parallelism", name):
+                yield name, value
+
+    def words(self) -> Iterator[str]:
+        """The same as it is written."""
+        return (f"{name}: {flow(value)}" for name, value in self.given())
+
     def values(self, dimension: Dimension, spec: TrainingScenario) -> Iterable[Any]:
         """What a dimension may be: the value that is given, or those to try."""
         given = self.of(dimension.key)
@@ -183,7 +197,7 @@ def micro_batches(spec: TrainingScenario, pins: Pins) -> Iterator[TrainingScenar
     """With every micro-batch that the batch allows, the smallest first."""
     parallelism, given = spec.parallelism, pins.of(("parallelism", "micro_batch_size"))
     share, rest = divmod(spec.batch_size or 1, parallelism.replication_factor)
-    for size in () if rest else divisors(share, _MOST_SAMPLES):
+    for size in () if rest else divisors(share, MOST_SAMPLES):
         if given in (None, size):
             factors = {"micro_batch_size": size, "accumulation_factor": share // size}
             yield spec.model_copy(update={"parallelism": parallelism.model_copy(update=factors)})

@@ -8,12 +8,13 @@ the simulation. All bounds are sums over the very steps that the engine would ru
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from podsim.models import Workload
 from podsim.models.op import Conv, MatMul, Op
+from podsim.models.transformer.shape import Shards
 from podsim.placement.cuts import stages_of
 from podsim.placement.job import training_job
 from podsim.placement.layout import Layout, PlanInput
@@ -24,11 +25,14 @@ from podsim.placement.search.best_first import Lead
 from podsim.placement.search.chain import bare_chain
 from podsim.placement.search.dimensions import Pins, in_phases, micro_batches, with_key
 from podsim.placement.search.found import Found, alone_ps
-from podsim.placement.stage_cost import BlockCost, stage_cost
+from podsim.placement.search.search import shard_sums_s
+from podsim.placement.stage_cost import BlockCost, StageCost, stage_cost
 from podsim.program.compile import replicas_of
 from podsim.program.feed import Feed
 from podsim.program.host import training_call
+from podsim.program.passes import sums_of
 from podsim.program.phases import Phases
+from podsim.program.rings import Ring
 from podsim.program.task import Step
 from podsim.program.update import Rings, update_phases
 from podsim.scenario import TrainingScenario
@@ -69,7 +73,7 @@ class PhasedSearch:
 
     Attributes:
         considered_count: Divisions that were looked at.
-        misfits: The smallest micro-batch of each kind that does not fit, with no more than its time. [s]
+        misfits: The smallest micro-batch of each way that does not fit.
     """
 
     def __init__(self, spec: TrainingScenario, pins: Pins, *, tight: bool = False) -> None:
@@ -81,22 +85,51 @@ class PhasedSearch:
             tight: Whether operations may have to do with hardly any memory for temporaries, and nothing is left free.
         """
         self._spec, self._pins, self._tight = spec, pins, tight
+        self._models: dict[int, CostModel] = {}
+        self._workloads: dict[Shards, Callable[..., Workload]] = {}
         self.considered_count = 0
-        self.misfits: list[tuple[float, TrainingScenario]] = []
+        self.misfits: list[TrainingScenario] = []
 
     def leads(self) -> Iterator[Lead[Found]]:
-        """Every division that would fit if operations needed no temporaries."""
+        """Every way, whatever its micro-batches."""
         for way in in_phases(self._spec, self._pins):
-            for spec in micro_batches(way, self._pins):
-                if any(spec.division_findings()):
-                    continue
-                self.considered_count += 1
-                plan = self._bare_plan(self._job(spec))
-                if not _fits(plan.memory):
-                    # More samples at once need no less memory.
-                    self.misfits.append((phased_s(plan), spec))
-                    break
-                yield Lead(phased_s(plan), partial(self._costed, spec), name=_words(plan.layout))
+            sizes = list(micro_batches(way, self._pins))
+            self.considered_count += len(sizes)
+            if sizes:
+                yield Lead(self._least_s(way, sizes[-1]), partial(self._of_way, sizes), name=_words(way))
+
+    def _least_s(self, way: TrainingScenario, largest: TrainingScenario) -> float:
+        """Products at the peak of the chip, and the bytes that shards add up, for all samples of a replica. [s]"""
+        job, many = self._job(way), self._job(largest)
+        one, several, size = job.workload, many.workload, many.layout.micro_batch_size
+        if several.training_flop != size * one.training_flop:
+            return 0.0  # one sample does not stand for all
+        model = self._model(job)
+        sample_s = model.once(one, ("sample", job.layout.recompute), lambda: self._sample_s(job))
+        return sample_s * (way.batch_size or 1) / job.layout.replication_factor
+
+    def _sample_s(self, job: PlanInput) -> float:
+        """Of one sample. [s]"""
+        whole, workload = self._bare_stage(job), job.workload
+        sums = sums_of(workload, (*whole.stage.segments, *whole.recomputed))
+        sums += sums_of(workload, whole.stage.segments, backward=True)
+        moved_s = 0.0
+        if len(whole.stage.ipus) > 1:
+            ring = Ring.of_shards(job.system, job.software.collective_rings, whole.stage.ipus)
+            moved_s = shard_sums_s(ring, sums, latencies=False)
+        return whole.cycles / job.system.machine.ipu.clock_hz + moved_s
+
+    def _of_way(self, sizes: Sequence[TrainingScenario]) -> Iterator[Lead[Found]]:
+        """Every micro-batch that would fit if operations needed no temporaries."""
+        for spec in sizes:
+            if any(spec.division_findings()):
+                continue
+            plan = self._bare_plan(self._job(spec))
+            if not _fits(plan.memory):
+                # More samples at once need no less memory.
+                self.misfits.append(spec)
+                break
+            yield Lead(phased_s(plan), partial(self._costed, spec))
 
     def fits(self) -> bool:
         """Whether any division fits, with the smallest micro-batches."""
@@ -108,18 +141,17 @@ class PhasedSearch:
                 return True
         return False
 
-    def near_misses(self, best_s: float) -> list[TrainingScenario]:
-        """Divisions that do not fit and would take less time, those that promise most first."""
-        return [spec for bound_s, spec in sorted(self.misfits, key=lambda each: each[0]) if bound_s < best_s]
-
-    def leanest(self, spec: TrainingScenario) -> tuple[Layout, tuple[IpuMemory, ...]]:
-        """A division with the fewest temporaries, and what its IPUs hold."""
-        job = self._with_share(self._job(spec), self._shares[0])
-        return job.layout, job_memory(job, shared_cost_model(job))
+    def lean_misfits(self) -> Iterator[tuple[TrainingScenario, tuple[IpuMemory, ...]]]:
+        """Divisions that do not fit, with the fewest temporaries, and what their IPUs hold."""
+        for spec in self.misfits:
+            job = self._with_share(self._job(spec), self._shares[0])
+            yield _written(spec, job.layout), job_memory(job, self._model(job))
 
     def _job(self, spec: TrainingScenario) -> PlanInput:
-        given = spec.memory.reserve
-        job = training_job(spec)
+        given, sharing = spec.memory.reserve, spec.parallelism.shards
+        job = training_job(spec, self._workloads.get(sharing))
+        # Models stay as they are, so that what is known of their costs is found again.
+        self._workloads[sharing] = job.workload_of
         margin = given if self._tight or given is not None else job.software.memory_reserve
         return replace(job, changes=(), others=()).laid_out(reserve=margin or 0.0)
 
@@ -136,35 +168,45 @@ class PhasedSearch:
 
     def _bare_plan(self, job: PlanInput) -> Plan:
         """The plan as if products ran at the peak of the chip and all other operations in no time and memory."""
-        workload, layout, model = job.workload, job.layout, shared_cost_model(job)
+        workload, model, whole = job.workload, self._model(job), self._bare_stage(job)
+        phases = phase_costs(whole.stage, workload, model, job, whole.blocks)
+        memory = phased_memory(phases, model, job)
+        fixed = job.system, job.software, workload, job.layout, job.precision, job.optimizer
+        return Plan(*fixed, (whole,), memory, phases=phases)
+
+    def _bare_stage(self, job: PlanInput) -> StageCost:
+        workload, layout, model = job.workload, job.layout, self._model(job)
         assert layout.cuts is not None
         (stage,) = stages_of(workload, layout.cuts)
         blocks = model.once(workload, ("bare blocks",), lambda: _bare_blocks(workload, model))
-        phases = phase_costs(stage, workload, model, job, blocks)
-        whole = stage_cost(stage, blocks, stage.segments if layout.recompute else ())
-        memory = phased_memory(phases, model, job)
-        fixed = job.system, job.software, workload, layout, job.precision, job.optimizer
-        return Plan(*fixed, (whole,), memory, phases=phases)
+        return stage_cost(stage, blocks, stage.segments[:-1] if layout.recompute else ())
+
+    def _model(self, job: PlanInput) -> CostModel:
+        """Costs of operations, which I/O tiles alone tell apart."""
+        tiles = job.layout.io_tiles
+        if tiles not in self._models:
+            self._models[tiles] = shared_cost_model(job)
+        return self._models[tiles]
 
     def _costed(self, spec: TrainingScenario) -> Iterator[Lead[Found]]:
         """With the times of all operations, for which none has too little memory."""
         job = self._with_share(replace(self._job(spec), fit="warn"), self._shares[-1])
-        yield Lead(phased_s(make_plan(job, shared_cost_model(job))), partial(self._planned, spec))
+        yield Lead(phased_s(make_plan(job, self._model(job))), partial(self._planned, spec))
 
     def _planned(self, spec: TrainingScenario) -> Iterator[Lead[Found]]:
         """With the largest share for temporaries that fits."""
         plan = self._roomiest(spec)
         if plan is None:
-            self.misfits.append((0.0, spec))
+            self.misfits.append(spec)
             return
         found = Found(plan, phased_s(plan), partial(_written, spec, plan.layout))
-        yield Lead(found.estimate_s, lambda: [Lead(found.simulated_s(), None, found)])
+        yield Lead(found.estimate_s, lambda: [Lead(found.simulated_s(), None, found)], found)
 
     def _roomiest(self, spec: TrainingScenario) -> Plan | None:
         """The plan with the largest share for temporaries that fits: an operation that has more is no slower."""
         for share in reversed(self._shares):
             job = self._with_share(replace(self._job(spec), fit="warn"), share)
-            plan = make_plan(job, shared_cost_model(job))
+            plan = make_plan(job, self._model(job))
             if _fits(plan.memory):
                 return plan
         return None
@@ -192,5 +234,5 @@ def _bare_blocks(workload: Workload, model: CostModel) -> dict[str, BlockCost]:
     }
 
 
-def _words(layout: Layout) -> str:
-    return f"phases over {counted(layout.ipus_per_replica, 'IPU')}, micro-batch {layout.micro_batch_size}"
+def _words(way: TrainingScenario) -> str:
+    return f"phases over {counted(way.parallelism.ipus_per_replica, 'IPU')}"

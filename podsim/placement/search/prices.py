@@ -41,6 +41,7 @@ class Prices:
         ends: (cycles, bytes) of the IPU that holds the first and the last stage, if they share one.
         allowed: The shares that each IPU may use.
         pinned: The share of each IPU as it was written, if it was.
+        shards: IPUs that share a stage; others are counted in groups of them.
     """
 
     layout: Layout
@@ -52,6 +53,7 @@ class Prices:
     ends: tuple[Costs, Costs]
     allowed: Sequence[Sequence[int]]
     pinned: Sequence[float]
+    shards: int = 1
 
     def fastest(self) -> CutChain | None:
         """The division with the least longest stage among those that fit, or None."""
@@ -82,13 +84,14 @@ class Prices:
             return None
         cuts, size = split.cuts, self.slices.size
         places = [*pairwise(cuts), (cuts[0], cuts[-1])]
-        shares = [0] * self.layout.ipus_per_replica
+        shares = [0] * (self.layout.ipus_per_replica // self.shards)
         for ipu, costs, place in list(zip(self._ipus, priced, places, strict=True))[: None if self.folded else -1]:
             shares[ipu] = min(self.allowed[ipu], key=lambda share: (costs[share, *place], share))
         stages = (0, *cuts, size) if self.folded else cuts
         ipus = (0, *range(1, len(cuts)), 0) if self.folded else tuple(range(len(cuts) - 1))
-        proportions = tuple(self.pinned) or tuple(self.slices.chain.proportions[share] for share in shares)
-        groups = tuple(range(ipu, ipu + 1) for ipu in ipus)
+        chosen = tuple(self.slices.chain.proportions[share] for share in shares for _ in range(self.shards))
+        proportions = tuple(self.pinned) or chosen
+        groups = tuple(range(ipu * self.shards, (ipu + 1) * self.shards) for ipu in ipus)
         made = Cuts(tuple(stages[:-1]), groups, self._checkpoints(stages, shares))
         return CutChain(replace(self.layout, cuts=made, available_memory_proportion=proportions), split.cost)
 
@@ -104,15 +107,16 @@ class Prices:
         return tuple(chosen)
 
 
-def price(slices: Slices, job: PlanInput, pinned: Sequence[float] = ()) -> Prices:
+def price(slices: Slices, job: PlanInput, pinned: Sequence[float] = (), shards: int = 1) -> Prices:
     """Price every stage of a layout.
 
     Args:
         slices: The chain of blocks.
         job: Formats, optimizer, and the layout without its cuts.
         pinned: A share of memory for each IPU, if those are given.
+        shards: IPUs that share a stage.
     """
-    ipu, chain, ipu_count = job.system.machine.ipu, slices.chain, job.layout.ipus_per_replica
+    ipu, chain, ipu_count = job.system.machine.ipu, slices.chain, job.layout.ipus_per_replica // shards
     compute_tiles = ipu.tile.count - job.layout.io_tiles
     reserve = round(job.layout.reserve * compute_tiles * ipu.tile.memory_bytes)
     capacity = compute_tiles * (ipu.tile.memory_bytes - job.code_bytes_per_tile) - reserve
@@ -129,13 +133,13 @@ def price(slices: Slices, job: PlanInput, pinned: Sequence[float] = ()) -> Price
     used[:, :, -1] = last_bytes + held[:, -1]
     stages[-1] = cycles, used
     every = list(range(len(chain.proportions)))
-    allowed = [[chain.share_of(proportion)] for proportion in pinned] or [every] * ipu_count
+    allowed = [[chain.share_of(proportion)] for proportion in pinned[::shards]] or [every] * ipu_count
     if folded:
         ends = _shared(slices, held, stages[0][0], stages[-1][0], len(stages))
         stages = stages[1:-1]
     else:
         ends = _single_part(slices)
-    return Prices(job.layout, slices, folded, float(capacity), held, stages, ends, allowed, pinned)
+    return Prices(job.layout, slices, folded, float(capacity), held, stages, ends, allowed, pinned, shards)
 
 
 def _shared(slices: Slices, held: Costs, front: Costs, back: Costs, count: int) -> tuple[Costs, Costs]:
