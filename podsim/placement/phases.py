@@ -129,10 +129,20 @@ def _phase(
         given_back_bytes=given_back * workload.activation_bytes,
         handed_back_bytes=read * workload.activation_bytes,
         kept_bytes=kept * workload.stash_bytes,
-        exchanged=update_cost(ipu, [each.element_count for each in tensors], model.alone, job),
-        updated=update_cost(ipu, [each.element_count for each in owned], model.alone, job),
-        tied=update_cost(ipu, tied, model.alone, job),
+        exchanged=_update(ipu, [each.element_count for each in tensors], workload, model, job),
+        updated=_update(ipu, [each.element_count for each in owned], workload, model, job),
+        tied=_update(ipu, tied, workload, model, job),
     )
+
+
+def _update(ipu: int, sizes: Sequence[int], workload: Workload, model: CostModel, job: PlanInput) -> UpdateCost:
+    """The update of some tensors, which is the same whatever else differs in how the job is laid out."""
+    layout, software = job.layout, job.software
+    shards = layout.shard_count if layout.replicated_tensor_sharding else 0
+    laid_out = layout.reduction_merge_bytes, shards, layout.tensor_parallel, job.precision, job.optimizer
+    rules = software.sharding_threshold, software.collectives_merged
+    key = ("update", ipu, tuple(sizes), *laid_out, *rules)
+    return model.alone.once(workload, key, lambda: update_cost(ipu, sizes, model.alone, job))
 
 
 def _tensors(cost: StageCost, workload: Workload) -> Iterator[Parameter]:

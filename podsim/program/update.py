@@ -70,7 +70,7 @@ def update_phases(
         replica: Which one.
         rings: Those of the program.
         in_order: Whether the repetitions of a segment follow one another, where each has phases of its own.
-        lane_count: How many IPUs get a lane where segments have phases of their own, from the first on; all if left out.
+        lane_count: How many IPUs get a lane where segments have phases of their own; all if left out.
     """
     for phase in plan.phases:
         turn = turn_of(plan, replicas, replica, phase.updated, rings, f"update {phase.title}", lane_count)

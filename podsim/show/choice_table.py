@@ -58,7 +58,7 @@ def _training_rows(choice: Choice) -> tuple[tuple[Column, ...], list[Cells]]:
     rows: list[Cells] = []
     for each in choice.candidates:
         keys, state, rate = each.parallelism, each.memory.get("optimizer_state"), each.throughput_samples_per_s
-        where = _PLACES["in_processor_memory" if state is None else state["storage"]]
+        where = _PLACES["in_processor_memory" if state is None else state.get("storage", "streaming_memory")]
         sharded = ", shards" if state is not None and state["replicated_tensor_sharding"] else ""
         counts = (str(keys[f"{name}"]) for name in ("replication_factor", "micro_batch_size", "accumulation_factor"))
         redo = "no" if keys["recomputation"] == "none" else "yes"

@@ -76,17 +76,21 @@ class Divisions:
         self.phased = [PhasedSearch(spec, pins, tight=tight)] if may_be_phased(spec, pins) else []
 
     @property
+    def _all(self) -> list[Search | PhasedSearch]:
+        return [*self.pipelines, *self.phased]
+
+    @property
     def considered_count(self) -> int:
         """Divisions that were looked at."""
-        return sum(each.considered_count for each in (*self.pipelines, *self.phased))
+        return sum(each.considered_count for each in self._all)
 
     def leads(self) -> list[Lead[Found]]:
         """Where to look."""
-        return [lead for each in (*self.pipelines, *self.phased) for lead in each.leads()]
+        return [lead for each in self._all for lead in each.leads()]
 
     def fits(self) -> bool:
         """Whether any division fits."""
-        return any(each.fits() for each in (*self.phased, *self.pipelines))
+        return any(each.fits() for each in reversed(self._all))
 
     def near_misses(self, best_s: float) -> Iterator[Candidate]:
         """Divisions that do not fit and would take less time, the nearest of each kind."""
@@ -105,7 +109,7 @@ class Divisions:
 
     def nearest(self) -> tuple[TrainingScenario, tuple[IpuMemory, ...]] | None:
         """The division that lacks least memory, and what its IPUs hold."""
-        lean = [each for search in (*self.pipelines, *self.phased) for each in search.lean_misfits()]
+        lean = [each for search in self._all for each in search.lean_misfits()]
         return min(lean, key=lambda each: overflow(each[1]), default=None)
 
 
@@ -128,7 +132,7 @@ def _searched(
             raise _undivided(divisions, loaded)
         if timed:
             divisions = looked if not known else divisions
-        if any(not found.plan.layout.phased for _, found in timed) or not divisions.pipelines and timed:
+        if any(not found.plan.layout.phased for _, found in timed) or (not divisions.pipelines and timed):
             break
     if not timed:
         raise nearest_miss(loaded, spec, looked)
@@ -243,7 +247,9 @@ def nearest_miss(loaded: LoadedScenario, spec: TrainingScenario, divisions: Divi
 
 def _division_words(spec: TrainingScenario) -> str:
     parallelism = spec.parallelism
-    words = f"{counted(parallelism.ipus_per_replica, 'IPU')} per replica, micro_batch_size {parallelism.micro_batch_size}"
+    words = (
+        f"{counted(parallelism.ipus_per_replica, 'IPU')} per replica, micro_batch_size {parallelism.micro_batch_size}"
+    )
     if getattr(parallelism, "is_phased", False):
         return f"{words} in phases"
     shards = parallelism.shards.count

@@ -18,7 +18,7 @@ from podsim.watch import Watch
 Made = TypeVar("Made")
 ROUNDING = 1e-9
 """Bounds are sums of floating-point numbers, times are whole picoseconds."""
-_BEYOND = 40
+_BEYOND = 120
 
 
 @dataclass(frozen=True, slots=True)

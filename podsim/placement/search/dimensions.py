@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from podsim.scenario import LoadedScenario, TrainingScenario
-from podsim.scenario.document import KeyPath
 from podsim.scenario.sections import shard_findings
 from podsim.scenario.training import OptimizerStateSpec
 from podsim.scenario.transformer_training import ParallelismSpec
 from podsim.scenario.wording import flow
 
+Key = tuple[str, ...]
+"""Where a key is in a scenario."""
 MOST_SAMPLES = 1024
 """The largest micro-batch that is tried."""
 _HARDLY_FEWER = 0.9
@@ -59,7 +60,7 @@ class Dimension:
         values: Those to try, given what was chosen before.
     """
 
-    key: KeyPath
+    key: Key
     values: Callable[[TrainingScenario], Iterable[Any]]
 
 
@@ -108,7 +109,7 @@ PHASED = (
     Dimension(("memory", "io_tiles"), _io_tiles),
     Dimension(("memory", "overlapped_io"), _overlaps),
 )
-EXECUTION = ("parallelism", "execution")
+EXECUTION, SHARE = ("parallelism", "execution"), ("memory", "available_memory_proportion")
 
 
 class Pins:
@@ -118,7 +119,7 @@ class Pins:
         """Read it; without `kept` everything is open."""
         self._loaded, self._kept = loaded, kept
 
-    def of(self, key: KeyPath) -> Any:
+    def of(self, key: Key) -> Any:
         """The value of a key that is given, or None."""
         if not self._kept or not self._loaded.gives(*key):
             return None
@@ -155,7 +156,7 @@ def chosen(spec: TrainingScenario, dimensions: Sequence[Dimension], pins: Pins) 
         yield from chosen(with_key(spec, first.key, value), others, pins)
 
 
-def with_key(spec: Any, key: KeyPath, value: Any) -> Any:
+def with_key(spec: Any, key: Key, value: Any) -> Any:
     """A part of a scenario with one of its keys replaced."""
     first, *rest = key
     inner = with_key(getattr(spec, first), tuple(rest), value) if rest else value
@@ -171,14 +172,20 @@ def shared(spec: TrainingScenario, pins: Pins) -> Iterator[TrainingScenario]:
 
 
 def may_be_phased(spec: TrainingScenario, pins: Pins) -> bool:
-    """Whether layers can run one after the other out of streaming memory."""
-    transformer = isinstance(spec.parallelism, ParallelismSpec)
-    return transformer and pins.of(EXECUTION) != "pipelined" and spec.system.machine.streaming_memory.capacity_per_ipu_bytes > 0
+    """Whether layers can run one after the other out of streaming memory, and nothing that is given excludes it."""
+    excluded = (
+        pins.of(EXECUTION) == "pipelined"
+        or pins.of(("parallelism", "pipeline_stages")) is not None
+        or pins.of(("parallelism", "sequence_parallel"))
+        or isinstance(pins.of(SHARE), tuple)  # of each IPU of a pipeline
+    )
+    streaming_bytes: float = spec.system.machine.streaming_memory.capacity_per_ipu_bytes
+    return isinstance(spec.parallelism, ParallelismSpec) and not excluded and streaming_bytes > 0
 
 
 def may_be_pipelined(pins: Pins) -> bool:
-    """Whether stages may keep their weights on their IPUs."""
-    return pins.of(EXECUTION) != "phased"
+    """Whether stages may keep their weights on their IPUs, and nothing that is given excludes it."""
+    return pins.of(EXECUTION) != "phased" and pins.of(("parallelism", "batch_serialisation")) is not False
 
 
 def in_phases(spec: TrainingScenario, pins: Pins) -> Iterator[TrainingScenario]:
@@ -190,7 +197,10 @@ def in_phases(spec: TrainingScenario, pins: Pins) -> Iterator[TrainingScenario]:
         {"storage": spec.memory.state.storage} if pins.of(("memory", "optimizer_state", "storage")) else {}
     )
     memory = spec.memory.model_copy(update={"optimizer_state": state})
-    yield from chosen(spec.model_copy(update={"parallelism": phased, "memory": memory}), PHASED, pins)
+    ipus = pins.of(("parallelism", "ipus_per_replica"))
+    for way in chosen(spec.model_copy(update={"parallelism": phased, "memory": memory}), PHASED, pins):
+        if ipus in (None, way.parallelism.ipus_per_replica):
+            yield way
 
 
 def micro_batches(spec: TrainingScenario, pins: Pins) -> Iterator[TrainingScenario]:

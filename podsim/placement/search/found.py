@@ -1,4 +1,4 @@
-"""A division that fits, and no time that a simulation of it could stay below."""
+"""A division that fits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from podsim.engine import execute
 from podsim.placement.plan import Plan
 from podsim.program.compile import compile_program
-from podsim.program.task import Exchange, Step, Work
 from podsim.scenario import TrainingScenario
 from podsim.units import ps_to_seconds
 
@@ -37,13 +36,3 @@ class Found:
         layout = self.plan.layout
         sharing = layout.tensor_parallel, self.plan.workload.whole is not None, layout.phased
         return (*sharing, layout.ipus_per_replica, layout.replication_factor, layout.micro_batch_size, layout.recompute)
-
-
-def alone_ps(step: Step) -> int:
-    """What a step takes while nothing else is under way. [ps]"""
-    match step:
-        case Work():
-            return sum(duration for _, duration in step.parts)
-        case Exchange():
-            return max(each.latency_ps + max((time for _, time in each.channels), default=0) for each in step.transfers)
-    return 0

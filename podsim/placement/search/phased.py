@@ -22,17 +22,15 @@ from podsim.placement.memory import IpuMemory
 from podsim.placement.phases import phase_costs, phased_memory
 from podsim.placement.plan import Plan, job_memory, make_plan, shared_cost_model
 from podsim.placement.search.best_first import Lead
+from podsim.placement.search.bounds import added_up_s, alone_ps, call_s, shard_ring
 from podsim.placement.search.chain import bare_chain
-from podsim.placement.search.dimensions import Pins, in_phases, micro_batches, with_key
-from podsim.placement.search.found import Found, alone_ps
-from podsim.placement.search.search import shard_sums_s
+from podsim.placement.search.dimensions import SHARE, Pins, in_phases, micro_batches, with_key
+from podsim.placement.search.found import Found
 from podsim.placement.stage_cost import BlockCost, StageCost, stage_cost
 from podsim.program.compile import replicas_of
 from podsim.program.feed import Feed
 from podsim.program.host import training_call
-from podsim.program.passes import sums_of
 from podsim.program.phases import Phases
-from podsim.program.rings import Ring
 from podsim.program.task import Step
 from podsim.program.update import Rings, update_phases
 from podsim.scenario import TrainingScenario
@@ -41,7 +39,6 @@ from podsim.tiles.account import Account
 from podsim.tiles.model import CostModel
 from podsim.units import ps_to_seconds
 
-_SHARE_KEY = ("memory", "available_memory_proportion")
 _PROPORTIONS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0)
 _TIGHT_PROPORTIONS = (0.05,)
 
@@ -61,6 +58,17 @@ def phased_s(plan: Plan) -> float:
     total_ps = sum(each.count * time_ps for each, time_ps in zip(ahead, busy, strict=True))
     total_ps += sum(each.count * _lane_ps(each.steps) for each in update)
     return ps_to_seconds(total_ps + training_call(plan).time_ps)
+
+
+def computed_s(plan: Plan) -> float:
+    """All passes of a weight update with what shards add up, and its call, as if nothing were loaded or stored. [s]"""
+    cycles = sum(phase.segment.count * phase.cost.cycles for phase in plan.phases)
+    segments, layout = [phase.segment for phase in plan.phases], plan.layout
+    redone = segments[:-1] if layout.recompute else []
+    ring = shard_ring(plan, layout.tensor_parallel)
+    once_s = cycles / plan.system.machine.ipu.clock_hz
+    once_s += added_up_s(ring, plan.workload, (*segments, *redone), segments)
+    return layout.accumulation_factor * once_s + ps_to_seconds(training_call(plan).time_ps)
 
 
 def _lane_ps(steps: Mapping[str, tuple[Step, ...]]) -> int:
@@ -106,17 +114,13 @@ class PhasedSearch:
             return 0.0  # one sample does not stand for all
         model = self._model(job)
         sample_s = model.once(one, ("sample", job.layout.recompute), lambda: self._sample_s(job))
-        return sample_s * (way.batch_size or 1) / job.layout.replication_factor
+        return sample_s * (way.batch_size or 1) / job.layout.replication_factor + call_s(job)
 
     def _sample_s(self, job: PlanInput) -> float:
         """Of one sample. [s]"""
-        whole, workload = self._bare_stage(job), job.workload
-        sums = sums_of(workload, (*whole.stage.segments, *whole.recomputed))
-        sums += sums_of(workload, whole.stage.segments, backward=True)
-        moved_s = 0.0
-        if len(whole.stage.ipus) > 1:
-            ring = Ring.of_shards(job.system, job.software.collective_rings, whole.stage.ipus)
-            moved_s = shard_sums_s(ring, sums, latencies=False)
+        whole = self._bare_stage(job)
+        ring, ahead = shard_ring(job, len(whole.stage.ipus)), (*whole.stage.segments, *whole.recomputed)
+        moved_s = added_up_s(ring, job.workload, ahead, whole.stage.segments, latencies=False)
         return whole.cycles / job.system.machine.ipu.clock_hz + moved_s
 
     def _of_way(self, sizes: Sequence[TrainingScenario]) -> Iterator[Lead[Found]]:
@@ -124,12 +128,11 @@ class PhasedSearch:
         for spec in sizes:
             if any(spec.division_findings()):
                 continue
-            plan = self._bare_plan(self._job(spec))
-            if not _fits(plan.memory):
+            if not _fits(self._bare_plan(self._job(spec)).memory):
                 # More samples at once need no less memory.
                 self.misfits.append(spec)
                 break
-            yield Lead(phased_s(plan), partial(self._costed, spec))
+            yield Lead(0.0, partial(self._costed, spec))
 
     def fits(self) -> bool:
         """Whether any division fits, with the smallest micro-batches."""
@@ -158,9 +161,9 @@ class PhasedSearch:
     @property
     def _shares(self) -> tuple[float, ...]:
         """Shares of memory for temporaries that may be tried, the smallest first."""
-        given = self._pins.of(_SHARE_KEY)
+        given = self._pins.of(SHARE)
         if given is not None:
-            return (given,) if isinstance(given, float) else tuple(given[:1])
+            return (given,)
         return (*_TIGHT_PROPORTIONS, *_PROPORTIONS) if self._tight else _PROPORTIONS
 
     def _with_share(self, job: PlanInput, share: float) -> PlanInput:
@@ -189,9 +192,14 @@ class PhasedSearch:
         return self._models[tiles]
 
     def _costed(self, spec: TrainingScenario) -> Iterator[Lead[Found]]:
-        """With the times of all operations, for which none has too little memory."""
+        """With the times of all operations, given all the memory they want, as if nothing were loaded or stored."""
         job = self._with_share(replace(self._job(spec), fit="warn"), self._shares[-1])
-        yield Lead(phased_s(make_plan(job, self._model(job))), partial(self._planned, spec))
+        plan = make_plan(job, self._model(job))
+        yield Lead(computed_s(plan), partial(self._streamed, spec, plan))
+
+    def _streamed(self, spec: TrainingScenario, plan: Plan) -> Iterator[Lead[Found]]:
+        """With all that is loaded and stored."""
+        yield Lead(phased_s(plan), partial(self._planned, spec))
 
     def _planned(self, spec: TrainingScenario) -> Iterator[Lead[Found]]:
         """With the largest share for temporaries that fits."""
@@ -213,7 +221,7 @@ class PhasedSearch:
 
 
 def _written(spec: TrainingScenario, layout: Layout) -> TrainingScenario:
-    return with_key(spec, _SHARE_KEY, layout.available_memory_proportion[0])  # type: ignore[no-any-return]
+    return with_key(spec, SHARE, layout.available_memory_proportion[0])  # type: ignore[no-any-return]
 
 
 def _fits(memory: tuple[IpuMemory, ...]) -> bool:

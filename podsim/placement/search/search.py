@@ -9,7 +9,7 @@ looked at more closely.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import islice, pairwise
@@ -23,8 +23,9 @@ from podsim.placement.layout import Layout
 from podsim.placement.memory import IpuMemory
 from podsim.placement.plan import Plan, job_memory, make_plan, shared_cost_model
 from podsim.placement.search.best_first import Lead
+from podsim.placement.search.bounds import added_up_s, alone_ps, call_s, shard_ring, shard_sums_s
 from podsim.placement.search.chain import CostedChain, Costs, Slices, bare_chain, chain_of
-from podsim.placement.search.found import Found, alone_ps
+from podsim.placement.search.found import Found
 from podsim.placement.search.prices import Prices, price
 from podsim.placement.search.space import LayoutSpace
 from podsim.placement.topology import Routes
@@ -32,7 +33,6 @@ from podsim.program.compile import replicas_of
 from podsim.program.feed import Feed
 from podsim.program.host import training_call
 from podsim.program.passes import INTER_IPU, stage_work, sums_of
-from podsim.program.rings import Ring
 from podsim.program.task import Exchange
 from podsim.program.transfers import link_transfer
 from podsim.program.update import Rings, update_phases
@@ -63,8 +63,11 @@ def hand_over_s(plan: Plan) -> float:
 def pipeline_s(plan: Plan) -> float:
     """All pipeline cycles of a weight update with what shards add up, transfers between stages apart. [s]"""
     grouped, clock_hz = plan.software.schedule == "grouped", plan.system.machine.ipu.clock_hz
-    works = stage_work(plan) if plan.layout.tensor_parallel > 1 else ()
-    summed = {each.stage.index: [_sums_s(plan, each.sums.get(one, {})) for one in (each.forward, *each.backward)] for each in works}
+    ring = shard_ring(plan, plan.layout.tensor_parallel)
+    summed = {
+        each.stage.index: [shard_sums_s(ring, each.sums.get(one, {})) for one in (each.forward, *each.backward)]
+        for each in (stage_work(plan) if plan.layout.tensor_parallel > 1 else ())
+    }
     passes = []
     for cost in plan.stages:
         ahead_s, *back_s = summed.get(cost.stage.index, [0.0])
@@ -72,28 +75,6 @@ def pipeline_s(plan: Plan) -> float:
         backward = cost.recompute.cycles + cost.backward.cycles + sum(back_s) * clock_hz
         passes.append((cost.stage.ipus.start, forward, backward))
     return pipeline_cycles(passes, plan.layout.accumulation_factor, grouped=grouped) / clock_hz
-
-
-def _sums_s(plan: Plan, sums: Mapping[int, int]) -> float:
-    """What the shards of the first stage take to add up tensors; groups elsewhere may lie worse. [s]"""
-    return shard_sums_s(Ring.of_shards(plan.system, plan.software.collective_rings, range(plan.layout.tensor_parallel)), sums)
-
-
-def shard_sums_s(ring: Ring, sums: Mapping[int, int], *, latencies: bool = True) -> float:
-    """What shards take to add up tensors while nothing else is under way. [s]
-
-    Args:
-        ring: The IPUs that share layers.
-        sums: How often tensors go around, by their bytes.
-        latencies: Whether steps take time beside that of the bytes.
-    """
-    if not sums:
-        return 0.0
-    steps = ring.shard_sums(ring.members[0], sums)
-    if latencies:
-        return ps_to_seconds(sum(map(alone_ps, steps)))
-    exchanges = (each.transfers for each in steps if isinstance(each, Exchange))
-    return ps_to_seconds(sum(max(ps for each in sent for _, ps in each.channels) for sent in exchanges))
 
 
 def pipeline_cycles(passes: list[tuple[int, float, float]], accumulation_factor: int, *, grouped: bool) -> float:
@@ -175,8 +156,8 @@ class Search:
         self.misfits: dict[Layout, Layout] = {}
         self._known: set[int] = set()
         self.considered_count = 0
-        shards, rings = self.space.shards, whole.software.collective_rings
-        self._ring = Ring.of_shards(spec.system, rings, range(shards)) if shards > 1 else None
+        shards = self.space.shards
+        self._ring = shard_ring(self._job, shards) if shards > 1 else None
         self._chain, self._roomy_chain = lru_cache(self._make_chain), lru_cache(self._make_roomy_chain)
         self._slices = lru_cache(self._make_slices)
 
@@ -238,22 +219,27 @@ class Search:
         total, longest = self._roomy_chain(size).least_cycles(recompute=redone)
         places = setting.ipus_per_replica // self.space.shards
         rounds = setting.accumulation_factor + places - 1
-        return rounds * max(total / places, longest) / self._job.system.machine.ipu.clock_hz
+        return rounds * max(total / places, longest) / self._job.system.machine.ipu.clock_hz + self._call_s(setting)
 
     def _least_s(self, setting: Layout) -> float:
         """Time of a weight update at the peak of the chip, without costing any operation. [s]"""
         workload, ipu = self._job.workload_of(setting.micro_batch_size), self._job.system.machine.ipu
         flop = workload.training_flop * setting.accumulation_factor / setting.ipus_per_replica
-        return flop / ipu.peak_flop_per_s(workload.activation_dtype) + self._summed_s(setting)
+        peak = ipu.peak_flop_per_s(workload.activation_dtype)
+        return flop / peak + self._summed_s(setting) + self._call_s(setting)
+
+    def _call_s(self, setting: Layout) -> float:
+        return call_s(replace(self._job, layout=setting))
 
     def _summed_s(self, setting: Layout) -> float:
         """What the bytes take that shards add up, spread evenly over the stages. [s]"""
         if self._ring is None:
             return 0.0
         ring, workload = self._ring, self._job.workload_of(setting.micro_batch_size)
-        segments = [Segment((name,)) for name in workload.order]
-        sums = sums_of(workload, segments) + sums_of(workload, segments, backward=True)
-        one_s = self._model.once(workload, ("summed", ring.members), lambda: shard_sums_s(ring, sums, latencies=False))
+        blocks = [Segment((name,)) for name in workload.order]
+        one_s = self._model.once(
+            workload, ("summed", ring.members), lambda: added_up_s(ring, workload, blocks, blocks, latencies=False)
+        )
         return one_s * setting.accumulation_factor * self.space.shards / setting.ipus_per_replica
 
     def leanest(self, setting: Layout) -> tuple[float, Layout] | None:
@@ -332,7 +318,8 @@ class Search:
         assert self._ring is not None
         ring, workload, clock_hz = self._ring, chain.workload, self._job.system.machine.ipu.clock_hz
         known = {
-            name: shard_sums_s(ring, sums_of(workload, [Segment((name,))], backward=backward)) for name in workload.blocks
+            name: shard_sums_s(ring, sums_of(workload, [Segment((name,))], backward=backward))
+            for name in workload.blocks
         }
         return np.array([known[name] * clock_hz for name in chain.order])
 
