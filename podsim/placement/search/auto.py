@@ -72,8 +72,10 @@ class Divisions:
         """
         pins = Pins(loaded, kept=pinned)
         ways = shared(spec, pins) if may_be_pipelined(pins) else ()
-        self.pipelines = [Search(loaded, way, pinned=pinned, tight=tight) for way in ways]
         self.phased = [PhasedSearch(spec, pins, tight=tight)] if may_be_phased(spec, pins) else []
+        pipelines = (Search(loaded, way, pinned=pinned, tight=tight) for way in ways)
+        # Phases need not be cut, however many blocks there are.
+        self.pipelines = [each for each in pipelines if not self.phased or each.space.block_count <= _MOST_BLOCKS]
 
     @property
     def _all(self) -> list[Search | PhasedSearch]:
@@ -118,7 +120,7 @@ def _searched(
 ) -> tuple[Divisions, list[tuple[float, Found]]]:
     """Divisions with time to spare; where no pipeline fits, once more with little memory for temporaries."""
     divisions, timed = Divisions(loaded, spec), list[tuple[float, Found]]()
-    for search in divisions.pipelines:
+    for search in divisions.pipelines if not divisions.phased else ():
         _check_size(search)
     for tight in (False, True):
         looked = divisions if not tight else Divisions(loaded, spec, tight=True)
