@@ -94,6 +94,7 @@ class PhasedSearch:
         """
         self._spec, self._pins, self._tight = spec, pins, tight
         self._models: dict[int, CostModel] = {}
+        self._samples: dict[tuple[Shards, bool, int], float] = {}
         self._workloads: dict[Shards, Callable[..., Workload]] = {}
         self.considered_count = 0
         self.misfits: list[TrainingScenario] = []
@@ -112,9 +113,10 @@ class PhasedSearch:
         one, several, size = job.workload, many.workload, many.layout.micro_batch_size
         if several.training_flop != size * one.training_flop:
             return 0.0  # one sample does not stand for all
-        model = self._model(job)
-        sample_s = model.once(one, ("sample", job.layout.recompute), lambda: self._sample_s(job))
-        return sample_s * (way.batch_size or 1) / job.layout.replication_factor + call_s(job)
+        kind = way.parallelism.shards, job.layout.recompute, job.layout.io_tiles
+        if kind not in self._samples:
+            self._samples[kind] = self._sample_s(job)
+        return self._samples[kind] * (way.batch_size or 1) / job.layout.replication_factor + call_s(job)
 
     def _sample_s(self, job: PlanInput) -> float:
         """Of one sample. [s]"""

@@ -155,6 +155,7 @@ class Search:
         self._proportions = tuple(set(self.space.proportions)) or (_TIGHT_PROPORTIONS if tight else _PROPORTIONS)
         self.misfits: dict[Layout, Layout] = {}
         self._known: set[int] = set()
+        self._summed: dict[int, float] = {}
         self.considered_count = 0
         shards = self.space.shards
         self._ring = shard_ring(self._job, shards) if shards > 1 else None
@@ -237,9 +238,10 @@ class Search:
             return 0.0
         ring, workload = self._ring, self._job.workload_of(setting.micro_batch_size)
         blocks = [Segment((name,)) for name in workload.order]
-        one_s = self._model.once(
-            workload, ("summed", ring.members), lambda: added_up_s(ring, workload, blocks, blocks, latencies=False)
-        )
+        if setting.micro_batch_size not in self._summed:
+            one_s = added_up_s(ring, workload, blocks, blocks, latencies=False)
+            self._summed[setting.micro_batch_size] = one_s
+        one_s = self._summed[setting.micro_batch_size]
         return one_s * setting.accumulation_factor * self.space.shards / setting.ipus_per_replica
 
     def leanest(self, setting: Layout) -> tuple[float, Layout] | None:
