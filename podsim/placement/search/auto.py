@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from podsim.errors import DoesNotFitError, NoPlanError
-from podsim.placement.fit import HELPS, lacking, misfit_text, missing_method, overflow
-from podsim.placement.job import training_job
+from podsim.placement.fit import HELPS, misfit_text, overflow
 from podsim.placement.layout import Layout
 from podsim.placement.memory import IpuMemory
 from podsim.placement.search.best_first import Lead, best_first
@@ -240,11 +239,7 @@ def nearest_miss(loaded: LoadedScenario, spec: TrainingScenario, divisions: Divi
     if (nearest := divisions.nearest()) is not None:
         what += f"; the nearest has {_division_words(nearest[0])}: {misfit_text(nearest[1])}"
     cures = list(_cures(loaded, spec))
-    refused = DoesNotFitError(what, do=HELPS + "; ".join(cures) if cures else _OTHERWISE)
-    if may_be_phased(spec, Pins(loaded)) or not divisions.pipelines:
-        return refused
-    lacks = missing_method(training_job(divisions.pipelines[0].space.whole()))
-    return refused if lacks is None else lacking(refused, lacks)
+    return DoesNotFitError(what, do=HELPS + "; ".join(cures) if cures else _OTHERWISE)
 
 
 def _division_words(spec: TrainingScenario) -> str:
