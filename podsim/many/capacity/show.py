@@ -139,7 +139,7 @@ def _held(answer: Answer, option: Option) -> Cell:
 
 
 def _that_fit(answer: Answer, names: Mapping[str, str]) -> list[str]:
-    """The figure that counts, those with a limit, and as many others as fit beside the columns that tell options apart."""
+    """The figure that counts, those with a limit, and as many others as fit beside what tells options apart."""
     limited = {limit.metric for limit in answer.goal.limits}
     options = answer.ranked[:_MOST_ROWS]
     held = ["! 48 %"] if answer.sureness else []

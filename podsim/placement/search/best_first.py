@@ -18,7 +18,8 @@ from podsim.watch import Watch
 Made = TypeVar("Made")
 ROUNDING = 1e-9
 """Bounds are sums of floating-point numbers, times are whole picoseconds."""
-_BEYOND = 120
+_BEYOND = 60
+"""Looks at runners-up once nothing can win."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +59,24 @@ def best_first(
     kinds: set[Hashable] = set()
     least_s, beyond = float("inf"), 0
     while waiting:
-        bound_s, place, lead = heapq.heappop(waiting)
+        bound_s, place, lead = waiting[0]
         if prune and bound_s * (1 - ROUNDING) >= least_s:
             beyond += 1
             if len(kinds) >= wanted or beyond > _BEYOND:
                 break
+            # Nothing can win any more: what is known best comes next, whatever lies in front of it.
+            known = (each for each in waiting if each[-1].made is not None and kind_of(each[-1].made) not in kinds)
+            bound_s, place, lead = each = min(known, key=lambda each: each[:2], default=waiting[0])
+            waiting.remove(each)
+            heapq.heapify(waiting)
+        else:
+            heapq.heappop(waiting)
         if place < len(ordered):
             next(names, None)
         if lead.closer is not None:
-            for each in lead.closer():
-                known_s = each.bound_s if each.closer is None else max(bound_s, each.bound_s)
-                heapq.heappush(waiting, (known_s, next(number), each))
+            for closer in lead.closer():
+                known_s = closer.bound_s if closer.closer is None else max(bound_s, closer.bound_s)
+                heapq.heappush(waiting, (known_s, next(number), closer))
         elif lead.made is not None:
             done.append((lead.bound_s, lead.made))
             kinds.add(kind_of(lead.made))
