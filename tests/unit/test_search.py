@@ -84,3 +84,16 @@ def test_a_cut_costs_a_sync_and_the_transfer_over_it() -> None:
     cycles, _ = prices.parts[0]
     transfer = 4 * 8 * 8 * 8 * 2 / (6 * 16e9 * 0.85) * 1.33e9
     assert cycles[0, 0, 1] == pytest.approx(machine.ipu.multi_ipu_sync_cycles + transfer)
+
+
+def test_an_ipu_of_first_and_last_stage_that_may_hold_less_does() -> None:
+    """The small BERT's head shares weights with its embedding, so that both are on IPU 0, with layers or without."""
+    search = bert_search(ipus_per_replica=4, micro_batch_size=1, replication_factor=1, recomputation="layer")
+    (setting,) = next(list(search.space.micro_batches(group)) for group in search.groups())
+    prices = search._prices(setting)
+    first = prices.fastest()
+    assert first is not None
+    lighter = prices.fastest(first.held_by_ends)
+    held = [first.held_by_ends] if lighter is None else [first.held_by_ends, lighter.held_by_ends]
+    assert held == sorted(set(held), reverse=True)
+    assert prices.fastest(lighter_than=0.0) is None

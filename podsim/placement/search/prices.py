@@ -21,10 +21,12 @@ class CutChain:
     Attributes:
         layout: With the cuts.
         cycles: Of the slowest IPU, estimated; what it needs of its memory where nothing fits.
+        held_by_ends: Weights and what belongs to them on the IPU that holds the first and the last stage. [B]
     """
 
     layout: Layout
     cycles: float
+    held_by_ends: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +57,25 @@ class Prices:
     pinned: Sequence[float]
     shards: int = 1
 
-    def fastest(self) -> CutChain | None:
-        """The division with the least longest stage among those that fit, or None."""
+    def fastest(self, lighter_than: float = float("inf")) -> CutChain | None:
+        """The division with the least longest stage among those that fit, or None.
+
+        Args:
+            lighter_than: Less than which the IPU that holds the first and the last stage has to hold. [B]
+        """
         priced = [np.where(used <= self.capacity_bytes, cycles, np.inf) for cycles, used in self._by_part()]
+        priced[-1] = np.where(self._held_by_ends < lighter_than, priced[-1], np.inf)
         return self._pipeline(priced, most_even(*self._least(priced)))
 
     def leanest(self) -> CutChain | None:
         """The division whose fullest IPU needs least memory, whether or not it fits."""
         priced = [np.where(np.isfinite(used), used, np.inf) for _, used in self._by_part()]
         return self._pipeline(priced, least_maximum(*self._least(priced)))
+
+    @property
+    def _held_by_ends(self) -> Costs:
+        """What lies before one cut and behind another. [B]"""
+        return np.asarray(self.held_bytes[0, :, None] + self.held_bytes[None, :, -1])
 
     def _by_part(self) -> list[tuple[Costs, Costs]]:
         return [*self.parts, self.ends]
@@ -93,7 +105,8 @@ class Prices:
         proportions = tuple(self.pinned) or chosen
         groups = tuple(range(ipu * self.shards, (ipu + 1) * self.shards) for ipu in ipus)
         made = Cuts(tuple(stages[:-1]), groups, self._checkpoints(stages, shares))
-        return CutChain(replace(self.layout, cuts=made, available_memory_proportion=proportions), split.cost)
+        layout = replace(self.layout, cuts=made, available_memory_proportion=proportions)
+        return CutChain(layout, split.cost, float(self._held_by_ends[cuts[0], cuts[-1]]))
 
     def _checkpoints(self, stages: Sequence[int], shares: Sequence[int]) -> tuple[int, ...] | None:
         """Where segments start inside stages; None where they are layers."""

@@ -24,7 +24,7 @@ from podsim.placement.memory import IpuMemory
 from podsim.placement.plan import Plan, job_memory, make_plan, shared_cost_model
 from podsim.placement.search.best_first import Lead
 from podsim.placement.search.bounds import added_up_s, alone_ps, call_s, shard_ring, shard_sums_s
-from podsim.placement.search.chain import CostedChain, Costs, Slices, bare_chain, chain_of
+from podsim.placement.search.chain import CostedChain, Costs, Slices, bare_chain, chain_of, is_tied
 from podsim.placement.search.found import Found
 from podsim.placement.search.prices import Prices, price
 from podsim.placement.search.space import LayoutSpace
@@ -126,6 +126,10 @@ _PROPORTIONS = (0.15, 0.2, 0.25, 0.3, 0.4, 0.6, 1.0)
 _TIGHT_PROPORTIONS = (0.05, 0.1)
 
 
+def _simulated(found: Found) -> list[Lead[Found]]:
+    return [Lead(found.simulated_s(), None, found)]
+
+
 class Search:
     """Pipelines of one scenario, with one way in which IPUs share layers.
 
@@ -190,13 +194,24 @@ class Search:
         yield Lead(self.bound_s(setting), partial(self._planned, setting))
 
     def _planned(self, setting: Layout) -> Iterator[Lead[Found]]:
-        """Cut as well as can be."""
-        try:
-            found = self._evaluate(setting)
-        except InfeasibleError:
+        """Cut as well as can be.
+
+        Where the first IPU updates its weights after the others, one that holds less may make up for a longer stage.
+        """
+        known_s, lighter_than = float("inf"), float("inf")
+        while True:
+            try:
+                found, held = self._evaluate(setting, lighter_than)
+            except InfeasibleError:
+                break
+            if found.estimate_s >= known_s:
+                return
+            known_s, lighter_than = found.estimate_s, held
+            yield Lead(found.estimate_s, partial(_simulated, found), found)
+            if not (self._job.software.update_first_ipu_apart and is_tied(found.plan.workload)):
+                return
+        if known_s == float("inf"):
             self.misfits[setting] = setting
-            return
-        yield Lead(found.estimate_s, lambda: [Lead(found.simulated_s(), None, found)], found)
 
     def fits(self) -> bool:
         """Whether any division fits, with the smallest micro-batches."""
@@ -279,17 +294,17 @@ class Search:
         words = f"{counted(group.ipus_per_replica, 'IPU')} per replica"
         return f"{words}, {self.space.shards} to a layer" if self.space.shards > 1 else words
 
-    def _evaluate(self, setting: Layout) -> Found:
-        """The best cuts of a setting.
+    def _evaluate(self, setting: Layout, lighter_than: float = float("inf")) -> tuple[Found, float]:
+        """The best cuts of a setting, and what the IPU of the first and the last stage holds. [B]
 
         Raises:
             InfeasibleError: It does not fit.
         """
-        pipeline = self._prices(setting).fastest()
+        pipeline = self._prices(setting).fastest(lighter_than)
         if pipeline is None:
             raise DoesNotFitError("no way to cut the model fits", do="use a smaller micro-batch, or more IPUs")
         plan = make_plan(replace(self._job, layout=pipeline.layout), self._model, advise=False)
-        return Found(plan, least_s(plan), partial(self.written, plan.layout))
+        return Found(plan, least_s(plan), partial(self.written, plan.layout)), pipeline.held_by_ends
 
     def _fits_bare(self, setting: Layout) -> bool:
         """Whether it would fit if operations needed no temporaries, which is known without costing them."""
