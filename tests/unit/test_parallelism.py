@@ -483,6 +483,17 @@ def test_pins_that_do_not_divide_the_batch() -> None:
             "replication_factor",
             "write 4 or less, or a smaller ipus_per_replica",
         ),
+        ("tensor_parallel: 3", "tensor_parallel", "write 1, 2, 4, 8 or 16, or leave it out"),
+        (
+            "execution: phased, pipeline_stages: 2",
+            "pipeline_stages",
+            "leave it out, or write `execution: pipelined`",
+        ),
+        (
+            "execution: phased, sequence_parallel: true",
+            "sequence_parallel",
+            "leave it out, or pin nothing that excludes it",
+        ),
     ],
 )
 def test_a_pin_that_cannot_be_is_named(pins: str, key: str, do: str) -> None:
