@@ -88,7 +88,8 @@ def test_a_pod_that_is_too_small_and_a_model_that_a_pipeline_holds_get_advice_on
 
 
 def test_the_smallest_pod_that_holds_the_model_is_named() -> None:
-    """GPT3-175B with AdamW: 2.1 TB of state, and 0.7 TB of weights and gradients; a POD16 has 1 TiB, a POD64 4 TiB."""
+    """A layer of GPT3-175B, 1.8 billion weights of 2 B with their gradients, takes 7.2 GB: the chips of a POD16 have
+    15 GB, but 16 shards leave no room for what its products need; 64 do."""
     with pytest.raises(DoesNotFitError, match="no division of batch_size 512 fits IPU-POD4") as failure:
         podsim.simulate(scenario("gpt3_175b", "ipu_pod4"))
     assert not isinstance(failure.value, MissingMethodError)

@@ -541,7 +541,8 @@ def test_micro_batches_that_cannot_be_folded_are_refused() -> None:
 
 def test_a_model_with_too_many_blocks_is_refused() -> None:
     with pytest.raises(InfeasibleError) as caught:
-        simulate("bert_v1.1_pod16_open", overrides=["parallelism={auto: true, execution: pipelined}", "model.layer_count=1000"])
+        pinned = "parallelism={auto: true, execution: pipelined}"
+        simulate("bert_v1.1_pod16_open", overrides=[pinned, "model.layer_count=1000"])
     assert "the model has 2002 blocks" in str(caught.value)
 
 
