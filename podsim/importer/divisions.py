@@ -25,7 +25,8 @@ from podsim.placement.memory import IpuMemory
 from podsim.placement.plan import cost_model, job_memory
 from podsim.placement.search.auto import choose
 from podsim.placement.search.choice import Choice
-from podsim.placement.search.space import accumulation, divisors
+from podsim.placement.search.dimensions import divisors
+from podsim.placement.search.space import accumulation
 from podsim.scenario import ForwardScenario, LoadedScenario, System, load_scenario
 from podsim.scenario.pods import larger_pods
 from podsim.scenario.sections import shard_findings

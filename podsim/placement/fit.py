@@ -3,7 +3,7 @@
 A model may not fit because a pipeline is the wrong method of training, rather than the pod lacks memory. Pipelines
 keep the weights and accumulated gradients of a stage on its IPUs. Large models were trained in other ways: a layer is
 shared among IPUs (tensor parallelism), or its weights are loaded from streaming memory while it runs (phased
-execution). podsim trains transformers in both ways where a scenario says so, and `parallelism: auto` in neither.
+execution). podsim trains transformers in both ways where a scenario says so, and `parallelism: auto` tries them all.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ def _advice(
 
 
 CURE = (
-    "under `parallelism`, share its layers among IPUs with `tensor_parallel: 4`, or more, and either `pipeline_stages` "
-    "or `execution: phased`"
+    "write `parallelism: auto`, which tries them all, or under `parallelism` share its layers among IPUs with "
+    "`tensor_parallel: 4`, or more, and either `pipeline_stages` or `execution: phased`"
 )
 
 
@@ -133,8 +133,7 @@ def missing_method(job: PlanInput) -> str | None:
         f"a pipeline lacks the room, not {system.name} the memory: cut into {domain} stages or fewer, one IPU still "
         f"needs {least} of {has} for weights, accumulators and code alone, while all memory of the pod, {both} with "
         f"streaming memory, would hold the {all_of_it} of the training; such models were trained with layers shared "
-        "among IPUs (tensor parallelism) or weights loaded from streaming memory layer by layer (phased execution), "
-        "which `parallelism: auto` does not choose"
+        "among IPUs (tensor parallelism) or weights loaded from streaming memory layer by layer (phased execution)"
     )
 
 

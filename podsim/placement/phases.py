@@ -10,7 +10,7 @@ Source: [popxl_bert], [popxl_rts_tutorial].
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from podsim.models import Workload
@@ -18,7 +18,7 @@ from podsim.models.block import Parameter
 from podsim.placement.cuts import Segment, Stage, inner_elements
 from podsim.placement.layout import STREAMING, PlanInput
 from podsim.placement.memory import IpuMemory, Tenant, code, reserve, segment_peak_bytes
-from podsim.placement.stage_cost import StageCost, UpdateCost, stage_costs, update_cost
+from podsim.placement.stage_cost import BlockCost, StageCost, UpdateCost, stage_cost, stage_costs, update_cost
 from podsim.scenario.ipu import Ipu
 from podsim.tiles.model import CostModel
 
@@ -56,18 +56,36 @@ class PhaseCost:
     tied: UpdateCost
 
 
-def phase_costs(stage: Stage, workload: Workload, model: CostModel, job: PlanInput) -> tuple[PhaseCost, ...]:
-    """The segments of the one stage that there is, in the order of the forward pass."""
+def phase_costs(
+    stage: Stage,
+    workload: Workload,
+    model: CostModel,
+    job: PlanInput,
+    blocks: Mapping[str, BlockCost] | None = None,
+) -> tuple[PhaseCost, ...]:
+    """The segments of the one stage that there is, in the order of the forward pass.
+
+    Args:
+        stage: All of the model.
+        workload: The model, or its largest shard.
+        model: Costs of single operations.
+        job: What is trained, and how that is laid out.
+        blocks: Costs of its blocks, where a bound takes the place of those that the model gives.
+    """
     layout = job.layout
     singles = [replace(stage, segments=(replace(each, count=1),)) for each in stage.segments]
-    costs = stage_costs(
-        singles,
-        workload,
-        model,
-        layout.available_memory_proportion,
-        recompute=layout.recompute,
-        recompute_last=False,
-    )
+    if blocks is None:
+        costs = stage_costs(
+            singles,
+            workload,
+            model,
+            layout.available_memory_proportion,
+            recompute=layout.recompute,
+            recompute_last=False,
+        )
+    else:
+        redone = singles[:-1] if layout.recompute else []
+        costs = tuple(stage_cost(each, blocks, each.segments if each in redone else ()) for each in singles)
     return tuple(
         _phase(segment, cost, costs, workload, model, job) for segment, cost in zip(stage.segments, costs, strict=True)
     )
@@ -111,10 +129,20 @@ def _phase(
         given_back_bytes=given_back * workload.activation_bytes,
         handed_back_bytes=read * workload.activation_bytes,
         kept_bytes=kept * workload.stash_bytes,
-        exchanged=update_cost(ipu, tensors, model.alone, job),
-        updated=update_cost(ipu, owned, model.alone, job),
-        tied=update_cost(ipu, tied, model.alone, job),
+        exchanged=_update(ipu, tensors, workload, model, job),
+        updated=_update(ipu, owned, workload, model, job),
+        tied=_update(ipu, tied, workload, model, job),
     )
+
+
+def _update(ipu: int, tensors: Sequence[Parameter], workload: Workload, model: CostModel, job: PlanInput) -> UpdateCost:
+    """The update of some tensors, which is the same whatever else differs in how the job is laid out."""
+    layout, software = job.layout, job.software
+    shards = layout.shard_count if layout.replicated_tensor_sharding else 0
+    laid_out = layout.reduction_merge_bytes, shards, layout.tensor_parallel, job.precision, job.optimizer
+    rules = software.sharding_threshold, software.collectives_merged
+    key = ("update", ipu, tuple(tensors), *laid_out, *rules)
+    return model.alone.once(workload, key, lambda: update_cost(ipu, tensors, model.alone, job))
 
 
 def _tensors(cost: StageCost, workload: Workload) -> Iterator[Parameter]:

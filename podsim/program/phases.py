@@ -70,7 +70,15 @@ class Phases:
     """The forward and backward phases of one replica, or the forward phases of an evaluation."""
 
     def __init__(
-        self, plan: Plan, replicas: Replicas, replica: int, feed: Feed, *, trains: bool, in_order: bool
+        self,
+        plan: Plan,
+        replicas: Replicas,
+        replica: int,
+        feed: Feed,
+        *,
+        trains: bool,
+        in_order: bool,
+        lane_count: int | None = None,
     ) -> None:
         """Prepare what all phases have in common.
 
@@ -82,18 +90,21 @@ class Phases:
             trains: Whether there are backward phases.
             in_order: Whether repetitions of a segment are written out one after the other, each with all its phases;
                 otherwise each phase repeats, which takes the same time.
+            lane_count: How many IPUs get a lane, from the first on; all of them if left out. One is enough for a bound.
         """
         self._plan, self._replicas, self._replica, self._feed = plan, replicas, replica, feed
         self._trains, self._in_order = trains, in_order
         self._rings = Rings(plan, replicas)
-        self._locals = plan.phases[0].cost.stage.ipus
+        everyone = plan.phases[0].cost.stage.ipus
+        self._locals = everyone[:lane_count]
         self._lanes = [replicas.lane(replica, local) for local in self._locals]
         layout = plan.layout
         self._overlaps = layout.overlaps
         self._io_tiles = layout.io_tiles if layout.overlapped_io else 0
         self._shares = layout.replication_factor > 1
-        self._shard_rings = shard_rings(plan, self._ipus())
-        self._experts = ExpertGroups(plan.system, plan.software.collective_rings, tuple(self._ipus()))
+        members = [replicas.ipu(replica, local) for local in everyone]
+        self._shard_rings = shard_rings(plan, members)
+        self._experts = ExpertGroups(plan.system, plan.software.collective_rings, tuple(members))
         self._met = Barrier(f"replica{replica}/io", STREAMING_WAIT)
 
     def groups(self) -> tuple[tuple[Phase, ...], tuple[Group, ...]]:
@@ -203,14 +214,14 @@ class Phases:
         return Counter(filter(None, sizes)) if self._plan.layout.activation_shards > 1 else {}
 
     def _turn(self, title: str, cost: PhaseCost) -> Turn:
-        return turn_of(self._plan, self._replicas, self._replica, cost.exchanged, self._rings, title)
+        return turn_of(self._plan, self._replicas, self._replica, cost.exchanged, self._rings, title, len(self._locals))
 
     def _work(self, name: str, account: Account) -> Work:
         return work(name, account, self._plan.system.machine.ipu.clock_hz)
 
     def _sums(self, cost: PhaseCost, *, backward: bool = False) -> _Traffic:
         """What shards add up and exchange in a pass over a segment."""
-        if len(self._locals) == 1:
+        if len(self._shard_rings.columns) == 1:
             return ShardSums(), {}
         workload, segments = self._plan.workload, cost.cost.stage.segments
         return sums_of(workload, segments, backward=backward), routed_in(workload, segments, backward=backward)

@@ -64,7 +64,13 @@ class Rings:
 
 
 def update_phases(
-    plan: Plan, replicas: Replicas, replica: int, rings: Rings, *, in_order: bool = False
+    plan: Plan,
+    replicas: Replicas,
+    replica: int,
+    rings: Rings,
+    *,
+    in_order: bool = False,
+    lane_count: int | None = None,
 ) -> Iterator[Phase]:
     """The weight update of one replica.
 
@@ -74,9 +80,10 @@ def update_phases(
         replica: Which one.
         rings: Those of the program.
         in_order: Whether the repetitions of a segment follow one another, where each has phases of its own.
+        lane_count: How many IPUs get a lane where segments have phases of their own; all if left out.
     """
     for phase in plan.phases:
-        turn = turn_of(plan, replicas, replica, phase.updated, rings, f"update {phase.title}")
+        turn = turn_of(plan, replicas, replica, phase.updated, rings, f"update {phase.title}", lane_count)
         yield from times(phase.segment.count, tuple(turn.updated()), in_order=in_order)
     for members in _turns(plan):
         first, last = members[0].ipu, members[-1].ipu
@@ -107,9 +114,17 @@ def times(count: int, phases: Sequence[Phase], *, in_order: bool) -> Iterator[Ph
         yield from (replace(each, count=each.count * count) for each in phases if count)
 
 
-def turn_of(plan: Plan, replicas: Replicas, replica: int, cost: UpdateCost, rings: Rings, title: str) -> Turn:
-    """A turn of all IPUs of a replica, which do the same."""
-    members = [replace(cost, ipu=local) for local in range(plan.layout.ipus_per_replica)]
+def turn_of(
+    plan: Plan,
+    replicas: Replicas,
+    replica: int,
+    cost: UpdateCost,
+    rings: Rings,
+    title: str,
+    lane_count: int | None = None,
+) -> Turn:
+    """A turn of all IPUs of a replica, which do the same, or of the first of them."""
+    members = [replace(cost, ipu=local) for local in range(plan.layout.ipus_per_replica)[:lane_count]]
     return Turn(plan, replicas, replica, members, rings, title)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 _FACTORS = ("micro_batch_size", "accumulation_factor", "replication_factor")
-_CHOSEN_MEMORY = ("available_memory_proportion", "optimizer_state", "weights")
+_CHOSEN_MEMORY = ("available_memory_proportion", "optimizer_state", "weights", "sharded_activations", "overlapped_io")
 _NEVER_CHOSEN = ("updates_per_session_call", "replicas_per_process", "reduction_merge_size", "batches_in_flight")
 
 

@@ -14,7 +14,7 @@ from podsim.scenario.auto import AutoTrainingSpec
 from podsim.scenario.base import Spec
 from podsim.scenario.families.base import BuiltModelSpec, GeneratorSpec
 from podsim.scenario.family import Sections
-from podsim.scenario.pins import PARALLELISM
+from podsim.scenario.pins import PARALLELISM, ipu_pins
 from podsim.scenario.quantity import Count, CountOrZero, Flag, NumberFormat, Probability, SourcedTime
 from podsim.scenario.scenario import Finding
 from podsim.scenario.sections import shard_findings
@@ -74,12 +74,34 @@ class StageSpec(Spec):
 class AutoTextSpec(AutoTrainingSpec):
     """A division that is chosen; a key that is given is kept."""
 
+    execution: Literal["pipelined", "phased"] | None = None
+    """Weights that stay on the IPUs of their stage, or one layer at a time out of streaming memory."""
+    tensor_parallel: Count | None = None
+    """IPUs that share every layer."""
+    sequence_parallel: Flag | None = None
+    """Whether each of these has some tokens only of what lies between products."""
+    pipeline_stages: Count | None = None
+    """IPUs, or groups of them, that hold the layers in turn."""
+    batch_serialisation: Flag | None = None
+    """Whether a phase goes through all micro-batches of a weight update at once."""
     recomputation: Literal["none", "layer"] | None = None
     """`layer` keeps the inputs of layers only and redoes the forward pass."""
     updates_per_session_call: SessionCall | None = None
     """Weight updates that one call from the host runs (device iterations); not chosen, one if left out."""
     replicas_per_process: Count | None = None
     """Replicas that one process on a host serves; not chosen."""
+
+    def findings(self, spec: Any) -> Iterator[Finding]:
+        """Pins that no choice of the rest can satisfy."""
+        yield from super().findings(spec)
+        yield from ipu_pins(spec.system, "tensor_parallel", self.tensor_parallel)
+        yield from shard_findings(spec.model, self.tensor_parallel or 1)
+        if self.execution == "phased" and (self.pipeline_stages or 1) > 1:
+            what = "phased execution runs every layer on all IPUs of a replica, and `pipeline_stages` is given"
+            yield (PARALLELISM, "pipeline_stages"), what, "leave it out, or write `execution: pipelined`"
+        if self.sequence_parallel and (self.tensor_parallel == 1 or self.execution == "phased"):
+            what = "sequence_parallel divides tokens among the IPUs that share a layer of a pipeline"
+            yield (PARALLELISM, "sequence_parallel"), what, "leave it out, or pin nothing that excludes it"
 
 
 class ParallelismSpec(TrainingLayoutSpec):

@@ -35,6 +35,8 @@ def choice_tables(choice: Choice) -> tuple[Block, ...]:
         notes.insert(0, f"{full} A larger memory.reserve, a pinned {keys} leaves room.")
     if any(each.verdict.endswith(" slower") for each in choice.candidates):
         notes.insert(0, "last column: time beyond that of the chosen division")
+    if choice.asked:
+        notes.insert(0, f"as asked: {', '.join(choice.asked)}")
     place = next(place for place, each in enumerate(choice.candidates) if each is chosen)
     table = Table(heads, rows, f"Division chosen automatically: {counts}", notes, place)
     return table, Passage(choice_yaml(chosen), "To keep this division, write in the scenario:")
@@ -55,16 +57,27 @@ def _fullness(candidate: Candidate) -> str:
 
 def _training_rows(choice: Choice) -> tuple[tuple[Column, ...], list[Cells]]:
     heads = (">IPUs", ">repli-\ncas", ">micro-\nbatch", ">accumu-\nlation", ">redo", "state", ">samples\nper s")
+    shared = any(_shards(each) > 1 for each in choice.candidates)
     rows: list[Cells] = []
     for each in choice.candidates:
         keys, state, rate = each.parallelism, each.memory.get("optimizer_state"), each.throughput_samples_per_s
-        where = _PLACES["in_processor_memory" if state is None else state["storage"]]
+        where = "phases" if _is_phased(keys) else _PLACES["in_processor_memory" if state is None else state["storage"]]
         sharded = ", shards" if state is not None and state["replicated_tensor_sharding"] else ""
         counts = (str(keys[f"{name}"]) for name in ("replication_factor", "micro_batch_size", "accumulation_factor"))
         redo = "no" if keys["recomputation"] == "none" else "yes"
         done = "" if rate is None else Cell(format_count(rate), rate)
-        rows.append((str(ipus_of(keys)), *counts, redo, where + sharded, done))
-    return columns(*heads, ">mem-\nory", ">"), rows
+        shards = (str(_shards(each)),) if shared else ()
+        rows.append((str(ipus_of(keys)), *shards, *counts, redo, where + sharded, done))
+    return columns(heads[0], *([">to a\nlayer"] if shared else []), *heads[1:], ">mem-\nory", ">"), rows
+
+
+def _shards(candidate: Candidate) -> int:
+    """IPUs that share every layer."""
+    return int(candidate.parallelism.get("tensor_parallel", 1))
+
+
+def _is_phased(keys: Mapping[str, Any]) -> bool:
+    return keys.get("execution") == "phased"
 
 
 def _decoder_rows(choice: Choice) -> tuple[tuple[Column, ...], list[Cells]]:
@@ -117,11 +130,14 @@ def division_words(candidate: Candidate) -> str:
         return f"{keys['tensor_parallel']} x {keys['pipeline_stages']} IPUs, {candidate.memory['weights']}"
     recomputation = "with" if keys["recomputation"] != "none" else "without"
     words = f"{counted(ipus_of(keys), 'IPU')} per replica, micro-batch {keys['micro_batch_size']}"
-    return f"{words}, {recomputation} recomputation"
+    if (shards := _shards(candidate)) > 1 and not _is_phased(keys):
+        words += f", {shards} to a layer"
+    return f"{words}, {recomputation} recomputation" + (", in phases" if _is_phased(keys) else "")
 
 
 def ipus_of(keys: Mapping[str, Any]) -> int:
     """IPUs of a replica."""
+    shards = int(keys.get("tensor_parallel", 1))
     if "stages" in keys:
-        return len({stage["ipu"] for stage in keys["stages"]})
-    return len(keys.get("layers_per_ipu", ())) or len(keys.get("pipeline_splits", ())) + 1
+        return shards * len({stage["ipu"] for stage in keys["stages"]})
+    return shards * (len(keys.get("layers_per_ipu", ())) or len(keys.get("pipeline_splits", ())) + 1)

@@ -170,6 +170,24 @@ def test_a_cost_has_its_currency_and_no_cell_is_cut_off() -> None:
     assert "8.547 USD" in text and "64 (16 used, 4 × 4)" in text and "as given" in text and "…" not in text
 
 
+def test_a_figure_with_a_limit_is_shown_however_long_names_are() -> None:
+    """Partitions with many replicas take the width; the time that the deadline is about stays."""
+    from io import StringIO
+
+    from rich.console import Console
+
+    goal = Goal(BERT, objective="cost_per_run", limits=(expectation("time_to_train_s", "< 12 h"),))
+    figures = {"cost_per_run": 1234.5, "time_to_train_s": 25554.0, "throughput_samples_per_s": 780.0}
+    option = Option("32 of bow_pod1024", "as given", "", 1024, 16, 1, figures, currency="USD")
+    long = replace(option, system="hardware/a_pod_with_a_very_long_name.yaml", ipu_count=16384)
+    console = Console(file=StringIO(), width=80)
+    for table in answer_tables(Answer(goal, [option, long], [])):
+        console.print(table)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "7.098 h" in text and "1,234 USD" in text and "…" not in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+
+
 def test_all_options_are_rows_of_csv_with_figures_in_si_units() -> None:
     fast = Option("bow_pod16", "chosen", ipu_count=16, ipus_per_replica=4, replicas=4)
     fast = replace(

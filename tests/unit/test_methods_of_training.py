@@ -35,22 +35,31 @@ def given(layers: list[int]) -> dict[str, Any]:
     return {"parallelism": LAYOUT | {"layers_per_ipu": layers}, "batch_size": None}
 
 
-@pytest.mark.parametrize(("size", "pod"), [("llama2_7b", "ipu_pod64"), ("gptj_6b", "ipu_pod256")])
-def test_auto_says_that_the_method_is_missing(size: str, pod: str) -> None:
-    with pytest.raises(MissingMethodError) as failure:
-        podsim.simulate(scenario(size, pod))
-    assert LACKS in failure.value.message
-    assert "tensor parallelism" in failure.value.message
-    assert "tensor_parallel: 4" in (failure.value.do or "")
-    assert "phased execution" in failure.value.message
-    assert "sequences or images smaller" not in str(failure.value)
+@pytest.mark.parametrize(("size", "pod"), [("llama2_7b", "ipu_pod64"), ("gptj_6b", "ipu_pod16")])
+def test_auto_takes_the_method_that_holds_the_model(size: str, pod: str) -> None:
+    """A layer at a time out of streaming memory, without being told so."""
+    choice = podsim.simulate(scenario(size, pod)).choice
+    assert choice is not None
+    assert choice.chosen.parallelism["execution"] == "phased"
+
+
+def test_auto_that_may_not_take_another_method_says_what_was_pinned() -> None:
+    pinned = {"parallelism": {"auto": True, "execution": "pipelined", "tensor_parallel": 1}}
+    with pytest.raises(DoesNotFitError, match="no division of batch_size 512 fits IPU-POD16") as failure:
+        podsim.simulate(scenario("gptj_6b", "ipu_pod16", **pinned))
+    assert "pin less under `parallelism` and `memory`" in (failure.value.do or "")
 
 
 @pytest.mark.parametrize("pod", ["ipu_pod16", "ipu_pod64"])
 def test_a_division_that_is_given_says_it_too(pod: str) -> None:
     """GPT-J has 28 layers: 14 IPUs of two."""
-    with pytest.raises(MissingMethodError, match=LACKS):
+    with pytest.raises(MissingMethodError, match=LACKS) as failure:
         podsim.simulate(scenario("gptj_6b", pod, **given([0, *[2] * 14, 0])))
+    assert "tensor parallelism" in failure.value.message
+    assert "phased execution" in failure.value.message
+    assert "write `parallelism: auto`" in (failure.value.do or "")
+    assert "tensor_parallel: 4" in (failure.value.do or "")
+    assert "sequences or images smaller" not in str(failure.value)
 
 
 def method_of(size: str, pod: str) -> str | None:
@@ -76,17 +85,15 @@ def test_a_pod_that_is_too_small_and_a_model_that_a_pipeline_holds_get_advice_on
     assert method_of("gpt3_175b", "ipu_pod4") is None
     assert method_of("gpt2_small", "ipu_pod4") is None
     assert method_of("gpt3_175b", "ipu_pod256") is not None
-    with pytest.raises(DoesNotFitError, match="it has 897 MiB") as failure:
+
+
+def test_the_smallest_pod_that_holds_the_model_is_named() -> None:
+    """A layer of GPT3-175B, 1.8 billion weights of 2 B with their gradients, takes 7.2 GB: the chips of a POD16 have
+    15 GB, but 16 shards leave no room for what its products need; 64 do."""
+    with pytest.raises(DoesNotFitError, match="no division of batch_size 512 fits IPU-POD4") as failure:
         podsim.simulate(scenario("gpt3_175b", "ipu_pod4"))
     assert not isinstance(failure.value, MissingMethodError)
-    assert "make the model, its sequences or images smaller" in str(failure.value)
-
-
-def test_a_larger_pod_that_helps_is_still_named() -> None:
-    """GPT2-XL, 6.2 GB of weights and gradients, is too much for the 3.8 GB of four chips and no matter for 64."""
-    with pytest.raises(MissingMethodError) as failure:
-        podsim.simulate(scenario("gpt2_xl", "ipu_pod4"))
-    assert "any of these makes it fit: `system: ipu_pod" in str(failure.value)
+    assert "`system: ipu_pod64`, the smallest shipped pod on which it does" in str(failure.value)
 
 
 def test_the_importer_says_which_method_it_takes(tmp_path: Path) -> None:

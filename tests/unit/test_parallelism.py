@@ -21,12 +21,13 @@ from podsim.placement.memory import segment_peak_bytes
 from podsim.placement.plan import cost_model, job_memory
 from podsim.placement.schedule import PipelineSchedule
 from podsim.placement.search.chain import bare_chain, chain_of, least_maximum, most_even
+from podsim.placement.search.dimensions import divisors
 from podsim.placement.search.families import CheckpointedSlices
 from podsim.placement.search.search import Search, pipeline_cycles
-from podsim.placement.search.space import accumulation, divisors
+from podsim.placement.search.space import accumulation
 from podsim.scenario import TrainingScenario
 from podsim.scenario.schedules import ScheduleName
-from podsim.show.choice_table import choice_tables, choice_yaml
+from podsim.show.choice_table import choice_tables, choice_yaml, ipus_of
 from tests.examples import Mapping, small_bert, small_cnn, small_pod
 from tests.unit.bad_input_cases import SCENARIO, Run, error_of
 
@@ -266,7 +267,7 @@ def test_memory_that_is_written_beside_auto_is_kept() -> None:
     }
     result = simulate(bert_auto() | {"memory": memory})
     assert result.choice is not None
-    assert {len(each.parallelism.get("stages", [0])) for each in result.choice.candidates} == {3}
+    assert {ipus_of(each.parallelism) for each in result.choice.candidates} == {2}
     for each in result.choice.candidates:
         assert json.loads(json.dumps(each.memory)) == memory
 
@@ -305,7 +306,8 @@ def test_memory_that_is_written_beside_auto_is_kept() -> None:
             "parallelism: {auto: true, ipus: 4}\nbatch_size: 8",
             "s.yaml:5:27 [parallelism]: unknown key `ipus`\n"
             "  do: remove it; known here: auto, micro_batch_size, replication_factor, ipus_per_replica, "
-            "recomputation, updates_per_session_call, replicas_per_process",
+            "execution, tensor_parallel, sequence_parallel, pipeline_stages, batch_serialisation, recomputation, "
+            "updates_per_session_call, replicas_per_process",
         ),
         (
             "parallelism: {micro_batch_size: 1, accumulation_factor: 96, replication_factor: 4, "
@@ -404,7 +406,7 @@ def test_a_pin_holds_for_every_candidate(pin: str, value: object) -> None:
     result = simulate(bert_auto(**{pin: value}))
     assert result.choice is not None
     for each in result.choice.candidates:
-        keys = {"ipus_per_replica": len({stage["ipu"] for stage in each.parallelism.get("stages", [{"ipu": 0}])})}
+        keys = {"ipus_per_replica": ipus_of(each.parallelism)}
         assert (keys | dict(each.parallelism))[pin] == value
 
 
@@ -436,7 +438,7 @@ def test_the_table_and_json_show_the_choice(podsim: Run) -> None:
     result = simulate("s.yaml")
     assert result.choice is not None
     data = json.loads(result.to_json())["choice"]
-    assert set(data) == {"candidates", "considered_count", "simulated_count"}
+    assert set(data) == {"candidates", "considered_count", "simulated_count", "asked"}
     assert data["candidates"][0]["fits"] is True
     assert "choice" not in simulate("good.yaml").to_dict()
 
@@ -447,7 +449,7 @@ def test_the_table_and_json_show_the_choice(podsim: Run) -> None:
 def test_the_smallest_pod_on_which_it_fits_is_named() -> None:
     """Hidden states of 2048 on four IPUs: about 1.2 billion weights in half precision with their gradients are
     4.8 GB; four IPUs have 3.8 GB, sixteen have 15 GB."""
-    wide = ["parallelism=auto", "model.hidden_size=2048", "model.feed_forward_size=8192"]
+    wide = ["parallelism={auto: true, execution: pipelined}", "model.hidden_size=2048", "model.feed_forward_size=8192"]
     with pytest.raises(DoesNotFitError) as caught:
         simulate("bert_large_phase1_pod4", overrides=wide)
     text = str(caught.value)
@@ -459,7 +461,8 @@ def test_the_smallest_pod_on_which_it_fits_is_named() -> None:
 def test_a_batch_too_small_for_the_pipeline_it_needs() -> None:
     """BERT-Large needs four IPUs, that is five stages, which 2·5 - 1 = 9 micro-batches fill."""
     with pytest.raises(DoesNotFitError) as caught:
-        simulate("bert_v1.1_pod16_open", overrides=["parallelism=auto", "batch_size=7"])
+        overrides = ["parallelism={auto: true, execution: pipelined, tensor_parallel: 1}", "batch_size=7"]
+        simulate("bert_v1.1_pod16_open", overrides=overrides)
     assert "`batch_size: 14`" in str(caught.value)
 
 
@@ -482,6 +485,17 @@ def test_pins_that_do_not_divide_the_batch() -> None:
             "ipus_per_replica: 4, replication_factor: 8",
             "replication_factor",
             "write 4 or less, or a smaller ipus_per_replica",
+        ),
+        ("tensor_parallel: 3", "tensor_parallel", "write 1, 2, 4, 8 or 16, or leave it out"),
+        (
+            "execution: phased, pipeline_stages: 2",
+            "pipeline_stages",
+            "leave it out, or write `execution: pipelined`",
+        ),
+        (
+            "execution: phased, sequence_parallel: true",
+            "sequence_parallel",
+            "leave it out, or pin nothing that excludes it",
         ),
     ],
 )
@@ -514,7 +528,7 @@ def test_a_batch_beyond_reason() -> None:
 
 def test_a_million_micro_batches_cost_no_more_events_than_a_few() -> None:
     """The main phase is folded; run one by one it would take minutes."""
-    few, many = (simulate(bert_auto(batch, ipus_per_replica=2)) for batch in (1009, 1_000_003))
+    few, many = (simulate(bert_auto(batch, pipeline_stages=2)) for batch in (1009, 1_000_003))
     assert many.event_count < 2 * few.event_count
     assert many.throughput_samples_per_s > few.throughput_samples_per_s
 
@@ -530,7 +544,8 @@ def test_micro_batches_that_cannot_be_folded_are_refused() -> None:
 
 def test_a_model_with_too_many_blocks_is_refused() -> None:
     with pytest.raises(InfeasibleError) as caught:
-        simulate("bert_v1.1_pod16_open", overrides=["parallelism=auto", "model.layer_count=1000"])
+        pinned = "parallelism={auto: true, execution: pipelined}"
+        simulate("bert_v1.1_pod16_open", overrides=[pinned, "model.layer_count=1000"])
     assert "the model has 2002 blocks" in str(caught.value)
 
 

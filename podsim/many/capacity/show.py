@@ -139,7 +139,8 @@ def _held(answer: Answer, option: Option) -> Cell:
 
 
 def _that_fit(answer: Answer, names: Mapping[str, str]) -> list[str]:
-    """The figure that counts, and as many others as fit into a line beside the columns that tell options apart."""
+    """The figure that counts, those with a limit, and as many others as fit beside what tells options apart."""
+    limited = {limit.metric for limit in answer.goal.limits}
     options = answer.ranked[:_MOST_ROWS]
     held = ["! 48 %"] if answer.sureness else []
     lines = [(str(place), *_named(each, names), each.arithmetic, *held) for place, each in enumerate(options, 1)]
@@ -148,7 +149,7 @@ def _that_fit(answer: Answer, names: Mapping[str, str]) -> list[str]:
     for name in _columns(answer):
         cells = (cell(name, (option.figures or {}).get(name), option.currency) for option in options)
         taken += max(map(len, (*map(str, cells), *metric_of(name).head.split()))) + _GAP
-        if not found or taken <= _WIDTH:
+        if not found or name in limited or taken <= _WIDTH:
             found.append(name)
     return found
 

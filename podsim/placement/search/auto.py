@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator
-from itertools import accumulate
+from collections.abc import Iterator, Sequence
+from functools import partial
 
-from podsim.engine import execute
-from podsim.errors import NoPlanError
-from podsim.placement.fit import misfit_text
+from podsim.errors import DoesNotFitError, NoPlanError
+from podsim.placement.fit import HELPS, misfit_text, overflow
 from podsim.placement.layout import Layout
 from podsim.placement.memory import IpuMemory
+from podsim.placement.search.best_first import Lead, best_first
 from podsim.placement.search.choice import Candidate, Choice, fullest_bytes, slower_by
 from podsim.placement.search.decoder import choose_decoder
+from podsim.placement.search.dimensions import Pins, may_be_phased, may_be_pipelined, shared
 from podsim.placement.search.families import keys
-from podsim.placement.search.search import Found, Search, nearest_miss
-from podsim.placement.search.space import LayoutSpace
-from podsim.program.compile import compile_program, passes_one_by_one
+from podsim.placement.search.found import Found
+from podsim.placement.search.phased import PhasedSearch
+from podsim.placement.search.search import Search
+from podsim.program.compile import passes_one_by_one
 from podsim.scenario import Activity, GenerationScenario, LoadedScenario, TrainingScenario
+from podsim.scenario.pods import larger_pods
 from podsim.scenario.wording import counted
-from podsim.units import ps_to_seconds
 from podsim.watch import Watch
 
-_SIMULATED, _MOST_SIMULATED = 5, 40
+_SHOWN = 5
 _SHOWN_MISFITS = 3
 _MOST_PASSES = 120_000
 _MOST_BLOCKS = 420
 
 
-def choose(loaded: LoadedScenario, watch: Watch) -> tuple[LoadedScenario, Choice]:
+def choose(loaded: LoadedScenario, watch: Watch, *, prune: bool = True) -> tuple[LoadedScenario, Choice]:
     """Choose the division of a scenario that leaves it open.
+
+    Args:
+        loaded: What was written.
+        watch: Passes on the names of the divisions that are looked at.
+        prune: Whether divisions that cannot win are left out; the choice is the same without, and takes longer.
 
     Raises:
         DoesNotFitError: No division fits; says what the nearest one lacks, and what would help.
@@ -37,54 +43,143 @@ def choose(loaded: LoadedScenario, watch: Watch) -> tuple[LoadedScenario, Choice
     """
     if loaded.spec.activity is Activity.GENERATION:
         return choose_decoder(loaded, loaded.of(GenerationScenario), watch)
-    search = _searched(loaded, loaded.of(TrainingScenario), watch)
-    ranked = _affordable(search, sorted(search.found.values(), key=lambda found: found.estimate_s)[:_MOST_SIMULATED])
-    shortlist, others = ranked[:_SIMULATED], ranked[_SIMULATED:]
-    names = [f"division {place + 1} of {len(shortlist)}" for place in range(len(shortlist))]
-    timed = [(_simulated_s(found), found) for _, found in zip(watch(names), shortlist, strict=True)]
-    for found in others:
-        # What cannot win even if nothing gets in its way need not be simulated, nor what comes behind it.
-        if found.estimate_s >= min(update_s for update_s, _ in timed):
-            break
-        timed.append((_simulated_s(found), found))
-    timed.sort(key=lambda each: each[0])
+    spec = loaded.of(TrainingScenario)
+    divisions, timed = _searched(loaded, spec, watch, prune=prune)
     best_s, best = timed[0]
     fitting = [
-        _candidate(search, found, update_s, slower_by(best_s, update_s) if place else "chosen: the fastest that fits")
-        for place, (update_s, found) in enumerate(timed)
+        _candidate(found, update_s, slower_by(best_s, update_s) if place else "chosen: the fastest that fits")
+        for place, (update_s, found) in enumerate(_of_each_kind(timed))
     ]
-    misfits = list(_misfits(search, best_s))
-    choice = Choice((*fitting, *misfits), search.considered_count, len(timed))
-    return loaded.divided(search.written(best.plan.layout)), choice
+    misfits = list(divisions.near_misses(best_s))
+    choice = Choice((*fitting, *misfits), divisions.considered_count, len(timed), tuple(Pins(loaded).words()))
+    return loaded.divided(best.written()), choice
 
 
-def _searched(loaded: LoadedScenario, spec: TrainingScenario, watch: Watch) -> Search:
-    """Explore all groups; where nothing fits, once more with little memory for temporaries."""
-    search = Search(loaded, spec)
-    _check_size(search)
+class Divisions:
+    """All divisions of a scenario: pipelines with each way in which IPUs share layers, and phases."""
+
+    def __init__(
+        self, loaded: LoadedScenario, spec: TrainingScenario, *, pinned: bool = True, tight: bool = False
+    ) -> None:
+        """Nothing is looked at yet.
+
+        Args:
+            loaded: What was written.
+            spec: The scenario, perhaps on another pod or with another batch.
+            pinned: Whether choices that were written are kept.
+            tight: Whether operations get hardly any memory for temporaries.
+        """
+        pins = Pins(loaded, kept=pinned)
+        ways = shared(spec, pins) if may_be_pipelined(pins) else ()
+        self.phased = [PhasedSearch(spec, pins, tight=tight)] if may_be_phased(spec, pins) else []
+        pipelines = (Search(loaded, way, pinned=pinned, tight=tight) for way in ways)
+        # Phases need not be cut, however many blocks there are.
+        self.pipelines = [each for each in pipelines if not self.phased or each.space.block_count <= _MOST_BLOCKS]
+
+    @property
+    def _all(self) -> list[Search | PhasedSearch]:
+        return [*self.pipelines, *self.phased]
+
+    @property
+    def considered_count(self) -> int:
+        """Divisions that were looked at."""
+        return sum(each.considered_count for each in self._all)
+
+    def leads(self) -> list[Lead[Found]]:
+        """Where to look."""
+        return [lead for each in self._all for lead in each.leads()]
+
+    def fits(self) -> bool:
+        """Whether any division fits."""
+        return any(each.fits() for each in reversed(self._all))
+
+    def near_misses(self, best_s: float) -> Iterator[Candidate]:
+        """Divisions that do not fit and would take less time, the nearest of each kind."""
+        kinds: set[tuple[int, int, bool]] = set()
+        for search in self.pipelines:
+            for setting in search.near_misses(best_s):
+                kind = (search.space.shards, setting.ipus_per_replica, setting.recompute)
+                lean = search.leanest(setting) if kind not in kinds else None
+                if lean is None:
+                    continue
+                kinds.add(kind)
+                memory = search.memory(lean[1])
+                yield _described(search.written(lean[1]), memory, misfit_text(memory))
+                if len(kinds) == _SHOWN_MISFITS:
+                    return
+
+    def nearest(self) -> tuple[TrainingScenario, tuple[IpuMemory, ...]] | None:
+        """The division that lacks least memory, and what its IPUs hold."""
+        lean = [each for search in self._all for each in search.lean_misfits()]
+        return min(lean, key=lambda each: overflow(each[1]), default=None)
+
+
+def _searched(
+    loaded: LoadedScenario, spec: TrainingScenario, watch: Watch, *, prune: bool
+) -> tuple[Divisions, list[tuple[float, Found]]]:
+    """Divisions with time to spare; where no pipeline fits, once more with little memory for temporaries."""
+    divisions, timed = Divisions(loaded, spec), list[tuple[float, Found]]()
+    for search in divisions.pipelines if not divisions.phased else ():
+        _check_size(search)
     for tight in (False, True):
-        search = Search(loaded, spec, tight=tight)
-        groups = search.groups()
-        for _, group in zip(watch([_words(group) for group in groups]), groups, strict=True):
-            search.explore(group)
-        if search.found:
-            return search
-        if not search.considered_count:
-            raise _undivided(search.space)
-    raise nearest_miss(loaded, spec, search)
+        looked = divisions if not tight else Divisions(loaded, spec, tight=True)
+        if tight and timed:
+            looked.phased = []
+        known = [Lead(update_s, None, found) for update_s, found in timed]
+        affordable = _Affordable()
+        leads = [*known, *map(affordable.of, looked.leads())]
+        timed = best_first(leads, lambda found: found.kind, _SHOWN, watch, prune=prune)
+        if not looked.considered_count:
+            raise _undivided(divisions, loaded)
+        if timed:
+            divisions = looked if not known else divisions
+        if any(not found.plan.layout.phased for _, found in timed) or (not divisions.pipelines and timed):
+            break
+    if not timed:
+        raise nearest_miss(loaded, spec, looked)
+    return divisions, timed
 
 
-def _affordable(search: Search, shortlist: list[Found]) -> list[Found]:
-    """The best divisions, as many as can be simulated without taking minutes."""
-    passes = list(accumulate(passes_one_by_one(found.plan) for found in shortlist))
-    if passes[0] > _MOST_PASSES:
-        what = (
-            f"batch_size {search.space.batch_size} is too large: host servers set the pace, so that each of its "
-            f"{shortlist[0].plan.layout.accumulation_factor} micro-batches per weight update would have to be simulated"
-        )
-        most = max(1, search.space.batch_size * _MOST_PASSES // (2 * passes[0]))
-        raise NoPlanError(what, do=f"use a batch_size of {most} or less, or more host servers")
-    return shortlist[: bisect_right(passes, _MOST_PASSES)]
+class _Affordable:
+    """Leads of which no more are simulated than can be without taking minutes."""
+
+    def __init__(self) -> None:
+        """None is simulated yet."""
+        self._passes = 0
+
+    def of(self, lead: Lead[Found]) -> Lead[Found]:
+        """The same lead, watched."""
+        if lead.closer is None:
+            return lead
+        return Lead(lead.bound_s, partial(self._closer, lead), lead.made, lead.name)
+
+    def _closer(self, lead: Lead[Found]) -> Iterator[Lead[Found]]:
+        assert lead.closer is not None
+        if lead.made is not None:
+            first, passes = not self._passes, passes_one_by_one(lead.made.plan)
+            if first and passes > _MOST_PASSES:
+                raise _too_long(lead.made.plan.layout, passes)
+            if self._passes + passes > _MOST_PASSES:
+                return
+            self._passes += passes
+        yield from map(self.of, lead.closer())
+
+
+def _too_long(layout: Layout, passes: int) -> NoPlanError:
+    what = (
+        f"batch_size {layout.batch_size} is too large: host servers set the pace, so that each of its "
+        f"{layout.accumulation_factor} micro-batches per weight update would have to be simulated"
+    )
+    most = max(1, layout.batch_size * _MOST_PASSES // (2 * passes))
+    return NoPlanError(what, do=f"use a batch_size of {most} or less, or more host servers")
+
+
+def _of_each_kind(timed: Sequence[tuple[float, Found]]) -> list[tuple[float, Found]]:
+    """The fastest of the divisions that differ in the place of optimizer state only, or in details of phases."""
+    fastest: dict[object, tuple[float, Found]] = {}
+    for update_s, found in timed:
+        fastest.setdefault(found.kind, (update_s, found))
+    return list(fastest.values())
 
 
 def _check_size(search: Search) -> None:
@@ -94,35 +189,32 @@ def _check_size(search: Search) -> None:
         raise NoPlanError(what, do="give the division, or use fewer layers")
 
 
-def _words(group: Layout) -> str:
-    return f"{counted(group.ipus_per_replica, 'IPU')} per replica"
-
-
-def _undivided(space: LayoutSpace) -> NoPlanError:
-    names = ("micro_batch_size", "replication_factor", "ipus_per_replica")
-    pins = [f"{name} {getattr(space.auto, name)}" for name in names if getattr(space.auto, name)]
-    what = f"batch_size {space.batch_size} cannot be divided" + (f" with {' and '.join(pins)}" if pins else "")
+def _undivided(divisions: Divisions, loaded: LoadedScenario) -> NoPlanError:
+    batch = getattr(loaded.spec, "batch_size", None)
+    pins = [f"{name} {value}" for name, value in Pins(loaded).given() if name in _DIVIDE]
+    what = f"batch_size {batch} cannot be divided" + (f" with {' and '.join(pins)}" if pins else "")
     if pins:
         cure = "choose a batch_size that they divide, with 2·stages - 1 micro-batches or more per replica, or pin less"
         return NoPlanError(what, do=cure)
-    reason, cure = space.objection or ("no number of micro-batches suits", "use another batch_size")
+    objections = [each.space.objection for each in divisions.pipelines if each.space.objection]
+    reason, cure = objections[0] if objections else ("no number of micro-batches suits", "use another batch_size")
     return NoPlanError(f"{what}: {reason}", do=cure)
 
 
-def _simulated_s(found: Found) -> float:
-    return ps_to_seconds(execute(compile_program(found.plan), explicit=False).makespan_ps)
+_DIVIDE = ("micro_batch_size", "replication_factor", "ipus_per_replica", "tensor_parallel", "pipeline_stages")
+"""Pins that divide the batch, or the IPUs."""
 
 
-def _candidate(search: Search, found: Found, update_s: float, verdict: str) -> Candidate:
+def _candidate(found: Found, update_s: float, verdict: str) -> Candidate:
     workload, layout = found.plan.workload, found.plan.layout
     samples = workload.samples_per_micro_batch * layout.accumulation_factor * layout.replication_factor
-    return _described(search, layout, found.plan.memory, verdict, samples / update_s)
+    return _described(found.written(), found.plan.memory, verdict, samples / update_s)
 
 
 def _described(
-    search: Search, layout: Layout, memory: tuple[IpuMemory, ...], verdict: str, throughput: float | None = None
+    spec: TrainingScenario, memory: tuple[IpuMemory, ...], verdict: str, throughput: float | None = None
 ) -> Candidate:
-    parallelism, chosen_memory = keys(search.written(layout))
+    parallelism, chosen_memory = keys(spec)
     return Candidate(
         parallelism=parallelism,
         memory=chosen_memory,
@@ -135,16 +227,49 @@ def _described(
     )
 
 
-def _misfits(search: Search, best_s: float) -> Iterator[Candidate]:
-    """Divisions that would have been faster, the nearest of each kind."""
-    kinds: set[tuple[int, bool]] = set()
-    for setting in search.near_misses(best_s):
-        kind = (setting.ipus_per_replica, setting.recompute)
-        lean = search.leanest(setting) if kind not in kinds else None
-        if lean is None:
-            continue
-        kinds.add(kind)
-        memory = search.memory(lean[1])
-        yield _described(search, lean[1], memory, misfit_text(memory))
-        if len(kinds) == _SHOWN_MISFITS:
+_OTHERWISE = (
+    "make the model, its sequences or images smaller; with one sample at a time it does not fit, "
+    "so that a smaller batch is no help"
+)
+
+
+def nearest_miss(loaded: LoadedScenario, spec: TrainingScenario, divisions: Divisions) -> DoesNotFitError:
+    """The error for a scenario of which no division fits."""
+    what = f"no division of batch_size {spec.batch_size} fits {spec.system.name}"
+    if (nearest := divisions.nearest()) is not None:
+        what += f"; the nearest has {_division_words(nearest[0])}: {misfit_text(nearest[1])}"
+    cures = list(_cures(loaded, spec))
+    return DoesNotFitError(what, do=HELPS + "; ".join(cures) if cures else _OTHERWISE)
+
+
+def _division_words(spec: TrainingScenario) -> str:
+    parallelism = spec.parallelism
+    words = (
+        f"{counted(parallelism.ipus_per_replica, 'IPU')} per replica, micro_batch_size {parallelism.micro_batch_size}"
+    )
+    if getattr(parallelism, "is_phased", False):
+        return f"{words} in phases"
+    shards = parallelism.shards.count
+    return f"{words}, tensor_parallel {shards}" if shards > 1 else words
+
+
+def _larger_batches(spec: TrainingScenario) -> Iterator[int]:
+    """Twice as large, four times, …, up to the batch that fills a pipeline over a whole link domain."""
+    batch = 2 * (spec.batch_size or 1)
+    while batch < 4 * spec.system.domain_ipu_count:
+        yield batch
+        batch *= 2
+
+
+def _cures(loaded: LoadedScenario, spec: TrainingScenario) -> Iterator[str]:
+    """Changes that make it fit: fewer pins, more micro-batches for a longer pipeline, a larger pod."""
+    if Divisions(loaded, spec, pinned=False, tight=True).fits():
+        yield "pin less under `parallelism` and `memory`"
+    for batch in _larger_batches(spec):
+        if Divisions(loaded, spec.model_copy(update={"batch_size": batch}), tight=True).fits():
+            yield f"`batch_size: {batch}`, which has micro-batches enough for a longer pipeline"
+            break
+    for name, pod in larger_pods(spec.system):
+        if Divisions(loaded, spec.model_copy(update={"system": pod}), tight=True).fits():
+            yield f"`system: {name}`, the smallest shipped pod on which it does"
             return

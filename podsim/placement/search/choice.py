@@ -44,11 +44,13 @@ class Choice:
         candidates: The chosen division first, then the runners-up, then those that do not fit.
         considered_count: Divisions that were looked at.
         simulated_count: Divisions that were simulated in the engine.
+        asked: What the scenario left no choice about, as it was written.
     """
 
     candidates: tuple[Candidate, ...]
     considered_count: int
     simulated_count: int
+    asked: tuple[str, ...] = ()
 
     @property
     def chosen(self) -> Candidate:

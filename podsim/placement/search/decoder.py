@@ -14,7 +14,7 @@ from podsim.placement.layout import ON_CHIP, STREAMING, Layout
 from podsim.placement.memory import IpuMemory
 from podsim.placement.plan import Plan
 from podsim.placement.search.choice import Candidate, Choice, fullest_bytes, slower_by
-from podsim.placement.search.space import powers_of_two
+from podsim.placement.search.dimensions import powers_of_two
 from podsim.program.generation import compile_step, compile_turn, stages_interfere
 from podsim.program.passes import BUBBLE
 from podsim.scenario import GenerationScenario, LoadedScenario, System

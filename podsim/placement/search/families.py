@@ -15,6 +15,7 @@ from podsim.models.transformer.names import DECODER, EMBEDDING, ENCODER, HEAD
 from podsim.placement.cuts import Segment, layer_segments
 from podsim.placement.layout import Layout
 from podsim.placement.search.chain import CostedChain, Costs, SegmentsOf, Slices
+from podsim.placement.search.dimensions import PHASED, SHARING
 from podsim.scenario import TrainingScenario
 from podsim.scenario.convnet_training import AutoImageSpec, ImageParallelismSpec
 from podsim.scenario.quantity import Sourced
@@ -147,12 +148,13 @@ class TransformerFamily:
         assert layout.cuts is not None
         bounds = pairwise((*layout.cuts.starts, len(order)))
         stages = [
-            _stage_keys(ipus.start, Counter(order[start:stop]))
+            _stage_keys(ipus.start // len(ipus), Counter(order[start:stop]))
             for ipus, (start, stop) in zip(layout.cuts.ipus, bounds, strict=True)
         ]
         where = {"stages": stages} if len(stages) > 1 else {"layers_per_ipu": [self.spec.model.placed_layers]}
         parallelism = ParallelismSpec.model_validate(
             {
+                **{each.key[-1]: getattr(self.spec.parallelism, each.key[-1]) for each in SHARING},
                 **_factors(layout),
                 **where,
                 "recomputation": self.recomputation if layout.recompute else "none",
@@ -213,8 +215,15 @@ def keys(spec: TrainingScenario) -> tuple[dict[str, Any], dict[str, Any]]:
     parallelism = spec.parallelism.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     parallelism["recomputation"] = spec.parallelism.redone if spec.parallelism.recomputes else "none"
     parallelism |= {name: value.provenance.text for name, value in spec.parallelism if isinstance(value, Sourced)}
-    memory = spec.memory.model_dump(mode="json", include={"optimizer_state"})
-    return parallelism, {"available_memory_proportion": spec.memory.available_memory_proportion, **memory}
+    memory = {"available_memory_proportion": spec.memory.available_memory_proportion}
+    if not getattr(spec.parallelism, "is_phased", False):
+        return parallelism, memory | spec.memory.model_dump(mode="json", include={"optimizer_state"})
+    for *inside, name in (each.key[1:] for each in PHASED if each.key[0] == "memory"):
+        if inside:
+            memory[inside[0]] = spec.memory.model_dump(mode="json", include={inside[0]}, exclude_unset=True)[inside[0]]
+        else:
+            memory[name] = getattr(spec.memory, name)
+    return parallelism, memory
 
 
 def _factors(layout: Layout) -> dict[str, int]:

@@ -22,10 +22,12 @@ class CutChain:
     Attributes:
         layout: With the cuts.
         cycles: Of the slowest IPU, estimated; what it needs of its memory where nothing fits.
+        held_by_ends: Weights and what belongs to them on the IPU that holds the first and the last stage. [B]
     """
 
     layout: Layout
     cycles: float
+    held_by_ends: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class Prices:
         ends: (cycles, bytes) of the IPU that holds the first and the last stage, if they share one.
         allowed: The shares that each IPU may use.
         pinned: The share of each IPU as it was written, if it was.
+        shards: IPUs that share a stage; others are counted in groups of them.
     """
 
     layout: Layout
@@ -53,16 +56,27 @@ class Prices:
     ends: tuple[Costs, Costs]
     allowed: Sequence[Sequence[int]]
     pinned: Sequence[float]
+    shards: int = 1
 
-    def fastest(self) -> CutChain | None:
-        """The division with the least longest stage among those that fit, or None."""
+    def fastest(self, lighter_than: float = float("inf")) -> CutChain | None:
+        """The division with the least longest stage among those that fit, or None.
+
+        Args:
+            lighter_than: Less than which the IPU that holds the first and the last stage has to hold. [B]
+        """
         priced = [np.where(used <= self.capacity_bytes, cycles, np.inf) for cycles, used in self._by_part()]
+        priced[-1] = np.where(self._held_by_ends < lighter_than, priced[-1], np.inf)
         return self._pipeline(priced, most_even(*self._least(priced)))
 
     def leanest(self) -> CutChain | None:
         """The division whose fullest IPU needs least memory, whether or not it fits."""
         priced = [np.where(np.isfinite(used), used, np.inf) for _, used in self._by_part()]
         return self._pipeline(priced, least_maximum(*self._least(priced)))
+
+    @property
+    def _held_by_ends(self) -> Costs:
+        """What lies before one cut and behind another. [B]"""
+        return np.asarray(self.held_bytes[0, :, None] + self.held_bytes[None, :, -1])
 
     def _by_part(self) -> list[tuple[Costs, Costs]]:
         return [*self.parts, self.ends]
@@ -83,15 +97,17 @@ class Prices:
             return None
         cuts, size = split.cuts, self.slices.size
         places = [*pairwise(cuts), (cuts[0], cuts[-1])]
-        shares = [0] * self.layout.ipus_per_replica
+        shares = [0] * (self.layout.ipus_per_replica // self.shards)
         for ipu, costs, place in list(zip(self._ipus, priced, places, strict=True))[: None if self.folded else -1]:
             shares[ipu] = min(self.allowed[ipu], key=lambda share: (costs[share, *place], share))
         stages = (0, *cuts, size) if self.folded else cuts
         ipus = (0, *range(1, len(cuts)), 0) if self.folded else tuple(range(len(cuts) - 1))
-        proportions = tuple(self.pinned) or tuple(self.slices.chain.proportions[share] for share in shares)
-        groups = tuple(range(ipu, ipu + 1) for ipu in ipus)
+        chosen = tuple(self.slices.chain.proportions[share] for share in shares for _ in range(self.shards))
+        proportions = tuple(self.pinned) or chosen
+        groups = tuple(range(ipu * self.shards, (ipu + 1) * self.shards) for ipu in ipus)
         made = Cuts(tuple(stages[:-1]), groups, self._checkpoints(stages, shares))
-        return CutChain(replace(self.layout, cuts=made, available_memory_proportion=proportions), split.cost)
+        layout = replace(self.layout, cuts=made, available_memory_proportion=proportions)
+        return CutChain(layout, split.cost, float(self._held_by_ends[cuts[0], cuts[-1]]))
 
     def _checkpoints(self, stages: Sequence[int], shares: Sequence[int]) -> tuple[int, ...] | None:
         """Where segments start inside stages; None where they are layers."""
@@ -105,15 +121,16 @@ class Prices:
         return tuple(chosen)
 
 
-def price(slices: Slices, job: PlanInput, pinned: Sequence[float] = ()) -> Prices:
+def price(slices: Slices, job: PlanInput, pinned: Sequence[float] = (), shards: int = 1) -> Prices:
     """Price every stage of a layout.
 
     Args:
         slices: The chain of blocks.
         job: Formats, optimizer, and the layout without its cuts.
         pinned: A share of memory for each IPU, if those are given.
+        shards: IPUs that share a stage.
     """
-    ipu, chain, ipu_count = job.system.machine.ipu, slices.chain, job.layout.ipus_per_replica
+    ipu, chain, ipu_count = job.system.machine.ipu, slices.chain, job.layout.ipus_per_replica // shards
     compute_tiles = ipu.tile.count - job.layout.io_tiles
     reserve = round(job.layout.reserve * compute_tiles * ipu.tile.memory_bytes)
     capacity = compute_tiles * (ipu.tile.memory_bytes - job.code_bytes_per_tile) - reserve
@@ -131,13 +148,13 @@ def price(slices: Slices, job: PlanInput, pinned: Sequence[float] = ()) -> Price
     used[:, :, -1] = last_bytes + held[:, -1]
     stages[-1] = cycles, used
     every = list(range(len(chain.proportions)))
-    allowed = [[chain.share_of(proportion)] for proportion in pinned] or [every] * ipu_count
+    allowed = [[chain.share_of(proportion)] for proportion in pinned[::shards]] or [every] * ipu_count
     if folded:
         ends = _shared(slices, held, stages[0][0], stages[-1][0], depths[0])
         stages = stages[1:-1]
     else:
         ends = _single_part(slices)
-    return Prices(job.layout, slices, folded, float(capacity), held, stages, ends, allowed, pinned)
+    return Prices(job.layout, slices, folded, float(capacity), held, stages, ends, allowed, pinned, shards)
 
 
 def _shared(slices: Slices, held: Costs, front: Costs, back: Costs, depth: int) -> tuple[Costs, Costs]:

@@ -1,38 +1,43 @@
-"""The search: every layout that a batch allows, cut as well as can be, the fastest simulated.
+"""Pipelines: every layout that a batch allows, cut as well as can be by dynamic programming.
 
-Bounds come first: no division takes less time than its computation spread evenly over the IPUs. Layouts
-whose bound is above what has been found are not looked at. What is left is cut by dynamic programming,
-planned, and ranked by the time of its pipeline and of its update; the first few go through the engine.
+No division takes less time than its work at the peak of the chip, spread evenly over the IPUs, with the bytes that
+shards add up; then than its computation as the cost model has it, spread evenly; then than the pipeline that is cut of
+it, with its update, as if no transfer waited for another. Layouts whose bound is above the best that is known are not
+looked at more closely.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
 from itertools import islice, pairwise
 
+import numpy as np
+
 from podsim.errors import DoesNotFitError, InfeasibleError
-from podsim.placement.fit import HELPS, lacking, misfit_text, missing_method
+from podsim.placement.cuts import Segment
 from podsim.placement.job import training_job
 from podsim.placement.layout import Layout
 from podsim.placement.memory import IpuMemory
 from podsim.placement.plan import Plan, job_memory, make_plan, shared_cost_model
 from podsim.placement.schedule import PipelineSchedule, Round
-from podsim.placement.search.chain import CostedChain, Slices, bare_chain, chain_of
+from podsim.placement.search.best_first import Lead
+from podsim.placement.search.bounds import added_up_s, alone_ps, call_s, rings_of_first, shard_sums_s
+from podsim.placement.search.chain import CostedChain, Costs, Slices, bare_chain, chain_of, is_tied
+from podsim.placement.search.found import Found
 from podsim.placement.search.prices import Prices, price
 from podsim.placement.search.space import LayoutSpace
 from podsim.placement.topology import Routes
 from podsim.program.compile import replicas_of
 from podsim.program.feed import Feed
 from podsim.program.host import training_call
-from podsim.program.passes import INTER_IPU
-from podsim.program.task import Exchange, Step, Work
+from podsim.program.passes import INTER_IPU, shard_rings, stage_work, sums_of
+from podsim.program.task import Exchange
 from podsim.program.transfers import link_transfer
 from podsim.program.update import Rings, update_phases
 from podsim.scenario import LoadedScenario, TrainingScenario
-from podsim.scenario.pods import larger_pods
 from podsim.scenario.wording import counted
 from podsim.units import ps_to_seconds
 
@@ -53,18 +58,24 @@ def hand_over_s(plan: Plan) -> float:
         if source != target:
             byte_count = plan.handed_over_bytes(index)
             sent = link_transfer(routes, "activations", INTER_IPU, source, target, byte_count)
-            slowest_ps = max(slowest_ps, _step_ps(Exchange((sent,))))
+            slowest_ps = max(slowest_ps, alone_ps(Exchange((sent,))))
     return ps_to_seconds(rounds * plan.layout.accumulation_factor * slowest_ps)
 
 
 def pipeline_s(plan: Plan) -> float:
-    """All pipeline cycles of a weight update, transfers between stages apart. [s]"""
-    passes = [
-        (cost.stage.ipus.start, cost.forward.cycles, cost.recompute.cycles + cost.backward.cycles)
-        for cost in plan.stages
-    ]
-    cycles = pipeline_cycles(passes, plan.layout.accumulation_factor, plan.layout.pipeline())
-    return cycles / plan.system.machine.ipu.clock_hz
+    """All pipeline cycles of a weight update with what shards add up, transfers between stages apart. [s]"""
+    clock_hz, rings = plan.system.machine.ipu.clock_hz, shard_rings(plan, range(plan.layout.tensor_parallel))
+    summed = {
+        each.stage.index: [shard_sums_s(rings, each.sums[one]) for one in (each.forward, *each.backward)]
+        for each in (stage_work(plan) if plan.layout.tensor_parallel > 1 else ())
+    }
+    passes = []
+    for cost in plan.stages:
+        ahead_s, *back_s = summed.get(cost.stage.index, [0.0])
+        forward = cost.forward.cycles + ahead_s * clock_hz
+        backward = cost.recompute.cycles + cost.backward.cycles + sum(back_s) * clock_hz
+        passes.append((cost.stage.ipus.start, forward, backward))
+    return pipeline_cycles(passes, plan.layout.accumulation_factor, plan.layout.pipeline()) / clock_hz
 
 
 def pipeline_cycles(
@@ -106,44 +117,22 @@ def update_s(plan: Plan) -> float:
     total_ps = training_call(plan).time_ps
     replicas = replicas_of(plan)
     for phase in update_phases(plan, replicas, 0, Rings(plan, replicas)):
-        total_ps += phase.count * max(sum(map(_step_ps, steps)) for steps in phase.steps.values())
+        total_ps += phase.count * max(sum(map(alone_ps, steps)) for steps in phase.steps.values())
     return ps_to_seconds(total_ps)
-
-
-def _step_ps(step: Step) -> int:
-    match step:
-        case Work():
-            return sum(duration for _, duration in step.parts)
-        case Exchange():
-            return max(each.latency_ps + max((time for _, time in each.channels), default=0) for each in step.transfers)
-    return 0
 
 
 _PROPORTIONS = (0.15, 0.2, 0.25, 0.3, 0.4, 0.6, 1.0)
 _TIGHT_PROPORTIONS = (0.05, 0.1)
-_HOPELESS = 1.02
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A division that fits.
-
-    Attributes:
-        plan: Its plan.
-        estimate_s: All of a weight update, without the engine; never more than with it. [s]
-        update_s: What of it follows the pipeline cycles. [s]
-    """
-
-    plan: Plan
-    estimate_s: float
-    update_s: float
+def _simulated(found: Found) -> list[Lead[Found]]:
+    return [Lead(found.simulated_s(), None, found)]
 
 
 class Search:
-    """Divisions of one scenario.
+    """Pipelines of one scenario, with one way in which IPUs share layers.
 
     Attributes:
-        found: Divisions that fit, for each number of IPUs, replicas, samples and kind of recomputation.
         misfits: The smallest micro-batch that does not fit, by group.
         considered_count: Layouts that were looked at.
     """
@@ -155,7 +144,7 @@ class Search:
 
         Args:
             loaded: What was written.
-            spec: The scenario, perhaps on another pod or with another batch.
+            spec: The scenario, perhaps on another pod or with another batch, with how IPUs share layers.
             pinned: Whether choices that were written are kept.
             tight: Whether operations get hardly any memory for temporaries.
         """
@@ -167,10 +156,12 @@ class Search:
         self._job = replace(whole, changes=()).laid_out(reserve=margin or 0.0)
         self._model = shared_cost_model(self._job)
         self._proportions = tuple(set(self.space.proportions)) or (_TIGHT_PROPORTIONS if tight else _PROPORTIONS)
-        self.found: dict[tuple[int, ...], Found] = {}
         self.misfits: dict[Layout, Layout] = {}
         self._known: set[int] = set()
+        self._summed: dict[int, float] = {}
         self.considered_count = 0
+        shards = self.space.shards
+        self._rings = rings_of_first(self._job, shards) if shards > 1 else None
         self._chain, self._roomy_chain = lru_cache(self._make_chain), lru_cache(self._make_roomy_chain)
         self._slices = lru_cache(self._make_slices)
 
@@ -178,31 +169,48 @@ class Search:
         """Layouts with a micro-batch of one sample and without cuts, the most promising first."""
         return list(self.space.groups(self._job.layout))
 
-    def explore(self, group: Layout) -> None:
-        """Try the micro-batches of a group, the largest first, except those that cannot fit or cannot win."""
-        settings = list(self.space.micro_batches(group))
-        fitting = bisect_left(settings, True, key=lambda setting: not self._fits_bare(setting))
-        self.considered_count += len(settings)
-        if fitting < len(settings):
-            self.misfits[group] = settings[fitting]
-        # The update is nearly the same for any micro-batch, so that of the one before it counts too.
-        update_s = 0.0
-        for setting in reversed(settings[:fitting]):
-            try:
-                found = self._evaluate(setting) if self._may_win(setting, update_s) else None
-            except InfeasibleError:
-                self.misfits[group] = setting
-                continue
-            if found is not None:
-                update_s = found.update_s
-                self._keep(found)
+    def leads(self) -> Iterator[Lead[Found]]:
+        """Every group, whatever its micro-batches."""
+        for group in self.groups():
+            settings = list(self.space.micro_batches(group))
+            self.considered_count += len(settings)
+            if settings:
+                bound_s = min(self._least_s(each) for each in (settings[0], settings[-1]))
+                yield Lead(bound_s, partial(self._of_group, settings), name=self._words(group))
 
-    def _keep(self, found: Found) -> None:
-        """Keep the fastest of the divisions that differ in the place of optimizer state only."""
-        layout = found.plan.layout
-        key = (layout.ipus_per_replica, layout.replication_factor, layout.micro_batch_size, layout.recompute)
-        if key not in self.found or found.estimate_s < self.found[key].estimate_s:
-            self.found[key] = found
+    def _of_group(self, settings: list[Layout]) -> Iterator[Lead[Found]]:
+        """Micro-batches that would fit if operations needed no temporaries."""
+        fitting = bisect_left(settings, True, key=lambda setting: not self._fits_bare(setting))
+        if fitting < len(settings):
+            self.misfits[settings[0]] = settings[fitting]
+        for setting in reversed(settings[:fitting]):
+            yield Lead(self.bound_s(setting), partial(self._costed, setting))
+
+    def _costed(self, setting: Layout) -> Iterator[Lead[Found]]:
+        """With the times of all operations."""
+        self._roomy_chain(setting.micro_batch_size)
+        self._known.add(setting.micro_batch_size)
+        yield Lead(self.bound_s(setting), partial(self._planned, setting))
+
+    def _planned(self, setting: Layout) -> Iterator[Lead[Found]]:
+        """Cut as well as can be.
+
+        Where the first IPU updates its weights after the others, one that holds less may make up for a longer stage.
+        """
+        known_s, lighter_than = float("inf"), float("inf")
+        while True:
+            try:
+                found, held = self._evaluate(setting, lighter_than)
+            except InfeasibleError:
+                break
+            if found.estimate_s >= known_s:
+                return
+            known_s, lighter_than = found.estimate_s, held
+            yield Lead(found.estimate_s, partial(_simulated, found), found)
+            if not (self._job.software.update_first_ipu_apart and is_tied(found.plan.workload)):
+                return
+        if known_s == float("inf"):
+            self.misfits[setting] = setting
 
     def fits(self) -> bool:
         """Whether any division fits, with the smallest micro-batches."""
@@ -217,39 +225,38 @@ class Search:
         except InfeasibleError:
             return False
 
-    @property
-    def best_s(self) -> float:
-        """The least time of a weight update that was found, estimated. [s]"""
-        return min((found.estimate_s for found in self.found.values()), default=float("inf"))
-
     def bound_s(self, setting: Layout) -> float:
-        """No division with this setting takes less time: its work spread evenly. [s]
-
-        Work per sample never grows with the micro-batch, so a larger one that is known will do.
-        """
-        known = [size for size in self._known if size >= setting.micro_batch_size]
-        if not known:
+        """No division with this setting takes less time: its work spread evenly, once its operations are costed. [s]"""
+        size = setting.micro_batch_size
+        if size not in self._known:
             return self._least_s(setting)
-        size = min(known)
         redone = setting.recompute and self._job.software.recompute_last_segment
         total, longest = self._roomy_chain(size).least_cycles(recompute=redone)
-        rounds = setting.accumulation_factor + setting.ipus_per_replica - 1
-        cycles = rounds * max(total / setting.ipus_per_replica, longest) * setting.micro_batch_size / size
-        return cycles / self._job.system.machine.ipu.clock_hz
+        places = setting.ipus_per_replica // self.space.shards
+        rounds = setting.accumulation_factor + places - 1
+        return rounds * max(total / places, longest) / self._job.system.machine.ipu.clock_hz + self._call_s(setting)
 
     def _least_s(self, setting: Layout) -> float:
-        """Time of a weight update at the peak of the chip, without costing any operation. [s] [s]"""
+        """Time of a weight update at the peak of the chip, without costing any operation. [s]"""
         workload, ipu = self._job.workload_of(setting.micro_batch_size), self._job.system.machine.ipu
         flop = workload.training_flop * setting.accumulation_factor / setting.ipus_per_replica
-        return flop / ipu.peak_flop_per_s(workload.product_dtype)
+        peak = ipu.peak_flop_per_s(workload.product_dtype)
+        return flop / peak + self._summed_s(setting) + self._call_s(setting)
 
-    def _may_win(self, setting: Layout, update_s: float) -> bool:
-        limit_s = _HOPELESS * self.best_s - update_s
-        if self.bound_s(setting) > limit_s:
-            return False
-        self._roomy_chain(setting.micro_batch_size)
-        self._known.add(setting.micro_batch_size)
-        return self.bound_s(setting) <= limit_s
+    def _call_s(self, setting: Layout) -> float:
+        return call_s(replace(self._job, layout=setting))
+
+    def _summed_s(self, setting: Layout) -> float:
+        """What the bytes take that shards add up, spread evenly over the stages. [s]"""
+        if self._rings is None:
+            return 0.0
+        rings, workload = self._rings, self._job.workload_of(setting.micro_batch_size)
+        blocks = [Segment((name,)) for name in workload.order]
+        if setting.micro_batch_size not in self._summed:
+            one_s = added_up_s(rings, workload, blocks, blocks, latencies=False)
+            self._summed[setting.micro_batch_size] = one_s
+        one_s = self._summed[setting.micro_batch_size]
+        return one_s * setting.accumulation_factor * self.space.shards / setting.ipus_per_replica
 
     def leanest(self, setting: Layout) -> tuple[float, Layout] | None:
         """The cuts that need least memory: how much the fullest IPU needs, code apart, and the layout. [B]"""
@@ -262,6 +269,18 @@ class Search:
         bounds.sort(key=lambda each: each[0])
         return [setting for bound_s, setting in bounds if bound_s < best_s]
 
+    def lean_misfits(self) -> Iterator[tuple[TrainingScenario, tuple[IpuMemory, ...]]]:
+        """Divisions that do not fit, cut so that they need least memory, and what their IPUs hold.
+
+        Where IPUs share layers, those over the most IPUs will do.
+        """
+        most = max((each.ipus_per_replica for each in self.misfits.values()), default=0)
+        for setting in self.misfits.values():
+            if self.space.shards == 1 or setting.ipus_per_replica == most:
+                lean = self.leanest(setting)
+                if lean is not None:
+                    yield self.written(lean[1]), self.memory(lean[1])
+
     def memory(self, layout: Layout) -> tuple[IpuMemory, ...]:
         """What every IPU of a replica holds, whether or not it fits."""
         return job_memory(replace(self._job, layout=layout), self._model)
@@ -270,17 +289,21 @@ class Search:
         """The scenario with a layout."""
         return self.space.family.divided(layout, self._job.workload_of(layout.micro_batch_size).order)
 
-    def _evaluate(self, setting: Layout) -> Found:
-        """The best cuts of a setting.
+    def _words(self, group: Layout) -> str:
+        words = f"{counted(group.ipus_per_replica, 'IPU')} per replica"
+        return f"{words}, {self.space.shards} to a layer" if self.space.shards > 1 else words
+
+    def _evaluate(self, setting: Layout, lighter_than: float = float("inf")) -> tuple[Found, float]:
+        """The best cuts of a setting, and what the IPU of the first and the last stage holds. [B]
 
         Raises:
             InfeasibleError: It does not fit.
         """
-        pipeline = self._prices(setting).fastest()
+        pipeline = self._prices(setting).fastest(lighter_than)
         if pipeline is None:
             raise DoesNotFitError("no way to cut the model fits", do="use a smaller micro-batch, or more IPUs")
-        plan = make_plan(replace(self._job, layout=pipeline.layout), self._model)
-        return Found(plan, least_s(plan), update_s(plan))
+        plan = make_plan(replace(self._job, layout=pipeline.layout), self._model, advise=False)
+        return Found(plan, least_s(plan), partial(self.written, plan.layout)), pipeline.held_by_ends
 
     def _fits_bare(self, setting: Layout) -> bool:
         """Whether it would fit if operations needed no temporaries, which is known without costing them."""
@@ -289,7 +312,7 @@ class Search:
     def _prices(self, setting: Layout, *, bare: bool = False) -> Prices:
         slices = self._slices(setting.micro_batch_size, setting.recompute, bare)
         pinned = () if bare else self.space.proportion_per_ipu
-        return price(slices, replace(self._job, layout=setting), pinned)
+        return price(slices, replace(self._job, layout=setting), pinned, self.space.shards)
 
     def _make_chain(self, micro_batch_size: int) -> CostedChain:
         return self._chain_of(micro_batch_size, self._proportions)
@@ -298,9 +321,23 @@ class Search:
         return self._chain_of(micro_batch_size, (max(self._proportions),))
 
     def _chain_of(self, micro_batch_size: int, proportions: tuple[float, ...]) -> CostedChain:
-        """The same chain in every search with these costs, whatever pod they are of."""
+        """The same chain in every search with these costs, whatever pod they are of; sums of shards come on top."""
         workload = self._job.workload_of(micro_batch_size)
-        return self._model.once(workload, ("chain", proportions), lambda: chain_of(workload, self._model, proportions))
+        chain = self._model.once(workload, ("chain", proportions), lambda: chain_of(workload, self._model, proportions))
+        if self._rings is None:
+            return chain
+        forward, backward = (self._sum_cycles(chain, backward=backward) for backward in (False, True))
+        return replace(chain, forward=chain.forward + forward, backward=chain.backward + backward)
+
+    def _sum_cycles(self, chain: CostedChain, *, backward: bool) -> Costs:
+        """What the shards of each block add up. [cycles]"""
+        assert self._rings is not None
+        rings, workload, clock_hz = self._rings, chain.workload, self._job.system.machine.ipu.clock_hz
+        known = {
+            name: shard_sums_s(rings, sums_of(workload, [Segment((name,))], backward=backward))
+            for name in workload.blocks
+        }
+        return np.array([known[name] * clock_hz for name in chain.order])
 
     def _bare_chain(self, micro_batch_size: int) -> CostedChain:
         workload = self._job.workload_of(micro_batch_size)
@@ -310,45 +347,3 @@ class Search:
         last = self._job.software.recompute_last_segment
         chain = self._bare_chain(micro_batch_size) if bare else self._chain(micro_batch_size)
         return self.space.family.slices(chain, recompute=recompute, recompute_last=last)
-
-
-_OTHERWISE = (
-    "make the model, its sequences or images smaller; with one sample at a time it does not fit, "
-    "so that a smaller batch is no help"
-)
-
-
-def nearest_miss(loaded: LoadedScenario, spec: TrainingScenario, search: Search) -> DoesNotFitError:
-    """The error for a scenario of which no division fits."""
-    lean = [found for setting in search.misfits.values() if (found := search.leanest(setting))]
-    what = f"no division of batch_size {search.space.batch_size} fits {spec.system.name}"
-    if lean:
-        layout = min(lean, key=lambda each: each[0])[1]
-        words = f"{counted(layout.ipus_per_replica, 'IPU')} per replica, micro_batch_size {layout.micro_batch_size}"
-        what += f"; the nearest has {words}: {misfit_text(search.memory(layout))}"
-    cures = list(_cures(loaded, spec))
-    refused = DoesNotFitError(what, do=HELPS + "; ".join(cures) if cures else _OTHERWISE)
-    lacks = missing_method(training_job(search.space.whole()))
-    return refused if lacks is None else lacking(refused, lacks)
-
-
-def _larger_batches(spec: TrainingScenario) -> Iterator[int]:
-    """Twice as large, four times, …, up to the batch that fills a pipeline over a whole link domain."""
-    batch = 2 * (spec.batch_size or 1)
-    while batch < 4 * spec.system.domain_ipu_count:
-        yield batch
-        batch *= 2
-
-
-def _cures(loaded: LoadedScenario, spec: TrainingScenario) -> Iterator[str]:
-    """Changes that make it fit: fewer pins, more micro-batches for a longer pipeline, a larger pod."""
-    if Search(loaded, spec, pinned=False, tight=True).fits():
-        yield "pin less under `parallelism` and `memory`"
-    for batch in _larger_batches(spec):
-        if Search(loaded, spec.model_copy(update={"batch_size": batch}), tight=True).fits():
-            yield f"`batch_size: {batch}`, which has micro-batches enough for a longer pipeline"
-            break
-    for name, pod in larger_pods(spec.system):
-        if Search(loaded, spec.model_copy(update={"system": pod}), tight=True).fits():
-            yield f"`system: {name}`, the smallest shipped pod on which it does"
-            return

@@ -10,26 +10,13 @@ from podsim.models import Workload
 from podsim.placement.cuts import Cuts
 from podsim.placement.layout import ON_CHIP, STREAMING, Layout
 from podsim.placement.search.chain import is_tied
+from podsim.placement.search.dimensions import MOST_SAMPLES, divisors, most_replicas, powers_of_two
 from podsim.placement.search.families import ConvnetFamily, Family, TransformerFamily
 from podsim.scenario import LoadedScenario, TrainingScenario
 from podsim.scenario.auto import AutoTrainingSpec
 from podsim.scenario.convnet_training import AutoImageSpec
 from podsim.scenario.schedules import ScheduleName, micro_batches_of
 from podsim.scenario.transformer_training import AutoTextSpec
-
-
-def divisors(number: int, most: int) -> list[int]:
-    """Divisors of a number up to `most`, smallest first.
-
-    >>> divisors(12, 6)
-    [1, 2, 3, 4, 6]
-    """
-    return [each for each in range(1, min(number, most) + 1) if number % each == 0]
-
-
-def powers_of_two(most: int) -> Iterator[int]:
-    """1, 2, 4, … up to `most`."""
-    yield from (1 << exponent for exponent in range(most.bit_length()))
 
 
 def accumulation(batch_size: int, *factors: int, stage_count: int, schedule: ScheduleName = "lock_step") -> int | None:
@@ -43,8 +30,6 @@ def accumulation(batch_size: int, *factors: int, stage_count: int, schedule: Sch
 
 
 _NORM = ("norm", "replicas")
-_MOST_SAMPLES = 1024
-_HARDLY_FEWER = 0.9
 
 
 class LayoutSpace:
@@ -55,6 +40,7 @@ class LayoutSpace:
         batch_size: Samples per weight update.
         auto: What is pinned.
         family: How a division of such a model is written.
+        shards: IPUs that share every stage.
         objection: Why the last number of replicas that was refused cannot be, and what to do.
     """
 
@@ -63,8 +49,8 @@ class LayoutSpace:
 
         Args:
             loaded: What was written.
-            spec: The scenario, perhaps on another pod or with another batch.
-            workload: The model, for one sample at a time.
+            spec: The scenario, perhaps on another pod or with another batch, with how IPUs share layers.
+            workload: The model or its largest shard, for one sample at a time.
             pinned: Whether choices that were written are kept.
         """
         auto = loaded.auto
@@ -73,6 +59,7 @@ class LayoutSpace:
         self.auto: AutoTrainingSpec = auto if pinned else type(auto)(auto=True)
         self._gives = loaded.gives if pinned else lambda *_: False
         self.family = _family(spec, auto)
+        self.shards = spec.parallelism.shards.count
         self.objection: tuple[str, str] | None = None
 
     @property
@@ -94,10 +81,12 @@ class LayoutSpace:
         return len(self._workload.order)
 
     def whole(self) -> TrainingScenario:
-        """The scenario on a single IPU, whether or not it fits."""
-        cuts = Cuts((0,), (range(1),), ())
+        """The scenario on a single IPU, or group of them, whether or not it fits."""
         layout = Layout(
-            ipus_per_replica=1, cuts=cuts, accumulation_factor=self.batch_size, available_memory_proportion=(1.0,)
+            ipus_per_replica=self.shards,
+            cuts=Cuts((0,), (range(self.shards),), ()),
+            accumulation_factor=self.batch_size,
+            available_memory_proportion=(1.0,) * self.shards,
         )
         return self.family.divided(layout, self._workload.order)
 
@@ -135,27 +124,28 @@ class LayoutSpace:
 
     def _stage_count(self, ipus: int) -> int:
         """Pipeline stages; a last block that shares weights with the first makes one more, on the first IPU."""
-        return ipus + (1 if ipus > 1 and is_tied(self._workload) else 0)
+        places = ipus // self.shards
+        return places + (1 if places > 1 and is_tied(self._workload) else 0)
 
     def _ipu_counts(self) -> Iterator[int]:
         blocks, listed = len(self._workload.order), self.proportion_per_ipu
+        places = getattr(self.auto, "pipeline_stages", None)
         for ipus in powers_of_two(self.spec.system.domain_ipu_count):
             wanted = self.auto.ipus_per_replica in (None, ipus) and len(listed) in (0, ipus)
-            if wanted and self._stage_count(ipus) <= blocks:
+            wanted = wanted and places in (None, ipus / self.shards)
+            if wanted and ipus >= self.shards and self._stage_count(ipus) <= blocks:
                 yield ipus
 
     def _replica_counts(self, ipus: int) -> list[int]:
-        """The largest numbers of replicas that divide batch and pod and leave enough micro-batches, and one.
-
-        With fewer there is less to compute with, but for models so small that reducing gradients costs more.
-        """
+        """The numbers of replicas that divide batch and pod and leave enough micro-batches, the largest first."""
         most, stages = self.spec.system.ipu_count // ipus, self._stage_count(ipus)
-        counts = [
-            count
-            for count in divisors(self.batch_size, most)
-            if self._accumulation(count, stage_count=stages) and self._is_legal(ipus, count)
-        ]
-        return [count for count in reversed(counts) if count >= _HARDLY_FEWER * counts[-1] or count == 1]
+        return most_replicas(
+            [
+                count
+                for count in divisors(self.batch_size, most)
+                if self._accumulation(count, stage_count=stages) and self._is_legal(ipus, count)
+            ]
+        )
 
     def _accumulation(self, *factors: int, stage_count: int) -> int | None:
         return accumulation(self.batch_size, *factors, stage_count=stage_count, schedule=self.spec.software.schedule)
@@ -179,11 +169,11 @@ class LayoutSpace:
     def _cut_anywhere(self, ipus: int, replicas: int) -> TrainingScenario:
         """The scenario on so many IPUs, whatever the cuts, and whether or not it fits."""
         size = self._stage_count(ipus)
-        places = (*range(ipus), 0)[:size]
+        firsts = (*range(0, ipus, self.shards), 0)[:size]
         layout = Layout(
             ipus_per_replica=ipus,
             replication_factor=replicas,
-            cuts=Cuts(tuple(range(size)), tuple(range(ipu, ipu + 1) for ipu in places)),
+            cuts=Cuts(tuple(range(size)), tuple(range(ipu, ipu + self.shards) for ipu in firsts)),
             accumulation_factor=2 * size,
             available_memory_proportion=(1.0,) * ipus,
         )
@@ -218,7 +208,7 @@ class LayoutSpace:
     def micro_batches(self, group: Layout) -> Iterator[Layout]:
         """A group with every micro-batch that it allows, the smallest first."""
         stages = self._stage_count(group.ipus_per_replica)
-        for size in divisors(self.batch_size // group.replication_factor, _MOST_SAMPLES):
+        for size in divisors(self.batch_size // group.replication_factor, MOST_SAMPLES):
             factor = self._accumulation(group.replication_factor, size, stage_count=stages)
             if factor is not None and self.auto.micro_batch_size in (None, size):
                 yield replace(group, micro_batch_size=size, accumulation_factor=factor)

@@ -1,0 +1,86 @@
+"""Best first: what promises most is looked at more closely, until nothing that is left can win.
+
+A lead is a division, or a group of them, with a time that none of them stays below. A closer look gives leads with
+later bounds, or none where nothing fits; a simulated one is its time. As long as no bound is above the truth, the
+fastest division of all is found, however many are never looked at.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Generic, TypeVar
+
+from podsim.watch import Watch
+
+Made = TypeVar("Made")
+ROUNDING = 1e-9
+"""Bounds are sums of floating-point numbers, times are whole picoseconds."""
+_BEYOND = 60
+"""Looks at runners-up once nothing can win."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lead(Generic[Made]):
+    """Something that may be the best.
+
+    Attributes:
+        bound_s: No division of it takes less time; once it is simulated, its time. [s]
+        closer: What a closer look at it gives; None once it is simulated.
+        made: The division, once there is a single one.
+        name: In words, where it is new to the search.
+    """
+
+    bound_s: float
+    closer: Callable[[], Iterable[Lead[Made]]] | None
+    made: Made | None = None
+    name: str = ""
+
+
+def best_first(
+    leads: Sequence[Lead[Made]], kind_of: Callable[[Made], Hashable], wanted: int, watch: Watch, *, prune: bool = True
+) -> list[tuple[float, Made]]:
+    """Simulated divisions with their times, the fastest first, which is the fastest of all.
+
+    Args:
+        leads: Where to look.
+        kind_of: What tells runners-up apart.
+        wanted: Kinds of division that are looked for; beyond the fastest not at any price.
+        watch: Passes on the names of leads.
+        prune: Whether to leave out what cannot win; without, everything is simulated.
+    """
+    ordered = sorted(leads, key=lambda lead: lead.bound_s)
+    names = iter(watch([lead.name for lead in ordered]))
+    number = count()
+    waiting = [(lead.bound_s, next(number), lead) for lead in ordered]
+    done: list[tuple[float, Made]] = []
+    kinds: set[Hashable] = set()
+    least_s, beyond = float("inf"), 0
+    while waiting:
+        bound_s, place, lead = waiting[0]
+        if prune and bound_s * (1 - ROUNDING) >= least_s:
+            beyond += 1
+            if len(kinds) >= wanted or beyond > _BEYOND:
+                break
+            # Nothing can win any more: what is known best comes next, whatever lies in front of it.
+            known = (each for each in waiting if each[-1].made is not None and kind_of(each[-1].made) not in kinds)
+            bound_s, place, lead = each = min(known, key=lambda each: each[:2], default=waiting[0])
+            waiting.remove(each)
+            heapq.heapify(waiting)
+        else:
+            heapq.heappop(waiting)
+        if place < len(ordered):
+            next(names, None)
+        if lead.closer is not None:
+            for closer in lead.closer():
+                known_s = closer.bound_s if closer.closer is None else max(bound_s, closer.bound_s)
+                heapq.heappush(waiting, (known_s, next(number), closer))
+        elif lead.made is not None:
+            done.append((lead.bound_s, lead.made))
+            kinds.add(kind_of(lead.made))
+            least_s = min(least_s, lead.bound_s)
+    if (close := getattr(names, "close", None)) is not None:
+        close()
+    return sorted(done, key=lambda each: each[0])

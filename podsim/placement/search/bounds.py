@@ -1,0 +1,70 @@
+"""Times that a simulation cannot stay below: steps of a program while nothing else is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from podsim.models import Workload
+from podsim.placement.cuts import Segment
+from podsim.placement.layout import PlanInput
+from podsim.placement.plan import Plan
+from podsim.program.host import training_call
+from podsim.program.passes import sums_of
+from podsim.program.rings import ShardRings, ShardSums
+from podsim.program.task import Exchange, Step, Work
+from podsim.units import ps_to_seconds
+
+
+def alone_ps(step: Step) -> int:
+    """What a step takes while nothing else is under way. [ps]"""
+    match step:
+        case Work():
+            return sum(duration for _, duration in step.parts)
+        case Exchange():
+            return max(each.latency_ps + max((time for _, time in each.channels), default=0) for each in step.transfers)
+    return 0
+
+
+def call_s(job: PlanInput) -> float:
+    """The call of a weight update, which follows from its layout whatever the cuts. [s]"""
+    plan = Plan(job.system, job.software, job.workload, job.layout, job.precision, job.optimizer, ())
+    return ps_to_seconds(training_call(plan).time_ps)
+
+
+def rings_of_first(job: PlanInput, shards: int) -> ShardRings:
+    """The rings of the first IPUs that share layers; others lie no better."""
+    return ShardRings.of(job.system, job.software.collective_rings, range(shards))
+
+
+def added_up_s(
+    rings: ShardRings, workload: Workload, ahead: Iterable[Segment], back: Iterable[Segment], *, latencies: bool = True
+) -> float:
+    """What shards take to add up tensors in passes of a micro-batch. [s]
+
+    Args:
+        rings: Those of the IPUs that share layers.
+        workload: The largest shard.
+        ahead: Segments whose forward pass runs, as often as it does.
+        back: Those whose backward pass runs.
+        latencies: Whether steps take time beside that of the bytes.
+    """
+    sums = sums_of(workload, ahead) + sums_of(workload, back, backward=True)
+    return shard_sums_s(rings, sums, latencies=latencies)
+
+
+def shard_sums_s(rings: ShardRings, sums: ShardSums, *, latencies: bool = True) -> float:
+    """What shards take to add up tensors while nothing else is under way. [s]
+
+    Args:
+        rings: Those of the IPUs that share layers.
+        sums: How often tensors go around, by their bytes.
+        latencies: Whether steps take time beside that of the bytes.
+    """
+    first, *others = rings.columns
+    if not others:
+        return 0.0
+    steps = rings.steps(first, sums)
+    if latencies:
+        return ps_to_seconds(sum(map(alone_ps, steps)))
+    exchanges = (each.transfers for each in steps if isinstance(each, Exchange))
+    return ps_to_seconds(sum(max(ps for each in sent for _, ps in each.channels) for sent in exchanges))

@@ -1,0 +1,213 @@
+"""The keys that a search of training may choose, in one place, each with the values that are tried.
+
+A key that a scenario gives is kept. `SHARING` are those that say how IPUs share every layer, in a pipeline or in
+phases; a pipeline is then cut by dynamic programming. `PHASED` are those of phased execution, in the order in which
+they are chosen: values may depend on what was chosen before. A new key is a line here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from podsim.scenario import LoadedScenario, TrainingScenario
+from podsim.scenario.sections import shard_findings
+from podsim.scenario.training import OptimizerStateSpec
+from podsim.scenario.transformer_training import ParallelismSpec
+from podsim.scenario.wording import flow
+
+Key = tuple[str, ...]
+"""Where a key is in a scenario."""
+MOST_SAMPLES = 1024
+"""The largest micro-batch that is tried."""
+_HARDLY_FEWER = 0.9
+_IO_TILES = 64
+# Of published configurations of PopXL, which set aside 64 or 128 [popxl_bert].
+
+
+def divisors(number: int, most: int) -> list[int]:
+    """Divisors of a number up to `most`, smallest first.
+
+    >>> divisors(12, 6)
+    [1, 2, 3, 4, 6]
+    """
+    return [each for each in range(1, min(number, most) + 1) if number % each == 0]
+
+
+def powers_of_two(most: int) -> Iterator[int]:
+    """1, 2, 4, … up to `most`."""
+    yield from (1 << exponent for exponent in range(most.bit_length()))
+
+
+def most_replicas(counts: Sequence[int]) -> list[int]:
+    """The largest numbers of replicas, up to a tenth fewer, and one; the largest first.
+
+    With fewer there is less to compute with, but for models so small that reducing gradients costs more.
+
+    >>> most_replicas([1, 2, 15, 16])
+    [16, 15, 1]
+    """
+    return [count for count in reversed(counts) if count >= _HARDLY_FEWER * counts[-1] or count == 1]
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """A key and what it may be.
+
+    Attributes:
+        key: In the scenario.
+        values: Those to try, given what was chosen before.
+    """
+
+    key: Key
+    values: Callable[[TrainingScenario], Iterable[Any]]
+
+
+def _shard_counts(spec: TrainingScenario) -> Iterator[int]:
+    domain = spec.system.domain_ipu_count
+    return (count for count in powers_of_two(domain) if not any(shard_findings(spec.model, count)))
+
+
+def _token_divisions(spec: TrainingScenario) -> tuple[bool, ...]:
+    side_by_side = getattr(spec.model, "parallel_blocks", "none") != "none"
+    return (False,) if spec.parallelism.shards.count == 1 or side_by_side else (True, False)
+
+
+def _replica_counts(spec: TrainingScenario) -> list[int]:
+    """As many as batch and pod allow, or hardly fewer, or one."""
+    return most_replicas(divisors(spec.batch_size or 1, spec.system.ipu_count // spec.parallelism.shards.count))
+
+
+def _state_shardings(spec: TrainingScenario) -> tuple[bool, ...]:
+    return (True, False) if spec.parallelism.replication_factor > 1 else (False,)
+
+
+def _activation_shardings(spec: TrainingScenario) -> tuple[bool, ...]:
+    return (True, False) if spec.parallelism.shards.count > 1 else (True,)
+
+
+def _overlaps(spec: TrainingScenario) -> tuple[bool, ...]:
+    return (True, False) if spec.memory.io_tiles else (True,)
+
+
+def _io_tiles(spec: TrainingScenario) -> tuple[int, ...]:
+    return (_IO_TILES, 0) if spec.system.machine.ipu.tile.count > 2 * _IO_TILES else (0,)
+
+
+SHARING = (
+    Dimension(("parallelism", "tensor_parallel"), _shard_counts),
+    Dimension(("parallelism", "sequence_parallel"), _token_divisions),
+)
+PHASED = (
+    SHARING[0],
+    Dimension(("parallelism", "replication_factor"), _replica_counts),
+    Dimension(("parallelism", "recomputation"), lambda _: ("none", "layer")),
+    Dimension(("parallelism", "batch_serialisation"), lambda _: (True, False)),
+    Dimension(("memory", "optimizer_state", "replicated_tensor_sharding"), _state_shardings),
+    Dimension(("memory", "sharded_activations"), _activation_shardings),
+    Dimension(("memory", "io_tiles"), _io_tiles),
+    Dimension(("memory", "overlapped_io"), _overlaps),
+)
+EXECUTION, SHARE = ("parallelism", "execution"), ("memory", "available_memory_proportion")
+
+
+class Pins:
+    """What a scenario leaves no choice about."""
+
+    def __init__(self, loaded: LoadedScenario, *, kept: bool = True) -> None:
+        """Read it; without `kept` everything is open."""
+        self._loaded, self._kept = loaded, kept
+
+    def of(self, key: Key) -> Any:
+        """The value of a key that is given, or None."""
+        if not self._kept or not self._loaded.gives(*key):
+            return None
+        found: Any = self._loaded.auto if key[0] == "parallelism" else getattr(self._loaded.spec, key[0])
+        for part in key[1:]:
+            found = getattr(found, part, None)
+        return found
+
+    def given(self) -> Iterator[tuple[str, Any]]:
+        """Key and value of everything that is given beside `auto`."""
+        auto = self._loaded.auto
+        for name in type(auto).model_fields if auto is not None else ():
+            value = getattr(auto, name)
+            if name != "auto" and value is not None and self._loaded.gives("parallelism", name):
+                yield name, value
+
+    def words(self) -> Iterator[str]:
+        """The same as it is written."""
+        return (f"{name}: {flow(value)}" for name, value in self.given())
+
+    def values(self, dimension: Dimension, spec: TrainingScenario) -> Iterable[Any]:
+        """What a dimension may be: the value that is given, or those to try."""
+        given = self.of(dimension.key)
+        return dimension.values(spec) if given is None else (given,)
+
+
+def chosen(spec: TrainingScenario, dimensions: Sequence[Dimension], pins: Pins) -> Iterator[TrainingScenario]:
+    """The scenario with every combination of values; whether it is legal is not asked."""
+    if not dimensions:
+        yield spec
+        return
+    first, *others = dimensions
+    for value in pins.values(first, spec):
+        yield from chosen(with_key(spec, first.key, value), others, pins)
+
+
+def with_key(spec: Any, key: Key, value: Any) -> Any:
+    """A part of a scenario with one of its keys replaced."""
+    first, *rest = key
+    inner = with_key(getattr(spec, first), tuple(rest), value) if rest else value
+    return spec.model_copy(update={first: inner})
+
+
+def shared(spec: TrainingScenario, pins: Pins) -> Iterator[TrainingScenario]:
+    """The scenario with every way in which IPUs may share layers; itself alone where none can."""
+    if isinstance(spec.parallelism, ParallelismSpec):
+        yield from chosen(spec, SHARING, pins)
+    else:
+        yield spec
+
+
+def may_be_phased(spec: TrainingScenario, pins: Pins) -> bool:
+    """Whether layers can run one after the other out of streaming memory, and nothing that is given excludes it."""
+    excluded = (
+        pins.of(EXECUTION) == "pipelined"
+        or pins.of(("parallelism", "pipeline_stages")) is not None
+        or pins.of(("parallelism", "sequence_parallel"))
+        or isinstance(pins.of(SHARE), tuple)  # of each IPU of a pipeline
+    )
+    streaming_bytes: float = spec.system.machine.streaming_memory.capacity_per_ipu_bytes
+    return isinstance(spec.parallelism, ParallelismSpec) and not excluded and streaming_bytes > 0
+
+
+def may_be_pipelined(pins: Pins) -> bool:
+    """Whether stages may keep their weights on their IPUs, and nothing that is given excludes it."""
+    return pins.of(EXECUTION) != "phased" and pins.of(("parallelism", "batch_serialisation")) is not False
+
+
+def in_phases(spec: TrainingScenario, pins: Pins) -> Iterator[TrainingScenario]:
+    """The scenario in phased execution in every way but for the micro-batch and the share for temporaries."""
+    parallelism = spec.parallelism
+    assert isinstance(parallelism, ParallelismSpec)
+    phased = parallelism.model_copy(update={"execution": "phased", "layers_per_ipu": None, "micro_batch_size": 1})
+    state = OptimizerStateSpec.model_validate(
+        {"storage": spec.memory.state.storage} if pins.of(("memory", "optimizer_state", "storage")) else {}
+    )
+    memory = spec.memory.model_copy(update={"optimizer_state": state})
+    ipus = pins.of(("parallelism", "ipus_per_replica"))
+    for way in chosen(spec.model_copy(update={"parallelism": phased, "memory": memory}), PHASED, pins):
+        if ipus in (None, way.parallelism.ipus_per_replica):
+            yield way
+
+
+def micro_batches(spec: TrainingScenario, pins: Pins) -> Iterator[TrainingScenario]:
+    """With every micro-batch that the batch allows, the smallest first."""
+    parallelism, given = spec.parallelism, pins.of(("parallelism", "micro_batch_size"))
+    share, rest = divmod(spec.batch_size or 1, parallelism.replication_factor)
+    for size in () if rest else divisors(share, MOST_SAMPLES):
+        if given in (None, size):
+            factors = {"micro_batch_size": size, "accumulation_factor": share // size}
+            yield spec.model_copy(update={"parallelism": parallelism.model_copy(update=factors)})
