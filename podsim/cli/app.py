@@ -18,10 +18,12 @@ from podsim.cli.mlperf import LogDivision, LogFolder, LogRound, import_mlperf, l
 from podsim.cli.outputs import tell_written
 from podsim.cli.pages import Report, check_report, write_result
 from podsim.cli.planning import plan
+from podsim.cli.replaying import replay
 from podsim.cli.running import (
     EngineChoice,
     Format,
     Misfit,
+    OutputFiles,
     check_not_inputs,
     check_paths,
     echo,
@@ -108,6 +110,9 @@ def run(
     output_format: OutputFormat = Format.TABLE,
     explicit: Annotated[bool, typer.Option("--explicit", help="Simulate every IPU of every replica.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")] = None,
+    chakra: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write Chakra execution traces there, one a rank.")
+    ] = None,
     plot: Plot = None,
     influence: Influence = False,
     tornado: Annotated[Path | None, typer.Option(help="Write a chart of what moves the result most.")] = None,
@@ -128,13 +133,17 @@ def run(
     """Simulate a scenario."""
     check_paths(trace, plot, tornado)
     check_report(report)
+    if chakra is not None:
+        from podsim.chakra.write import check_folder
+
+        check_folder(chakra)
     from podsim.draws import Draws, Seeds
     from podsim.runs.settings import Settings
     from podsim.scenario import load_scenario
 
     settings = Settings(
         explicit=explicit,
-        record=any(path is not None for path in (trace, plot, report)),
+        record=any(path is not None for path in (trace, chakra, plot, report)),
         influence=influence,
         uncertainty=None if draw_count is None else Draws(draw_count, seed),
         noise=None if noise_count is None else Seeds(noise_count, seed),
@@ -144,7 +153,8 @@ def run(
     loaded = load_scenario(scenario, variant, overrides or ())
     check_not_inputs(scenario, loaded, trace=trace, plot=plot, tornado=tornado, report=report)
     log = log_request(loaded, mlperf_log, mlperf_round, mlperf_division)
-    run_scenario(loaded, settings, output_format, trace=trace, plot=plot, tornado=tornado, report=report, log=log)
+    files = OutputFiles(trace, chakra, plot, tornado, report)
+    run_scenario(loaded, settings, output_format, files, log)
 
 
 @app.command(rich_help_panel=ONE)
@@ -233,6 +243,7 @@ def import_file(
     import_as_asked(asked, output, force=force)
 
 
+app.command(rich_help_panel=OWN)(replay)
 app.command(rich_help_panel=TRUST)(validate)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from podsim.deferred import Deferred
@@ -71,7 +72,12 @@ def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
     stood_on = sources(spec, prices, mean_account(trace.lanes))
     probe = TrainingProbe(job, model, outcome, known, slow.faults if slow else ())
     stands_on = StandsOn(spec, probe, anew=settings.influence)
-    result = replace(_result(loaded, plan, trace, outcome, stands_on, choice, stood_on), noise=found)
+    tasks = partial(compile_program, plan, explicit=True, faults=slow.faults if slow else (), in_order=True)
+    result = replace(
+        _result(loaded, plan, trace, outcome, stands_on, choice, stood_on),
+        noise=found,
+        program=tasks if trace.records else None,
+    )
     return replace(result, faults=slow.report, warnings=(*result.warnings, *slow.warnings)) if slow else result
 
 

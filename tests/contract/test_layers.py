@@ -41,6 +41,7 @@ ORDER = [
     "result",
     "show",
     "runs",
+    "chakra",
     "importer",
     "validation",
     "many",
