@@ -190,7 +190,8 @@ class _Replay:
             first = next(iter(places.values()))
             node = self._node(first)
             for rank in self._recorded.members(node):
-                self._check_alike(node, first, places.get(rank), rank, f"collective {number} of group `{group}`")
+                which = f"collective {number} of {f'group `{group}`' if group else 'all ranks'}"
+                self._check_alike(node, first, places.get(rank), rank, which)
             found |= dict.fromkeys(places.values(), tuple(places.values()))
         return found
 
