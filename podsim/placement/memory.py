@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from podsim.models import Block, Workload
 from podsim.models.block import Parameter
 from podsim.placement.alive import Needs
-from podsim.placement.cuts import Segment, kept_elements, stash_depth
+from podsim.placement.cuts import Segment, kept_bytes, stash_depth
 from podsim.placement.layout import ON_CHIP, STREAMING, PlanInput
 from podsim.placement.stage_cost import StageCost, state_bytes, updated_sizes
 from podsim.scenario.ipu import Ipu
@@ -147,12 +147,11 @@ def optimizer_state(held: Sequence[StageCost], workload: Workload, job: PlanInpu
 
 def stash(held: Sequence[StageCost], stage_count: int, workload: Workload, job: PlanInput) -> Tenant:
     """Activations kept from the forward to the backward pass, for all micro-batches in flight."""
-    elements = sum(
-        stash_depth(cost.stage.index, stage_count) * kept_elements(segment, workload, recompute=job.layout.recompute)
+    kept = (
+        stash_depth(cost.stage.index, stage_count) * kept_bytes(cost.stage, workload, recompute=job.layout.recompute)
         for cost in held
-        for segment in cost.stage.segments
     )
-    return Tenant("stash", elements * workload.stash_bytes)
+    return Tenant("stash", sum(kept))
 
 
 def temporaries_of_training(held: Sequence[StageCost], workload: Workload, job: PlanInput) -> Tenant:

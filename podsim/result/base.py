@@ -58,6 +58,7 @@ class Result:
         uncertainty: What came of the run with inputs drawn from their ranges, if that was asked for.
         trace: The timeline, if recorded; not part of the JSON.
         passes: Operations of the passes in the timeline, by name of the pass; not part of the JSON.
+        stash: Bytes that a pass in the timeline leaves until the one back has ended, by its name; not part of the JSON.
         program: Makes the program of the timeline, with every IPU, where that was recorded; not part of the JSON.
         meter: What draws power and is paid for; not part of the JSON.
         prices: What it is paid with, if that is given; not part of the JSON.
@@ -84,6 +85,7 @@ class Result:
     uncertainty: Uncertainty | None = None
     trace: Trace | None = None
     passes: Passes | None = None
+    stash: Mapping[str, int] = field(default_factory=dict)
     program: Callable[[], Program] | None = field(default=None, compare=False)
     meter: Meter | None = None
     prices: CostSpec | None = None
