@@ -90,6 +90,14 @@ def _version(show: bool) -> None:
         raise typer.Exit
 
 
+def _torch_script(show: bool) -> None:
+    if show:
+        from podsim.importer import TORCH_SCRIPT
+
+        print_data(TORCH_SCRIPT.read_text(encoding="utf-8"))
+        raise typer.Exit
+
+
 @app.callback()
 def _options(
     _show: Annotated[
@@ -209,7 +217,9 @@ for _command in (whatif, sweep, plan, compare, check):
 
 @app.command("import", rich_help_panel=OWN)
 def import_file(
-    model: Annotated[str, typer.Argument(help="A Hugging Face config.json, or an ONNX file.")],
+    model: Annotated[
+        str, typer.Argument(help="A Hugging Face config.json, an ONNX file, or a .shapes.json of PyTorch.")
+    ],
     system: Annotated[
         str, typer.Option(help="The pod it is to run on.", autocompletion=completion.systems)
     ] = "ipu_pod16",
@@ -232,8 +242,14 @@ def import_file(
         list[str] | None, typer.Option("--dimension", metavar="NAME=SIZE", help="Of an ONNX file that leaves it open.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")] = False,
+    _torch: Annotated[
+        bool,
+        typer.Option(
+            "--torch-script", callback=_torch_script, is_eager=True, help="Print what exports a model from PyTorch."
+        ),
+    ] = False,
 ) -> None:
-    """Write a scenario from a config.json or an ONNX file, divided over IPUs so that it fits."""
+    """Write a scenario from a config.json, an ONNX file or shapes of PyTorch, divided over IPUs so that it fits."""
     from podsim.cli.importing import ImportRequest, import_as_asked
 
     asked = ImportRequest(
