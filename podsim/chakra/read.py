@@ -110,9 +110,9 @@ def _bytes(path: Path) -> bytes:
 
 def _rank(path: Path, groups: Mapping[str, tuple[int, ...]], most: int) -> tuple[Node, ...]:
     """The nodes of a file."""
+    kinds = message_class("GlobalMetadata"), message_class("Node")
     from google.protobuf.message import DecodeError
 
-    kinds = message_class("GlobalMetadata"), message_class("Node")
     nodes: dict[int, Node] = {}
     at, do = 0, "record it again; a trace is a GlobalMetadata and then Nodes, each after its length"
     try:

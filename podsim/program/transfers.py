@@ -22,11 +22,12 @@ def transfer(
     byte_count: float,
     latency_s: float = 0.0,
     receiver: int | None = None,
+    tensor_count: int = 1,
 ) -> Transfer:
     """A transfer of `byte_count` over all of `channels` at once, to an IPU if it has a receiver."""
     occupied = tuple((c.id, seconds_to_ps(byte_count / c.bandwidth_bytes_per_s)) for c in channels)
     lane = "" if receiver is None else f"ipu{receiver}"
-    return Transfer(name, kind, occupied, seconds_to_ps(latency_s), ceil(byte_count), lane)
+    return Transfer(name, kind, occupied, seconds_to_ps(latency_s), ceil(byte_count), lane, tensor_count)
 
 
 def link_transfer(
@@ -75,7 +76,7 @@ def streaming_transfer(
     """
     channels = streaming_channels(system, ipu, direction, io_tiles)
     latency_s = tensor_count * system.machine.streaming_memory.latency_s
-    return replace(transfer(name, STREAMING, channels, byte_count, latency_s), tensor_count=tensor_count)
+    return transfer(name, STREAMING, channels, byte_count, latency_s, tensor_count=tensor_count)
 
 
 def gw_hops(

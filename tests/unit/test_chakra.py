@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +24,8 @@ from tests.unit.chakra_examples import PROGRAM, SUM, US, attributes, messages, v
 from tests.unit.report_examples import make_result
 
 COMP, LOAD, SEND, RECV, COLL = 4, 2, 5, 6, 7
-ALL_REDUCE, REDUCE_SCATTER, BARRIER = 0, 7, 9
+REDUCE_SCATTER, BARRIER = 7, 9
+PASSES = ("forward", "recompute", "backward")
 
 
 def written(folder: Path, program: Program = PROGRAM) -> Path:
@@ -211,6 +213,29 @@ def test_too_many_nodes_are_refused_before_they_are_made() -> None:
 def test_a_result_without_timeline_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MissingDataError, match="this result has no timeline\n  do: simulate with `record=True`"):
         write_chakra(make_result(), tmp_path / "out")
+
+
+def test_without_protobuf_a_reader_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = written(tmp_path / "out")
+    message_class.cache_clear()
+    monkeypatch.setitem(sys.modules, "google.protobuf", None)
+    for use in (lambda: written(tmp_path / "more"), lambda: read_chakra(folder)):
+        with pytest.raises(PodsimError, match="need the package protobuf\n  do: install it: pip install 'podsim"):
+            use()
+    assert not (tmp_path / "more").exists()
+
+
+def test_a_pod_with_a_slow_ipu_is_written_as_it_ran() -> None:
+    """IPU 3 works at half its speed: its passes take twice as long as those of IPU 7, which is its like."""
+    result = podsim.run("bert_base_clue_pod16", record=True, overrides=["faults=[{ipu: 3, clock: 50 %}]"])
+    assert result.trace is not None
+    assert result.program is not None
+    graph, makespan_ps = unrolled(result.program(), result.passes)
+    assert makespan_ps == result.trace.makespan_ps
+    slow_ps, sound_ps = (
+        sum(each.duration_ps or 0 for each in graph.ranks[rank] if each.name.split()[0] in PASSES) for rank in (3, 7)
+    )
+    assert slow_ps == pytest.approx(2 * sound_ps, rel=1e-9)
 
 
 def test_traces_of_another_run_are_not_mixed_in(tmp_path: Path) -> None:
