@@ -7,12 +7,14 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from podsim.chakra.messages import framed, message_class
+from podsim.chakra.read import read_chakra
 from podsim.chakra.replay import DEFAULT_SOFTWARE, Replay, replay
 from podsim.cli.app import app
 from podsim.engine import execute
@@ -351,3 +353,26 @@ def test_each_tensor_of_a_transfer_has_a_latency() -> None:
 
     more = time_s(replace(one, tensor_count=5)) - time_s(one)
     assert more == pytest.approx(4 * float(system.machine.streaming_memory.latency_s))
+
+
+def test_damaged_files_are_refused_or_run_and_never_break_podsim(tmp_path: Path) -> None:
+    """A byte or three of a sound trace are changed at random, or its end is cut off."""
+    random = Random(7)
+    sums = [node(2, COLL, 1, comm_type=0, comm_size=4000, pg_name="g")]
+    nodes = [node(0, us=3), node(1, LOAD, 0, tensor_size=1000), *sums]
+    folder = write(tmp_path / "t", nodes, nodes, groups={"g": [0, 1]})
+    file = folder / "job.0.et"
+    sound = file.read_bytes()
+    system, refused = pod4(), 0
+    for _ in range(150):
+        data = bytearray(sound)
+        for _ in range(random.randint(1, 3)):
+            data[random.randrange(len(data))] = random.randrange(256)
+        file.write_bytes(data[: random.randint(1, len(data))] if random.random() < 0.2 else data)
+        try:
+            assert execute(replayed(read_chakra(folder), system, 1)).makespan_ps >= 0
+        except PodsimError as error:
+            refused += 1
+            assert error.where
+            assert error.do
+    assert refused > 20
