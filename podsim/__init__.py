@@ -15,6 +15,7 @@ from podsim._version import __version__
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from podsim.chakra.replay import Replay, replay
     from podsim.errors import (
         DoesNotFitError,
         InfeasibleError,
@@ -49,6 +50,8 @@ _HOMES = {
     "generate": "podsim.runs",
     "infer": "podsim.runs",
     "serve": "podsim.runs.serve",
+    "Replay": "podsim.chakra.replay",
+    "replay": "podsim.chakra.replay",
     "ForwardResult": "podsim.result.forward",
     "GenerationResult": "podsim.result.generation",
     "ServingResult": "podsim.result.serving",
@@ -97,6 +100,7 @@ __all__ = [
     "NoPlanError",
     "OutputError",
     "PodsimError",
+    "Replay",
     "RunResult",
     "ServingResult",
     "SpecError",
@@ -116,6 +120,7 @@ __all__ = [
     "load",
     "load_scenario",
     "plan",
+    "replay",
     "run",
     "serve",
     "simulate",

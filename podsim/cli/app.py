@@ -18,10 +18,12 @@ from podsim.cli.mlperf import LogDivision, LogFolder, LogRound, import_mlperf, l
 from podsim.cli.outputs import tell_written
 from podsim.cli.pages import Report, check_report, write_result
 from podsim.cli.planning import plan
+from podsim.cli.replaying import replay
 from podsim.cli.running import (
     EngineChoice,
     Format,
     Misfit,
+    OutputFiles,
     check_not_inputs,
     check_paths,
     echo,
@@ -88,6 +90,14 @@ def _version(show: bool) -> None:
         raise typer.Exit
 
 
+def _torch_script(show: bool) -> None:
+    if show:
+        from podsim.importer import TORCH_SCRIPT
+
+        print_data(TORCH_SCRIPT.read_text(encoding="utf-8"))
+        raise typer.Exit
+
+
 @app.callback()
 def _options(
     _show: Annotated[
@@ -108,6 +118,9 @@ def run(
     output_format: OutputFormat = Format.TABLE,
     explicit: Annotated[bool, typer.Option("--explicit", help="Simulate every IPU of every replica.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")] = None,
+    chakra: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write Chakra execution traces there, one a rank.")
+    ] = None,
     plot: Plot = None,
     influence: Influence = False,
     tornado: Annotated[Path | None, typer.Option(help="Write a chart of what moves the result most.")] = None,
@@ -128,13 +141,17 @@ def run(
     """Simulate a scenario."""
     check_paths(trace, plot, tornado)
     check_report(report)
+    if chakra is not None:
+        from podsim.chakra.write import check_folder
+
+        check_folder(chakra)
     from podsim.draws import Draws, Seeds
     from podsim.runs.settings import Settings
     from podsim.scenario import load_scenario
 
     settings = Settings(
         explicit=explicit,
-        record=any(path is not None for path in (trace, plot, report)),
+        record=any(path is not None for path in (trace, chakra, plot, report)),
         influence=influence,
         uncertainty=None if draw_count is None else Draws(draw_count, seed),
         noise=None if noise_count is None else Seeds(noise_count, seed),
@@ -144,7 +161,8 @@ def run(
     loaded = load_scenario(scenario, variant, overrides or ())
     check_not_inputs(scenario, loaded, trace=trace, plot=plot, tornado=tornado, report=report)
     log = log_request(loaded, mlperf_log, mlperf_round, mlperf_division)
-    run_scenario(loaded, settings, output_format, trace=trace, plot=plot, tornado=tornado, report=report, log=log)
+    files = OutputFiles(trace, chakra, plot, tornado, report)
+    run_scenario(loaded, settings, output_format, files, log)
 
 
 @app.command(rich_help_panel=ONE)
@@ -199,7 +217,9 @@ for _command in (whatif, sweep, plan, compare, check):
 
 @app.command("import", rich_help_panel=OWN)
 def import_file(
-    model: Annotated[str, typer.Argument(help="A Hugging Face config.json, or an ONNX file.")],
+    model: Annotated[
+        str, typer.Argument(help="A Hugging Face config.json, an ONNX file, or a .shapes.json of PyTorch.")
+    ],
     system: Annotated[
         str, typer.Option(help="The pod it is to run on.", autocompletion=completion.systems)
     ] = "ipu_pod16",
@@ -222,8 +242,14 @@ def import_file(
         list[str] | None, typer.Option("--dimension", metavar="NAME=SIZE", help="Of an ONNX file that leaves it open.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")] = False,
+    _torch: Annotated[
+        bool,
+        typer.Option(
+            "--torch-script", callback=_torch_script, is_eager=True, help="Print what exports a model from PyTorch."
+        ),
+    ] = False,
 ) -> None:
-    """Write a scenario from a config.json or an ONNX file, divided over IPUs so that it fits."""
+    """Write a scenario from a config.json, an ONNX file or shapes of PyTorch, divided over IPUs so that it fits."""
     from podsim.cli.importing import ImportRequest, import_as_asked
 
     asked = ImportRequest(
@@ -233,6 +259,7 @@ def import_file(
     import_as_asked(asked, output, force=force)
 
 
+app.command(rich_help_panel=OWN)(replay)
 app.command(rich_help_panel=TRUST)(validate)
 
 

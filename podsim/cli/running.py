@@ -81,7 +81,26 @@ def run_plainly(scenario: str) -> None:
     from podsim.scenario import load_scenario
 
     loaded = load_scenario(scenario)
-    run_scenario(loaded, Settings(), Format.TABLE, trace=None, plot=None, tornado=None, report=None, log=None)
+    run_scenario(loaded, Settings(), Format.TABLE, OutputFiles())
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFiles:
+    """What a run writes; None for what is not asked for.
+
+    Attributes:
+        trace: The timeline.
+        chakra: The folder of Chakra execution traces.
+        plot: The chart.
+        tornado: The chart of what moves the result most.
+        report: The page.
+    """
+
+    trace: Path | None = None
+    chakra: Path | None = None
+    plot: Path | None = None
+    tornado: Path | None = None
+    report: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +122,8 @@ def run_scenario(
     loaded: LoadedScenario,
     settings: Settings,
     output_format: Format,
-    *,
-    trace: Path | None,
-    plot: Path | None,
-    tornado: Path | None,
-    report: Path | None,
-    log: LogRequest | None,
+    files: OutputFiles,
+    log: LogRequest | None = None,
 ) -> None:
     """Simulate a scenario, write the files that are asked for, report them, and print the result.
 
@@ -116,10 +131,7 @@ def run_scenario(
         loaded: The scenario.
         settings: How it is simulated; what follows the run is set here.
         output_format: How the result is printed.
-        trace: Where the timeline goes.
-        plot: Where the chart goes.
-        tornado: Where the chart of what moves the result most goes.
-        report: Where the page goes.
+        files: What is written.
         log: What is asked of result files of MLPerf, if any are.
     """
     from podsim.engine.compiled import is_available
@@ -134,26 +146,31 @@ def run_scenario(
         follow=lambda count: follow(count, say, is_compiled=is_compiled),
     )
     result = run_loaded(loaded, watched)
-    if plot is not None:
+    if files.plot is not None:
         from podsim.show.matplotlib_charts import write_sheet
 
-        write_sheet(lambda: shown.draw(result), plot, result.inputs)
-        tell_written(plot)
-    if tornado is not None:
+        write_sheet(lambda: shown.draw(result), files.plot, result.inputs)
+        tell_written(files.plot)
+    if files.tornado is not None:
         from podsim.show.matplotlib_charts import write_sheet
         from podsim.show.run_charts import tornado_sheet
 
-        write_sheet(lambda: tornado_sheet(result), tornado, result.inputs)
-        tell_written(tornado)
-    if trace is not None:
+        write_sheet(lambda: tornado_sheet(result), files.tornado, result.inputs)
+        tell_written(files.tornado)
+    if files.trace is not None:
         from podsim.show.perfetto import write_trace
 
-        write_trace(result, trace)
-        tell_written(trace)
-    if report is not None:
+        write_trace(result, files.trace)
+        tell_written(files.trace)
+    if files.chakra is not None:
+        from podsim.chakra.write import write_chakra
+
+        write_chakra(result, files.chakra)
+        tell_written(files.chakra)
+    if files.report is not None:
         from podsim.cli.pages import write_result
 
-        write_result(report, result)
+        write_result(files.report, result)
     if log is not None:
         from podsim.cli.mlperf import write_log
 

@@ -11,8 +11,8 @@ from podsim.engine.network import Loads, Network
 from podsim.engine.stuck import STOPPED
 from podsim.program.task import Acquire, Barrier, Exchange, Group, Release, Step, Transfer, Work
 
-# (lane, kind, name, start, end)
-Entry = tuple[str, str, str, int, int]
+# (lane, kind, name, start, end, receiver of a message)
+Entry = tuple[str, str, str, int, int, str]
 # A stretch of work: (kind, name, duration)
 _Stretch = tuple[str, str, int]
 
@@ -103,7 +103,7 @@ class Busy:
         end = start + lasting
         for number, (kind, name, duration) in enumerate(self.stretches):
             begin, start = start, end if number == len(self.stretches) - 1 else min(end, start + duration)
-            yield lane, kind, name, begin, start
+            yield lane, kind, name, begin, start, ""
 
 
 Move = Busy | Wait | Send | Give

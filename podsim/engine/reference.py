@@ -41,6 +41,7 @@ class _Execution:
         self._accounts: dict[str, dict[str, int]] = {}
         self._helpers: dict[str, dict[str, int]] = {}
         self._records: list[Record] = []
+        self._messages: list[Record] = []
         self._channels: set[str] = set()
         self._phases: list[PhaseRecord] = []
         self._moves = Moves(self._env, self._network, program.semaphores)
@@ -71,12 +72,13 @@ class _Execution:
         return Trace(
             makespan_ps=makespan,
             lanes={lane: without_nothing(account) for lane, account in self._accounts.items()},
-            records=tuple(sorted(self._shifted(), key=lambda r: (r.start_ps, r.lane, r.end_ps, r.name))),
+            records=_in_order(self._shifted(self._records)),
             channels=frozenset(self._channels),
             phases=tuple(sorted(self._phases, key=lambda p: (p.group, p.start_ps))),
             event_count=self._steps + self._network.started,
             helpers={lane: without_nothing(account) for lane, account in self._helpers.items()},
             turns={name: tuple(end - self._start for end in ends) for name, ends in self._turns.items()},
+            messages=_in_order(self._shifted(self._messages)),
         )
 
     def _advance(self, watch: Iterable[int]) -> None:
@@ -87,9 +89,9 @@ class _Execution:
                 for _ in range(count):
                     step()
 
-    def _shifted(self) -> Iterator[Record]:
+    def _shifted(self, records: Iterable[Record]) -> Iterator[Record]:
         """Records from the end of the warm-up on."""
-        for each in self._records:
+        for each in records:
             if each.end_ps > self._start:
                 start = max(each.start_ps - self._start, 0)
                 yield replace(each, start_ps=start, end_ps=each.end_ps - self._start) if self._start else each
@@ -217,15 +219,25 @@ class _Execution:
         last = next(flow for flow in flows if flow.end == end).transfer
         account[last.kind] = account.get(last.kind, 0) + (end - start) * weight
         if log is not None:
-            log.append((lane, last.kind, last.name, start, end))
+            log.append((lane, last.kind, last.name, start, end, ""))
             for flow in flows:
-                for channel, _ in flow.transfer.channels:
+                sent = flow.transfer
+                if sent.receiver:
+                    log.append((lane, sent.kind, sent.name, start, flow.end, sent.receiver))
+                for channel, _ in sent.channels:
                     self._channels.add(channel)
-                    log.append((channel, flow.transfer.kind, f"{lane}: {flow.transfer.name}", flow.begin, flow.end))
+                    log.append((channel, sent.kind, f"{lane}: {sent.name}", flow.begin, flow.end, ""))
         return end
 
     def _keep(self, log: _Log, weight: int, period: int) -> None:
-        self._records.extend(Record(*entry, weight, period) for entry in log if entry[4] > entry[3])
+        for lane, kind, name, start, end, receiver in log:
+            if end > start:
+                kept = self._messages if receiver else self._records
+                kept.append(Record(lane, kind, name, start, end, weight, period, receiver))
+
+
+def _in_order(records: Iterable[Record]) -> tuple[Record, ...]:
+    return tuple(sorted(records, key=lambda r: (r.start_ps, r.lane, r.end_ps, r.name)))
 
 
 def _add(account: dict[str, int], kind: str, time: int) -> None:
@@ -239,4 +251,4 @@ def _log_wait(
     if end > start:
         account[kind] = account.get(kind, 0) + (end - start) * weight
         if log is not None:
-            log.append((lane, kind, kind, start, end))
+            log.append((lane, kind, kind, start, end, ""))

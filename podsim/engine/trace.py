@@ -21,6 +21,7 @@ class Record:
         end_ps: End of the first repetition. [ps]
         repeat_count: Repetitions that it stands for.
         repeat_period_ps: From the start of one repetition to the next. [ps]
+        receiver: The lane that a message goes to.
     """
 
     lane: str
@@ -30,6 +31,7 @@ class Record:
     end_ps: int
     repeat_count: int = 1
     repeat_period_ps: int = 0
+    receiver: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ class Trace:
         helpers: Time by kind of the lanes that are not accounted, after their warm-up. [ps]
         turns: When each turn of each accounted group ended. [ps]
         engine: Which engine ran the program, `simpy` or `compiled`.
+        messages: Transfers to other lanes, from when the sender turned to them until they were there, if the timeline
+            was asked for.
     """
 
     makespan_ps: int
@@ -77,6 +81,7 @@ class Trace:
     helpers: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     turns: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     engine: str = "simpy"
+    messages: tuple[Record, ...] = ()
 
 
 def expand(records: Iterable[Record]) -> Iterator[Record]:

@@ -8,12 +8,14 @@ from pathlib import Path
 from podsim.errors import PodsimError
 from podsim.importer.reader import printable, read_config
 from podsim.importer.request import Request
+from podsim.models.graph.torch_shapes import SUFFIX
 from podsim.watch import Watch, silent
 
 __all__ = ["Request", "import_model"]
 
-
 _ONNX = ".onnx"
+TORCH_SCRIPT = Path(__file__).parent / "export_shapes.py"
+"""Writes shapes of a PyTorch model, where PyTorch is."""
 
 
 def import_model(
@@ -22,10 +24,10 @@ def import_model(
     warn: Callable[[str], None] = lambda warning: None,
     watch: Watch = silent,
 ) -> str:
-    """Read a Hugging Face `config.json` or an ONNX file and write a scenario, divided over IPUs so that it fits.
+    """Read a `config.json`, an ONNX file or shapes of PyTorch and write a scenario, divided over IPUs so that it fits.
 
     Args:
-        path: The file; one whose name ends in `.onnx` is read as such.
+        path: The file; a name that ends in `.onnx` or `.shapes.json` says which, any other is a `config.json`.
         request: Options.
         warn: Takes what a reader must know, such as what is not modelled; the comments say it too.
         watch: Passes on the names of portions of a graph, or of the divisions that are tried.
@@ -40,7 +42,7 @@ def import_model(
             or its batch cannot be divided.
     """
     path, request = Path(path), request or Request()
-    if path.suffix.lower() == _ONNX:
+    if path.suffix.lower() == _ONNX or path.name.endswith(SUFFIX):
         from podsim.importer.graph import graph_scenario
 
         text, told = graph_scenario(path, request, watch)

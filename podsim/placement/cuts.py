@@ -60,6 +60,11 @@ def kept_elements(segment: Segment, workload: Workload, *, recompute: bool) -> i
     return segment.count * (workload.input_elements(segment.blocks[0]) + saved)
 
 
+def kept_bytes(stage: Stage, workload: Workload, *, recompute: bool) -> int:
+    """What a stage keeps of a micro-batch from its forward to its backward pass. [B]"""
+    return workload.stash_bytes * sum(kept_elements(each, workload, recompute=recompute) for each in stage.segments)
+
+
 def inner_elements(segment: Segment, workload: Workload) -> int:
     """Elements that the backward pass of a segment reads beside its input, per micro-batch."""
     saved = sum(workload.blocks[name].saved_elements for name in segment.blocks)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from podsim.models import Block, Workload
 from podsim.models.block import Parameter
 from podsim.placement.alive import Needs
-from podsim.placement.cuts import Segment, kept_elements, kept_input
+from podsim.placement.cuts import Segment, kept_bytes, kept_input
 from podsim.placement.layout import ON_CHIP, STREAMING, PlanInput
 from podsim.placement.stage_cost import StageCost, state_bytes, updated
 from podsim.scenario.ipu import Ipu
@@ -147,14 +147,8 @@ def optimizer_state(held: Sequence[StageCost], workload: Workload, job: PlanInpu
 
 def stash(held: Sequence[StageCost], workload: Workload, job: PlanInput) -> Tenant:
     """Activations kept from the forward to the backward pass, for all micro-batches in flight."""
-    kept = {
-        cost.stage.index: sum(
-            kept_elements(segment, workload, recompute=job.layout.recompute) for segment in cost.stage.segments
-        )
-        for cost in held
-    }
-    elements = job.layout.pipeline().most_kept(kept, job.layout.accumulation_factor)
-    return Tenant("stash", elements * workload.stash_bytes)
+    kept = {cost.stage.index: kept_bytes(cost.stage, workload, recompute=job.layout.recompute) for cost in held}
+    return Tenant("stash", job.layout.pipeline().most_kept(kept, job.layout.accumulation_factor))
 
 
 def temporaries_of_training(held: Sequence[StageCost], workload: Workload, job: PlanInput) -> Tenant:

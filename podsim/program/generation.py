@@ -215,4 +215,4 @@ class _StepProgram:
         ring = Ring.of_shards(system, self._plan.software.collective_rings, stage.ipus)
         barrier = Barrier(f"shards of stage {stage.index}", ALL_REDUCE)
         hidden = self._workload.hidden_bytes
-        return {ipu: [Exchange(ring.chunks(ipu, hidden)), barrier] * (2 * (count - 1)) for ipu in ring.members}
+        return {ipu: [ring.step("all_reduce", ipu, hidden), barrier] * (2 * (count - 1)) for ipu in ring.members}

@@ -20,7 +20,7 @@ from typing import Self
 
 from podsim.placement.topologies import topology_of
 from podsim.placement.topology import Channel, Routes
-from podsim.program.task import Barrier, Exchange, Step, Transfer
+from podsim.program.task import Barrier, Collective, Exchange, Step, Transfer
 from podsim.program.transfers import transfer
 from podsim.scenario.hardware import System
 from podsim.units import ps_to_seconds
@@ -96,8 +96,23 @@ class Ring:
                 )
                 for each in self.chunks(ipu, byte_count)
             )
-            yield Exchange(tuple(sent))
+            # Summed up is reduced and gathered: around the ring twice.
+            what, times = ("all_gather", count) if count % 2 else ("all_reduce", count // 2)
+            yield Exchange(tuple(sent), Collective(what, self.members, byte_count * times, times, 1))
             yield Barrier(f"{name} of ipu{self.members[0]}", TENSOR_PARALLEL)
+
+    def step(self, what: str, ipu: int, byte_count: float, tensor_count: int = 1) -> Exchange:
+        """One of the steps in which an IPU reduces and gathers (`all_reduce`), or does one of the two.
+
+        Args:
+            what: As `podsim.program.task.Collective` names it.
+            ipu: One of the members.
+            byte_count: As `chunks` has it. [B]
+            tensor_count: As `chunks` has it.
+        """
+        steps = (2 if what == "all_reduce" else 1) * (len(self.members) - 1)
+        collective = Collective(what, self.members, byte_count, tensor_count, steps)
+        return Exchange(self.chunks(ipu, byte_count, tensor_count), collective)
 
     def chunks(self, ipu: int, byte_count: float, tensor_count: int = 1) -> tuple[Transfer, ...]:
         """What an IPU sends in one of the n - 1 steps in which the ring reduces or gathers.
@@ -114,11 +129,12 @@ class Ring:
         for way, rings in ((1, self.ring_count - back), (-1, back)):
             if not rings:
                 continue
-            channels = self.routes.between(ipu, self.members[(place + way) % count]).channels
+            neighbour = self.members[(place + way) % count]
+            channels = self.routes.between(ipu, neighbour).channels
             if self.own_link_bytes_per_s:
                 own = rings * self.own_link_bytes_per_s
                 channels = tuple(Channel(f"{each.id}{OWN_LINK}{way:+}", own) for each in channels)
-            sent.append(transfer("chunk", ALL_REDUCE, channels, rings * chunk, latency_s))
+            sent.append(transfer("chunk", ALL_REDUCE, channels, rings * chunk, latency_s, neighbour))
         return tuple(sent)
 
 

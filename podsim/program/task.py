@@ -35,6 +35,8 @@ class Transfer:
         latency_ps: Paid first, while no channel is occupied. [ps]
         size: By which transfers that share a channel are treated alike, for example in bytes; 0 for the longest of
             the times on its channels.
+        receiver: The lane that it goes to, if it goes to one; a timeline points at it.
+        tensor_count: Tensors that it is made of.
     """
 
     name: str
@@ -42,6 +44,8 @@ class Transfer:
     channels: tuple[tuple[str, int], ...]
     latency_ps: int = 0
     size: int = 0
+    receiver: str = field(default="", compare=False)
+    tensor_count: int = field(default=1, compare=False)
 
     @property
     def units(self) -> int:
@@ -50,10 +54,35 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
+class Collective:
+    """What exchanges of several lanes do together; no engine looks at it.
+
+    Attributes:
+        name: `all_reduce`, `reduce_scatter` or `all_gather`.
+        members: Numbers of those who take part, in the order of their ring.
+        whole_bytes: Of all tensors together: what is reduced, or what everybody has once it is gathered. [B]
+        tensor_count: Tensors, each with the latency of every step.
+        exchanges: In how many exchanges of each member it is done.
+    """
+
+    name: str
+    members: tuple[int, ...]
+    whole_bytes: float
+    tensor_count: int
+    exchanges: int
+
+
+@dataclass(frozen=True, slots=True)
 class Exchange:
-    """Transfers that a lane starts together; it goes on when all have ended."""
+    """Transfers that a lane starts together; it goes on when all have ended.
+
+    Attributes:
+        transfers: All of them.
+        collective: What it is a part of, if it is.
+    """
 
     transfers: tuple[Transfer, ...]
+    collective: Collective | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,19 @@ from podsim.units import seconds_to_ps
 HOST, STREAMING, GW_LINK = "host", "streaming", "gw_link"
 
 
-def transfer(name: str, kind: str, channels: Sequence[Channel], byte_count: float, latency_s: float = 0.0) -> Transfer:
-    """A transfer of `byte_count` over all of `channels` at once."""
+def transfer(
+    name: str,
+    kind: str,
+    channels: Sequence[Channel],
+    byte_count: float,
+    latency_s: float = 0.0,
+    receiver: int | None = None,
+    tensor_count: int = 1,
+) -> Transfer:
+    """A transfer of `byte_count` over all of `channels` at once, to an IPU if it has a receiver."""
     occupied = tuple((c.id, seconds_to_ps(byte_count / c.bandwidth_bytes_per_s)) for c in channels)
-    return Transfer(name, kind, occupied, seconds_to_ps(latency_s), ceil(byte_count))
+    lane = "" if receiver is None else f"ipu{receiver}"
+    return Transfer(name, kind, occupied, seconds_to_ps(latency_s), ceil(byte_count), lane, tensor_count)
 
 
 def link_transfer(
@@ -32,7 +41,7 @@ def link_transfer(
 ) -> Transfer:
     """Over IPU-Links between two IPUs of one link domain, with the route's own latency if none is given."""
     path = routes.between(source, target)
-    return transfer(name, kind, path.channels, byte_count, path.latency_s if latency_s is None else latency_s)
+    return transfer(name, kind, path.channels, byte_count, path.latency_s if latency_s is None else latency_s, target)
 
 
 def host_load(system: System, ipu: int, byte_count: float) -> Transfer:
@@ -66,7 +75,8 @@ def streaming_transfer(
         tensor_count: Tensors, each a remote buffer of its own.
     """
     channels = streaming_channels(system, ipu, direction, io_tiles)
-    return transfer(name, STREAMING, channels, byte_count, tensor_count * system.machine.streaming_memory.latency_s)
+    latency_s = tensor_count * system.machine.streaming_memory.latency_s
+    return transfer(name, STREAMING, channels, byte_count, latency_s, tensor_count=tensor_count)
 
 
 def gw_hops(
@@ -90,7 +100,7 @@ def gw_hops(
     link, gateway = given(system.machine.gw_link), given(system.machine.gateway_link)
     first = min(byte_count, max(1, collectives) * (link.fragment_bytes or byte_count))
     gateway_s, link_s = (latencies * part.latency_s for part in (gateway, link))
-    received = transfer("from gateway", GW_LINK, down, byte_count, gateway_s)
+    received = transfer("from gateway", GW_LINK, down, byte_count, gateway_s, target)
     behind = transfer("behind", GW_LINK, (*up, *over), byte_count - first).channels if first < byte_count else ()
     return (
         transfer("to gateway", GW_LINK, up, first, gateway_s),

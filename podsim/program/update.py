@@ -19,7 +19,7 @@ from podsim.placement.stage_cost import UpdateCost
 from podsim.program.passes import shard_rings, work
 from podsim.program.replicas import Replicas
 from podsim.program.rings import ALL_REDUCE, TENSOR_PARALLEL, Ring, ShardRings
-from podsim.program.task import Barrier, Exchange, Phase, Step, Work
+from podsim.program.task import Barrier, Collective, Exchange, Phase, Step, Work
 from podsim.program.transfers import GW_LINK, gw_hops, streaming_transfer
 from podsim.scenario.software import Noise
 from podsim.tiles.account import Account
@@ -183,12 +183,13 @@ class Turn:
         """One pass of every tensor around the replicas of the link domain: n - 1 steps."""
         steps = len(self._ring_of(self._members[0]).members) - 1
         if steps > 0:
-            yield self.phase(name, lambda cost: self._ring_step(cost, byte_count(cost)), steps)
+            what = "reduce_scatter" if name.startswith("reduce") else "all_gather"
+            yield self.phase(name, lambda cost: self._ring_step(cost, what, byte_count(cost)), steps)
 
-    def _ring_step(self, cost: UpdateCost, byte_count: int) -> list[Step]:
+    def _ring_step(self, cost: UpdateCost, what: str, byte_count: int) -> list[Step]:
         ring, ipu = self._ring_of(cost), self._replicas.ipu(self._replica, cost.ipu)
-        transfers = ring.chunks(ipu, byte_count, cost.collective_count)
-        return [Exchange(transfers), Barrier(f"ring of ipu{ring.members[0]}", ALL_REDUCE)]
+        step = ring.step(what, ipu, byte_count, cost.collective_count)
+        return [step, Barrier(f"ring of ipu{ring.members[0]}", ALL_REDUCE)]
 
     def _across_domains(self) -> Iterator[Phase]:
         """All-reduce of every shard between the corresponding IPUs of the link domains."""
@@ -204,7 +205,10 @@ class Turn:
         chunk = cost.parameter_count * self._plan.precision.accumulator_bytes / shards / len(peers)
         tensors = cost.collective_count + cost.small_tensor_count
         hops = gw_hops(self._plan.system, ipu, target, chunk, cost.collective_count, tensors)
-        return [*(Exchange((hop,)) for hop in hops), Barrier(f"domains of ipu{first}", GW_LINK)]
+        members = tuple(self._replicas.ipu(each, cost.ipu) for each in peers)
+        exchanges = len(hops) * 2 * (len(peers) - 1)
+        whole = Collective("all_reduce", members, chunk * len(peers), tensors, exchanges)
+        return [*(Exchange((hop,), whole) for hop in hops), Barrier(f"domains of ipu{first}", GW_LINK)]
 
     def _small_tensors(self, cost: UpdateCost) -> Sequence[Step]:
         """Whole all-reduces of small tensors and of norms, which shards of a layer add up first: latency only."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from podsim.engine.trace import Trace
     from podsim.placement.search.choice import Choice
     from podsim.program.passes_in_order import Passes
+    from podsim.program.task import Program
 
 _WIDTH: Final = 100
 _MOST_FIGURES: Final = 4
@@ -57,6 +58,8 @@ class Result:
         uncertainty: What came of the run with inputs drawn from their ranges, if that was asked for.
         trace: The timeline, if recorded; not part of the JSON.
         passes: Operations of the passes in the timeline, by name of the pass; not part of the JSON.
+        stash: Bytes that a pass in the timeline leaves until the one back has ended, by its name; not part of the JSON.
+        program: Makes the program of the timeline, with every IPU, where that was recorded; not part of the JSON.
         meter: What draws power and is paid for; not part of the JSON.
         prices: What it is paid with, if that is given; not part of the JSON.
         html: Shows it in a notebook; not part of the JSON.
@@ -82,6 +85,8 @@ class Result:
     uncertainty: Uncertainty | None = None
     trace: Trace | None = None
     passes: Passes | None = None
+    stash: Mapping[str, int] = field(default_factory=dict)
+    program: Callable[[], Program] | None = field(default=None, compare=False)
     meter: Meter | None = None
     prices: CostSpec | None = None
     html: Callable[[Any], str] | None = field(default=None, compare=False)

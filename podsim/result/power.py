@@ -156,7 +156,7 @@ class Energy:
         """Shares of time by what gives the activity; waiting is left out."""
         total, shares = sum(self.work.time_ps.values()) or 1, {_MATMUL: 0.0}
         for name, time_ps in self.work.time_ps.items():
-            group = _MATMUL if name == _MATMUL else _SHARE_OF_FAMILY.get(kind_of(name).family)
+            group = _activity_key(name)
             if group is not None:
                 shares[group] = shares.get(group, 0.0) + time_ps / total * self.work.density
         return shares
@@ -164,6 +164,15 @@ class Energy:
     @cached_property
     def _watts(self) -> dict[str, float]:
         return {key: float(number) for key, (number, _) in self.meter.numbers.items()}
+
+    def activity_in(self, kind: str) -> float:
+        """Share of its dynamic power that an IPU draws in a kind of time, with what it does for other batches."""
+        group = _activity_key(kind)
+        return 0.0 if group is None else self._watts.get(group, 1.0) * self.work.density
+
+    def power_w(self, activity: float) -> float:
+        """Of all that is metered while the IPUs in use draw a share of their dynamic power, on average. [W]"""
+        return self.meter.drawn(self._watts, activity).total_w
 
     def _activity(self, watts: _Watts) -> float:
         return sum(share * watts.get(group, 1.0) for group, share in self._shares.items())
@@ -252,6 +261,11 @@ class Energy:
             "host_count": self.meter.share * self.meter.system.host_count,
             **{f"per_{name}_j": energy_j for name, energy_j in self.per_j.items()},
         }
+
+
+def _activity_key(kind: str) -> str | None:
+    """What gives the activity in a kind of time; nothing of waiting."""
+    return _MATMUL if kind == _MATMUL else _SHARE_OF_FAMILY.get(kind_of(kind).family)
 
 
 def _bounds(number: Sourced, dimension: str) -> tuple[float, float] | None:

@@ -86,14 +86,19 @@ class _Part:
 
 def slices_of(records: Iterable[Record], passes: Passes = _NOTHING) -> Iterator[Slice]:
     """Records of all lanes as slices; those of a pass that `passes` knows become one with its operations inside."""
+    for run in runs_of(records, passes):
+        repeats = passes.get(run[0].name)
+        yield _pass(run, repeats) if repeats else _alone(run[0])
+
+
+def runs_of(records: Iterable[Record], passes: Passes) -> Iterator[list[Record]]:
+    """Records of each pass that `passes` knows together, all others alone; one lane after the other."""
     by_lane: dict[str, list[Record]] = {}
     for record in records:
         if record.end_ps > record.start_ps:
             by_lane.setdefault(record.lane, []).append(record)
     for lane in by_lane.values():
-        for run in _runs(sorted(lane, key=lambda each: (each.start_ps, each.end_ps)), passes):
-            repeats = passes.get(run[0].name)
-            yield _pass(run, repeats) if repeats else _alone(run[0])
+        yield from _runs(sorted(lane, key=lambda each: (each.start_ps, each.end_ps)), passes)
 
 
 def _runs(records: Sequence[Record], passes: Passes) -> Iterator[list[Record]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from podsim.deferred import Deferred
 from podsim.engine import Trace, execute
@@ -97,6 +98,7 @@ def _result(
         engine=call.engine,
         trace=call if call.records else None,
         passes=forward_passes(plan) if call.records else None,
+        program=partial(compile_calls, plan, explicit=True) if call.records else None,
     )
 
 

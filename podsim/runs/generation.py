@@ -69,6 +69,7 @@ def generation(loaded: LoadedScenario, settings: Settings) -> GenerationResult:
         engine=decode.engine,
         trace=decode if decode.records else None,
         passes=step_passes(steps.decode) if decode.records else None,
+        program=partial(compile_step, steps.decode, explicit=True) if decode.records else None,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from podsim.deferred import Deferred
@@ -11,6 +12,7 @@ from podsim.engine import Trace, execute
 from podsim.metrics import THROUGHPUT, TIME, UPDATE
 from podsim.models import Workload
 from podsim.placement import Plan, PlanInput, make_plan
+from podsim.placement.cuts import kept_bytes
 from podsim.placement.job import training_job
 from podsim.placement.plan import cost_model, shared_cost_model
 from podsim.placement.stage_cost import StageCost
@@ -72,7 +74,12 @@ def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
     stood_on = sources(spec, prices, mean_account(trace.lanes))
     probe = TrainingProbe(job, model, outcome, known, slow.faults if slow else ())
     stands_on = StandsOn(spec, probe, anew=settings.influence)
-    result = replace(_result(loaded, plan, trace, outcome, stands_on, choice, stood_on), noise=found)
+    tasks = partial(compile_program, plan, explicit=True, faults=slow.faults if slow else (), in_order=True)
+    result = replace(
+        _result(loaded, plan, trace, outcome, stands_on, choice, stood_on),
+        noise=found,
+        program=tasks if trace.records else None,
+    )
     return replace(result, faults=slow.report, warnings=(*result.warnings, *slow.warnings)) if slow else result
 
 
@@ -141,8 +148,18 @@ def _result(
         engine=trace.engine,
         trace=trace if trace.records else None,
         passes=training_passes(plan) if trace.records else None,
+        stash=_stash(plan) if trace.records else {},
         tokens_per_sample=spec.model.tokens_per_sample(spec.data),
     )
+
+
+def _stash(plan: Plan) -> dict[str, int]:
+    """What each forward pass of a pipeline leaves until its backward pass; phases keep it in streaming memory. [B]"""
+    stages = () if plan.phases else plan.stages
+    return {
+        f"forward {cost.stage.index}": kept_bytes(cost.stage, plan.workload, recompute=plan.layout.recompute)
+        for cost in stages
+    }
 
 
 def model_flop_utilization(plan: Plan, update_s: float) -> float:

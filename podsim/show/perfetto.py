@@ -1,7 +1,8 @@
 """The timeline as Chrome trace events, for ui.perfetto.dev.
 
 Each lane of the trace is a track of the process `IPUs`, each channel a track of the process `links`, and the
-phases of the weight update are tracks of their own. Counters say how many IPUs work and how many links are in use. A
+phases of the weight update are tracks of their own. Counters say how many IPUs work, how many links and how much memory
+are in use, and what is drawn; arrows lead from what sends to what goes on once it is there. A
 pass holds its operations in the order they run, and each of these its kinds of time. The kind of time is the
 category of an event, so that the viewer's query `select category, sum(dur) from slice group by category` adds up the
 kinds; passes, operations and what is folded have categories of their own. The viewer colours by name and takes no
@@ -10,21 +11,20 @@ colours from the file, so none are written.
 
 import gzip
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import inf, nextafter
 from pathlib import Path
 from typing import Final
 
-from podsim.engine.trace import PhaseRecord, Trace
+from podsim.engine.trace import PhaseRecord, Trace, expand
 from podsim.errors import MissingDataError
 from podsim.format import natural_key
 from podsim.program.passes_in_order import Passes
 from podsim.result.base import Result
 from podsim.result.files import check_not_read, write_atomically
-from podsim.result.kinds import is_waiting
 from podsim.result.slices import REPEATED, Slice, slices_of
+from podsim.show.counters import Gauge, gauges_of_result, gauges_of_use
 
 Event = dict[str, object]
 
@@ -35,7 +35,9 @@ _NS_PER_US: Final = 10**3
 _PHASES, _IPUS, _LINKS = 1, 2, 3
 _PROCESSES: Final = {_PHASES: "phases", _IPUS: "IPUs", _LINKS: "links"}
 
-_COUNTERS: Final = {_IPUS: "IPUs at work", _LINKS: "links in use"}
+_MOST_ARROWS: Final = 10_000
+_MOST_COUNTED: Final = 50_000
+_DIGITS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,12 @@ class ViewerTrace:
     is_detailed: bool = True
 
 
-def build_timeline(trace: Trace, event_limit: int = DEFAULT_EVENT_LIMIT, passes: Passes | None = None) -> ViewerTrace:
+def build_timeline(
+    trace: Trace,
+    event_limit: int = DEFAULT_EVENT_LIMIT,
+    passes: Passes | None = None,
+    gauges: Iterable[Gauge] = (),
+) -> ViewerTrace:
     """Turn a trace into events.
 
     Repeated cycles are all shown as long as they make no more than `event_limit` events. Beyond it, each is
@@ -66,6 +73,7 @@ def build_timeline(trace: Trace, event_limit: int = DEFAULT_EVENT_LIMIT, passes:
         trace: A trace with its records.
         event_limit: Most slices before repeated cycles are shown once.
         passes: Operations of the passes, by name of the pass.
+        gauges: What is counted beside IPUs and links in use.
     """
     shown = list(slices_of(trace.records, passes or {}))
     is_detailed = sum(each.count for each in shown) <= event_limit
@@ -79,14 +87,13 @@ def build_timeline(trace: Trace, event_limit: int = DEFAULT_EVENT_LIMIT, passes:
     metadata: list[Event] = [_named("process_name", pid, 0, name) for pid, name in _PROCESSES.items()]
     metadata += [_sorted("process_sort_index", pid, 0, pid) for pid in _PROCESSES]
     _add_phases(trace.phases, metadata, slices)
+    threads: dict[str, int] = {}
     for process, lanes in ((_IPUS, trace.lanes), (_LINKS, trace.channels)):
-        _add_lanes(process, sorted(lanes, key=natural_key), by_lane, metadata, slices)
-    counters: list[Event] = []
-    coarse = [each for each in slices_of(trace.records) if not is_waiting(each.category)]
-    if sum(each.repeat_count for each in coarse) <= event_limit:  # of every cycle, those too that are shown once
-        for process, lanes in ((_IPUS, trace.lanes), (_LINKS, trace.channels)):
-            counters += _counter(process, _COUNTERS[process], [each for each in coarse if each.lane in lanes])
-    return ViewerTrace((*metadata, *slices, *counters), len(slices), is_folded, is_detailed)
+        threads |= _add_lanes(process, sorted(lanes, key=natural_key), by_lane, metadata, slices)
+    counters = [event for gauge in (*gauges_of_use(trace, event_limit), *gauges) for event in _counter(gauge)]
+    starts, ends = _arrows(trace, threads, is_folded=is_folded)
+    # The viewer takes events of one instant in the order of the file: an arrow ends at the slice that comes behind it.
+    return ViewerTrace((*metadata, *ends, *slices, *starts, *counters), len(slices), is_folded, is_detailed)
 
 
 def write_trace(result: Result, path: str | Path, event_limit: int = DEFAULT_EVENT_LIMIT) -> ViewerTrace:
@@ -111,7 +118,8 @@ def write_trace(result: Result, path: str | Path, event_limit: int = DEFAULT_EVE
             do="simulate with `record=True` and write that result",
         )
     check_not_read(path, "trace", result.inputs)
-    timeline = build_timeline(result.trace, event_limit, result.passes)
+    gauges = gauges_of_result(result, min(event_limit, _MOST_COUNTED))
+    timeline = build_timeline(result.trace, event_limit, result.passes, gauges)
     cycles = "each repeated cycle is shown once" if timeline.is_folded else "every cycle is shown"
     about = {
         "scenario": result.name,
@@ -149,31 +157,41 @@ def _add_lanes(
     by_lane: dict[str, list[Slice]],
     metadata: list[Event],
     slices: list[Event],
-) -> None:
-    thread = 0
+) -> dict[str, int]:
+    """Tracks of lanes with what is on them; the number of each lane's first one."""
+    thread, threads = 0, dict[str, int]()
     for lane in lanes:
+        threads[lane] = thread + 1
         for row, shown in enumerate(_without_overlaps(by_lane.get(lane, []))):
             thread += 1
             metadata += _track(process, thread, lane if row == 0 else f"{lane} ({row + 1})")
             for each in shown:
                 slices += _events(process, thread, each)
+    return threads
 
 
-def _counter(process: int, name: str, shown: Iterable[Slice]) -> Iterator[Event]:
-    """How many lanes are in use, at each time at which that changes; two slices of a lane at a time are one use."""
-    changes: Counter[int] = Counter()
-    free_ps: dict[str, int] = {}
-    for each in sorted(_expanded(shown), key=lambda each: each.start_ps):
-        start_ps = max(each.start_ps, free_ps.get(each.lane, 0))
-        if each.end_ps > start_ps:
-            changes[start_ps] += 1
-            changes[each.end_ps] -= 1
-            free_ps[each.lane] = each.end_ps
-    count = 0
-    for at_ps, change in sorted(changes.items()):
-        if change:
-            count += change
-            yield {"ph": "C", "pid": process, "name": name, "ts": _start_us(at_ps), "args": {name: count}}
+def _counter(gauge: Gauge) -> Iterator[Event]:
+    process = _LINKS if gauge.of_links else _IPUS
+    for at_ps, value in gauge.steps:
+        shown = round(value, _DIGITS)
+        yield {"ph": "C", "pid": process, "name": gauge.name, "ts": _start_us(at_ps), "args": {gauge.name: shown}}
+
+
+def _arrows(trace: Trace, threads: Mapping[str, int], *, is_folded: bool) -> tuple[list[Event], list[Event]]:
+    """Where messages start and end; those of repeated cycles once, as their slices are; none if they are too many."""
+    lanes = trace.lanes
+    messages = [each for each in trace.messages if each.lane in lanes and each.receiver in lanes]
+    if is_folded:
+        messages = [replace(each, repeat_count=1) for each in messages]
+    if sum(each.repeat_count for each in messages) > _MOST_ARROWS:
+        return [], []
+    starts: list[Event] = []
+    ends: list[Event] = []
+    for number, each in enumerate(expand(messages), 1):
+        common: Event = {"pid": _IPUS, "name": each.name, "cat": each.kind, "id": number}
+        starts.append({"ph": "s", "tid": threads[each.lane], "ts": _start_us(each.start_ps), **common})
+        ends.append({"ph": "f", "tid": threads[each.receiver], "ts": _start_us(each.end_ps), **common})
+    return starts, ends
 
 
 def _without_overlaps(shown: list[Slice]) -> list[list[Slice]]:

@@ -158,7 +158,8 @@ def parse(arguments: list[str]) -> None:
     while hasattr(command, "commands") and arguments and not arguments[0].startswith("-"):
         assert arguments[0] in command.commands, f"there is no command `{arguments[0]}`"
         command, arguments = command.commands[arguments[0]], arguments[1:]
-    command.make_context("podsim", arguments)
+    with contextlib.suppress(typer.Exit):  # of options that print something and end
+        command.make_context("podsim", arguments)
 
 
 @every_case("page, line", all_commands)

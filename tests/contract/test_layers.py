@@ -41,6 +41,7 @@ ORDER = [
     "result",
     "show",
     "runs",
+    "chakra",
     "importer",
     "validation",
     "many",
@@ -118,6 +119,7 @@ def test_imports_go_up_only(path: Path) -> None:
     if not module:  # the public names: imported lazily, or for type checkers only
         assert set(imported) <= {
             "_version",
+            "chakra.replay",
             "errors",
             "result.result",
             "result.generation",

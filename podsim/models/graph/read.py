@@ -1,10 +1,10 @@
-"""From an ONNX file to a workload, with a list of what it leaves out."""
+"""From an ONNX file, or the shapes of a PyTorch model, to a workload, with a list of what it leaves out."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from podsim.models.block import Block, HostTensors, Parameter, Workload
 from podsim.models.graph.node import Node, NodeList, Tensor
 from podsim.models.graph.onnx_file import OnnxFile, open_onnx, printable, set_dimensions
 from podsim.models.graph.operators import FREE, is_product, mapper_of, unmapped_flop
+from podsim.models.graph.torch_shapes import SUFFIX, read_shapes
 from podsim.models.layers import GraphBuilder
 from podsim.models.op import DTYPE_BYTES, DType, Op
 from podsim.scenario.wording import counted
@@ -263,7 +264,7 @@ def used(nodes: Sequence[Node], outputs: Iterable[Tensor]) -> tuple[Node, ...]:
 def read_graph(
     path: str | Path, dimensions: Mapping[str, int] | None = None, dtype: DType = "fp16", watch: Watch = silent
 ) -> Graph:
-    """Read an ONNX file. Its weights are not needed, only their shapes.
+    """Read an ONNX file, or shapes of a PyTorch model (`.shapes.json`). Weights are not needed, only their shapes.
 
     Args:
         path: The file.
@@ -276,19 +277,37 @@ def read_graph(
         SpecError: The file is wrong, leaves dimensions open, has nodes that contradict what they read, or has
             products whose shapes cannot be told.
     """
-    file = open_onnx(Path(path))
-    sizes, graph = _node_list(file, dimensions or {}, watch)
-    _check_products(file.name, graph.nodes)
+    if str(path).endswith(SUFFIX):
+        name, notes, sizes = printable(str(path)), tuple[str, ...](), dict[str, int]()
+        digest, graph = read_shapes(Path(path))
+        if dimensions:
+            what = "the file leaves no dimension open"
+            raise SpecError([Problem(name, "", what, "leave `dimensions` out, or export the model for other shapes")])
+        graph = replace(graph, nodes=_leading_out(name, graph.nodes, graph.outputs))
+    else:
+        file = open_onnx(Path(path))
+        name, digest, notes = file.name, file.sha256, file.notes
+        sizes, graph = _node_list(file, dimensions or {}, watch)
+    _check_products(name, graph.nodes)
     workload = workload_of(graph, dtype)
     return Graph(
         workload=workload,
-        source=(file.name, file.sha256),
+        source=(name, digest),
         node_count=len(graph.nodes),
         dimensions=tuple(sizes.items()),
         inputs=tuple((each.name, each.shape or ()) for each in graph.inputs),
         unmapped=tuple(_unmapped(graph.nodes, workload.forward_flop)),
-        notes=file.notes,
+        notes=notes,
     )
+
+
+def _leading_out(file: str, nodes: Sequence[Node], outputs: Sequence[Tensor]) -> tuple[Node, ...]:
+    """Nodes that work on inputs and lead to an output; without any there is no model."""
+    kept = used(nodes, outputs)
+    if not kept:
+        what = "no operator of the graph leads from an input to an output"
+        raise SpecError([Problem(file, "", what, "export the model again")])
+    return kept
 
 
 def _node_list(file: OnnxFile, dimensions: Mapping[str, int], watch: Watch) -> tuple[dict[str, int], NodeList]:
@@ -301,10 +320,7 @@ def _node_list(file: OnnxFile, dimensions: Mapping[str, int], watch: Watch) -> t
     shapes = Shapes(file.model, file.name)
     nodes = list(shapes.nodes(watch))
     outputs = [shapes[each.name] for each in file.model.graph.output if each.name in shapes]
-    kept = used(nodes, outputs)
-    if not kept:
-        what = "no operator of the graph leads from an input to an output"
-        raise SpecError([Problem(file.name, "", what, "export the model again")])
+    kept = _leading_out(file.name, nodes, outputs)
     name = printable(file.model.graph.name) or Path(file.name).stem
     tensors = tuple(shapes[each.name] for each in inputs)
     return sizes, NodeList(name, tensors, tuple(outputs), kept, shapes.parameters)

@@ -1,4 +1,4 @@
-"""Graphs of operators, read from ONNX files."""
+"""Graphs of operators, read from files of ONNX or PyTorch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class GraphSpec(ModelSpec):
     kind: Literal["graph"]
     """Family of the model."""
     file: str
-    """An ONNX file, from the folder of the scenario or the working folder."""
+    """An ONNX file, or shapes of a PyTorch model, from the folder of the scenario or the working folder."""
     dimensions: dict[str, Count] = Field(default_factory=dict)
     """Sizes of the dimensions that the file leaves open, by name."""
 

@@ -1,0 +1,1 @@
+"""Chakra execution traces: what a run does as one graph per rank, written and read."""

@@ -1,0 +1,92 @@
+"""Write the operators and shapes of a PyTorch model to a file that `podsim import` reads. No weights go into it.
+
+Run it where PyTorch is, 2.2 or later:
+
+    from export_shapes import export_shapes
+
+    export_shapes(model, (torch.zeros(8, 3, 224, 224),), "model.shapes.json")
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+
+def export_shapes(model: Any, example: tuple[Any, ...], path: str, name: str = "") -> None:
+    """Export a model for the shapes of an example, as operators of ATen.
+
+    Args:
+        model: A `torch.nn.Module` in evaluation mode, which needs no weights: one on the device `meta` will do.
+        example: Its inputs.
+        path: File to write; its name ends in `.shapes.json`.
+        name: What the model is called; that of its class if left out.
+    """
+    import torch
+
+    program = torch.export.export(model.eval(), example).run_decompositions()
+    signature = program.graph_signature
+    inner = {*signature.inputs_to_parameters, *signature.inputs_to_buffers}
+    inner |= set(getattr(signature, "inputs_to_lifted_tensor_constants", {}))
+    tensors: dict[str, Any] = {}
+    nodes, places, results = [], [], []
+    for node in program.graph.nodes:
+        if node.op == "output":
+            results = [each.name for each in _nodes(node.args[0])]
+            continue
+        value = node.meta.get("val")
+        outputs = [node.name]
+        if isinstance(value, (list, tuple)):
+            outputs = [f"{node.name}.{number}" for number in range(len(value))]
+        for output, one in zip(outputs, value if isinstance(value, (list, tuple)) else [value], strict=True):
+            if one is not None and hasattr(one, "shape"):
+                tensors[output] = [str(one.dtype).removeprefix("torch."), [int(size) for size in one.shape]]
+        if node.op == "placeholder":
+            places.append(node.name)
+        elif node.op == "call_function":
+            nodes.append(_described(node, outputs))
+    described = {
+        "format": "podsim shapes",
+        "version": 1,
+        "producer": f"torch {torch.__version__}",
+        "name": name or type(model).__name__,
+        "inputs": [each for each in places if each not in inner and each in tensors],
+        "parameters": [each for each in places if each in inner and each in tensors],
+        "outputs": [each for each in results if each in tensors],
+        "tensors": tensors,
+        "nodes": nodes,
+    }
+    Path(path).write_text(json.dumps(described), encoding="utf-8")
+
+
+def _described(node: Any, outputs: list[str]) -> dict[str, Any]:
+    """Operator, tensors that are read, in order, and other arguments by name."""
+    if "getitem" in str(node.target):
+        source, number = node.args
+        return {"op": "getitem", "inputs": [f"{source.name}.{number}"], "outputs": outputs, "arguments": {}}
+    declared = node.target._schema.arguments
+    given = dict(zip((each.name for each in declared), node.args, strict=False)) | dict(node.kwargs)
+    inputs: list[str | None] = []
+    arguments = {}
+    for each in declared:
+        value = given.get(each.name)
+        if "Tensor" in str(each.type):
+            inputs += [one.name for one in _nodes(value)] or [None]
+        elif isinstance(value, (bool, int, float, str)) or _is_plain(value):
+            arguments[each.name] = value
+    return {"op": str(node.target), "inputs": inputs, "outputs": outputs, "arguments": arguments}
+
+
+def _nodes(value: Any) -> Iterator[Any]:
+    """The nodes in an argument."""
+    if hasattr(value, "meta") and hasattr(value, "name"):
+        yield value
+    elif isinstance(value, Iterable) and not isinstance(value, str):
+        for each in value:
+            yield from _nodes(each)
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(each, (bool, int, float)) for each in value)

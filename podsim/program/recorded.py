@@ -1,0 +1,409 @@
+"""A recorded graph: what each rank of a job did, on what it depended, and the program that does it again on a pod.
+
+A rank is an IPU: rank 3 is IPU 3 of the pod. It does one thing at a time, in an order that no dependency of any rank
+contradicts, and transfers that nothing orders among one another start together, as an exchange of an IPU has them.
+What is received asks nothing of the receiver: whatever depends on it waits until the sender is through. Collectives
+go around rings as those of a weight update do, an all-to-all over the routes between all pairs.
+
+Source: [gcl_topologies] for the rings.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+from podsim.errors import PodsimError
+from podsim.placement.topology import Routes
+from podsim.program.movement import Fabric
+from podsim.program.rings import Ring, ring_of
+from podsim.program.task import Acquire, Barrier, Exchange, Group, Phase, Program, Release, Step, Transfer, Work
+from podsim.program.transfers import gw_hops, link_transfer, streaming_transfer
+from podsim.scenario.hardware import System
+from podsim.units import seconds_to_ps
+
+Kind = Literal["compute", "load", "store", "send", "receive", "collective"]
+COMPUTE: Final = "compute"
+LOAD: Final = "load"
+STORE: Final = "store"
+SEND: Final = "send"
+RECEIVE: Final = "receive"
+COLLECTIVE: Final = "collective"
+WAITING: Final = "waiting"
+BARRIER: Final = "barrier"
+_HALVES: Final = {"reduce_scatter": 1, "all_gather": 1, "gather": 1, "scatter": 1}
+_WHOLES: Final = ("all_reduce", "broadcast", "reduce")
+"""Twice around the ring: those of one root are scattered and gathered as well, as long messages are."""
+GATHERED: Final = ("all_gather", "gather")
+"""Of which each puts in a part, and what is counted are all parts together."""
+COLLECTIVES: Final = (*_HALVES, *_WHOLES, "all_to_all", BARRIER)
+_LOAD_BYTES: Final = 16
+"""Widest load of a tile in a cycle [citadel2019]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Something that a rank did.
+
+    Attributes:
+        number: By which others of the rank name it.
+        name: What it is called.
+        kind: What it is.
+        after: Numbers of those that must have ended before it begins.
+        start_ps: When it began; 0 where that is not recorded. [ps]
+        duration_ps: How long it took; None where that is not recorded. [ps]
+        size_bytes: Moved; of a collective, what is reduced, or what each has once it is gathered. [B]
+        operations: Floating-point operations of computation.
+        peer: The rank that receives, or sends.
+        tag: Tells messages between two ranks apart.
+        collective: Which; one of `COLLECTIVES`.
+        group: Name of the ranks that take part.
+        tensor_count: Tensors of a transfer or collective, each with a latency of its own.
+        lane: What of the rank does it: nothing for the rank itself, otherwise what works beside it.
+    """
+
+    number: int
+    name: str
+    kind: Kind
+    after: tuple[int, ...] = ()
+    start_ps: int = 0
+    duration_ps: int | None = None
+    size_bytes: float = 0
+    operations: int = 0
+    peer: int = -1
+    tag: int = 0
+    collective: str = ""
+    group: str = ""
+    tensor_count: int = 1
+    lane: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The graph of every rank.
+
+    Attributes:
+        ranks: Nodes of each, in the order of its file.
+        groups: Ranks of each group, in the order of its ring; the group without a name has all of them.
+        files: Where each rank stands, for messages.
+    """
+
+    ranks: tuple[tuple[Node, ...], ...]
+    groups: Mapping[str, tuple[int, ...]]
+    files: tuple[str, ...] = ()
+
+    def members(self, node: Node) -> tuple[int, ...]:
+        """Ranks that take part in a collective."""
+        return self.groups[node.group] if node.group else tuple(range(len(self.ranks)))
+
+    def wrong(self, rank: int, node: Node, what: str, do: str) -> PodsimError:
+        """An error of a node."""
+        file = self.files[rank] if self.files else f"rank {rank}"
+        return PodsimError(what, where=f"{file}: node {node.number}", do=do)
+
+
+def replayed(recorded: Recorded, system: System, rings: int) -> Program:
+    """The program of a recorded graph.
+
+    Args:
+        recorded: Its nodes.
+        system: The pod that it runs on.
+        rings: Over how many rings collectives are divided.
+
+    Raises:
+        PodsimError: The graph waits for itself, its ranks contradict one another, or the pod cannot do what it asks.
+    """
+    return _Replay(recorded, system, rings).program()
+
+
+_Place = tuple[int, int]
+"""A rank, and where a node is among those of the rank."""
+
+
+@dataclass(slots=True)
+class _Lane:
+    """Steps of a lane as they come about, with the transfers that are not under way yet."""
+
+    steps: list[Step] = field(default_factory=list)
+    transfers: list[Transfer] = field(default_factory=list)
+    started: list[_Place] = field(default_factory=list)
+
+
+class _Replay:
+    def __init__(self, recorded: Recorded, system: System, rings: int) -> None:
+        self._recorded, self._system, self._ring_count = recorded, system, rings
+        self._routes = Routes(system)
+        self._rings: dict[tuple[int, ...], Ring] = {}
+        self._places = [{node.number: at for at, node in enumerate(nodes)} for nodes in recorded.ranks]
+        self._lanes: dict[str, _Lane] = defaultdict(_Lane)
+        self._taken: dict[_Place, list[str]] = defaultdict(list)
+        self._met = self._meetings()
+        self._sent = self._messages()
+
+    def program(self) -> Program:
+        """Lanes in an order that all ranks agree on, so that none waits for what stands behind it."""
+        order = [place for place in self._in_order() if self._node(place).kind != RECEIVE]
+        needs = {place: self._needs(place) for place in order}
+        for place, others in needs.items():
+            lane = self._lane(place)
+            for other in others:
+                if self._lane(other) != lane:
+                    self._taken[other].append(_token(other, lane))
+        for place in order:
+            self._add(place, needs[place])
+        groups = []
+        for rank in range(len(self._recorded.ranks)):
+            self._lanes.setdefault(f"ipu{rank}", _Lane())  # a rank without work has one too
+        for name in self._lanes:
+            self._flush(name)
+            phase = Phase("replay", 1, {name: tuple(self._lanes[name].steps)}, WAITING)
+            groups.append(Group(name, (name,), (phase,), accounted="/" not in name))
+        tokens = {token: 0 for taken in self._taken.values() for token in taken}
+        return Program(tuple(groups), tokens)
+
+    def _node(self, place: _Place) -> Node:
+        return self._recorded.ranks[place[0]][place[1]]
+
+    def _lane(self, place: _Place) -> str:
+        lane = self._node(place).lane
+        return f"ipu{place[0]}/{lane}" if lane else f"ipu{place[0]}"
+
+    def _of_kind(self, *kinds: str) -> Iterator[tuple[_Place, Node]]:
+        for rank, nodes in enumerate(self._recorded.ranks):
+            yield from (((rank, at), node) for at, node in enumerate(nodes) if node.kind in kinds)
+
+    def _meetings(self) -> dict[_Place, tuple[_Place, ...]]:
+        """All nodes of the collective that each is one of: the n-th of a group in each of its ranks."""
+        numbers: Counter[tuple[str, int]] = Counter()
+        met: dict[tuple[str, int], dict[int, _Place]] = defaultdict(dict)
+        for place, node in self._of_kind(COLLECTIVE):
+            if place[0] not in self._recorded.members(node):
+                what = f"rank {place[0]} is not one of group `{node.group}`"
+                raise self._recorded.wrong(place[0], node, what, "add it to the group, or take the node out")
+            met[node.group, numbers[node.group, place[0]]][place[0]] = place
+            numbers[node.group, place[0]] += 1
+        found: dict[_Place, tuple[_Place, ...]] = {}
+        for (group, number), places in met.items():
+            first = next(iter(places.values()))
+            node = self._node(first)
+            for rank in self._recorded.members(node):
+                which = f"collective {number} of {f'group `{group}`' if group else 'all ranks'}"
+                self._check_alike(node, first, places.get(rank), rank, which)
+            found |= dict.fromkeys(places.values(), tuple(places.values()))
+        return found
+
+    def _check_alike(self, node: Node, first: _Place, place: _Place | None, rank: int, which: str) -> None:
+        do = "record all ranks over the same time"
+        if place is None:
+            what = f"rank {rank} has no {which}, which rank {first[0]} waits for it in"
+            raise self._recorded.wrong(first[0], node, what, do)
+        other = self._node(place)
+        if (other.collective, other.size_bytes) != (node.collective, node.size_bytes):
+            told = [f"{each.collective} of {each.size_bytes:.12g} B" for each in (node, other)]
+            what = f"{which} is {told[1]} here and {told[0]} on rank {first[0]}"
+            raise self._recorded.wrong(rank, other, what, do)
+
+    def _messages(self) -> dict[_Place, _Place]:
+        """The node that sends what each receives: the n-th between two ranks with a tag."""
+        numbers: Counter[tuple[str, int, int, int]] = Counter()
+        sent: dict[tuple[int, int, int, int], _Place] = {}
+        received: dict[tuple[int, int, int, int], _Place] = {}
+        for place, node in self._of_kind(SEND, RECEIVE):
+            if not 0 <= node.peer < len(self._recorded.ranks) or node.peer == place[0]:
+                what = f"the other end is rank {node.peer}, of ranks 0 to {len(self._recorded.ranks) - 1}"
+                raise self._recorded.wrong(place[0], node, what, "name another rank of the trace")
+            ends = (place[0], node.peer) if node.kind == SEND else (node.peer, place[0])
+            message = (*ends, node.tag)
+            (sent if node.kind == SEND else received)[*message, numbers[node.kind, *message]] = place
+            numbers[node.kind, *message] += 1
+        for one, place in received.items():
+            if one not in sent:
+                what = f"rank {one[0]} does not send what this receives: message {one[3]} with tag {one[2]}"
+                raise self._recorded.wrong(place[0], self._node(place), what, "record all ranks over the same time")
+        return {place: sent[one] for one, place in received.items()}
+
+    def _before(self, place: _Place) -> Iterator[_Place]:
+        """What a node depends on, of its rank, or the sender of what it receives."""
+        node = self._node(place)
+        for number in node.after:
+            at = self._places[place[0]].get(number)
+            if at is None:
+                what = f"depends on node {number}, which is not in the file"
+                raise self._recorded.wrong(place[0], node, what, "record the whole graph of the rank")
+            yield place[0], at
+        if place in self._sent:
+            yield self._sent[place]
+
+    def _in_order(self) -> list[_Place]:
+        """All nodes so that each comes after what it depends on, those of a collective in a row; else by time."""
+        unit = {place: together[0] for place, together in self._met.items()}
+        places = [(rank, at) for rank, nodes in enumerate(self._recorded.ranks) for at in range(len(nodes))]
+        left: Counter[_Place] = Counter()
+        after: dict[_Place, list[_Place]] = defaultdict(list)
+        for place in places:
+            for other in self._before(place):
+                left[unit.get(place, place)] += 1
+                after[unit.get(other, other)].append(unit.get(place, place))
+        ready = [self._key(place) for place in places if unit.get(place, place) == place and not left[place]]
+        heapq.heapify(ready)
+        order: list[_Place] = []
+        while ready:
+            place = heapq.heappop(ready)[-1]
+            order += self._met.get(place, (place,))
+            for other in after[place]:
+                left[other] -= 1
+                if not left[other]:
+                    heapq.heappush(ready, self._key(other))
+        if len(order) < len(places):
+            rank, at = self._on_a_cycle({unit.get(place, place): n for place, n in left.items() if n > 0}, unit)
+            what = "waits for itself, by way of what it depends on"
+            do = "take one of the dependencies out; collectives of two groups must come in one order on all ranks"
+            raise self._recorded.wrong(rank, self._recorded.ranks[rank][at], what, do)
+        return order
+
+    def _key(self, place: _Place) -> tuple[int, int, int, _Place]:
+        return self._node(place).start_ps, place[1], place[0], place
+
+    def _on_a_cycle(self, left: Mapping[_Place, int], unit: Mapping[_Place, _Place]) -> _Place:
+        """A node that is reached again from itself, among those that never become ready."""
+        seen: set[_Place] = set()
+        place = next(iter(left))
+        while place not in seen:
+            seen.add(place)
+            before = (other for each in self._met.get(place, (place,)) for other in self._before(each))
+            place = next(unit.get(other, other) for other in before if unit.get(other, other) in left)
+        return place
+
+    def _needs(self, place: _Place) -> list[_Place]:
+        """What has to end before a node begins; what is received stands for its sender, and for what it is after."""
+        found, left, seen = list[_Place](), list(self._before(place)), set[_Place]()
+        while left:
+            other = left.pop()
+            if other in seen:
+                continue
+            seen.add(other)
+            if self._node(other).kind == RECEIVE:
+                left += self._before(other)
+            else:
+                found.append(other)
+        return found
+
+    def _add(self, place: _Place, needs: Sequence[_Place]) -> None:
+        node, name = self._node(place), self._lane(place)
+        lane = self._lanes[name]
+        transfers = self._transfers(place, node) if node.kind in (LOAD, STORE, SEND) else ()
+        awaited = [other for other in needs if self._lane(other) != name]
+        if awaited or len(transfers) != 1 or not set(lane.started).isdisjoint(needs):
+            self._flush(name)
+        lane.steps += (Acquire(_token(other, name), WAITING) for other in awaited)
+        if len(transfers) == 1:
+            lane.transfers += transfers
+            lane.started.append(place)
+            return
+        if transfers:
+            lane.steps += (Exchange((each,)) for each in transfers)
+        elif node.kind == COLLECTIVE:
+            lane.steps += self._collective(place, node)
+        elif time_ps := self._computed_ps(node):
+            lane.steps.append(Work(node.name, ((COMPUTE, time_ps),)))
+        lane.steps += map(Release, self._taken[place])
+
+    def _flush(self, name: str) -> None:
+        """Transfers start, and whoever waits for them may go on when all have ended."""
+        lane = self._lanes[name]
+        if lane.transfers:
+            lane.steps.append(Exchange(tuple(lane.transfers)))
+            lane.steps += (Release(token) for place in lane.started for token in self._taken[place])
+        lane.transfers, lane.started = [], []
+
+    def _computed_ps(self, node: Node) -> int:
+        """As long as it took; else a roofline of the chip, with its peak in half precision and loads of tiles. [ps]"""
+        if node.duration_ps is not None:
+            return node.duration_ps
+        ipu = self._system.machine.ipu
+        tiles = Fabric(ipu, ipu.tile.count)
+        loaded_s = tiles.read(node.size_bytes / ipu.tile.count, _LOAD_BYTES).time_s
+        return seconds_to_ps(max(node.operations / ipu.peak_flop_per_s("fp16"), loaded_s))
+
+    def _transfers(self, place: _Place, node: Node) -> tuple[Transfer, ...]:
+        """With streaming memory, or to another rank: over IPU-Links, or by hops between link domains."""
+        rank = place[0]
+        if node.kind != SEND:
+            way = "read" if node.kind == LOAD else "write"
+            size, tensors = node.size_bytes, node.tensor_count
+            return (streaming_transfer(self._system, node.name, rank, way, size, tensor_count=tensors),)
+        domain = self._system.domain_ipu_count
+        if rank // domain != node.peer // domain:
+            return gw_hops(self._system, rank, node.peer, node.size_bytes, node.tensor_count, node.tensor_count)
+        return (link_transfer(self._routes, node.name, SEND, rank, node.peer, node.size_bytes),)
+
+    def _collective(self, place: _Place, node: Node) -> Iterator[Step]:
+        """The steps of a rank in a collective."""
+        members, rank = self._recorded.members(node), place[0]
+        barrier = Barrier(f"{node.group}: {self._met[place][0]}", WAITING)
+        if len(members) == 1:
+            return
+        if node.collective == BARRIER:
+            yield barrier
+            return
+        domain = self._system.domain_ipu_count
+        domains = {member // domain for member in members}
+        if len(domains) > 1:
+            yield from self._over_domains(place, node, members, barrier)
+        elif node.collective == "all_to_all":
+            share = node.size_bytes / len(members)
+            others = (each for each in members if each != rank)
+            sent = (link_transfer(self._routes, node.name, node.collective, rank, each, share) for each in others)
+            yield Exchange(tuple(sent))
+            yield barrier
+        else:
+            times = 2 if node.collective in _WHOLES else _HALVES[node.collective]
+            yield from self._around(node, members, rank, barrier, node.size_bytes, times)
+
+    def _around(
+        self, node: Node, members: tuple[int, ...], rank: int, barrier: Barrier, size_bytes: float, times: int
+    ) -> Iterator[Step]:
+        """So many times around the ring of some ranks, which meet after each step."""
+        if len(members) == 1:
+            return
+        ring = self._rings.setdefault(members, self._ring(members))
+        chunks = tuple(replace(each, kind=node.collective) for each in ring.chunks(rank, size_bytes, node.tensor_count))
+        for _ in range(times * (len(members) - 1)):
+            yield Exchange(chunks)
+            yield barrier
+
+    def _ring(self, members: tuple[int, ...]) -> Ring:
+        """In the order of the group; one that only counts on goes from neighbour to neighbour."""
+        if members == tuple(range(members[0], members[0] + len(members))):
+            members = ring_of(self._system, members)
+        return Ring.of(self._system, self._routes, self._ring_count, members)
+
+    def _over_domains(self, place: _Place, node: Node, members: tuple[int, ...], barrier: Barrier) -> Iterator[Step]:
+        """An all-reduce: sums in each link domain, then of its parts over GW-Links, then all parts in each domain."""
+        size, rank = self._system.domain_ipu_count, place[0]
+        inside: dict[int, list[int]] = defaultdict(list)
+        for each in members:
+            inside[each // size].append(each)
+        ours, at = inside[rank // size], 0
+        if node.collective != "all_reduce" or len({len(each) for each in inside.values()}) > 1:
+            what = f"{node.collective} of {len(members)} ranks in {len(inside)} link domains of {size} IPUs"
+            do = "use a pod with one link domain, or an all_reduce with as many ranks in each"
+            raise self._recorded.wrong(rank, node, f"no rings are known for an {what}", do)
+        at = ours.index(rank)
+        peers = [each[at] for each in inside.values()]
+        following = peers[(peers.index(rank) + 1) % len(peers)]
+        chunk, tensors = node.size_bytes / len(ours) / len(peers), node.tensor_count
+        hops = gw_hops(self._system, rank, following, chunk, tensors, tensors)
+        yield from self._around(node, tuple(ours), rank, barrier, node.size_bytes, 1)
+        for _ in range(2 * (len(peers) - 1)):
+            yield from (Exchange((replace(hop, kind=node.collective),)) for hop in hops)
+            yield barrier
+        yield from self._around(node, tuple(ours), rank, barrier, node.size_bytes, 1)
+
+
+def _token(place: _Place, lane: str) -> str:
+    """Name of what a lane waits for until a node of another one has ended."""
+    return f"node {place[1]} of rank {place[0]} for {lane}"
