@@ -85,8 +85,9 @@ def envelope_of(spec: Any, *more: str) -> Envelope:
 
 
 def covered_of(spec: Any) -> dict[str, tuple[float, float]]:
-    """The ranges in which runs of this activity and kind of model were compared, by the names of `hardware_of` and
-    `numbers_of`; empty where none was.
+    """The ranges in which runs of this activity and kind of model were compared; empty where none was.
+
+    They have the names of `hardware_of` and `numbers_of`.
     """
     found = _covered().get(spec.activity, {})
     ranges = {**found.get("hardware", {}), **found.get("models", {}).get(spec.model.kind, {})}

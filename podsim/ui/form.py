@@ -189,5 +189,5 @@ def _round_ends(low: float, high: float) -> tuple[float, float, float]:
 
 
 def _step(length: float) -> float:
-    """About a hundredth of a length, as a power of ten."""
-    return 10.0 ** round(math.log10(length / _STEPS))
+    """At most a hundredth of a length, as a power of ten."""
+    return 10.0 ** math.floor(math.log10(length / _STEPS))

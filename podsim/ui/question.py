@@ -17,6 +17,7 @@ from pathlib import Path, PurePath
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
+from podsim import memo
 from podsim.errors import Problem, SpecError
 from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.document import parse_yaml
@@ -86,7 +87,18 @@ class Question:
         Raises:
             SpecError: Everything that is wrong with it.
         """
-        return load_scenario(self.source(scratch), self.variant or None, self.overrides)
+
+        def load() -> LoadedScenario:
+            return load_scenario(self.source(scratch), self.variant or None)
+
+        if not self.is_settled:
+            return load_scenario(self.source(scratch), self.variant or None, self.overrides)
+        return load_scenario(memo.ASKED.get((self.scenario, self.text, self.variant), load), None, self.overrides)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether its scenario stays what it is: it is shipped, or was dropped on the page."""
+        return bool(self.text) or shipped(self.scenario, "scenario") is not None
 
     def source(self, scratch: Path) -> str:
         """The name or path that is loaded."""
