@@ -244,7 +244,7 @@ def effects_of(
     assert value is not None
     if given is not None:
         alone = value / (given.predicted(metric.key) or value) - 1
-    effects = []
+    effects: list[Effect] = []
     for name, factor in times.items():
         tell(len(effects), len(times))
         effects.append(_effect(loaded, base, subject, name, factor, anew=anew))

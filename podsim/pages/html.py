@@ -28,6 +28,7 @@ _DRAWN_BY: Final = (
     "under the BSD 3-Clause licence."
 )
 _KEYS: Final = ' tabindex="0" aria-keyshortcuts="+ - ArrowLeft ArrowRight 0"'
+_DATA: Final = re.compile(r'<script type="application/json">(.*?)</script>', re.DOTALL)
 _NO_SCRIPT: Final = "Charts need JavaScript; the tables below them hold their numbers."
 _ZOOM_HINT: Final = "Drag over a part to zoom to it; Ctrl and the wheel, or the keys + − ← → and 0, do it too."
 
@@ -49,7 +50,7 @@ def as_html(page: Page) -> str:
 <style>{style}</style>
 </head>
 <body>
-<svg class="patterns" width="0" height="0" aria-hidden="true" focusable="false"><defs>{definitions()}</defs></svg>
+{patterns()}
 {body}
 <script>{drawing}</script>
 <script>{own}</script>
@@ -58,15 +59,22 @@ def as_html(page: Page) -> str:
 """
 
 
+def patterns() -> str:
+    """What charts paint with, once on every page that has some."""
+    place = 'class="patterns" width="0" height="0" aria-hidden="true" focusable="false"'
+    return f"<svg {place}><defs>{definitions()}</defs></svg>"
+
+
 def fragment(blocks: Iterable[Block], prefix: str) -> str:
-    """Blocks as a part of a page that is put together elsewhere.
+    """Blocks as a part of a page that is put together elsewhere, without any script.
 
     Args:
         blocks: What it shows.
         prefix: Begins the names of its charts, which differ from those of other parts.
     """
     numbers = count(1)
-    return "\n".join(line for block in blocks for line in _block(block, numbers, prefix))
+    text = "\n".join(line for block in blocks for line in _block(block, numbers, prefix))
+    return _DATA.sub(lambda match: f'<pre class="spec" hidden>{html(match[1])}</pre>', text)
 
 
 def tiles(shown: Iterable[Tile]) -> str:

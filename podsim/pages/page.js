@@ -19,7 +19,7 @@
   });
 
   const specOf = (figure) => {
-    const text = figure.querySelector(":scope > script").textContent;
+    const text = figure.querySelector(":scope > script, :scope > .spec").textContent;
     const choice = figure.querySelector("select");
     if (!choice) return JSON.parse(text);
     const chosen = choice.selectedOptions[0];

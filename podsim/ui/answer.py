@@ -6,7 +6,7 @@ comes first; ranges and what other machines would bring come after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -328,7 +328,3 @@ def imported(job: Job, path: str, system: str) -> Question:
     file = Path(path)
     text = import_model(file, Request(system=system, folder=file.parent), watch=job.watch)
     return dropped(file.name, text, str(file.parent), [file.name])
-
-
-Make = Callable[..., Any]
-"""One of the functions above."""

@@ -46,6 +46,7 @@ ORDER = [
     "many",
     "capacity",
     "pages",
+    "ui",
     "cli",
     "__main__",
 ]
