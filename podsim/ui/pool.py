@@ -156,22 +156,24 @@ class Pool:
             self.waiting -= 1
         place = self._free.pop()
         try:
-            if ticket.is_dropped:
-                return None
-            self._number += 1
-            seat = _Seat(self._number, place)
-            ticket.seats.append((self._seats, seat))
-            self._seats[seat.field(_DONE)] = self._seats[seat.field(_TOTAL)] = 0
-            future = self._pool().submit(_work, seat, make, self.scratch, arguments)
-            return await asyncio.shield(asyncio.wrap_future(future))
-        except BrokenProcessPool:
-            self._executor = None
-            what, do = "the process that answered died", "look for a shortage of memory, and ask again"
-            raise PodsimError(what, do=do) from None
+            return None if ticket.is_dropped else await self._made(ticket, place, make, arguments)
         finally:
             ticket.seats.clear()
             self._free.append(place)
             self._turn.release()
+
+    async def _made(self, ticket: Ticket, place: int, make: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+        self._number += 1
+        seat = _Seat(self._number, place)
+        ticket.seats.append((self._seats, seat))
+        self._seats[seat.field(_DONE)] = self._seats[seat.field(_TOTAL)] = 0
+        try:
+            future = self._pool().submit(_work, seat, make, self.scratch, arguments)
+            return await asyncio.wrap_future(future)
+        except BrokenProcessPool:
+            self._executor = None
+            what, do = "the process that answered died", "look for a shortage of memory, and ask again"
+            raise PodsimError(what, do=do) from None
 
     def close(self) -> None:
         """End the processes."""
