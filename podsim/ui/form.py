@@ -39,6 +39,11 @@ _PRECISIONS: Final = {
     "precision.activations": "Activations",
     "precision.matmul_partials": "Partial sums of products",
 }
+PRICES: Final = {
+    "cost.price_per_ipu_hour": "Rent of an IPU for an hour, such as 1.5 USD",
+    "cost.energy_price": "Price of energy, such as 0.12 USD/kWh",
+}
+"""Prices that can be typed, each with what is written beside it."""
 _LESS, _MORE, _COUNTS_MORE, _FEWEST = 0.25, 2.5, 4, 8
 """Ends of sliders: of quantities as shares of the value, of counts as a multiple and at least so many."""
 _STEPS: Final = 100

@@ -19,7 +19,7 @@ from podsim.harmless import html
 from podsim.scenario.catalogue import shipped_list
 from podsim.ui import answer as answers
 from podsim.ui.answer import AGAINST, AREAS, HELP, LOAD, MEMORY, SCALING, SURE, TILES, VERDICT, Answer
-from podsim.ui.form import SYSTEM, Choice, Form, Slider
+from podsim.ui.form import PRICES, SYSTEM, Choice, Form, Slider
 from podsim.ui.pool import Asker, Pool, Step
 from podsim.ui.question import Question, dropped, read_query
 
@@ -152,6 +152,9 @@ class Planner:
                 self._choice(choice, moved)
             for slider in form.sliders:
                 self._slider(slider, moved)
+            for key, label in PRICES.items():
+                price = ui.input(label, value=moved.get(key, "")).props("dense debounce=500").classes("wide")
+                price.on_value_change(partial(self._typed, key))
 
     def _select(self, label: str, names: list[str], value: str, take: Callable[[str], None]) -> None:
         options = {name: name or "as written" for name in names}
@@ -248,6 +251,9 @@ class Planner:
             same = abs(event.value - slider.value) < slider.step / 2
             self._move(slider.key, "" if same else slider.text(event.value))
 
+    def _typed(self, key: str, event: events.ValueChangeEventArguments[Any]) -> None:
+        self._move(key, str(event.value or "").strip())
+
     def _chosen(self, event: events.ValueChangeEventArguments[Any]) -> None:
         if event.value and event.value != self.question.scenario:
             self._begin(Question(event.value))
@@ -279,8 +285,10 @@ class Planner:
                 self._asker.ask([(answers.imported, (str(path), self._system()), self._take)])
             else:
                 self._say("drop a scenario (.yaml), a config.json or an ONNX file (.onnx)")
-        except (PodsimError, UnicodeDecodeError) as error:
-            self._refused(error if isinstance(error, PodsimError) else PodsimError("this is no text in UTF-8"))
+        except UnicodeDecodeError:
+            self._refused(PodsimError("this is no text in UTF-8", where=name, do="drop a YAML file"))
+        except PodsimError as error:
+            self._refused(error)
 
     def _system(self) -> str:
         return dict(self.question.moved).get(SYSTEM) or "ipu_pod16"

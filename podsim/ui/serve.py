@@ -57,8 +57,8 @@ def check_port(host: str, port: int) -> None:
 def address(host: str, port: int, token: str) -> str:
     """What is typed into a browser.
 
-    >>> address("127.0.0.1", 8080, ""), address("::1", 80, "abc")
-    ('http://127.0.0.1:8080/', 'http://[::1]:80/?token=abc')
+    >>> address("pod-planner", 8080, ""), address("::1", 80, "abc")
+    ('http://pod-planner:8080/', 'http://[::1]:80/?token=abc')
     """
     shown = f"[{host}]" if ":" in host else host
     return f"http://{shown}:{port}/{f'?{TOKEN}={token}' if token else ''}"
