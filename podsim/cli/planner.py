@@ -32,16 +32,14 @@ def ui(
 ) -> None:
     """Open a page to plan on: move numbers, and see what a run takes, costs and is limited by."""
     from podsim.scenario import load_scenario
-    from podsim.ui.serve import check_packages, check_port, new_token, serve, told
+    from podsim.ui.serve import check_packages, check_port, new_token, serve
 
     check_packages()
     check_port(host, port)
     named = [_whole(each) for each in scenarios or ()]
     for each in named:
         load_scenario(each)
-    token = new_token(host)
-    say(told(host, port, token))
-    serve(named, host=host, port=port, token=token, opens=is_opened, processes=processes)
+    serve(named, host=host, port=port, token=new_token(host), opens=is_opened, processes=processes, tell=say)
 
 
 def _whole(name: str) -> str:

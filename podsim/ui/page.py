@@ -99,7 +99,7 @@ class Planner:
                 )
                 upload.props('flat bordered accept=".yaml,.yml,.json,.onnx"').classes("drop")
                 self._left = ui.element("div").classes("left")
-            with ui.element("main").props("id=answer"):
+            with ui.element("div").classes("answers").props('id=answer role=region aria-label="The answer"'):
                 self._status = ui.label("Reading the scenario").classes("status").props('role="status"')
                 with ui.element("div").classes("busy") as self._busy:
                     self._bar = ui.linear_progress(0.0, show_value=False).props('aria-label="Progress"')

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import socket
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +13,6 @@ from threading import Thread
 from typing import Any, Final
 
 from podsim.errors import PodsimError
-from podsim.harmless import html
 from podsim.pages.html import patterns
 from podsim.pages.library import check_library, script
 from podsim.scenario.library import shipped
@@ -84,7 +83,16 @@ def charts() -> str:
     return f"(() => {{\n{script()}\n}})();\n{drawing}\n{own}"
 
 
-def serve(named: Sequence[str], *, host: str, port: int, token: str, opens: bool, processes: int | None) -> None:
+def serve(
+    named: Sequence[str],
+    *,
+    host: str,
+    port: int,
+    token: str,
+    opens: bool,
+    processes: int | None,
+    tell: Callable[[str], None],
+) -> None:
     """Serve the page until the process is interrupted.
 
     Args:
@@ -94,6 +102,7 @@ def serve(named: Sequence[str], *, host: str, port: int, token: str, opens: bool
         token: What a request has to bring; empty for nothing.
         opens: Whether a browser is opened.
         processes: How many questions are answered at a time; as many as there are cores by default.
+        tell: Is told where the page is.
     """
     from fastapi import Response
     from nicegui import app, ui
@@ -113,6 +122,7 @@ def serve(named: Sequence[str], *, host: str, port: int, token: str, opens: bool
 
         app.get(_CHARTS)(lambda: Response(charts(), media_type="text/javascript"))
         app.on_startup(lambda: pool.start(first))
+        app.on_startup(lambda: tell(told(host, port, token)))
         app.on_shutdown(pool.close)
         app.add_middleware(Gate, token=token)
         Thread(target=script, daemon=True).start()  # put together once, which takes two seconds
@@ -140,4 +150,4 @@ def prepare(ui: Any) -> None:
 def told(host: str, port: int, token: str) -> str:
     """What is said when the server starts."""
     who = "" if is_loopback(host) else "; whoever has this address can ask"
-    return f"the planner page is at {address(host, port, token)}{html(who)}; Control-C ends it"
+    return f"the planner page is at {address(host, port, token)}{who}; Control-C ends it"
