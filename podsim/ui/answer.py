@@ -6,6 +6,7 @@ comes first; ranges and what other machines would bring come after it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from typing import Any, Final
 
 from podsim import memo
 from podsim.errors import DoesNotFitError, InfeasibleError, PodsimError
-from podsim.format import format_error, format_figure, format_percent
+from podsim.format import format_error, format_figure, format_percent, format_significant
 from podsim.harmless import html
 from podsim.importer import Request, import_model
 from podsim.many.compare.difference import SAME, difference
@@ -25,9 +26,9 @@ from podsim.many.compare.sides import of_result
 from podsim.many.compare.subject import Subject
 from podsim.many.store import Tell
 from podsim.many.whatif import TWICE, WhatIf, effects_of, whatif_sheet
-from podsim.metrics import PER_SECOND
+from podsim.metrics import PER_SECOND, metric_of
 from podsim.pages.html import as_html, fragment, tiles
-from podsim.pages.parts import Block, Folded
+from podsim.pages.parts import Block, Folded, Tile
 from podsim.pages.result_page import assumptions_section, headline_tiles, memory_blocks, result_page
 from podsim.result.base import Result
 from podsim.result.forward import ForwardResult
@@ -38,6 +39,8 @@ from podsim.result.rows import IN_PROCESSOR
 from podsim.result.serving import ServingResult
 from podsim.runs import run
 from podsim.runs.serve import serve
+from podsim.scenario.expectations import FITS, expectation
+from podsim.show.chart import Chart, Curves, Mark, Series
 from podsim.show.perfetto import write_trace
 from podsim.show.run_charts import memory_title, waterfall
 from podsim.show.serving_charts import percentile_charts, serving_conclusion
@@ -46,6 +49,7 @@ from podsim.show.timeline import timeline_chart
 from podsim.ui.form import Form, form_of
 from podsim.ui.question import Question, dropped
 from podsim.ui.scaling import scaling_blocks
+from podsim.units import UNITS
 from podsim.watch import Watch, silent
 
 VERDICT, TILES, AGAINST, MEMORY, LOAD, HELP, SCALING, SURE = (
@@ -54,6 +58,7 @@ VERDICT, TILES, AGAINST, MEMORY, LOAD, HELP, SCALING, SURE = (
 AREAS: Final = (VERDICT, TILES, AGAINST, MEMORY, LOAD, HELP, SCALING, SURE)
 """Parts of the page, from above."""
 _PRECISION: Final = 4
+_RED: Final = "#9a1c1c"
 _MEASURING: Final = "its range is being measured"
 
 
@@ -115,19 +120,23 @@ def _answered(job: Job, question: Question, baseline: Question, *, ranged: bool)
     shown = headline_tiles(result, ranged=ranged)
     if not ranged:
         shown = [replace(each, notes=each.notes or (_MEASURING,)) if n == 0 else each for n, each in enumerate(shown)]
+    expected = question.loaded(job.scratch).spec.expect
+    fits = f'<p class="verdict good"><strong>Fits.</strong> {html(told)}</p>'
     parts = {
-        VERDICT: f'<p class="verdict good"><strong>Fits.</strong> {html(told)}</p>{_stands_on(result, ranged=ranged)}',
+        VERDICT: f"{fits}{_targets(result, expected)}{_stands_on(result, ranged=ranged)}",
         TILES: tiles(shown),
         AGAINST: fragment(_against(job, result, question, baseline, ranged=ranged), AGAINST),
         MEMORY: "" if isinstance(result, ServingResult) else fragment(memory_blocks(_memory(result)), MEMORY),
         LOAD: "",
     }
     if isinstance(result, ServingResult):
-        parts[LOAD] = fragment([f"The service {serving_conclusion(result)}.", *percentile_charts(result)], LOAD)
+        told = f"The service {serving_conclusion(result)}."
+        charts = [_with_target(chart, expected) for chart in percentile_charts(result)]
+        parts[LOAD] = fragment([told, *charts], LOAD) if ranged else fragment(charts, LOAD)
     if ranged:
         section = assumptions_section(result)
         parts[SURE] = fragment(section.blocks, SURE) if section else ""
-    return Answer(parts, summary=f"Fits. {shown[0].label} {shown[0].value}")
+    return Answer(parts, summary=f"Fits. {_headline(result, shown[0])}")
 
 
 def simulated(job: Job, question: Question, *, ranged: bool = True, record: bool = False) -> Any:
@@ -146,6 +155,46 @@ def _fits(result: Result) -> str:
     if isinstance(result, ServingResult) or result.memory.fullest_ipu() is None:  # type: ignore[attr-defined]
         return result.simulated.machine
     return f"{memory_title(_memory(result), IN_PROCESSOR)}."
+
+
+def _headline(result: Result, first: Tile) -> str:
+    if isinstance(result, ServingResult):
+        return f"Saturates at {format_significant(result.saturation.rate_per_s)} requests/s"
+    return f"{first.label} {first.value}"
+
+
+def _targets(result: Result, expected: Mapping[str, Any] | None) -> str:
+    """Whether figures are what the scenario expects of them, as `podsim check` says."""
+    known, lines = dict(result.figures()), []
+    for name, text in (expected or {}).items():
+        if name == FITS:
+            continue
+        target = expectation(name, text)
+        value = known.get(target.metric)
+        word = "not known" if value is None else "met" if target.holds(value) else "missed"
+        figure = "" if value is None else f": {format_figure(metric_of(target.metric), value)}"
+        kind = "near" if word == "met" else "danger"
+        label = html(f"{metric_of(target.metric).label} {target.text}")
+        lines.append(f'<p class="{kind}"><strong>Target {word}:</strong> {label}{html(figure)}</p>')
+    return "".join(lines)
+
+
+def _with_target(chart: Chart, expected: Mapping[str, Any] | None) -> Chart:
+    """A chart of percentiles over load with a line at the most that is expected of this kind of time."""
+    if not isinstance(chart.drawn, Curves):
+        return chart
+    limits = []
+    for name, text in (expected or {}).items():
+        metric = metric_of(name)
+        of_it = name != FITS and metric.label.lower().startswith(chart.drawn.y.label)
+        if of_it and math.isfinite(most_s := expectation(name, text).high):
+            limits.append((f"target, {metric.label} {text}", most_s))
+    ends = chart.drawn.x.ends
+    if not limits or ends is None:
+        return chart
+    per_s = UNITS["s"][chart.drawn.y.unit]
+    lines = [Series(name, Mark.LINE, ends, (most_s / per_s,) * 2, _RED, (1, 2)) for name, most_s in limits]
+    return replace(chart, drawn=replace(chart.drawn, series=[*chart.drawn.series, *lines]))
 
 
 def _refused(job: Job, question: Question, error: PodsimError) -> Answer:

@@ -31,7 +31,7 @@ TITLES: Final = {
     SCALING: "Scaling",
     SURE: "What the answer stands on",
 }
-_AS_WRITTEN: Final = ""
+_EXPECT: Final = "expect."
 _SCENARIOS: Final = (".yaml", ".yml")
 _MODELS: Final = (".json", ".onnx")
 _MOST_BYTES: Final = 1 << 30
@@ -87,6 +87,12 @@ class Planner:
     def _build(self) -> None:
         ui.html('<a class="skip" href="#answer">Skip to the answer</a>', sanitize=False)
         with ui.element("div").classes("planner"):
+            with ui.element("div").classes("told"):
+                self._status = ui.label("Reading the scenario").classes("status").props('role="status"')
+                with ui.element("div").classes("busy") as self._busy:
+                    self._bar = ui.linear_progress(0.0, show_value=False).props('aria-label="Progress"')
+                    ui.button("Cancel", on_click=self._cancel).props("flat dense no-caps")
+                self._busy.set_visibility(False)
             with ui.element("aside").props('aria-label="What is asked"'):
                 ui.html("<h1>podsim</h1>", sanitize=False)
                 self._scenario = self._scenario_choice()
@@ -100,11 +106,6 @@ class Planner:
                 upload.props('flat bordered accept=".yaml,.yml,.json,.onnx"').classes("drop")
                 self._left = ui.element("div").classes("left")
             with ui.element("div").classes("answers").props('id=answer role=region aria-label="The answer"'):
-                self._status = ui.label("Reading the scenario").classes("status").props('role="status"')
-                with ui.element("div").classes("busy") as self._busy:
-                    self._bar = ui.linear_progress(0.0, show_value=False).props('aria-label="Progress"')
-                    ui.button("Cancel", on_click=self._cancel).props("flat dense no-caps")
-                self._busy.set_visibility(False)
                 self._area(VERDICT)
                 self._area(TILES)
                 self._buttons()
@@ -152,6 +153,10 @@ class Planner:
                 self._choice(choice, moved)
             for slider in form.sliders:
                 self._slider(slider, moved)
+            targets = [f"{key.removeprefix(_EXPECT)} {text}" for key, text in moved.items() if key.startswith(_EXPECT)]
+            target = next(iter(targets), "")
+            aim = ui.input("Target, such as time_to_train_s < 10 min", value=target).props("dense debounce=500")
+            aim.classes("wide").on_value_change(self._aimed)
             for key, label in PRICES.items():
                 price = ui.input(label, value=moved.get(key, "")).props("dense debounce=500").classes("wide")
                 price.on_value_change(partial(self._typed, key))
@@ -253,6 +258,16 @@ class Planner:
 
     def _typed(self, key: str, event: events.ValueChangeEventArguments[Any]) -> None:
         self._move(key, str(event.value or "").strip())
+
+    def _aimed(self, event: events.ValueChangeEventArguments[Any]) -> None:
+        """One target: the name of a figure, and its bounds."""
+        for key, _ in self.question.moved:
+            if key.startswith(_EXPECT):
+                self.question = self.question.with_value(key, "")
+        name, _, bounds = str(event.value or "").strip().partition(" ")
+        if name:
+            self.question = self.question.with_value(f"{_EXPECT}{name}", bounds.strip() or "?")
+        self._ask()
 
     def _chosen(self, event: events.ValueChangeEventArguments[Any]) -> None:
         if event.value and event.value != self.question.scenario:

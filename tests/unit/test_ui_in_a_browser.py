@@ -152,7 +152,8 @@ def test_everything_that_can_be_used_has_a_name(browser: Any, server: str) -> No
         """
         const named = (each) => each.ariaLabel || each.innerText.trim() || each.labels?.length || each.title
           || each.getAttribute("aria-labelledby");
-        const usable = ".answers button, aside button, a[href], aside input:not([type=file]), [role=slider], [role=switch]";
+        const usable = ".answers button, aside button, a[href], aside input:not([type=file]), [role=slider],"
+          + "[role=switch]";
         return [...document.querySelectorAll(usable)].filter((each) => each.offsetParent !== null && !named(each))
           .map((each) => each.outerHTML.slice(0, 200));
         """
