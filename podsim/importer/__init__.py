@@ -10,10 +10,11 @@ from podsim.importer.reader import printable, read_config
 from podsim.importer.request import Request
 from podsim.watch import Watch, silent
 
-__all__ = ["Request", "import_model"]
+__all__ = ["ONNX", "Request", "import_model"]
 
 
-_ONNX = ".onnx"
+ONNX = ".onnx"
+"""What the name of such a file ends in."""
 
 
 def import_model(
@@ -40,7 +41,7 @@ def import_model(
             or its batch cannot be divided.
     """
     path, request = Path(path), request or Request()
-    if path.suffix.lower() == _ONNX:
+    if path.suffix.lower() == ONNX:
         from podsim.importer.graph import graph_scenario
 
         text, told = graph_scenario(path, request, watch)

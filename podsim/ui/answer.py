@@ -17,7 +17,7 @@ from podsim import memo
 from podsim.errors import DoesNotFitError, InfeasibleError, PodsimError
 from podsim.format import format_error, format_figure, format_percent, format_significant
 from podsim.harmless import html
-from podsim.importer import Request, import_model
+from podsim.importer import ONNX, Request, import_model
 from podsim.many.compare.difference import SAME, difference
 from podsim.many.compare.metrics import COMPARED
 from podsim.many.compare.plot import waterfall_chart
@@ -376,4 +376,6 @@ def imported(job: Job, path: str, system: str) -> Question:
     """
     file = Path(path)
     text = import_model(file, Request(system=system, folder=file.parent), watch=job.watch)
+    if file.suffix.lower() != ONNX:  # the scenario holds all of it
+        return dropped(file.name, text)
     return dropped(file.name, text, str(file.parent), [file.name])

@@ -21,7 +21,7 @@ from podsim.ui import answer as answers
 from podsim.ui.answer import AGAINST, AREAS, HELP, LOAD, MEMORY, SCALING, SURE, TILES, VERDICT, Answer
 from podsim.ui.form import PRICES, SYSTEM, Choice, Form, Slider
 from podsim.ui.pool import Asker, Pool, Step
-from podsim.ui.question import Question, dropped, read_query
+from podsim.ui.question import Question, dropped, read_query, stem_of
 
 TITLES: Final = {
     AGAINST: "Where time goes, against the baseline",
@@ -295,7 +295,7 @@ class Planner:
                 self._take(dropped(name, await event.file.text()))
             elif suffix in _MODELS:
                 folder = Path(tempfile.mkdtemp(dir=scratch))
-                path = folder / f"model{suffix}"
+                path = folder / f"{stem_of(name)}{suffix}"
                 await event.file.save(path)
                 self._asker.ask([(answers.imported, (str(path), self._system()), self._take)])
             else:

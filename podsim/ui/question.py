@@ -150,7 +150,7 @@ def read_query(query: str, named: Iterable[str], default: str) -> Question:
     single = dict(pairs)
     question = Question(single.get("scenario") or default, single.get("variant", ""))
     if "yaml" in single:
-        question = replace(question, scenario=_stem(question.scenario), text=_unpacked(single["yaml"]))
+        question = replace(question, scenario=stem_of(question.scenario), text=_unpacked(single["yaml"]))
         check_names(parse_yaml(question.text, question.scenario).data)
     elif question.scenario not in named and shipped(question.scenario, "scenario") is None:
         close = nearest(question.scenario, shipped_names()["scenarios"])
@@ -177,7 +177,7 @@ def dropped(name: str, text: str, folder: str = "", own: Sequence[str] = ()) -> 
         SpecError: It is no YAML, or names files of this machine.
     """
     check_names(parse_yaml(text, name).data, own)
-    return Question(_stem(name), text=text, folder=folder)
+    return Question(stem_of(name), text=text, folder=folder)
 
 
 def check_names(data: Mapping[str, Any], own: Sequence[str] = ()) -> None:
@@ -218,7 +218,7 @@ def _block(data: Mapping[str, Any], indent: str) -> Iterator[str]:
             yield f"{indent}{key}: {flow(value)}"
 
 
-def _stem(name: str) -> str:
+def stem_of(name: str) -> str:
     """The name of a file without folder and suffix, of characters that a file and a command may have."""
     stem = PurePath(name.replace("\\", "/")).stem
     return "".join(each if each.isalnum() or each in "._-" else "_" for each in stem).strip(".") or "scenario"

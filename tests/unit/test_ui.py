@@ -278,6 +278,30 @@ def test_downloads_are_those_of_the_command(job: answer.Job) -> None:
     assert list(job.scratch.iterdir()) == []
 
 
+@needs_pages
+def test_a_model_described_elsewhere_becomes_a_question(job: answer.Job) -> None:
+    import json
+
+    from tests.unit.importer_configs import TINY
+
+    (job.scratch / "config.json").write_text(json.dumps(TINY), encoding="utf-8")
+    asked = answer.imported(job, str(job.scratch / "config.json"), "ipu_pod4")
+    assert (asked.scenario, asked.folder) == ("config", "")
+    assert answer.at_once(job, asked, asked).fits
+    assert read_query(asked.query(), (), BERT) == asked
+
+
+@needs_pages
+def test_a_graph_stays_beside_its_scenario(job: answer.Job) -> None:
+    pytest.importorskip("onnx", reason="graphs need onnx")
+    from tests.unit.onnx_examples import conv_net
+
+    conv_net(4).save(job.scratch / "net.onnx")
+    asked = answer.imported(job, str(job.scratch / "net.onnx"), "ipu_pod4")
+    assert (asked.scenario, asked.folder) == ("net", str(job.scratch))
+    assert answer.at_once(job, asked, asked).fits
+
+
 # Who may ask
 
 
