@@ -46,7 +46,7 @@ from podsim.show.run_charts import memory_title, waterfall
 from podsim.show.serving_charts import percentile_charts, serving_conclusion
 from podsim.show.table import Cells, Table, columns
 from podsim.show.timeline import timeline_chart
-from podsim.ui.form import Form, form_of
+from podsim.ui.form import CHIP, SYSTEM, Form, form_of
 from podsim.ui.question import Question, dropped
 from podsim.ui.scaling import scaling_blocks
 from podsim.units import UNITS
@@ -97,8 +97,12 @@ class Answer:
 
 
 def form(job: Job, question: Question) -> Form:
-    """What can be moved in the scenario of a question."""
-    return form_of(question, question.as_written.loaded(job.scratch))
+    """What can be moved in the scenario of a question, from the numbers of the pod and the chip that were chosen."""
+    named = tuple(each for each in question.moved if each[0] in (SYSTEM, CHIP))
+    try:
+        return form_of(question, replace(question.as_written, moved=named).loaded(job.scratch))
+    except PodsimError:  # such as more replicas than this pod has room for
+        return form_of(question, question.as_written.loaded(job.scratch))
 
 
 def at_once(job: Job, question: Question, baseline: Question) -> Answer:

@@ -14,7 +14,7 @@ from podsim.scenario.activity import Activity
 from podsim.scenario.assumptions import hardware_keys, scenario_keys
 from podsim.scenario.catalogue import shipped_list
 from podsim.scenario.library import shipped_files
-from podsim.ui.question import Question
+from podsim.ui.question import DIVISION, Question
 
 SYSTEM, CHIP, RATE = "system", "system.machine.ipu", "serving.rate"
 _LINKS: Final = "bandwidth_per_direction"
@@ -122,8 +122,8 @@ def form_of(question: Question, loaded: LoadedScenario) -> Form:
     """What can be asked.
 
     Args:
-        question: What is asked now; only its variant and whether it serves count.
-        loaded: Its scenario, with nothing moved.
+        question: What is asked; only whether it serves, and whether its division is chosen anew, count.
+        loaded: Its scenario, before numbers were moved.
     """
     spec: Any = loaded.spec
     can_serve = spec.activity is Activity.GENERATION
@@ -135,7 +135,11 @@ def form_of(question: Question, loaded: LoadedScenario) -> Form:
         serves=can_serve and spec.serving is not None,
         can_divide=spec.activity is not Activity.FORWARD and getattr(type(spec.parallelism), "auto", None) is not None,
         choices=tuple(_choices(spec, hardware, own)),
-        sliders=tuple(_sliders(spec, hardware, own, serves=can_serve and question.serves)),
+        sliders=tuple(
+            each
+            for each in _sliders(spec, hardware, own, serves=can_serve and question.serves)
+            if not (question.anew and each.key.startswith(DIVISION))
+        ),
     )
 
 

@@ -19,7 +19,7 @@ from podsim.harmless import html
 from podsim.scenario.catalogue import shipped_list
 from podsim.ui import answer as answers
 from podsim.ui.answer import AGAINST, AREAS, HELP, LOAD, MEMORY, SCALING, SURE, TILES, VERDICT, Answer
-from podsim.ui.form import PRICES, SYSTEM, Choice, Form, Slider
+from podsim.ui.form import CHIP, PRICES, SYSTEM, Choice, Form, Slider
 from podsim.ui.pool import Asker, Pool, Step
 from podsim.ui.question import Question, dropped, read_query, stem_of
 
@@ -168,7 +168,7 @@ class Planner:
         chosen.props(f'dense outlined options-dense aria-label="{label}"').classes("wide")
 
     def _choice(self, choice: Choice, moved: dict[str, str]) -> None:
-        label = f"{choice.label} (as written: {choice.value})"
+        label = choice.label if choice.key in moved else f"{choice.label} (as written: {choice.value})"
         self._select(label, ["", *choice.options], moved.get(choice.key, ""), partial(self._move, choice.key))
 
     def _slider(self, slider: Slider, moved: dict[str, str]) -> None:
@@ -245,8 +245,8 @@ class Planner:
 
     def _move(self, key: str, value: str) -> None:
         self.question = self.question.with_value(key, value)
-        # Another pod brings other numbers to start from.
-        if key == SYSTEM:
+        # Another pod or chip brings other numbers to start from.
+        if key in (SYSTEM, CHIP):
             self._open(self.question)
         else:
             self._ask()
@@ -284,8 +284,7 @@ class Planner:
         self._begin(replace(self.question, serves=bool(event.value)))
 
     def _divide(self, event: events.ValueChangeEventArguments[Any]) -> None:
-        self.question = replace(self.question, anew=bool(event.value))
-        self._ask()
+        self._open(replace(self.question, anew=bool(event.value)))
 
     async def _dropped(self, event: events.UploadEventArguments) -> None:
         name, scratch = Path(event.file.name).name, self._offer.pool.scratch

@@ -26,7 +26,7 @@ from podsim.scenario.resolve import REFERENCES, assigned, laid_over, read_writte
 from podsim.scenario.wording import dotted, flow, nearest, shown
 
 ANEW: Final = "parallelism=auto"
-_DIVISION: Final = "parallelism."
+DIVISION: Final = "parallelism."
 _LONGEST_TEXT: Final = 1 << 16
 _NAMING: Final = frozenset({"base", "file", *(key for keys in REFERENCES.values() for key in keys)})
 """Keys whose texts name files."""
@@ -75,7 +75,7 @@ class Question:
     @property
     def overrides(self) -> tuple[str, ...]:
         """`key.path=value` texts, as `--set` takes them."""
-        kept = [(key, value) for key, value in self.moved if not (self.anew and key.startswith(_DIVISION))]
+        kept = [(key, value) for key, value in self.moved if not (self.anew and key.startswith(DIVISION))]
         return (*(f"{key}={value}" for key, value in kept), *([ANEW] if self.anew else []))
 
     def loaded(self, scratch: Path) -> LoadedScenario:

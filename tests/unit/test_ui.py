@@ -148,6 +148,20 @@ def test_a_service_has_a_rate_and_training_has_none(tmp_path: Path) -> None:
     assert "serving.rate" not in {each.key for each in form.sliders}
 
 
+def test_another_pod_brings_its_own_numbers(job: answer.Job) -> None:
+    asked = Question(BERT).with_value(SYSTEM, "bow_pod64")
+    clocks = {each.key: each.value for each in answer.form(job, asked).sliders}
+    assert clocks[CLOCK] == 1.85
+    # Its 8 replicas have no room on 4 IPUs: the numbers stay those of the scenario.
+    assert answer.form(job, Question(BERT).with_value(SYSTEM, "ipu_pod4")) == answer.form(job, Question(BERT))
+
+
+def test_a_division_that_is_chosen_has_no_numbers_to_move(job: answer.Job) -> None:
+    kept, anew = ({each.key for each in answer.form(job, Question(BERT, anew=anew)).sliders} for anew in (False, True))
+    assert kept - anew == {each for each in kept if each.startswith("parallelism.")}
+    assert len(kept - anew) == 3
+
+
 # Answers
 
 
