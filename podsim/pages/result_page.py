@@ -66,8 +66,8 @@ def headline_tiles(result: Result, *, ranged: bool = True) -> Sequence[Tile]:
     """The numbers of a result that matter most.
 
     Args:
-        result: Any but one of serving is told without its ranges at once, since these take longest.
-        ranged: Whether their ranges are told.
+        result: What they are of.
+        ranged: Whether their ranges are told, which take longest to find; a service has them where it was drawn.
     """
     match result:
         case RunResult():
