@@ -142,7 +142,7 @@ def look_at(browser: Any, address: str, width: int) -> Seen:
     complaints = [entry["message"] for entry in browser.get_log("browser")]
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     asked = [each["params"]["request"]["url"] for each in events if each["method"] == "Network.requestWillBeSent"]
-    return Seen(look, complaints, [each for each in asked if not each.startswith(("data:", "file:", "chrome:"))])
+    return Seen(look, complaints, [each for each in asked if not each.startswith(("data:", "file:", "chrome"))])
 
 
 def shown(browser: Any) -> list[float]:

@@ -113,7 +113,7 @@ def test_no_request_leaves_the_machine(browser: Any, server: str) -> None:
     asked += [each["params"]["url"] for each in messages if each["method"] == "Network.webSocketCreated"]
     assert len(asked) > 4
     host = server.split("/")[2]
-    assert {each.split("/")[2] for each in asked if not each.startswith(("data:", "blob:"))} == {host}
+    assert {each.split("/")[2] for each in asked if not each.startswith(("data:", "blob:", "chrome"))} == {host}
 
 
 def test_by_keyboard_alone(browser: Any, server: str) -> None:
