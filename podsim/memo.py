@@ -74,6 +74,8 @@ TIMETABLES = Memo(64)
 """Which stages are active in which pipeline cycle, by stages, micro-batches and schedule."""
 DRAWS = Memo(64)
 """Samples to convergence of imagined runs."""
+ASKED = Memo(32)
+"""Scenarios and baselines of the planner page, by question; those of files that may change are not among them."""
 SOURCES = Memo(16)
 """Hashes of the code that makes what is kept on disk."""
 
@@ -106,5 +108,5 @@ def of_file(key: Hashable, read: Callable[[], _Value]) -> _Value:
 
 def forget() -> None:
     """Drop all that this process remembers, so that the next run makes everything again."""
-    for each in (DOCUMENTS, VALUES, PLANS, CHIPS, COSTS, WORKLOADS, ROUTES, TIMETABLES, DRAWS, SOURCES, _FILES):
+    for each in (DOCUMENTS, VALUES, PLANS, CHIPS, COSTS, WORKLOADS, ROUTES, TIMETABLES, DRAWS, ASKED, SOURCES, _FILES):
         each.forget()

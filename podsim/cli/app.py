@@ -17,6 +17,7 @@ from podsim.cli.kernels import cost_app
 from podsim.cli.mlperf import LogDivision, LogFolder, LogRound, import_mlperf, log_request
 from podsim.cli.outputs import tell_written
 from podsim.cli.pages import Report, check_report, write_result
+from podsim.cli.planner import ui
 from podsim.cli.planning import plan
 from podsim.cli.replaying import replay
 from podsim.cli.running import (
@@ -211,6 +212,7 @@ def serve(
     show_result(result, serving_tables, output_format)
 
 
+app.command(rich_help_panel=ONE)(ui)
 for _command in (whatif, sweep, plan, compare, check):
     app.command(rich_help_panel=MANY)(_command)
 

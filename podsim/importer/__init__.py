@@ -11,11 +11,12 @@ from podsim.importer.request import Request
 from podsim.models.graph.torch_shapes import SUFFIX
 from podsim.watch import Watch, silent
 
-__all__ = ["Request", "import_model"]
+__all__ = ["ONNX", "Request", "import_model"]
 
-_ONNX = ".onnx"
 TORCH_SCRIPT = Path(__file__).parent / "export_shapes.py"
 """Writes shapes of a PyTorch model, where PyTorch is."""
+ONNX = ".onnx"
+"""What the name of such a file ends in."""
 
 
 def import_model(
@@ -42,7 +43,7 @@ def import_model(
             or its batch cannot be divided.
     """
     path, request = Path(path), request or Request()
-    if path.suffix.lower() == _ONNX or path.name.endswith(SUFFIX):
+    if path.suffix.lower() == ONNX or path.name.endswith(SUFFIX):
         from podsim.importer.graph import graph_scenario
 
         text, told = graph_scenario(path, request, watch)

@@ -224,8 +224,14 @@ def _numbered(asked: Sequence[tuple[LoadedScenario, bool]], times: Mapping[str, 
     return effects_of(loaded, times, anew=anew)
 
 
-def effects_of(loaded: LoadedScenario, times: Mapping[str, float], *, anew: bool) -> Effects:
-    """What changes bring to one workload; arguments as of `whatif`."""
+def effects_of(
+    loaded: LoadedScenario,
+    times: Mapping[str, float],
+    *,
+    anew: bool,
+    tell: Tell = lambda _done, _total: None,
+) -> Effects:
+    """What changes bring to one workload; arguments as of `whatif`, but that `tell` counts changes."""
     alone = None
     given: Result | None = None
     if anew and loaded.auto is None:
@@ -238,7 +244,10 @@ def effects_of(loaded: LoadedScenario, times: Mapping[str, float], *, anew: bool
     assert value is not None
     if given is not None:
         alone = value / (given.predicted(metric.key) or value) - 1
-    effects = [_effect(loaded, base, subject, name, factor, anew=anew) for name, factor in times.items()]
+    effects: list[Effect] = []
+    for name, factor in times.items():
+        tell(len(effects), len(times))
+        effects.append(_effect(loaded, base, subject, name, factor, anew=anew))
     ranked = tuple(sorted(effects, key=lambda each: -math.inf if each.share is None else each.share, reverse=True))
     return Effects(base.name, metric.key, anew, value, base.ranges.get(metric.key), alone, ranked, base.inputs)
 

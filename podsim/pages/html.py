@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from itertools import count
 from typing import Final
@@ -28,6 +28,7 @@ _DRAWN_BY: Final = (
     "under the BSD 3-Clause licence."
 )
 _KEYS: Final = ' tabindex="0" aria-keyshortcuts="+ - ArrowLeft ArrowRight 0"'
+_DATA: Final = re.compile(r'<script type="application/json">(.*?)</script>', re.DOTALL)
 _NO_SCRIPT: Final = "Charts need JavaScript; the tables below them hold their numbers."
 _ZOOM_HINT: Final = "Drag over a part to zoom to it; Ctrl and the wheel, or the keys + − ← → and 0, do it too."
 
@@ -49,13 +50,36 @@ def as_html(page: Page) -> str:
 <style>{style}</style>
 </head>
 <body>
-<svg class="patterns" width="0" height="0" aria-hidden="true" focusable="false"><defs>{definitions()}</defs></svg>
+{patterns()}
 {body}
 <script>{drawing}</script>
 <script>{own}</script>
 </body>
 </html>
 """
+
+
+def patterns() -> str:
+    """What charts paint with, once on every page that has some."""
+    place = 'class="patterns" width="0" height="0" aria-hidden="true" focusable="false"'
+    return f"<svg {place}><defs>{definitions()}</defs></svg>"
+
+
+def fragment(blocks: Iterable[Block], prefix: str) -> str:
+    """Blocks as a part of a page that is put together elsewhere, without any script.
+
+    Args:
+        blocks: What it shows.
+        prefix: Begins the names of its charts, which differ from those of other parts.
+    """
+    numbers = count(1)
+    text = "\n".join(line for block in blocks for line in _block(block, numbers, prefix))
+    return _DATA.sub(lambda match: f'<pre class="spec" hidden>{html(match[1])}</pre>', text)
+
+
+def tiles(shown: Iterable[Tile]) -> str:
+    """The numbers that matter most, as a part of a page."""
+    return f'<dl class="tiles">{"".join(map(_tile, shown))}</dl>'
 
 
 def _resource(name: str) -> str:
@@ -87,7 +111,7 @@ def _body(page: Page) -> Iterator[str]:
     yield '<main id="content">'
     yield f'<noscript><p class="warning">{_NO_SCRIPT}</p></noscript>'
     if page.tiles:
-        yield f'<dl class="tiles">{"".join(map(_tile, page.tiles))}</dl>'
+        yield tiles(page.tiles)
     numbers = count(1)
     for section in page.sections:
         yield f'<section id="{_anchor(section)}"><h2>{html(section.title)}</h2>'
@@ -107,23 +131,23 @@ def _tile(tile: Tile) -> str:
     return f'<div><dt>{html(tile.label)}</dt><dd class="value">{html(tile.value)}</dd>{notes}</div>'
 
 
-def _block(block: Block, numbers: Iterator[int]) -> Iterator[str]:
+def _block(block: Block, numbers: Iterator[int], prefix: str = "chart") -> Iterator[str]:
     match block:
         case str():
             yield f"<p>{linked(block)}</p>"
         case Table() | Passage():
             yield to_html(block)
         case Chart():
-            yield from _chart(block, next(numbers), numbers)
+            yield from _chart(block, f"{prefix}-{next(numbers)}", numbers)
         case Folded():
             yield f"<details><summary>{html(block.title)}</summary>"
             for each in block.blocks:
-                yield from _block(each, numbers)
+                yield from _block(each, numbers, prefix)
             yield "</details>"
 
 
-def _chart(chart: Chart, number: int, numbers: Iterator[int]) -> Iterator[str]:
-    name, choices = f"chart-{number}", choices_of(chart)
+def _chart(chart: Chart, name: str, numbers: Iterator[int]) -> Iterator[str]:
+    choices = choices_of(chart)
     stretches = chart.drawn.stretches if isinstance(chart.drawn, TimelineChart) else ()
     zoom = ' data-zoom="yes"' if stretches else ""
     yield f'<figure id="{name}"{zoom} aria-labelledby="{name}-title">'

@@ -19,7 +19,7 @@
   });
 
   const specOf = (figure) => {
-    const text = figure.querySelector(":scope > script").textContent;
+    const text = figure.querySelector(":scope > script, :scope > .spec").textContent;
     const choice = figure.querySelector("select");
     if (!choice) return JSON.parse(text);
     const chosen = choice.selectedOptions[0];
@@ -102,8 +102,9 @@
     show(Number(opened.dataset.from), Number(opened.dataset.to));
   };
 
-  const start = async () => {
-    for (const figure of document.querySelectorAll("figure")) {
+  const start = async (within) => {
+    for (const figure of within.querySelectorAll("figure:not([data-begun])")) {
+      figure.dataset.begun = "yes";
       await draw(figure);
       if (figure.dataset.zoom && figure.drawn) zoomable(figure);
       const choice = figure.querySelector("select");
@@ -111,5 +112,6 @@
     }
     document.documentElement.dataset.ready = "yes";
   };
-  start();
+  window.drawFigures = start;
+  start(document);
 })();

@@ -57,19 +57,25 @@ def result_page(result: Result) -> Page:
         verdict=result.verdict,
         warnings=result.warnings,
         notes=notes,
-        tiles=_tiles(result),
+        tiles=headline_tiles(result),
         sections=[each for each in sections if each is not None and each.blocks],
     )
 
 
-def _tiles(result: Result) -> Sequence[Tile]:
+def headline_tiles(result: Result, *, ranged: bool = True) -> Sequence[Tile]:
+    """The numbers of a result that matter most.
+
+    Args:
+        result: What they are of.
+        ranged: Whether their ranges are told, which take longest to find; a service has them where it was drawn.
+    """
     match result:
         case RunResult():
-            return list(tiles_of(result, training_headline(result)))
+            return list(tiles_of(result, training_headline(result), ranged=ranged))
         case ForwardResult():
-            return list(tiles_of(result, forward_headline(result)))
+            return list(tiles_of(result, forward_headline(result), ranged=ranged))
         case GenerationResult():
-            return list(tiles_of(result, generation_headline(result)))
+            return list(tiles_of(result, generation_headline(result), ranged=ranged))
         case ServingResult():
             return serving_tiles(result)
     raise TypeError(type(result).__name__)
@@ -94,7 +100,7 @@ def _training(result: RunResult) -> Iterator[Section]:
         blocks.append(ipus_chart(what, result.ipus, result.breakdown_ps))
     yield Section("Where time goes", [*blocks, *_operations(result.operations)])
     yield from _timeline(result, what)
-    yield Section("Memory", _memory(result.memory))
+    yield Section("Memory", memory_blocks(result.memory))
     yield from _division(result)
 
 
@@ -106,7 +112,7 @@ def _forward(result: ForwardResult) -> Iterator[Section]:
         blocks.append(ipus_chart(call, result.ipus, result.call.breakdown_ps))
     yield Section("Where time goes", [*blocks, *_operations(result.operations)])
     yield from _timeline(result, call)
-    yield Section("Memory", _memory(result.memory))
+    yield Section("Memory", memory_blocks(result.memory))
 
 
 def _generation(result: GenerationResult) -> Iterator[Section]:
@@ -114,7 +120,7 @@ def _generation(result: GenerationResult) -> Iterator[Section]:
     bounds = " ".join(f"A {each.name} step is bound by {each.bound}." for each in steps)
     yield Section("Where time goes", [bounds, *step_charts(steps)])
     yield from _timeline(result, "decode step")
-    yield Section("Memory", _memory(result.memory))
+    yield Section("Memory", memory_blocks(result.memory))
     yield from _division(result)
 
 
@@ -124,7 +130,7 @@ def _timeline(result: Result, what: str) -> Iterator[Section]:
         yield Section("Timeline", [chart])
 
 
-def _memory(memory: MemoryReport) -> list[Block]:
+def memory_blocks(memory: MemoryReport) -> list[Block]:
     """A map for each memory that is used; of one that is next to empty a line."""
     blocks: list[Block] = list(memory_charts(memory))
     for where, (name, *_) in MEMORIES.items():
@@ -150,7 +156,7 @@ def _certainty(result: Result) -> Section | None:
     return Section("How sure", [table]) if table is not None else None
 
 
-def tiles_of(result: Result, rows: Iterable[tuple[str, str, str]]) -> Iterator[Tile]:
+def tiles_of(result: Result, rows: Iterable[tuple[str, str, str]], *, ranged: bool = True) -> Iterator[Tile]:
     """Rows of a headline as tiles; a row whose label is empty or begins with a blank belongs to the one before."""
     label, value, notes = "", "", list[str]()
     for name, quantity, text in rows:
@@ -160,7 +166,8 @@ def tiles_of(result: Result, rows: Iterable[tuple[str, str, str]]) -> Iterator[T
         if label:
             yield Tile(label, value, tuple(notes))
         label, value = name, text
-        notes = [*filter(None, [range_text(result, quantity)]), *compared(result, quantity)]
+        span = range_text(result, quantity) if ranged else ""
+        notes = [*filter(None, [span]), *compared(result, quantity)]
     if label:
         yield Tile(label, value, tuple(notes))
 

@@ -84,6 +84,16 @@ def envelope_of(spec: Any, *more: str) -> Envelope:
     return Envelope((*_outside(spec, _covered().get(spec.activity, {})), *more))
 
 
+def covered_of(spec: Any) -> dict[str, tuple[float, float]]:
+    """The ranges in which runs of this activity and kind of model were compared; empty where none was.
+
+    They have the names of `hardware_of` and `numbers_of`.
+    """
+    found = _covered().get(spec.activity, {})
+    ranges = {**found.get("hardware", {}), **found.get("models", {}).get(spec.model.kind, {})}
+    return {name: (float(low), float(high)) for name, (low, high) in ranges.items()}
+
+
 def names_of(spec: Scenario) -> dict[str, str]:
     """What is compared by name; arithmetic in a narrow format is named where there is any."""
     names = {"software": spec.software.name}

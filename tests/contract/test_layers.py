@@ -47,6 +47,7 @@ ORDER = [
     "many",
     "capacity",
     "pages",
+    "ui",
     "cli",
     "__main__",
 ]

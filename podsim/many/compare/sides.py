@@ -294,16 +294,17 @@ def side(given: Side, letter: str, draws: Draws | None, watch: Watch) -> Subject
     return _of_name(named(os.fspath(given)), how)
 
 
-def of_result(result: Result, label: str, taken: str) -> Subject:
+def of_result(result: Result, label: str, taken: str, *, ranged: bool = True) -> Subject:
     """One side of a comparison, from a result.
 
     Args:
         result: The result.
         label: What was given.
         taken: What that was taken for.
+        ranged: Whether its ranges count, which take longer to find than all the rest.
     """
     data = replace(result, assumptions=()).to_dict()  # of what they move, the ranges alone are compared
-    return subject_of({**data, "ranges": plain(result.ranges)}, label, taken)
+    return subject_of({**data, "ranges": plain(result.ranges) if ranged else {}}, label, taken)
 
 
 def _of_name(what: Named, how: _Simulation) -> Subject:

@@ -1,0 +1,125 @@
+"""How far a scenario scales: its throughput over replicas or batches, with its own point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from podsim.errors import PodsimError
+from podsim.format import format_count, format_figure
+from podsim.many.store import Tell
+from podsim.metrics import THROUGHPUT, TOKENS, Metric, metric_of
+from podsim.pages.parts import Block
+from podsim.result.base import Result
+from podsim.runs import run
+from podsim.scenario import LoadedScenario, load_scenario
+from podsim.scenario.activity import Activity
+from podsim.show.chart import Axis, Chart, Curves, Mark, Series
+from podsim.show.table import Table, columns
+
+_REPLICAS: Final = "parallelism.replication_factor"
+_PODS: Final = 4
+"""How many times the pod the curve goes on for."""
+_BATCHES: Final = (1, 2, 4, 8, 16, 32, 64)
+_LINE, _OWN, _IN_PROPORTION = "#08306b", "#b35400", "#767676"
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """A point of the curve.
+
+    Attributes:
+        place: Its number along the axis.
+        keys: `key=value` texts that differ from the scenario.
+        is_own: Whether it is the scenario itself.
+        value: Its throughput; None where there is no such run.
+        reason: Why there is none.
+    """
+
+    place: int
+    keys: tuple[str, ...]
+    is_own: bool
+    value: float | None = None
+    reason: str = ""
+
+
+def scaling_blocks(loaded: LoadedScenario, tell: Tell) -> Iterator[Block]:
+    """A chart of throughput over IPUs where a scenario has replicas that train, over the batch otherwise."""
+    if loaded.auto is not None:
+        yield "With the division chosen anew, a curve of scaling is a question of its own: `podsim sweep` asks it."
+        return
+    spec: Any = loaded.spec
+    training = spec.activity is Activity.TRAINING
+    metric = metric_of(TOKENS if spec.activity is Activity.GENERATION else THROUGHPUT)
+    asked = list(_replicas(spec) if training else _batches(spec))
+    points: list[_Point] = []
+    for each in asked:
+        tell(len(points), len(asked))
+        points.append(_run(loaded, each, metric))
+    known = [each for each in points if each.value is not None]
+    if len(known) > 1:
+        yield _chart(known, points, metric, "IPUs" if training else "batch")
+
+
+def _replicas(spec: Any) -> Iterator[_Point]:
+    """Twice as many replicas each time: in the pod, and in pods with more machines and host servers."""
+    own, size, system = spec.parallelism.replication_factor, spec.parallelism.ipus_per_replica, spec.system
+    room = max(own, system.ipu_count // size)
+    powers = [1 << each for each in range((_PODS * room).bit_length())]
+    for count in sorted({*(each for each in powers if each <= _PODS * room), own}):
+        pods = -(-count // room)
+        more = (f"system.machine_count={system.machine_count * pods}", f"system.host_count={system.host_count * pods}")
+        is_own = count == own
+        keys = () if is_own else (*(more if pods > 1 else ()), f"{_REPLICAS}={count}")
+        yield _Point(count * size, keys, is_own)
+
+
+def _batches(spec: Any) -> Iterator[_Point]:
+    section = "generation" if spec.activity is Activity.GENERATION else "forward"
+    own = int(getattr(spec, section).batch_size)
+    for count in sorted({*_BATCHES, own}):
+        yield _Point(count, () if count == own else (f"{section}.batch_size={count}",), count == own)
+
+
+def _run(loaded: LoadedScenario, point: _Point, metric: Metric) -> _Point:
+    try:
+        result: Result = run(load_scenario(loaded, None, point.keys))
+        value = result.predicted(metric.key)
+    except PodsimError as error:
+        return _Point(point.place, point.keys, point.is_own, reason=error.message.splitlines()[0])
+    return _Point(point.place, point.keys, point.is_own, value)
+
+
+def _chart(known: list[_Point], points: list[_Point], metric: Metric, over: str) -> Chart:
+    places, values = [float(each.place) for each in known], [each.value or 0.0 for each in known]
+    tips = [{over: format_count(each.place), metric.label: format_figure(metric, each.value or 0.0)} for each in known]
+    in_proportion = [values[0] * each / places[0] for each in places]
+    own = [each for each in known if each.is_own]
+    series = [
+        Series("in proportion to the first", Mark.LINE, places, in_proportion, _IN_PROPORTION, (5, 3), "cross"),
+        Series("predicted", Mark.LINE, places, values, _LINE, tips=tips),
+        Series("this one", Mark.POINTS, [float(each.place) for each in own], [each.value or 0.0 for each in own], _OWN),
+    ]
+    unit = metric.head
+    rows = [
+        (
+            f"{format_count(each.place)}{' (this one)' if each.is_own else ''}",
+            "–" if each.value is None else format_figure(metric, each.value),
+            " ".join(f"--set {key}" for key in each.keys) or "as it is",
+            each.reason,
+        )
+        for each in points
+    ]
+    return Chart(
+        title=f"{metric.label.capitalize()} over {over}: each replica keeps its work"
+        if over == "IPUs"
+        else f"{metric.label.capitalize()} over the {over}",
+        description=f"A line of the predicted {metric.label} over {over}, with the point of this scenario.",
+        drawn=Curves(
+            [each for each in series if each.x],
+            Axis(over, is_log=True, from_zero=False, ticks=places),
+            Axis(metric.label, unit, is_log=True, from_zero=False),
+        ),
+        numbers=Table(columns(f">{over}", f">{metric.label}", "what differs", "why not"), rows),
+    )

@@ -1,0 +1,153 @@
+"""The server of the planner page: where it listens, who may ask, and the few files it sends."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import tempfile
+from collections.abc import Callable, Sequence
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Thread
+from typing import Any, Final
+
+from podsim.errors import PodsimError
+from podsim.pages.html import patterns
+from podsim.pages.library import check_library, script
+from podsim.scenario.library import shipped
+from podsim.ui.gate import TOKEN, Gate, is_loopback
+
+LOOPBACK: Final = "127.0.0.1"
+FIRST: Final = "bert_v1.1_pod64_closed"
+_CHARTS: Final = "/podsim/charts.js"
+_ICON: Final = "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg'/>"
+
+
+def check_packages() -> None:
+    """Refuse to start where a package is missing.
+
+    Raises:
+        PodsimError: NiceGUI or what draws charts is not installed.
+    """
+    if find_spec("nicegui") is None:
+        what = "the planner page needs NiceGUI, which is not installed"
+        raise PodsimError(what, do="pip install 'podsim[ui]'")
+    check_library()
+
+
+def check_port(host: str, port: int) -> None:
+    """Refuse an address at which nothing can listen.
+
+    Raises:
+        PodsimError: It is taken, or not one of this machine.
+    """
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        do = "choose another, for example `--port 8081`"
+        raise PodsimError(f"the server cannot listen there: {reason}", where=f"{host}:{port}", do=do) from error
+
+
+def address(host: str, port: int, token: str) -> str:
+    """What is typed into a browser.
+
+    >>> address("pod-planner", 8080, ""), address("::1", 80, "abc")
+    ('http://pod-planner:8080/', 'http://[::1]:80/?token=abc')
+    """
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}/{f'?{TOKEN}={token}' if token else ''}"
+
+
+def new_token(host: str) -> str:
+    """What a request has to bring; empty where only this machine reaches the server."""
+    return "" if is_loopback(host) else secrets.token_urlsafe()
+
+
+def head() -> str:
+    """What the page needs in its head: styles of reports, which count inside of answers alone, and the charts."""
+    pages = files("podsim.pages").joinpath("page.css").read_text(encoding="utf-8")
+    own = files("podsim.ui").joinpath("ui.css").read_text(encoding="utf-8")
+    return f'<style>.part {{ {pages.replace(":root", "&")} }}\n{own}</style><script src="{_CHARTS}" defer></script>'
+
+
+def charts() -> str:
+    """The script that draws the charts of reports wherever they appear."""
+    drawing = files("podsim.pages").joinpath("page.js").read_text(encoding="utf-8")
+    own = files("podsim.ui").joinpath("ui.js").read_text(encoding="utf-8")
+    # In a function of its own: the names of its parts are those of the page's framework too.
+    return f"(() => {{\n{script()}\n}})();\n{drawing}\n{own}"
+
+
+def serve(
+    named: Sequence[str],
+    *,
+    host: str,
+    port: int,
+    token: str,
+    opens: bool,
+    processes: int | None,
+    tell: Callable[[str], None],
+) -> None:
+    """Serve the page until the process is interrupted.
+
+    Args:
+        named: Scenario files that are offered beside the shipped ones; the first is shown.
+        host: The address to listen at.
+        port: Of that address.
+        token: What a request has to bring; empty for nothing.
+        opens: Whether a browser is opened.
+        processes: How many questions are answered at a time; as many as there are cores by default.
+        tell: Is told where the page is.
+    """
+    from fastapi import Response
+    from nicegui import app, ui
+
+    from podsim.ui.page import Offer, Planner
+    from podsim.ui.pool import Pool
+
+    first = named[0] if named else FIRST
+    with tempfile.TemporaryDirectory(prefix="podsim-ui-") as folder:
+        pool = Pool(Path(folder), processes)
+        offer = Offer(pool, tuple(each for each in named if shipped(each, "scenario") is None), first)
+
+        def page() -> None:
+            prepare(ui)
+            request: Any = ui.context.client.request
+            Planner(offer, request.url.query)
+
+        app.get(_CHARTS)(lambda: Response(charts(), media_type="text/javascript"))
+        app.on_startup(lambda: pool.start(first))
+        app.on_startup(lambda: tell(told(host, port, token)))
+        app.on_shutdown(pool.close)
+        app.add_middleware(Gate, token=token)
+        Thread(target=script, daemon=True).start()  # put together once, which takes two seconds
+        ui.run(
+            page,
+            host=host,
+            port=port,
+            title="podsim",
+            favicon=_ICON,
+            show=f"/?{TOKEN}={token}" if opens and token else opens,
+            reload=False,
+            tailwind=False,
+            show_welcome_message=False,
+            language="en-GB",
+        )
+
+
+def prepare(ui: Any) -> None:
+    """Give a page its head, and the patterns that charts paint with."""
+    ui.add_head_html(head())
+    ui.add_body_html(patterns())
+    ui.colors(primary="#1b5e92")
+
+
+def told(host: str, port: int, token: str) -> str:
+    """What is said when the server starts."""
+    who = "" if is_loopback(host) else "; whoever has this address can ask"
+    return f"the planner page is at {address(host, port, token)}{who}; Control-C ends it"
