@@ -47,7 +47,7 @@ from podsim.runs.serving import (
 from podsim.runs.serving import serve as serve_requests
 from podsim.runs.serving.arrivals import check_rate
 from podsim.runs.serving.saturation import capacity_per_s
-from podsim.runs.settings import divided, html_of, placed
+from podsim.runs.settings import LOOK, divided, placed
 from podsim.runs.step_times import MovedSteps, PlannedSteps, service_steps
 from podsim.scenario import GenerationScenario, LoadedScenario, load_scenario
 from podsim.scenario.generation import GenerationSpec
@@ -55,7 +55,7 @@ from podsim.scenario.load import Overrides
 from podsim.scenario.resolve import Change
 from podsim.scenario.serving import RequestLengthSpec, ServingSpec
 from podsim.tiles.model import CostModel
-from podsim.watch import Watch, in_portions, silent
+from podsim.watch import Watch, in_portions, silent, watched
 
 _MARGIN: Final = 0.05
 _FULL_ROUNDS: Final = 4
@@ -126,7 +126,7 @@ def serve(
     loads: Sequence[float] = (),
     influence: bool = False,
     uncertainty: Draws | None = _DRAWS,
-    watch: Watch = silent,
+    watch: Watch = watched,
     tell: Callable[[str], None] = lambda text: None,
 ) -> ServingResult:
     """Simulate serving under load: the requests of the scenario, the saturation, and points of the load curve.
@@ -284,7 +284,7 @@ def _result(
     offered = outcome.offered_per_s if demand.replay else rate or _DEFAULT_LOAD * limit.rate_per_s
     warnings = tuple(serving_warnings(offered, outcome, limit))
     result = ServingResult(
-        html=html_of,
+        look=LOOK,
         **shared(loaded, copies_in_use(spec, copies), stands_on, warnings=warnings, files=demand.inputs, changes=given),
         batching=serving.batching,
         batch_size=size,

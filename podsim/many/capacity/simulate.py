@@ -23,13 +23,14 @@ from podsim.many.capacity.spec import CHOSEN, TOGETHER
 from podsim.many.capacity.systems import Place, place_named
 from podsim.many.capacity.totals import totals
 from podsim.many.capacity.writing import written
-from podsim.many.store import STATUS, Row, Store, Tell
+from podsim.many.store import STATUS, Row, Store
 from podsim.many.sweeps.rows import DONE
 from podsim.memo import files_held
 from podsim.metrics import IPUS
 from podsim.runs import run
 from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.library import HARDWARE, data_file
+from podsim.watch import Tell
 
 if TYPE_CHECKING:
     from podsim.result.serving import ServingResult

@@ -183,21 +183,29 @@ def _value(key: str, value: object) -> str:
     return "none" if value is None and key == VARIANT else short(value)
 
 
+def best_and_worst(answer: StudyAnswer) -> Iterator[str]:
+    """The best point and the worst, a line each; nothing where none has the figure."""
+    metric = answer.metric
+    if metric is None or answer.worst is None:
+        return
+    best, worst = answer.best[0], answer.worst
+    if best[metric] == worst[metric] and answer.count > 1:
+        yield f"All    {told(metric, best[metric])} at each of {answer.count:,} points"
+        return
+    yield f"Best   {told(metric, best[metric])} at {place(answer, best)}"
+    if answer.count > 1:
+        yield f"Worst  {told(metric, worst[metric])} at {place(answer, worst)}"
+
+
 def answer_tables(answer: StudyAnswer) -> Iterator[Block]:
     """The best point, the worst and a few between them, then what to mind, and why points have no figures."""
     metric = answer.metric
-    if metric is not None and answer.worst is not None:
-        best, worst = answer.best[0], answer.worst
-        if best[metric] == worst[metric] and answer.count > 1:
-            yield Passage(f"All    {told(metric, best[metric])} at each of {answer.count:,} points")
-        else:
-            yield Passage(f"Best   {told(metric, best[metric])} at {place(answer, best)}")
-            if answer.count > 1:
-                yield Passage(f"Worst  {told(metric, worst[metric])} at {place(answer, worst)}")
-            if answer.count >= _FEW and 0 < len(answer.keys) <= _MOST_KEYS:
-                yield Passage("")
-                yield _table(answer, metric)
-                yield Passage("")
+    yield from map(Passage, best_and_worst(answer))
+    differs = metric is not None and answer.worst is not None and answer.best[0][metric] != answer.worst[metric]
+    if metric is not None and differs and answer.count >= _FEW and 0 < len(answer.keys) <= _MOST_KEYS:
+        yield Passage("")
+        yield _table(answer, metric)
+        yield Passage("")
     for line in _lines(answer.reasons, "{count} {status}: ", REASON):
         yield Passage(line)
     for line in answer.notes:
