@@ -159,6 +159,13 @@ def serve(
     loads: Annotated[
         list[float] | None, typer.Option("--load", help="A point of the load curve, as a share of saturation; repeat.")
     ] = None,
+    users: Annotated[
+        int | None,
+        typer.Option(min=1, help="Users who wait for each answer, think, and send the next request."),
+    ] = None,
+    think: Annotated[
+        str | None, typer.Option(metavar="TIME", help="How long they think on average: 30s.", show_default="0 s")
+    ] = None,
     output_format: OutputFormat = Format.TABLE,
     plot: Plot = None,
     influence: Influence = False,
@@ -179,6 +186,8 @@ def serve(
         rate=rate,
         arrivals=arrivals,
         loads=loads or (),
+        users=users,
+        think=think,
         influence=influence,
         watch=lambda names: track(names, "serving:"),
         tell=say,
