@@ -105,11 +105,16 @@ class Result:
 
     def __repr__(self) -> str:
         """Five lines: what it is about, its figures, and where the rest is."""
-        figures = [told for key, value in self.figures() if value is not None and (told := _told(key, value))]
         more = f"{type(self).__name__}: .ranges, .verdict, .plot(), .to_frame(), .to_json(); {len(self.warnings)}"
         warnings = f"{more} warning{'s' * (len(self.warnings) != 1)}"
-        lines = (self.title, *self.about, "; ".join(figures[:_MOST_FIGURES]), warnings)
+        lines = (self.title, *self.about, self.figures_line, warnings)
         return "\n".join(_shortened(line(each)) for each in lines)
+
+    @property
+    def figures_line(self) -> str:
+        """The first of its figures in a line, in the order of tables."""
+        figures = [told for key, value in self.figures() if value is not None and (told := _told(key, value))]
+        return "; ".join(figures[:_MOST_FIGURES])
 
     def _repr_html_(self) -> str | None:
         """The tables of the terminal, for notebooks."""
