@@ -18,6 +18,7 @@ from podsim.cli.mlperf import LogDivision, LogFolder, LogRound, import_mlperf, l
 from podsim.cli.outputs import tell_written
 from podsim.cli.pages import Report, check_report, write_result
 from podsim.cli.planning import plan
+from podsim.cli.reproducing import reproduce
 from podsim.cli.running import (
     EngineChoice,
     Format,
@@ -271,6 +272,7 @@ def calibrate(
 
 
 app.command("import-mlperf", rich_help_panel=TRUST)(import_mlperf)
+app.command(rich_help_panel=TRUST)(reproduce)
 
 
 @app.command("list", rich_help_panel=PARTS)
