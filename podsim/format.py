@@ -26,11 +26,11 @@ def format_duration_s(seconds: float, digits: int = 3) -> str:
     """
     if seconds == 0:
         return "0 s"
-    unit, scale_s = _unit_of_duration(seconds, digits)
+    unit, scale_s = unit_of_duration(seconds, digits)
     return f"{format_significant(seconds / scale_s, digits)} {unit}"
 
 
-def _unit_of_duration(seconds: float, digits: int) -> tuple[str, float]:
+def unit_of_duration(seconds: float, digits: int) -> tuple[str, float]:
     """The unit that suits a duration, and how long it is. [s]"""
     for limit_s, unit, scale_s in _DURATIONS + _LONG_DURATIONS:
         rounded = float(f"{abs(seconds) / scale_s:.{digits - 1}e}") * scale_s
@@ -75,11 +75,11 @@ def format_energy_j(energy_j: float) -> str:
     >>> format_energy_j(0.1724), format_energy_j(3229.0), format_energy_j(7.2e6)
     ('172 mJ', '3.23 kJ', '2 kWh')
     """
-    unit, scale_j = _unit_of_energy(energy_j)
+    unit, scale_j = unit_of_energy(energy_j)
     return f"{format_significant(energy_j / scale_j)} {unit}"
 
 
-def _unit_of_energy(energy_j: float) -> tuple[str, float]:
+def unit_of_energy(energy_j: float) -> tuple[str, float]:
     """The unit that suits an energy, and how much it is. [J]"""
     return next(((unit, scale_j) for limit_j, unit, scale_j in _JOULES if energy_j < limit_j), ("kWh", _J_PER_KWH))
 
@@ -123,9 +123,9 @@ def format_ends(metric: Metric, value: float, low: float, high: float) -> str:
     if metric.unit == SHARE:
         scale = 0.01
     elif metric.unit == JOULES:
-        scale = _unit_of_energy(value)[1]
+        scale = unit_of_energy(value)[1]
     elif metric.unit == SECONDS:
-        scale = _unit_of_duration(value, _HEADLINE_DIGITS)[1]
+        scale = unit_of_duration(value, _HEADLINE_DIGITS)[1]
     return " to ".join(format_significant(float(f"{end / scale:.2e}")) for end in (low, high))
 
 

@@ -13,6 +13,7 @@ from podsim.tiles.noise import latest_of
 from podsim.units import PS_PER_S
 from podsim.validation.noise import LATE_S, Spread, logged_runs, spread_of
 from podsim.validation.noise_fit import noise_fits
+from podsim.validation.show import share
 from podsim.validation.show_fits import show_fits
 
 Row = tuple[Spread, Noise]
@@ -56,7 +57,7 @@ def _logged(row: Spread) -> Iterator[str]:
     yield from (row.scenario, _ms(row.update_s), f"{row.calls:.0f}", f"{row.variation:.2%}")
     yield from (f"{row.variation * math.sqrt(row.updates):.1%}", f"{row.correlation:+.2f}", f"{row.skewness:+.1f}")
     yield from (f"{row.first_s:+.1f}", f"{row.worst_first_s:+.1f}") if row.evaluation_calls else _NOTHING
-    yield from (f"{row.drift:+.1%}", f"{row.between_runs:.2%}")
+    yield from (str(share(row.drift, "+.1%")), f"{row.between_runs:.2%}")
 
 
 def _predicted(row: Spread, noise: Noise) -> Iterator[str]:

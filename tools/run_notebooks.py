@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,6 +11,8 @@ from typing import Any
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+
+from podsim.watch import SWITCH
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 _SECONDS = 300
@@ -29,6 +32,7 @@ def executed(path: Path) -> Any:
         CellExecutionError: A cell fails.
     """
     notebook = read(path)
+    os.environ[SWITCH] = "off"  # a line of progress is no output
     with TemporaryDirectory() as folder:
         where = {"metadata": {"path": folder}}
         client = NotebookClient(notebook, timeout=_SECONDS, kernel_name="python3", resources=where)

@@ -20,6 +20,7 @@ from podsim.cli.pages import Report, check_report, write_result
 from podsim.cli.planner import ui
 from podsim.cli.planning import plan
 from podsim.cli.replaying import replay
+from podsim.cli.reproducing import reproduce
 from podsim.cli.running import (
     EngineChoice,
     Format,
@@ -178,6 +179,13 @@ def serve(
     loads: Annotated[
         list[float] | None, typer.Option("--load", help="A point of the load curve, as a share of saturation; repeat.")
     ] = None,
+    users: Annotated[
+        int | None,
+        typer.Option(min=1, help="Users who wait for each answer, think, and send the next request."),
+    ] = None,
+    think: Annotated[
+        str | None, typer.Option(metavar="TIME", help="How long they think on average: 30s.", show_default="0 s")
+    ] = None,
     output_format: OutputFormat = Format.TABLE,
     plot: Plot = None,
     influence: Influence = False,
@@ -198,6 +206,8 @@ def serve(
         rate=rate,
         arrivals=arrivals,
         loads=loads or (),
+        users=users,
+        think=think,
         influence=influence,
         watch=lambda names: track(names, "serving:"),
         tell=say,
@@ -291,6 +301,7 @@ def calibrate(
 
 
 app.command("import-mlperf", rich_help_panel=TRUST)(import_mlperf)
+app.command(rich_help_panel=TRUST)(reproduce)
 
 
 @app.command("list", rich_help_panel=PARTS)

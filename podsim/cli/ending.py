@@ -18,7 +18,7 @@ EXIT_CODES: Final = {
     1: "a bug of podsim, with a traceback",
     2: "an input, an output or the command line is wrong, or a number is missing",
     3: "the plan is impossible, which is an answer",
-    4: "predictions are beyond the limits that were given, or worse under `compare --fail-on worse`",
+    4: "predictions are beyond the limits that were given, worse under `compare --fail-on worse`, or not reproduced",
     5: "`podsim check`: nothing was compared, so that nothing can be said to hold",
     130: "interrupted",
     141: "the reader of the output has gone, as in a pipe to `head`; there is no message",

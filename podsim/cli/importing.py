@@ -9,7 +9,10 @@ from podsim.cli.ending import print_data, say
 from podsim.cli.outputs import inputs_of_import, tell_written
 from podsim.importer import Request, import_model
 from podsim.importer.request import parse_dimensions
+from podsim.importer.summary import summary
 from podsim.result.files import check_new, check_outputs, write_atomically
+from podsim.scenario import load_scenario
+from podsim.scenario.document import parse_yaml
 from podsim.show.progress import track
 
 
@@ -39,7 +42,7 @@ class ImportRequest:
 
 
 def import_as_asked(asked: ImportRequest, output: Path | None, *, force: bool) -> None:
-    """Write the scenario to a file, or print it."""
+    """Write the scenario to a file, or print it; say on standard error how the model fits."""
     if output is not None:
         check_outputs({"output": output}, inputs_of_import(asked.model, asked.system, output))
         check_new(output, force=force)
@@ -58,3 +61,6 @@ def import_as_asked(asked: ImportRequest, output: Path | None, *, force: bool) -
     else:
         write_atomically(output, text.encode())
         tell_written(output)
+    loaded = load_scenario(output or parse_yaml(text, asked.model).data)
+    for line in summary(loaded, asked.model, request, lambda names: track(names, "looking for the smallest pod:")):
+        say(line)

@@ -83,7 +83,7 @@ def sweep(
         tell_written(table)
     else:
         say(f"{table} holds this study already")
-    typer.echo(terminal(_summary(swept)))
+    typer.echo(terminal(swept.summary))
     found = answer(swept, metric)
     console = PlainConsole()
     for each in answer_tables(found):
@@ -128,17 +128,8 @@ def _stops_told(show: Tell, *, restart: bool) -> Iterator[Tell]:
 
 def _check_metric(study: str, scenario: str | None, plot: Path | None, metric: str | None) -> None:
     """Refuse a wish that the chart cannot meet, before the work."""
-    if plot is not None:
-        import podsim.result.frames  # noqa: F401 - says what has to be installed for it
     if metric is not None:
         from podsim.many.sweeps.plot import check_metric
         from podsim.many.sweeps.space import read_study
 
         check_metric(read_study(study, scenario), metric)
-
-
-def _summary(swept: Swept) -> str:
-    from podsim.many.sweeps.run import status_words
-
-    parts = ", ".join(f"{count:,} {status_words(status, count)}" for status, count in swept.by_status.items())
-    return f"{swept.count:,} point{'s' * (swept.count != 1)}: {parts}"

@@ -906,8 +906,9 @@ typedef struct {
 typedef struct {
     i64 count, size, wait, stays, copies, paces, slot_count, most; /* most: sequences of a batch that can be there */
     i64 come, taken;                                               /* requests up to these have arrived, and started */
-    const i64 *arrival, *prompt, *output;
-    i64 *start, *first, *last;
+    i64 known;                                                     /* up to this it is known when they arrive */
+    const i64 *prompt, *output, *think;                            /* think: none where requests come by themselves */
+    i64 *arrival, *start, *first, *last;
     i64 *end, *offset;  /* of a request: steps of its slot after which it is done; its context minus those so far */
     int32_t *next;      /* of a request: the next one in its batch, or -1 */
     int32_t *deciding, *running, *before;
@@ -989,6 +990,17 @@ static i64 stretch_end(Server *s, Slot *slot) {
     return after(s, slot->since, t->sums[from + slot->stretch] - t->sums[from]);
 }
 
+/* A user who has the last token of a request thinks, then sends the next one: arrivals stay in order, and those
+ * beyond the last request never come. */
+static void come_again(Server *s, i64 n, i64 now) {
+    if (!s->think) return;
+    i64 at = after(s, now, s->think[n]), place = s->known;
+    if (place < s->count) s->known++;
+    else if (at >= s->arrival[--place]) return;
+    for (; place > s->come && s->arrival[place - 1] > at; place--) s->arrival[place] = s->arrival[place - 1];
+    s->arrival[place] = at;
+}
+
 /* Account for what has ended; then take in those who wait, or else decode. */
 static void decide(Server *s, Slot *slot, i64 now) {
     if (!slot->idle) {
@@ -1006,7 +1018,10 @@ static void decide(Server *s, Slot *slot, i64 now) {
     i64 kept = 0, left = 0, longest = INT64_MIN, soonest = NEVER;
     for (int32_t *link = &slot->members; *link >= 0;) {
         int32_t n = *link;
-        if (s->end[n] == slot->steps) s->last[n] = now;
+        if (s->end[n] == slot->steps) {
+            s->last[n] = now;
+            come_again(s, n, now);
+        }
         if (s->end[n] > slot->steps) {
             left++;
             if (s->end[n] < soonest) soonest = s->end[n];
@@ -1117,13 +1132,14 @@ static void serve_all(Server *s, PyObject *look, i64 portion) {
 
 PyDoc_STRVAR(serve_doc,
              "serve(arrays, sizes, prefill, decode, look, portion)\n--\n\n"
-             "Serve requests under load; podsim/runs/serving/server.py says by which rules. `arrays` are arrivals, prompts and\n"
-             "outputs, to be filled with starts, first tokens, last tokens and the working time of each slot; `sizes` are\n"
+             "Serve requests under load; podsim/runs/serving/server.py says by which rules. `arrays` are prompts, outputs and\n"
+             "how long users think behind each request, if users send them; arrivals, which are filled in as users come\n"
+             "again; to be filled, starts, first tokens, last tokens and the working time of each slot; `sizes` are\n"
              "(size, longest wait, whether sequences stay, copies, paces). `prefill(pace, batch, tokens)` returns a time,\n"
              "`decode(pace, batch, first, stop)` a buffer of times. `look` is called before each portion of requests.");
 
 static PyObject *serve(PyObject *module, PyObject *args) {
-    enum { READ = 3, BUFFERS_OF_SERVING = 7 };
+    enum { READ = 3, ARRIVAL = 3, BUSY = 7, BUFFERS_OF_SERVING = 8 };
     PyObject *arrays, *look;
     long long size, wait, stays, copies, paces, portion;
     Server s;
@@ -1132,7 +1148,7 @@ static PyObject *serve(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "O(LLLLL)OOOL", &arrays, &size, &wait, &stays, &copies, &paces, &s.ask_prefill,
                           &s.ask_decode, &look, &portion)) return NULL;
     if (PyTuple_Size(arrays) != BUFFERS_OF_SERVING) {
-        PyErr_SetString(PyExc_ValueError, "give arrivals, prompts, outputs, starts, first and last tokens, working times");
+        PyErr_SetString(PyExc_ValueError, "give prompts, outputs, thoughts, arrivals, starts, first and last tokens, working times");
         return NULL;
     }
     Py_buffer views[BUFFERS_OF_SERVING];
@@ -1142,15 +1158,16 @@ static PyObject *serve(PyObject *module, PyObject *args) {
     if (held == BUFFERS_OF_SERVING) {
         s.size = size, s.wait = wait, s.stays = stays, s.copies = copies, s.paces = paces;
         s.count = views[0].len / (i64)sizeof(i64);
-        s.slot_count = views[6].len / (i64)sizeof(i64);
+        s.slot_count = views[BUSY].len / (i64)sizeof(i64);
         s.most = size < s.count ? size : s.count;
-        for (int i = 1; i < 6; i++) fits &= views[i].len == views[0].len;
+        for (int i = 1; i < BUSY; i++) fits &= views[i].len == views[0].len || (i == READ - 1 && !views[i].len);
         fits &= copies > 0 && paces > 0 && size > 0 && portion > 0 && s.count <= INT32_MAX && s.slot_count == copies * paces;
         if (!fits) PyErr_SetString(PyExc_ValueError, "arrays of unequal lengths, or sizes below one");
     }
     if (held == BUFFERS_OF_SERVING && fits) {
-        s.arrival = views[0].buf, s.prompt = views[1].buf, s.output = views[2].buf;
-        s.start = views[3].buf, s.first = views[4].buf, s.last = views[5].buf;
+        s.prompt = views[0].buf, s.output = views[1].buf, s.think = views[2].len ? views[2].buf : NULL;
+        s.arrival = views[ARRIVAL].buf, s.start = views[4].buf, s.first = views[5].buf, s.last = views[6].buf;
+        while (s.known < s.count && s.arrival[s.known] != NEVER) s.known++;
         s.end = rows((size_t)s.count, sizeof(i64));
         s.offset = rows((size_t)s.count, sizeof(i64));
         s.next = rows((size_t)s.count, sizeof(int32_t));
@@ -1170,7 +1187,7 @@ static PyObject *serve(PyObject *module, PyObject *args) {
                 s.slots[i].copy = (int32_t)(i % copies); /* the first slots of all copies come before the second ones */
             }
             serve_all(&s, look, portion);
-            for (i64 i = 0; i < s.slot_count; i++) ((i64 *)views[6].buf)[i] = s.slots[i].busy;
+            for (i64 i = 0; i < s.slot_count; i++) ((i64 *)views[BUSY].buf)[i] = s.slots[i].busy;
         }
         for (i64 i = 0; s.sums && i < paces * (s.most + 1); i++) free(s.sums[i].sums);
         void *all[] = {s.end, s.offset, s.next, s.deciding, s.running, s.before, s.slots, s.sums, s.prefills};

@@ -20,12 +20,11 @@ from zlib import crc32
 from podsim._version import __version__
 from podsim.errors import OutputError
 from podsim.result.files import check_writable
+from podsim.watch import Tell
 from podsim.workers import mapped
 
 STATUS: Final = "status"
 Row = Mapping[str, Any]
-Tell = Callable[[int, int], None]
-"""Is told how many rows there are, and of how many."""
 _APPLICATION, _FORMAT = 0x706F6473, 1
 """`pods` in ASCII, by which SQLite knows whose file it is; and the version of the tables."""
 _OLDER: Final = b'{"fingerprint": "'

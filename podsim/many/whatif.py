@@ -21,9 +21,8 @@ from podsim.many.compare.metrics import COMPARED
 from podsim.many.compare.show import why
 from podsim.many.compare.sides import of_result
 from podsim.many.compare.subject import Subject
-from podsim.many.store import Tell
 from podsim.many.sweeps.axes import NUMBER_AND_UNIT
-from podsim.metrics import Metric, metric_of
+from podsim.metrics import SHARE, Metric, metric_of
 from podsim.result.base import Result, plain
 from podsim.result.influence import StandsOn, doubt_of_change
 from podsim.runs import Source, run
@@ -32,8 +31,10 @@ from podsim.scenario.assumptions import hardware_keys
 from podsim.scenario.levers import LEVERS
 from podsim.scenario.load import Overrides
 from podsim.scenario.wording import flow, known_here
+from podsim.show.answers import Answered
 from podsim.show.chart import FASTER, SLOWER, Axis, Bar, Bars, Chart, Sheet
 from podsim.show.table import Block, Cell, Cells, Table, columns, to_html, to_markdown, to_text
+from podsim.watch import Tell, telling
 from podsim.workers import mapped
 
 TWICE: Final[Mapping[str, float]] = dict.fromkeys(
@@ -46,6 +47,7 @@ _LEAST: Final = 1e-6
 _ROOM: Final = 1.25
 """Of an axis beyond its longest bar, for the text beside it."""
 _ANEW: Final = "parallelism=auto"
+_MOST_TOLD: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +113,8 @@ class Effects:
     inputs: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WhatIf:
+@dataclass(frozen=True, slots=True, repr=False)
+class WhatIf(Answered):
     """What changes bring to workloads.
 
     Attributes:
@@ -162,6 +164,38 @@ class WhatIf:
         """The tables, for notebooks."""
         return "".join(map(to_html, self.tables()))
 
+    def _told(self) -> Iterator[str]:
+        for side in self.workloads[:_MOST_TOLD]:
+            known = [each for each in side.effects if each.share is not None]
+            ranked = ", ".join(f"{each.change} {format_error(each.share or 0.0)}" for each in known)
+            yield f"{side.scenario}, {_division(side)}: {_label(side)} {ranked or 'no change is possible'}"
+
+    def _sheet(self) -> Sheet:
+        return whatif_sheet(self)
+
+    def _records(self) -> list[dict[str, object]]:
+        """A row for each change of each workload."""
+        return [
+            {
+                "scenario": side.scenario,
+                "anew": side.anew,
+                "metric": side.metric,
+                "change": each.change,
+                "value": each.value,
+                "share": each.share,
+                "share_low": each.share_range and each.share_range.low,
+                "share_high": each.share_range and each.share_range.high,
+                "cause": each.cause or each.reason,
+            }
+            for side in self.workloads
+            for each in side.effects
+        ]
+
+    def _units(self) -> dict[str, str]:
+        shares = dict.fromkeys(("share", "share_low", "share_high"), SHARE)
+        units = {metric_of(side.metric).unit for side in self.workloads}
+        return shares | {"value": units.pop()} if len(units) == 1 else shares
+
     def to_dict(self) -> dict[str, object]:
         """Plain types only."""
         found = plain(self)
@@ -179,7 +213,7 @@ def whatif(
     overrides: Overrides = (),
     replan: bool = False,
     processes: int | None = None,
-    tell: Tell = lambda _done, _total: None,
+    tell: Tell | None = None,
 ) -> WhatIf:
     """Find what each change of a machine or a scenario would bring to its headline, one change at a time.
 
@@ -190,7 +224,7 @@ def whatif(
         overrides: `key.path=value` texts, or values by key path, that replace keys of all scenarios.
         replan: Choose the division over the IPUs anew as well, for the machine as it is and with each change.
         processes: How many scenarios are worked on at a time; as many as there are cores by default.
-        tell: Is told how many are done, and of how many.
+        tell: Is told how many are done, and of how many; a line in a notebook shows it if left out.
 
     Raises:
         PodsimError: A scenario is wrong or cannot be run as it is, or nothing is known by the name of a change.
@@ -211,11 +245,12 @@ def whatif(
     ]
     asked += [(each, True) for each in loaded if each.auto and not replan]
     found: dict[int, Effects] = {}
-    tell(0, len(asked))
     work = partial(_numbered, asked, dict(times))
-    for portion in mapped(work, range(len(asked)), processes=processes):
-        found |= dict(portion)
-        tell(len(found), len(asked))
+    with telling(tell, "workloads") as told:
+        told(0, len(asked))
+        for portion in mapped(work, range(len(asked)), processes=processes):
+            found |= dict(portion)
+            told(len(found), len(asked))
     return WhatIf(tuple(found[number] for number in sorted(found)))
 
 

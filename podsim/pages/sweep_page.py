@@ -72,7 +72,7 @@ def sweep_page(swept: Swept, metric: str | None = None) -> Page:
         PodsimError: There is no such column.
     """
     study = swept.space.study
-    frame = swept.frame().replace([math.inf, -math.inf], math.nan)  # no place on an axis
+    frame = swept.to_frame().replace([math.inf, -math.inf], math.nan)  # no place on an axis
     table = _table(frame, swept.space.keys, metric)
     scenarios = ", ".join([study.scenario] if isinstance(study.scenario, str) else study.scenario)
     varying = [f"{key} with {count:,} values" for key, count in table.keys.items() if key not in study.derived]

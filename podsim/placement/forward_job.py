@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from podsim.models import Workload
-from podsim.placement.layout import Fit, Layout, PlanInput, Precision, longer_pipelines, smaller_temporaries
+from podsim.placement.layout import (
+    Fit,
+    Layout,
+    PlanInput,
+    Precision,
+    fewer_io_tiles,
+    longer_pipelines,
+    smaller_temporaries,
+)
 from podsim.scenario import ForwardScenario
 
 
@@ -28,6 +36,10 @@ def forward_job(spec: ForwardScenario, workload: Workload, fit: Fit = "refuse") 
         workload_of=lambda _: workload,
         layout=layout,
         precision=Precision.of(spec.precision.weights, spec.precision.matmul_partials),
-        changes=(*smaller_temporaries(layout), *longer_pipelines(layout, system, len(workload.order))),
+        changes=(
+            *fewer_io_tiles(layout),
+            *smaller_temporaries(layout),
+            *longer_pipelines(layout, system, len(workload.order)),
+        ),
         fit=fit,
     )

@@ -24,6 +24,7 @@ from podsim.placement.layout import (
     PlanInput,
     Precision,
     cache_off_chip,
+    fewer_io_tiles,
     fewer_samples,
     smaller_temporaries,
     weights_streamed,
@@ -158,9 +159,12 @@ def plan_generation(asked: Generation, model: CostModel | None = None, *, advise
     costs = model or generation_cost_model(asked)
     steps = draft_steps(asked, costs)
     if asked.fit == "refuse" and not all(ipu.fits for ipu in steps.memory):
-        raise does_not_fit(
-            steps.memory, asked, _changes(asked), lambda changed: draft_steps(changed, costs).memory, advise=advise
-        )
+
+        def memory_of(changed: Generation) -> tuple[IpuMemory, ...]:
+            is_same = changed.layout.io_tiles == asked.layout.io_tiles
+            return draft_steps(changed, costs if is_same else generation_cost_model(changed)).memory
+
+        raise does_not_fit(steps.memory, asked, _changes(asked), memory_of, advise=advise)
     return steps
 
 
@@ -197,6 +201,7 @@ def _memory(asked: Generation, steps: Sequence[Plan], model: CostModel) -> Itera
 
 def _changes(asked: Generation) -> Iterator[tuple[str, Callable[[Generation], Generation]]]:
     layout = asked.layout
+    yield from _on_layout(fewer_io_tiles(layout))
     yield from _on_layout(weights_streamed(layout))
     yield from _on_layout(cache_off_chip(layout))
     if asked.precision.weight_bits != WEIGHT_BITS["int4"]:

@@ -24,6 +24,7 @@ from podsim.placement.layout import (
     PlanInput,
     Precision,
     far_fewer_samples,
+    fewer_io_tiles,
     fewer_samples,
     in_phases,
     less_state_on_chip,
@@ -180,6 +181,7 @@ def _optimizer(spec: TrainingOptimizerSpec) -> Optimizer:
 
 def _changes(spec: TrainingScenario, layout: Layout) -> Iterator[Change]:
     """Changes that the scenario leaves open where it does not fit."""
+    yield from fewer_io_tiles(layout)
     yield from recomputation_on(layout, spec.parallelism.redone)
     if spec.memory.state_can_move:
         yield from less_state_on_chip(layout)

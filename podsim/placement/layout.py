@@ -254,6 +254,8 @@ class PlanInput:
         return replace(self, layout=replace(self.layout, **fields))
 
 
+_USUAL_IO_TILES = 64
+"""As many as programs set apart."""
 _TIGHT_PROPORTION = 0.1
 
 
@@ -285,6 +287,12 @@ def cache_off_chip(layout: Layout) -> Iterator[Change]:
     """Keys and values off chip."""
     if layout.kv_cache == ON_CHIP:
         yield _laid_out("generation.kv_cache: streaming_memory", kv_cache=STREAMING)
+
+
+def fewer_io_tiles(layout: Layout) -> Iterator[Change]:
+    """As many I/O tiles as usual, where more leave too few tiles to compute; costs of operations differ then."""
+    if layout.io_tiles > _USUAL_IO_TILES:
+        yield _laid_out(f"memory.io_tiles: {_USUAL_IO_TILES}", io_tiles=_USUAL_IO_TILES)
 
 
 def smaller_temporaries(layout: Layout) -> Iterator[Change]:

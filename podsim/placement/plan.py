@@ -97,7 +97,8 @@ def make_plan(job: PlanInput, model: CostModel | None = None, *, advise: bool = 
     if job.fit == "refuse" and not all(ipu.fits for ipu in plan.memory):
 
         def memory_of(layout: Layout) -> tuple[IpuMemory, ...]:
-            return _draft(replace(job, layout=layout), model).memory
+            changed = replace(job, layout=layout)
+            return _draft(changed, model if layout.io_tiles == job.layout.io_tiles else cost_model(changed)).memory
 
         refused = does_not_fit(plan.memory, job.layout, job.changes, memory_of, job.others, advise=advise)
         raise refused if (lacks := missing_method(job)) is None else lacking(refused, lacks)

@@ -1,6 +1,4 @@
-"""What we learned: the result of a run, its exact breakdown, and the ways to show it.
+"""What was learned: the result of a run, its exact breakdown, and how sure it is.
 
-`result` holds the numbers, `table` prints them, `plot` draws them and `perfetto` writes the timeline.
-Nothing here computes how long a thing takes or when it happens. `table`, `plot` and `frames` load large
-libraries: import them where they are used.
+Nothing here computes how long a thing takes or when it happens. `frames` loads pandas: import it where it is used.
 """

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from podsim.draws import Range
+from podsim.errors import PodsimError
 from podsim.format import format_figure
 from podsim.harmless import line
 from podsim.metrics import METRICS, SPENT, metrics_of
@@ -23,6 +24,9 @@ from podsim.scenario.costs import CostSpec
 from podsim.scenario.without_effect import WithoutEffect
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
     from podsim.draws import Uncertainty
     from podsim.engine.trace import Trace
     from podsim.placement.search.choice import Choice
@@ -33,6 +37,19 @@ _WIDTH: Final = 100
 _MOST_FIGURES: Final = 4
 SCHEMA_VERSION: Final = 1
 """Of the JSON of results; another number if a field gets another meaning or is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What shows a result, which is of a layer above.
+
+    Attributes:
+        html: Makes its tables, for a notebook.
+        figure: Draws its charts.
+    """
+
+    html: Callable[[Any], str]
+    figure: Callable[[Any], Figure]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -62,7 +79,7 @@ class Result:
         program: Makes the program of the timeline, with every IPU, where that was recorded; not part of the JSON.
         meter: What draws power and is paid for; not part of the JSON.
         prices: What it is paid with, if that is given; not part of the JSON.
-        html: Shows it in a notebook; not part of the JSON.
+        look: Shows it; not part of the JSON.
     """
 
     KIND: ClassVar[str]
@@ -89,19 +106,42 @@ class Result:
     program: Callable[[], Program] | None = field(default=None, compare=False)
     meter: Meter | None = None
     prices: CostSpec | None = None
-    html: Callable[[Any], str] | None = field(default=None, compare=False)
+    look: Look | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         """Five lines: what it is about, its figures, and where the rest is."""
-        figures = [told for key, value in self.figures() if value is not None and (told := _told(key, value))]
-        more = f"{type(self).__name__}: .ranges, .verdict, .assumptions, .to_dict(), .to_json(); {len(self.warnings)}"
+        more = f"{type(self).__name__}: .ranges, .verdict, .plot(), .to_frame(), .to_json(); {len(self.warnings)}"
         warnings = f"{more} warning{'s' * (len(self.warnings) != 1)}"
-        lines = (self.title, *self.about, "; ".join(figures[:_MOST_FIGURES]), warnings)
+        lines = (self.title, *self.about, self.figures_line, warnings)
         return "\n".join(_shortened(line(each)) for each in lines)
+
+    @property
+    def figures_line(self) -> str:
+        """The first of its figures in a line, in the order of tables."""
+        figures = [told for key, value in self.figures() if value is not None and (told := _told(key, value))]
+        return "; ".join(figures[:_MOST_FIGURES])
 
     def _repr_html_(self) -> str | None:
         """The tables of the terminal, for notebooks."""
-        return None if self.html is None else self.html(self)
+        return None if self.look is None else self.look.html(self)
+
+    def plot(self) -> Figure:
+        """The charts of `--plot`, as a figure of matplotlib, which a notebook shows; a timeline if it was recorded.
+
+        Raises:
+            PodsimError: The result was put together by hand, and nothing is known of its looks.
+        """
+        if self.look is None:
+            raise PodsimError(
+                "this result was not made by a run, which brings its charts", do="draw one of `podsim.run`"
+            )
+        return self.look.figure(self)
+
+    def to_frame(self) -> DataFrame:
+        """A frame of one row: its figures, as tables of `podsim sweep` have them, with units in `attrs["unit"]`."""
+        from podsim.result.frames import figures_frame
+
+        return figures_frame(self)
 
     @property
     def title(self) -> str:

@@ -1,20 +1,17 @@
 """Results as pandas frames. Column names end in their unit; `attrs["unit"]` says it again."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from podsim.errors import PodsimError
+import pandas as pd
+
 from podsim.harmless import from_csv
+from podsim.metrics import FULLEST, METRICS, MONEY, PER_MONEY, find_metric
 from podsim.result.kinds import in_kind_order, kind_of
 
-try:
-    import pandas as pd
-except ImportError as _error:
-    _do = "pip install 'podsim[frames]'"
-    raise PodsimError("frames need pandas, which is not installed", do=_do) from _error
-
 if TYPE_CHECKING:
+    from podsim.result.base import Result
     from podsim.result.result import RunResult
 
 _UNITS: Final = {
@@ -25,14 +22,60 @@ _UNITS: Final = {
 """Units of columns; those of kinds of time are in seconds."""
 
 
+def unit_of_figure(column: str, currency: str = "") -> str | None:
+    """The unit of a column of figures; None of what is no figure, or has a unit of its own in each row.
+
+    Args:
+        column: The key of a figure, such as `weight_update_s`.
+        currency: In which costs are.
+
+    >>> unit_of_figure("weight_update_s"), unit_of_figure("mfu"), unit_of_figure("cost_per_run", "USD")
+    ('s', '1', 'USD')
+    """
+    metric = find_metric(column)
+    unit = metric.unit if metric else ""
+    return (unit.replace(MONEY, currency) if currency else None) if unit in (MONEY, PER_MONEY) else unit or None
+
+
+def frame_of(
+    rows: Sequence[Mapping[str, Any]],
+    units: Mapping[str, str] | None = None,
+    currency: str = "",
+    columns: Sequence[str] | None = None,
+) -> pd.DataFrame:
+    """A frame of rows, with units of columns in its `attrs`.
+
+    Args:
+        rows: One mapping for each row.
+        units: Units of columns that do not follow from their names.
+        currency: In which costs are.
+        columns: Its columns; those of the rows if left out.
+    """
+    return _with_units(pd.DataFrame(list(rows), columns=None if columns is None else [*columns]), units, currency)
+
+
 def frame_of_file(path: Path) -> pd.DataFrame:
     """A table of many results, as Parquet or CSV."""
     if path.suffix == ".parquet":
-        return pd.read_parquet(path)
+        return _with_units(pd.read_parquet(path))
     found = pd.read_csv(path)
     for column in found.select_dtypes(exclude="number"):
         found[column] = found[column].map(from_csv, na_action="ignore")
-    return found
+    return _with_units(found)
+
+
+def _with_units(frame: pd.DataFrame, units: Mapping[str, str] | None = None, currency: str = "") -> pd.DataFrame:
+    given = units or {}
+    known = {name: given.get(name) or unit_of_figure(name, currency) for name in map(str, frame.columns)}
+    frame.attrs["unit"] = {name: unit for name, unit in known.items() if unit}
+    return frame
+
+
+def figures_frame(result: "Result") -> pd.DataFrame:
+    """The figures of a result in one row, with the columns of a table of `podsim sweep`."""
+    fullest = METRICS[FULLEST].get(result)
+    row = {"scenario": result.name, **dict(result.figures())} | ({} if fullest is None else {FULLEST: fullest})
+    return frame_of([row], currency=result.cost.currency if result.cost else "")
 
 
 def breakdown_frame(result: "RunResult") -> pd.DataFrame:

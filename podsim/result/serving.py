@@ -15,6 +15,8 @@ from podsim.result.sources import Sources
 from podsim.result.step import StepReport
 from podsim.runs.serving import LoadPoint, Saturation, ServingOutcome
 
+_ROUNDS = 10
+"""Requests of each user that tell what all of them see."""
 _MEANS = (REQUESTS, SERVED_TOKENS, "utilization", "mean_batch", "mean_waiting")
 
 
@@ -66,6 +68,8 @@ class ServingResult(Result):
         batches_in_flight: Batches that each copy works on.
         request_count: Requests that came.
         rate_per_s: Rate at which they came; None if all came at once. [1/s]
+        users: Users who sent them, each after the answer to the last; None if they came by themselves.
+        think_s: How long a user thinks between an answer and the next request, on average. [s]
         outcome: What came of them.
         saturation: The largest rate that can be served.
         points: The same kind of requests at other rates.
@@ -81,6 +85,8 @@ class ServingResult(Result):
     batches_in_flight: int
     request_count: int
     rate_per_s: float | None
+    users: int | None = None
+    think_s: float | None = None
     outcome: ServingOutcome
     saturation: Saturation
     points: tuple[LoadPoint, ...]
@@ -128,7 +134,8 @@ class ServingResult(Result):
     def _with(self, run: DrawnService) -> ServingResult:
         """With what came of a draw."""
         limit = replace(self.saturation, rate_per_s=run.saturation_per_s)
-        return replace(self, outcome=run.outcome, saturation=limit, points=(), draws=())
+        rate_per_s = self.rate_per_s if self.users is None else run.outcome.offered_per_s
+        return replace(self, rate_per_s=rate_per_s, outcome=run.outcome, saturation=limit, points=(), draws=())
 
     @cached_property
     def ranges(self) -> Mapping[str, Range]:
@@ -157,7 +164,9 @@ class ServingResult(Result):
 
     @property
     def is_saturated(self) -> bool:
-        """Whether more requests come than can be served."""
+        """Whether more requests come than can be served; never of users, who wait for their answers."""
+        if self.users is not None:
+            return False
         return self.outcome.queue_grows is True if self.load is None else self.load >= 1
 
     @property
@@ -177,6 +186,7 @@ class ServingResult(Result):
     def own(self) -> Mapping[str, object]:
         """The numbers of serving, in a fixed order of keys."""
         saturation = self.saturation
+        users = {} if self.users is None else {"users": self.users, "think_s": self.think_s}
         return {
             "service": {
                 "batching": self.batching,
@@ -184,6 +194,7 @@ class ServingResult(Result):
                 "max_batch": self.max_batch,
                 "copy_count": self.copy_count,
                 "batches_in_flight": self.batches_in_flight,
+                **users,
             },
             "breakdown_basis": self.breakdown_basis,
             "request_count": self.request_count,
@@ -221,15 +232,25 @@ class ServingResult(Result):
         }
 
 
-def serving_warnings(rate_per_s: float | None, outcome: ServingOutcome, saturation: Saturation) -> Iterator[str]:
+def serving_warnings(
+    rate_per_s: float | None, outcome: ServingOutcome, saturation: Saturation, users: int | None = None
+) -> Iterator[str]:
     """Warnings: what a reader must know before using the numbers.
 
     Args:
         rate_per_s: Rate at which requests came; None if all came at once. [1/s]
         outcome: What came of them.
         saturation: The largest rate that can be served.
+        users: Users who sent them, if they wait for their answers.
     """
-    if rate_per_s is not None and rate_per_s >= saturation.rate_per_s:
+    if users is not None:
+        count = len(outcome.timeline.requests)
+        if count < _ROUNDS * users:
+            yield (
+                f"{users:,} users send {count:,} requests, of which the first and the last find others idle: "
+                f"raise serving.request_count to {_ROUNDS * users:,} or more"
+            )
+    elif rate_per_s is not None and rate_per_s >= saturation.rate_per_s:
         yield (
             f"{rate_per_s:.4g} requests/s come, {saturation.rate_per_s:.4g}/s can be served: the queue "
             "grows without bound, and waiting and latency depend on how long the run lasts; "

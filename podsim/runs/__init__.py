@@ -16,7 +16,7 @@ from podsim.runs.settings import Settings
 from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.activity import Activity
 from podsim.scenario.load import Overrides
-from podsim.watch import Watch, silent
+from podsim.watch import Watch, watched
 
 if TYPE_CHECKING:
     from podsim.draws import Draws, Seeds
@@ -39,7 +39,7 @@ def run(
     influence: bool = False,
     uncertainty: Draws | None = None,
     noise: Seeds | None = None,
-    watch: Watch = silent,
+    watch: Watch = watched,
     follow: Follow = unseen,
     fit: Fit = "refuse",
     engine: Engine = "auto",
@@ -56,7 +56,8 @@ def run(
         influence: Measure all assumptions, those too for which products have to be planned anew, which takes longer.
         uncertainty: How often to repeat the run with its assumed and calibrated inputs drawn from their ranges.
         noise: How often to repeat a training run with noise, for percentiles of its times.
-        watch: Passes on the names of the steps in which `parallelism: auto` is chosen, or a graph is read.
+        watch: Passes on the names of the steps in which `parallelism: auto` is chosen, or a graph is read; a line in a
+            notebook shows them if left out.
         follow: Is told the rough number of events of a long simulation before it starts, and follows it.
         fit: `warn` simulates a given division that does not fit all the same, and says by how much.
         engine: `simpy` or `compiled`, which give the same result; `auto` takes the faster one that can.
@@ -123,7 +124,7 @@ def simulate(
     explicit: bool = False,
     record: bool = False,
     influence: bool = False,
-    watch: Watch = silent,
+    watch: Watch = watched,
     follow: Follow = unseen,
     fit: Fit = "refuse",
     engine: Engine = "auto",
@@ -144,7 +145,7 @@ def generate(
     explicit: bool = False,
     record: bool = False,
     influence: bool = False,
-    watch: Watch = silent,
+    watch: Watch = watched,
     fit: Fit = "refuse",
     engine: Engine = "auto",
 ) -> GenerationResult:
@@ -165,7 +166,7 @@ def infer(
     explicit: bool = False,
     record: bool = False,
     influence: bool = False,
-    watch: Watch = silent,
+    watch: Watch = watched,
     follow: Follow = unseen,
     fit: Fit = "refuse",
     engine: Engine = "auto",

@@ -28,7 +28,7 @@ from podsim.result.sources import sources
 from podsim.result.step import StepReport
 from podsim.result.usage import replicas_in_use
 from podsim.runs.probes import BaseProbe
-from podsim.runs.settings import Settings, html_of, placed
+from podsim.runs.settings import LOOK, Settings, placed
 from podsim.scenario import ForwardScenario, LoadedScenario
 from podsim.scenario.families.base import Reading
 from podsim.show.warnings import misfits, waits
@@ -71,7 +71,7 @@ def _result(
     layout, ipu = plan.layout, plan.system.machine.ipu
     peak = layout.replication_factor * layout.ipus_per_replica * ipu.peak_flop_per_s(plan.workload.product_dtype)
     return ForwardResult(
-        html=html_of,
+        look=LOOK,
         **shared(
             loaded,
             replicas_in_use(spec),

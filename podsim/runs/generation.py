@@ -24,7 +24,7 @@ from podsim.result.sources import sources
 from podsim.result.step import StepReport
 from podsim.result.usage import one_copy
 from podsim.runs.probes import BaseProbe
-from podsim.runs.settings import Settings, divided, html_of, placed
+from podsim.runs.settings import LOOK, Settings, divided, placed
 from podsim.scenario import GenerationScenario, LoadedScenario
 from podsim.show.warnings import misfits
 from podsim.tiles.model import CostModel
@@ -51,7 +51,7 @@ def generation(loaded: LoadedScenario, settings: Settings) -> GenerationResult:
             for plan in (steps.prefill, steps.decode)
         )
     return GenerationResult(
-        html=html_of,
+        look=LOOK,
         **shared(
             loaded,
             one_copy(spec),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter as clock
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import ValidationError
 
@@ -40,6 +40,7 @@ from podsim.runs.serving import (
     Requests,
     Service,
     StaticBatching,
+    Users,
     load_curve,
     read_arrivals,
     saturation,
@@ -47,7 +48,7 @@ from podsim.runs.serving import (
 from podsim.runs.serving import serve as serve_requests
 from podsim.runs.serving.arrivals import check_rate
 from podsim.runs.serving.saturation import capacity_per_s
-from podsim.runs.settings import divided, html_of, placed
+from podsim.runs.settings import LOOK, divided, placed
 from podsim.runs.step_times import MovedSteps, PlannedSteps, service_steps
 from podsim.scenario import GenerationScenario, LoadedScenario, load_scenario
 from podsim.scenario.generation import GenerationSpec
@@ -55,7 +56,7 @@ from podsim.scenario.load import Overrides
 from podsim.scenario.resolve import Change
 from podsim.scenario.serving import RequestLengthSpec, ServingSpec
 from podsim.tiles.model import CostModel
-from podsim.watch import Watch, in_portions, silent
+from podsim.watch import Watch, in_portions, silent, watched
 
 _MARGIN: Final = 0.05
 _FULL_ROUNDS: Final = 4
@@ -80,12 +81,12 @@ class Demand:
 
     Attributes:
         load: Requests that can come at any rate; of a file, its lengths in random order.
-        replay: The requests of a file as they came.
+        replay: The requests of a file as they came, or those of users, who wait for their answers.
         inputs: Path and SHA-256 of that file.
     """
 
     load: Load
-    replay: Requests | None = None
+    replay: Requests | Users | None = None
     inputs: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -100,7 +101,10 @@ def drawn(serving: ServingSpec, generation: GenerationSpec) -> Demand:
         RequestLengthSpec(prompt_tokens=generation.prompt_tokens, output_tokens=generation.output_tokens),
     )
     lengths = tuple((each.prompt_tokens, each.output_tokens) for each in given for _ in range(each.weight))
-    return Demand(Load(lengths, serving.request_count, serving.seed, _PATTERNS[serving.arrivals]))
+    load = Load(lengths, serving.request_count, serving.seed, _PATTERNS[serving.arrivals])
+    if serving.users is None or serving.think is None:
+        return Demand(load)
+    return Demand(load, load.of_users(serving.users, float(serving.think)))
 
 
 def replayed(path: Path, serving: ServingSpec, generation: GenerationSpec) -> Demand:
@@ -124,9 +128,11 @@ def serve(
     rate: float | None = None,
     arrivals: str | Path | None = None,
     loads: Sequence[float] = (),
+    users: int | None = None,
+    think: str | float | None = None,
     influence: bool = False,
     uncertainty: Draws | None = _DRAWS,
-    watch: Watch = silent,
+    watch: Watch = watched,
     tell: Callable[[str], None] = lambda text: None,
 ) -> ServingResult:
     """Simulate serving under load: the requests of the scenario, the saturation, and points of the load curve.
@@ -139,6 +145,9 @@ def serve(
         rate: Requests per second, in place of those that the scenario gives. [1/s]
         arrivals: A CSV file of requests, in place of those that the scenario gives.
         loads: Points of the load curve as shares of the saturation, in place of those of the scenario.
+        users: So many users, in place of what the scenario gives: each sends a request, waits for its last token,
+            thinks, and sends the next.
+        think: How long they think on average, such as `30 s`, or in seconds; 0 if left out.
         influence: Measure all assumptions, those too for which products have to be planned anew, which takes longer.
         uncertainty: How often the requests are served again with uncertain inputs drawn from their ranges, for the
             ranges of the result, when they are first looked at; None for no ranges.
@@ -153,6 +162,9 @@ def serve(
         PodsimError: The scenario describes training, or a rate or load cannot be.
     """
     loaded = load_scenario(scenario, variant, overrides)
+    if users is not None or think is not None:
+        served = getattr(loaded.spec, "serving", None)
+        loaded = load_scenario(loaded, None, _of_users(users, think, served, given=bool(rate or arrivals)))
     spec = loaded.of(GenerationScenario, do="serve a scenario whose model is of kind `decoder`")
     _check(rate, arrivals, loads)
     with placed(loaded):
@@ -176,6 +188,32 @@ def serve(
         served = Served(job_of, asked, service, requests, _saturating(demand.load, service))
         draws = Deferred(lambda: [service_draws(served, stands_on, uncertainty, watch)])
     return replace(made, decode=decode, draws=draws, envelope=envelope_of(spec, SERVING))
+
+
+def _of_users(
+    users: int | None, think: str | float | None, known: ServingSpec | None, *, given: bool
+) -> dict[str, Any]:
+    """Keys for users in place of a rate or a file of requests.
+
+    Args:
+        users: How many.
+        think: How long they think; as the scenario has it if left out.
+        known: What the scenario has.
+        given: Whether a rate or a file is asked for as well.
+
+    Raises:
+        PodsimError: One of those is given as well.
+    """
+    if given:
+        what = "users and a rate or a file of arrivals are given"
+        raise PodsimError(what, do="leave one of them out: users send the next request when they have the answer")
+    asked: dict[str, Any] = {} if users is None else {"users": users}
+    asked |= {key: None for key in ("rate", "file") if users is not None and getattr(known, key, None) is not None}
+    if think is not None:
+        asked["think"] = think if isinstance(think, str) else f"{think} s"
+    elif known is None or known.think is None:
+        asked["think"] = "0 s"
+    return {f"serving.{key}": value for key, value in asked.items()}
 
 
 def _given(
@@ -217,7 +255,8 @@ def _demand(loaded: LoadedScenario, spec: GenerationScenario, *, replay: bool, a
     if arrivals is not None:
         return replayed(Path(arrivals), serving, spec.generation)
     if serving.file is None:
-        return drawn(serving, spec.generation)
+        demand = drawn(serving, spec.generation)
+        return demand if replay else replace(demand, replay=None)
     demand = replayed(loaded.folder / serving.file, serving, spec.generation)
     return demand if replay else replace(demand, replay=None)
 
@@ -251,7 +290,7 @@ def _result(
     uncertainty: Draws | None,
     watch: Watch,
     tell: Callable[[str], None],
-) -> tuple[ServingResult, Service, Requests]:
+) -> tuple[ServingResult, Service, Requests | Users]:
     serving, size, in_flight = spec.served, asked.layout.micro_batch_size, asked.layout.batches_in_flight
     copies = serving.replicas or spec.copy_count
     alone, *crowded = service_steps(asked)
@@ -281,10 +320,11 @@ def _result(
         tell(f"serving {len(requests):,} requests{more} takes about {time_s:.0f} s")
     outcome = serve_requests(service, requests, watch)
     points = load_curve(service, load, [share * limit.rate_per_s for share in loads], watch)
+    users = demand.replay if isinstance(demand.replay, Users) else None
     offered = outcome.offered_per_s if demand.replay else rate or _DEFAULT_LOAD * limit.rate_per_s
-    warnings = tuple(serving_warnings(offered, outcome, limit))
+    warnings = tuple(serving_warnings(offered, outcome, limit, None if users is None else serving.users))
     result = ServingResult(
-        html=html_of,
+        look=LOOK,
         **shared(loaded, copies_in_use(spec, copies), stands_on, warnings=warnings, files=demand.inputs, changes=given),
         batching=serving.batching,
         batch_size=size,
@@ -293,6 +333,8 @@ def _result(
         batches_in_flight=in_flight,
         request_count=len(requests),
         rate_per_s=offered,
+        users=None if users is None else serving.users,
+        think_s=None if users is None else serving.think,
         outcome=outcome,
         saturation=limit,
         points=points,
@@ -321,7 +363,7 @@ class Served:
     job_of: Callable[[GenerationScenario], Generation]
     asked: Generation
     service: Service
-    requests: Requests
+    requests: Requests | Users
     load: Load
 
 
@@ -337,9 +379,7 @@ def service_draws(served: Served, stands_on: StandsOn, draws: Draws, watch: Watc
     """
     task, scatter = drawing_of(stands_on), scatter_of(stands_on.spec)
     numbers = in_portions(range(draws.count), "draws", watch)
-    every = served.requests
-    first = [tuple(each[:MOST_DRAWN]) for each in (every.arrival_ps, every.prompt_tokens, every.output_tokens)]
-    few = replace(served, requests=Requests(*first), load=_fewer(served.load, served.service))
+    few = replace(served, requests=served.requests.first(MOST_DRAWN), load=_fewer(served.load, served.service))
     return ServiceDraws(
         draws.count,
         draws.seed,

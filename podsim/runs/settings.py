@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 from podsim.engine import Engine
 from podsim.errors import InfeasibleError, MissingDataError, ModelError, PodsimError, Problem, SpecError
 from podsim.placement.layout import Fit
 from podsim.program.size import Follow, unseen
+from podsim.result.base import Look
 from podsim.scenario import LoadedScenario
 from podsim.scenario.wording import shown
 from podsim.watch import Watch, silent
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from podsim.draws import Draws, Seeds
     from podsim.placement.search.choice import Choice
     from podsim.result.base import Result
@@ -80,8 +83,17 @@ def divided(loaded: LoadedScenario, watch: Watch) -> tuple[LoadedScenario, Choic
     return choose(loaded, watch)
 
 
-def html_of(result: Result) -> str:
-    """A result as a notebook shows it; what draws it is imported then."""
-    from podsim.show.page import html_of as drawn
+def _html_of(result: Result) -> str:
+    from podsim.show.page import html_of
 
-    return drawn(result)
+    return html_of(result)
+
+
+def _figure_of(result: Result) -> Figure:
+    from podsim.show.answers import figure_of_sheet, sheet_of
+
+    return figure_of_sheet(sheet_of(result))
+
+
+LOOK: Final = Look(_html_of, _figure_of)
+"""How results of runs are shown; what draws them is imported then."""

@@ -30,7 +30,7 @@ from podsim.result.shared import shared
 from podsim.result.sources import Sources, sources
 from podsim.result.usage import refused_elsewhere, replicas_in_use
 from podsim.runs.probes import BaseProbe, figures
-from podsim.runs.settings import Settings, divided, html_of, placed
+from podsim.runs.settings import LOOK, Settings, divided, placed
 from podsim.runs.training import TrainingOutcome, train
 from podsim.scenario import LoadedScenario, TrainingScenario
 from podsim.scenario.quantity import quantities
@@ -116,7 +116,7 @@ def _result(
 ) -> RunResult:
     update_s, spec = ps_to_seconds(trace.makespan_ps), loaded.of(TrainingScenario)
     return RunResult(
-        html=html_of,
+        look=LOOK,
         **shared(
             loaded,
             replicas_in_use(spec),

@@ -69,7 +69,7 @@ class ListedStudy:
     description: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Catalogue:
     """All that is shipped, or the part of it that was asked for."""
 
@@ -77,6 +77,10 @@ class Catalogue:
     studies: tuple[ListedStudy, ...]
     systems: tuple[ListedPart, ...]
     software: tuple[ListedPart, ...]
+
+    def __repr__(self) -> str:
+        """What `podsim list` prints: a line for each entry, its name first."""
+        return "\n".join(_lines(self))
 
     def matching(self, words: Sequence[str]) -> Catalogue:
         """The entries that contain all of these words, in any case; the name of a list counts for all in it."""
@@ -89,6 +93,30 @@ class Catalogue:
     def to_dict(self) -> dict[str, list[dict[str, Any]]]:
         """The catalogue as plain data, for JSON."""
         return {kind: list(map(asdict, getattr(self, kind))) for kind in LISTS}
+
+
+def _lines(found: Catalogue) -> Iterator[str]:
+    sections: dict[str, list[tuple[str, ...]]] = {
+        "scenarios": [_told(each) for each in found.scenarios],
+        "studies": [(each.name, f"podsim {each.command}", each.description) for each in found.studies],
+        "systems": [(each.name, each.description) for each in found.systems],
+        "software": [(each.name, each.description) for each in found.software],
+    }
+    for title, rows in sections.items():
+        if rows:
+            yield f"{title}:"
+            yield from _aligned(rows)
+
+
+def _told(each: ListedScenario) -> tuple[str, ...]:
+    variants = f"; variants: {', '.join(each.variants)}" if each.variants else ""
+    return each.name, each.kind, each.system, each.description + variants
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def catalogue() -> Catalogue:

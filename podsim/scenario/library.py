@@ -131,6 +131,10 @@ def _advice(written: str, kind: str, folders: Sequence[Path]) -> str:
         return f"did you mean `{beside}`?"
     name, names = _without_suffix(written), _names(kind)
     if kind != "scenario":
+        shorter = {each.partition("_")[2]: each for each in names}  # `gc200` is the file `ipu_gc200`
+        close = None if nearest(name, names) else nearest(name, shorter)
+        if close:
+            return f"did you mean `{shorter[close]}`? known here: {', '.join(names)}"
         return known_here(name, names, "check the path")
     names += sorted(path.stem for path in shipped_files("study") if _is_scenario(path))
     if pod := next((each for each in _names("pod") if sorted(each) == sorted(name)), None):

@@ -307,7 +307,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 _Wanted = TypeVar("_Wanted", bound=Scenario)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class LoadedScenario:
     """A scenario with the files that it was read from.
 
@@ -338,6 +338,11 @@ class LoadedScenario:
     borrowed: bool = False
     apart: Mapping[str, Any] = field(default_factory=dict)
     told: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Its name, what it asks for, and what was laid over it; `document.data` has its keys."""
+        laid = f", {', '.join(self.overrides)}" if self.overrides else ""
+        return f"LoadedScenario({self.name}: {self.spec.activity.words}{laid})"
 
     @property
     def folder(self) -> Path:
@@ -411,11 +416,7 @@ def load_scenario(
     # What Python lets through and the command line does not.
     if variant is not None and not isinstance(variant, str):
         raise SpecError([Problem("", "variant", f"needs a name, not {shown(variant)}", "give a name, or leave it out")])
-    if isinstance(overrides, Mapping):
-        overrides = [f"{key}={flow(value)}" for key, value in overrides.items()]
-    if isinstance(overrides, str) or not isinstance(overrides, Sequence):
-        what = f"needs a list of texts or a mapping, not {shown(overrides)}"
-        raise SpecError([Problem("", "overrides", what, 'give for example `{"system": "bow_pod64"}`')])
+    overrides = override_texts(overrides)
     if not isinstance(source, LoadedScenario):
         return _loaded(read_written(source), variant, tuple(overrides))
     if not overrides and variant in (None, source.variant):
@@ -425,6 +426,26 @@ def load_scenario(
         raise SpecError([Problem("", VARIANTS, what, "load it again, with the variant that is meant")])
     patched = _patched(source, overrides) if variant in (None, source.variant) else None
     return patched or _loaded(source.written, variant or source.variant, (*source.overrides, *overrides))
+
+
+def override_texts(overrides: Overrides) -> tuple[str, ...]:
+    """Overrides as `key.path=value` texts.
+
+    Args:
+        overrides: Such texts, or values by key path.
+
+    Raises:
+        SpecError: They are neither.
+
+    >>> override_texts({"system": "bow_pod64", "parallelism.replication_factor": 4})
+    ('system=bow_pod64', 'parallelism.replication_factor=4')
+    """
+    if isinstance(overrides, Mapping):
+        return tuple(f"{key}={flow(value)}" for key, value in overrides.items())
+    if isinstance(overrides, str) or not isinstance(overrides, Sequence):
+        what = f"needs a list of texts or a mapping, not {shown(overrides)}"
+        raise SpecError([Problem("", "overrides", what, 'give for example `{"system": "bow_pod64"}`')])
+    return tuple(overrides)
 
 
 def _patched(loaded: LoadedScenario, texts: Sequence[str]) -> LoadedScenario | None:

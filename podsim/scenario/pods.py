@@ -1,4 +1,4 @@
-"""The shipped pods, for a model that does not fit the one it was asked for."""
+"""The shipped pods: larger ones for a model that does not fit, smaller ones for one that does."""
 
 from __future__ import annotations
 
@@ -11,13 +11,25 @@ from podsim.scenario.load import load_hardware
 
 def larger_pods(system: System) -> Iterator[tuple[str, System]]:
     """Shipped pods by size, with their names: those alone that offer a model more than the ones before them."""
-    pods = [(name, pod) for name in shipped_names()["systems"] for pod in [load_hardware(name, "pod")[0]]]
     chip, seen = system.machine.ipu.name, {_room(system)}
-    checked = [(name, pod) for name, pod in pods if isinstance(pod, System)]
-    for name, pod in sorted(checked, key=lambda each: (each[1].ipu_count, each[1].machine.ipu.name != chip, each[0])):
+    for name, pod in sorted(
+        _shipped(), key=lambda each: (each[1].ipu_count, each[1].machine.ipu.name != chip, each[0])
+    ):
         if _room(pod) not in seen:
             seen.add(_room(pod))
             yield name, pod
+
+
+def smaller_pods(system: System) -> list[tuple[str, System]]:
+    """Shipped pods of the same chip with fewer IPUs, the smallest first, with their names."""
+    chip, count = system.machine.ipu.name, system.ipu_count
+    smaller = [each for each in _shipped() if each[1].machine.ipu.name == chip and each[1].ipu_count < count]
+    return sorted(smaller, key=lambda each: (each[1].ipu_count, each[0]))
+
+
+def _shipped() -> list[tuple[str, System]]:
+    pods = [(name, load_hardware(name, "pod")[0]) for name in shipped_names()["systems"]]
+    return [(name, pod) for name, pod in pods if isinstance(pod, System)]
 
 
 def _room(pod: System) -> tuple[int, int, int]:

@@ -34,6 +34,12 @@ class ServingSpec(Spec):
     """Gaps between requests: exponential, or equal; for those of a file in the load curve only."""
     rate: Rate | None = None
     """Requests per second, on average; four fifths of the saturation if left out. [1/s]"""
+    users: Count | None = None
+    """Users, in place of `rate` and `file`: each sends a request, waits for its last token, thinks, and sends the
+    next."""
+    think: SourcedTime | None = None
+    """How long a user thinks between an answer and the next request, on average; exponential, or always as long where
+    `arrivals` is `fixed_rate`. [s]"""
     file: str | None = None
     """A CSV file beside the scenario with the columns `arrival_s`, `prompt_tokens` and `output_tokens`, in place of
     `rate` and `lengths`; the load curve draws from its lengths."""
@@ -63,6 +69,17 @@ class ServingSpec(Spec):
         for key in ("rate", "lengths"):
             if self.file is not None and getattr(self, key) is not None:
                 raise BadValueError(f"`{key}` and `file` are both there", f"the file says it; leave out `{key}`")
+        for key in ("rate", "file"):
+            if self.users is not None and getattr(self, key) is not None:
+                raise BadValueError(
+                    f"`{key}` and `users` are both there", f"users come by themselves; leave out `{key}`"
+                )
+        if (self.users is None) != (self.think is None):
+            there, missing, example = ("users", "think", "30 s") if self.users else ("think", "users", "50")
+            raise BadValueError(f"`{there}` is there without `{missing}`", f"add for example `{missing}: {example}`")
+        if self.users is not None and self.users > self.request_count:
+            what = f"{self.users:,} users send {self.request_count:,} requests"
+            raise BadValueError(what, "raise request_count to many times the number of users")
         if self.longest_wait is not None and self.batching != "static":
             raise BadValueError(
                 "continuous batching never waits for a batch to fill",

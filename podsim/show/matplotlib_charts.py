@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from math import isfinite, log2, nan
@@ -56,6 +57,7 @@ _WIDTH_INCHES, _NARROW_INCHES = 14.0, 10.0
 _ROW_INCHES, _FRAME_INCHES, _TIMELINE_INCHES, _LEGEND_INCHES = 0.36, 1.15, 2.1, 0.21
 _LOW_INCHES, _CURVES_INCHES, _STUDY_INCHES = 2.6, 4.3, 5.0
 _DOTS_PER_INCH: Final = 150
+_DOTS_PER_INCH_SHOWN: Final = 80
 _CLIP: Final = re.compile(rb"\bp[0-9a-f]{10}\b")
 _LEFT_INCHES, _TOP_INCHES, _POINTS_PER_INCH, _SPACING = 0.14, 0.1, 72, 1.35
 _LABEL_CHARACTERS, _NOTE_CHARACTERS = 36, 150
@@ -134,10 +136,7 @@ def write_sheet(make: Callable[[], Sheet], path: str | Path, inputs: Iterable[tu
     suffix = Path(path).suffix.lower()
     undated = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}[suffix]
     buffer = BytesIO()
-    with rc_context():
-        rcdefaults()  # the same bytes whatever a matplotlibrc of the user says
-        rcParams["svg.hashsalt"] = "podsim"
-        rcParams["text.parse_math"] = False  # a name may hold dollar signs, which would begin a formula
+    with _own_look():
         figure = figure_of(make())
         _settle(figure)
         figure.savefig(buffer, format=suffix[1:], dpi=_DOTS_PER_INCH, metadata=undated)
@@ -145,6 +144,32 @@ def write_sheet(make: Callable[[], Sheet], path: str | Path, inputs: Iterable[tu
     if suffix == ".svg":  # whose comments hold the texts as they were written
         drawn = _with_numbered_clips(xml(drawn.decode(errors="replace")).encode())
     write_atomically(path, drawn)
+
+
+class _Drawn(Figure):
+    """A figure that a notebook shows where nobody has imported pyplot, which would teach it to."""
+
+    def _repr_png_(self) -> bytes:
+        buffer = BytesIO()
+        with _own_look():
+            self.savefig(buffer, format="png", dpi=_DOTS_PER_INCH_SHOWN)
+        return buffer.getvalue()
+
+
+def drawn(sheet: Sheet) -> Figure:
+    """Charts as a figure for notebooks, as `write_sheet` draws them."""
+    with _own_look():
+        return figure_of(sheet)
+
+
+@contextmanager
+def _own_look() -> Iterator[None]:
+    """The same charts whatever a matplotlibrc of the user says."""
+    with rc_context():
+        rcdefaults()
+        rcParams["svg.hashsalt"] = "podsim"
+        rcParams["text.parse_math"] = False  # a name may hold dollar signs, which would begin a formula
+        yield
 
 
 def _settle(figure: Figure) -> None:
@@ -174,7 +199,7 @@ def figure_of(sheet: Sheet) -> Figure:
     heights = [_SPACING * style.points / _POINTS_PER_INCH for _, style in lines]
     head_inches = _TOP_INCHES + sum(heights) + _TOP_INCHES
     rows_inches = [max(map(_height_inches, row)) for row in sheet.rows]
-    figure = Figure(figsize=(width_inches, head_inches + sum(rows_inches)), layout="constrained")
+    figure = _Drawn(figsize=(width_inches, head_inches + sum(rows_inches)), layout="constrained")
     parts = figure.subfigures(1 + len(rows_inches), 1, squeeze=False, height_ratios=[head_inches, *rows_inches])
     head, *below = parts.flat
     below_inches = _TOP_INCHES

@@ -49,6 +49,8 @@ def serving_headline(result: ServingResult) -> tuple[tuple[str, str, str], ...]:
     if result.rate_per_s is not None and result.load is not None:
         offered = f"{_number(result.rate_per_s)}/s, {format_percent(result.load, 0)} of saturation"
         offered = ranged(result, offered, "load")
+    if result.users is not None and result.think_s is not None:
+        offered = f"of {result.users:,} users who think {format_duration_s(result.think_s)} each time; {offered}"
     return (
         ("Requests", format_count(result.request_count), offered),
         ("Copies", format_count(result.copy_count), "" if flight == 1 else f"{flight} batches in flight in each"),

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
+from podsim.errors import PodsimError
 from podsim.result.reference_data import PADDLE, rows, scenario_name
 from podsim.scenario import load_ipu
 from podsim.scenario.ipu import Ipu
+from podsim.scenario.wording import shown
 from podsim.tiles import Chip, MatMulShape, planned_matmul
 from podsim.tiles.amp import amp_vertex_cycles
 from podsim.validation.comparison import NotRun, RowComparison, Validation, same_runs
@@ -26,7 +28,7 @@ from podsim.validation.reference_data import (
     uncertainty_of,
 )
 from podsim.validation.runs import Noted, Results, Runs, held_against, published_rows, published_titles
-from podsim.watch import Watch
+from podsim.watch import Watch, watched
 
 _TERA, _MS_PER_S, _S_PER_MIN = 1e12, 1000, 60
 _GEMM_MEMORY = 0.6
@@ -50,12 +52,19 @@ def _named(row: RowComparison | NotRun) -> RowComparison | NotRun:
     return replace(row, configuration=configuration)
 
 
-def validate(progress: Progress = list) -> tuple[RowComparison, ...]:
-    """All comparisons, in order from a vertex to a run.
+def validate(progress: Progress = watched) -> tuple[RowComparison, ...]:
+    """All published figures beside what is predicted, in order from a vertex to a run.
 
     Args:
-        progress: Passes on the names of the scenarios to simulate, and may show how far it is.
+        progress: Passes on the names of the scenarios to simulate, and may show how far it is; a line in a notebook
+            does so if left out.
+
+    Raises:
+        PodsimError: That is no function, such as the name of a scenario.
     """
+    if not callable(progress):
+        what = f"published figures are compared all together: {shown(progress)} is no function that shows progress"
+        raise PodsimError(what, do="call `podsim.validate()`; `podsim.check` takes scenarios of your own")
     return validation(progress).comparisons
 
 

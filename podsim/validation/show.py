@@ -77,8 +77,14 @@ def figure(value: float) -> Cell:
     return Cell(f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}", value)
 
 
-def _share(value: float, form: str = ".1%") -> Cell:
-    return Cell(format(value, form), value)
+def share(value: float, form: str = ".1%") -> Cell:
+    """A share in per cent; what is rounded to zero has no sign.
+
+    >>> str(share(0.012, "+.1%")), str(share(-0.0001, "+.1%")), str(share(0.0001, "+.1%"))
+    ('+1.2%', '0.0%', '0.0%')
+    """
+    text = format(value, form)
+    return Cell(text if float(text.removesuffix("%")) else text.lstrip("+-"), value)
 
 
 def _count(value: int) -> Cell:
@@ -129,7 +135,7 @@ def _tables(found: Validation) -> Iterator[Table]:
         cells = [
             (
                 *(each.row, each.described_as, figure(each.predicted), figure(row.published), row.unit),
-                _share(each.predicted / row.published - 1, "+.1%"),
+                share(each.predicted / row.published - 1, "+.1%"),
             )
             for row, each in later
         ]
@@ -144,9 +150,9 @@ def _rows_table(rows: Sequence[RowComparison], title: str = "", *, roles: bool =
     """Predictions beside published figures, with their role if a table holds several."""
 
     def cells(c: RowComparison) -> Cells:
-        data = "" if c.uncertainty is None else _share(BEYOND * c.uncertainty)
+        data = "" if c.uncertainty is None else share(BEYOND * c.uncertainty)
         explained = {None: "", True: "no", False: "yes"}[c.is_beyond()]
-        known = (c.name, figure(c.predicted), figure(c.published), c.unit, _share(c.error, "+.1%"), data, explained)
+        known = (c.name, figure(c.predicted), figure(c.published), c.unit, share(c.error, "+.1%"), data, explained)
         return (*known, *[c.role] * roles)
 
     heads = columns("row", ">predicted", ">published", "unit", ">error", ">data", "explained", *["role"] * roles)
@@ -163,9 +169,9 @@ def _by_group(rows: Sequence[_Row], cells: Callable[[_Row], Cells]) -> Iterator[
 def _blind_row(row: RowComparison | NotRun) -> Cells:
     blind = row.blind or math.nan
     now: Cells = (
-        (figure(row.predicted), _share(row.error, "+.1%")) if isinstance(row, RowComparison) else ("not run", "")
+        (figure(row.predicted), share(row.error, "+.1%")) if isinstance(row, RowComparison) else ("not run", "")
     )
-    error = _share(blind / row.published - 1, "+.1%")
+    error = share(blind / row.published - 1, "+.1%")
     return row.name.partition(":")[0], figure(blind), now[0], figure(row.published), row.unit, error, now[1]
 
 
@@ -173,7 +179,7 @@ def summary_table(comparisons: Sequence[RowComparison], title: str = "Summary") 
     """Errors by group and role: what is fitted first, then what is not."""
 
     def cells(s: Summary) -> Cells:
-        errors = (_share(s.bias, "+.1%"), _share(s.mean), _share(s.rms), _share(s.worst, "+.1%"))
+        errors = (share(s.bias, "+.1%"), share(s.mean), share(s.rms), share(s.worst, "+.1%"))
         return s.group, s.role, _count(s.count), _count(s.configurations), *errors, _count(s.beyond)
 
     counts, errors = (">rows", ">configurations"), (">bias", ">mean error", ">RMS", ">worst", ">beyond data")
@@ -260,7 +266,7 @@ def show_coverage(found: Coverage, output_format: str) -> str:
             f"{each.row.group}, {each.row.name}",
             *map(figure, (each.row.published, each.low, each.high)),
             each.row.unit,
-            _share(each.beyond, "+.1%"),
+            share(each.beyond, "+.1%"),
         )
         for each in far_outside(found)
     ]
@@ -281,7 +287,7 @@ def show_coverage(found: Coverage, output_format: str) -> str:
 
 
 def _inside(each: GroupShare) -> Cells:
-    shares = (_share(count / each.rows, ".0%") if each.rows else "" for count in (each.inside, each.inside_bare))
+    shares = (share(count / each.rows, ".0%") if each.rows else "" for count in (each.inside, each.inside_bare))
     return each.group, _count(each.rows), _count(each.inside), *shares, _count(each.beyond)
 
 
@@ -296,12 +302,12 @@ def parts_table(parts: Sequence[LeftOutPart], *, with_total: bool = True) -> Tab
         (
             each.name,
             *map(_count, (len(each.rows), each.configurations)),
-            _share(each.sizes.bias, "+.1%"),
-            *map(_share, (each.sizes.mean, each.sizes.rms)),
-            _share(each.sizes.worst, "+.1%"),
-            _share(each.mean_now),
+            share(each.sizes.bias, "+.1%"),
+            *map(share, (each.sizes.mean, each.sizes.rms)),
+            share(each.sizes.worst, "+.1%"),
+            share(each.mean_now),
             Cell(f"{each.inside:.3g}", each.inside),
-            _share(each.inside / each.configurations, ".0%"),
+            share(each.inside / each.configurations, ".0%"),
         )
         for each in (*parts, *([together(parts)] if with_total else []))
     ]
@@ -402,8 +408,8 @@ def show_noisy(rows: Sequence[NoisyRow], seed: int, output_format: str) -> str:
 def _noisy_cells(row: NoisyRow) -> Cells:
     name = f"{row.logged.scenario} *" if row.logged.role == CALIBRATION else row.logged.scenario
     times = (Cell(f"{1e3 * each:.1f}", each) for each in (row.logged.update_s, row.without_s, row.mean_s))
-    blocks = (_share(row.logged_blocks, ".2%"), _share(row.blocks, ".2%"), Cell(f"{row.factor:.2f}", row.factor))
-    return name, *times, *blocks, _share(row.logged.between_runs, ".2%"), _share(row.runs, ".2%")
+    blocks = (share(row.logged_blocks, ".2%"), share(row.blocks, ".2%"), Cell(f"{row.factor:.2f}", row.factor))
+    return name, *times, *blocks, share(row.logged.between_runs, ".2%"), share(row.runs, ".2%")
 
 
 def _noisy_notes(rows: Sequence[NoisyRow], seed: int) -> Iterator[str]:

@@ -11,7 +11,7 @@ from podsim.show.table import Cell, Cells, Passage, Table, columns
 from podsim.validation.cluster import Cluster, in_unit_of
 from podsim.validation.fit import PER_CONSTANT, Fit, alike
 from podsim.validation.left_out import LeftOutPart, together
-from podsim.validation.show import parts_table, plain_parts, written
+from podsim.validation.show import parts_table, plain_parts, share, written
 
 
 def show_fits(fits: Sequence[Fit], output_format: str = "table") -> str:
@@ -98,7 +98,7 @@ def show_cluster(found: Cluster, output_format: str = "table") -> str:
         (
             f"{row.measured.scenario}: {row.measured.figure}",
             row.measured.text,
-            *(Cell(f"{error:+.1%}", error) for error in (row.before, row.after)),
+            *(share(error, "+.1%") for error in (row.before, row.after)),
         )
         for row in found.rows
     ]
@@ -174,7 +174,7 @@ def show_left_out(by: str, parts: Sequence[LeftOutPart], output_format: str, *, 
 
 def _rows_left_out(parts: Sequence[LeftOutPart]) -> Table:
     rows: list[Cells] = [
-        (part.name, row.name, *(Cell(f"{error:+.1%}", error) for error in (row.error, row.now)))
+        (part.name, row.name, *(share(error, "+.1%") for error in (row.error, row.now)))
         for part in parts
         for row in part.rows
     ]

@@ -16,6 +16,7 @@ from podsim.runs.serving import (
     Service,
     ServingOutcome,
     StaticBatching,
+    Users,
     saturation,
     serve,
 )
@@ -215,3 +216,57 @@ def test_a_scenario_with_requests_of_one_length_one_by_one(load: float) -> None:
     assert result.saturation.rate_per_s == pytest.approx(1 / service_s, rel=0.01)
     assert result.outcome.utilization == pytest.approx(load, rel=0.02)
     assert result.outcome.queueing.mean_s == pytest.approx(load * service_s / (2 * (1 - load)), rel=0.05)
+
+
+# Closed loops: users who wait for the answer, think, and send the next request
+
+
+def test_a_user_alone_takes_turns_with_the_service() -> None:
+    """A prompt of 3 s and two more tokens of 1 s are R = 5 s; with Z = 2 s, requests come at 0, 7 and 14 s."""
+    steps = LinearSteps(prompt_token_s=3.0, step_s=1.0)
+    alone = Users((0,), (2 * PS_PER_S,) * 3, (1,) * 3, (3,) * 3)
+    line = serve(Service(steps, ONE_BY_ONE), alone).timeline
+    assert line.requests.arrival_ps == (0, 7 * PS_PER_S, 14 * PS_PER_S)
+    assert line.last_token_ps == (5 * PS_PER_S, 12 * PS_PER_S, 19 * PS_PER_S)
+
+
+def test_two_users_share_one_place() -> None:
+    """Requests of 2 s one by one, Z = 1 s: first 0 and 0.5 s, then 2 + 1 and 4 + 1, served at 0, 2, 4 and 6 s.
+
+    From the third on each waits 1 s: R = 3 s, X = 1/2 per second, and N = X·(R + Z) = 2.
+    """
+    half = PS_PER_S // 2
+    two = Users((0, half), (2 * half,) * 6, (1,) * 6, (1,) * 6)
+    line = serve(Service(LinearSteps(prompt_token_s=2.0), ONE_BY_ONE), two).timeline
+    assert [each / half for each in line.requests.arrival_ps] == [0, 1, 6, 10, 14, 18]
+    assert [each / half for each in line.start_ps] == [0, 4, 8, 12, 16, 20]
+    assert {
+        (last - came) / half for came, last in zip(line.requests.arrival_ps[2:], line.last_token_ps[2:], strict=True)
+    } == {6}
+
+
+@pytest.mark.parametrize(("users", "think_s"), [(50, 30.0), (8, 0.0), (200, 5.0)])
+def test_the_interactive_response_time_law(users: int, think_s: float) -> None:
+    """N = X·(R + Z) for the measured rate X, latency R and thought Z of any closed loop [denning1978].
+
+    At either end of the run a cycle of each user is cut, of `count` ÷ `users` that it has: so much is the tolerance.
+    """
+    count = 20_000
+    loop = Load(((128, 96), (512, 64)), count, seed=5).of_users(users, think_s)
+    outcome = serve(Service(LinearSteps(1e-5, 0.01, 0.001), ContinuousBatching(8)), loop)
+    thought_s = math.fsum(loop.think_ps) / count / PS_PER_S
+    found = outcome.throughput_requests_per_s * (outcome.latency.mean_s + thought_s)
+    assert found == pytest.approx(users, rel=2 * users / count)
+    assert outcome.queue_grows is False
+
+
+def test_few_users_see_an_idle_service_and_many_its_capacity() -> None:
+    """Bounds of a closed loop: X is N/(R₁ + Z) while nobody waits, and the capacity once all places are taken."""
+    steps, place = LinearSteps(prompt_token_s=0.1), ContinuousBatching(1)
+    thinking = Load(((1, 1),), 1_000, pattern="fixed").of_users(4, 10.0)  # 0.1 s each, 2.5 s apart: nobody meets
+    lonely = serve(Service(steps, place), thinking)
+    assert lonely.latency.p99_s == pytest.approx(0.1)
+    assert lonely.throughput_requests_per_s == pytest.approx(4 / 10.1, rel=0.01)
+    crowded = serve(Service(steps, place), Load(((1, 1),), 1_000).of_users(40, 1.0))  # 40/1.1 would be 36 per second
+    assert crowded.throughput_requests_per_s == pytest.approx(10.0, rel=0.01)
+    assert crowded.mean_waiting <= 40

@@ -43,7 +43,7 @@ PAGES = sorted(
 def is_slow(arguments: list[str]) -> bool:
     """Commands of more than two seconds, or without an end; tests of their own run them."""
     fits_again = arguments[0] == "calibrate" and "--with" not in arguments
-    return fits_again or arguments[0] in ("validate", "ui") or "--replan" in arguments
+    return fits_again or arguments[0] in ("validate", "ui", "reproduce") or "--replan" in arguments
 
 
 TEXTS = {path: path.read_text(encoding="utf-8") for path in PAGES}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from itertools import accumulate
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podsim.engine.compiled import is_available
-from podsim.runs.serving import Batching, ContinuousBatching, Requests, Service, StaticBatching, serve
+from podsim.runs.serving import Batching, ContinuousBatching, Requests, Service, StaticBatching, Users, serve
 from podsim.runs.serving.server import served_compiled, served_in_python
 from podsim.units import PS_PER_S
 from tests.serving_examples import OddSteps, TokenByToken
@@ -77,6 +78,42 @@ def test_laws_of_any_queue(rows: list[tuple[int, int, int]], batching: Batching,
     assert line.present.count.max() <= batching.size * replica_count + line.waiting.count.max()
     assert 0 < outcome.utilization <= 1
     assert 0 < outcome.mean_batch <= batching.size
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    rows=REQUESTS,
+    batching=BATCHINGS,
+    replica_count=st.integers(1, 3),
+    spreads=st.lists(st.integers(1, 9), min_size=1, max_size=2),
+    users=st.integers(1, 6),
+    thoughts=st.randoms(use_true_random=False),
+)
+def test_users_come_again_when_they_have_thought(
+    rows: list[tuple[int, int, int]],
+    batching: Batching,
+    replica_count: int,
+    spreads: list[int],
+    users: int,
+    thoughts: random.Random,
+) -> None:
+    """In a closed loop every arrival but the first of a user is the end of a request and a thought behind it.
+
+    The same arrivals in an open one make the same timeline, and the compiled core agrees with Python.
+    """
+    _, prompts, outputs = zip(*rows, strict=True)
+    count = min(users, len(rows))
+    first = tuple(sorted(thoughts.randrange(40) for _ in range(count)))
+    closed = Users(first, tuple(thoughts.randrange(1, 40) for _ in rows), prompts, outputs)
+    alone, *crowded = map(OddSteps, spreads)
+    service = Service(alone, batching, replica_count, tuple(crowded))
+    timeline = served_in_python(service, closed)
+    if is_available():
+        assert served_compiled(service, closed) == timeline
+    assert served_in_python(service, timeline.requests) == timeline
+    again = sorted(end + think for end, think in zip(timeline.last_token_ps, closed.think_ps, strict=True))
+    assert list(timeline.requests.arrival_ps) == sorted([*first, *again])[: len(rows)]
+    assert timeline.present.count.max() <= count
 
 
 @settings(max_examples=50, deadline=None)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import podsim
 from podsim.scenario.load import KINDS
 from tests.unit.bad_input_cases import (
     ERROR,
@@ -376,3 +377,10 @@ def test_the_process_ends_with_another_code_for_an_impossible_plan(tmp_path: Pat
     code, output, message = _in_a_shell(tmp_path, "run", "s.yaml")
     assert (code, output) == (INFEASIBLE, "")
     assert message.startswith("error: s.yaml:2:1 [parallelism]: ")
+
+
+@pytest.mark.parametrize(("written", "meant"), [("gc201", "ipu_gc200"), ("bowe", "ipu_bow"), ("c601", "ipu_c600")])
+def test_a_chip_is_found_by_its_name_without_what_all_begin_with(written: str, meant: str) -> None:
+    with pytest.raises(podsim.SpecError) as error:
+        podsim.load("bert_base_c600", None, {"system.machine.ipu": written})
+    assert f"did you mean `{meant}`?" in str(error.value)

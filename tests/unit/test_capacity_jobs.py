@@ -10,10 +10,12 @@ from podsim import run
 from podsim.errors import NoPlanError, SpecError
 from podsim.many.capacity import Answer, Goal, Job, Option, Part, find_systems, read_goal
 from podsim.many.capacity.goal import told_apart
+from podsim.many.capacity.show import answer_tables, jobs_table
 from podsim.many.capacity.systems import Place, place_named
 from podsim.many.capacity.totals import totals
 from podsim.scenario import System, load_hardware, load_scenario
 from podsim.scenario.expectations import expectation
+from podsim.show.table import Cell
 
 BERT16, BERT64 = "bert_v1.1_pod16_open", "bert_v1.1_pod64_open"
 RENT = "cost.price_per_ipu_hour=1.5 USD"
@@ -175,6 +177,14 @@ def test_jobs_side_by_side_have_partitions_of_their_own() -> None:
     assert found.arithmetic == "64 (48 used, 4 × 8 + 4 × 4)"
     assert found.figures is not None
     assert found.figures["time_to_train_s"] == small.figures["time_to_train_s"] > large.figures["time_to_train_s"]
+    table = jobs_table(answer)
+    assert table.title == "Each job, side by side"
+    told = [[str(each) for each in row[:3]] for row in table.rows]
+    assert told == [["1", "large", "32 (= 4 × 8)"], ["", "small", "16 (= 4 × 4)"]]
+    at = next(place for place, column in enumerate(table.columns) if column.head == "time to train")
+    numbers = [found_in.value for row in table.rows if isinstance(found_in := row[at], Cell)]
+    assert numbers == [large.figures["time_to_train_s"], small.figures["time_to_train_s"]]
+    assert table in [*answer_tables(answer)]
     (out,) = answer.ruled_out
     assert out.reason == "jobs side by side need 32 + 8 = 40 IPUs; bow_pod16 has 16"
 

@@ -16,10 +16,11 @@ from podsim.errors import PodsimError
 from podsim.many.capacity import Answer, Goal, Option, Part, find_systems, sure
 from podsim.many.capacity.answer import reliable_first
 from podsim.many.capacity.limits import limit
-from podsim.many.capacity.plot import plan_sheet
+from podsim.many.capacity.plot import options_chart, plan_sheet, weighed_charts
 from podsim.many.capacity.show import answer_tables
 from podsim.many.capacity.sure import drawn_figures, sureness
 from podsim.result.uncertainty import percentiles
+from podsim.show.chart import Bars, Curves
 from podsim.show.matplotlib_charts import write_sheet
 
 BERT = "bert_v1.1_pod16_open"
@@ -238,3 +239,33 @@ def test_a_chart_shows_the_options_and_is_the_same_again(name: str, answer: Answ
     assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     with pytest.raises(PodsimError, match="two figures"):
         plan_sheet(Answer(Goal(BERT), [option("a", 1)], []))
+
+
+@pytest.mark.parametrize(
+    ("figure", "value", "unit", "shown"),
+    [
+        ("energy_per_run_j", 5e5, "kJ", 500.0),
+        ("energy_per_run_j", 7.2e6, "kWh", 2.0),  # 3.6 MJ each
+        ("time_to_train_s", 600.0, "min", 10.0),
+        ("weight_update_s", 0.25, "ms", 250.0),
+    ],
+)
+def test_axes_of_plans_have_the_unit_that_suits(figure: str, value: float, unit: str, shown: float) -> None:
+    found = Option("a", "chosen", ipu_count=4, figures={figure: value})
+    drawn = options_chart(Answer(Goal(BERT, objective=figure), [found], [])).drawn
+    assert isinstance(drawn, Bars)
+    assert drawn.x.unit == unit
+    assert [bar.end for bar in drawn.bars] == [pytest.approx(shown)]
+
+
+def test_points_of_a_plan_carry_the_names_of_their_options() -> None:
+    figures = ({"time_to_train_s": 100.0 * count, "cost_per_run": 400.0 / count} for count in (1, 2, 4))
+    found = [Option(f"pod{place}", "chosen", ipu_count=4**place, figures=each) for place, each in enumerate(figures, 1)]
+    answer = Answer(Goal(BERT, objective="time_to_train_s"), found, [], second="cost_per_run")
+    charts = dict(weighed_charts(answer))
+    assert set(charts) == {"Weighed", "Against size"}
+    for chart in charts.values():
+        assert isinstance(chart.drawn, Curves)
+        texts = [text for series in chart.drawn.series for text in series.texts]
+        assert sorted(texts) == ["pod1, chosen", "pod2, chosen", "pod3, chosen"]
+    assert not dict(weighed_charts(Answer(answer.goal, found[:2], [], second="cost_per_run")))  # two are no chart

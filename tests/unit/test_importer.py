@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import podsim as package
+from podsim.cli.app import main
 from podsim.errors import DoesNotFitError, PodsimError
 from podsim.importer import Request, import_model
 from podsim.importer.divisions import _ipu_counts
@@ -592,3 +594,29 @@ def test_a_replica_may_have_as_many_ipus_as_there_are_layers() -> None:
     layers = ["model.layer_count=4", "parallelism.layers_per_ipu=[1, 1, 1, 1]"]
     spec = load_scenario("gpt2_small_wikitext_pod16", overrides=layers).of(TrainingScenario)
     assert list(_ipu_counts(spec)) == [1, 2, 4]
+
+
+def test_a_terminal_is_told_what_fits_how_it_is_divided_and_the_smallest_pod(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """1.3 x 10⁹ weights of 2 bytes are 2.5 GiB; an IPU has 897 MiB, so that three hold them and a POD4 does."""
+    config = LLAMA | {"num_hidden_layers": 22, "hidden_size": 2048, "intermediate_size": 5632}
+    config |= {"num_attention_heads": 32, "num_key_value_heads": 32}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["podsim", "import", "config.json", "--output", "mine.yaml"])
+        with pytest.raises(SystemExit) as end:
+            main()
+    told = capsys.readouterr().err.splitlines()
+    assert end.value.code in (0, None)
+    wrote, fits, divided, predicted, smallest = told
+    assert wrote.startswith("wrote mine.yaml")
+    loaded = load_scenario("mine.yaml")
+    result = package.generate(loaded)
+    used_bytes = result.memory.used_bytes(result.memory.fullest_ipu() or 0)
+    assert fits.startswith(f"fits: IPU-POD16, {result.simulated.ipus_used} of 16 IPUs in use")
+    assert f"holds {used_bytes / 2**20:.0f} MiB of 897 MiB ({100 * used_bytes / (897 * 2**20):.0f} %)" in fits
+    parallelism = loaded.document.at(("parallelism",))
+    assert f"tensor_parallel: {parallelism['tensor_parallel']}" in divided
+    assert "tokens/s" in predicted
+    assert smallest == "smallest pod: ipu_pod4"

@@ -37,3 +37,13 @@ def test_one_tile_loads_weights_at_its_own_rate() -> None:
     layer, embedding, head = 12 * 768**2 + 13 * 768, (1000 + 1024) * 768, (1000 + 2) * 768
     loads_s = (embedding + 4 * layer + head) * 2 / (4 * 1.33e9) + 6 * 1.5e-6
     assert podsim.generate(scenario).decode.time_s == pytest.approx(loads_s, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["llama2_7b_pod16_streamed", "bert_base_c600", "bert_large_phased_pod16"])
+def test_too_many_io_tiles_are_told_to_be_fewer(name: str) -> None:
+    """One tile of 1,472 computes and has 624 KiB; with 64 I/O tiles the model fits, which running it shows."""
+    with pytest.raises(podsim.DoesNotFitError) as error:
+        podsim.run(name, overrides={"memory.io_tiles": 1471})
+    assert "it has 624 KiB" in error.value.message
+    assert error.value.do == "any of these makes it fit: memory.io_tiles: 64"
+    podsim.run(name, overrides={"memory.io_tiles": 64})

@@ -23,6 +23,7 @@ from podsim.runs.step_times import PlannedSteps, service_steps
 from podsim.scenario import GenerationScenario, load_scenario
 from podsim.show.matplotlib_charts import write_sheet
 from podsim.show.serving_charts import serving_sheet
+from podsim.show.serving_table import serving_headline
 from podsim.show.table import sparkline
 from podsim.units import PS_PER_S
 from tests.unit.bad_input_cases import Run
@@ -197,6 +198,29 @@ def test_every_field_of_the_json_is_explained() -> None:
     assert set(rows) == named | set(result) - above - {"queue", "saturation"}
 
 
+def test_users_are_told_in_place_of_a_rate() -> None:
+    """40 requests of 4 users who think 1 s: the law N = X·(R + Z), within the cycles cut at both ends."""
+    result = served("serving.request_count=400", "serving.arrivals=fixed_rate", users=4, think="1 s", uncertainty=None)
+    outcome = result.outcome
+    assert outcome.throughput_requests_per_s * (outcome.latency.mean_s + 1.0) == pytest.approx(4, rel=2 * 4 / 400)
+    assert result.to_dict()["service"]["users"] == 4  # type: ignore[index]
+    assert result.to_dict()["service"]["think_s"] == 1.0  # type: ignore[index]
+    assert result.rate_per_s == outcome.offered_per_s
+    (row,) = (row for row in serving_headline(result) if row[0] == "Requests")
+    assert row[2].startswith("of 4 users who think 1 s each time; ")
+    assert not result.is_saturated
+    few = served("serving.request_count=30", users=4, think=1.0, uncertainty=None)
+    assert any("raise serving.request_count to 40 or more" in each for each in few.warnings)
+
+
+def test_users_do_not_go_with_a_rate() -> None:
+    with pytest.raises(PodsimError, match="users and a rate or a file of arrivals are given"):
+        served(users=3, rate=2.0)
+    asked = served("serving.users=4", "serving.think=1 s", rate=5.0, uncertainty=None)  # a rate takes their place
+    assert asked.users is None
+    assert asked.rate_per_s == 5.0
+
+
 def test_twice_the_copies_serve_twice_the_load() -> None:
     one, two = (served(f"serving.replicas={count}", "serving.request_count=1000", loads=[0.5]) for count in (1, 2))
     assert two.saturation.rate_per_s == pytest.approx(2 * one.saturation.rate_per_s, rel=0.02)
@@ -279,6 +303,10 @@ def test_a_wrong_row(tmp_path: Path, row: str, message: str) -> None:
     [
         (["serving.rate=0"], "[serving.rate]: `0` is too small"),
         (["serving.rate=.nan"], "[serving.rate]: `nan` is not a finite number"),
+        (["serving.users=5"], "[serving]: `users` is there without `think`\n  do: add for example `think: 30 s`"),
+        (["serving.think=1 s"], "[serving]: `think` is there without `users`\n  do: add for example `users: 50`"),
+        (["serving.users=5", "serving.think=1 s", "serving.rate=2"], "[serving]: `rate` and `users` are both there"),
+        (["serving.users=201", "serving.think=1 s"], "[serving]: 201 users send 200 requests"),
         (["serving.lengths=[]"], "[serving]: `lengths` is empty"),
         (["serving.loads=[]"], "[serving]: `loads` is empty"),
         (["serving.replicas=5"], "[serving.replicas]: 5 copies of 1 IPUs; IPU-POD4 has room for 4"),

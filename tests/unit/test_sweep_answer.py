@@ -118,7 +118,9 @@ def test_some_values_without_effect_are_listed(monkeypatch: pytest.MonkeyPatch) 
 
 def test_keys_that_vary_together_are_one_and_samples_are_compared_with_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [{"a": a, "b": 10 * a, RATE: float(a)} for a in (1, 2)]
-    assert answered(monkeypatch, rows, keys={"a": [1, 2], "b": [10, 20]}, zipped=[["a", "b"]]).same == []
+    zipped = answered(monkeypatch, rows, keys={"a": [1, 2], "b": [10, 20]}, zipped=[["a", "b"]])
+    assert zipped.same == []
+    assert zipped.keys == ["a"]  # which tells `b`: no column and no axis of its own
     rows = [{"a": each, "b": each**2, RATE: 1.0} for each in (0.1, 0.2)]
     assert answered(monkeypatch, rows, keys={"a": [0.1, 0.2], "b": [0.01, 0.04]}).same == []
 

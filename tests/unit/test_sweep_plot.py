@@ -30,7 +30,7 @@ def drawn(
     usual = {"scenario": "template", "variant": None, "status": "done", "reason": None}
     table = [{"point": place} | usual | row for place, row in enumerate(rows)]
     frame = pd.DataFrame(table)
-    monkeypatch.setattr(Swept, "frame", lambda _self: frame)
+    monkeypatch.setattr(Swept, "to_frame", lambda _self: frame)
     monkeypatch.setattr(Swept, "rows", lambda _self: iter(table))
     swept = Swept(space, Path("t.csv"), len(rows), {"done": len(rows)}, ())
     return figure_of(study_sheet(swept, metric))

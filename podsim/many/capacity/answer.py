@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -21,20 +21,24 @@ from podsim.many.capacity.shortfall import shortfall
 from podsim.many.capacity.simulate import Options
 from podsim.many.capacity.sure import RELIABLE, Contender, Sureness, sureness
 from podsim.many.capacity.systems import place_named
-from podsim.many.store import Tell
-from podsim.metrics import metric_of
+from podsim.metrics import IPUS, metric_of
 from podsim.scenario import LoadedScenario, load_hardware, load_scenario
 from podsim.scenario.activity import Activity
 from podsim.scenario.expectations import Expectation
+from podsim.scenario.load import Overrides, override_texts
 from podsim.scenario.scenario import Scenario
+from podsim.show.answers import Answered
+from podsim.show.chart import Sheet
+from podsim.show.table import to_html
+from podsim.watch import Tell, telling
 
 Say = Callable[[str], None]
 _NOTES: Final = "warnings"
 _FILES: Final = (".yaml", ".yml")
 
 
-@dataclass(frozen=True)
-class Answer:
+@dataclass(frozen=True, repr=False)
+class Answer(Answered):
     """What was found.
 
     Attributes:
@@ -75,6 +79,43 @@ class Answer:
         """What twice the IPUs give, of pairs of which the smaller one has a result."""
         known = [each for each in (*self.ranked, *self.ruled_out) if each.figures is not None]
         return tuple(doublings(known, self.goal.figure))
+
+    def _told(self) -> Iterator[str]:
+        from podsim.many.capacity.show import cell, headline
+
+        yield headline(self)
+        if self.best is None:
+            yield f"nothing reaches the goal; options ruled out: {len(self.ruled_out):,}"
+        else:
+            figure = cell(self.goal.figure, value(self.best, self.goal.figure), self.currency)
+            yield f"best: {self.best.label}, {figure}, {self.best.arithmetic} IPUs"
+            yield f"options: {len(self.ranked):,} reach the goal, {len(self.ruled_out):,} ruled out"
+        if self.doubt:
+            yield self.doubt
+
+    def _repr_html_(self) -> str:
+        """The tables of the terminal, for notebooks."""
+        from podsim.many.capacity.show import answer_tables
+
+        return "".join(map(to_html, answer_tables(self)))
+
+    def _sheet(self) -> Sheet:
+        from podsim.many.capacity.plot import plan_sheet
+
+        return plan_sheet(self)
+
+    def _records(self) -> list[dict[str, Any]]:
+        """A row for each option, the ranked ones first."""
+        places = [*range(1, len(self.ranked) + 1), *[None] * len(self.ruled_out)]
+        return [
+            {"rank": place, "system": each.system, "division": each.division}
+            | {"ipus": each.ipu_count, "reason": each.reason or None, **each.values}
+            | {name: figure for name, figure in (each.figures or {}).items() if name != IPUS}
+            for place, each in zip(places, (*self.ranked, *self.ruled_out), strict=True)
+        ]
+
+    def _currency(self) -> str:
+        return self.currency
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types only."""
@@ -127,8 +168,8 @@ def plan(
     goal: str | Path | Goal,
     *,
     limits: Mapping[str, str] | None = None,
-    overrides: Sequence[str] = (),
-    tell: Tell = lambda _done, _total: None,
+    overrides: Overrides = (),
+    tell: Tell | None = None,
     processes: int | None = None,
     **wanted: Any,
 ) -> Answer:
@@ -137,8 +178,9 @@ def plan(
     Args:
         goal: A goal file, a scenario by path or name, the name of a shipped study, or a goal.
         limits: Bounds by figure, such as `{"mfu": "> 10 %"}`, beside those of the goal.
-        overrides: `key.path=value` texts that hold for all candidates, beside those of the goal.
-        tell: Is told of progress.
+        overrides: `key.path=value` texts, or values by key path, that hold for all candidates, beside those of the
+            goal.
+        tell: Is told of progress; a line in a notebook shows it if left out.
         processes: How many candidates are looked at at a time; as many as there are cores by default.
         wanted: Other attributes of a `Goal`, such as `objective`, `systems`, `divisions` or `request_rate`.
 
@@ -147,8 +189,10 @@ def plan(
     """
     asked = goal if isinstance(goal, Goal) else goal_of(goal)
     bounds = tuple(limit(figure, bound) for figure, bound in (limits or {}).items())
-    asked = replace(asked, limits=(*asked.limits, *bounds), overrides=(*asked.overrides, *overrides), **wanted)
-    return find_systems(asked, tell, processes)
+    replaced = (*asked.overrides, *override_texts(overrides))
+    asked = replace(asked, limits=(*asked.limits, *bounds), overrides=replaced, **wanted)
+    with telling(tell, "candidates") as told:
+        return find_systems(asked, told, processes)
 
 
 def find_systems(

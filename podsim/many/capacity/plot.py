@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from podsim.errors import PodsimError
-from podsim.format import format_energy_j, in_title
+from podsim.format import in_title, unit_of_duration, unit_of_energy
 from podsim.many.capacity.answer import Answer
 from podsim.many.capacity.front import value
 from podsim.many.capacity.option import Option
@@ -28,8 +28,7 @@ _LOOKS: Final = {
     _BEYOND: ("#e08214", "triangle-up"),
 }
 _FRONT, _FRONT_COLOUR = "no other beats it in both", "#1b5e92"
-_TIMES: Final = ((2 * 86400.0, "d", 86400.0), (7200.0, "h", 3600.0), (120.0, "min", 60.0))
-_J_PER_KWH: Final = 3.6e6
+_DIGITS: Final = 4
 
 
 def plan_sheet(answer: Answer) -> Sheet:
@@ -115,7 +114,7 @@ def _scatter(answer: Answer, found: Sequence[Option], second: str | None) -> Cha
         across = {id(each): (value(each, second) or 0.0) / second_scale for each in found}
         x = Axis(second_label, second_unit, from_zero=False)
     up = {id(each): (value(each, figure) or 0.0) / scale for each in found}
-    named = [] if second is None else found if len(found) <= _MOST_LABELS else front
+    named = found if len(found) <= _MOST_LABELS else front
     series = []
     if front:
         ordered = sorted((each for each in found if each in front), key=lambda each: across[id(each)])
@@ -145,10 +144,10 @@ def _scale(figure: str, options: Sequence[Option], currency: str) -> tuple[str, 
     largest = max(value(each, figure) or 0.0 for each in options)
     label, _, base = axis_label(figure, currency).removesuffix("]").partition(" [")
     known, unit, scale = metric_of(figure).unit, base, 1.0
-    if known == SECONDS:
-        unit, scale = next(((name, size) for least, name, size in _TIMES if largest >= least), (base, 1.0))
-    elif known == JOULES and format_energy_j(largest).endswith("kWh"):
-        unit, scale = "kWh", _J_PER_KWH
+    if known == SECONDS and largest:
+        unit, scale = unit_of_duration(largest, _DIGITS)
+    elif known == JOULES and largest:
+        unit, scale = unit_of_energy(largest)
     elif known == WATTS and largest >= 1000:
         unit, scale = "kW", 1000.0
     return label, unit, scale

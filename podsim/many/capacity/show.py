@@ -14,6 +14,7 @@ from podsim.format import format_figure, format_percent, format_significant, for
 from podsim.many.capacity.answer import Answer
 from podsim.many.capacity.front import value
 from podsim.many.capacity.option import Option
+from podsim.many.capacity.spec import TOGETHER
 from podsim.many.capacity.sure import RELIABLE
 from podsim.many.sweeps.chart_words import short
 from podsim.metrics import COST, IPU, IPUS, LATENCY, MONEY, PER_SECOND, SHARE, THROUGHPUT, TIME, TOKENS, metric_of
@@ -49,6 +50,8 @@ def answer_tables(answer: Answer) -> Iterator[Block]:
         yield ranked_table(answer)
     else:
         yield Passage("", f"{headline(answer)}: nothing reaches the goal")
+    if len(answer.goal.work) > 1 and answer.ranked:
+        yield jobs_table(answer)
     if answer.ruled_out:
         yield _ruled_out(answer)
     if answer.second and len(answer.ranked) >= _FEW_POINTS and len(answer.front) > 1:
@@ -104,6 +107,28 @@ def ranked_table(answer: Answer) -> Table:
         columns(*[">holds in"] if answer.sureness else []),
     )
     return _stacked(Table([each for some in told for each in some], rows, headline(answer), list(_footer(answer))))
+
+
+def jobs_table(answer: Answer) -> Table:
+    """Each job of the ranked options on its part of the system, with as many of its figures as fit."""
+    shown = answer.ranked[:_MOST_ROWS]
+    parts = [part for option in shown for part in option.parts]
+    wanted = dict.fromkeys(
+        (*(limit.metric for job in answer.goal.work for limit in job.limits), answer.goal.figure, *_SHOWN)
+    )
+    known = [name for name in wanted if any(part.figures.get(name) is not None for part in parts)][:_FIGURES]
+    rows: list[Cells] = [
+        (
+            *(str(place) if part is option.parts[0] else "", part.name),
+            f"{part.used} (= {part.ipus_per_replica} × {part.replicas})",
+            *(cell(name, part.figures.get(name), option.currency) for name in known),
+        )
+        for place, option in enumerate(shown, 1)
+        for part in option.parts
+    ]
+    figures = (figure_column(name, answer.currency) for name in known)
+    words = "side by side" if answer.goal.order == TOGETHER else "one after another"
+    return Table((*columns(">", "job", ">IPUs"), *figures), rows, f"Each job, {words}")
 
 
 def figure_column(figure: str, currency: str = "") -> Column:

@@ -23,13 +23,14 @@ from podsim.many.capacity.spec import CHOSEN, TOGETHER
 from podsim.many.capacity.systems import Place, place_named
 from podsim.many.capacity.totals import totals
 from podsim.many.capacity.writing import written
-from podsim.many.store import STATUS, Row, Store, Tell
+from podsim.many.store import STATUS, Row, Store
 from podsim.many.sweeps.rows import DONE
 from podsim.memo import files_held
 from podsim.metrics import IPUS
 from podsim.runs import run
 from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.library import HARDWARE, data_file
+from podsim.watch import Tell
 
 if TYPE_CHECKING:
     from podsim.result.serving import ServingResult
@@ -234,13 +235,13 @@ def _part(goal: Goal, job: Job, place: Place, candidate: SystemCandidate) -> Par
 
 
 def _asked(goal: Goal, loaded: LoadedScenario) -> LoadedScenario:
-    """A scenario with the rate of requests that a goal gives; one of a file of requests is replaced while serving."""
+    """A scenario with the rate of requests that a goal gives; files and users are replaced by it while serving."""
     serving: Any = getattr(loaded.spec, "serving", None)
-    known = serving is not None and (serving.rate is not None or serving.file is not None)
+    known = serving is not None and (serving.rate or serving.file or serving.users)
     if goal.request_rate is None and not known:
         what, do = "nothing says how many requests come", "give `request_rate`, or --rate 3.5"
         raise SpecError([Problem("", "request_rate", what, do)])
-    if goal.request_rate is None or (serving is not None and serving.file is not None):
+    if goal.request_rate is None or (serving is not None and (serving.file or serving.users)):
         return loaded
     return load_scenario(loaded, overrides=[f"serving.rate={goal.request_rate}"])
 
@@ -260,7 +261,7 @@ def served(goal: Goal, loaded: LoadedScenario, draws: Draws | None = None) -> Se
 
 def _swamped(result: ServingResult) -> str:
     """Why requests wait without end, if they do."""
-    if result.load is not None and result.load >= 1:
+    if result.users is None and result.load is not None and result.load >= 1:
         limit = result.saturation.rate_per_s
         return f"{result.rate_per_s:.4g} requests/s come, {limit:.4g} can be served: {result.load - 1:+.1%}"
     return "the queue grows as long as requests come" if result.outcome.queue_grows else ""

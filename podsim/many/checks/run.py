@@ -18,8 +18,9 @@ from podsim.many.checks.baseline import Baseline, read_baseline
 from podsim.many.checks.cases import Case, Measured, cases_of, file_of, measured
 from podsim.many.checks.verdict import Verdict
 from podsim.many.checks.verdict import check as verdict_on
-from podsim.many.store import Store, Tell
+from podsim.many.store import Store
 from podsim.scenario.wording import shown
+from podsim.watch import Tell, telling
 
 _FEW_CASES: Final = 8
 _PACKAGE: Final = "podsim"
@@ -31,7 +32,7 @@ def check(
     *paths: str | Path,
     baseline: str | Path | None = None,
     against: str | None = None,
-    tell: Tell = lambda _done, _total: None,
+    tell: Tell | None = None,
 ) -> Verdict:
     """Compare what scenarios give with a baseline, and with what they expect.
 
@@ -39,7 +40,7 @@ def check(
         paths: Scenario files, folders of them, or shipped names.
         baseline: What was agreed on; expectations of the scenarios alone are looked at if left out.
         against: A git revision to compare with instead.
-        tell: Is told how many scenarios are done, and of how many.
+        tell: Is told how many scenarios are done, and of how many; a line in a notebook shows it if left out.
 
     Raises:
         PodsimError: A path, the baseline or the revision cannot be read, or there is no path.
@@ -57,7 +58,8 @@ def check(
     known = of_revision(against, files, home) if against else None
     if baseline is not None:
         known = read_baseline(Path(baseline))
-    return verdict_on(measure_all(list(cases_of(files, home)), tell), known)
+    with telling(tell, "scenarios") as told:
+        return verdict_on(measure_all(list(cases_of(files, home)), told), known)
 
 
 def measure_all(cases: Sequence[Case], tell: Tell, processes: int | None = None) -> dict[str, Measured]:

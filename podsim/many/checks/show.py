@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import groupby
 from typing import Final
 from xml.etree import ElementTree as ET
@@ -22,7 +22,7 @@ _COMMENT: Final = "<!-- podsim check -->"
 
 def as_text(verdict: Verdict) -> str:
     """The verdict, then what was found, the gravest first."""
-    lines = [_headline(verdict)]
+    lines = [headline(verdict)]
     for kind, group in groupby(verdict.findings, key=lambda each: each.kind):
         lines += ["", f"{kind}: {KINDS_OF_FINDING[kind]}"]
         for each in group:
@@ -34,18 +34,29 @@ def as_text(verdict: Verdict) -> str:
 
 def as_markdown(verdict: Verdict, _places: Mapping[str, str] | None = None) -> str:
     """One comment: the verdict in bold, eight rows, the rest folded."""
-    lines = [_COMMENT, f"**{_headline(verdict)}**"]
-    heads = columns("", "scenario", "figure", ">before", ">after", ">change", "why")
+    lines = [_COMMENT, f"**{headline(verdict)}**"]
+    table = verdict_table(verdict)
+    if rows := table.rows[:_ROWS_IN_COMMENT]:
+        lines += ["", to_markdown(replace(table, title="", rows=rows)).rstrip()]
+    if more := table.rows[_ROWS_IN_COMMENT:]:
+        folded = to_markdown(replace(table, title="", rows=more)).rstrip()
+        lines += ["", f"<details><summary>{len(more)} more</summary>", "", folded, "", "</details>"]
+    return "\n".join(lines)
+
+
+def verdict_table(verdict: Verdict) -> Table:
+    """What was found, below the verdict."""
     rows = [
         (*(each.kind, each.case, each.metric, each.before, each.after), _percent(each.change), each.why)
         for each in verdict.findings
     ]
-    if rows:
-        lines += ["", to_markdown(Table(heads, rows[:_ROWS_IN_COMMENT])).rstrip()]
-    if more := rows[_ROWS_IN_COMMENT:]:
-        folded = to_markdown(Table(heads, more)).rstrip()
-        lines += ["", f"<details><summary>{len(more)} more</summary>", "", folded, "", "</details>"]
-    return "\n".join(lines)
+    heads = columns("", "scenario", "figure", ">before", ">after", ">change", "why")
+    return Table(heads, rows, headline(verdict))
+
+
+def in_a_line(finding: Finding) -> str:
+    """A finding in a line."""
+    return f"{finding.kind}: {_title(finding)}: {_change(finding)}"
 
 
 def as_github(verdict: Verdict, places: Mapping[str, str], lines: Mapping[str, int] | None = None) -> str:
@@ -68,8 +79,8 @@ def as_github(verdict: Verdict, places: Mapping[str, str], lines: Mapping[str, i
         for (fails, path), found in told.items()
     ]
     if verdict.is_empty:
-        annotations.append(f"::error title=podsim check::{harmless.github(_headline(verdict))}")
-    return "\n".join([*annotations, _headline(verdict)])
+        annotations.append(f"::error title=podsim check::{harmless.github(headline(verdict))}")
+    return "\n".join([*annotations, headline(verdict)])
 
 
 def _annotation(level: str, path: str, line: int | None, found: Sequence[Finding]) -> str:
@@ -119,7 +130,8 @@ def as_json(verdict: Verdict) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False)
 
 
-def _headline(verdict: Verdict) -> str:
+def headline(verdict: Verdict) -> str:
+    """The verdict in a line."""
     what = f"{counted(verdict.case_count, 'scenario')}, {counted(verdict.figure_count, 'figure')}"
     if verdict.expectation_count:
         what += f", {counted(verdict.expectation_count, 'expectation')}"

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import PurePath
-from typing import Final
+from typing import ClassVar, Final
 
 from podsim.many.checks.baseline import Baseline
 from podsim.many.checks.cases import NOT_READ, Measured, expectations_of
 from podsim.many.sweeps.rows import DONE
-from podsim.metrics import NEITHER, metric_of
+from podsim.metrics import NEITHER, SHARE, metric_of
 from podsim.result.kinds import KINDS
 from podsim.scenario.expectations import FITS, Given, expectation
 from podsim.scenario.wording import known_here
+from podsim.show.answers import Answered, nothing_to_draw
+from podsim.show.chart import Sheet
+from podsim.show.table import to_html
 
 BROKEN, UNMET, DRIFT, GAIN, ADDED, REMOVED = "broken", "unmet", "drift", "gain", "added", "removed"
 MOVED, MISSING = "moved", "missing"
 IMPOSSIBLE: Final = "impossible"
+_MOST_TOLD: Final = 3
 KINDS_OF_FINDING: Final = {
     BROKEN: "worked and now fails, or cannot be read",
     UNMET: "is not as the scenario expects",
@@ -64,8 +68,8 @@ class Finding:
         return self.kind not in _HARMLESS
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+@dataclass(frozen=True, slots=True, repr=False)
+class Verdict(Answered):
     """What a check has found.
 
     Attributes:
@@ -76,6 +80,7 @@ class Verdict:
         not_compared: Cases of which nothing was agreed on or expected.
     """
 
+    COLUMNS: ClassVar = (*(each.name for each in fields(Finding)), "fails")
     findings: Sequence[Finding]
     case_count: int
     figure_count: int
@@ -91,6 +96,34 @@ class Verdict:
     def holds(self) -> bool:
         """Whether nothing has moved beyond its tolerance and all is as expected."""
         return not any(each.fails for each in self.findings)
+
+    def _told(self) -> Iterator[str]:
+        from podsim.many.checks.show import headline, in_a_line
+
+        yield headline(self)
+        yield from map(in_a_line, self.findings[:_MOST_TOLD])
+
+    def _repr_html_(self) -> str:
+        """The verdict and what was found, for notebooks."""
+        from podsim.many.checks.show import verdict_table
+
+        return to_html(verdict_table(self))
+
+    def _sheet(self) -> Sheet:
+        from podsim.many.checks.show import headline
+        from podsim.many.compare.plot import moved_chart
+
+        chart = moved_chart(self.findings)
+        if chart is None:
+            raise nothing_to_draw("no figure has moved", "print the verdict")
+        return Sheet(headline(self), [[chart]])
+
+    def _records(self) -> list[dict[str, object]]:
+        """A row for each finding; without any, none."""
+        return [asdict(each) | {"fails": each.fails} for each in self.findings]
+
+    def _units(self) -> dict[str, str]:
+        return {"change": SHARE}
 
 
 def check(now: Mapping[str, Measured], baseline: Baseline | None) -> Verdict:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
 from typing import Final
@@ -11,21 +11,27 @@ from typing import Final
 from podsim._version import __version__
 from podsim.draws import Draws
 from podsim.errors import PodsimError
+from podsim.format import format_error
 from podsim.many.compare.difference import Difference, Row, Waterfall, difference
 from podsim.many.compare.sides import Side, side
 from podsim.many.compare.subject import Subject
 from podsim.metrics import PER_SECOND, SHARE
 from podsim.result.base import plain
-from podsim.watch import Watch, silent
+from podsim.show.answers import Answered
+from podsim.show.chart import Sheet
+from podsim.watch import Watch, watched
 
 SCHEMA_VERSION: Final = 1
 """Of the JSON of comparisons."""
 _UNITS: Final = {PER_SECOND: "/s", SHARE: "share"}
 """Units that the JSON of comparisons spells in its own way."""
+_COLUMNS: Final = ("metric", "unit", "a", "b", "change", "verdict", "within_ranges")
+"""What a frame holds of the JSON of a row."""
+_MOST_TOLD: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison(Answered):
     """Two results or more, each beside the first.
 
     Attributes:
@@ -87,8 +93,32 @@ class Comparison:
 
         return as_html(self)
 
+    def _told(self) -> Iterator[str]:
+        yield f"{' and '.join(each.label for each in self.subjects[1:])} against {self.subjects[0].label}"
+        for letter, each in list(self.lettered())[:_MOST_TOLD]:
+            row = each.rows[0]
+            change = "the same" if not row.change else format_error(row.change)
+            yield f"{letter}: {row.metric.figure.words} {change}; metrics that are worse: {len(each.worse)}"
 
-def compare(*sides: Side, uncertainty: Draws | None = None, watch: Watch = silent) -> Comparison:
+    def _sheet(self) -> Sheet:
+        from podsim.many.compare.plot import comparison_sheet
+
+        return comparison_sheet(self)
+
+    def _records(self) -> Sequence[Mapping[str, object]]:
+        """A row for each metric of each side but the first, in its own unit."""
+        return [
+            {"side": letter, "label": other.label} | {key: found for key, found in _row(row).items() if key in _COLUMNS}
+            for (letter, each), other in zip(self.lettered(), self.subjects[1:], strict=True)
+            for row in each.rows
+        ]
+
+    def _units(self) -> Mapping[str, str]:
+        """Of what has the same unit in all rows; of the others the column `unit` tells."""
+        return {"change": SHARE}
+
+
+def compare(*sides: Side, uncertainty: Draws | None = None, watch: Watch = watched) -> Comparison:
     """Compare results: the metrics that changed and why, time by kind, and what differs in the inputs.
 
     Args:

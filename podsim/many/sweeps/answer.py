@@ -13,7 +13,7 @@ from typing import Any, Final
 from podsim.format import format_percent
 from podsim.many.store import STATUS, Row
 from podsim.many.sweeps.chart_words import listed, quantity, short, told, words
-from podsim.many.sweeps.names import POINT, REASON, VARIANT
+from podsim.many.sweeps.names import POINT, REASON, SCENARIO, VARIANT
 from podsim.many.sweeps.rows import DONE
 from podsim.many.sweeps.run import Swept, status_words
 from podsim.metrics import HEADLINES, metric_of
@@ -53,7 +53,7 @@ class StudyAnswer:
 
     Attributes:
         metric: The figure by which points are compared; None where no point has one.
-        keys: Columns that vary.
+        keys: Columns that vary, of each group that varies together the first.
         count: Points that have the figure.
         best: The best of them, the best first.
         worst: The worst of them.
@@ -113,12 +113,14 @@ def answer(swept: Swept, metric: str | None = None) -> StudyAnswer:
         if compared is not None:
             compared.append(row)
             compared = compared if len(compared) <= _MOST_COMPARED else None
-    keys = [key for key, seen in values.items() if len(seen) > 1]
+    varied = [[key for key in axis if len(values[key]) > 1] for axis in axes]
+    # Of keys that vary together the first tells the others.
+    keys = [key for axis in varied for key in (axis if SCENARIO in axis else axis[:1])]
     found = {
         name: [Said(number, alike[0], examples[alike]) for alike, number in counts.most_common()]
         for name, counts in said.items()
     }
-    crossed = [axis for keys_of in axes if (axis := tuple(key for key in keys_of if key in keys))]
+    crossed = [tuple(axis) for axis in varied if axis]
     same = list(_without_effect(compared or [], crossed, metric))[:_MOST_SAID] if metric else []
     ordered = [row for *_, row in sorted(best, key=lambda each: each[:2], reverse=True)]
     return StudyAnswer(metric, keys, count, ordered, worst and worst[2], found["reasons"], found["warnings"], same)
@@ -183,21 +185,29 @@ def _value(key: str, value: object) -> str:
     return "none" if value is None and key == VARIANT else short(value)
 
 
+def best_and_worst(answer: StudyAnswer) -> Iterator[str]:
+    """The best point and the worst, a line each; nothing where none has the figure."""
+    metric = answer.metric
+    if metric is None or answer.worst is None:
+        return
+    best, worst = answer.best[0], answer.worst
+    if best[metric] == worst[metric] and answer.count > 1:
+        yield f"All    {told(metric, best[metric])} at each of {answer.count:,} points"
+        return
+    yield f"Best   {told(metric, best[metric])} at {place(answer, best)}"
+    if answer.count > 1:
+        yield f"Worst  {told(metric, worst[metric])} at {place(answer, worst)}"
+
+
 def answer_tables(answer: StudyAnswer) -> Iterator[Block]:
     """The best point, the worst and a few between them, then what to mind, and why points have no figures."""
     metric = answer.metric
-    if metric is not None and answer.worst is not None:
-        best, worst = answer.best[0], answer.worst
-        if best[metric] == worst[metric] and answer.count > 1:
-            yield Passage(f"All    {told(metric, best[metric])} at each of {answer.count:,} points")
-        else:
-            yield Passage(f"Best   {told(metric, best[metric])} at {place(answer, best)}")
-            if answer.count > 1:
-                yield Passage(f"Worst  {told(metric, worst[metric])} at {place(answer, worst)}")
-            if answer.count >= _FEW and 0 < len(answer.keys) <= _MOST_KEYS:
-                yield Passage("")
-                yield _table(answer, metric)
-                yield Passage("")
+    yield from map(Passage, best_and_worst(answer))
+    differs = metric is not None and answer.worst is not None and answer.best[0][metric] != answer.worst[metric]
+    if metric is not None and differs and answer.count >= _FEW and 0 < len(answer.keys) <= _MOST_KEYS:
+        yield Passage("")
+        yield _table(answer, metric)
+        yield Passage("")
     for line in _lines(answer.reasons, "{count} {status}: ", REASON):
         yield Passage(line)
     for line in answer.notes:

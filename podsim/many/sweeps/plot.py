@@ -44,7 +44,7 @@ def study_sheet(swept: Swept, metric: str | None = None) -> Sheet:
     """
     if DONE not in swept.by_status:
         raise PodsimError("no point of this study has figures to draw", do="read the column `reason` of the table")
-    frame = swept.frame()
+    frame = swept.to_frame()
     column = metric or next((each for each in HEADLINES if each in frame), "")
     numbers = number_columns(frame, ())
     if column not in numbers:

@@ -13,18 +13,23 @@ from typing import TYPE_CHECKING, Any
 from podsim._version import __version__
 from podsim.disk import digest, simulator
 from podsim.errors import OutputError, Problem, SpecError
-from podsim.many.store import STATUS, Row, Store, Tell
+from podsim.many.store import STATUS, Row, Store
 from podsim.many.sweeps.names import SCENARIO
 from podsim.many.sweeps.rows import DONE, RowMaker
 from podsim.many.sweeps.space import StudySpace, read_study, space_of
-from podsim.many.sweeps.table import CSV, about_file, check_suffix, fingerprint_of, read_rows, write_table
+from podsim.many.sweeps.table import CSV, about_file, check_suffix, fingerprint_of, read_rows, typed, write_table
 from podsim.memo import files_held
 from podsim.result.files import check_outputs, check_writable, files_read
 from podsim.scenario import load_scenario
 from podsim.scenario.document import Document, plain_data
 from podsim.scenario.library import find
+from podsim.show.answers import Answered, figure_of_sheet
+from podsim.show.chart import Sheet
+from podsim.show.table import Passage, to_html
+from podsim.watch import Tell, telling
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from pandas import DataFrame
 
 _FEW_POINTS = 24
@@ -33,76 +38,150 @@ _MANY_POINTS = 100_000
 """Conditions of as many take seconds."""
 
 
-@dataclass(frozen=True)
-class Swept:
+@dataclass(frozen=True, repr=False)
+class Swept(Answered):
     """A study that has ended.
 
     Attributes:
         space: Its points.
-        output: Its table.
+        output: Its table; None where the rows are kept in memory alone.
         count: Rows.
         by_status: Rows by what became of them.
         inputs: (path, SHA-256) of every file read.
         simulated: Whether anything had to be; not if the table held the study already.
+        kept: The rows, where there is no table.
     """
 
     space: StudySpace
-    output: Path
+    output: Path | None
     count: int
     by_status: Mapping[str, int]
     inputs: tuple[tuple[str, str], ...]
     simulated: bool = True
+    kept: Sequence[Row] = ()
 
     def rows(self) -> Iterator[Row]:
         """The rows of the table, one by one."""
-        return read_rows(self.output)
+        return iter(self.kept) if self.output is None else read_rows(self.output)
 
-    def frame(self) -> DataFrame:
-        """The table, one row per point."""
-        from podsim.result.frames import frame_of_file
+    def to_frame(self) -> DataFrame:
+        """The table, one row per point, with the units of its columns in `attrs["unit"]`."""
+        from podsim.result.frames import frame_of, frame_of_file
 
-        return frame_of_file(self.output)
+        return frame_of(self.kept) if self.output is None else frame_of_file(self.output)
+
+    def plot(self, metric: str | None = None) -> Figure:
+        """The chart of `--plot`, as a figure of matplotlib, which a notebook shows.
+
+        Args:
+            metric: The column that counts; samples or tokens per second by default.
+
+        Raises:
+            PodsimError: No point has that figure, or nothing varies.
+        """
+        return figure_of_sheet(self._sheet(metric))
+
+    def _sheet(self, metric: str | None = None) -> Sheet:
+        from podsim.many.sweeps.plot import study_sheet
+
+        return study_sheet(self, metric)
+
+    @property
+    def summary(self) -> str:
+        """How many points there are, and what became of them."""
+        parts = ", ".join(f"{count:,} {status_words(status, count)}" for status, count in self.by_status.items())
+        return f"{self.count:,} point{'s' * (self.count != 1)}: {parts}"
+
+    def _told(self) -> Iterator[str]:
+        from podsim.many.sweeps.answer import answer, best_and_worst
+
+        yield self.summary
+        yield from best_and_worst(answer(self))
+
+    def _repr_html_(self) -> str:
+        """What the terminal prints, for notebooks."""
+        from podsim.many.sweeps.answer import answer, answer_tables
+
+        return "".join(map(to_html, (Passage(self.summary), *answer_tables(answer(self)))))
+
+    def _records(self) -> list[Row]:
+        return list(self.rows())
 
 
 def sweep(
     study: str | Path | Mapping[str, Any],
-    output: str | Path,
+    output: str | Path | None = None,
     *,
     scenario: str | None = None,
     processes: int | None = None,
     scheduler: str | None = None,
     restart: bool = False,
-    tell: Tell = lambda _done, _total: None,
+    tell: Tell | None = None,
     look: Callable[[int], None] = lambda _count: None,
 ) -> Swept:
-    """Simulate every point of a study and write the table of them all.
+    """Simulate every point of a study, and write the table of them all if a file is named for it.
 
-    Rows are kept beside the table as they come. A study that was ended at any moment goes on where it
-    stopped when the same call is made again.
+    Rows are kept beside that table as they come. A study that was ended at any moment goes on where it
+    stopped when the same call is made again. Without a table they are kept in memory.
 
     Args:
         study: A study file, the name of a shipped study, or the content of one.
-        output: The table, a `.parquet` or `.csv` file.
+        output: The table, a `.parquet` or `.csv` file; none if left out.
         scenario: Path or name of the scenario that varies, instead of that of the study.
         processes: How many points are simulated at a time; as many as there are cores by default.
         scheduler: Address of a Dask scheduler, to simulate on its workers instead.
         restart: Drop rows of an earlier attempt, and a table that is there already.
-        tell: Is told of progress.
+        tell: Is told of progress; a line in a notebook shows it if left out.
         look: Is told of how many combinations conditions are looked at, where that takes long.
 
     Raises:
         SpecError: The study or its scenario is wrong.
         OutputError: The table or the rows beside it cannot be written, or belong to something else.
     """
-    target = Path(output)
-    check_suffix(target)
-    check_writable(target)
+    if output is not None:
+        check_suffix(Path(output))
+        check_writable(Path(output))
     space = _space(study, scenario)
     if space.study.where and len(space) > _MANY_POINTS:
         look(len(space))
     numbers = array("q", space.numbers())
     _check_runs(space, numbers)
     inputs = _inputs(space)
+    with telling(tell, "points") as told, files_held():
+        filling = _Filling(RowMaker(space), numbers, told, processes, scheduler)
+        if output is None:
+            with Store() as store:
+                filling.fill(store)
+                return Swept(space, None, len(numbers), _done_first(store.statuses()), inputs, True, typed(store.rows))
+        return _written(space, study, Path(output), numbers, inputs, filling, restart=restart)
+
+
+@dataclass(frozen=True, slots=True)
+class _Filling:
+    """How the rows of a study are made."""
+
+    make: RowMaker
+    numbers: Sequence[int]
+    tell: Tell
+    processes: int | None
+    scheduler: str | None
+
+    def fill(self, store: Store) -> None:
+        how: dict[str, Any] = {"processes": self.processes, "scheduler": self.scheduler}
+        store.fill(self.make, self.numbers, self.tell, **how, few=_FEW_POINTS, lead=1)
+
+
+def _written(
+    space: StudySpace,
+    study: str | Path | Mapping[str, Any],
+    target: Path,
+    numbers: Sequence[int],
+    inputs: tuple[tuple[str, str], ...],
+    filling: _Filling,
+    *,
+    restart: bool,
+) -> Swept:
+    """The study with its table, which is written unless it is there already."""
     fingerprint = _fingerprint(space, inputs)
     beside = target.with_name(f"{target.name}.journal")
     read = [] if isinstance(study, Mapping) else [("the study", find(str(study), "study", ()))]
@@ -117,8 +196,8 @@ def sweep(
             return Swept(space, target, len(numbers), by_status, inputs, simulated=False)
         what, do = "the table exists, and is not known to be of this study", "give another --output, or --restart"
         raise OutputError(what, where=str(target), do=do)
-    with Store(beside, fingerprint, option="give another --output, or --restart", anew=restart) as store, files_held():
-        store.fill(RowMaker(space), numbers, tell, processes=processes, scheduler=scheduler, few=_FEW_POINTS, lead=1)
+    with Store(beside, fingerprint, option="give another --output, or --restart", anew=restart) as store:
+        filling.fill(store)
         about = {"version": __version__, "fingerprint": fingerprint, "inputs": json.dumps(inputs)}
         write_table(target, store.rows, about)
         by_status = _done_first(store.statuses())

@@ -141,6 +141,16 @@ def _types(rows: Iterable[Row]) -> dict[str, str]:
     return {name: _type(name, kinds - {type(None)}) for name, kinds in found.items()}
 
 
+def typed(rows_of: Callable[[], Iterable[Row]]) -> tuple[Row, ...]:
+    """All rows as a table would hold them, in memory.
+
+    Args:
+        rows_of: Gives the rows, each time it is called.
+    """
+    types = _types(rows_of())
+    return tuple({name: _cell(row.get(name), kind) for name, kind in types.items()} for row in rows_of())
+
+
 def _type(name: str, kinds: set[type]) -> str:
     if not kinds and unit_of(name):
         return _REAL

@@ -1,6 +1,6 @@
 """Serving under load: requests arrive, wait, are batched, and leave with their last token."""
 
-from podsim.runs.serving.arrivals import Load, Requests, read_arrivals
+from podsim.runs.serving.arrivals import Load, Requests, Users, read_arrivals
 from podsim.runs.serving.outcome import Percentiles, QueueLength, ServingOutcome, Timeline
 from podsim.runs.serving.saturation import LoadPoint, Saturation, load_curve, saturation
 from podsim.runs.serving.server import Batching, ContinuousBatching, Service, StaticBatching, StepTimes, serve
@@ -19,6 +19,7 @@ __all__ = [
     "StaticBatching",
     "StepTimes",
     "Timeline",
+    "Users",
     "load_curve",
     "read_arrivals",
     "saturation",

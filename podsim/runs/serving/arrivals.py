@@ -62,10 +62,42 @@ class Requests:
     def __len__(self) -> int:
         return len(self.arrival_ps)
 
+    def first(self, count: int) -> Requests:
+        """As many of them, as they come."""
+        return Requests(self.arrival_ps[:count], self.prompt_tokens[:count], self.output_tokens[:count])
+
     @property
     def span_ps(self) -> int:
         """From the first arrival to the last. [ps]"""
         return self.arrival_ps[-1] - self.arrival_ps[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Users:
+    """Users who send a request, wait for its last token, think, and send the next: a closed loop.
+
+    Whatever serves them, N users = X·(R + Z): a rate of X, a latency of R and a thought of Z [denning1978].
+
+    Attributes:
+        first_ps: When each user sends the first request, in order. [ps]
+        think_ps: How long the user thinks behind each request, in the order in which requests arrive, at least 1. [ps]
+        prompt_tokens: Tokens of the prompt of each.
+        output_tokens: Tokens to generate for each.
+    """
+
+    first_ps: tuple[int, ...]
+    think_ps: tuple[int, ...]
+    prompt_tokens: tuple[int, ...]
+    output_tokens: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.think_ps)
+
+    def first(self, count: int) -> Users:
+        """As many requests, of the same users."""
+        return Users(
+            self.first_ps[:count], self.think_ps[:count], self.prompt_tokens[:count], self.output_tokens[:count]
+        )
 
 
 @dataclass(frozen=True)
@@ -116,6 +148,36 @@ class Load:
     def at_once(self) -> Requests:
         """The same requests, all of which arrive at the start."""
         return Requests((0,) * self.request_count, *self._drawn)
+
+    def of_users(self, count: int, think_s: float) -> Users:
+        """The same requests, sent by users who wait for their answers.
+
+        Every user thinks before the first request: at random times, or evenly over the time that one thinks.
+
+        Args:
+            count: Users, at most as many as requests.
+            think_s: How long a user thinks between an answer and the next request, on average. [s]
+
+        Raises:
+            PodsimError: There are more users than requests, or a time cannot be.
+
+        >>> Load(((128, 16),), 4, pattern="fixed").of_users(2, 3.0).first_ps
+        (0, 1500000000000)
+        """
+        if not 1 <= count <= self.request_count:
+            what = f"{count} users send {self.request_count} requests"
+            raise PodsimError(what, do="give as many requests as users at least, and many times more for percentiles")
+        if not 0 <= think_s * PS_PER_S <= MAX_SPAN_PS:
+            raise PodsimError(f"a user thinks {think_s:g} s", do=f"give a time of 0 s to {MAX_SPAN_DAYS} days")
+        random_ = random.Random(f"thoughts {self.seed}").random
+        if self.pattern == "fixed":
+            firsts = [seconds_to_ps(think_s * user / count) for user in range(count)]
+            thoughts = [max(1, seconds_to_ps(think_s))] * self.request_count
+        else:
+            every = (-math.log1p(-random_()) * think_s for _ in range(count + self.request_count))
+            drawn = [max(1, seconds_to_ps(each)) for each in every]
+            firsts, thoughts = sorted(drawn[:count]), drawn[count:]
+        return Users(tuple(firsts), tuple(thoughts), *self._drawn)
 
     @cached_property
     def _unit_times(self) -> NDArray[np.float64]:

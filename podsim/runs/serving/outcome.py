@@ -235,8 +235,13 @@ class ServingOutcome:
         )
 
 
-def outcome_of(timeline: Timeline) -> ServingOutcome:
-    """All figures of a run."""
+def outcome_of(timeline: Timeline, *, closed: bool = False) -> ServingOutcome:
+    """All figures of a run.
+
+    Args:
+        timeline: When everything happened.
+        closed: Whether users wait for answers, of whom no more can be in the queue than there are.
+    """
     requests, makespan = timeline.requests, timeline.makespan_ps
     waiting, busy = timeline.waiting, sum(timeline.busy_ps)
     arrival, start, first, last = map(
@@ -261,5 +266,5 @@ def outcome_of(timeline: Timeline) -> ServingOutcome:
         mean_waiting=waiting.area_ps / makespan,
         mean_present=timeline.present.area_ps / makespan,
         queue=draw(waiting),
-        queue_grows=grows(waiting, len(requests), requests.span_ps),
+        queue_grows=False if closed else grows(waiting, len(requests), requests.span_ps),
     )

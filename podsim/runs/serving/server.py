@@ -14,23 +14,26 @@ from __future__ import annotations
 
 import math
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from podsim.errors import PodsimError
-from podsim.runs.serving.arrivals import MAX_SPAN_DAYS, MAX_SPAN_PS, Requests
+from podsim.runs.serving.arrivals import MAX_SPAN_DAYS, MAX_SPAN_PS, Requests, Users
 from podsim.runs.serving.outcome import ServingOutcome, Timeline, outcome_of
 from podsim.scenario.wording import shown
 from podsim.units import PS_PER_S, seconds_to_ps
 from podsim.watch import PORTION, Watch, in_portions, silent
+
+NEVER: Final = (1 << 63) - 1
+"""When a request arrives of which that is not known yet. [ps]"""
 
 _core_serve: Callable[..., None] | None = None
 with suppress(ImportError):
@@ -149,7 +152,10 @@ class Service:
         return 1 + len(self.crowded)
 
 
-def serve(service: Service, requests: Requests, watch: Watch = silent) -> ServingOutcome:
+Coming = Requests | Users
+
+
+def serve(service: Service, requests: Coming, watch: Watch = silent) -> ServingOutcome:
     """Serve all requests to the last token of the last one.
 
     More than can be served is no reason to run for ever: the queue grows until the last arrival and is then
@@ -163,10 +169,10 @@ def serve(service: Service, requests: Requests, watch: Watch = silent) -> Servin
     Raises:
         PodsimError: A step has no finite time above zero, or the run lasts too long to be counted.
     """
-    return outcome_of(timeline_of(service, requests, watch))
+    return outcome_of(timeline_of(service, requests, watch), closed=isinstance(requests, Users))
 
 
-def timeline_of(service: Service, requests: Requests, watch: Watch = silent) -> Timeline:
+def timeline_of(service: Service, requests: Coming, watch: Watch = silent) -> Timeline:
     """Serve all requests, and return when everything happened, without figures."""
     timeline = served_compiled(service, requests, watch) or served_in_python(service, requests, watch)
     if timeline.makespan_ps > MAX_SPAN_PS:
@@ -177,7 +183,7 @@ def timeline_of(service: Service, requests: Requests, watch: Watch = silent) -> 
     return timeline
 
 
-def served_compiled(service: Service, requests: Requests, watch: Watch = silent) -> Timeline | None:
+def served_compiled(service: Service, requests: Coming, watch: Watch = silent) -> Timeline | None:
     """Serve in the compiled core; None without one, or with times that do not fit into 64 bits."""
     if _core_serve is None:
         return None
@@ -185,10 +191,11 @@ def served_compiled(service: Service, requests: Requests, watch: Watch = silent)
     coming = in_portions(range(count), "request", watch)
     zeros = array("q", (0,))
     try:
-        given = (requests.arrival_ps, requests.prompt_tokens, requests.output_tokens)
+        given = (requests.prompt_tokens, requests.output_tokens, _thoughts(requests), _arrivals(requests))
+        prompts, outputs, thoughts, arrivals = (array("q", each) for each in given)
         stamps = zeros * count, zeros * count, zeros * count, zeros * (service.replica_count * len(paces))
         _core_serve(
-            (*(array("q", each) for each in given), *stamps),
+            (prompts, outputs, thoughts, arrivals, *stamps),
             (batching.size, _wait_ps(batching), _stays(batching), service.replica_count, len(paces)),
             lambda pace, *prompts: paces[pace].prefill_ps(*prompts),
             lambda pace, *steps: array("q", paces[pace].steps_ps(*steps)),
@@ -197,10 +204,28 @@ def served_compiled(service: Service, requests: Requests, watch: Watch = silent)
         )
     except OverflowError:
         return None
-    return Timeline(requests, *map(tuple, stamps))
+    return Timeline(_as_they_came(requests, arrivals), *map(tuple, stamps))
 
 
-def served_in_python(service: Service, requests: Requests, watch: Watch = silent) -> Timeline:
+def _thoughts(requests: Coming) -> Sequence[int]:
+    """How long users think behind each request; nothing where requests come by themselves. [ps]"""
+    return requests.think_ps if isinstance(requests, Users) else ()
+
+
+def _arrivals(requests: Coming) -> Sequence[int]:
+    """When requests arrive, as far as that is known before any is served. [ps]"""
+    if isinstance(requests, Requests):
+        return requests.arrival_ps
+    return [*requests.first_ps, *[NEVER] * (len(requests) - len(requests.first_ps))]
+
+
+def _as_they_came(requests: Coming, arrival_ps: Iterable[int]) -> Requests:
+    if isinstance(requests, Requests):
+        return requests
+    return Requests(tuple(arrival_ps), requests.prompt_tokens, requests.output_tokens)
+
+
+def served_in_python(service: Service, requests: Coming, watch: Watch = silent) -> Timeline:
     """Serve without the compiled core."""
     return _Run(service, requests).timeline(watch)
 
@@ -347,7 +372,8 @@ class _Slot:
 class _Run:
     """One run of a service; requests are known by their numbers, in the order of their arrival."""
 
-    def __init__(self, service: Service, requests: Requests) -> None:
+    def __init__(self, service: Service, requests: Coming) -> None:
+        self._think_ps, self._arrival_ps = _thoughts(requests), list(_arrivals(requests))
         self._requests, self._size = requests, service.batching.size
         self._wait_ps, self._stays = _wait_ps(service.batching), _stays(service.batching)
         self._paces, self._copies = _paces(service), service.replica_count
@@ -359,11 +385,11 @@ class _Run:
 
     def timeline(self, watch: Watch) -> Timeline:
         """From instant to instant, until all have come and nothing is due."""
-        arrival_ps, coming = self._requests.arrival_ps, in_portions(range(len(self._requests)), "request", watch)
+        arrival_ps, coming = self._arrival_ps, in_portions(range(len(self._requests)), "request", watch)
         come = next(coming, None)
         while True:
             instants = [slot.due_ps for slot in self._slots if slot.due_ps is not None]
-            if come is not None:
+            if come is not None and arrival_ps[come] < NEVER:
                 instants.append(arrival_ps[come])
             if not instants:
                 break
@@ -377,7 +403,7 @@ class _Run:
                         slot.cut(now)
             self._decide_all(now)
         stamps = (self._start_ps, self._first_token_ps, self._last_token_ps, (slot.busy_ps for slot in self._slots))
-        return Timeline(self._requests, *map(tuple, stamps))
+        return Timeline(_as_they_came(self._requests, arrival_ps), *map(tuple, stamps))
 
     def _decide_all(self, now: int) -> None:
         """First all say what they do, since their pace depends on how many batches of a replica run."""
@@ -413,6 +439,7 @@ class _Run:
         for number in done:
             if members[number][0] == slot.step_count:
                 self._last_token_ps[number] = now
+                self._come_again(number, now)
         if len(done) == len(members):
             members.clear()
         elif not self._stays:
@@ -420,7 +447,7 @@ class _Run:
                 del members[number]
         slot.running, slot.stretch = len(members), 0
         waiting, room = self._come - self._taken, 0 if self._stays and members else self._size - len(members)
-        deadline = requests.arrival_ps[self._taken] + self._wait_ps if waiting else None
+        deadline = self._arrival_ps[self._taken] + self._wait_ps if waiting else None
         if deadline is not None and room and (waiting >= self._size or deadline <= now):
             slot.joining = range(self._taken, self._taken + min(waiting, room))
             self._start_ps[slot.joining.start : slot.joining.stop] = [now] * len(slot.joining)
@@ -430,3 +457,9 @@ class _Run:
             slot.stretch = min([end for end, _ in members.values() if end > slot.step_count]) - slot.step_count
         else:
             slot.idle, slot.due_ps = True, deadline
+
+    def _come_again(self, number: int, now: int) -> None:
+        """A user who has the last token of a request thinks, then sends the next one, as long as any are to be sent."""
+        if self._think_ps:
+            insort(self._arrival_ps, now + self._think_ps[number], self._come)
+            self._arrival_ps.pop()

@@ -1,0 +1,50 @@
+"""What an import says in a terminal: how the model fits, how it is divided, what is predicted, and the smallest pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from podsim.errors import InfeasibleError
+from podsim.format import format_bytes, format_percent
+from podsim.importer import import_model
+from podsim.importer.request import Request
+from podsim.metrics import FULLEST, METRICS
+from podsim.result.rows import IN_PROCESSOR
+from podsim.runs import run
+from podsim.scenario import LoadedScenario
+from podsim.scenario.pods import smaller_pods
+from podsim.scenario.wording import flow
+from podsim.watch import Watch
+
+
+def summary(loaded: LoadedScenario, path: str | Path, request: Request, watch: Watch) -> Iterator[str]:
+    """Lines about an imported model.
+
+    Args:
+        loaded: The scenario that was made of it.
+        path: The file that describes the model.
+        request: The options it was imported with.
+        watch: Passes on the names of smaller pods that are tried.
+    """
+    result = run(loaded)
+    fullest, capacity = METRICS[FULLEST].get(result), result.memory.capacity_bytes(IN_PROCESSOR)
+    held = f"{format_bytes(fullest)} of {format_bytes(capacity)} ({format_percent(fullest / capacity, 0)})"
+    yield f"fits: {result.simulated.machine}; the fullest IPU holds {held}"
+    parts = (f"{key}: {flow(loaded.document.at((key,)))}" for key in ("parallelism", "memory"))
+    yield f"divided: {'; '.join(each for each in parts if not each.endswith('null'))}"
+    yield f"predicted: {result.figures_line}"
+    yield f"smallest pod: {smallest_pod(loaded, path, request, watch)}"
+
+
+def smallest_pod(loaded: LoadedScenario, path: str | Path, request: Request, watch: Watch) -> str:
+    """The name of the smallest shipped pod of this chip that the model fits; that which was asked for if no other."""
+    smaller = [name for name, _ in smaller_pods(loaded.spec.system)]
+    for name in watch(smaller):
+        try:
+            import_model(path, replace(request, system=name))
+        except InfeasibleError:
+            continue
+        return name
+    return request.system

@@ -1,0 +1,108 @@
+"""Answers in Python: a few lines where they are printed, tables in a notebook, a chart, and a frame of pandas."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from podsim.errors import PodsimError
+from podsim.harmless import line
+from podsim.result.base import Result
+from podsim.result.forward import ForwardResult
+from podsim.result.generation import GenerationResult
+from podsim.result.result import RunResult
+from podsim.result.serving import ServingResult
+from podsim.show.chart import Sheet
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+_WIDTH: Final = 100
+
+
+class Answered:
+    """What the answers of `compare`, `sweep`, `plan`, `check` and `whatif` have in common.
+
+    A class of them says what is told of it in a line or two, in a notebook, as charts and as rows.
+    """
+
+    __slots__ = ()
+    COLUMNS: ClassVar[tuple[str, ...] | None] = None
+    """Columns of a frame without a row; those of its rows if left out."""
+
+    @abstractmethod
+    def _told(self) -> Iterable[str]:
+        """Lines that say what was found."""
+
+    @abstractmethod
+    def _repr_html_(self) -> str:
+        """The tables of the terminal, for notebooks."""
+
+    @abstractmethod
+    def _sheet(self) -> Sheet:
+        """The charts of `--plot`."""
+
+    @abstractmethod
+    def _records(self) -> Sequence[Mapping[str, Any]]:
+        """What a frame holds, a mapping for each row."""
+
+    def _units(self) -> Mapping[str, str]:
+        """Units of columns that do not follow from their names."""
+        return {}
+
+    def _currency(self) -> str:
+        """In which its costs are."""
+        return ""
+
+    def __repr__(self) -> str:
+        """Five lines at most: what was found, and where the rest is."""
+        more = f"{type(self).__name__}: .plot(), .to_frame(); a notebook shows its tables"
+        return "\n".join(_shortened(line(each)) for each in (*self._told(), more))
+
+    def plot(self) -> Figure:
+        """The chart of `--plot`, as a figure of matplotlib, which a notebook shows.
+
+        Raises:
+            PodsimError: There is nothing to draw.
+        """
+        return figure_of_sheet(self._sheet())
+
+    def to_frame(self) -> DataFrame:
+        """A frame of pandas, with the units of its columns in `attrs["unit"]`."""
+        from podsim.result.frames import frame_of
+
+        return frame_of(self._records(), self._units(), self._currency(), self.COLUMNS)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
+
+
+def figure_of_sheet(sheet: Sheet) -> Figure:
+    """A figure of charts, which looks as that of a file whatever the user's own configuration of matplotlib says."""
+    from podsim.show.matplotlib_charts import drawn
+
+    return drawn(sheet)
+
+
+def sheet_of(result: Result) -> Sheet:
+    """The charts that `--plot` draws of a result."""
+    from podsim.show.run_charts import generation_sheet, run_sheet
+    from podsim.show.serving_charts import serving_sheet
+
+    match result:
+        case RunResult() | ForwardResult():
+            return run_sheet(result)
+        case GenerationResult():
+            return generation_sheet(result)
+        case ServingResult():
+            return serving_sheet(result)
+        case _:
+            raise TypeError(type(result).__name__)
+
+
+def nothing_to_draw(what: str, do: str) -> PodsimError:
+    """The error of an answer without a chart."""
+    return PodsimError(f"there is nothing to draw: {what}", do=do)
