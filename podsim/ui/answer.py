@@ -24,7 +24,6 @@ from podsim.many.compare.plot import waterfall_chart
 from podsim.many.compare.show import input_table, metric_table
 from podsim.many.compare.sides import of_result
 from podsim.many.compare.subject import Subject
-from podsim.many.store import Tell
 from podsim.many.whatif import TWICE, WhatIf, effects_of, whatif_sheet
 from podsim.metrics import PER_SECOND, metric_of
 from podsim.pages.html import as_html, fragment, tiles
@@ -50,7 +49,7 @@ from podsim.ui.form import CHIP, SYSTEM, Form, form_of
 from podsim.ui.question import Question, dropped
 from podsim.ui.scaling import scaling_blocks
 from podsim.units import UNITS
-from podsim.watch import Watch, silent
+from podsim.watch import Tell, Watch, silent
 
 VERDICT, TILES, AGAINST, MEMORY, LOAD, HELP, SCALING, SURE = (
     *("verdict", "tiles", "against", "memory", "load", "help", "scaling", "sure"),

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from podsim.errors import PodsimError
 from podsim.format import format_count, format_figure
-from podsim.many.store import Tell
 from podsim.metrics import THROUGHPUT, TOKENS, Metric, metric_of
 from podsim.pages.parts import Block
 from podsim.result.base import Result
@@ -23,6 +22,7 @@ _PODS: Final = 4
 """How many times the pod the curve goes on for."""
 _BATCHES: Final = (1, 2, 4, 8, 16, 32, 64)
 _LINE, _OWN, _IN_PROPORTION = "#08306b", "#b35400", "#767676"
+from podsim.watch import Tell
 
 
 @dataclass(frozen=True, slots=True)
