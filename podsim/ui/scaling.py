@@ -16,13 +16,13 @@ from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.activity import Activity
 from podsim.show.chart import Axis, Chart, Curves, Mark, Series
 from podsim.show.table import Table, columns
+from podsim.watch import Tell
 
 _REPLICAS: Final = "parallelism.replication_factor"
 _PODS: Final = 4
 """How many times the pod the curve goes on for."""
 _BATCHES: Final = (1, 2, 4, 8, 16, 32, 64)
 _LINE, _OWN, _IN_PROPORTION = "#08306b", "#b35400", "#767676"
-from podsim.watch import Tell
 
 
 @dataclass(frozen=True, slots=True)

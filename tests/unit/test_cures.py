@@ -123,12 +123,6 @@ CASES = [
     ),
     (
         DECODER,
-        ["parallelism.tensor_parallel=3"],
-        "parallelism: tensor_parallel 3 cannot be placed; use a power of two",
-        ["parallelism.tensor_parallel=4"],
-    ),
-    (
-        DECODER,
         ["model.kv_head_count=5"],
         "model: 5 key and value heads do not divide 32 query heads; change kv_head_count",
         ["model.kv_head_count=8"],

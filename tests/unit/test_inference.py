@@ -258,7 +258,6 @@ def test_resident_weights_that_do_not_fit_are_refused_with_cures_that_work() -> 
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("parallelism.pipeline_stages=3", "pipeline_stages 3 cannot be placed"),
         ("parallelism.tensor_parallel=32", "32 x 1 = 32 IPUs are wanted; a link domain of IPU-POD16 has 16"),
         ("model.kv_head_count=5", "5 key and value heads do not divide 32 query heads"),
         ("model.hidden_size=4001", "32 heads do not divide a width of 4001"),

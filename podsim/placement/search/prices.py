@@ -22,12 +22,12 @@ class CutChain:
     Attributes:
         layout: With the cuts.
         cycles: Of the slowest IPU, estimated; what it needs of its memory where nothing fits.
-        held_by_ends: Weights and what belongs to them on the IPU that holds the first and the last stage. [B]
+        end_bytes: Weights and what belongs to them on the IPU that holds the first and the last stage. [B]
     """
 
     layout: Layout
     cycles: float
-    held_by_ends: float
+    end_bytes: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +58,14 @@ class Prices:
     pinned: Sequence[float]
     shards: int = 1
 
-    def fastest(self, lighter_than: float = float("inf")) -> CutChain | None:
+    def fastest(self, most_bytes: float = float("inf")) -> CutChain | None:
         """The division with the least longest stage among those that fit, or None.
 
         Args:
-            lighter_than: Less than which the IPU that holds the first and the last stage has to hold. [B]
+            most_bytes: Less than which the IPU that holds the first and the last stage has to hold. [B]
         """
         priced = [np.where(used <= self.capacity_bytes, cycles, np.inf) for cycles, used in self._by_part()]
-        priced[-1] = np.where(self._held_by_ends < lighter_than, priced[-1], np.inf)
+        priced[-1] = np.where(self._end_bytes < most_bytes, priced[-1], np.inf)
         return self._pipeline(priced, most_even(*self._least(priced)))
 
     def leanest(self) -> CutChain | None:
@@ -74,7 +74,7 @@ class Prices:
         return self._pipeline(priced, least_maximum(*self._least(priced)))
 
     @property
-    def _held_by_ends(self) -> Costs:
+    def _end_bytes(self) -> Costs:
         """What lies before one cut and behind another. [B]"""
         return np.asarray(self.held_bytes[0, :, None] + self.held_bytes[None, :, -1])
 
@@ -107,7 +107,7 @@ class Prices:
         groups = tuple(range(ipu * self.shards, (ipu + 1) * self.shards) for ipu in ipus)
         made = Cuts(tuple(stages[:-1]), groups, self._checkpoints(stages, shares))
         layout = replace(self.layout, cuts=made, available_memory_proportion=proportions)
-        return CutChain(layout, split.cost, float(self._held_by_ends[cuts[0], cuts[-1]]))
+        return CutChain(layout, split.cost, float(self._end_bytes[cuts[0], cuts[-1]]))
 
     def _checkpoints(self, stages: Sequence[int], shares: Sequence[int]) -> tuple[int, ...] | None:
         """Where segments start inside stages; None where they are layers."""
