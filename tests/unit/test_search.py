@@ -93,7 +93,7 @@ def test_an_ipu_of_first_and_last_stage_that_may_hold_less_does() -> None:
     prices = search._prices(setting)
     first = prices.fastest()
     assert first is not None
-    lighter = prices.fastest(first.held_by_ends)
-    held = [first.held_by_ends] if lighter is None else [first.held_by_ends, lighter.held_by_ends]
+    lighter = prices.fastest(first.end_bytes)
+    held = [first.end_bytes] if lighter is None else [first.end_bytes, lighter.end_bytes]
     assert held == sorted(set(held), reverse=True)
-    assert prices.fastest(lighter_than=0.0) is None
+    assert prices.fastest(limit_bytes=0.0) is None

@@ -58,14 +58,14 @@ class Prices:
     pinned: Sequence[float]
     shards: int = 1
 
-    def fastest(self, most_bytes: float = float("inf")) -> CutChain | None:
+    def fastest(self, limit_bytes: float = float("inf")) -> CutChain | None:
         """The division with the least longest stage among those that fit, or None.
 
         Args:
-            most_bytes: Less than which the IPU that holds the first and the last stage has to hold. [B]
+            limit_bytes: What is more than the IPU that holds the first and the last stage may hold. [B]
         """
         priced = [np.where(used <= self.capacity_bytes, cycles, np.inf) for cycles, used in self._by_part()]
-        priced[-1] = np.where(self._end_bytes < most_bytes, priced[-1], np.inf)
+        priced[-1] = np.where(self._end_bytes < limit_bytes, priced[-1], np.inf)
         return self._pipeline(priced, most_even(*self._least(priced)))
 
     def leanest(self) -> CutChain | None:

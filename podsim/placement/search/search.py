@@ -197,15 +197,15 @@ class Search:
 
         Where the first IPU updates its weights after the others, one that holds less may make up for a longer stage.
         """
-        known_s, most_bytes = float("inf"), float("inf")
+        known_s, limit_bytes = float("inf"), float("inf")
         while True:
             try:
-                found, held = self._evaluate(setting, most_bytes)
+                found, held = self._evaluate(setting, limit_bytes)
             except InfeasibleError:
                 break
             if found.estimate_s >= known_s:
                 return
-            known_s, most_bytes = found.estimate_s, held
+            known_s, limit_bytes = found.estimate_s, held
             yield Lead(found.estimate_s, partial(_simulated, found), found)
             if not (self._job.software.update_first_ipu_apart and is_tied(found.plan.workload)):
                 return
@@ -293,13 +293,13 @@ class Search:
         words = f"{counted(group.ipus_per_replica, 'IPU')} per replica"
         return f"{words}, {self.space.shards} to a layer" if self.space.shards > 1 else words
 
-    def _evaluate(self, setting: Layout, most_bytes: float = float("inf")) -> tuple[Found, float]:
+    def _evaluate(self, setting: Layout, limit_bytes: float = float("inf")) -> tuple[Found, float]:
         """The best cuts of a setting, and what the IPU of the first and the last stage holds. [B]
 
         Raises:
             InfeasibleError: It does not fit.
         """
-        pipeline = self._prices(setting).fastest(most_bytes)
+        pipeline = self._prices(setting).fastest(limit_bytes)
         if pipeline is None:
             raise DoesNotFitError("no way to cut the model fits", do="use a smaller micro-batch, or more IPUs")
         plan = make_plan(replace(self._job, layout=pipeline.layout), self._model, advise=False)
