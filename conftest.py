@@ -28,3 +28,9 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish() -> None:
+    """Plugins that end may ask who refers to an object, which nobody is told of what is frozen."""
+    gc.unfreeze()
