@@ -103,6 +103,7 @@ class Phases:
         self._io_tiles = layout.io_tiles if layout.overlapped_io else 0
         self._shares = layout.replication_factor > 1
         members = [replicas.ipu(replica, local) for local in everyone]
+        self._ipus = members[:lane_count]
         self._shard_rings = shard_rings(plan, members)
         self._experts = ExpertGroups(plan.system, plan.software.collective_rings, tuple(members))
         self._met = Barrier(f"replica{replica}/io", STREAMING_WAIT)
@@ -247,13 +248,13 @@ class Phases:
             streaming_transfer(
                 self._plan.system, name, ipu, way, byte_count, io_tiles=self._io_tiles, tensor_count=tensor_count
             )
-            for ipu in self._ipus()
+            for ipu in self._ipus
         )
         return self._phase(name, 1, [[Exchange((each,))] for each in moved])
 
     def _loop(self, passing: _Pass) -> Iterator[_Both]:
         """All micro-batches of a phase."""
-        count, ipus = self._plan.layout.micro_batches_per_phase, self._ipus()
+        count, ipus = self._plan.layout.micro_batches_per_phase, self._ipus
         loads, computed = ([make(passing, ipu) for ipu in ipus] for make in (self._loaded, self._computed))
         stores = [self._streamed(passing.title, ipu, "write", passing.stores) for ipu in ipus]
         if not self._overlaps:
@@ -292,7 +293,7 @@ class Phases:
             gathered = ring.shard_sums(ipu, passing.gathers, f"loads of replica{self._replica}")
             return [*self._streamed(passing.title, ipu, "read", passing.loads), *gathered]
         load = host_load(plan.system, ipu, plan.workload.host_input_bytes)
-        if ipu != self._ipus()[0]:
+        if ipu != self._ipus[0]:
             return [Exchange((load,))]
         sent = self._feed.transfer(self._replica)  # of which I/O tiles take in all at once
         return [Exchange((sent,) if plan.layout.io_tiles else (sent, load))]
@@ -315,6 +316,3 @@ class Phases:
     def _phase(self, name: str, count: int, steps: _Steps, aside: _Steps = ()) -> _Both:
         lanes = {lane: tuple(each) for lane, each in zip(self._lanes, steps, strict=True)}
         return _Both(Phase(name, count, lanes, IMBALANCE), aside)
-
-    def _ipus(self) -> list[int]:
-        return [self._replicas.ipu(self._replica, local) for local in self._locals]

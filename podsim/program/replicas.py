@@ -10,6 +10,7 @@ differ.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -72,14 +73,18 @@ class Replicas:
 
     def ipu(self, replica: int, local: int) -> int:
         """Number of an IPU in the pod."""
-        layout = self.layout
-        place, (group, shard) = replica % layout.replicas_per_domain, divmod(local, layout.tensor_parallel)
-        first = self.system.first_ipu(replica - place, layout.ipus_per_replica)
-        of_shards, of_stages, of_replicas = self._strides
-        return first + of_shards * shard + of_stages * group + of_replicas * place
+        place = replica % self.layout.replicas_per_domain
+        first = self.system.first_ipu(replica - place, self.layout.ipus_per_replica)
+        return first + self._strides["replicas"] * place + self._places[local]
 
     @cached_property
-    def _strides(self) -> tuple[int, int, int]:
+    def _places(self) -> list[int]:
+        """How far the IPUs of a replica lie behind its first."""
+        places = (divmod(local, self.layout.tensor_parallel) for local in range(self.layout.ipus_per_replica))
+        return [self._strides["shards"] * shard + self._strides["stages"] * group for group, shard in places]
+
+    @cached_property
+    def _strides(self) -> Mapping[str, int]:
         """How far apart the next shard, stage and replica of a link domain lie. [IPUs]"""
         layout, stride, strides = self.layout, 1, dict[str, int]()
         groups = layout.ipus_per_replica // layout.tensor_parallel
@@ -87,7 +92,7 @@ class Replicas:
         for name in layout.nearest:
             strides[name] = stride
             stride *= counts[name]
-        return strides["shards"], strides["stages"], strides["replicas"]
+        return strides
 
     def host(self, replica: int) -> tuple[int, int]:
         """The server that feeds a replica, and how many of its replicas each kept one stands for."""
