@@ -64,7 +64,10 @@ def compiled(root: Path) -> Path | None:
             return None
         (made,) = Path(scratch, "podsim", "engine").iterdir()
         target = root / "podsim" / "engine" / made.name
-        shutil.copyfile(made, target)
+        # A process that runs keeps the file that it has mapped: written over, that would end it.
+        fresh = target.with_suffix(f".{os.getpid()}")
+        shutil.copyfile(made, fresh)
+        fresh.replace(target)
     return target
 
 
