@@ -76,6 +76,9 @@ class PipelineSchedule:
             groups: Such IPUs or groups.
             trains: Whether there are backward passes.
         """
+        if stage_count == 1:
+            # Nothing is handed on: IPUs that share the stage have no reason to meet more often than once a micro-batch.
+            return cls("lock_step", 1, trains=trains)
         if name == "sequential":
             return cls(name, stage_count, 1, 2 * stage_count - 1 if trains else stage_count, trains)
         if name == "interleaved":

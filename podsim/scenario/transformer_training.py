@@ -31,7 +31,7 @@ from podsim.scenario.training import (
 from podsim.scenario.wording import counted, shown
 
 _Neighbours = Literal["shards", "stages", "replicas"]
-_NEAREST: Final[list[_Neighbours]] = ["shards", "stages", "replicas"]
+NEAREST: Final[list[_Neighbours]] = ["shards", "stages", "replicas"]
 _SHARE_CURE = "give tensor_parallel 2 or more, or leave sequence_parallel out"
 STREAMING = "streaming_memory"
 
@@ -126,7 +126,7 @@ class ParallelismSpec(TrainingLayoutSpec):
     attention_serialisation: Count = 1
     """Parts of its queries that the attention of a layer goes through one after the other: scores of one part at a time
     take memory, and each part reads all keys and values again."""
-    nearest: Annotated[list[_Neighbours], Field(min_length=3, max_length=3)] = _NEAREST
+    nearest: Annotated[list[_Neighbours], Field(min_length=3, max_length=3)] = NEAREST
     """What lies next to one another in a link domain, from the nearest on: IPUs that share layers, pipeline stages, and
     replicas. As given, the IPUs of a replica are neighbours, as the software stacks place them."""
     pipeline_stages: Count | None = None
@@ -179,9 +179,12 @@ class ParallelismSpec(TrainingLayoutSpec):
         for problem in self._schedule_problems():
             raise problem
         if len(set(self.nearest)) < len(self.nearest):
-            raise BadValueError("`nearest` names something twice", f"write [{', '.join(_NEAREST)}] in another order")
+            raise BadValueError("`nearest` names something twice", f"write [{', '.join(NEAREST)}] in another order")
         if self.sequence_parallel and self.tensor_parallel == 1:
             raise BadValueError("sequence_parallel divides tokens among the IPUs that share a layer", _SHARE_CURE)
+        if self.tensor_parallel == 1 and self.hidden_parallel > 1:
+            what = "hidden_parallel divides the width of hidden states among the IPUs that share a layer"
+            raise BadValueError(what, f"give tensor_parallel a multiple of {self.hidden_parallel}, or leave it out")
         if self.tensor_parallel % self.hidden_parallel:
             shared, parts = self.tensor_parallel, self.hidden_parallel
             what = f"{shared} IPUs that share a layer are no grid with rows of {parts}"

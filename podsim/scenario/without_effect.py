@@ -9,7 +9,7 @@ from typing import Any, Final
 from podsim.scenario.activity import Activity
 from podsim.scenario.document import KeyPath
 from podsim.scenario.load import LoadedScenario
-from podsim.scenario.transformer_training import ParallelismSpec
+from podsim.scenario.transformer_training import NEAREST, ParallelismSpec
 
 _CONVNETS: Final = ("one_update_per_call", "session_calls_per_epoch")
 _TRAINING: Final = (
@@ -78,6 +78,7 @@ def _rules(spec: Any) -> _Found:
     for key in _OTHERS[spec.activity]:
         yield ("software", key), f"it belongs to other activities than {spec.activity.words}"
     yield from _of_bert(spec.model) if spec.model.kind == "bert" else ()
+    yield from _of_experts(getattr(spec.model, "experts", None))
     if spec.activity is Activity.FORWARD:
         yield from _of_forward_passes()
     elif spec.activity is Activity.GENERATION:
@@ -111,6 +112,14 @@ def _of_bert(model: Any) -> _Found:
         yield ("model", "pooler"), "it belongs to the next-sentence head"
 
 
+def _of_experts(experts: Any) -> _Found:
+    """How many tokens the fullest gets, where each has a room of its own."""
+    if experts is not None and experts.capacity_factor is not None:
+        for key in ("routing", "imbalance"):
+            reason = "products have as many rows as `capacity_factor` gives room for; warnings tell dropped tokens"
+            yield ("model", "experts", key), reason
+
+
 def _of_forward_passes() -> _Found:
     yield ("data", "dropout"), "forward passes drop nothing"
     yield ("data", "attention_dropout"), "forward passes drop nothing"
@@ -122,6 +131,7 @@ def _of_transformers(spec: Any, parallelism: ParallelismSpec) -> _Found:
     """Calls of convolutional networks, and parts of phased execution."""
     for key in _CONVNETS:
         yield ("software", key), "`parallelism.updates_per_session_call` says what a call of a transformer runs"
+    yield from _of_places(spec, parallelism)
     if not parallelism.is_phased:
         return
     if parallelism.shards.column_count == 1:
@@ -130,6 +140,21 @@ def _of_transformers(spec: Any, parallelism: ParallelismSpec) -> _Found:
         yield ("memory", "overlapped_io"), "a phase has one micro-batch, and nothing to load or store meanwhile"
     elif not spec.memory.io_tiles:
         yield ("memory", "overlapped_io"), "`memory.io_tiles` sets no tiles aside"
+
+
+def _of_places(spec: Any, parallelism: ParallelismSpec) -> _Found:
+    """Where the head is on one IPU, and what lies next to one another where there is one of it."""
+    if parallelism.group_count == 1 and not parallelism.is_phased:  # which refuses it
+        yield ("parallelism", "head_on"), "the first IPU, or group of IPUs, is the last"
+    ipus = parallelism.ipus_per_replica
+    counts = {
+        "shards": parallelism.tensor_parallel,
+        "stages": parallelism.group_count,
+        "replicas": min(parallelism.replication_factor, spec.system.domain_ipu_count // ipus),
+    }
+    placed, usual = ([name for name in order if counts[name] > 1] for order in (parallelism.nearest, NEAREST))
+    if parallelism.nearest != NEAREST and placed == usual:
+        yield ("parallelism", "nearest"), "every IPU is where it would be without it"
 
 
 def _of_generation(spec: Any) -> _Found:

@@ -88,6 +88,13 @@ def test_time_of_the_sequential_schedule(stages: int, count: int, explicit: bool
     assert not any(lane.get("imbalance") for lane in lanes)
 
 
+@pytest.mark.parametrize("schedule", ["grouped", "interleaved", "sequential"])
+def test_one_stage_has_nothing_to_schedule(schedule: ScheduleName) -> None:
+    """IPUs that share it meet once a micro-batch, and pass it there and back, whatever the schedule is called."""
+    assert PipelineSchedule.of(schedule, 1) == PipelineSchedule.of("lock_step", 1)
+    assert [span.count for span in PipelineSchedule.of(schedule, 1).spans(9)] == [9]
+
+
 @pytest.mark.skipif(not is_available(), reason="podsim was built without a C compiler")
 @pytest.mark.parametrize(
     ("schedule", "chunks"), [("lock_step", 3), ("grouped", 2), ("interleaved", 1), ("sequential", 1)]

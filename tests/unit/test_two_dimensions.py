@@ -275,6 +275,7 @@ def test_faster_links_never_slow_it_down() -> None:
     [
         (["hidden_parallel=3"], "16 IPUs that share a layer are no grid with rows of 3", "for example 2"),
         (["hidden_parallel=32"], "16 IPUs that share a layer are no grid with rows of 32", "for example 16"),
+        (["tensor_parallel=1"], "among the IPUs that share a layer", "a multiple of 4, or leave it out"),
         (["sequence_parallel=true"], "hidden_parallel the width of the same hidden states", "leave one"),
     ],
 )

@@ -117,3 +117,50 @@ def test_a_result_says_it() -> None:
     assert json.loads(result.to_json())["without_effect"] == [
         {"key": "software.host_call", "reason": "it belongs to other activities than forward passes"}
     ]
+
+
+DECODER = {
+    "kind": "decoder", "layer_count": 2, "hidden_size": 64, "feed_forward_size": 128, "head_count": 8,
+    "kv_head_count": 8, "vocabulary_size": 100,
+}  # fmt: skip
+
+
+def told_of(division: dict[str, object], **model: object) -> list[str]:
+    """Of a small decoder on 16 IPUs of one link domain, divided so."""
+    layout = {"pipeline_stages": 1, "micro_batch_size": 1, "accumulation_factor": 4, "replication_factor": 1}
+    scenario = {
+        "system": "ipu_pod16",
+        "software": "popxl_sdk_3.3",
+        "model": DECODER | model,
+        "data": {"sequence_length": 16},
+        "parallelism": layout | division,
+    }
+    return [each.key for each in without_effect(load_scenario(scenario))]
+
+
+@pytest.mark.parametrize(
+    ("shards", "stages", "replicas", "nearest", "is_told"),
+    [
+        (2, 1, 2, ["stages", "shards", "replicas"], True),
+        (2, 1, 2, ["stages", "replicas", "shards"], False),
+        (2, 2, 1, ["replicas", "shards", "stages"], True),
+        (2, 2, 1, ["stages", "replicas", "shards"], False),
+        (2, 2, 1, ["shards", "stages", "replicas"], False),  # what is left out anyway is no news
+    ],
+)
+def test_an_order_of_what_there_is_one_of(
+    shards: int, stages: int, replicas: int, nearest: list[str], *, is_told: bool
+) -> None:
+    division = {"tensor_parallel": shards, "pipeline_stages": stages, "replication_factor": replicas}
+    assert told_of(division | {"nearest": nearest}) == ["parallelism.nearest"] * is_told
+
+
+def test_a_head_on_the_only_ipu() -> None:
+    assert told_of({"head_on": "last_ipu"}) == ["parallelism.head_on"]
+    assert told_of({"head_on": "last_ipu", "pipeline_stages": 2}) == []
+
+
+def test_imbalance_of_experts_that_have_a_room_of_their_own() -> None:
+    experts = {"count": 4, "per_token": 2, "imbalance": 1.5}
+    assert told_of({}, experts=experts) == []
+    assert told_of({}, experts=experts | {"capacity_factor": 1.25}) == ["model.experts.imbalance"]
