@@ -14,6 +14,7 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 from typing import Final, Literal
 
 from podsim.errors import PodsimError
@@ -22,7 +23,7 @@ from podsim.program.all_to_all import ALL_TO_ALL, AllToAll
 from podsim.program.movement import Fabric
 from podsim.program.rings import Ring, ring_of
 from podsim.program.task import Acquire, Barrier, Exchange, Group, Phase, Program, Release, Step, Transfer, Work
-from podsim.program.transfers import gw_hops, link_transfer, streaming_transfer
+from podsim.program.transfers import first_fragments_bytes, gw_hops, link_transfer, streaming_transfer
 from podsim.scenario.hardware import System
 from podsim.units import seconds_to_ps
 
@@ -340,8 +341,13 @@ class _Replay:
             return (streaming_transfer(self._system, node.name, rank, way, size, tensor_count=tensors),)
         domain = self._system.domain_ipu_count
         if rank // domain != node.peer // domain:
-            return gw_hops(self._system, rank, node.peer, node.size_bytes, node.tensor_count, node.tensor_count)
+            return self._hops(rank, node.peer, node.size_bytes, node.tensor_count)
         return (link_transfer(self._routes, node.name, SEND, rank, node.peer, node.size_bytes),)
+
+    def _hops(self, rank: int, peer: int, size_bytes: float, tensor_count: int) -> tuple[Transfer, ...]:
+        """Between link domains; tensors are taken to be of one size."""
+        staged = first_fragments_bytes(self._system, {ceil(size_bytes): tensor_count}, tensor_count)
+        return gw_hops(self._system, rank, peer, size_bytes, staged, tensor_count)
 
     def _collective(self, place: _Place, node: Node) -> Iterator[Step]:
         """The steps of a rank in a collective."""
@@ -402,7 +408,7 @@ class _Replay:
         peers = [each[at] for each in inside.values()]
         following = peers[(peers.index(rank) + 1) % len(peers)]
         chunk, tensors = node.size_bytes / len(ours) / len(peers), node.tensor_count
-        hops = gw_hops(self._system, rank, following, chunk, tensors, tensors)
+        hops = self._hops(rank, following, chunk, tensors)
         yield from self._around(node, tuple(ours), rank, barrier, node.size_bytes, 1)
         for _ in range(2 * (len(peers) - 1)):
             yield from (Exchange((replace(hop, kind=node.collective),)) for hop in hops)
