@@ -196,6 +196,7 @@ class UpdateCost:
         ipu: Position in the replica.
         parameter_count: Trained elements on it.
         collective_count: Collectives at full bandwidth: one per large tensor, or per merged buffer.
+        collective_sizes: (elements, how many) of all collectives of gradients; those that software merges are one.
         small_tensor_count: Collectives of tensors that are all-reduced whole.
         norm_count: Collectives of norms that replicas with shards of the state exchange for trust ratios and clipping.
         shard_norm_count: Those that the IPUs which share its layers exchange for the same.
@@ -213,6 +214,7 @@ class UpdateCost:
     ipu: int
     parameter_count: int
     collective_count: int
+    collective_sizes: tuple[tuple[int, int], ...]
     small_tensor_count: int
     norm_count: int
     shard_norm_count: int
@@ -277,6 +279,7 @@ def update_cost(ipu: int, tensors: Sequence[Parameter], model: CostModel, job: P
         ipu=ipu,
         parameter_count=weights,
         collective_count=large_count,
+        collective_sizes=tuple(_collectives(sizes, job).items()),
         small_tensor_count=small_count,
         norm_count=len(_norms(optimizer)) * normed,
         shard_norm_count=len(_norms(optimizer)) * shard_normed,
@@ -294,6 +297,17 @@ def update_cost(ipu: int, tensors: Sequence[Parameter], model: CostModel, job: P
         gradient_bytes=shard * job.precision.accumulator_bytes,
         tensor_count=len(sizes),
     )
+
+
+def _collectives(sizes: Sequence[int], job: PlanInput) -> Mapping[int, int]:
+    """How many collectives add up gradients of tensors of these sizes, by their elements."""
+    if job.software.collectives_merged:
+        return {sum(sizes): 1}
+    if merged := job.layout.reduction_merge_bytes:
+        full = merged // job.precision.accumulator_bytes
+        count, rest = divmod(sum(sizes), full)
+        return Counter({full: count}) + Counter({rest: int(rest > 0)})
+    return Counter(sizes)
 
 
 def _laid_out(sizes: Iterable[int], model: CostModel) -> Account:

@@ -13,9 +13,9 @@ from itertools import zip_longest
 from typing import Final
 
 from podsim.placement.plan import Plan
+from podsim.program.all_to_all import ALL_TO_ALL
 from podsim.program.generation import samples_on_host
 from podsim.program.host import CALL, HAND_OVER, LOAD, PROCESS, STACK
-from podsim.program.routed_tokens import ALL_TO_ALL
 from podsim.program.task import Exchange, Phase, Program, Step, Transfer, Work
 
 Price = tuple[str, ...]

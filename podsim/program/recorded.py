@@ -14,14 +14,16 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 from typing import Final, Literal
 
 from podsim.errors import PodsimError
 from podsim.placement.topology import Routes
+from podsim.program.all_to_all import ALL_TO_ALL, AllToAll
 from podsim.program.movement import Fabric
 from podsim.program.rings import Ring, ring_of
 from podsim.program.task import Acquire, Barrier, Exchange, Group, Phase, Program, Release, Step, Transfer, Work
-from podsim.program.transfers import gw_hops, link_transfer, streaming_transfer
+from podsim.program.transfers import first_fragments_bytes, gw_hops, link_transfer, streaming_transfer
 from podsim.scenario.hardware import System
 from podsim.units import seconds_to_ps
 
@@ -39,7 +41,7 @@ _WHOLES: Final = ("all_reduce", "broadcast", "reduce")
 """Twice around the ring: those of one root are scattered and gathered as well, as long messages are."""
 GATHERED: Final = ("all_gather", "gather")
 """Of which each puts in a part, and what is counted are all parts together."""
-COLLECTIVES: Final = (*_HALVES, *_WHOLES, "all_to_all", BARRIER)
+COLLECTIVES: Final = (*_HALVES, *_WHOLES, ALL_TO_ALL, BARRIER)
 _LOAD_BYTES: Final = 16
 """Widest load of a tile in a cycle [citadel2019]."""
 
@@ -55,7 +57,8 @@ class Node:
         after: Numbers of those that must have ended before it begins.
         start_ps: When it began; 0 where that is not recorded. [ps]
         duration_ps: How long it took; None where that is not recorded. [ps]
-        size_bytes: Moved; of a collective, what is reduced, or what each has once it is gathered. [B]
+        size_bytes: Moved; of a collective, what is reduced, what each has once it is gathered, or what each puts into
+            an all-to-all with the part that it keeps. [B]
         operations: Floating-point operations of computation.
         peer: The rank that receives, or sends.
         tag: Tells messages between two ranks apart.
@@ -137,6 +140,7 @@ class _Replay:
         self._recorded, self._system, self._ring_count = recorded, system, rings
         self._routes = Routes(system)
         self._rings: dict[tuple[int, ...], Ring] = {}
+        self._exchanges: dict[tuple[int, ...], AllToAll] = {}
         self._places = [{node.number: at for at, node in enumerate(nodes)} for nodes in recorded.ranks]
         self._lanes: dict[str, _Lane] = defaultdict(_Lane)
         self._taken: dict[_Place, list[str]] = defaultdict(list)
@@ -337,8 +341,13 @@ class _Replay:
             return (streaming_transfer(self._system, node.name, rank, way, size, tensor_count=tensors),)
         domain = self._system.domain_ipu_count
         if rank // domain != node.peer // domain:
-            return gw_hops(self._system, rank, node.peer, node.size_bytes, node.tensor_count, node.tensor_count)
+            return self._hops(rank, node.peer, node.size_bytes, node.tensor_count)
         return (link_transfer(self._routes, node.name, SEND, rank, node.peer, node.size_bytes),)
+
+    def _hops(self, rank: int, peer: int, size_bytes: float, tensor_count: int) -> tuple[Transfer, ...]:
+        """Between link domains; tensors are taken to be of one size."""
+        staged = first_fragments_bytes(self._system, {ceil(size_bytes): tensor_count}, tensor_count)
+        return gw_hops(self._system, rank, peer, size_bytes, staged, tensor_count)
 
     def _collective(self, place: _Place, node: Node) -> Iterator[Step]:
         """The steps of a rank in a collective."""
@@ -353,11 +362,9 @@ class _Replay:
         domains = {member // domain for member in members}
         if len(domains) > 1:
             yield from self._over_domains(place, node, members, barrier)
-        elif node.collective == "all_to_all":
-            share = node.size_bytes / len(members)
-            others = (each for each in members if each != rank)
-            sent = (link_transfer(self._routes, node.name, node.collective, rank, each, share) for each in others)
-            yield Exchange(tuple(sent))
+        elif node.collective == ALL_TO_ALL:
+            share = node.size_bytes / len(members) / node.tensor_count
+            yield self._all_to_all(members).exchange(rank, node.name, share, node.tensor_count)
             yield barrier
         else:
             times = 2 if node.collective in _WHOLES else _HALVES[node.collective]
@@ -374,6 +381,11 @@ class _Replay:
         for _ in range(times * (len(members) - 1)):
             yield Exchange(chunks)
             yield barrier
+
+    def _all_to_all(self, members: tuple[int, ...]) -> AllToAll:
+        if members not in self._exchanges:
+            self._exchanges[members] = AllToAll.of(self._system, self._routes, members)
+        return self._exchanges[members]
 
     def _ring(self, members: tuple[int, ...]) -> Ring:
         """In the order of the group; one that only counts on goes from neighbour to neighbour."""
@@ -396,7 +408,7 @@ class _Replay:
         peers = [each[at] for each in inside.values()]
         following = peers[(peers.index(rank) + 1) % len(peers)]
         chunk, tensors = node.size_bytes / len(ours) / len(peers), node.tensor_count
-        hops = gw_hops(self._system, rank, following, chunk, tensors, tensors)
+        hops = self._hops(rank, following, chunk, tensors)
         yield from self._around(node, tuple(ours), rank, barrier, node.size_bytes, 1)
         for _ in range(2 * (len(peers) - 1)):
             yield from (Exchange((replace(hop, kind=node.collective),)) for hop in hops)

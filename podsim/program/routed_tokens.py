@@ -1,9 +1,8 @@
 """All-to-all exchanges of tokens between the IPUs that route them and those that hold their experts.
 
 IPUs of a replica that share its layers form groups of neighbours, each with some of the experts. IPUs of the same
-place in every group exchange all to all, at once. What passes between chips is scheduled when the program is compiled,
-so that the fullest link sets the time: every IPU puts what it sends on each link of its routes. IPUs meet, and those of
-a group then gather in a ring what they have received, or have added up the results that they send.
+place in every group exchange all to all, at once. IPUs meet, and those of a group then gather in a ring what they have
+received, or have added up the results that they send.
 
 Source: [lepikhin2021]; [gcl_topologies] for rings.
 """
@@ -12,19 +11,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from podsim.models import Workload
 from podsim.models.op import DTYPE_BYTES, TokenExchange
 from podsim.placement.cuts import Segment
-from podsim.placement.topology import Channel, Routes
+from podsim.placement.topology import Routes
+from podsim.program.all_to_all import ALL_TO_ALL, AllToAll
 from podsim.program.rings import Ring
-from podsim.program.task import Barrier, Exchange, Step, Transfer
-from podsim.program.transfers import transfer
+from podsim.program.task import Barrier, Step
 from podsim.scenario.hardware import System
-
-ALL_TO_ALL = "all_to_all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +76,7 @@ class ExpertGroups:
         All exchanges of a size start together and do alike, and take as long in one as they do one by one.
         """
         for routed, count in exchanges.items():
-            yield Exchange(tuple(self._sent(ipu, routed, count)))
+            yield self._all_to_all(ipu, routed.group_count).exchange(ipu, "tokens", routed.sent_bytes, count)
             yield Barrier(f"tokens of ipu{self.members[0]}", ALL_TO_ALL)
             if routed.whole_bytes:
                 ring = Ring.of_shards(self.system, self.ring_count, self._group(ipu, routed.group_count))
@@ -95,20 +92,9 @@ class ExpertGroups:
         size = len(self.members) // group_count
         return self.members[self.members.index(ipu) % size :: size]
 
-    def _sent(self, ipu: int, routed: Routed, count: int) -> Iterator[Transfer]:
-        """What an IPU puts on each link; all begin after the latency of the longest route of any IPU."""
-        others = (other for other in self._fellows(ipu, routed.group_count) if other != ipu)
-        loads: Counter[Channel] = Counter()
-        for other in others:
-            loads.update(self._routes.between(ipu, other).channels)
-        latency_s = self._latency_s(routed.group_count)
-        for channel, messages in loads.items():
-            sent = transfer("tokens", ALL_TO_ALL, (channel,), messages * routed.sent_bytes, latency_s)
-            channels = tuple((name, count * time_ps) for name, time_ps in sent.channels)
-            yield replace(sent, channels=channels, latency_ps=count * sent.latency_ps, size=count * sent.size)
-
-    def _latency_s(self, group_count: int) -> float:
-        """Sync and longest route of one exchange. [s]"""
-        pairs = ((ipu, other) for ipu in self.members for other in self._fellows(ipu, group_count) if ipu != other)
-        longest_s = max((self._routes.latency_s(*pair) for pair in pairs), default=0.0)
-        return self.system.machine.ipu.multi_ipu_sync_s + longest_s
+    def _all_to_all(self, ipu: int, group_count: int) -> AllToAll:
+        """Between an IPU and its fellows; all begin after the latency of the longest route of any IPU."""
+        size = len(self.members) // group_count
+        places = (self._fellows(other, group_count) for other in self.members[:size])
+        latency_s = max(AllToAll.of(self.system, self._routes, fellows).latency_s for fellows in places)
+        return AllToAll(self._routes, self._fellows(ipu, group_count), latency_s)

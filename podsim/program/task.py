@@ -58,9 +58,10 @@ class Collective:
     """What exchanges of several lanes do together; no engine looks at it.
 
     Attributes:
-        name: `all_reduce`, `reduce_scatter` or `all_gather`.
+        name: `all_reduce`, `reduce_scatter`, `all_gather` or `all_to_all`.
         members: Numbers of those who take part, in the order of their ring.
-        whole_bytes: Of all tensors together: what is reduced, or what everybody has once it is gathered. [B]
+        whole_bytes: Of all tensors together: what is reduced, what everybody has once it is gathered, or what each puts
+            into an all-to-all with the part that it keeps. [B]
         tensor_count: Tensors, each with the latency of every step.
         exchanges: In how many exchanges of each member it is done.
     """

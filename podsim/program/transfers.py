@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil
 
@@ -80,7 +80,7 @@ def streaming_transfer(
 
 
 def gw_hops(
-    system: System, source: int, target: int, byte_count: float, collectives: int, latencies: int
+    system: System, source: int, target: int, byte_count: float, staged_bytes: float, latencies: int
 ) -> tuple[Transfer, ...]:
     """Between corresponding IPUs of two link domains: IPU to gateway, gateway to gateway, gateway to IPU.
 
@@ -93,12 +93,12 @@ def gw_hops(
         source: Number of the sender in the pod.
         target: That of the receiver.
         byte_count: Of all collectives together. [B]
-        collectives: How many they are.
+        staged_bytes: Of these, the first fragments, as `first_fragments_bytes` has them. [B]
         latencies: Collectives with those of small tensors, each of which pays the latency of each hop.
     """
     up, over, down = gw_channels(system, source, target)
     link, gateway = given(system.machine.gw_link), given(system.machine.gateway_link)
-    first = min(byte_count, max(1, collectives) * (link.fragment_bytes or byte_count))
+    first = min(byte_count, staged_bytes)
     gateway_s, link_s = (latencies * part.latency_s for part in (gateway, link))
     received = transfer("from gateway", GW_LINK, down, byte_count, gateway_s, target)
     behind = transfer("behind", GW_LINK, (*up, *over), byte_count - first).channels if first < byte_count else ()
@@ -107,3 +107,16 @@ def gw_hops(
         transfer("gateway to gateway", GW_LINK, over, first, link_s),
         replace(received, channels=(*received.channels, *behind)),
     )
+
+
+def first_fragments_bytes(system: System, sizes: Mapping[int, int], part_count: int = 1) -> float:
+    """First fragments of what collectives send between link domains in a step: at most all that each sends. [B]
+
+    Args:
+        system: The pod.
+        sizes: How many collectives, by the bytes of the whole.
+        part_count: Parts that each is divided into, of which a step sends one.
+    """
+    fragment = given(system.machine.gw_link).fragment_bytes
+    most = fragment * part_count if fragment else max(sizes, default=0)
+    return sum(count * min(size, most) for size, count in sizes.items()) / part_count

@@ -20,7 +20,7 @@ from podsim.program.passes import shard_rings, work
 from podsim.program.replicas import Replicas
 from podsim.program.rings import ALL_REDUCE, TENSOR_PARALLEL, Ring, ShardRings
 from podsim.program.task import Barrier, Collective, Exchange, Phase, Step, Work
-from podsim.program.transfers import GW_LINK, gw_hops, streaming_transfer
+from podsim.program.transfers import GW_LINK, first_fragments_bytes, gw_hops, streaming_transfer
 from podsim.scenario.software import Noise
 from podsim.tiles.account import Account
 from podsim.units import seconds_to_ps
@@ -201,10 +201,12 @@ class Turn:
         peers = self._replicas.peers_in_domains(self._replica)
         following = peers[(peers.index(self._replica) + 1) % len(peers)]
         first, ipu, target = (self._replicas.ipu(each, cost.ipu) for each in (peers[0], self._replica, following))
-        shards = len(self._ring_of(cost).members)
-        chunk = cost.parameter_count * self._plan.precision.accumulator_bytes / shards / len(peers)
+        system, size = self._plan.system, self._plan.precision.accumulator_bytes
+        parts = len(self._ring_of(cost).members) * len(peers)
+        chunk = cost.parameter_count * size / parts
+        sizes = {elements * size: count for elements, count in cost.collective_sizes}
         tensors = cost.collective_count + cost.small_tensor_count
-        hops = gw_hops(self._plan.system, ipu, target, chunk, cost.collective_count, tensors)
+        hops = gw_hops(system, ipu, target, chunk, first_fragments_bytes(system, sizes, parts), tensors)
         members = tuple(self._replicas.ipu(each, cost.ipu) for each in peers)
         exchanges = len(hops) * 2 * (len(peers) - 1)
         whole = Collective("all_reduce", members, chunk * len(peers), tensors, exchanges)

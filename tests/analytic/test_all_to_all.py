@@ -9,15 +9,21 @@ go up: 2·(1 + 2 + … + r/2)·b = (r/2)·(r/2 + 1)·b pass each rail.
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import podsim
+from podsim.chakra.read import read_chakra
+from podsim.chakra.write import write_chakra
 from podsim.engine import execute
+from podsim.program.all_to_all import ALL_TO_ALL
 from podsim.program.compile import compile_program
 from podsim.program.movement import Fabric
+from podsim.program.recorded import replayed
 from podsim.program.rings import TENSOR_PARALLEL
-from podsim.program.routed_tokens import ALL_TO_ALL, ExpertGroups, Routed
+from podsim.program.routed_tokens import ExpertGroups, Routed
 from podsim.program.task import Exchange
 from podsim.scenario import load_scenario
 from podsim.scenario.hardware import System
@@ -173,3 +179,27 @@ def test_faster_links_never_slow_it_down() -> None:
         for link in ({"bandwidth_per_direction": "8 GB/s"}, {"bandwidth_per_direction": "16 GB/s"})
     )
     assert fast < slow
+
+
+@pytest.mark.parametrize("groups", [4, 16])
+def test_exchanges_are_collectives_of_a_trace_that_is_replayed(groups: int, tmp_path: Path) -> None:
+    """Four groups of four: each IPU is in one all-to-all with the three of its place in other groups.
+
+    Two exchanges forward and two backward of a layer; two more where layers are redone.
+    """
+    made = scenario(16, groups, recomputation="layer")
+    plan = plan_of(made)
+    result = podsim.run(made, record=True)
+    assert result.trace is not None
+    write_chakra(result, tmp_path / "out")
+    graph = read_chakra(tmp_path / "out")
+    sent = EXPERTS // groups * (ROWS // 16) * HIDDEN * 2
+    for rank, nodes in enumerate(graph.ranks):
+        exchanges = [node for node in nodes if node.collective == ALL_TO_ALL]
+        assert sum(node.tensor_count for node in exchanges) == MICRO_BATCHES * LAYERS * 3 * 2
+        for node in exchanges:
+            assert graph.members(node) == tuple(range(rank % (16 // groups), 16, 16 // groups))
+            assert node.size_bytes == node.tensor_count * groups * sent
+    again = execute(replayed(graph, plan.system, int(plan.software.collective_rings)))
+    assert again.makespan_ps == pytest.approx(result.trace.makespan_ps, rel=1e-7)
+    assert again.lanes["ipu0"][ALL_TO_ALL] == pytest.approx(result.trace.lanes["ipu0"][ALL_TO_ALL], rel=1e-7)

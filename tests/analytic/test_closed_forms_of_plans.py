@@ -159,6 +159,21 @@ def test_a_collective_beyond_a_fragment_flows_through_gateways(domains: int) -> 
     assert time_of(trace, ["update IPU 1: all-reduce over GW"]) == pytest.approx(steps * hops_s * 1e12, abs=4 * steps)
 
 
+@pytest.mark.parametrize("domains", [2, 4])
+def test_each_tensor_that_is_not_merged_has_a_first_fragment(domains: int) -> None:
+    """Fragments of 1 kB, of tensors of a layer of width 64, each cut in two shards and so many parts.
+
+    Four products of 64 x 192, 64 x 64 and twice 64 x 256 send more than that; biases and norms, 8 tensors of
+    192 + 64 + 256 + 64 + 4 x 64 elements, are smaller.
+    """
+    pod = small_pod(domains, domain_machines=1, gw_link={"fragment_size": "1 kB"})
+    trace = run(plan_of(small_bert(pod, [1, 1], replicas=2 * domains)))
+    chunk, steps = LAYER * 2 / 2 / domains, 2 * (domains - 1)
+    first = 4 * 1000 + (192 + 64 + 256 + 64 + 4 * 64) / domains
+    hops_s = first / 3.75e9 + 2 * first / (2 * 12.5e9 * 0.85) + chunk / 3.3e9 + 12 * (1e-6 + 3e-6 + 1e-6)
+    assert time_of(trace, ["update IPU 1: all-reduce over GW"]) == pytest.approx(steps * hops_s * 1e12, abs=4 * steps)
+
+
 @pytest.mark.parametrize(("rings", "rate"), [(1, 0.5), (2, 1), (4, 2)])
 def test_rings_of_single_ipus(rings: int, rate: float) -> None:
     """2(n - 1)/n·V/B + 2(n - 1)·k·λ around two machines, all of whose rungs are crossed at its ends alone.

@@ -144,11 +144,26 @@ def test_a_barrier_takes_no_time_of_its_own_and_is_waited_at(tmp_path: Path) -> 
 
 
 def test_an_all_to_all_sends_a_part_to_each_over_its_route(tmp_path: Path) -> None:
-    """Of two IPUs: half of what each puts in goes to the other, both ways at once."""
+    """Of two IPUs: half of what each puts in goes to the other, both ways at once, behind a sync."""
     nodes = [node(0, COLL, comm_type=6, comm_size=2 * 10**6)]
     way = Routes(pod4()).between(0, 1)
     found = on_pod4(tmp_path, nodes, nodes)
-    assert found.makespan_s == pytest.approx(way.latency_s + 10**6 / way.channels[0].bandwidth_bytes_per_s)
+    start_s = pod4().machine.ipu.multi_ipu_sync_s + way.latency_s
+    assert found.makespan_s == pytest.approx(start_s + 10**6 / way.channels[0].bandwidth_bytes_per_s)
+
+
+def test_an_all_to_all_takes_as_long_as_its_fullest_link(tmp_path: Path) -> None:
+    """Of four IPUs, on two rungs: each sends a quarter to each other.
+
+    Over a rung, an IPU sends to both of the other side; over a rail, both of a rung send to one.
+    """
+    nodes = [node(0, COLL, comm_type=6, comm_size=4 * 10**6)]
+    routes = Routes(pod4())
+    longest_s = max(routes.latency_s(0, other) for other in (1, 2, 3))
+    rail = routes.between(0, 2).channels[0].bandwidth_bytes_per_s
+    found = on_pod4(tmp_path, nodes, nodes, nodes, nodes)
+    expected_s = pod4().machine.ipu.multi_ipu_sync_s + longest_s + 2 * 10**6 / rail
+    assert found.makespan_s == pytest.approx(expected_s)
 
 
 def test_an_all_reduce_over_link_domains_sums_inside_then_over_gateways_then_hands_out() -> None:

@@ -11,6 +11,7 @@ from podsim.placement import topologies
 from podsim.placement.topologies import topology_of
 from podsim.placement.topology import gw_hops, route, streaming_channels
 from podsim.program.task import Exchange, Group, Phase, Program
+from podsim.program.transfers import first_fragments_bytes
 from podsim.program.transfers import gw_hops as gw_transfers
 from podsim.program.transfers import streaming_transfer
 from podsim.scenario import System
@@ -119,11 +120,11 @@ def test_between_domains_over_the_gateways() -> None:
 
 
 def test_a_gateway_passes_on_fragments() -> None:
-    """Of 5 MB in two collectives the first 1.12 MB of each take one hop after the other, with 1, 3 and 1 us.
+    """Of 5 MB in two collectives and a small tensor the first 1.12 MB of each take one hop after the other, with 1, 3 and 1 us.
 
     The other 2.76 MB go up at 3.75 GB/s and over at 21.25 GB/s while all 5 MB come down at 3.3 GB/s.
     """
-    up, over, down = gw_transfers(POD128, 5, 69, 5e6, 2, 3)
+    up, over, down = gw_transfers(POD128, 5, 69, 5e6, 2.24e6, 3)
     assert [each.latency_ps for each in (up, over, down)] == [3_000_000, 9_000_000, 3_000_000]
     times = [{name: time / 1e12 for name, time in each.channels} for each in (up, over, down)]
     assert times[0] == pytest.approx({"ipu5/gw/up": 2.24e6 / 3.75e9, "ipu5/gateway/write": 2.24e6 / 13.6e9})
@@ -142,13 +143,21 @@ def test_a_gateway_passes_on_fragments() -> None:
 @pytest.mark.parametrize("collectives", [1, 4])
 def test_what_is_smaller_than_a_fragment_is_stored_and_forwarded(collectives: int) -> None:
     """1 MB, or 4 MB in four collectives."""
-    hops = gw_transfers(POD128, 5, 69, collectives * 1e6, collectives, collectives)
+    staged = first_fragments_bytes(POD128, {10**6: collectives})
+    hops = gw_transfers(POD128, 5, 69, collectives * 1e6, staged, collectives)
     assert [[name for name, _ in each.channels] for each in hops] == [
         ["ipu5/gw/up", "ipu5/gateway/write"],
         ["machine1-17/gw_link"],
         ["ipu69/gw/down", "ipu69/gateway/read"],
     ]
     assert {each.size for each in hops} == {collectives * 10**6}
+
+
+def test_each_collective_has_a_first_fragment_of_its_own() -> None:
+    """Of a quarter of 8 MB 1.12 MB; of quarters of 4 MB and 2 kB, which are smaller, all of both, twice."""
+    assert first_fragments_bytes(POD128, {8 * 10**6: 1, 4 * 10**6: 1, 2000: 2}, 4) == 1.12e6 + 1e6 + 2 * 500
+    endless = system_of(small_pod(2, domain_machines=1, gw_link={"fragment_size": None}))
+    assert first_fragments_bytes(endless, {8 * 10**6: 1, 2000: 2}, 4) == 2e6 + 2 * 500
 
 
 def test_ipus_of_a_machine_share_the_gw_link_only() -> None:

@@ -106,18 +106,21 @@ def test_state_of_an_optimizer(kind: str, tensors: int, state: str, size_bytes: 
 
 
 @pytest.mark.parametrize(
-    ("merged", "collectives", "small"),
+    ("merged", "collectives", "small", "sizes"),
     [
-        (0, 2, 1),  # each large tensor alone, the one below 8,192 elements whole
-        (50 * 2**20, 1, 0),
-        (2 * 2 * TENSOR + 20, 1, 0),  # all 282,644 bytes
-        (2 * 2 * TENSOR + 19, 2, 0),
-        (100_000, 3, 0),
+        (0, 2, 1, {TENSOR: 2, 10: 1}),  # each large tensor alone, the one below 8,192 elements whole
+        (50 * 2**20, 1, 0, {2 * TENSOR + 10: 1}),
+        (2 * 2 * TENSOR + 20, 1, 0, {2 * TENSOR + 10: 1}),  # all 282,644 bytes
+        (2 * 2 * TENSOR + 19, 2, 0, {2 * TENSOR + 9: 1, 1: 1}),
+        (100_000, 3, 0, {50_000: 2, 2 * TENSOR + 10 - 100_000: 1}),
     ],
 )
-def test_gradients_are_reduced_together_up_to_a_size(job: PlanInput, merged: int, collectives: int, small: int) -> None:
+def test_gradients_are_reduced_together_up_to_a_size(
+    job: PlanInput, merged: int, collectives: int, small: int, sizes: dict[int, int]
+) -> None:
     cost = update(job, [TENSOR, TENSOR, 10], merged=merged)
     assert (cost.collective_count, cost.small_tensor_count) == (collectives, small)
+    assert dict(cost.collective_sizes) == sizes
 
 
 def test_merging_moves_every_gradient_into_the_buffer(job: PlanInput) -> None:

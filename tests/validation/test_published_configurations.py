@@ -41,6 +41,10 @@ OTHERWISE = {
     ): "the split lies inside of the first unit of the fourth block, which is no cut here",
     ("efficientnet_b4_pytorch_pod16", "sharded"): "states of convolutional networks are not sharded",
     ("vit_base_pod64@bow_adam", "optimizer"): "Adam with and without weight decay have the same tensors and operations",
+    **dict.fromkeys(
+        ((row["scenario"], "proportions") for row in rows("published_configurations") if row["proportions"] == "1"),
+        "with all memory to themselves, the fastest products of the head leave no room for their results",
+    ),
     ("llama2_7b_pod16_streamed", "io_tiles"): "chosen to meet the published rate, and listed among the switches",
     **dict.fromkeys(
         ((row["scenario"], "proportions") for row in rows("published_configurations") if "schnet" in row["scenario"]),
@@ -88,6 +92,7 @@ def training_columns_of(spec: Any, ipus: int) -> dict[str, str]:
     division, optimizer = spec.parallelism, spec.optimizer
     replicas, calls = division.replication_factor, getattr(division, "updates_per_session_call", None) or 1
     state = getattr(spec.memory, "optimizer_state", None)
+    phased = getattr(division, "execution", None) == "phased"
     moments = ("first_moment", "state") if optimizer.kind == "sgd" else ("first_moment", "second_moment", "state")
     layers = getattr(division, "layers_per_ipu", None) or getattr(division, "pipeline_splits", None) or ()
     return {
@@ -103,7 +108,7 @@ def training_columns_of(spec: Any, ipus: int) -> dict[str, str]:
         "recomputed": "no" if division.recomputation == "none" else "yes",
         "optimizer": optimizer.kind,
         "moments": " ".join(each for name in moments if (each := getattr(optimizer, name, None))),
-        "state": state.storage if state else "in_processor_memory",
+        "state": "streaming_memory" if phased else state.storage if state else "in_processor_memory",
         "sharded": "yes" if state and state.replicated_tensor_sharding else "no",
         "processes": str(-(-replicas // (division.replicas_per_process or replicas))),
     }
