@@ -22,6 +22,7 @@ _BLOCK: Final = re.compile(r"^(?:(?=[#+=-])|(\d+))(#{1,6}|[-+]+|=+|[.)])(?=\s|$)
 """What makes a heading, a list or a rule of a line that it begins."""
 _REACHES: Final = re.compile(r"((?<!\w)[@#](?=\w)|\b(?:https?|ftp|mailto|xmpp):|\bwww(?=\.))", re.IGNORECASE)
 """What calls people, names issues, or becomes a link by itself."""
+_WIDTH: Final = 100
 _APART: Final = "\u200b"
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
@@ -34,6 +35,12 @@ def terminal(text: str) -> str:
 def line(text: str) -> str:
     """For one line of a terminal, as names are."""
     return " ".join(terminal(text.replace("\r", "\n").replace("\u2028", "\n").replace("\u2029", "\n")).split())
+
+
+def short(text: str) -> str:
+    """For one line of a terminal that is no longer than a line of code."""
+    clean = line(text)
+    return clean if len(clean) <= _WIDTH else f"{clean[: _WIDTH - 1]}…"
 
 
 def markdown(text: str) -> str:

@@ -33,6 +33,10 @@ def silent(names: Sequence[str]) -> Iterable[str]:
     return names
 
 
+def untold(_done: int, _total: int) -> None:
+    """Show nothing."""
+
+
 def in_portions(items: Sequence[_Item], what: str, watch: Watch) -> Iterator[_Item]:
     """Pass items on, with a name for each thousand of them.
 
@@ -109,14 +113,10 @@ def telling(tell: Tell | None, what: str) -> Iterator[Tell]:
         what: Things that are counted.
     """
     if tell is not None or not is_notebook():
-        yield tell or _untold
+        yield tell or untold
         return
     line = ProgressLine(f"podsim: {what}")
     try:
         yield line.tell
     finally:
         line.end()
-
-
-def _untold(_done: int, _total: int) -> None:
-    """Show nothing."""

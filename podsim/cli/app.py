@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 
 from podsim.cli import completion
+from podsim.cli.charts import Plot, write_chart
 from podsim.cli.checking import check
 from podsim.cli.comparing import compare
 from podsim.cli.ending import print_data, run_to_the_end, say
 from podsim.cli.kernels import cost_app
 from podsim.cli.mlperf import LogDivision, LogFolder, LogRound, import_mlperf, log_request
-from podsim.cli.outputs import tell_written
 from podsim.cli.pages import Report, check_report, write_result
 from podsim.cli.planner import ui
 from podsim.cli.planning import plan
@@ -63,7 +63,6 @@ Variant = Annotated[
     str | None, typer.Option(help="One of the variants named in the file.", autocompletion=completion.variants)
 ]
 OutputFormat = Annotated[Format, typer.Option("--format", help="What to print.")]
-Plot = Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")]
 Influence = Annotated[bool, typer.Option(help="Measure all that the result stands on; takes longer.")]
 
 
@@ -195,6 +194,7 @@ def serve(
     from podsim.runs.serve import serve as serve_scenario
     from podsim.scenario import load_scenario
     from podsim.show.progress import track
+    from podsim.show.serving_charts import serving_sheet
     from podsim.show.serving_table import serving_tables
 
     check_paths(None, plot)
@@ -212,12 +212,7 @@ def serve(
         watch=lambda names: track(names, "serving:"),
         tell=say,
     )
-    if plot is not None:
-        from podsim.show.matplotlib_charts import write_sheet
-        from podsim.show.serving_charts import serving_sheet
-
-        write_sheet(lambda: serving_sheet(result), plot, result.inputs)
-    tell_written(plot)
+    write_chart(plot, lambda: serving_sheet(result), result.inputs)
     write_result(report, result)
     show_result(result, serving_tables, output_format)
 

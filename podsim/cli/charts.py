@@ -1,12 +1,38 @@
-"""Matplotlib as charts need it: without a window, and whatever the user's own configuration of it says."""
+"""`--plot`: charts as files, drawn without a window, whatever the user's own configuration of matplotlib says."""
 
 from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable, Iterable
 from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from podsim.cli.outputs import tell_written
 from podsim.errors import PodsimError
+
+if TYPE_CHECKING:
+    from podsim.show.chart import Sheet
+
+Plot = Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")]
+
+
+def write_chart(path: Path | None, make: Callable[[], Sheet], inputs: Iterable[tuple[str, str]]) -> None:
+    """Write the charts that are asked for, and report it.
+
+    Args:
+        path: The file, if there is to be one.
+        make: Makes the charts.
+        inputs: (path, SHA-256) of every file they stand on, none of which is overwritten.
+    """
+    if path is not None:
+        from podsim.show.matplotlib_charts import write_sheet
+
+        write_sheet(make, path, inputs)
+        tell_written(path)
 
 
 def load_matplotlib() -> None:

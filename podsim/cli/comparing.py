@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from podsim.cli import completion
+from podsim.cli.charts import Plot, write_chart
 from podsim.cli.ending import BEYOND_LIMITS, print_data
-from podsim.cli.outputs import tell_written
 from podsim.cli.pages import Report, check_report, write_report
 from podsim.cli.running import check_paths
 from podsim.harmless import terminal
@@ -18,6 +17,7 @@ from podsim.harmless import terminal
 if TYPE_CHECKING:
     from podsim.draws import Draws
     from podsim.many.compare import Comparison
+    from podsim.many.whatif import WhatIf
 
 
 class ComparisonFormat(StrEnum):
@@ -26,6 +26,9 @@ class ComparisonFormat(StrEnum):
     TEXT = "text"
     MARKDOWN = "markdown"
     JSON = "json"
+
+
+OutputFormat = Annotated[ComparisonFormat, typer.Option("--format", help="What to print.")]
 
 
 class FailOn(StrEnum):
@@ -43,10 +46,10 @@ def compare(
             autocompletion=completion.scenarios,
         ),
     ],
-    output_format: Annotated[ComparisonFormat, typer.Option("--format", help="What to print.")] = ComparisonFormat.TEXT,
+    output_format: OutputFormat = ComparisonFormat.TEXT,
     unchanged: Annotated[bool, typer.Option("--all", help="Show what is the same, too.")] = False,
     precision: Annotated[int, typer.Option(min=2, max=15, help="Significant digits.")] = 4,
-    plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
+    plot: Plot = None,
     draw_count: Annotated[
         int | None, typer.Option("--uncertainty", help="Repeat each so often with inputs drawn from their ranges.")
     ] = None,
@@ -58,22 +61,18 @@ def compare(
 ) -> None:
     """Compare results with the first: what changed and why, time by kind, and what differs in the inputs."""
     from podsim.many.compare import compare as compare_sides
+    from podsim.many.compare.plot import comparison_sheet
     from podsim.show.progress import track
 
     check_paths(None, plot)
     check_report(report)
     found = compare_sides(*sides, uncertainty=_draws(draw_count, seed), watch=lambda names: track(names, "comparing:"))
-    if plot is not None:
-        from podsim.many.compare.plot import comparison_sheet
-        from podsim.show.matplotlib_charts import write_sheet
-
-        write_sheet(lambda: comparison_sheet(found), plot, found.inputs)
-        tell_written(plot)
+    write_chart(plot, lambda: comparison_sheet(found), found.inputs)
     if report is not None:
         from podsim.pages.comparison_page import comparison_page
 
         write_report(report, lambda: comparison_page(found))
-    _print(found, output_format, unchanged=unchanged, precision=precision)
+    print_comparison(found, output_format, unchanged=unchanged, precision=precision)
     if fail_on is FailOn.WORSE and found.is_worse:
         raise typer.Exit(BEYOND_LIMITS)
 
@@ -86,11 +85,12 @@ def _draws(count: int | None, seed: int) -> Draws | None:
     return Draws(count, seed)
 
 
-def _print(found: Comparison, output_format: ComparisonFormat, *, unchanged: bool, precision: int) -> None:
+def print_comparison(found: Comparison | WhatIf, output_format: ComparisonFormat, **shown: Any) -> None:
+    """Print an answer as it is asked for; `shown` says what of it."""
     match output_format:
         case ComparisonFormat.TEXT:
-            typer.echo(terminal(found.text(unchanged=unchanged, precision=precision)), nl=False)
+            typer.echo(terminal(found.text(**shown)), nl=False)
         case ComparisonFormat.MARKDOWN:
-            print_data(found.markdown(unchanged=unchanged, precision=precision))
+            print_data(found.markdown(**shown))
         case ComparisonFormat.JSON:
             print_data(f"{found.to_json()}\n")

@@ -64,7 +64,6 @@ Seed = Annotated[int | None, typer.Option(min=0, show_default="0", help="Of sear
 Processes = Annotated[int | None, typer.Option(min=1, show_default="all cores", help="Candidates looked at at a time.")]
 JournalFile = Annotated[Path | None, typer.Option(help="Keep what was found in this file, and go on from it.")]
 OutputFormat = Annotated[PlanFormat, typer.Option("--format", help="What to print.")]
-Plot = Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")]
 SaveFolder = Annotated[
     Path | None, typer.Option("--save-dir", metavar="DIR", help="Write the best scenario there, ready to run.")
 ]

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from podsim.cli.charts import Plot, write_chart
 from podsim.cli.counting import counted
 from podsim.cli.ending import print_data, say
 from podsim.cli.outputs import tell_written
@@ -28,7 +29,6 @@ from podsim.cli.plan_options import (
     OutputFormat,
     Overrides,
     PlanFormat,
-    Plot,
     Processes,
     RackPower,
     RequestRate,
@@ -191,14 +191,10 @@ def _option(text: str) -> Iterator[None]:
 
 
 def _write(answer: Answer, plot: Path | None, folder: Path | None, report: Path | None) -> None:
+    from podsim.many.capacity.plot import plan_sheet
     from podsim.result.files import check_outputs, files_read, write_atomically
 
-    if plot is not None:
-        from podsim.many.capacity.plot import plan_sheet
-        from podsim.show.matplotlib_charts import write_sheet
-
-        write_sheet(lambda: plan_sheet(answer), plot, answer.inputs)
-        tell_written(plot)
+    write_chart(plot, lambda: plan_sheet(answer), answer.inputs)
     if report is not None:
         from podsim.pages.plan_page import plan_page
 

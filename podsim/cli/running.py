@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from podsim.cli.charts import write_chart
 from podsim.cli.ending import print_data, say
 from podsim.cli.outputs import inputs_of, tell_written
 from podsim.harmless import terminal
@@ -16,13 +17,9 @@ if TYPE_CHECKING:
 
     from podsim.cli.mlperf import LogRequest
     from podsim.result.base import Result
-    from podsim.result.forward import ForwardResult
-    from podsim.result.generation import GenerationResult
-    from podsim.result.result import RunResult
     from podsim.runs.settings import Settings
     from podsim.scenario import LoadedScenario
     from podsim.scenario.activity import Activity
-    from podsim.show.chart import Sheet
     from podsim.show.tables import Tables
 
 
@@ -110,12 +107,10 @@ class _Shown:
     Attributes:
         watched: What is watched while it runs, in front of the names of steps.
         tables: Makes the tables.
-        draw: Makes the charts.
     """
 
     watched: str
     tables: Callable[..., Tables]
-    draw: Callable[[Any], Sheet]
 
 
 def run_scenario(
@@ -147,16 +142,13 @@ def run_scenario(
     )
     result = run_loaded(loaded, watched)
     if files.plot is not None:
-        from podsim.show.matplotlib_charts import write_sheet
+        from podsim.show.answers import sheet_of
 
-        write_sheet(lambda: shown.draw(result), files.plot, result.inputs)
-        tell_written(files.plot)
+        write_chart(files.plot, lambda: sheet_of(result), result.inputs)
     if files.tornado is not None:
-        from podsim.show.matplotlib_charts import write_sheet
         from podsim.show.run_charts import tornado_sheet
 
-        write_sheet(lambda: tornado_sheet(result), files.tornado, result.inputs)
-        tell_written(files.tornado)
+        write_chart(files.tornado, lambda: tornado_sheet(result), result.inputs)
     if files.trace is not None:
         from podsim.show.perfetto import write_trace
 
@@ -186,27 +178,15 @@ def _shown(activity: Activity) -> _Shown:
         case Activity.TRAINING:
             from podsim.show.tables import training_tables
 
-            return _Shown("choosing: trying", training_tables, _draw)
+            return _Shown("choosing: trying", training_tables)
         case Activity.GENERATION:
             from podsim.show.tables import generation_tables
 
-            return _Shown("choosing: trying", generation_tables, _draw_generation)
+            return _Shown("choosing: trying", generation_tables)
         case Activity.FORWARD:
             from podsim.show.tables import forward_tables
 
-            return _Shown("reading:", forward_tables, _draw)
-
-
-def _draw(result: RunResult | ForwardResult) -> Sheet:
-    from podsim.show.run_charts import run_sheet
-
-    return run_sheet(result)
-
-
-def _draw_generation(result: GenerationResult) -> Sheet:
-    from podsim.show.run_charts import generation_sheet
-
-    return generation_sheet(result)
+            return _Shown("reading:", forward_tables)
 
 
 def show_result(result: Result, tables: Callable[..., Tables], output_format: Format) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from podsim.cli import completion
+from podsim.cli.charts import Plot, write_chart
 from podsim.cli.counting import counted
 from podsim.cli.ending import say
 from podsim.cli.outputs import tell_written
@@ -19,6 +20,7 @@ from podsim.harmless import terminal
 
 if TYPE_CHECKING:
     from podsim.many.sweeps.run import Swept
+    from podsim.watch import Tell
 
 Study = Annotated[
     str,
@@ -33,7 +35,6 @@ VariedScenario = Annotated[
         "--scenario", help="Vary this scenario, instead of that of the study.", autocompletion=completion.scenarios
     ),
 ]
-Tell = Callable[[int, int], None]
 
 
 def sweep(
@@ -49,7 +50,7 @@ def sweep(
         str | None, typer.Option(metavar="ADDRESS", help="Simulate on the workers of this Dask scheduler.")
     ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Drop what was found before, and its table.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
+    plot: Plot = None,
     metric: Annotated[
         str | None,
         typer.Option(help="Column that points are compared by, and that the chart shows; throughput if left out."),
@@ -95,12 +96,9 @@ def sweep(
 
 def _draw(swept: Swept, plot: Path | None, report: Path | None, metric: str | None) -> None:
     """Write the chart and the page that are asked for."""
-    if plot is not None:
-        from podsim.many.sweeps.plot import study_sheet
-        from podsim.show.matplotlib_charts import write_sheet
+    from podsim.many.sweeps.plot import study_sheet
 
-        write_sheet(lambda: study_sheet(swept, metric), plot, swept.inputs)
-        tell_written(plot)
+    write_chart(plot, lambda: study_sheet(swept, metric), swept.inputs)
     if report is not None:
         from podsim.pages.sweep_page import sweep_page
 

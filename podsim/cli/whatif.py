@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from podsim.cli import completion
-from podsim.cli.comparing import ComparisonFormat
+from podsim.cli.charts import Plot, write_chart
+from podsim.cli.comparing import ComparisonFormat, OutputFormat, print_comparison
 from podsim.cli.counting import counted
-from podsim.cli.ending import print_data
-from podsim.cli.outputs import tell_written
 from podsim.cli.running import check_paths
 from podsim.errors import PodsimError
-from podsim.harmless import terminal
 
 
 def whatif(
@@ -46,11 +43,11 @@ def whatif(
     processes: Annotated[
         int | None, typer.Option(min=1, help="Scenarios at a time.", show_default="as many as cores")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
-    output_format: Annotated[ComparisonFormat, typer.Option("--format", help="What to print.")] = ComparisonFormat.TEXT,
+    plot: Plot = None,
+    output_format: OutputFormat = ComparisonFormat.TEXT,
 ) -> None:
     """Rank what twice the links, clock or memory would bring, each alone, for one workload or several."""
-    from podsim.many.whatif import TWICE
+    from podsim.many.whatif import TWICE, whatif_sheet
     from podsim.many.whatif import whatif as find
 
     check_paths(None, plot)
@@ -66,19 +63,8 @@ def whatif(
             processes=processes,
             tell=tell,
         )
-    if plot is not None:
-        from podsim.many.whatif import whatif_sheet
-        from podsim.show.matplotlib_charts import write_sheet
-
-        write_sheet(lambda: whatif_sheet(found), plot, found.inputs)
-        tell_written(plot)
-    match output_format:
-        case ComparisonFormat.TEXT:
-            typer.echo(terminal(found.text()), nl=False)
-        case ComparisonFormat.MARKDOWN:
-            print_data(found.markdown())
-        case ComparisonFormat.JSON:
-            print_data(f"{found.to_json()}\n")
+    write_chart(plot, lambda: whatif_sheet(found), found.inputs)
+    print_comparison(found, output_format)
 
 
 def _factor(text: str) -> tuple[str, float]:

@@ -20,7 +20,7 @@ from zlib import crc32
 from podsim._version import __version__
 from podsim.errors import OutputError
 from podsim.result.files import check_writable
-from podsim.watch import Tell
+from podsim.watch import Tell, untold
 from podsim.workers import mapped
 
 STATUS: Final = "status"
@@ -124,7 +124,7 @@ class Store:
         self,
         make: Callable[[int], Row],
         numbers: Sequence[int],
-        tell: Tell = lambda _done, _total: None,
+        tell: Tell = untold,
         *,
         processes: int | None = None,
         scheduler: str | None = None,

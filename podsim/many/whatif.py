@@ -34,7 +34,7 @@ from podsim.scenario.wording import flow, known_here
 from podsim.show.answers import Answered
 from podsim.show.chart import FASTER, SLOWER, Axis, Bar, Bars, Chart, Sheet
 from podsim.show.table import Block, Cell, Cells, Table, columns, to_html, to_markdown, to_text
-from podsim.watch import Tell, telling
+from podsim.watch import Tell, telling, untold
 from podsim.workers import mapped
 
 TWICE: Final[Mapping[str, float]] = dict.fromkeys(
@@ -264,7 +264,7 @@ def effects_of(
     times: Mapping[str, float],
     *,
     anew: bool,
-    tell: Tell = lambda _done, _total: None,
+    tell: Tell = untold,
 ) -> Effects:
     """What changes bring to one workload; arguments as of `whatif`, but that `tell` counts changes."""
     alone = None

@@ -346,39 +346,37 @@ def more_shards(layout: Layout, system: System, most: int) -> Iterator[Change]:
         system: The machines.
         most: IPUs that can have a part of a layer each.
     """
-    shards = 2 * layout.tensor_parallel
-    while shards <= min(most * layout.width_parts, system.domain_ipu_count):
-        replicas = max(1, min(layout.replication_factor, system.room_for(shards)))
-        words = f"parallelism.tensor_parallel: {shards}"
-        if replicas < layout.replication_factor:
-            words += f" with replication_factor: {replicas}"
-        yield words, _shared(system, shards, replicas)
-        shards *= 2
 
-
-def _shared(system: System, shards: int, replicas: int) -> Callable[[Layout], Layout]:
-    def changed(layout: Layout) -> Layout:
-        cuts = Cuts((0,), (range(shards),))
+    def shared(layout: Layout, shards: int) -> Layout:
         parts = shards // layout.width_parts if layout.activation_shards > 1 else 1
-        return replace(with_stages(layout, system, shards, replicas), cuts=cuts, activation_shards=parts)
+        return replace(layout, cuts=Cuts((0,), (range(shards),)), activation_shards=parts)
 
-    return changed
+    most = min(most * layout.width_parts, system.domain_ipu_count)
+    yield from _more_ipus("parallelism.tensor_parallel", layout, system, most, shared)
 
 
 def longer_pipelines(layout: Layout, system: System, block_count: int) -> Iterator[Change]:
     """Twice as many stages, four times, …, with as many replicas as there is room for."""
-    count, most = 2 * layout.ipus_per_replica, min(system.domain_ipu_count, block_count)
+    most = min(system.domain_ipu_count, block_count)
+    yield from _more_ipus("parallelism.pipeline_stages", layout, system, most, lambda layout, _: layout)
+
+
+def _more_ipus(
+    key: str, layout: Layout, system: System, most: int, spread: Callable[[Layout, int], Layout]
+) -> Iterator[Change]:
+    """Replicas of twice as many IPUs, four times, …, with as many replicas as there is room for."""
+    count = 2 * layout.ipus_per_replica
     while count <= most:
         replicas = max(1, min(layout.replication_factor, system.room_for(count)))
-        words = f"parallelism.pipeline_stages: {count}"
-        if replicas < layout.replication_factor:
-            words += f" with replication_factor: {replicas}"
-        yield words, _longer(system, count, replicas)
+        fewer = f" with replication_factor: {replicas}" if replicas < layout.replication_factor else ""
+        yield f"{key}: {count}{fewer}", _on_more(system, count, replicas, spread)
         count *= 2
 
 
-def _longer(system: System, stages: int, replicas: int) -> Callable[[Layout], Layout]:
-    return lambda layout: with_stages(layout, system, stages, replicas)
+def _on_more(
+    system: System, ipus: int, replicas: int, spread: Callable[[Layout, int], Layout]
+) -> Callable[[Layout], Layout]:
+    return lambda layout: spread(with_stages(layout, system, ipus, replicas), ipus)
 
 
 def with_stages(layout: Layout, system: System, pipeline_stages: int, replication_factor: int) -> Layout:

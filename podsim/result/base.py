@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from podsim.draws import Range
 from podsim.errors import PodsimError
 from podsim.format import format_figure
-from podsim.harmless import line
+from podsim.harmless import short
 from podsim.metrics import METRICS, SPENT, metrics_of
 from podsim.result.bill import Cost
 from podsim.result.envelope import Envelope
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from podsim.program.passes_in_order import Passes
     from podsim.program.task import Program
 
-_WIDTH: Final = 100
 _MOST_FIGURES: Final = 4
 SCHEMA_VERSION: Final = 1
 """Of the JSON of results; another number if a field gets another meaning or is gone."""
@@ -113,7 +112,7 @@ class Result:
         more = f"{type(self).__name__}: .ranges, .verdict, .plot(), .to_frame(), .to_json(); {len(self.warnings)}"
         warnings = f"{more} warning{'s' * (len(self.warnings) != 1)}"
         lines = (self.title, *self.about, self.figures_line, warnings)
-        return "\n".join(_shortened(line(each)) for each in lines)
+        return "\n".join(short(each) for each in lines)
 
     @property
     def figures_line(self) -> str:
@@ -308,10 +307,6 @@ def _told(key: str, value: float) -> str:
     unit = f" {metric.counted}/s" if metric.counted else ""
     label = "" if metric.label == metric.counted else f"{metric.label} "
     return f"{label}{format_figure(metric, value)}{unit}"
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
 
 
 def plain(value: object) -> object:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from podsim.errors import PodsimError
-from podsim.harmless import line
+from podsim.harmless import short
 from podsim.result.base import Result
 from podsim.result.forward import ForwardResult
 from podsim.result.generation import GenerationResult
@@ -18,8 +18,6 @@ from podsim.show.chart import Sheet
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
-
-_WIDTH: Final = 100
 
 
 class Answered:
@@ -59,7 +57,7 @@ class Answered:
     def __repr__(self) -> str:
         """Five lines at most: what was found, and where the rest is."""
         more = f"{type(self).__name__}: .plot(), .to_frame(); a notebook shows its tables"
-        return "\n".join(_shortened(line(each)) for each in (*self._told(), more))
+        return "\n".join(short(each) for each in (*self._told(), more))
 
     def plot(self) -> Figure:
         """The chart of `--plot`, as a figure of matplotlib, which a notebook shows.
@@ -74,10 +72,6 @@ class Answered:
         from podsim.result.frames import frame_of
 
         return frame_of(self._records(), self._units(), self._currency(), self.COLUMNS)
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
 
 
 def figure_of_sheet(sheet: Sheet) -> Figure:

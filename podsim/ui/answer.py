@@ -49,7 +49,7 @@ from podsim.ui.form import CHIP, SYSTEM, Form, form_of
 from podsim.ui.question import Question, dropped
 from podsim.ui.scaling import scaling_blocks
 from podsim.units import UNITS
-from podsim.watch import Tell, Watch, silent
+from podsim.watch import Tell, Watch, silent, untold
 
 VERDICT, TILES, AGAINST, MEMORY, LOAD, HELP, SCALING, SURE = (
     *("verdict", "tiles", "against", "memory", "load", "help", "scaling", "sure"),
@@ -59,10 +59,6 @@ AREAS: Final = (VERDICT, TILES, AGAINST, MEMORY, LOAD, HELP, SCALING, SURE)
 _PRECISION: Final = 4
 _RED: Final = "#9a1c1c"
 _MEASURING: Final = "its range is being measured"
-
-
-def _untold(_done: int, _total: int) -> None:
-    """Nobody is told how far it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +72,7 @@ class Job:
     """
 
     scratch: Path
-    tell: Tell = _untold
+    tell: Tell = untold
     watch: Watch = silent
 
 

@@ -30,7 +30,7 @@ from podsim.scenario.scenario import Scenario
 from podsim.show.answers import Answered
 from podsim.show.chart import Sheet
 from podsim.show.table import to_html
-from podsim.watch import Tell, telling
+from podsim.watch import Tell, telling, untold
 
 Say = Callable[[str], None]
 _NOTES: Final = "warnings"
@@ -197,7 +197,7 @@ def plan(
 
 def find_systems(
     goal: Goal,
-    tell: Tell = lambda _done, _total: None,
+    tell: Tell = untold,
     processes: int | None = None,
     *,
     journal: Path | None = None,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from podsim.engine import execute
 from podsim.placement.plan import Plan
+from podsim.placement.search.best_first import Lead
 from podsim.program.compile import compile_program
 from podsim.scenario import TrainingScenario
 from podsim.units import ps_to_seconds
@@ -26,9 +27,13 @@ class Found:
     estimate_s: float
     written: Callable[[], TrainingScenario]
 
-    def simulated_s(self) -> float:
-        """A weight update in the engine. [s]"""
-        return ps_to_seconds(execute(compile_program(self.plan), explicit=False).makespan_ps)
+    def lead(self) -> Lead[Found]:
+        """The estimate, and the engine behind it."""
+        return Lead(self.estimate_s, self._simulated, self)
+
+    def _simulated(self) -> list[Lead[Found]]:
+        time_s = ps_to_seconds(execute(compile_program(self.plan), explicit=False).makespan_ps)
+        return [Lead(time_s, None, self)]
 
     @property
     def kind(self) -> tuple[object, ...]:

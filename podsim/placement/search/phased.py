@@ -210,8 +210,7 @@ class PhasedSearch:
         if plan is None:
             self.misfits.append(spec)
             return
-        found = Found(plan, phased_s(plan), partial(_written, spec, plan.layout))
-        yield Lead(found.estimate_s, lambda: [Lead(found.simulated_s(), None, found)], found)
+        yield Found(plan, phased_s(plan), partial(_written, spec, plan.layout)).lead()
 
     def _roomiest(self, spec: TrainingScenario) -> Plan | None:
         """The plan with the largest share for temporaries that fits: an operation that has more is no slower."""

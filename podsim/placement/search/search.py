@@ -125,10 +125,6 @@ _PROPORTIONS = (0.15, 0.2, 0.25, 0.3, 0.4, 0.6, 1.0)
 _TIGHT_PROPORTIONS = (0.05, 0.1)
 
 
-def _simulated(found: Found) -> list[Lead[Found]]:
-    return [Lead(found.simulated_s(), None, found)]
-
-
 class Search:
     """Pipelines of one scenario, with one way in which IPUs share layers.
 
@@ -206,7 +202,7 @@ class Search:
             if found.estimate_s >= known_s:
                 return
             known_s, limit_bytes = found.estimate_s, held
-            yield Lead(found.estimate_s, partial(_simulated, found), found)
+            yield found.lead()
             if not (self._job.software.update_first_ipu_apart and is_tied(found.plan.workload)):
                 return
         if known_s == float("inf"):
