@@ -11,9 +11,8 @@ from podsim.placement import topologies
 from podsim.placement.topologies import topology_of
 from podsim.placement.topology import gw_hops, route, streaming_channels
 from podsim.program.task import Exchange, Group, Phase, Program
-from podsim.program.transfers import first_fragments_bytes
+from podsim.program.transfers import first_fragments_bytes, streaming_transfer
 from podsim.program.transfers import gw_hops as gw_transfers
-from podsim.program.transfers import streaming_transfer
 from podsim.scenario import System
 from podsim.scenario.assumptions import with_value
 from tests.examples import small_pod, system_of
