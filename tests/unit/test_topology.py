@@ -11,9 +11,8 @@ from podsim.placement import topologies
 from podsim.placement.topologies import topology_of
 from podsim.placement.topology import gw_hops, route, streaming_channels
 from podsim.program.task import Exchange, Group, Phase, Program
-from podsim.program.transfers import first_fragments_bytes
+from podsim.program.transfers import first_fragments_bytes, streaming_transfer
 from podsim.program.transfers import gw_hops as gw_transfers
-from podsim.program.transfers import streaming_transfer
 from podsim.scenario import System
 from podsim.scenario.assumptions import with_value
 from tests.examples import small_pod, system_of
@@ -120,8 +119,9 @@ def test_between_domains_over_the_gateways() -> None:
 
 
 def test_a_gateway_passes_on_fragments() -> None:
-    """Of 5 MB in two collectives and a small tensor the first 1.12 MB of each take one hop after the other, with 1, 3 and 1 us.
+    """Of 5 MB in two collectives the first 1.12 MB of each take one hop after the other, with 1, 3 and 1 us.
 
+    The latencies are those of three tensors.
     The other 2.76 MB go up at 3.75 GB/s and over at 21.25 GB/s while all 5 MB come down at 3.3 GB/s.
     """
     up, over, down = gw_transfers(POD128, 5, 69, 5e6, 2.24e6, 3)
