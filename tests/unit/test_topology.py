@@ -119,8 +119,9 @@ def test_between_domains_over_the_gateways() -> None:
 
 
 def test_a_gateway_passes_on_fragments() -> None:
-    """Of 5 MB in two collectives and a small tensor the first 1.12 MB of each take one hop after the other, with 1, 3 and 1 us.
+    """Of 5 MB in two collectives the first 1.12 MB of each take one hop after the other, with 1, 3 and 1 us.
 
+    The latencies are those of three tensors.
     The other 2.76 MB go up at 3.75 GB/s and over at 21.25 GB/s while all 5 MB come down at 3.3 GB/s.
     """
     up, over, down = gw_transfers(POD128, 5, 69, 5e6, 2.24e6, 3)
