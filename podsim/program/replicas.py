@@ -55,7 +55,7 @@ class Replicas:
             self.layout.ipus_per_replica,
             self.system.machine.ipu_count,
         )
-        if self.layout.nearest != NEAREST or (machine % size and size % machine):
+        if self._order(self.layout.nearest) != self._order(NEAREST) or (machine % size and size % machine):
             return False
         if count > self._period and count % self._period:
             return False
@@ -86,13 +86,22 @@ class Replicas:
     @cached_property
     def _strides(self) -> Mapping[str, int]:
         """How far apart the next shard, stage and replica of a link domain lie. [IPUs]"""
-        layout, stride, strides = self.layout, 1, dict[str, int]()
-        groups = layout.ipus_per_replica // layout.tensor_parallel
-        counts = {"shards": layout.tensor_parallel, "stages": groups, "replicas": layout.shard_count}
-        for name in layout.nearest:
+        stride, strides = 1, dict[str, int]()
+        for name in self.layout.nearest:
             strides[name] = stride
-            stride *= counts[name]
+            stride *= self._counts[name]
         return strides
+
+    @cached_property
+    def _counts(self) -> dict[str, int]:
+        """Shards of a layer, stages of a replica, and replicas of a link domain."""
+        layout = self.layout
+        groups = layout.ipus_per_replica // layout.tensor_parallel
+        return {"shards": layout.tensor_parallel, "stages": groups, "replicas": layout.shard_count}
+
+    def _order(self, nearest: tuple[str, ...]) -> list[str]:
+        """What there are several of, in an order of neighbours: nothing else moves an IPU."""
+        return [name for name in nearest if self._counts[name] > 1]
 
     def host(self, replica: int) -> tuple[int, int]:
         """The server that feeds a replica, and how many of its replicas each kept one stands for."""

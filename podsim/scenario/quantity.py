@@ -17,7 +17,7 @@ from pydantic_core import CoreSchema, core_schema
 from podsim.errors import BadValueError
 from podsim.scenario.base import Spec, keys_of
 from podsim.scenario.wording import known_here, shown
-from podsim.units import EXAMPLES, UNITS, NotFiniteError, parse_price, parse_quantity
+from podsim.units import EXAMPLES, UNITS, NotFiniteError, QuantityError, parse_price, parse_quantity
 
 DATE_SCHEMA: Final = {"anyOf": [{"type": "integer"}, {"type": "string", "pattern": r"^\d{4}(-\d{2}){0,2}$"}]}
 _DATE: Final = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
@@ -192,8 +192,8 @@ class Quantity:
                 raise BadValueError(f"unknown key `{key}`", known_here(str(key), SOURCED_KEYS))
         for key in ("value", "source", "basis"):
             if key not in raw:
-                do = f"add it, or write the quantity alone, `{EXAMPLES[self.dimension]}`"
-                raise BadValueError(f"needs `{key}` beside `value`", do)
+                do = f"add it, or write the quantity alone, `{self._example()}`"
+                raise BadValueError(f"needs `{key}`" + " beside `value`" * (key != "value"), do)
         value, bounds = self._number(raw["value"]), self._range(raw.get("range"))
         if bounds is not None and not bounds[0] <= value <= bounds[1]:
             ends = " to ".join(map(str, raw["range"]))
@@ -234,7 +234,7 @@ class Quantity:
         if raw is None:
             return None
         if not isinstance(raw, (list, tuple)) or len(raw) != 2:
-            example = EXAMPLES[self.dimension]
+            example = self._example()
             do = f"write for example `range: [{example}, {example}]`"
             raise BadValueError("range needs a list of two quantities", do)
         low, high = (self._number(bound) for bound in raw)
@@ -243,14 +243,15 @@ class Quantity:
         return low, high
 
     def _number(self, raw: Any) -> float:
-        example = EXAMPLES[self.dimension]
         if not isinstance(raw, (str, int, float)):
-            raise BadValueError(f"needs a quantity, not {shown(raw)}", f"write for example `{example}`")
+            raise BadValueError(f"needs a quantity, not {shown(raw)}", f"write for example `{self._example()}`")
         try:
             number = parse_quantity(raw, self.dimension)
             wrong = self._wrong(number)
         except NotFiniteError:
             number, wrong = 0.0, "not a finite number"
+        except QuantityError as error:  # whose example may be out of these bounds
+            raise BadValueError(str(error), f"write for example `{self._example()}`") from None
         if wrong is not None:
             least, most = self._bounds
             do = f"write {least} to {most}, for example `{self._example()}`"

@@ -36,6 +36,14 @@ _SHARE_CURE = "give tensor_parallel 2 or more, or leave sequence_parallel out"
 STREAMING = "streaming_memory"
 
 
+def _order(raw: Any) -> Any:
+    """Each of the neighbours once, in any order."""
+    if isinstance(raw, (list, tuple)) and len(raw) == len(NEAREST) and all(each in raw for each in NEAREST):
+        return list(raw)
+    what = f"needs {', '.join(NEAREST[:-1])} and {NEAREST[-1]}, each once, not {shown(raw)}"
+    raise BadValueError(what, f"write for example `[{', '.join(reversed(NEAREST))}]`")
+
+
 class StageSpec(Spec):
     """One pipeline stage."""
 
@@ -126,7 +134,7 @@ class ParallelismSpec(TrainingLayoutSpec):
     attention_serialisation: Count = 1
     """Parts of its queries that the attention of a layer goes through one after the other: scores of one part at a time
     take memory, and each part reads all keys and values again."""
-    nearest: Annotated[list[_Neighbours], Field(min_length=3, max_length=3)] = NEAREST
+    nearest: Annotated[list[_Neighbours], BeforeValidator(_order), Field(min_length=3, max_length=3)] = NEAREST
     """What lies next to one another in a link domain, from the nearest on: IPUs that share layers, pipeline stages, and
     replicas. As given, the IPUs of a replica are neighbours, as the software stacks place them."""
     pipeline_stages: Count | None = None
@@ -178,8 +186,6 @@ class ParallelismSpec(TrainingLayoutSpec):
             raise problem
         for problem in self._schedule_problems():
             raise problem
-        if len(set(self.nearest)) < len(self.nearest):
-            raise BadValueError("`nearest` names something twice", f"write [{', '.join(NEAREST)}] in another order")
         if self.sequence_parallel and self.tensor_parallel == 1:
             raise BadValueError("sequence_parallel divides tokens among the IPUs that share a layer", _SHARE_CURE)
         if self.tensor_parallel == 1 and self.hidden_parallel > 1:

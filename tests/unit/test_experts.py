@@ -216,6 +216,8 @@ def test_a_result_says_what_is_dropped() -> None:
             "keep one of the two",
         ),
         (["model.experts.imbalance=0.5"], "`0.5` is too small", "write 1 to 1000"),
+        (["model.experts.imbalance=much"], "`much` is not a quantity", "write for example `1`"),
+        (["model.experts.imbalance=4.5"], "an expert that all tokens choose has 4", "use at most 4"),
         (["model.experts.capacity_factor=0"], "`0` is too small", "write a number above 0"),
     ],
 )

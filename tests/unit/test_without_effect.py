@@ -125,17 +125,26 @@ DECODER = {
 }  # fmt: skip
 
 
-def told_of(division: dict[str, object], **model: object) -> list[str]:
-    """Of a small decoder on 16 IPUs of one link domain, divided so."""
+def small(division: dict[str, object], **model: object) -> dict[str, object]:
+    """A small decoder on 16 IPUs of one link domain, divided so."""
     layout = {"pipeline_stages": 1, "micro_batch_size": 1, "accumulation_factor": 4, "replication_factor": 1}
-    scenario = {
+    return {
         "system": "ipu_pod16",
         "software": "popxl_sdk_3.3",
         "model": DECODER | model,
         "data": {"sequence_length": 16},
         "parallelism": layout | division,
     }
-    return [each.key for each in without_effect(load_scenario(scenario))]
+
+
+def told_of(division: dict[str, object], **model: object) -> list[str]:
+    return [each.key for each in without_effect(load_scenario(small(division, **model)))]
+
+
+def test_an_order_that_is_told_changes_nothing() -> None:
+    division = {"tensor_parallel": 2, "replication_factor": 2, "accumulation_factor": 3}
+    usual, other = (run(small(division | more)) for more in ({}, {"nearest": ["stages", "shards", "replicas"]}))
+    assert plain(usual.own()) == plain(other.own())
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, get_args
@@ -85,6 +86,10 @@ class ExpertsSpec(Spec):
         if self.imbalance is not None and self.routing == "random":
             what = "`imbalance` and `routing: random` both say how many tokens the fullest expert gets"
             raise BadValueError(what, "keep one of the two")
+        most = self.count / self.per_token
+        if self.imbalance is not None and float(self.imbalance) > most:
+            what = f"an imbalance of {float(self.imbalance):g} cannot be: an expert that all tokens choose has {most:g}"
+            raise BadValueError(what, f"use at most {math.floor(1000 * most) / 1000:g}")
         return self
 
     @property
