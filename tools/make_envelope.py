@@ -10,6 +10,7 @@ from typing import Any
 from podsim.result.envelope import FILE, NAMES, hardware_of, names_of, numbers_of
 from podsim.result.reference_data import rows, scenario_name
 from podsim.scenario import load_scenario
+from tools.generated import renewed
 
 
 def compared_rows() -> dict[str, list[str]]:
@@ -107,14 +108,7 @@ def written(value: object, depth: int = 0) -> str:
 
 def main() -> int:
     """Write the file, or say that it is out of date."""
-    text = f"{written(covered())}\n"
-    moved = not TARGET.is_file() or TARGET.read_text(encoding="utf-8") != text
-    if moved and "--check" in sys.argv[1:]:
-        print(f"{FILE}: out of date; run `./dev docs`", file=sys.stderr)
-        return 1
-    if moved:
-        TARGET.write_text(text, encoding="utf-8")
-    return 0
+    return renewed({TARGET: f"{written(covered())}\n"})
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import typer.main
@@ -12,11 +11,12 @@ import typer.main
 from podsim.cli.app import app
 from podsim.cli.ending import EXIT_CODES
 from podsim.scenario import part_schema
+from tools.generated import ROOT, renewed
 from tools.key_tables import NOTE, QUANTITIES, one_line, section
 from tools.scenario_pages import scenario_pages
 from tools.simulated_pages import bow_page, llama_page
 
-FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
+FOLDER = ROOT / "docs" / "reference"
 
 
 def pages() -> dict[str, str]:
@@ -43,17 +43,7 @@ def pages() -> dict[str, str]:
 
 def main() -> int:
     """Write the pages, or name those that are out of date."""
-    made = pages()
-    old = {name: (FOLDER / name).read_text(encoding="utf-8") for name in made if (FOLDER / name).is_file()}
-    moved = {name: text for name, text in made.items() if old.get(name) != text}
-    if "--check" in sys.argv[1:]:
-        for name in moved:
-            print(f"docs/reference/{name}: out of date; run `./dev docs`", file=sys.stderr)
-        return int(bool(moved))
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for name, text in moved.items():
-        (FOLDER / name).write_text(text, encoding="utf-8")
-    return 0
+    return renewed({FOLDER / name: text for name, text in pages().items()})
 
 
 def schema_page(title: str, intro: str, kinds: Mapping[str, str], *, with_kind: bool = False) -> str:

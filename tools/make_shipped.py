@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import groupby
 from os.path import relpath
-from pathlib import Path
 
 import podsim
 from podsim.result.forward import ForwardResult
@@ -18,8 +17,8 @@ from podsim.scenario import load_scenario
 from podsim.scenario.catalogue import ListedScenario, catalogue
 from podsim.scenario.library import shipped
 from podsim.show.tables import Headline, compared, forward_headline, generation_headline, training_headline
+from tools.generated import ROOT, renewed
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "shipped.md"
 PICTURES = ROOT / "docs" / "studies"
 _NOTE = "<!-- written by tools/make_shipped.py from simulations; run `./dev docs` -->"
@@ -114,13 +113,7 @@ def _studies() -> Iterator[str]:
 
 def main() -> int:
     """Write the page, or say that it is out of date."""
-    text = page()
-    if "--check" not in sys.argv[1:]:
-        PAGE.write_text(text, encoding="utf-8")
-    elif not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text:
-        print(f"{PAGE.relative_to(ROOT)}: out of date; run `./dev docs`", file=sys.stderr)
-        return 1
-    return 0
+    return renewed({PAGE: page()})
 
 
 if __name__ == "__main__":

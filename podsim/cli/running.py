@@ -7,7 +7,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from podsim.cli.charts import write_chart
 from podsim.cli.ending import print_data, say
 from podsim.cli.outputs import inputs_of, tell_written
 from podsim.harmless import terminal
@@ -141,13 +140,12 @@ def run_scenario(
         follow=lambda count: follow(count, say, is_compiled=is_compiled),
     )
     result = run_loaded(loaded, watched)
-    if files.plot is not None:
+    if files.plot is not None or files.tornado is not None:
+        from podsim.cli.charts import write_chart
         from podsim.show.answers import sheet_of
-
-        write_chart(files.plot, lambda: sheet_of(result), result.inputs)
-    if files.tornado is not None:
         from podsim.show.run_charts import tornado_sheet
 
+        write_chart(files.plot, lambda: sheet_of(result), result.inputs)
         write_chart(files.tornado, lambda: tornado_sheet(result), result.inputs)
     if files.trace is not None:
         from podsim.show.perfetto import write_trace

@@ -203,24 +203,20 @@ class Planner:
         self._ask(((answers.form, (question,), self._formed),))
 
     def _formed(self, form: Form) -> None:
-        if form is not None:
-            with self._client:
-                self._build_form(form)
+        with self._client:
+            self._build_form(form)
 
     def _ask(self, before: tuple[Step, ...] = ()) -> None:
         asked, base = self.question, self.baseline
         take = partial(self._show, asked)
         steps: list[Step] = [*before, (answers.at_once, (asked, base), take)]
+        steps.append((answers.in_full, (asked, base), take))
         # A choice of the division takes long, and its ranking a search for each machine: that is asked for by hand.
         if not asked.anew:
-            steps += [(answers.in_full, (asked, base), take), (answers.further, (asked, base), take)]
-        else:
-            steps.append((answers.in_full, (asked, base), take))
+            steps.append((answers.further, (asked, base), take))
         self._asker.ask(steps)
 
-    def _show(self, asked: Question, answer: Answer | None) -> None:
-        if answer is None:
-            return
+    def _show(self, asked: Question, answer: Answer) -> None:
         with self._client:
             for area, text in answer.parts.items():
                 self._put(area, text)
@@ -307,14 +303,13 @@ class Planner:
     def _system(self) -> str:
         return dict(self.question.moved).get(SYSTEM) or "ipu_pod16"
 
-    def _take(self, question: Question | None) -> None:
-        if question is not None:
-            with self._client:
-                names = list(self._scenario.options)
-                self._scenario.set_options([question.scenario, *(n for n in names if n != question.scenario)])
-                self.baseline, self.question = question.as_written, question
-                self._scenario.set_value(question.scenario)
-                self._open(question)
+    def _take(self, question: Question) -> None:
+        with self._client:
+            names = list(self._scenario.options)
+            self._scenario.set_options([question.scenario, *(n for n in names if n != question.scenario)])
+            self.baseline, self.question = question.as_written, question
+            self._scenario.set_value(question.scenario)
+            self._open(question)
 
     def _pin(self) -> None:
         self.baseline = self.question
@@ -335,10 +330,9 @@ class Planner:
         name = f"{Path(self.question.scenario).stem}.{suffix}"
         self._asker.ask([(make, (self.question,), partial(self._save, name))])
 
-    def _save(self, name: str, content: bytes | None) -> None:
-        if content is not None:
-            with self._client:
-                ui.download.content(content, name)
+    def _save(self, name: str, content: bytes) -> None:
+        with self._client:
+            ui.download.content(content, name)
 
     def _copy_address(self) -> None:
         if self.question.folder:

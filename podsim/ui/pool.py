@@ -287,7 +287,7 @@ class Asker:
                 except PodsimError as error:
                     self._refused(error)
                     break
-                if not ticket.is_dropped:
+                if answer is not None and not ticket.is_dropped:
                     take(answer)
                 if ticket.is_dropped or self._next is not None:
                     break

@@ -63,10 +63,6 @@ class Question:
         # What names a part comes before keys of that part.
         return replace(self, moved=tuple(sorted(found.items(), key=lambda each: (each[0].count("."), each[0]))))
 
-    def alone(self, key: str) -> Question:
-        """The question with one of the moved keys only."""
-        return replace(self, moved=tuple(each for each in self.moved if each[0] == key))
-
     @property
     def as_written(self) -> Question:
         """The scenario with nothing moved."""

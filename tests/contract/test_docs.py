@@ -152,9 +152,14 @@ def words(line: str) -> list[str]:
     return shlex.split(line, comments=True)
 
 
+@lru_cache
+def command_line() -> Any:
+    return typer.main.get_command(app)
+
+
 def parse(arguments: list[str]) -> None:
     """Let the command line parse its arguments without running anything."""
-    command: Any = typer.main.get_command(app)
+    command = command_line()
     while hasattr(command, "commands") and arguments and not arguments[0].startswith("-"):
         assert arguments[0] in command.commands, f"there is no command `{arguments[0]}`"
         command, arguments = command.commands[arguments[0]], arguments[1:]

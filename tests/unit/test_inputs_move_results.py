@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -253,10 +253,29 @@ def paths() -> list[tuple[Any, ...]]:
     return [path for path in leaves(_CHIP.vertices) if path[0] not in marked and path not in _EMPTY_SEGMENTS]
 
 
+def moved(paths: Iterable[tuple[Any, ...]], chip: Ipu, cases: Iterable[tuple[Op, str]]) -> Iterator[tuple[Op, str]]:
+    """The operations, with the format of their sums, that cost something else once some numbers are changed."""
+    others = []
+    for factor in (3, 0.3):
+        vertices = chip.vertices
+        for path in paths:
+            vertices = changed(vertices, path, factor)
+        others.append(chip.model_copy(update={"vertices": vertices}))
+    for each in cases:
+        if any(costed(*each, other) != before(*each, chip.tile.count) for other in others):
+            yield each
+
+
+@cache
+def users(family: str, ops: tuple[Op, ...], tile_count: int) -> tuple[tuple[Op, str], ...]:
+    """The operations that the numbers of a family of vertices move together."""
+    family_paths = [path for path in paths() if path[0] == family]
+    cases = [(op, partials) for op in ops for partials in ("fp16", "fp32")]
+    return tuple(moved(family_paths, _CHIP.with_tiles(tile_count), cases))
+
+
 def moves_an_operation(path: tuple[Any, ...], chip: Ipu) -> bool:
-    others = [chip.model_copy(update={"vertices": changed(chip.vertices, path, factor)}) for factor in (3, 0.3)]
-    cases = ((op, partials) for op in ops_of(path) for partials in ("fp16", "fp32"))
-    return any(costed(*each, other) != before(*each, chip.tile.count) for each in cases for other in others)
+    return any(moved([path], chip, users(path[0], ops_of(path), chip.tile.count)))
 
 
 @pytest.mark.parametrize("path", paths(), ids=lambda path: ".".join(map(str, path)))
