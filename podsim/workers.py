@@ -143,8 +143,11 @@ def _pooled(
                     portion = begun.pop(futures.pop(future))
                     portions.learn(len(portion), took_s)
                     yield list(zip(portion, made, strict=True))
-        finally:
+        except BaseException:
+            # Whoever interrupts waits for nobody. Otherwise the pool is waited for: a thread of it that still closes
+            # its pipes while this process ends makes `concurrent.futures` write to one that is closed (OSError).
             pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 _make: list[Callable[[Any], Any]] = []

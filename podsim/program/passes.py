@@ -26,6 +26,8 @@ from podsim.program.rings import ShardRings, ShardSums
 from podsim.program.routed_tokens import ExpertGroups, Routed, routed_in
 from podsim.program.task import Barrier, Exchange, Phase, Step, Transfer, Work
 from podsim.program.transfers import link_transfer
+from podsim.scenario.hardware import System
+from podsim.scenario.software import Software
 from podsim.tiles.account import Account
 from podsim.units import cycles_to_ps
 
@@ -103,11 +105,26 @@ def sums_of(workload: Workload, segments: Iterable[Segment], *, backward: bool =
 
 def shard_rings(plan: Plan, members: Sequence[int]) -> ShardRings:
     """The rings of some IPUs that share layers, laid out for what all passes of the model add up."""
-    if plan.layout.width_parts == 1:
-        return ShardRings.of(plan.system, plan.software.collective_rings, members)
-    segments = [Segment((name,), count) for name, count in Counter(plan.workload.order).items()]
-    sums = sums_of(plan.workload, segments) + sums_of(plan.workload, segments, backward=True)
-    return ShardRings.of(plan.system, plan.software.collective_rings, members, plan.layout.width_parts, sums)
+    return rings_for(plan.system, plan.software, plan.workload, members, plan.layout.width_parts)
+
+
+def rings_for(
+    system: System, software: Software, workload: Workload, members: Sequence[int], width_parts: int
+) -> ShardRings:
+    """The rings of IPUs that share the layers of a model, before it is planned.
+
+    Args:
+        system: The pod.
+        software: Says how many rings data is divided over.
+        workload: The largest shard.
+        members: The IPUs.
+        width_parts: Parts into which they divide the width of hidden states as well.
+    """
+    if width_parts == 1:
+        return ShardRings.of(system, software.collective_rings, members)
+    segments = [Segment((name,), count) for name, count in Counter(workload.order).items()]
+    sums = sums_of(workload, segments) + sums_of(workload, segments, backward=True)
+    return ShardRings.of(system, software.collective_rings, members, width_parts, sums)
 
 
 @dataclass(frozen=True, slots=True)

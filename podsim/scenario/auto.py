@@ -16,6 +16,7 @@ from podsim.scenario.base import Spec
 from podsim.scenario.document import Document
 from podsim.scenario.pins import BATCH, PARALLELISM, batch_pins, ipu_pins, replica_pins
 from podsim.scenario.quantity import Count
+from podsim.scenario.schedules import ScheduleName
 from podsim.scenario.wording import nearest, shown
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class AutoTrainingSpec(AutoSpec):
     """Data-parallel copies."""
     ipus_per_replica: Count | None = None
     """IPUs of one data-parallel copy."""
+    schedule: ScheduleName | None = None
+    """When stages of a pipeline run which micro-batch; not chosen, the software stack's if left out."""
 
     def findings(self, spec: Any) -> Iterator[Finding]:
         """A batch, a number of IPUs or of replicas that is not possible."""

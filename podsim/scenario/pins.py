@@ -20,20 +20,16 @@ def batch_pins(batch_size: int | None) -> Iterator[Finding]:
 
 
 def ipu_pins(system: System, key: str, count: int | None) -> Iterator[Finding]:
-    """A number of IPUs other than those that the search tries: powers of two within a link domain."""
+    """More IPUs than a link domain has."""
     domain = system.domain_ipu_count
-    sizes = [1 << exponent for exponent in range(domain.bit_length())]
-    if count is not None and count not in sizes:
-        yield (
-            (PARALLELISM, key),
-            f"{count} cannot be: a link domain of {system.name} has {domain} IPUs, and is divided by powers of two",
-            f"write {', '.join(map(str, sizes[:-1]))} or {sizes[-1]}, or leave it out" if sizes[1:] else "leave it out",
-        )
+    if count is not None and count > domain:
+        what = f"{count} cannot be: a link domain of {system.name} has {domain} IPUs"
+        yield (PARALLELISM, key), what, f"write {domain} or less, or leave it out" if domain > 1 else "leave it out"
 
 
 def replica_pins(system: System, replicas: int, ipus: int) -> Iterator[Finding]:
     """More replicas than the pod has room for."""
-    most = system.ipu_count // ipus
+    most = system.room_for(ipus)
     if not most:
         return
     if replicas > most:

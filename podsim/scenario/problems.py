@@ -15,6 +15,7 @@ from podsim.scenario.levers import LEVERS
 from podsim.scenario.software import Software
 from podsim.scenario.wording import known_here, nearest, shown
 
+_AUTO: Final = "auto"
 _NEEDS = {
     "int_type": ("a whole number", "write for example `12`"),
     "int_from_float": ("a whole number", "write for example `12`"),
@@ -99,13 +100,15 @@ def _problem(finding: Any, path: KeyPath, document: Document, model: type[BaseMo
 
 
 def _elsewhere(path: KeyPath, model: type[BaseModel]) -> str:
-    """Which activities know a key that is unknown in this one."""
+    """Who knows a key that is unknown here: other activities, or a division that is given whole."""
     from podsim.scenario.families.registry import activities_with
     from podsim.scenario.scenario import Scenario
 
+    there = activities_with(lambda form: str(path[-1]) in _keys(_model_at(form, path[:-1])))
+    if there and _AUTO in _keys(_model_at(model, path[:-1])):
+        return f" beside `{_AUTO}`: it belongs to a division that is given whole"
     if not issubclass(model, Scenario):
         return ""
-    there = activities_with(lambda form: str(path[-1]) in _keys(_model_at(form, path[:-1])))
     if not there or model.activity in there:
         return ""
     return f" in {model.activity.words}; it belongs to {' and '.join(each.words for each in there)}"

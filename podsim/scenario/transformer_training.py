@@ -88,6 +88,14 @@ class AutoTextSpec(AutoTrainingSpec):
     """IPUs that share every layer."""
     sequence_parallel: Flag | None = None
     """Whether each of these has some tokens only of what lies between products."""
+    hidden_parallel: Count | None = None
+    """Parts into which these divide the width of hidden states as well; not chosen, one if left out."""
+    expert_parallel: Count | None = None
+    """Groups of these that each hold some of the experts of a layer."""
+    attention_serialisation: Count | None = None
+    """Parts of its queries that an attention goes through one after the other; not chosen, one if left out."""
+    nearest: Annotated[list[_Neighbours], BeforeValidator(_order), Field(min_length=3, max_length=3)] | None = None
+    """What lies next to one another in a link domain, from the nearest on; not chosen."""
     pipeline_stages: Count | None = None
     """IPUs, or groups of them, that hold the layers in turn."""
     batch_serialisation: Flag | None = None
@@ -103,13 +111,32 @@ class AutoTextSpec(AutoTrainingSpec):
         """Pins that no choice of the rest can satisfy."""
         yield from super().findings(spec)
         yield from ipu_pins(spec.system, "tensor_parallel", self.tensor_parallel)
-        yield from shard_findings(spec.model, self.tensor_parallel or 1)
+        yield from self._sharing_findings(spec)
+        if self.execution == "phased" and self.schedule is not None:
+            what = "phased execution has no pipeline, and `schedule` is given"
+            yield (PARALLELISM, "schedule"), what, "leave it out, or write `execution: pipelined`"
         if self.execution == "phased" and (self.pipeline_stages or 1) > 1:
             what = "phased execution runs every layer on all IPUs of a replica, and `pipeline_stages` is given"
             yield (PARALLELISM, "pipeline_stages"), what, "leave it out, or write `execution: pipelined`"
         if self.sequence_parallel and (self.tensor_parallel == 1 or self.execution == "phased"):
             what = "sequence_parallel divides tokens among the IPUs that share a layer of a pipeline"
             yield (PARALLELISM, "sequence_parallel"), what, "leave it out, or pin nothing that excludes it"
+
+    def _sharing_findings(self, spec: Any) -> Iterator[Finding]:
+        """Ways to share layers that cannot be whatever else is chosen."""
+        parts, groups = self.hidden_parallel or 1, self.expert_parallel or 1
+        least = self.tensor_parallel or math.lcm(parts, groups)
+        asked: dict[str, Any] = {"tensor_parallel": least, "hidden_parallel": parts, "expert_parallel": groups}
+        asked |= {"sequence_parallel": self.sequence_parallel and least > 1}
+        asked |= {"attention_serialisation": self.attention_serialisation or 1, "nearest": self.nearest or NEAREST}
+        given = ParallelismSpec.model_construct(**asked)
+        wrong = list(given.sharing_problems())
+        for each in wrong:
+            yield (PARALLELISM,), str(each), each.do
+        if not wrong:
+            yield from given.sharing_findings(spec)
+        if not self.tensor_parallel:
+            yield from ipu_pins(spec.system, "hidden_parallel" if parts > 1 else "expert_parallel", least)
 
 
 class ParallelismSpec(TrainingLayoutSpec):
@@ -186,21 +213,27 @@ class ParallelismSpec(TrainingLayoutSpec):
             raise problem
         for problem in self._schedule_problems():
             raise problem
+        for problem in self.sharing_problems():
+            raise problem
+        return self
+
+    def sharing_problems(self) -> Iterator[BadValueError]:
+        """Ways to share layers that exclude one another, whatever the model."""
         if self.sequence_parallel and self.tensor_parallel == 1:
-            raise BadValueError("sequence_parallel divides tokens among the IPUs that share a layer", _SHARE_CURE)
+            yield BadValueError("sequence_parallel divides tokens among the IPUs that share a layer", _SHARE_CURE)
         if self.tensor_parallel == 1 and self.hidden_parallel > 1:
             what = "hidden_parallel divides the width of hidden states among the IPUs that share a layer"
-            raise BadValueError(what, f"give tensor_parallel a multiple of {self.hidden_parallel}, or leave it out")
+            yield BadValueError(what, f"give tensor_parallel a multiple of {self.hidden_parallel}, or leave it out")
+            return
         if self.tensor_parallel % self.hidden_parallel:
             shared, parts = self.tensor_parallel, self.hidden_parallel
             what = f"{shared} IPUs that share a layer are no grid with rows of {parts}"
             known = [each for each in range(1, shared + 1) if shared % each == 0]
             nearest = min(known, key=lambda each: abs(each - parts))
-            raise BadValueError(what, f"use a hidden_parallel that divides tensor_parallel, for example {nearest}")
+            yield BadValueError(what, f"use a hidden_parallel that divides tensor_parallel, for example {nearest}")
         if self.sequence_parallel and self.hidden_parallel > 1:
             what = "sequence_parallel divides tokens, and hidden_parallel the width of the same hidden states"
-            raise BadValueError(what, "leave one of the two out")
-        return self
+            yield BadValueError(what, "leave one of the two out")
 
     def _schedule_problems(self) -> Iterator[BadValueError]:
         """Schedules and chunks where there is no pipeline, or not one that has a use for them."""
@@ -268,15 +301,7 @@ class ParallelismSpec(TrainingLayoutSpec):
 
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
         """Problems of layers, micro-batches and session calls."""
-        yield from shard_findings(spec.model, self.shards.column_count)
-        yield from _expert_findings(spec.model, self.expert_parallel, self.tensor_parallel)
-        yield from self._width_findings(spec.model)
-        if self.attention_serialisation > (queries := spec.model.shortest_sequence(spec.data)):
-            what = f"{queries} queries cannot be divided into {self.attention_serialisation} parts"
-            yield (PARALLELISM, "attention_serialisation"), what, f"use at most {queries}"
-        if self.sequence_parallel and getattr(spec.model, "parallel_blocks", "none") != "none":
-            what = "tokens of blocks that stand side by side are not divided"
-            yield (PARALLELISM, "sequence_parallel"), what, "leave it out, or write `model.parallel_blocks: none`"
+        yield from self.sharing_findings(spec)
         if self.sequence_parallel and self.is_phased and not getattr(spec.memory, "sharded_activations", True):
             what = "no IPU has all of the activations, whose tokens `sequence_parallel` divides"
             yield ("memory", "sharded_activations"), what, "leave it out, or leave parallelism.sequence_parallel out"
@@ -302,6 +327,18 @@ class ParallelismSpec(TrainingLayoutSpec):
                 f"{shared} weight updates in a call; the run has {updates}",
                 f"use at most {max(1, updates)}",
             )
+
+    def sharing_findings(self, spec: TrainingScenario) -> Iterator[Finding]:
+        """Ways to share layers that the model does not allow."""
+        yield from shard_findings(spec.model, self.shards.column_count)
+        yield from _expert_findings(spec.model, self.expert_parallel, self.tensor_parallel)
+        yield from self._width_findings(spec.model)
+        if self.attention_serialisation > (queries := spec.model.shortest_sequence(spec.data)):
+            what = f"{queries} queries cannot be divided into {self.attention_serialisation} parts"
+            yield (PARALLELISM, "attention_serialisation"), what, f"use at most {queries}"
+        if self.sequence_parallel and getattr(spec.model, "parallel_blocks", "none") != "none":
+            what = "tokens of blocks that stand side by side are not divided"
+            yield (PARALLELISM, "sequence_parallel"), what, "leave it out, or write `model.parallel_blocks: none`"
 
     def _width_findings(self, model: BuiltModelSpec) -> Iterator[Finding]:
         """Models whose width is not divided, or not into so many parts."""

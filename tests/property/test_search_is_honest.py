@@ -6,11 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from podsim.placement.schedule import PipelineSchedule
 from podsim.placement.search.auto import Divisions, choose
 from podsim.placement.search.best_first import ROUNDING, Lead, best_first
 from podsim.placement.search.found import Found
+from podsim.placement.search.search import least_cycles, pipeline_cycles
 from podsim.scenario import LoadedScenario, TrainingScenario, load_scenario
+from podsim.scenario.schedules import ScheduleName, micro_batches_of
 from podsim.watch import silent
 from tests.examples import small_bert, small_pod
 
@@ -56,6 +61,7 @@ def t5(pod: object, batch: int, **pins: object) -> dict[str, Any]:
     }
 
 
+MOE: dict[str, Any] = {**LLAMA, "experts": {"count": 4, "per_token": 2}}
 GROUPED = {"base": "popart_sdk_2.3", "schedule": "grouped"}
 PAIR, FOUR, EIGHT = small_pod(1, ipu_count=2), small_pod(1), small_pod(2)
 CASES: dict[str, dict[str, Any]] = {
@@ -71,6 +77,15 @@ CASES: dict[str, dict[str, Any]] = {
     "gpt over slow memory": decoder(small_pod(1, ipu_count=2, **SLOW_MEMORY), 2),
     "llama on two": decoder(PAIR, 3, size=LLAMA),
     "llama in phases": decoder(EIGHT, 8, size=LLAMA, execution="phased", micro_batch_size=2),
+    "llama with a heavy head": decoder(PAIR, 4, size=LLAMA | {"vocabulary_size": 20000}, execution="pipelined"),
+    "llama in three": decoder(FOUR, 96, size={**LLAMA, "layer_count": 3}, pipeline_stages=3, tensor_parallel=1),
+    "llama interleaved": decoder(FOUR, 8, size=LLAMA, schedule="interleaved", tensor_parallel=1),
+    "bert grouped by name": bert(PAIR, 2, 12, schedule="grouped", tensor_parallel=1),
+    "bert with stages nearest": bert(FOUR, 2, 8, nearest=["stages", "replicas", "shards"], tensor_parallel=2),
+    "gpt on a grid": decoder(FOUR, 8, tensor_parallel=4, hidden_parallel=2),
+    "gpt in two attentions": decoder(PAIR, 4, attention_serialisation=2, recomputation="layer"),
+    "experts on two": decoder(PAIR, 4, size=MOE),
+    "experts over four": decoder(FOUR, 4, size=MOE, expert_parallel=2),
     "t5 on two": t5(PAIR, 2),
     "t5 in phases": t5(FOUR, 4, execution="phased", tensor_parallel=2),
 }
@@ -107,6 +122,28 @@ def test_no_bound_is_above_the_time_of_what_it_stands_for(case: str) -> None:
             assert max(bounds) <= time_s * (1 + ROUNDING)
             seen += 1
     assert seen >= 5
+
+
+@given(
+    passes=st.lists(st.tuples(st.floats(0, 4), st.floats(0, 8)), min_size=1, max_size=5),
+    folded=st.booleans(),
+    schedule=st.sampled_from(["lock_step", "grouped", "interleaved", "sequential"]),
+    beyond=st.integers(0, 12),
+)
+def test_no_pipeline_is_faster_than_its_blocks(
+    passes: list[tuple[float, float]], folded: bool, schedule: ScheduleName, beyond: int
+) -> None:
+    """Each stage is a block; the last one shares an IPU with the first where it is folded."""
+    stages = len(passes)
+    places = stages - 1 if folded and stages > 2 else stages
+    factor = micro_batches_of(schedule, stages, strict=False).least + beyond
+    cycles = pipeline_cycles(
+        [(number % places, *each) for number, each in enumerate(passes)],
+        factor,
+        PipelineSchedule.of(schedule, stages),
+    )
+    blocks = [ahead + back for ahead, back in passes]
+    assert least_cycles(sum(blocks), max(blocks), places, factor) <= cycles * (1 + ROUNDING) + 1e-9
 
 
 def test_the_last_bounds_of_phases_are_close() -> None:

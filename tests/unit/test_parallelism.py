@@ -20,6 +20,7 @@ from podsim.placement.job import training_job
 from podsim.placement.memory import segment_peak_bytes
 from podsim.placement.plan import cost_model, job_memory
 from podsim.placement.schedule import PipelineSchedule
+from podsim.placement.search.auto import choose
 from podsim.placement.search.chain import bare_chain, chain_of, least_maximum, most_even
 from podsim.placement.search.dimensions import divisors
 from podsim.placement.search.families import CheckpointedSlices
@@ -28,6 +29,7 @@ from podsim.placement.search.space import accumulation
 from podsim.scenario import TrainingScenario
 from podsim.scenario.schedules import ScheduleName
 from podsim.show.choice_table import choice_tables, choice_yaml, ipus_of
+from podsim.watch import silent
 from tests.examples import Mapping, small_bert, small_cnn, small_pod
 from tests.unit.bad_input_cases import SCENARIO, Run, error_of
 
@@ -306,8 +308,32 @@ def test_memory_that_is_written_beside_auto_is_kept() -> None:
             "parallelism: {auto: true, ipus: 4}\nbatch_size: 8",
             "s.yaml:5:27 [parallelism]: unknown key `ipus`\n"
             "  do: remove it; known here: auto, micro_batch_size, replication_factor, ipus_per_replica, "
-            "execution, tensor_parallel, sequence_parallel, pipeline_stages, batch_serialisation, recomputation, "
+            "schedule, execution, tensor_parallel, sequence_parallel, hidden_parallel, expert_parallel, "
+            "attention_serialisation, nearest, pipeline_stages, batch_serialisation, recomputation, "
             "updates_per_session_call, replicas_per_process",
+        ),
+        (
+            "parallelism: {auto: true, chunks_per_ipu: 2}\nbatch_size: 8",
+            "s.yaml:5:27 [parallelism]: unknown key `chunks_per_ipu` beside `auto`: it belongs to a division that is "
+            "given whole\n  do: remove it; known here: auto, micro_batch_size, replication_factor, ipus_per_replica, "
+            "schedule, execution, tensor_parallel, sequence_parallel, hidden_parallel, expert_parallel, "
+            "attention_serialisation, nearest, pipeline_stages, batch_serialisation, recomputation, "
+            "updates_per_session_call, replicas_per_process",
+        ),
+        (
+            "parallelism: {auto: true, schedule: grouped, execution: phased}\nbatch_size: 8",
+            "s.yaml:5:27 [parallelism.schedule]: phased execution has no pipeline, and `schedule` is given\n"
+            "  do: leave it out, or write `execution: pipelined`",
+        ),
+        (
+            "parallelism: {auto: true, expert_parallel: 2}\nbatch_size: 8",
+            "s.yaml:5:27 [parallelism.expert_parallel]: BERT-Large has no experts to divide\n"
+            "  do: leave it out, or give `model.experts`",
+        ),
+        (
+            "parallelism: {auto: true, ipus_per_replica: 32}\nbatch_size: 8",
+            "s.yaml:5:27 [parallelism.ipus_per_replica]: 32 cannot be: a link domain of IPU-POD16 has 16 IPUs\n"
+            "  do: write 16 or less, or leave it out",
         ),
         (
             "parallelism: {micro_batch_size: 1, accumulation_factor: 96, replication_factor: 4, "
@@ -320,6 +346,55 @@ def test_memory_that_is_written_beside_auto_is_kept() -> None:
 def test_what_is_wrong_with_the_division(podsim: Run, lines: str, message: str) -> None:
     Path("s.yaml").write_text(AUTO % lines)
     assert podsim("run", "s.yaml") == error_of(message)
+
+
+TWELVE = {"kind": "decoder", "layer_count": 3, "hidden_size": 192, "feed_forward_size": 384, "head_count": 12}
+
+
+@pytest.mark.parametrize(
+    ("pins", "experts"),
+    [
+        ({"tensor_parallel": 12}, None),
+        ({"tensor_parallel": 4, "pipeline_stages": 3}, None),
+        ({"ipus_per_replica": 12, "execution": "phased"}, None),
+        ({"ipus_per_replica": 6, "execution": "pipelined"}, None),
+        ({"hidden_parallel": 3, "tensor_parallel": 6}, None),
+        ({"hidden_parallel": 2}, None),
+        ({"attention_serialisation": 4, "tensor_parallel": 1}, None),
+        ({"nearest": ["replicas", "stages", "shards"], "tensor_parallel": 2}, None),
+        ({"schedule": "interleaved", "tensor_parallel": 1}, None),
+        ({"expert_parallel": 3, "tensor_parallel": 3}, {"count": 6, "per_token": 2}),
+    ],
+)
+def test_what_is_asked_for_is_what_is_simulated(pins: dict[str, object], experts: object) -> None:
+    """Whether or not it is a power of two, and whether or not the search chooses such a key."""
+    scenario = {
+        "system": small_pod(4),
+        "software": "popxl_sdk_3.3",
+        "model": {**TWELVE, "kv_head_count": 12, "vocabulary_size": 500} | ({"experts": experts} if experts else {}),
+        "data": {"sequence_length": 32},
+        "optimizer": {"kind": "adamw"},
+        "parallelism": {"auto": True, "recomputation": "layer", "micro_batch_size": 1, **pins},
+        "batch_size": 8,
+    }
+    result = simulate(scenario)
+    assert result.choice is not None
+    own = result.scenario["parallelism"]
+    assert isinstance(own, dict)
+    known = own | {"ipus_per_replica": ipus_of(own), "pipeline_stages": ipus_of(own) // own.get("tensor_parallel", 1)}
+    assert {key: known[key] for key in pins} == pins
+    assert {each.partition(":")[0] for each in result.choice.asked} >= set(pins)
+
+
+def test_a_decoder_that_fits_with_fewer_temporaries_streams_no_weights() -> None:
+    """7 billion weights of 2 B are 402 MiB on each of 32 IPUs of 897 MiB: beside code of 84 MiB and keys and values,
+    40 % of it for temporaries are too many, and 20 % are not."""
+    asked = ["system={base: ipu_pod64, machine_count: 8}", "parallelism={auto: true, batches_in_flight: 2}"]
+    _, choice = choose(load_scenario("llama_for_50_users", overrides=asked), silent)
+    assert choice.chosen.memory == {"weights": "resident", "available_memory_proportion": 0.2}
+    kept = [*asked, "memory.available_memory_proportion=0.4"]
+    _, choice = choose(load_scenario("llama_for_50_users", overrides=kept), silent)
+    assert choice.chosen.memory == {"weights": "streamed"}
 
 
 def test_problems_elsewhere_are_told_as_well() -> None:

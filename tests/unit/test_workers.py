@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
 from itertools import chain
@@ -77,3 +78,10 @@ def test_portions_take_a_quarter_of_a_second_and_leave_work_for_all() -> None:
     portions.learn(13, 13.0)
     assert list(next(source)) == [30]
     assert list(chain.from_iterable(source)) == list(range(31, 100))
+
+
+def test_no_thread_of_the_processes_is_left_behind() -> None:
+    """One that is makes `concurrent.futures` write to a closed pipe if this process ends just then."""
+    before = set(threading.enumerate())
+    assert len(list(mapped(abs, range(2), processes=2))) >= 1
+    assert set(threading.enumerate()) <= before

@@ -201,7 +201,16 @@ def _undivided(divisions: Divisions, loaded: LoadedScenario) -> NoPlanError:
     return NoPlanError(f"{what}: {reason}", do=cure)
 
 
-_DIVIDE = ("micro_batch_size", "replication_factor", "ipus_per_replica", "tensor_parallel", "pipeline_stages")
+_DIVIDE = (
+    "micro_batch_size",
+    "replication_factor",
+    "ipus_per_replica",
+    "tensor_parallel",
+    "hidden_parallel",
+    "expert_parallel",
+    "pipeline_stages",
+    "schedule",
+)
 """Pins that divide the batch, or the IPUs."""
 
 

@@ -9,7 +9,7 @@ from podsim.placement.cuts import Segment
 from podsim.placement.layout import PlanInput
 from podsim.placement.plan import Plan
 from podsim.program.host import training_call
-from podsim.program.passes import sums_of
+from podsim.program.passes import rings_for, sums_of
 from podsim.program.rings import ShardRings, ShardSums
 from podsim.program.task import Exchange, Step, Work
 from podsim.units import ps_to_seconds
@@ -31,9 +31,15 @@ def call_s(job: PlanInput) -> float:
     return ps_to_seconds(training_call(plan).time_ps)
 
 
-def rings_of_first(job: PlanInput, shards: int) -> ShardRings:
-    """The rings of the first IPUs that share layers; others lie no better."""
-    return ShardRings.of(job.system, job.software.collective_rings, range(shards))
+def rings_of_first(job: PlanInput, workload: Workload, shards: int) -> ShardRings:
+    """The rings of the first IPUs that share layers; others lie no better.
+
+    Args:
+        job: With the parts into which the width of hidden states is divided.
+        workload: The largest shard, with the micro-batch that is asked about.
+        shards: How many there are.
+    """
+    return rings_for(job.system, job.software, workload, range(shards), job.layout.width_parts)
 
 
 def added_up_s(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from podsim.engine import Trace, execute
 from podsim.errors import DoesNotFitError, InfeasibleError, NoPlanError
@@ -37,6 +38,8 @@ def longest_stage_ps(plan: Plan, trace: Trace) -> int:
     return max(trace.makespan_ps - account.get(BUBBLE, 0) for account in trace.lanes.values())
 
 
+_SMALLER_SHARES = (0.2, 0.1, 0.05)
+"""Of memory for temporaries: tried where a division does not fit with the one that the scenario has."""
 _RUNNERS_UP = 4
 _SHOWN_MISFITS = 3
 
@@ -68,7 +71,7 @@ def choose_decoder(loaded: LoadedScenario, spec: GenerationScenario, watch: Watc
     if not divisions:
         what = f"no division of the model over {spec.system.domain_ipu_count} IPUs has what is pinned"
         raise NoPlanError(what, do="pin less; there can be no more shards than heads")
-    tried = _tried_with_margin(spec, divisions, watch)
+    tried = _tried_with_margin(loaded, spec, divisions, watch)
     fitting = sorted(
         ((each.step_s, each.layout.ipus_per_replica, each) for each in tried if each.step_s is not None),
         key=lambda each: each[:2],
@@ -85,17 +88,27 @@ def choose_decoder(loaded: LoadedScenario, spec: GenerationScenario, watch: Watc
     return loaded.divided(_written(spec, best.layout)), Choice(tuple(shown), len(divisions), len(fitting))
 
 
-def _tried_with_margin(spec: GenerationScenario, divisions: Sequence[Layout], watch: Watch) -> list[_Tried]:
+def _tried_with_margin(
+    loaded: LoadedScenario, spec: GenerationScenario, divisions: Sequence[Layout], watch: Watch
+) -> list[_Tried]:
     """Divisions with the margin of memory that is left free, or with none if otherwise nothing fits."""
-    margin, given = spec.software.memory_reserve or 0.0, spec.memory.reserve
+    margin, given, shares = spec.software.memory_reserve or 0.0, spec.memory.reserve, _shares(loaded, spec)
     for reserve in (margin, 0.0) if given is None else (given,):
-        tried = _all_tried(generation_job(spec), [replace(each, reserve=reserve) for each in divisions], watch)
+        tried = _all_tried(generation_job(spec), [replace(each, reserve=reserve) for each in divisions], shares, watch)
         if any(each.step_s is not None for each in tried):
             break
     return tried
 
 
-def _all_tried(asked: Generation, divisions: Sequence[Layout], watch: Watch) -> list[_Tried]:
+def _shares(loaded: LoadedScenario, spec: GenerationScenario) -> tuple[float, ...]:
+    """Shares of memory for temporaries that may be tried, the largest first: with more, no operation is slower."""
+    given = float(spec.memory.available_memory_proportion)
+    if loaded.gives("memory", "available_memory_proportion"):
+        return (given,)
+    return (given, *(share for share in _SMALLER_SHARES if share < given))
+
+
+def _all_tried(asked: Generation, divisions: Sequence[Layout], shares: Sequence[float], watch: Watch) -> list[_Tried]:
     """Try the divisions that can be planned, except longer pipelines that cannot be faster.
 
     Raises:
@@ -106,12 +119,25 @@ def _all_tried(asked: Generation, divisions: Sequence[Layout], watch: Watch) -> 
         if any(earlier.step_s is not None and _no_slower(earlier.layout, each) for earlier in tried):
             continue
         try:
-            tried.append(_tried(replace(asked, layout=each), model))
+            tried.append(_roomiest(replace(asked, layout=each), shares, model))
         except InfeasibleError as error:
             refused = error.message
     if not tried:
         raise NoPlanError(refused, do="ask for fewer tokens or a smaller batch_size, or take a smaller model")
     return tried
+
+
+def _roomiest(asked: Generation, shares: Sequence[float], model: CostModel) -> _Tried:
+    """A division with the largest share of memory for temporaries that fits; with the smallest if none does."""
+    for share in shares:
+        tried = _tried(_with_share(asked, share), model)
+        if tried.step_s is not None:
+            break
+    return tried
+
+
+def _with_share(asked: Generation, share: float) -> Generation:
+    return asked.laid_out(available_memory_proportion=(share,) * asked.layout.ipus_per_replica)
 
 
 def _tried(asked: Generation, model: CostModel) -> _Tried:
@@ -140,10 +166,9 @@ def _divisions(loaded: LoadedScenario, spec: GenerationScenario) -> Iterator[Lay
     assert isinstance(auto, AutoInferenceSpec)
     given, domain = asked.layout.weight_storage, spec.system.domain_ipu_count
     for weights in (given,) if loaded.gives("memory", "weights") else (ON_CHIP, STREAMING):
-        for stages in powers_of_two(domain):
-            for shards in powers_of_two(domain // stages):
-                wanted = auto.tensor_parallel in (None, shards) and auto.pipeline_stages in (None, stages)
-                if wanted and auto.batches_in_flight <= stages:
+        for stages in (auto.pipeline_stages,) if auto.pipeline_stages else powers_of_two(domain):
+            for shards in (auto.tensor_parallel,) if auto.tensor_parallel else powers_of_two(domain // stages):
+                if auto.batches_in_flight <= stages:
                     divided = with_stages_of_shards(asked, stages, shards).laid_out(
                         weight_storage=weights, batches_in_flight=auto.batches_in_flight
                     )
@@ -159,7 +184,8 @@ def _written(spec: GenerationScenario, layout: Layout) -> GenerationScenario:
         batches_in_flight=layout.batches_in_flight,
     )
     weights = "streamed" if layout.weight_storage == STREAMING else "resident"
-    memory = spec.memory.model_copy(update={"weights": weights})
+    share = layout.available_memory_proportion[0]
+    memory = spec.memory.model_copy(update={"weights": weights, "available_memory_proportion": share})
     return spec.model_copy(update={"parallelism": parallelism, "memory": memory})
 
 
@@ -179,11 +205,12 @@ def _nearest_miss(loaded: LoadedScenario, spec: GenerationScenario, nearest: _Tr
 
 def _fits(loaded: LoadedScenario, spec: GenerationScenario, pod: System) -> bool:
     spec = spec.model_copy(update={"system": pod})
-    asked = generation_job(spec)
+    asked, share = generation_job(spec), _shares(loaded, spec)[-1]
     model = generation_cost_model(asked)
     for layout in _divisions(loaded, spec):
+        lean = _with_share(replace(asked, layout=layout), share)
         try:
-            if all(ipu.fits for ipu in draft_steps(replace(asked, layout=layout), model).memory):
+            if all(ipu.fits for ipu in draft_steps(lean, model).memory):
                 return True
         except InfeasibleError:
             continue
@@ -194,7 +221,7 @@ def _candidate(spec: GenerationScenario, tried: _Tried, verdict: str) -> Candida
     written = _written(spec, tried.layout)
     return Candidate(
         parallelism=written.parallelism.model_dump(mode="json"),
-        memory={"weights": written.memory.weights},
+        memory=_memory_keys(spec, written),
         decode_step_s=tried.step_s,
         used_bytes=fullest_bytes(tried.memory),
         streaming_bytes=fullest_bytes(tried.memory, "streaming_memory"),
@@ -202,3 +229,11 @@ def _candidate(spec: GenerationScenario, tried: _Tried, verdict: str) -> Candida
         fits=tried.step_s is not None,
         verdict=verdict,
     )
+
+
+def _memory_keys(spec: GenerationScenario, written: GenerationScenario) -> dict[str, Any]:
+    """The keys of `memory` that were chosen; a share for temporaries that stayed as it was is left out."""
+    keys: dict[str, Any] = {"weights": written.memory.weights}
+    if (share := written.memory.available_memory_proportion) != spec.memory.available_memory_proportion:
+        keys["available_memory_proportion"] = share
+    return keys

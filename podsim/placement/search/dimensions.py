@@ -1,16 +1,19 @@
 """The keys that a search of training may choose, in one place, each with the values that are tried.
 
-A key that a scenario gives is kept. `SHARING` are those that say how IPUs share every layer, in a pipeline or in
-phases; a pipeline is then cut by dynamic programming. `PHASED` are those of phased execution, in the order in which
-they are chosen: values may depend on what was chosen before. A new key is a line here.
+A key that a scenario gives is kept. `SHARED` are those that say how IPUs share every layer, in a pipeline or in
+phases. `SHARING` are those of a pipeline, which is then cut by dynamic programming, and `PHASED` those of phased
+execution, in the order in which they are chosen: values may depend on what was chosen before. A key of which one value
+alone is tried is not chosen, but kept where it is given. A new key is a line here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import lcm
 from typing import Any
 
+from podsim.placement.layout import NEAREST
 from podsim.scenario import LoadedScenario, TrainingScenario
 from podsim.scenario.sections import shard_findings
 from podsim.scenario.training import OptimizerStateSpec
@@ -21,6 +24,8 @@ Key = tuple[str, ...]
 """Where a key is in a scenario."""
 MOST_SAMPLES = 1024
 """The largest micro-batch that is tried."""
+EXECUTION, SCHEDULE = ("parallelism", "execution"), ("parallelism", "schedule")
+SHARE = ("memory", "available_memory_proportion")
 _HARDLY_FEWER = 0.9
 _IO_TILES = 64
 # Of published configurations of PopXL, which set aside 64 or 128 [popxl_bert].
@@ -65,18 +70,26 @@ class Dimension:
 
 
 def _shard_counts(spec: TrainingScenario) -> Iterator[int]:
-    domain = spec.system.domain_ipu_count
-    return (count for count in powers_of_two(domain) if not any(shard_findings(spec.model, count)))
+    """Powers of two, or multiples by them of the fewest that are a grid and whole groups."""
+    sharing = spec.parallelism.shards
+    least = lcm(sharing.width_parts, sharing.expert_groups)
+    counts = (least * count for count in powers_of_two(spec.system.domain_ipu_count // least))
+    return (count for count in counts if not any(shard_findings(spec.model, count // sharing.width_parts)))
+
+
+def _one(*_: object) -> tuple[int, ...]:
+    return (1,)
 
 
 def _token_divisions(spec: TrainingScenario) -> tuple[bool, ...]:
     side_by_side = getattr(spec.model, "parallel_blocks", "none") != "none"
-    return (False,) if spec.parallelism.shards.count == 1 or side_by_side else (True, False)
+    sharing = spec.parallelism.shards
+    return (False,) if sharing.count == 1 or sharing.width_parts > 1 or side_by_side else (True, False)
 
 
 def _replica_counts(spec: TrainingScenario) -> list[int]:
     """As many as batch and pod allow, or hardly fewer, or one."""
-    return most_replicas(divisors(spec.batch_size or 1, spec.system.ipu_count // spec.parallelism.shards.count))
+    return most_replicas(divisors(spec.batch_size or 1, spec.system.room_for(spec.parallelism.shards.count)))
 
 
 def _state_shardings(spec: TrainingScenario) -> tuple[bool, ...]:
@@ -95,12 +108,21 @@ def _io_tiles(spec: TrainingScenario) -> tuple[int, ...]:
     return (_IO_TILES, 0) if spec.system.machine.ipu.tile.count > 2 * _IO_TILES else (0,)
 
 
+_SHARDS = ("parallelism", "tensor_parallel")
+SHARED = (
+    Dimension(("parallelism", "hidden_parallel"), _one),
+    Dimension(("parallelism", "expert_parallel"), _one),
+    Dimension(("parallelism", "attention_serialisation"), _one),
+    Dimension(("parallelism", "nearest"), lambda _: (list(NEAREST),)),
+    Dimension(_SHARDS, _shard_counts),
+)
 SHARING = (
-    Dimension(("parallelism", "tensor_parallel"), _shard_counts),
+    *SHARED,
     Dimension(("parallelism", "sequence_parallel"), _token_divisions),
+    Dimension(SCHEDULE, lambda _: (None,)),
 )
 PHASED = (
-    SHARING[0],
+    *SHARED,
     Dimension(("parallelism", "replication_factor"), _replica_counts),
     Dimension(("parallelism", "recomputation"), lambda _: ("none", "layer")),
     Dimension(("parallelism", "batch_serialisation"), lambda _: (True, False)),
@@ -109,7 +131,6 @@ PHASED = (
     Dimension(("memory", "io_tiles"), _io_tiles),
     Dimension(("memory", "overlapped_io"), _overlaps),
 )
-EXECUTION, SHARE = ("parallelism", "execution"), ("memory", "available_memory_proportion")
 
 
 class Pins:
@@ -166,9 +187,16 @@ def with_key(spec: Any, key: Key, value: Any) -> Any:
 def shared(spec: TrainingScenario, pins: Pins) -> Iterator[TrainingScenario]:
     """The scenario with every way in which IPUs may share layers; itself alone where none can."""
     if isinstance(spec.parallelism, ParallelismSpec):
-        yield from chosen(spec, SHARING, pins)
+        yield from filter(_may_share, chosen(spec, SHARING, pins))
     else:
         yield spec
+
+
+def _may_share(way: TrainingScenario) -> bool:
+    """Whether pins and what is tried beside them go together."""
+    parallelism = way.parallelism
+    assert isinstance(parallelism, ParallelismSpec)
+    return not any(parallelism.sharing_problems()) and not any(parallelism.sharing_findings(way))
 
 
 def may_be_phased(spec: TrainingScenario, pins: Pins) -> bool:
@@ -177,6 +205,7 @@ def may_be_phased(spec: TrainingScenario, pins: Pins) -> bool:
         pins.of(EXECUTION) == "pipelined"
         or pins.of(("parallelism", "pipeline_stages")) is not None
         or pins.of(("parallelism", "sequence_parallel"))
+        or pins.of(SCHEDULE) is not None
         or isinstance(pins.of(SHARE), tuple)  # of each IPU of a pipeline
     )
     streaming_bytes: float = spec.system.machine.streaming_memory.capacity_per_ipu_bytes
@@ -198,8 +227,10 @@ def in_phases(spec: TrainingScenario, pins: Pins) -> Iterator[TrainingScenario]:
     )
     memory = spec.memory.model_copy(update={"optimizer_state": state})
     ipus = pins.of(("parallelism", "ipus_per_replica"))
-    for way in chosen(spec.model_copy(update={"parallelism": phased, "memory": memory}), PHASED, pins):
-        if ipus in (None, way.parallelism.ipus_per_replica):
+    # All IPUs of a replica share every layer.
+    ways = [replace(each, values=lambda _: (ipus,)) if ipus and each.key == _SHARDS else each for each in PHASED]
+    for way in chosen(spec.model_copy(update={"parallelism": phased, "memory": memory}), ways, pins):
+        if ipus in (None, way.parallelism.ipus_per_replica) and _may_share(way):
             yield way
 
 

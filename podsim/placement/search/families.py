@@ -194,6 +194,7 @@ class ConvnetFamily:
         parallelism = ImageParallelismSpec.model_validate(
             {
                 **_factors(layout),
+                "schedule": self.auto.schedule,
                 "pipeline_splits": tuple(order[start] for start in layout.cuts.starts[1:]),
                 "recomputation": self.recomputation if layout.recompute else "none",
                 "checkpoints": tuple(order[place] for place in layout.cuts.checkpoints or ()),

@@ -122,7 +122,8 @@ class PhasedSearch:
     def _sample_s(self, job: PlanInput) -> float:
         """Of one sample. [s]"""
         whole = self._bare_stage(job)
-        rings, ahead = rings_of_first(job, len(whole.stage.ipus)), (*whole.stage.segments, *whole.recomputed)
+        rings = rings_of_first(job, job.workload, len(whole.stage.ipus))
+        ahead = (*whole.stage.segments, *whole.recomputed)
         moved_s = added_up_s(rings, job.workload, ahead, whole.stage.segments, latencies=False)
         return whole.cycles / job.system.machine.ipu.clock_hz + moved_s
 

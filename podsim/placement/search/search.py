@@ -34,6 +34,7 @@ from podsim.program.compile import replicas_of
 from podsim.program.feed import Feed
 from podsim.program.host import training_call
 from podsim.program.passes import INTER_IPU, shard_rings, stage_work, sums_of
+from podsim.program.rings import ShardRings
 from podsim.program.task import Exchange
 from podsim.program.transfers import link_transfer
 from podsim.program.update import Rings, update_phases
@@ -52,9 +53,9 @@ def hand_over_s(plan: Plan) -> float:
     """Every micro-batch crosses the slowest boundary between stages, once forward and once backward. [s]"""
     # Both may be on their way in one cycle, unless all forward passes of it end first, or it has only one of the two.
     rounds = 2 if plan.layout.schedule in ("grouped", "sequential") else 1
-    slowest_ps, routes = 0, Routes(plan.system)
+    slowest_ps, routes, replicas = 0, Routes(plan.system), replicas_of(plan)
     for index, (cost, following) in enumerate(pairwise(plan.stages)):
-        source, target = cost.stage.ipus.start, following.stage.ipus.start
+        source, target = (replicas.ipu(0, each.stage.ipus.start) for each in (cost, following))
         if source != target:
             byte_count = plan.handed_over_bytes(index)
             sent = link_transfer(routes, "activations", INTER_IPU, source, target, byte_count)
@@ -100,6 +101,24 @@ def pipeline_cycles(
         span.count * sum(_slowest(passes, each) for each in schedule.rounds(span.cycle, accumulation_factor))
         for span in schedule.spans(accumulation_factor)
     )
+
+
+def least_cycles(total: float, longest: float, places: int, accumulation_factor: int) -> float:
+    """What no pipeline of some blocks stays below, however it is cut and in whatever schedule. [cycles]
+
+    Spread evenly, every place has its part in each cycle from fill to drain. A block that is longer than that keeps its
+    place busy for all micro-batches; fill and drain may be as short as the other places are.
+
+    Args:
+        total: Of all blocks, for a micro-batch. [cycles]
+        longest: Of the longest block. [cycles]
+        places: IPUs, or groups of them, that hold the blocks in turn.
+        accumulation_factor: Micro-batches.
+
+    >>> least_cycles(6.0, 2.0, 2, 4), least_cycles(6.0, 5.0, 2, 4)
+    (15.0, 20.0)
+    """
+    return max((accumulation_factor + places - 1) * total / places, accumulation_factor * longest)
 
 
 def _slowest(passes: list[tuple[int, float, float]], active: Round) -> float:
@@ -156,8 +175,7 @@ class Search:
         self._known: set[int] = set()
         self._summed: dict[int, float] = {}
         self.considered_count = 0
-        shards = self.space.shards
-        self._rings = rings_of_first(self._job, shards) if shards > 1 else None
+        self._rings = lru_cache(self._make_rings)
         self._chain, self._roomy_chain = lru_cache(self._make_chain), lru_cache(self._make_roomy_chain)
         self._slices = lru_cache(self._make_slices)
 
@@ -229,8 +247,8 @@ class Search:
         redone = setting.recompute and self._job.software.recompute_last_segment
         total, longest = self._roomy_chain(size).least_cycles(recompute=redone)
         places = setting.ipus_per_replica // self.space.shards
-        rounds = setting.accumulation_factor + places - 1
-        return rounds * max(total / places, longest) / self._job.system.machine.ipu.clock_hz + self._call_s(setting)
+        cycles = least_cycles(total, longest, places, setting.accumulation_factor)
+        return cycles / self._job.system.machine.ipu.clock_hz + self._call_s(setting)
 
     def _least_s(self, setting: Layout) -> float:
         """Time of a weight update at the peak of the chip, without costing any operation. [s]"""
@@ -244,9 +262,9 @@ class Search:
 
     def _summed_s(self, setting: Layout) -> float:
         """What the bytes take that shards add up, spread evenly over the stages. [s]"""
-        if self._rings is None:
+        if self.space.shards == 1:
             return 0.0
-        rings, workload = self._rings, self._job.workload_of(setting.micro_batch_size)
+        rings, workload = self._rings(setting.micro_batch_size), self._job.workload_of(setting.micro_batch_size)
         blocks = [Segment((name,)) for name in workload.order]
         if setting.micro_batch_size not in self._summed:
             one_s = added_up_s(rings, workload, blocks, blocks, latencies=False)
@@ -310,6 +328,9 @@ class Search:
         pinned = () if bare else self.space.proportion_per_ipu
         return price(slices, replace(self._job, layout=setting), pinned, self.space.shards)
 
+    def _make_rings(self, micro_batch_size: int) -> ShardRings:
+        return rings_of_first(self._job, self._job.workload_of(micro_batch_size), self.space.shards)
+
     def _make_chain(self, micro_batch_size: int) -> CostedChain:
         return self._chain_of(micro_batch_size, self._proportions)
 
@@ -320,15 +341,15 @@ class Search:
         """The same chain in every search with these costs, whatever pod they are of; sums of shards come on top."""
         workload = self._job.workload_of(micro_batch_size)
         chain = self._model.once(workload, ("chain", proportions), lambda: chain_of(workload, self._model, proportions))
-        if self._rings is None:
+        if self.space.shards == 1:
             return chain
-        forward, backward = (self._sum_cycles(chain, backward=backward) for backward in (False, True))
+        forward, backward = (self._sum_cycles(chain, micro_batch_size, backward=backward) for backward in (False, True))
         return replace(chain, forward=chain.forward + forward, backward=chain.backward + backward)
 
-    def _sum_cycles(self, chain: CostedChain, *, backward: bool) -> Costs:
+    def _sum_cycles(self, chain: CostedChain, micro_batch_size: int, *, backward: bool) -> Costs:
         """What the shards of each block add up. [cycles]"""
-        assert self._rings is not None
-        rings, workload, clock_hz = self._rings, chain.workload, self._job.system.machine.ipu.clock_hz
+        workload, clock_hz = chain.workload, self._job.system.machine.ipu.clock_hz
+        rings = self._rings(micro_batch_size)
         known = {
             name: shard_sums_s(rings, sums_of(workload, [Segment((name,))], backward=backward))
             for name in workload.blocks

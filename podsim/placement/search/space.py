@@ -19,14 +19,16 @@ from podsim.scenario.schedules import ScheduleName, micro_batches_of
 from podsim.scenario.transformer_training import AutoTextSpec
 
 
-def accumulation(batch_size: int, *factors: int, stage_count: int, schedule: ScheduleName = "lock_step") -> int | None:
+def accumulation(
+    batch_size: int, *factors: int, stage_count: int, schedule: ScheduleName = "lock_step", strict: bool = False
+) -> int | None:
     """Micro-batches per weight update, or None where they are not whole, or not what the pipeline needs.
 
     >>> accumulation(1536, 2, 8, stage_count=9), accumulation(64, 2, 8, stage_count=9)
     (96, None)
     """
     whole, rest = divmod(batch_size, prod(factors))
-    return None if rest or not micro_batches_of(schedule, stage_count, strict=False).allow(whole) else whole
+    return None if rest or not micro_batches_of(schedule, stage_count, strict=strict).allow(whole) else whole
 
 
 _NORM = ("norm", "replicas")
@@ -128,17 +130,19 @@ class LayoutSpace:
         return places + (1 if places > 1 and is_tied(self._workload) else 0)
 
     def _ipu_counts(self) -> Iterator[int]:
-        blocks, listed = len(self._workload.order), self.proportion_per_ipu
+        """Powers of two of the IPUs that share layers, or the number that is pinned."""
+        blocks, domain, shards = len(self._workload.order), self.spec.system.domain_ipu_count, self.shards
         places = getattr(self.auto, "pipeline_stages", None)
-        for ipus in powers_of_two(self.spec.system.domain_ipu_count):
-            wanted = self.auto.ipus_per_replica in (None, ipus) and len(listed) in (0, ipus)
-            wanted = wanted and places in (None, ipus / self.shards)
-            if wanted and ipus >= self.shards and self._stage_count(ipus) <= blocks:
+        pinned = (self.auto.ipus_per_replica, places and places * shards, len(self.proportion_per_ipu))
+        asked = {int(each) for each in pinned if each}
+        for ipus in asked or (shards * count for count in powers_of_two(domain // shards)):
+            whole = len(asked) <= 1 and ipus <= domain and ipus % shards == 0
+            if whole and self._stage_count(ipus) <= blocks:
                 yield ipus
 
     def _replica_counts(self, ipus: int) -> list[int]:
         """The numbers of replicas that divide batch and pod and leave enough micro-batches, the largest first."""
-        most, stages = self.spec.system.ipu_count // ipus, self._stage_count(ipus)
+        most, stages = self.spec.system.room_for(ipus), self._stage_count(ipus)
         return most_replicas(
             [
                 count
@@ -148,7 +152,12 @@ class LayoutSpace:
         )
 
     def _accumulation(self, *factors: int, stage_count: int) -> int | None:
-        return accumulation(self.batch_size, *factors, stage_count=stage_count, schedule=self.spec.software.schedule)
+        # Of a schedule that is asked for by name the whole rule holds.
+        given = self.auto.schedule
+        schedule = given or self.spec.software.schedule
+        return accumulation(
+            self.batch_size, *factors, stage_count=stage_count, schedule=schedule, strict=given is not None
+        )
 
     def _is_legal(self, ipus: int, replicas: int) -> bool:
         """Whether this number of replicas can be placed, fed, and grouped for batch norm."""
