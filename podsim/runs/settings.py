@@ -14,7 +14,7 @@ from podsim.program.size import Follow, unseen
 from podsim.result.base import Look
 from podsim.scenario import LoadedScenario
 from podsim.scenario.wording import shown
-from podsim.watch import Watch, silent
+from podsim.watch import Watch, watched
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,7 +43,7 @@ class Settings:
     explicit: bool = False
     record: bool = False
     influence: bool = False
-    watch: Watch = silent
+    watch: Watch = watched
     follow: Follow = unseen
     fit: Fit = "refuse"
     engine: Engine = "auto"

@@ -116,7 +116,7 @@ def test_averages_of_whole_runs_are_apart_from_the_total() -> None:
     text, report = show_coverage(found, "table"), json.loads(show_coverage(found, "json"))
     assert f"{WHOLE_RUNS}, row" in text and "+81.8%" in text  # 2 over 1.1
     assert re.search(r"all of X +4 +3 +\+10.0% +10.0% +10.0% +\+10.0% +5.0% +2.5 +83%", text)
-    assert re.search(r"together +6 +4 +\+0.0% +13.3% +14.1% +-20.0% +6.7% +3.5 +88%", text)  # 3.5 of 4 configurations
+    assert re.search(r"together +6 +4 +0.0% +13.3% +14.1% +-20.0% +6.7% +3.5 +88%", text)  # 3.5 of 4 configurations
     assert report["left_out"][1] | {"rows": 2, "configurations": 1, "inside": 1.0} == report["left_out"][1]
     assert report["total"]["inside"] == 2 and report["rows"][2]["is_inside"] is False
     assert "| A | 2 | 2 | 100% | 50% |" in show_coverage(found, "markdown")
