@@ -37,8 +37,8 @@ class PartialsFormat(StrEnum):
     FP32 = "fp32"
 
 
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON, as `--format json` does.")]
-_Format = Annotated[Format, typer.Option("--format", help="What to print.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as `--format json` does.")]
+PrintedFormat = Annotated[Format, typer.Option("--format", help="What to print.")]
 _Bytes = Annotated[str, typer.Option("--bytes", help="Of each tile: `4`, or `40 kB`.")]
 _Ipus = Annotated[int, typer.Option(help="Chips that take part, the first ones of the pod.")]
 _System = Annotated[str, typer.Option(help="A pod: ipu_pod16, dss8440, or a file.", autocompletion=completion.systems)]
@@ -54,8 +54,8 @@ def cost_matmul(
     dtype: Annotated[NumberFormat, typer.Option(help="Format of the operands.")] = NumberFormat.FP16,
     partials: Annotated[PartialsFormat | None, typer.Option(help="Format of the partial results.")] = None,
     memory: Annotated[float, typer.Option(help="Available-memory proportion, above 0 and at most 1.")] = 0.6,
-    output_format: _Format = Format.TABLE,
-    as_json: _Json = False,
+    output_format: PrintedFormat = Format.TABLE,
+    as_json: AsJson = False,
 ) -> None:
     """Plan one matrix product and show what it costs."""
     from podsim.result.plan_view import partials_of, show_matmul
@@ -112,8 +112,8 @@ def cost_of_convolution(
     dtype: Annotated[NumberFormat, typer.Option(help="Format of the operands.")] = NumberFormat.FP16,
     partials: Annotated[PartialsFormat | None, typer.Option(help="Format of the partial results.")] = None,
     memory: Annotated[float, typer.Option(help="Available-memory proportion, above 0 and at most 1.")] = 0.6,
-    output_format: _Format = Format.TABLE,
-    as_json: _Json = False,
+    output_format: PrintedFormat = Format.TABLE,
+    as_json: AsJson = False,
 ) -> None:
     """Plan one pass of a convolution and show what it costs."""
     from podsim.result.plan_view import cost_convolution
@@ -178,8 +178,8 @@ def cost_of_transfer(
     both_ways: Annotated[bool, typer.Option("--both-ways", help="As much goes back at the same time.")] = False,
     load_bytes: Annotated[int, typer.Option("--load", help="Width of a load in bytes, for `local`.")] = 16,
     system: _System = "ipu_pod16",
-    output_format: _Format = Format.TABLE,
-    as_json: _Json = False,
+    output_format: PrintedFormat = Format.TABLE,
+    as_json: AsJson = False,
 ) -> None:
     """Show what a transfer costs: between tiles, chips, host and chips, or with streaming memory."""
     from podsim.result.movement_view import cost_transfer
@@ -218,8 +218,8 @@ def _add_collective(name: Collective, meaning: str) -> None:
         ] = None,
         dtype: Annotated[SumFormat, typer.Option(help="Format of what is summed.")] = SumFormat.FP32,
         system: _System = "ipu_pod16",
-        output_format: _Format = Format.TABLE,
-        as_json: _Json = False,
+        output_format: PrintedFormat = Format.TABLE,
+        as_json: AsJson = False,
     ) -> None:
         from podsim.result.movement_view import cost_collective
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from podsim.cli import completion
-from podsim.cli.cost import PartialsFormat, cost_app
+from podsim.cli.cost import AsJson, PartialsFormat, PrintedFormat, cost_app
 from podsim.cli.running import Format, echo
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ _Loop = Annotated[
     typer.Option(min=0, help="Supersteps of the loop around the operation: counter, condition, what it carries on."),
 ]
 _Elements = Annotated[PartialsFormat, typer.Option(help="Format of the elements.")]
-_Print = Annotated[Format, typer.Option("--format", help="What to print.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON, as `--format json` does.")]
 _Rows = Annotated[int, typer.Option(help="Rows of the table.")]
 _Features = Annotated[int, typer.Option(help="Elements of a row.")]
 
@@ -41,8 +39,8 @@ def cost_of_multi_slice(
     dtype: _Elements = PartialsFormat.FP32,
     memory: _Memory = 0.6,
     loop_supersteps: _Loop = 3,
-    output_format: _Print = Format.TABLE,
-    as_json: _Json = False,
+    output_format: PrintedFormat = Format.TABLE,
+    as_json: AsJson = False,
 ) -> None:
     """Plan the lookup of rows of a table (a gather) and show what it costs."""
     from podsim.result.kernel_view import cost_multi_slice
@@ -61,8 +59,8 @@ def cost_of_multi_update_add(
     dtype: _Elements = PartialsFormat.FP32,
     memory: _Memory = 0.6,
     loop_supersteps: _Loop = 3,
-    output_format: _Print = Format.TABLE,
-    as_json: _Json = False,
+    output_format: PrintedFormat = Format.TABLE,
+    as_json: AsJson = False,
 ) -> None:
     """Plan the addition of rows to a table of zeros (a scatter-add) and show what it costs."""
     from podsim.result.kernel_view import cost_multi_update_add
@@ -84,8 +82,8 @@ def cost_of_schnet_block(
     fast_softplus: Annotated[bool, typer.Option("--fast-softplus", help="Without PyTorch's threshold.")] = False,
     memory: _Memory = 0.6,
     loop_supersteps: _Loop = 3,
-    output_format: _Print = Format.TABLE,
-    as_json: _Json = False,
+    output_format: PrintedFormat = Format.TABLE,
+    as_json: AsJson = False,
 ) -> None:
     """Show what an interaction block of SchNet costs: filters of edges, messages along them, dense layers of atoms."""
     from podsim.result.kernel_view import cost_schnet_block

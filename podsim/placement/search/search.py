@@ -176,7 +176,8 @@ class Search:
         self._summed: dict[int, float] = {}
         self.considered_count = 0
         self._rings = lru_cache(self._make_rings)
-        self._chain, self._roomy_chain = lru_cache(self._make_chain), lru_cache(self._make_roomy_chain)
+        self._chain = lru_cache(partial(self._chain_of, self._proportions))
+        self._roomy_chain = lru_cache(partial(self._chain_of, (max(self._proportions),)))
         self._slices = lru_cache(self._make_slices)
 
     def groups(self) -> list[Layout]:
@@ -331,13 +332,7 @@ class Search:
     def _make_rings(self, micro_batch_size: int) -> ShardRings:
         return rings_of_first(self._job, self._job.workload_of(micro_batch_size), self.space.shards)
 
-    def _make_chain(self, micro_batch_size: int) -> CostedChain:
-        return self._chain_of(micro_batch_size, self._proportions)
-
-    def _make_roomy_chain(self, micro_batch_size: int) -> CostedChain:
-        return self._chain_of(micro_batch_size, (max(self._proportions),))
-
-    def _chain_of(self, micro_batch_size: int, proportions: tuple[float, ...]) -> CostedChain:
+    def _chain_of(self, proportions: tuple[float, ...], micro_batch_size: int) -> CostedChain:
         """The same chain in every search with these costs, whatever pod they are of; sums of shards come on top."""
         workload = self._job.workload_of(micro_batch_size)
         chain = self._model.once(workload, ("chain", proportions), lambda: chain_of(workload, self._model, proportions))
