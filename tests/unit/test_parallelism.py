@@ -553,15 +553,15 @@ def test_pins_that_do_not_divide_the_batch() -> None:
 @pytest.mark.parametrize(
     ("pins", "key", "do"),
     [
-        ("ipus_per_replica: 3", "ipus_per_replica", "write 1, 2, 4, 8 or 16, or leave it out"),
-        ("ipus_per_replica: 32", "ipus_per_replica", "write 1, 2, 4, 8 or 16, or leave it out"),
+        ("ipus_per_replica: 17", "ipus_per_replica", "write 16 or less, or leave it out"),
+        ("ipus_per_replica: 32", "ipus_per_replica", "write 16 or less, or leave it out"),
         ("replication_factor: 64", "replication_factor", "write 16 or less, or leave it out"),
         (
             "ipus_per_replica: 4, replication_factor: 8",
             "replication_factor",
             "write 4 or less, or a smaller ipus_per_replica",
         ),
-        ("tensor_parallel: 3", "tensor_parallel", "write 1, 2, 4, 8 or 16, or leave it out"),
+        ("hidden_parallel: 2", "hidden_parallel", "leave it out"),
         (
             "execution: phased, pipeline_stages: 2",
             "pipeline_stages",
@@ -584,7 +584,7 @@ def test_a_pin_that_cannot_be_is_named(pins: str, key: str, do: str) -> None:
     ("pins", "key"),
     [
         ("tensor_parallel: 64", "parallelism.tensor_parallel"),
-        ("pipeline_stages: 5", "parallelism.pipeline_stages"),
+        ("pipeline_stages: 17", "parallelism.pipeline_stages"),
         ("tensor_parallel: 8, pipeline_stages: 4", "parallelism"),
         ("batches_in_flight: 17", "parallelism.batches_in_flight"),
     ],
