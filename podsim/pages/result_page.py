@@ -161,7 +161,8 @@ def tiles_of(result: Result, rows: Iterable[tuple[str, str, str]], *, ranged: bo
     label, value, notes = "", "", list[str]()
     for name, quantity, text in rows:
         if not name or name.startswith(" "):
-            notes.append(f"{name.strip()} {text}".strip())
+            word = name.strip()
+            notes.append(text if word in text.split(";")[0] else f"{word} {text}")
             continue
         if label:
             yield Tile(label, value, tuple(notes))

@@ -53,7 +53,7 @@ _UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 _ENOUGH: Final = 2.0
 _ONE_SCALE: Final = 4
 """Steps of which one is no more than so many times as long as the other are drawn to one scale."""
-_MEMORY_ROOM, _INPUT_ROOM = 1.02, 1.35
+_MEMORY_ROOM, _INPUT_ROOM = 1.02, 0.18
 _NEXT_TO_EMPTY: Final = 0.02
 _MOST_INPUTS: Final = 15
 _LEAST_SHOWN: Final = 0.0005
@@ -321,7 +321,9 @@ def inputs_chart(assumptions: Sequence[Mapping[str, object]]) -> Chart | None:
     bars = [bar for row in rows for bar in _input_bars(row, names[str(row["key"])], fills)]
     ends = [bar.end for bar in bars]
     reach = max(map(abs, ends)) or 1.0
-    domain = (min(0.0, *ends) * _INPUT_ROOM, max(0.0, *ends) * _INPUT_ROOM) if any(ends) else (-reach, reach)
+    low, high = min(0.0, *ends), max(0.0, *ends)
+    room = _INPUT_ROOM * (high - low)  # for the figures beside the bars, however short those of one side are
+    domain = (low - room, high + room) if any(ends) else (-reach, reach)
     more = len(moving) - len(rows)
     return Chart(
         title=f"Measure this next: {key} moves {metric} most",

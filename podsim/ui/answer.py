@@ -171,11 +171,20 @@ def _targets(result: Result, expected: Mapping[str, Any] | None) -> str:
         target = expectation(name, text)
         value = known.get(target.metric)
         word = "not known" if value is None else "met" if target.holds(value) else "missed"
-        figure = "" if value is None else f": {format_figure(metric_of(target.metric), value)}"
+        figure = _instead(target.metric, known) if value is None else format_figure(metric_of(target.metric), value)
         kind = "near" if word == "met" else "danger"
         label = html(f"{metric_of(target.metric).label} {target.text}")
-        lines.append(f'<p class="{kind}"><strong>Target {word}:</strong> {label}{html(figure)}</p>')
+        lines.append(f'<p class="{kind}"><strong>Target {word}:</strong> {label}: {html(figure)}</p>')
     return "".join(lines)
+
+
+def _instead(metric: str, known: Mapping[str, float | None]) -> str:
+    """What to aim at where an answer has no such figure, such as a percentile where there is no single time."""
+    begin = metric.removesuffix("_s")
+    names = [name for name, value in known.items() if value is not None and name.startswith(begin)]
+    if not names:
+        return "this answer has no such figure"
+    return f"this answer has {', '.join(names)} instead, which `expect:` of a scenario file can name"
 
 
 def _with_target(chart: Chart, expected: Mapping[str, Any] | None) -> Chart:
@@ -222,7 +231,7 @@ def _stands_on(result: Result, *, ranged: bool) -> str:
         )
     text = result.envelope.text
     told = [each for each in result.verdict if not text or text not in each] if ranged else []
-    verdict = [f'<p class="stands">{html(each)}</p>' for each in told]
+    verdict = [f'<p class="stands">{html(each[:1].upper() + each[1:])}.</p>' for each in told]
     warnings = [f'<p class="warning"><strong>Warning:</strong> {html(each)}</p>' for each in result.warnings]
     return "".join((first, *verdict, *warnings))
 

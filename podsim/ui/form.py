@@ -40,8 +40,8 @@ _PRECISIONS: Final = {
     "precision.matmul_partials": "Partial sums of products",
 }
 PRICES: Final = {
-    "cost.price_per_ipu_hour": "Rent of an IPU for an hour, such as 1.5 USD",
-    "cost.energy_price": "Price of energy, such as 0.12 USD/kWh",
+    "cost.price_per_ipu_hour": "Rent per IPU-hour, such as 1.5 USD",
+    "cost.energy_price": "Energy price, such as 0.12 USD/kWh",
 }
 """Prices that can be typed, each with what is written beside it."""
 _LESS, _MORE, _COUNTS_MORE, _FEWEST = 0.25, 2.5, 4, 8

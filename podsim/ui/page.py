@@ -5,8 +5,9 @@ Texts of people and of files become text of elements, or pass through the tables
 
 from __future__ import annotations
 
+import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from podsim.ui import answer as answers
 from podsim.ui.answer import AGAINST, AREAS, HELP, LOAD, MEMORY, SCALING, SURE, TILES, VERDICT, Answer
 from podsim.ui.form import CHIP, PRICES, SYSTEM, Choice, Form, Slider
 from podsim.ui.pool import Asker, Pool, Step
-from podsim.ui.question import Question, dropped, read_query, stem_of
+from podsim.ui.question import LONGEST_TEXT, Question, dropped, read_query, stem_of
 
 TITLES: Final = {
     AGAINST: "Where time goes, against the baseline",
@@ -33,8 +34,14 @@ TITLES: Final = {
 }
 _EXPECT: Final = "expect."
 _SCENARIOS: Final = (".yaml", ".yml")
-_MODELS: Final = (".json", ".onnx")
-_MOST_BYTES: Final = 1 << 30
+_MOST_BYTES: Final[Mapping[str, tuple[int, str]]] = {
+    **dict.fromkeys(_SCENARIOS, (LONGEST_TEXT, "64 KiB")),
+    ".json": (1 << 20, "1 MiB"),
+    ".onnx": (1 << 30, "1 GiB"),
+}
+"""The largest file of each kind that is taken, and how that is told."""
+_TAKEN: Final = "drop a scenario (.yaml), a config.json or an ONNX file (.onnx) of at most 1 GiB"
+_LAST: Final = '<p class="small">The figures below are of the last answer.</p>'
 _LOOK_S: Final = 0.25
 _LONGEST_ADDRESS: Final = 30_000
 
@@ -93,15 +100,16 @@ class Planner:
                     self._bar = ui.linear_progress(0.0, show_value=False).props('aria-label="Progress"')
                     ui.button("Cancel", on_click=self._cancel).props("flat dense no-caps")
                 self._busy.set_visibility(False)
+                ui.html('<a href="#answer">To the answer</a>', sanitize=False).classes("to-answer")
             with ui.element("aside").props('aria-label="What is asked"'):
                 ui.html("<h1>podsim</h1>", sanitize=False)
                 self._scenario = self._scenario_choice()
                 upload = ui.upload(
                     label="Or drop a scenario, config.json or ONNX file",
                     auto_upload=True,
-                    max_file_size=_MOST_BYTES,
+                    max_file_size=max(size_bytes for size_bytes, _ in _MOST_BYTES.values()),
                     on_upload=self._dropped,
-                    on_rejected=lambda: self._say("that file is too large"),
+                    on_rejected=lambda: self._say(f"that file is not taken: {_TAKEN}"),
                 )
                 upload.props('flat bordered accept=".yaml,.yml,.json,.onnx"').classes("drop")
                 self._left = ui.element("div").classes("left")
@@ -129,6 +137,7 @@ class Planner:
             for text, action in (
                 ("Pin as baseline", self._pin),
                 ("Baseline as written", self._unpin),
+                ("Undo all moves", self._undo),
                 ("Copy as YAML", lambda: self._copy("YAML", self.question.yaml(self._offer.pool.scratch))),
                 ("Copy as command", lambda: self._copy("command", self.question.command())),
                 ("Copy address", self._copy_address),
@@ -193,7 +202,7 @@ class Planner:
                     sanitize=False,
                 )
             else:
-                ui.html('<p class="small">nothing was compared over this</p>', sanitize=False)
+                ui.html('<p class="small">not compared with published runs</p>', sanitize=False)
 
     # What is asked
 
@@ -236,8 +245,11 @@ class Planner:
     def _refused(self, error: PodsimError) -> None:
         with self._client:
             self._status.set_text("There is no answer.")
-            told = html(str(error)).replace("\n", "<br>")
-            self._areas[VERDICT].set_content(f'<div class="verdict bad" role="alert"><p>{told}</p></div>')
+            # A file that was dropped lies in a folder of the server, which says nothing to who dropped it.
+            text = re.sub(rf"{re.escape(str(self._offer.pool.scratch))}/[^/\s]+/", "", str(error))
+            told = html(text).replace("\n", "<br>")
+            last = _LAST if self._areas[TILES].content else ""
+            self._areas[VERDICT].set_content(f'<div class="verdict bad" role="alert"><p>{told}</p>{last}</div>')
 
     def _move(self, key: str, value: str) -> None:
         self.question = self.question.with_value(key, value)
@@ -286,15 +298,19 @@ class Planner:
         name, scratch = Path(event.file.name).name, self._offer.pool.scratch
         suffix = Path(name).suffix.lower()
         try:
+            if suffix not in _MOST_BYTES:
+                self._say(_TAKEN)
+                return
+            most_bytes, most = _MOST_BYTES[suffix]
+            if event.file.size() > most_bytes:
+                raise PodsimError(f"the file is larger than {most}", where=name, do="drop a smaller one")
             if suffix in _SCENARIOS:
                 self._take(dropped(name, await event.file.text()))
-            elif suffix in _MODELS:
+            else:
                 folder = Path(tempfile.mkdtemp(dir=scratch))
                 path = folder / f"{stem_of(name)}{suffix}"
                 await event.file.save(path)
                 self._asker.ask([(answers.imported, (str(path), self._system()), self._take)])
-            else:
-                self._say("drop a scenario (.yaml), a config.json or an ONNX file (.onnx)")
         except UnicodeDecodeError:
             self._refused(PodsimError("this is no text in UTF-8", where=name, do="drop a YAML file"))
         except PodsimError as error:
@@ -319,6 +335,10 @@ class Planner:
         self.baseline = self.question.as_written
         self._ask()
 
+    def _undo(self) -> None:
+        """Ask for the scenario as it is written; the baseline stays."""
+        self._open(self.question.as_written)
+
     def _cancel(self) -> None:
         self._asker.drop()
         self._status.set_text("Cancelled: what is shown is the last answer.")
@@ -327,7 +347,7 @@ class Planner:
         self._asker.ask([(make, (self.question,), partial(self._show, self.question))])
 
     def _download(self, make: Callable[..., Any], suffix: str) -> None:
-        name = f"{Path(self.question.scenario).stem}.{suffix}"
+        name = f"{stem_of(self.question.scenario)}.{suffix}"
         self._asker.ask([(make, (self.question,), partial(self._save, name))])
 
     def _save(self, name: str, content: bytes) -> None:

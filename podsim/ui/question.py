@@ -27,10 +27,12 @@ from podsim.scenario.wording import dotted, flow, nearest, shown
 
 ANEW: Final = "parallelism=auto"
 DIVISION: Final = "parallelism."
-_LONGEST_TEXT: Final = 1 << 16
+LONGEST_TEXT: Final = 1 << 16
+"""Of a scenario that comes in an address, or in a file that is dropped. [bytes]"""
 _NAMING: Final = frozenset({"base", "file", *(key for keys in REFERENCES.values() for key in keys)})
 """Keys whose texts name files."""
 _NAME_LENGTH: Final = 12
+_SUFFIXES: Final = frozenset({".yaml", ".yml", ".json", ".onnx"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,15 +217,20 @@ def _block(data: Mapping[str, Any], indent: str) -> Iterator[str]:
 
 
 def stem_of(name: str) -> str:
-    """The name of a file without folder and suffix, of characters that a file and a command may have."""
-    stem = PurePath(name.replace("\\", "/")).stem
+    """The name of a file without folder and suffix, of characters that a file and a command may have.
+
+    >>> stem_of("runs/mine.yaml"), stem_of("bert_v1.1_pod64_open")
+    ('mine', 'bert_v1.1_pod64_open')
+    """
+    path = PurePath(name.replace("\\", "/"))
+    stem = path.stem if path.suffix.lower() in _SUFFIXES else path.name
     return "".join(each if each.isalnum() or each in "._-" else "_" for each in stem).strip(".") or "scenario"
 
 
 def _unpacked(packed: str) -> str:
     try:
         taken = zlib.decompressobj()
-        data = taken.decompress(base64.urlsafe_b64decode(packed.encode()), _LONGEST_TEXT)
+        data = taken.decompress(base64.urlsafe_b64decode(packed.encode()), LONGEST_TEXT)
         if not taken.eof:
             raise ValueError(packed)
         return data.decode("utf-8")

@@ -19,7 +19,7 @@ from podsim.ui import answer
 from podsim.ui.form import SYSTEM, form_of
 from podsim.ui.gate import Gate, is_loopback
 from podsim.ui.pool import Asker, Pool, Ticket
-from podsim.ui.question import Question, dropped, read_query
+from podsim.ui.question import LONGEST_TEXT, Question, dropped, read_query, stem_of
 from podsim.ui.serve import address, check_packages, check_port, new_token
 
 BERT, LLAMA, SERVICE = "bert_v1.1_pod64_closed", "llama2_7b_pods", "serving_llama2_7b_pod64"
@@ -57,6 +57,11 @@ def test_an_address_holds_a_scenario_that_was_dropped() -> None:
     asked = dropped("my model.yaml", f"base: {BERT}\nsystem: bow_pod64\n").with_value(CLOCK, "1.5 GHz")
     assert asked.scenario == "my_model"
     assert read_query(asked.query(), (), BERT) == asked
+
+
+@pytest.mark.parametrize(("name", "stem"), [("bert_v1.1_pod64_open", "bert_v1.1_pod64_open"), ("a/b.v2.yaml", "b.v2")])
+def test_a_version_in_a_name_is_no_suffix(name: str, stem: str) -> None:
+    assert stem_of(name) == stem
 
 
 def test_a_value_that_is_as_written_is_not_moved() -> None:
@@ -231,6 +236,12 @@ def test_a_target_is_met_or_missed(job: answer.Job) -> None:
         assert "9.25" in verdict
     asked = Question(BERT).with_value("expect.time_to_train_s", "soon")
     assert "has no bounds" in answer.at_once(job, asked, asked).parts[answer.VERDICT]
+    # Of another batch than the logged one how long the run goes on is drawn: there are percentiles and no single time.
+    drawn = Question(BERT).with_value("parallelism.accumulation_factor", "64")
+    asked = drawn.with_value("expect.time_to_train_s", "< 10 min")
+    told = answer.at_once(job, asked, asked).parts[answer.VERDICT]
+    assert "Target not known:" in told
+    assert "time_to_train_percentiles.p50" in told
 
 
 @needs_pages
@@ -612,6 +623,13 @@ def test_moving_a_number_moves_the_answer(tmp_path: Path) -> None:
             await settled(planner)
             assert planner.baseline == FASTER
             assert "A is the baseline" not in part(planner, answer.AGAINST)
+            user.find("Undo all moves").click()
+            await settled(planner)
+            assert (planner.question, planner.baseline) == (Question(BERT), FASTER)
+            (clock,) = (each for each in user.find(kind=ui.number).elements if each.props["label"] == "Clock [GHz]")
+            clock.set_value(1.5)
+            await settled(planner)
+            assert planner.question == FASTER
             clock.set_value(1.33)
             await settled(planner)
             assert planner.question == Question(BERT)
@@ -673,5 +691,10 @@ def test_a_file_is_dropped_on_the_page(tmp_path: Path) -> None:
             await drop("other.yaml", b"base: ../mine\n", "reads no other file")
             await drop("config.json", b'{"model_type": "none"}', "model_type")
             await drop("mine.yaml", f"base: {BERT}\nsystem: bow_pod64\n".encode(), "Fits.")
+            # Parsed where all sessions are served, it would stop them; the last answer stays, and is called that.
+            await drop("large.yaml", b"#" * (LONGEST_TEXT + 1), "larger than 64 KiB")
+            assert "are of the last answer" in part(planner, answer.VERDICT)
+            assert str(tmp_path) not in part(planner, answer.VERDICT)
+            assert planner.question.scenario == "mine"
 
     asyncio.run(look())
