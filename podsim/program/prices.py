@@ -64,9 +64,12 @@ _CHANNELS: Final[Mapping[str, Price]] = {
     "/streaming/read": (f"{_STREAMING}.read_bandwidth_per_ipu",),
     "/streaming/write": (f"{_STREAMING}.write_bandwidth_per_ipu",),
     "/streaming": (f"{_STREAMING}.bandwidth_per_machine",),
-    "/gw/up": (f"{_GW_LINK}.buffer_write_bandwidth_per_ipu",),
+    # First fragments go one hop after the other.
+    "/gw/up": (f"{_GW_LINK}.buffer_write_bandwidth_per_ipu", f"{_GW_LINK}.fragment_size"),
     "/gw/down": (f"{_GW_LINK}.buffer_read_bandwidth_per_ipu",),
-    "/gw_link": (f"{_GW_LINK}.port_count", f"{_GW_LINK}.bandwidth_per_direction", f"{_GW_LINK}.efficiency"),
+    "/gw_link": (
+        *(f"{_GW_LINK}.{name}" for name in ("port_count", "bandwidth_per_direction", "efficiency", "fragment_size")),
+    ),
     "/host_link": (f"{_HOST_LINK}.bandwidth_per_direction", f"{_HOST_LINK}.efficiency"),
     "/host_link/up": (f"{_HOST_LINK}.bandwidth_per_direction", f"{_HOST_LINK}.efficiency"),
     "/gateway/read": _GATEWAY,

@@ -180,7 +180,7 @@ def _targets(result: Result, expected: Mapping[str, Any] | None) -> str:
 
 def _instead(metric: str, known: Mapping[str, float | None]) -> str:
     """What to aim at where an answer has no such figure, such as a percentile where there is no single time."""
-    begin = metric.removesuffix("_s")
+    begin = metric.rpartition("_")[0]
     names = [name for name, value in known.items() if value is not None and name.startswith(begin)]
     if not names:
         return "this answer has no such figure"
