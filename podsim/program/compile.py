@@ -85,7 +85,8 @@ def _training(
     plan: Plan, explicit: bool, feed: Feed, parts: Parts, call: Call | None = None, *, in_order: bool = False
 ) -> Program:
     """Passes and weight update of every replica, each with replicas of its own, whose routes it looks up."""
-    in_order = in_order or explicit
+    uneven = not explicit and not replicas_of(plan).alike
+    in_order = in_order or explicit or uneven
 
     def passes() -> _Passes:
         replicas = replicas_of(plan, explicit=explicit)
@@ -99,7 +100,19 @@ def _training(
     replicas = replicas_of(plan, explicit=explicit)
     parts.is_now(FED, (feed.is_live, {each: feed.input_steps(each) for each in replicas.kept}))
     cycles, update = parts.of("cycles", passes, PLANNED, FED), parts.of("updates", updates, PLANNED)
-    return _program(plan, replicas, feed, cycles, update, call or training_call(plan))
+    program = _program(plan, replicas, feed, cycles, update, call or training_call(plan))
+    return _written_out(program) if uneven else program
+
+
+def _written_out(program: Program) -> Program:
+    """Every repetition as a phase of its own: replicas that share links in other ways do not start them together."""
+    return replace(
+        program,
+        groups=tuple(
+            replace(group, phases=tuple(replace(each, count=1) for each in group.phases for _ in range(each.count)))
+            for group in program.groups
+        ),
+    )
 
 
 def _passes(plan: Plan, replicas: Replicas, feed: Feed, *, trains: bool, in_order: bool = False) -> _Passes:

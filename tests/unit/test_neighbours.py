@@ -152,3 +152,12 @@ def test_orders_that_cannot_be(nearest: str) -> None:
     assert problem.key == "parallelism.nearest"
     cure = (problem.do or "").split("`")[1]
     assert load_scenario(small(2, 2, 4, 4), overrides=[f"parallelism.nearest={cure}"])
+
+
+def test_replicas_among_one_another_run_as_they_do_one_by_one() -> None:
+    """Three replicas that share links unevenly do not start a repeated phase together, so that each counts."""
+    parallelism = {"schedule": "interleaved", "nearest": ["replicas", "stages", "shards"]}
+    scenario = small(1, 4, 3, 8)
+    plan = plan_of(scenario | {"parallelism": scenario["parallelism"] | parallelism})
+    folded, explicit = (compile_program(plan, explicit=each) for each in (False, True))
+    assert execute(folded, explicit=False).makespan_ps == execute(explicit).makespan_ps
