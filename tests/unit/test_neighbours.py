@@ -14,7 +14,7 @@ from podsim.placement.layout import NEAREST
 from podsim.program.compile import compile_program, replicas_of
 from podsim.program.task import Exchange
 from podsim.scenario import load_scenario
-from tests.examples import plan_of, small_pod
+from tests.examples import plan_of, small_bert, small_pod
 
 RAIL = 2 * 16e9 * 0.85
 """Of an IPU-M2000, in each direction. [B/s]"""
@@ -155,9 +155,10 @@ def test_orders_that_cannot_be(nearest: str) -> None:
 
 
 def test_replicas_among_one_another_run_as_they_do_one_by_one() -> None:
-    """Three replicas that share links unevenly do not start a repeated phase together, so that each counts."""
-    parallelism = {"schedule": "interleaved", "nearest": ["replicas", "stages", "shards"]}
-    scenario = small(1, 4, 3, 8)
-    plan = plan_of(scenario | {"parallelism": scenario["parallelism"] | parallelism})
+    """Three replicas that share slow links unevenly do not start a repeated phase together, so that each counts."""
+    pod = small_pod(3, topology="ladder", domain_machines=3, ipu_link={"bandwidth_per_direction": "0.01 GB/s"})
+    scenario = small_bert(pod, [0, 1, 1, 1], replicas=3, accumulation=6)
+    order = {"schedule": "interleaved", "nearest": ["replicas", "stages", "shards"]}
+    plan = plan_of(scenario | {"parallelism": scenario["parallelism"] | order})  # type: ignore[operator]
     folded, explicit = (compile_program(plan, explicit=each) for each in (False, True))
     assert execute(folded, explicit=False).makespan_ps == execute(explicit).makespan_ps
