@@ -11,6 +11,7 @@ from podsim.models.block import Parameter
 from podsim.models.op import DTYPE_BYTES, DType
 from podsim.placement.cuts import Cuts
 from podsim.placement.schedule import PipelineSchedule
+from podsim.scenario import transformer_training
 from podsim.scenario.hardware import System
 from podsim.scenario.schedules import ScheduleName
 from podsim.scenario.software import Software
@@ -21,7 +22,7 @@ Fit = Literal["refuse", "warn"]
 Storage = Literal["none", "in_processor_memory", "streaming_memory"]
 WEIGHT_BITS = {"fp32": 32, "fp16": 16, "fp8": 8, "int4": 4}
 _BITS_PER_BYTE = 8
-NEAREST = ("shards", "stages", "replicas")
+NEAREST = tuple(transformer_training.NEAREST)
 """What lies next to one another where nothing else is said: IPUs of a replica, of which those that share layers."""
 INT4_GROUP_SIZE = 64
 """Weights of four bits that share a scale and an offset, unless a scenario says otherwise."""
