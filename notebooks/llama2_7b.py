@@ -99,7 +99,7 @@ def recomputed_rates() -> dict[int, float]:
 
 
 def published_rates() -> list[tuple[int, float]]:
-    """Numbers of IPUs and published tokens per second. [1/s]"""
+    """Numbers of IPUs and published steps per second. [1/s]"""
     return [(int(row["ipus"]), float(row["value"])) for row in map(published_row, _PUBLISHED)]
 
 

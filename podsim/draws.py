@@ -154,6 +154,14 @@ class Range:
     high: float
     share: float = SHARE
 
+    def holding(self, value: float) -> Range:
+        """The range, as wide as to hold a value.
+
+        >>> Range(2.0, 3.0).holding(1.5)
+        Range(low=1.5, high=3.0, share=0.8)
+        """
+        return Range(min(self.low, value), max(self.high, value), self.share)
+
 
 def range_of(values: Iterable[float]) -> Range:
     """The range of some draws.

@@ -36,13 +36,14 @@ def _with_prefixes(unit: str, factor: float, *, binary: bool) -> dict[str, float
 
 
 _BYTES: Final = _with_prefixes("B", 1, binary=True) | _with_prefixes("b", 1 / _BITS_PER_BYTE, binary=True)
+_SMALL_J: Final = {"mJ": 1e-3, "uJ": 1e-6, "nJ": 1e-9, "pJ": 1e-12}
 UNITS: Final[dict[str, dict[str, float]]] = {
     "bytes": _BYTES,
     "bytes_per_s": {f"{unit}/s": factor for unit, factor in _BYTES.items()},
     "hz": _with_prefixes("Hz", 1, binary=False),
     "s": _SECONDS,
     "w": _with_prefixes("W", 1, binary=False),
-    "j": _with_prefixes("J", 1, binary=False) | _with_prefixes("Wh", 3600, binary=False) | {"mJ": 1e-3, "uJ": 1e-6},
+    "j": _with_prefixes("J", 1, binary=False) | _with_prefixes("Wh", 3600, binary=False) | _SMALL_J,
     "cycles": {"": 1.0, "cycles": 1.0},
     "ratio": {"": 1.0, "%": 0.01},
     "share": {"": 1.0, "%": 0.01},

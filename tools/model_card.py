@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 import csv
-import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from podsim.format import format_count, format_significant
-from podsim.result.envelope import FILE
-from podsim.scenario import data_file
+from podsim.result.evidence import residuals
 from podsim.show.table import Table, columns, to_markdown
 from podsim.validation import RowComparison
-from podsim.validation.comparison import summarize
+from podsim.validation.comparison import sizes_of
+from podsim.validation.coverage import Coverage
 from podsim.validation.freedom import freedom
-from podsim.validation.left_out import LeftOut, left_out, together
-from podsim.validation.reference_data import HOLD_OUT
+from podsim.validation.reference_data import CALIBRATION, HOLD_OUT
 from podsim.validation.show import freedom_table
 
 _DATA = Path(__file__).resolve().parent.parent / "reference_data"
-_BLIND = {"0.1.0": "first_predictions.csv", "0.6.0": "second_predictions.csv"}
+_BLIND = "blind_predictions.csv"
 _MLPERF = "training in MLPerf: weight updates, evaluations, times to train"
 _ELSEWHERE = "training elsewhere: throughput and times to train"
 _ANSWERS = "forward passes and text generation"
 _CHANGES = "effects of a change: of more IPUs, of another SDK"
-_WHOLE_RUNS = "averages of whole runs"
+_WHOLE_RUNS = "averages of whole runs, which hold what is not simulated"
 _ALONE = "measured alone: products, convolutions, transfers"
-_LINES = (_MLPERF, _ELSEWHERE, _ANSWERS, _CHANGES)
+_LINES = (_ALONE, _MLPERF, _ELSEWHERE, _ANSWERS, _CHANGES, _WHOLE_RUNS)
 _ACTIVITIES = {"training": "training", "forward": "forward passes", "generation": "text generation"}
-_NUMBERS = ("layer_count", "hidden_size", "depth", "sequence_length", "batch_size", "ipu_count")
+_NUMBERS = ("layer_count", "hidden_size", "depth", "sequence_length", "ipu_count")
+_OTHERS = ("stack", "execution", "shards", "experts", "formats", "links")
 _MOST_FAULTS = 8
-_GIGA = 1e9
 
 
 def line_of(group: str) -> str:
@@ -49,43 +47,51 @@ def line_of(group: str) -> str:
     return _MLPERF if "BERT" in group or "ResNet" in group else _ALONE
 
 
-def accuracy_in_short(comparisons: Sequence[RowComparison], points: LeftOut) -> str:
-    """Errors of rows that nothing is fitted to in four lines, and of stacks that were left out in a fifth."""
+def accuracy_in_short(comparisons: Sequence[RowComparison], ranges: Coverage) -> str:
+    """Errors of rows that nothing is fitted to, of those apart that share no configuration with a row that is.
+
+    In the last line all runs, each predicted with constants that are fitted without its origin.
+    """
+    fitted = {row.configuration for row in comparisons if row.role == CALIBRATION and row.configuration}
     rows = [replace(row, group=line_of(row.group)) for row in comparisons if row.role == HOLD_OUT]
-    found = {each.group: each for each in summarize(rows)}
-    cells = [(name, str(found[name].count), *_errors(found[name])) for name in _LINES]
-    stacks = together(left_out(points, "stack"))
-    cells.append(
-        ("each software stack, with constants fitted to the others", str(len(stacks.rows)), *_errors(stacks.sizes))
-    )
-    return to_markdown(Table(columns("nothing is fitted to", ">rows", ">mean error", ">worst"), cells, ""))
+    cells = []
+    for name in _LINES:
+        own = [row for row in rows if row.group == name]
+        others = [row for row in own if row.configuration not in fitted]
+        cells.append((name, *_errors([row.error for row in own]), *_errors([row.error for row in others])))
+    left = [math.expm1(each.run.error) for each in ranges.runs]
+    cells.append(("each origin, with constants fitted to the others", *_errors(left), "", "", ""))
+    counts = (">rows", ">mean error", ">worst")
+    heads = columns("nothing is fitted to", *counts, ">in no fitted configuration", *counts[1:])
+    return to_markdown(Table(heads, cells, ""))
 
 
-def _errors(sizes: Any) -> tuple[str, str]:
-    return f"{sizes.mean * 100:.1f} %", f"{sizes.worst * 100:+.1f} %"
+def _errors(errors: Sequence[float]) -> tuple[str, str, str]:
+    if not errors:
+        return "0", "", ""
+    sizes = sizes_of(errors)
+    return str(len(errors)), f"{sizes.mean * 100:.1f} %", f"{sizes.worst * 100:+.1f} %"
 
 
 def envelope_table() -> str:
     """What was compared, by activity and kind of model."""
-    covered = json.loads(data_file(FILE).read_text(encoding="utf-8"))
-    names = [name.replace("_", " ") for name in _NUMBERS]
-    cells = [
-        (words, kind, *(_span(numbers.get(name)) for name in _NUMBERS))
-        for activity, words in _ACTIVITIES.items()
-        for kind, numbers in covered[activity]["models"].items()
-    ]
-    lines = [to_markdown(Table(columns("activity", "kind of model", *(f">{name}" for name in names)), cells, ""))]
+    runs = residuals().runs
+    cells, lines = [], []
     for activity, words in _ACTIVITIES.items():
-        low, high = (hz / _GIGA for hz in covered[activity]["hardware"]["clock_hz"])
-        clock = f"{low:.2f} GHz" if low == high else f"{low:.2f} to {high:.2f} GHz"
-        lines.append(f"- {words}, at {clock}: {'; '.join(covered[activity]['software'])}")
-    return "\n".join([lines[0].rstrip(), "", *lines[1:], ""])
+        same = [run for run in runs if run.names["activity"] == activity]
+        for family in sorted({run.names["family"] for run in same}):
+            of_kind = [run.sizes for run in same if run.names["family"] == family]
+            cells.append((words, family, *(_span([each[n] for each in of_kind if n in each]) for n in _NUMBERS)))
+        others = {run.names[name] for run in same for name in _OTHERS if name in run.names}
+        lines.append(f"- {words}: {'; '.join(sorted(others))}")
+    heads = columns("activity", "kind of model", *(f">{name.replace('_', ' ')}" for name in _NUMBERS))
+    return "\n".join([to_markdown(Table(heads, cells, "")).rstrip(), "", *lines, ""])
 
 
-def _span(ends: Sequence[float] | None) -> str:
-    if ends is None:
+def _span(values: Sequence[float]) -> str:
+    if not values:
         return ""
-    low, high = (format_count(int(end)) for end in ends)
+    low, high = (format_count(int(end)) for end in (min(values), max(values)))
     return low if low == high else f"{low} to {high}"
 
 
@@ -109,10 +115,11 @@ def fitted_table(comparisons: Sequence[RowComparison]) -> str:
 
 def blind_table() -> str:
     """Sizes of the errors of predictions that were made before the measurements were known."""
+    with (_DATA / _BLIND).open(encoding="utf-8", newline="") as file:
+        made: list[Mapping[str, str]] = list(csv.DictReader(file))
     cells = []
-    for version, name in _BLIND.items():
-        with (_DATA / name).open(encoding="utf-8", newline="") as file:
-            rows: list[Mapping[str, str]] = list(csv.DictReader(file))
+    for version in dict.fromkeys(row["version"] for row in made):
+        rows = [row for row in made if row["version"] == version]
         errors = [float(row["error_percent"]) for row in rows]
         mean, worst = fmean(map(abs, errors)), max(errors, key=abs)
         cells.append(

@@ -19,9 +19,6 @@ from notebooks.bow_over_gc200 import (
 )
 from notebooks.llama2_7b import BOUNDS, RESIDENT, STREAMED, PodRow, links_overtake_compute, rows_of_pods
 from podsim.scenario import load_scenario
-from podsim.show.table import to_markdown
-from podsim.validation.sensitivity import SCENARIO, sensitivity
-from podsim.validation.show import sensitivity_table
 
 _NOTE = "<!-- written by tools/make_reference.py from simulations; run `./dev docs` -->"
 _WIDTH = 120
@@ -136,26 +133,9 @@ $ podsim run llama2_7b_pods --variant pod4 --set system=bow_pod4
 step are in milliseconds and go through all stages; with several sequences in flight, the slowest stage sets the pace.
 """
 
-_SENSITIVITY_INTRO = """
-## The published rate, and the bandwidth behind it
-
-One notebook runs LLaMa2-7B on a POD16, without keys and values kept and with all weights loaded for every token, at 7.0
-and 7.02 tokens/s with one prompt and 7.55 with two [llama_notebook]; the scenario `llama2_7b_pod16_streamed` is that.
-Two thirds of its step wait for weights, at the rate at which one IPU alone was measured [sparq2023]. Nothing is fitted
-to this run, and no rate that four IPUs of a machine may have explains it, unless something lies under its loads. The
-variant `overlapped` loads each layer under the one before, on I/O tiles; the notebook has none.
-
-```console
-$ podsim run llama2_7b_pod16_streamed --variant overlapped
-$ podsim run llama2_7b_pod16_streamed --set "system.machine.streaming_memory.read_bandwidth_per_ipu=8 GB/s"
-```
-
-Predicted steps per second, and how long a step waits:
-"""
-
 
 def llama_page() -> str:
-    """LLaMa2-7B on more and more IPUs, and at other bandwidths."""
+    """LLaMa2-7B on more and more IPUs."""
     streamed, resident = rows_of_pods(STREAMED), rows_of_pods(RESIDENT)
     return "\n".join(
         [
@@ -169,20 +149,8 @@ def llama_page() -> str:
             _pod_table(resident),
             "",
             _resident_conclusion(resident),
-            _SENSITIVITY_INTRO,
-            to_markdown(sensitivity_table(sensitivity())),
-            _sensitivity_conclusion(),
             "",
         ]
-    )
-
-
-def _sensitivity_conclusion() -> str:
-    machine = load_scenario(SCENARIO).spec.system.machine
-    shared = machine.streaming_memory.machine_bytes_per_s
-    return _paragraph(
-        f"""The {machine.ipu_count} IPUs of a machine have {shared / _GIGA:g} GB/s together (assumed), a quarter of
-        which ends the table. It begins at the most that the steps of GPT-J in 16 and in 4 bits allow."""
     )
 
 
@@ -219,8 +187,8 @@ def _streamed_conclusion(rows: Sequence[PodRow]) -> str:
         f"""Streaming memory binds every row: all weights pass through it for every token, and each IPU brings its own
         share of it. From POD4 to POD16 throughput grows {growth:.2f} times and a token takes that much less time, as
         published: linear growth, falling latency [conductivity2024]. From {links.shards if links else "no"} shards on,
-        links take longer than compute. What holds growth back is the call of the host and the sums over links, which
-        do not shrink. Shards end at {widest.shards}, the number of heads. More IPUs can only be further stages: a step
+        links take longer than compute. What holds growth back is the sums over links, which take longer with every
+        shard. Shards end at {widest.shards}, the number of heads. More IPUs can only be further stages: a step
         still takes {step_ms:.1f} ms on {last.ipu_count} IPUs, so **one sequence gains nothing beyond
         {widest.ipu_count} IPUs**; a second one in flight adds {second:.0%}. Bow changes next to nothing, as little of
         the step follows its clock."""
@@ -237,13 +205,11 @@ def _resident_conclusion(rows: Sequence[PodRow]) -> str:
     links_ms = [_part_ms(row, ["links"]) for row in (few, wide)]
     tiles_ms = [_part_ms(row, ["compute", "exchange"]) for row in (few, wide)]
     return _paragraph(
-        f"""Without streaming, the call of the host binds: no single batch makes more than
-        {1 / few.step_parts_s["host"]:.0f} steps/s, whatever the IPUs. What is left to gain is lost to links: from
+        f"""Without streaming, the sums over links bind, and what tiles gain is lost to them: from
         {few.shards} to {wide.shards} shards, compute and exchange go from {tiles_ms[0]:.1f} to {tiles_ms[1]:.1f} ms of
         a step, while the {2 * (wide.shards - 1)} steps of the ring for each sum take {links_ms[1]:.1f} ms instead of
-        {links_ms[0]:.1f}. **Throughput of one sequence stops to rise at {few.shards} shards.** In prefill links bind
-        already. Stages add memory, and room for more sequences at a time; those wait for each other at the last stage,
-        which holds the call."""
+        {links_ms[0]:.1f}. **Throughput of one sequence stops to rise at {few.shards} shards.** Stages add memory, and
+        room for more sequences at a time."""
     )
 
 

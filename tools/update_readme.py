@@ -6,43 +6,25 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from podsim.show.table import Table, to_markdown
+from podsim.result.evidence import residuals
+from podsim.show.table import to_markdown
 from podsim.validation import RowComparison, validate
-from podsim.validation.left_out import GROUPS, LeftOut, left_out, shipped, together
+from podsim.validation.coverage import coverage
 from podsim.validation.reference_data import HOLD_OUT
-from podsim.validation.show import parts_table, summary_table
+from podsim.validation.show import coverage_table, summary_table
 from tools.model_card import accuracy_in_short, blind_table, envelope_table, faults_table, fitted_table
 from tools.page_tables import epochs_table
 
 ROOT = Path(__file__).resolve().parent.parent
 README, PAGE, CARD = "README.md", "docs/background/accuracy.md", "docs/model-card.md"
 ACCURACY, LEFT_OUT = "accuracy", "left out"
+RANGES = "docs/background/ranges.md"
 GRAPHS = "docs/guides/graph-networks.md"
-STACK = "stack"
-BY = ("configuration", STACK, "family")
 
 
 def accuracy(comparisons: tuple[RowComparison, ...]) -> str:
     """The summary of the rows that nothing is fitted to."""
     return to_markdown(summary_table([row for row in comparisons if row.role == HOLD_OUT], title=""))
-
-
-def left_out_by_stack(points: LeftOut) -> str:
-    """Errors of each stack that was left out; in the last lines, those of all configurations and all families."""
-    others = [replace(together(left_out(points, by)), name=f"each {by}") for by in BY if by != STACK]
-    stacks = left_out(points, STACK)
-    return _bare(parts_table([*stacks, replace(together(stacks), name="each stack"), *others], with_total=False))
-
-
-def left_out_in_parts(points: LeftOut) -> str:
-    """Errors of each family and group that was left out."""
-    tables = {by: parts_table(left_out(points, by)) for by in (*BY[2:], GROUPS)}
-    return "\n".join(f"### By {by}\n\n{_bare(table)}" for by, table in tables.items())
-
-
-def _bare(table: Table) -> str:
-    """A table without the words that the page has around it."""
-    return to_markdown(replace(table, title="", notes=[]))
 
 
 def renewed(text: str, section: str, table: str) -> str:
@@ -57,17 +39,16 @@ def renewed(text: str, section: str, table: str) -> str:
 
 def made() -> tuple[tuple[str, str, str], ...]:
     """File, section and text of everything that is written."""
-    points, comparisons = shipped(), validate()
-    in_short = accuracy_in_short(comparisons, points)
+    ranges, comparisons = coverage(residuals()), validate()
+    in_short = accuracy_in_short(comparisons, ranges)
     return (
         (README, ACCURACY, in_short),
         (PAGE, ACCURACY, accuracy(comparisons)),
-        (PAGE, LEFT_OUT, left_out_in_parts(points)),
+        (RANGES, LEFT_OUT, to_markdown(replace(coverage_table(ranges), title="", notes=[]))),
         (CARD, ACCURACY, in_short),
         (CARD, "envelope", envelope_table()),
         (CARD, "faults", faults_table(comparisons)),
         (CARD, "fitted", fitted_table(comparisons)),
-        (CARD, LEFT_OUT, left_out_by_stack(points)),
         (CARD, "blind", blind_table()),
         (GRAPHS, "epochs", epochs_table(comparisons)),
     )

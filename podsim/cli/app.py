@@ -279,20 +279,12 @@ def calibrate(
     output_format: Annotated[
         ValidationFormat, typer.Option("--format", help="What to print.")
     ] = ValidationFormat.TABLE,
-    leave_out: Annotated[
-        str | None,
-        typer.Option(metavar="WHAT", help="Errors of runs left out by configuration, stack, family, chip or groups."),
-    ] = None,
-    rows: Annotated[bool, typer.Option("--rows", help="With --leave-out: each row, too.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> None:
     """Refit the calibrated constants on their rows, or those of a software stack on measurements of your own."""
-    from podsim.cli.calibrating import calibrate_as_asked, leave_out_as_asked
+    from podsim.cli.calibrating import calibrate_as_asked
 
-    if leave_out is None:
-        calibrate_as_asked(measured, write, output_format, force=force, with_rows=rows)
-    else:
-        leave_out_as_asked(leave_out, measured, write, output_format, with_rows=rows)
+    calibrate_as_asked(measured, write, output_format, force=force)
 
 
 app.command("import-mlperf", rich_help_panel=TRUST)(import_mlperf)

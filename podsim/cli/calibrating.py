@@ -13,7 +13,7 @@ from podsim.show.progress import track
 
 
 def calibrate_as_asked(
-    measured: Path | None, target: Path | None, output_format: ValidationFormat, *, force: bool, with_rows: bool
+    measured: Path | None, target: Path | None, output_format: ValidationFormat, *, force: bool
 ) -> None:
     """Fit and print; write the stack of a cluster if that is asked for.
 
@@ -22,13 +22,10 @@ def calibrate_as_asked(
         target: Where the stack goes.
         output_format: How constants are printed.
         force: Whether the target may be replaced.
-        with_rows: Whether rows are asked for, which only what is left out has.
 
     Raises:
         PodsimError: A stack is to be written without measurements, or the measurements are wrong.
     """
-    if with_rows:
-        raise PodsimError("--rows shows rows that were left out", do="say of what: `--leave-out stack --rows`")
     if measured is not None:
         text = _of_cluster(measured, target, output_format, force=force)
     elif target is not None:
@@ -62,31 +59,3 @@ def _of_cluster(measured: Path, target: Path | None, output_format: ValidationFo
         check_outputs({"write": target}, inputs_of(found.loaded))
         write_atomically(target, stack_of(found, measured, target).encode())
     return show_cluster(found, output_format.value)
-
-
-def leave_out_as_asked(
-    by: str, measured: Path | None, target: Path | None, output_format: ValidationFormat, *, with_rows: bool
-) -> None:
-    """Print the errors of runs that were left out while constants were fitted to the others.
-
-    Args:
-        by: What is left out together: a configuration, a stack, a family, a chip, or whole groups.
-        measured: A CSV file of measurements, which does not go with it.
-        target: Where a stack goes, which does not go with it.
-        output_format: How errors are printed.
-        with_rows: Whether each row is printed.
-
-    Raises:
-        PodsimError: Nothing can be left out by that name, or measurements of a cluster are given, too.
-    """
-    from podsim.validation.left_out import BY, left_out, shipped
-    from podsim.validation.show_fits import show_left_out
-
-    if by not in BY:
-        do = f"give one of {', '.join(BY)}"
-        raise PodsimError(f"nothing is left out by `{by}`", where="--leave-out", do=do)
-    if measured is not None or target is not None:
-        what = "--leave-out looks at the published rows of podsim, not at measurements of a cluster"
-        raise PodsimError(what, do="leave `--with` and `--write` out")
-    text = show_left_out(by, left_out(shipped(), by), output_format.value, with_rows=with_rows)
-    echo(text, output_format is not ValidationFormat.TABLE)

@@ -58,14 +58,14 @@ def cost_matmul(
     as_json: AsJson = False,
 ) -> None:
     """Plan one matrix product and show what it costs."""
+    from podsim.result.evidence import residuals
     from podsim.result.plan_view import partials_of, show_matmul
-    from podsim.result.scatter import table
     from podsim.scenario import load_ipu
 
     chip = load_ipu(ipu)
     as_json = as_json or output_format is Format.JSON
     sums = partials.value if partials else partials_of(chip, dtype.value)
-    sigma = table().of_product(dtype.value).sigma
+    sigma = residuals().of_kernel(f"GEMM {dtype.value}")
     echo(show_matmul(chip, shape, dtype.value, sums, memory, sigma, as_json=as_json), as_json)
 
 
@@ -216,8 +216,15 @@ def _add_collective(name: Collective, meaning: str) -> None:
         over: Annotated[
             JoinedTiles | None, typer.Option(help="All tiles with all, or with those of their number on other chips.")
         ] = None,
+        between: Annotated[
+            str | None, typer.Option(help="Numbers of the chips that take part, in place of --ipus: `0,5`.")
+        ] = None,
+        others: Annotated[
+            bool, typer.Option("--others", help="Of the chip of a root, only the root takes part.")
+        ] = False,
         dtype: Annotated[SumFormat, typer.Option(help="Format of what is summed.")] = SumFormat.FP32,
         system: _System = "ipu_pod16",
+        software: Annotated[str, typer.Option(help="The software stack, whose rings join chips.")] = "popart_sdk_2.5",
         output_format: PrintedFormat = Format.TABLE,
         as_json: AsJson = False,
     ) -> None:
@@ -230,12 +237,27 @@ def _add_collective(name: Collective, meaning: str) -> None:
             system=system,
             dtype=dtype.value,
             over=over.value if over else None,
+            between=_numbers(between) if between is not None else None,
+            others=others,
+            software=software,
         )
         _show(found, output_format, as_json=as_json)
 
 
 for _name, _meaning in _OF_COLLECTIVES.items():
     _add_collective(_name, _meaning)
+
+
+def _numbers(text: str) -> list[int]:
+    """Numbers of chips.
+
+    >>> _numbers("0,5")
+    [0, 5]
+    """
+    numbers = [each.strip() for each in text.split(",")]
+    if not all(each.isdecimal() for each in numbers):
+        raise PodsimError(f"`{text}` are no numbers of chips", where="--between", do="write for example `0,5`")
+    return list(map(int, numbers))
 
 
 def _bytes(text: str) -> int:

@@ -23,7 +23,7 @@ _Memory = Annotated[
 ]
 _Loop = Annotated[
     int,
-    typer.Option(min=0, help="Supersteps of the loop around the operation: counter, condition, what it carries on."),
+    typer.Option(min=0, help="Supersteps of a loop around the operation that carries its result on; no loop if 0."),
 ]
 _Elements = Annotated[PartialsFormat, typer.Option(help="Format of the elements.")]
 _Rows = Annotated[int, typer.Option(help="Rows of the table.")]
@@ -38,7 +38,7 @@ def cost_of_multi_slice(
     ipu: _Ipu = "gc200",
     dtype: _Elements = PartialsFormat.FP32,
     memory: _Memory = 0.6,
-    loop_supersteps: _Loop = 3,
+    loop_supersteps: _Loop = 4,
     output_format: PrintedFormat = Format.TABLE,
     as_json: AsJson = False,
 ) -> None:
@@ -58,7 +58,7 @@ def cost_of_multi_update_add(
     ipu: _Ipu = "gc200",
     dtype: _Elements = PartialsFormat.FP32,
     memory: _Memory = 0.6,
-    loop_supersteps: _Loop = 3,
+    loop_supersteps: _Loop = 4,
     output_format: PrintedFormat = Format.TABLE,
     as_json: AsJson = False,
 ) -> None:
@@ -81,7 +81,7 @@ def cost_of_schnet_block(
     backward: Annotated[bool, typer.Option("--backward", help="Count the backward pass too.")] = False,
     fast_softplus: Annotated[bool, typer.Option("--fast-softplus", help="Without PyTorch's threshold.")] = False,
     memory: _Memory = 0.6,
-    loop_supersteps: _Loop = 3,
+    loop_supersteps: _Loop = 4,
     output_format: PrintedFormat = Format.TABLE,
     as_json: AsJson = False,
 ) -> None:

@@ -17,7 +17,6 @@ from podsim.cli.running import echo
 from podsim.errors import PodsimError
 
 if TYPE_CHECKING:
-    from podsim.draws import Draws
     from podsim.validation.comparison import Validation
 
 
@@ -54,7 +53,6 @@ class ValidateRequest:
         max_mean: Limit on the mean of the sizes of the errors. [%]
         max_worst: Limit on the size of the largest error. [%]
         score: A file of predictions with measurements, to look at instead of the published figures.
-        draws: How often the inputs of each run are drawn, to look at ranges; not at all if left out.
     """
 
     output_format: ValidationFormat
@@ -64,7 +62,6 @@ class ValidateRequest:
     max_mean: float | None = None
     max_worst: float | None = None
     score: Path | None = None
-    draws: Draws | None = None
 
 
 _PERCENT = 100
@@ -86,11 +83,8 @@ def validate_as_asked(asked: ValidateRequest) -> bool:
         PodsimError: No row is left to look at, or a limit is no number.
     """
     limits = _checked("--max-mean", asked.max_mean), _checked("--max-worst", asked.max_worst)
-    if asked.draws is not None:
-        _check_ranges_alone(asked)
     from podsim.validation.comparison import verdicts_on
     from podsim.validation.freedom import freedom
-    from podsim.validation.sensitivity import sensitivity
     from podsim.validation.show import show
 
     everything = _published() if asked.score is None else _scored(asked.score)
@@ -100,20 +94,10 @@ def validate_as_asked(asked: ValidateRequest) -> bool:
         raise PodsimError(
             "no row with a prediction is left", do=f"leave `--role` out, or `--group` with part of: {groups}"
         )
-    if asked.draws is not None:
-        echo(
-            _ranges(found, asked.draws, asked.output_format),
-            asked.output_format is not ValidationFormat.TABLE,
-        )
-        return True
     verdicts = verdicts_on(found.comparisons, *limits)
-    is_whole = found == everything and not asked.summary_only and asked.score is None
-    sensitivities = sensitivity() if is_whole else ()
     has_runs = any(row.scenarios for row in found.comparisons)
     chosen = freedom(found.comparisons) if has_runs and not asked.summary_only else None
-    text = show(
-        *(found, asked.output_format.value, sensitivities, verdicts), summary_only=asked.summary_only, chosen=chosen
-    )
+    text = show(found, asked.output_format.value, verdicts, summary_only=asked.summary_only, chosen=chosen)
     echo(text, asked.output_format is not ValidationFormat.TABLE)
     return all(verdict.is_kept for verdict in verdicts)
 
@@ -124,33 +108,6 @@ def _published() -> Validation:
     from podsim.validation.compare import validation
 
     return validation(lambda names: track(names, "simulating"))
-
-
-def _check_ranges_alone(asked: ValidateRequest) -> None:
-    """Refuse what is asked of errors beside ranges."""
-    given = {
-        "--summary": asked.summary_only,
-        "--score": asked.score is not None,
-        "--max-mean": asked.max_mean is not None,
-        "--max-worst": asked.max_worst is not None,
-    }
-    if wrong := [option for option, is_given in given.items() if is_given]:
-        what = f"--coverage looks at ranges, not at errors, and does not go with {', '.join(wrong)}"
-        raise PodsimError(what, do="leave them out, or give them in a command without --coverage")
-
-
-def _ranges(found: Validation, draws: Draws, output_format: ValidationFormat) -> str:
-    """How many of the rows lie in their ranges."""
-    from podsim.show.progress import track
-    from podsim.validation.coverage import coverage
-    from podsim.validation.show import show_coverage
-
-    rows = [row for row in found.comparisons if row.scenarios]
-    if not rows:
-        do = "ask for groups of whole runs; `podsim validate --summary` lists all groups"
-        raise PodsimError("a vertex or a product has no range, only a run has", where="--coverage", do=do)
-    made = coverage(rows, draws, lambda names: track(names, "drawing"))
-    return show_coverage(made, output_format.value)
 
 
 def _scored(path: Path) -> Validation:
@@ -176,6 +133,23 @@ def preregister_alone(path: Path, asked: ValidateRequest) -> None:
         raise PodsimError("--preregister compares nothing", do="leave the other options out")
     preregister(path, lambda names: track(names, "predicting"))
     tell_written(path)
+
+
+def _coverage_alone(asked: ValidateRequest, preregister: Path | None) -> None:
+    """Print how published runs lie in their ranges, which says nothing of errors.
+
+    Raises:
+        PodsimError: Something else is asked for, too.
+    """
+    from podsim.result.evidence import residuals
+    from podsim.validation.coverage import coverage
+    from podsim.validation.show import show_coverage
+
+    if preregister is not None or asked != ValidateRequest(asked.output_format):
+        what = "--coverage looks at ranges, not at errors, and goes with --format alone"
+        raise PodsimError(what, do="leave the other options out, or give them in a command without --coverage")
+    text = show_coverage(coverage(residuals()), asked.output_format.value)
+    echo(text, asked.output_format is not ValidationFormat.TABLE)
 
 
 def _noise_alone(asked: ValidateRequest, preregister: Path | None, seed: int) -> None:
@@ -219,22 +193,20 @@ def validate(
         Path | None, typer.Option(help="Compare such a file, with measurements filled in, instead.")
     ] = None,
     coverage: Annotated[
-        int | None,
-        typer.Option(metavar="DRAWS", help="Count rows inside of the ranges of so many draws, e.g. 40; minutes."),
-    ] = None,
+        bool, typer.Option("--coverage", help="Print how runs lie in ranges that other origins give them; seconds.")
+    ] = False,
     noise: Annotated[
         bool, typer.Option("--noise", help="Print how much logged runs differ, and runs with noise; half a minute.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Seed of these draws, or of the noise.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
 ) -> None:
     """Compare predictions with published measurements."""
-    from podsim.draws import Draws, Seeds
+    from podsim.draws import Seeds
 
-    draws = None
-    if coverage is not None:
-        draws, role = Draws(coverage, seed), role or Role.HOLD_OUT
-    asked = ValidateRequest(output_format, role, tuple(groups or ()), summary, max_mean, max_worst, score, draws)
-    if noise:
+    asked = ValidateRequest(output_format, role, tuple(groups or ()), summary, max_mean, max_worst, score)
+    if coverage:
+        _coverage_alone(asked, preregister)
+    elif noise:
         _noise_alone(asked, preregister, Seeds(1, seed).seed)
     elif preregister is not None:
         preregister_alone(preregister, asked)

@@ -81,12 +81,6 @@ class Effect:
         """How many times as much; None if such a run is impossible."""
         return None if self.share is None else 1 + self.share
 
-    @property
-    def is_at_an_end(self) -> bool:
-        """Whether what it brings is less or more than its middle 80 %, as inputs may be off in one direction only."""
-        span = self.share_range
-        return self.share is not None and span is not None and not span.low <= self.share <= span.high
-
 
 @dataclass(frozen=True, slots=True)
 class Effects:
@@ -313,7 +307,7 @@ def _effect(loaded: LoadedScenario, base: Result, subject: Subject, name: str, f
     found = replace(found, beyond=base.envelope.inside and not result.envelope.inside)
     first, second = base.assumptions, result.assumptions
     assert isinstance(first, StandsOn) and isinstance(second, StandsOn)
-    doubt = doubt_of_change(first, second, metric.key, keys)
+    doubt = doubt_of_change(first, second, metric.key, keys, after / before)
     if doubt is None:
         return found
     low, high = doubt.factors
@@ -377,9 +371,7 @@ def _table(side: Effects) -> Table:
     likely = "" if side.range is None else f" (80 %: {_ends(metric, side.range)})"
     notes = [f"as it is: {format_figure(metric, side.value)}{unit}{likely}"]
     if any(each.share_range for each in side.effects):
-        notes.append("80 %: what assumed and fitted inputs leave open; the error of the model itself is not in it")
-    if aside := [each.change for each in side.effects if each.is_at_an_end]:
-        notes.append(f"beyond their own 80 %, as an input stands at an end of its range: {', '.join(aside)}")
+        notes.append("80 %: what unsure inputs leave open, and what changes are off by where two runs were published")
     if beyond := [each.change for each in side.effects if each.beyond]:
         notes.append(f"no published run is like these: {', '.join(beyond)}")
     if side.alone is not None:

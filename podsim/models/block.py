@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from podsim.models.op import DTYPE_BYTES, PIECE_BYTES, Conv, DType, MatMul, Op, ReplicaSum
+from podsim.models.op import (
+    DROPOUT,
+    DTYPE_BYTES,
+    Conv,
+    DType,
+    Elementwise,
+    Gather,
+    MatMul,
+    Op,
+    Rearrange,
+    ReplicaSum,
+    ShardExchange,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,8 @@ class Block:
         passed_elements: Of its input, elements that it hands on as they came.
         unread_elements: Of its input, elements that it does not read.
         keeps_input: Whether its backward pass reads its input, which the block before it does not save as a result.
+        unread_results: Names of its operations, at its end, whose results no backward pass reads where what the block
+            hands on is kept; a forward pass is redone without them.
         kept_results: Names of its operations whose results the backward pass reads, where a forward pass makes them one
             after the other and each would be gone before the next.
         cache_read_elements: Elements of earlier tokens that a step of text generation finds in a cache.
@@ -76,6 +90,7 @@ class Block:
     passed_elements: int = 0
     unread_elements: int = 0
     keeps_input: bool = False
+    unread_results: frozenset[str] = frozenset()
     kept_results: tuple[str, ...] = ()
     cache_read_elements: int = 0
     cache_written_elements: int = 0
@@ -87,14 +102,31 @@ class Block:
         return sum(p.element_count for p in self.parameters if p.tied_to is None)
 
     @property
-    def read_parameter_count(self) -> int:
-        """Elements that one run reads, tied tensors included."""
-        return round(sum(p.element_count * p.share_read for p in self.parameters))
-
-    @property
     def forward_flop(self) -> int:
         """Work of matrix products and convolutions in the forward pass, without that on padding. [FLOP]"""
         return sum(op.flop for op in self.forward if isinstance(op, (Conv, MatMul))) - self.padding_flop
+
+
+_READ_BY_NO_GRADIENT = frozenset({"add", DROPOUT})
+"""Elementwise functions whose gradients read neither operands nor result."""
+
+
+def unread_results(ops: Sequence[Op]) -> frozenset[str]:
+    """Operations at the end of a forward pass whose results only its own result is made of.
+
+    Gradients of sums, dropouts and biases read nothing of the forward pass, those of products their operands and of
+    look-ups their indices, so that a redone pass stops in front of them [popart_lowering].
+    """
+    unread: set[str] = set()
+    read: set[str] = set()
+    for op in reversed(ops):
+        adds = isinstance(op, Elementwise) and (op.function in _READ_BY_NO_GRADIENT or op.inputs[-1].endswith("/bias"))
+        moves = isinstance(op, (Rearrange, ShardExchange))
+        if op.name not in read and (adds or moves or isinstance(op, (Gather, MatMul))):
+            unread.add(op.name)
+        if not (op.name in unread and (adds or moves)):
+            read.update(op.inputs)
+    return frozenset(unread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +137,15 @@ class HostTensors:
         inputs: What the model reads.
         labels: What training reads beside.
         results: What a forward pass returns.
+        targets: Numbers of the labels that a loop of training looks at, one after the other.
+        result_elements: Numbers of the results of a micro-batch, where they are known.
     """
 
     inputs: int = 0
     labels: int = 0
     results: int = 0
+    targets: int = 0
+    result_elements: int | None = None
 
 
 @dataclass(frozen=True)
@@ -128,6 +164,8 @@ class Workload:
         stash_dtype: Number format of what is kept from the forward to the backward pass; None if it is the same.
         layers: Blocks that make up a layer, by what such a layer is called; none where blocks differ.
         whole: The undivided model, where this is one of the shards that share every layer.
+        carried_elements: What the first stage makes once for attention blocks of all stages, such as a mask: it is
+            handed on beside activations as far as it is read, each stage keeps it, and it has no gradient.
     """
 
     name: str
@@ -141,6 +179,7 @@ class Workload:
     stash_dtype: str | None = None
     layers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     whole: Workload | None = None
+    carried_elements: int = 0
 
     @property
     def hidden_bytes(self) -> int:
@@ -170,21 +209,20 @@ class Workload:
         return min((op.operand_dtype for op in products), key=DTYPE_BYTES.__getitem__, default=self.activation_dtype)
 
     @cached_property
-    def sums_over_replicas(self) -> bool:
-        """Whether an operation of a pass waits for other replicas."""
-        blocks = self.blocks.values()
-        return any(isinstance(op, ReplicaSum) for block in blocks for op in (*block.forward, *block.backward))
-
-    @cached_property
-    def has_small_pieces(self) -> bool:
-        """Whether a tensor changes its layout in pieces that are not copied at full speed."""
+    def summed_replicas(self) -> int:
+        """Replicas that operations of a pass sum over, 0 without any."""
         ops = (op for block in self.blocks.values() for op in (*block.forward, *block.backward))
-        return any(piece_bytes % PIECE_BYTES for op in ops for _, piece_bytes in op.laid_out)
+        return max((op.group_size for op in ops if isinstance(op, ReplicaSum)), default=0)
 
     @cached_property
     def parameter_count(self) -> int:
         """Trained elements, tied tensors counted once."""
         return sum(count * self.blocks[name].parameter_count for name, count in Counter(self.order).items())
+
+    @cached_property
+    def parameter_tensor_count(self) -> int:
+        """Trained tensors, tied ones counted once."""
+        return sum(each.tied_to is None for name in self.order for each in self.blocks[name].parameters)
 
     @cached_property
     def forward_flop(self) -> int:

@@ -1,9 +1,12 @@
 """Products with operands in FP8: results and everything else stay in half precision.
 
-In training the gradients of a layer's input and of its weights are products in FP8 as well, and every tensor is scaled
-by its largest element when it is cast. What the backward pass reads again is cast again: no copy in FP8 is kept.
+Results of products lie in groups of 16 channels, and FP8 operands in groups of 32, so that what a product reads changes
+its layout. In training the gradients of a layer's input and of its weights are products in FP8 as well, and every
+tensor is scaled by its largest element when it is cast. What the backward pass reads again is cast again: no copy in
+FP8 is kept.
 
-Source: [micikevicius2022] [noune2022] for scales and products; [poplibs_poplin] for what the matrix unit takes.
+Source: [micikevicius2022] [noune2022] for scales and products; [poplibs_poplin] for what the matrix unit takes;
+[popart_fp8] for what a cast and a product do with the scale of a tensor.
 """
 
 from __future__ import annotations
@@ -11,22 +14,37 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeGuard
 
 from podsim.models.block import Block, Parameter, Workload
 from podsim.models.op import Conv, Elementwise, MatMul, Op, Reduce
 
+# Is the scale in its range, and a branch on that; for a cast it is negated; then it becomes metadata of the tensor.
+# Source: [popart_fp8].
+_OF_CAST, _OF_PRODUCT = 4, 3
 
-def with_products_in_fp8(workload: Workload) -> Workload:
+
+def with_products_in_fp8(workload: Workload, *, attention: bool = False) -> Workload:
     """The same with FP8 operands of dense layers and of convolutions that are not grouped.
 
     Their weights are stored in FP8. What they read is cast once in a block, however many of them read it.
-    Products of two activations, as in attention, and grouped convolutions, whose other vertices take no FP8,
-    stay as they are.
+    Grouped convolutions, whose other vertices take no FP8, stay as they are.
+
+    Args:
+        workload: Forward passes in half precision.
+        attention: Whether products of two activations, as in attention, read FP8 as well.
+    """
+    blocks = {name: _narrowed(block, attention=attention) for name, block in workload.blocks.items()}
+    return replace(workload, blocks=blocks)
+
+
+def with_weights_in_fp8(workload: Workload) -> Workload:
+    """The same with weights of these products stored in FP8, and cast in front of each that reads them.
 
     Args:
         workload: Forward passes in half precision.
     """
-    return replace(workload, blocks={name: _narrowed(block) for name, block in workload.blocks.items()})
+    return replace(workload, blocks={name: _unpacked(block) for name, block in workload.blocks.items()})
 
 
 def with_training_in_fp8(workload: Workload, *, stored: bool) -> Workload:
@@ -40,9 +58,25 @@ def with_training_in_fp8(workload: Workload, *, stored: bool) -> Workload:
     return replace(workload, blocks={name: _trained(block, stored=stored) for name, block in workload.blocks.items()})
 
 
-def _narrowed(block: Block) -> Block:
+def _unpacked(block: Block) -> Block:
     weights = {f"@{parameter.name}" for parameter in block.parameters}
-    ops = tuple(_Casts(block, block.name, weights, weights).made(block.forward))
+    ops, read = list[Op](), set[str]()
+    for op in block.forward:
+        if _reads_weights(op, weights):
+            source, elements = op.inputs[1], op.operand_elements[1]
+            read.add(source)
+            name = f"{block.name}/{source[1:]}/fp16"
+            ops += _scale(name, _OF_CAST)
+            ops.append(Elementwise(name=name, shape=(elements,), dtype="fp16", inputs=(source,), function="cast"))
+            op = replace(op, inputs=(op.inputs[0], name, *op.inputs[2:]))
+        ops.append(op)
+    narrow = tuple(replace(each, dtype="fp8") if f"@{each.name}" in read else each for each in block.parameters)
+    return replace(block, forward=tuple(ops), parameters=narrow)
+
+
+def _narrowed(block: Block, *, attention: bool) -> Block:
+    weights = {f"@{parameter.name}" for parameter in block.parameters}
+    ops = tuple(_Casts(block, block.name, weights, weights, attention=attention).made(block.forward))
     alive = block.live_elements
     if alive is not None:  # a copy takes half the room of what it was cast from
         alive += max((-(-op.element_count // 2) for op in ops if op.dtype == "fp8"), default=0)
@@ -75,6 +109,7 @@ class _Casts:
         prefix: How names of its operations begin in the pass.
         weights: What products read of its parameters.
         stored: Those of them that are stored in FP8.
+        attention: Whether products of two activations read FP8 as well.
         scales: Whether the largest element of a tensor is found before it is cast.
         read: Other names of what the pass reads, by those that it uses.
     """
@@ -83,6 +118,7 @@ class _Casts:
     prefix: str
     weights: Collection[str]
     stored: Collection[str]
+    attention: bool = False
     scales: bool = False
     read: Mapping[str, str] = field(default_factory=dict)
     _known: dict[str, str] = field(default_factory=dict)
@@ -90,7 +126,7 @@ class _Casts:
     def made(self, ops: Collection[Op]) -> Iterator[Op]:
         """The pass, with a cast in front of the first product that reads something."""
         for op in ops:
-            if not (_reads_weights(op, self.weights) or _makes_gradient_of_weights(op)):
+            if not (_reads_weights(op, self.weights) or _makes_gradient_of_weights(op) or self._meets(op)):
                 yield op
                 continue
             assert isinstance(op, (Conv, MatMul))
@@ -100,7 +136,12 @@ class _Casts:
                     yield from self._cast(op, place)
                     source = self._known[self._tensor(source)]
                 names.append(source)
-            yield replace(op, operands="fp8", inputs=(*names, *op.inputs[2:]))
+            yield from _scale(op.name, _OF_PRODUCT)
+            narrow = replace(op, operands="fp8", inputs=(*names, *op.inputs[2:]))
+            yield replace(narrow, left_arranged=False) if isinstance(narrow, MatMul) else narrow
+
+    def _meets(self, op: Op) -> bool:
+        return self.attention and isinstance(op, MatMul)
 
     def _tensor(self, source: str) -> str:
         return self.read.get(source, source)
@@ -116,14 +157,21 @@ class _Casts:
         if self.scales:
             yield Reduce(name=f"{name}/largest", shape=(1,), dtype="fp16", inputs=(source,), input_count=elements)
         self._known[tensor] = f"{name}/fp8"
+        yield from _scale(f"{name}/fp8", _OF_CAST)
         yield Elementwise(name=f"{name}/fp8", shape=shape, dtype="fp8", inputs=(source,), function="cast")
+
+
+def _scale(name: str, count: int) -> Iterator[Op]:
+    """Passes over one number: the scale of a tensor is checked, and put into the format that the unit reads."""
+    for number in range(1, count + 1):
+        yield Elementwise(name=f"{name}/scale.{number}", shape=(1,), dtype="fp32", function="mul")
 
 
 def _layer(op: Op) -> str:
     return op.inputs[1].removeprefix("@").removesuffix("/weight")
 
 
-def _reads_weights(op: Op, weights: Collection[str]) -> bool:
+def _reads_weights(op: Op, weights: Collection[str]) -> TypeGuard[Conv | MatMul]:
     return isinstance(op, (Conv, MatMul)) and op.inputs[1] in weights and not _is_grouped(op)
 
 

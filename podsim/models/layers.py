@@ -5,25 +5,31 @@ Each function appends to a `GraphBuilder` and returns the name of its result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from podsim.models.op import DType, Elementwise, Gather, MatMul, Op, Rearrange, Reduce, ScatterAdd, ShardExchange
+from podsim.models.op import Copy, DType, Elementwise, Gather, MatMul, Op, Rearrange, Reduce, ScatterAdd, ShardExchange
+
+NO_PARTS: Final[Mapping[str, int]] = {}
 
 
 class GraphBuilder:
     """Collects the operations of one block in execution order, with unique names."""
 
-    def __init__(self, prefix: str, dtype: DType = "fp16", accumulator: DType = "fp16") -> None:
+    def __init__(
+        self, prefix: str, dtype: DType = "fp16", accumulator: DType = "fp16", functions: DType | None = None
+    ) -> None:
         """Start an empty sequence.
 
         Args:
             prefix: How the names of its operations begin.
             dtype: Number format of results.
             accumulator: Number format of accumulated gradients.
+            functions: That of layer norms and activation functions in a forward pass; as results if None.
         """
         self.dtype, self._prefix, self._accumulator = dtype, prefix, accumulator
+        self.functions = functions or dtype
         self._ops: dict[str, Op] = {}
         self._partial_sums: list[str] = []
         self._width_sums: list[str] = []
@@ -91,6 +97,7 @@ class GraphBuilder:
         left_arranged: bool = False,
         gradient_of_weights: bool = False,
         left_row_count: int | None = None,
+        contracts_rows: bool = False,
     ) -> str:
         """Append a product.
 
@@ -104,6 +111,7 @@ class GraphBuilder:
             left_arranged: The left operand keeps its groups of channels.
             gradient_of_weights: The result goes where the weights lie.
             left_row_count: Elements of a row, where the left operand lies in rows.
+            contracts_rows: Whether these rows are what is summed over.
         """
         return self.add(
             MatMul(
@@ -116,6 +124,7 @@ class GraphBuilder:
                 right_arranged=weights,
                 output_arranged=not gradient_of_weights,
                 left_row_count=left_row_count,
+                contracts_rows=contracts_rows,
             )
         )
 
@@ -126,8 +135,11 @@ class GraphBuilder:
         inputs: Sequence[str],
         dtype: DType | None = None,
         name: str = "",
+        row_count: int | None = None,
+        *,
+        even: bool = False,
     ) -> str:
-        """Append one elementwise pass, in the format of the results unless another is given."""
+        """Append one elementwise pass, in the format of the results unless another is given; rows may be whole."""
         return self.add(
             Elementwise(
                 name=self.name(name or function),
@@ -135,28 +147,88 @@ class GraphBuilder:
                 inputs=tuple(inputs),
                 function=function,
                 dtype=dtype or self.dtype,
+                even=even,
+                row_count=row_count,
             )
         )
+
+    def cast(self, name: str, shape: tuple[int, ...], source: str, dtype: DType) -> str:
+        """Append a pass between half and single precision; none where the source has the format."""
+        if self.functions == self.dtype:
+            return source
+        return self.elementwise("cast_single", shape, (source,), dtype, name=name)
 
     def accumulate(self, parameter: str, shape: tuple[int, ...], gradient: str) -> str:
         """Append the addition of a gradient to its accumulator."""
         inputs = (gradient, f"@{parameter}/accumulator")
         return self.elementwise("scaled_add", shape, inputs, self._accumulator, name=f"{parameter}/accumulate")
 
-    def reduce(self, name: str, shape: tuple[int, ...], input_count: int, source: str) -> str:
-        """Append a reduction of `input_count` elements to `shape`, summed in single precision."""
+    def reduce(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        input_count: int,
+        source: str,
+        dtype: DType | None = None,
+        row_count: int | None = None,
+    ) -> str:
+        """Append a reduction of `input_count` elements to `shape`, summed in single precision.
+
+        Args:
+            name: Its name.
+            shape: Shape of the result.
+            input_count: Elements read.
+            source: What is reduced.
+            dtype: Its number format; that of results if None.
+            row_count: Elements of a row, where rows lie on tiles as a whole.
+        """
         return self.add(
-            Reduce(name=self.name(name), shape=shape, dtype="fp32", inputs=(source,), input_count=input_count)
+            Reduce(
+                name=self.name(name),
+                shape=shape,
+                dtype="fp32",
+                inputs=(source,),
+                input_count=input_count,
+                row_count=row_count,
+                operand_dtype=dtype or self.dtype,
+            )
         )
 
     def rearrange(self, name: str, shape: tuple[int, ...], source: str, row_count: int | None = None) -> str:
         """Append a change of layout; the elements of a row are given where rows are laid out one after the other."""
         return self.join(name, shape, (source,), row_count)
 
+    def spread(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        source: str,
+        reader_count: int,
+        row_count: int | None,
+        dtype: DType | None = None,
+    ) -> str:
+        """Append what brings each element of a tensor to all places of a larger one that read it."""
+        return self.add(
+            Rearrange(
+                name=self.name(name),
+                shape=shape,
+                dtype=dtype or self.dtype,
+                inputs=(source,),
+                row_count=row_count,
+                reader_count=reader_count,
+            )
+        )
+
     def join(self, name: str, shape: tuple[int, ...], sources: Sequence[str], row_count: int | None = None) -> str:
         """Append what lays several tensors together as one."""
         name, inputs = self.name(name), tuple(sources)
         return self.add(Rearrange(name=name, shape=shape, dtype=self.dtype, inputs=inputs, row_count=row_count))
+
+    def cut(self, name: str, shape: tuple[int, ...], source: str, *, whole: bool) -> str:
+        """Append the copy of a part of a tensor; what is `whole` is no part."""
+        return (
+            source if whole else self.add(Copy(name=self.name(name), shape=shape, dtype=self.dtype, inputs=(source,)))
+        )
 
     def gather(
         self, name: str, shape: tuple[int, int], table_rows: int, inputs: tuple[str, ...], *, planned: bool = False
@@ -211,6 +283,7 @@ def linear_backward(
     bias: bool = True,
     groups: int = 1,
     read: str = "",
+    parts: Mapping[str, int] = NO_PARTS,
 ) -> str:
     """Input gradient, weight gradient with its accumulation, and bias gradient of the same.
 
@@ -224,6 +297,8 @@ def linear_backward(
         bias: Whether it has one.
         groups: Layers side by side.
         read: Its input, where it is not kept under its own name.
+        parts: Names and widths of the weights that lie side by side in it, if they are several. The product reads them
+            where they lie, and each gets its part of the gradients as a copy [popart_lowering].
     """
     grad_in = g.matmul(
         f"{name}/input_grad", (groups, rows, inner), columns, (gradient, f"@{name}/weight"), left_arranged=True
@@ -235,14 +310,61 @@ def linear_backward(
         (read or f"@{name}/input", gradient),
         gradient_of_weights=True,
     )
-    g.accumulate(name, (groups * inner, columns), grad_w)
+    widths = parts or {name: columns}
+    for part, width in widths.items():
+        g.accumulate(
+            part, (groups * inner, width), g.cut(f"{part}/weight_grad", (inner, width), grad_w, whole=not parts)
+        )
     if bias:
         grad_b = g.reduce(f"{name}/bias_grad", (groups * columns,), groups * rows * columns, gradient)
-        g.accumulate(f"{name}/bias", (groups * columns,), grad_b)
+        for part, width in widths.items():
+            cut = g.cut(f"{part}/bias_grad", (width,), grad_b, whole=not parts)
+            g.accumulate(f"{part}/bias", (groups * width,), cut)
     return grad_in
 
 
-def softmax(g: GraphBuilder, rows: int, columns: int, source: str, *, is_shared: bool = False) -> str:
+def activate(g: GraphBuilder, function: str, shape: tuple[int, ...], source: str) -> str:
+    """The function of a feed-forward block, between casts where it has a format of its own.
+
+    `gelu_erf` is as a graph has it that no pattern joins, x·(1 + erf(x/√2))·½.
+    """
+    dtype, source = g.functions, g.cast(f"{function}/wide", shape, source, g.functions)
+    if function == "gelu_erf":
+        part = source
+        for name, each in {"div": "divide_by_one_number", "erf": "erf", "add": "one_number"}.items():
+            part = g.elementwise(each, shape, (part,), dtype, name=f"gelu/{name}")
+        product = g.elementwise("mul", shape, (source, part), dtype, name="gelu/mul")
+        out = g.elementwise("one_number", shape, (product,), dtype, name="gelu/half")
+    else:
+        out = g.elementwise(function, shape, (source,), dtype)
+    return g.cast(f"{function}/narrow", shape, out, g.dtype)
+
+
+def activate_backward(g: GraphBuilder, function: str, shape: tuple[int, ...], gradient: str, source: str) -> str:
+    """The gradient of the same; that of erf is five passes, 2/√π·exp(-x²)·dy [popart_lowering]."""
+    if function != "gelu_erf":
+        return g.elementwise(f"{function}_grad", shape, (gradient, source))
+    half = g.elementwise("one_number", shape, (gradient,), name="gelu_grad/half")
+    beside = g.elementwise("mul", shape, (half, "@gelu/add"), name="gelu_grad/mul")
+    inner = g.elementwise("mul", shape, (half, source), name="gelu_grad/mul")
+    power = "@gelu/div"
+    for each in ("square", "one_number", "exp", "one_number"):
+        power = g.elementwise(each, shape, (power,), name="gelu_grad/erf")
+    inner = g.elementwise("mul", shape, (inner, power), name="gelu_grad/erf")
+    inner = g.elementwise("divide_by_one_number", shape, (inner,), name="gelu_grad/div")
+    return g.elementwise("add", shape, (beside, inner), name="gelu_grad/add")
+
+
+def softmax(
+    g: GraphBuilder,
+    rows: int,
+    columns: int,
+    source: str,
+    *,
+    is_shared: bool = False,
+    row_count: int | None = None,
+    dtype: DType | None = None,
+) -> str:
     """Softmax over the last axis: maximum, subtract, exponential, sum, scale.
 
     Args:
@@ -251,23 +373,38 @@ def softmax(g: GraphBuilder, rows: int, columns: int, source: str, *, is_shared:
         columns: Columns that are here.
         source: What it is taken of.
         is_shared: Whether shards hold other columns, so that they have to join maxima and sums.
+        row_count: Columns, where each row lies on one tile as a whole.
+        dtype: Number format, where it is not that of the graph.
     """
-    shape, joined = (rows, columns), g.add_up if is_shared else str
-    top = joined(g.reduce("softmax/max", (rows,), rows * columns, source))
-    shifted = g.elementwise("sub", shape, (source, top), name="softmax/sub")
-    power = g.elementwise("exp", shape, (shifted,), name="softmax/exp")
-    total = joined(g.reduce("softmax/sum", (rows,), rows * columns, power))
+    joined, rest = g.add_up if is_shared else str, (dtype, row_count)
+
+    def over_all(function: str, name: str, *sources: str) -> str:
+        return g.elementwise(function, (rows, columns), sources, dtype, f"softmax/{name}", row_count)
+
+    top = joined(g.reduce("softmax/max", (rows,), rows * columns, source, *rest))
+    power = over_all("exp", "exp", over_all("sub", "sub", source, top))
+    total = joined(g.reduce("softmax/sum", (rows,), rows * columns, power, *rest))
     inverse = g.elementwise("inverse", (rows,), (total,), "fp32", name="softmax/inverse")
-    return g.elementwise("mul", shape, (power, inverse), name="softmax/scale")
+    return over_all("mul", "scale", power, inverse)
 
 
-def softmax_backward(g: GraphBuilder, rows: int, columns: int, probabilities: str, gradient: str) -> str:
-    """Gradient of softmax: p·(dy - sum(p·dy))."""
-    shape = (rows, columns)
-    product = g.elementwise("mul", shape, (probabilities, gradient), name="softmax/mul")
-    total = g.reduce("softmax/sum", (rows,), rows * columns, product)
-    scaled = g.elementwise("mul", shape, (probabilities, total), name="softmax/mul")
-    return g.elementwise("sub", shape, (product, scaled), name="softmax/sub")
+def softmax_backward(
+    g: GraphBuilder,
+    rows: int,
+    columns: int,
+    probabilities: str,
+    gradient: str,
+    row_count: int | None = None,
+    dtype: DType | None = None,
+) -> str:
+    """Gradient of softmax, p·(dy - sum(p·dy)); the last two arguments as above."""
+
+    def over_all(function: str, *sources: str) -> str:
+        return g.elementwise(function, (rows, columns), sources, dtype, f"softmax/{function}", row_count)
+
+    product = over_all("mul", probabilities, gradient)
+    total = g.reduce("softmax/sum", (rows,), rows * columns, product, dtype, row_count)
+    return over_all("sub", product, over_all("mul", probabilities, total))
 
 
 def layer_norm(g: GraphBuilder, name: str, rows: int, columns: int, source: str, *, is_shared: bool = False) -> str:
@@ -281,15 +418,17 @@ def layer_norm(g: GraphBuilder, name: str, rows: int, columns: int, source: str,
         source: What is normalised.
         is_shared: Whether other IPUs hold other columns, so that they have to join sums.
     """
-    shape, joined = (rows, columns), g.add_up_width if is_shared else str
-    squares = g.elementwise("square", shape, (source,), name=f"{name}/square")
-    mean = joined(g.reduce(f"{name}/mean", (rows,), rows * columns, source))
-    power = joined(g.reduce(f"{name}/power", (rows,), rows * columns, squares))
+    shape, joined, dtype = (rows, columns), g.add_up_width if is_shared else str, g.functions
+    source = g.cast(f"{name}/wide", shape, source, dtype)
+    squares = g.elementwise("square", shape, (source,), dtype, name=f"{name}/square")
+    mean = joined(g.reduce(f"{name}/mean", (rows,), rows * columns, source, dtype))
+    power = joined(g.reduce(f"{name}/power", (rows,), rows * columns, squares, dtype))
     inverse = g.elementwise("rsqrt", (rows,), (mean, power), "fp32", name=f"{name}/rsqrt")
-    centred = g.elementwise("sub", shape, (source, mean), name=f"{name}/centre")
-    normal = g.elementwise("mul", shape, (centred, inverse), name=f"{name}/normalise")
-    scaled = g.elementwise("bias_add", shape, (normal, f"@{name}/gamma"), name=f"{name}/scale")
-    return g.elementwise("bias_add", shape, (scaled, f"@{name}/beta"), name=f"{name}/shift")
+    centred = g.elementwise("sub", shape, (source, mean), dtype, name=f"{name}/centre")
+    normal = g.elementwise("mul", shape, (centred, inverse), dtype, name=f"{name}/normalise")
+    scaled = g.elementwise("bias_add", shape, (normal, f"@{name}/gamma"), dtype, name=f"{name}/scale")
+    shifted = g.elementwise("bias_add", shape, (scaled, f"@{name}/beta"), dtype, name=f"{name}/shift")
+    return g.cast(f"{name}/narrow", shape, shifted, g.dtype)
 
 
 def layer_norm_backward(
@@ -363,10 +502,12 @@ class Formats:
     Attributes:
         dtype: Weights, activations and their gradients.
         accumulator: Accumulated gradients.
+        functions: Layer norms and activation functions of transformers in forward passes; as activations if None.
     """
 
     dtype: DType = "fp16"
     accumulator: DType = "fp16"
+    functions: DType | None = None
 
     def builder(self, prefix: str) -> GraphBuilder:
         """An empty sequence of operations."""

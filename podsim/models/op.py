@@ -14,6 +14,8 @@ DType = Literal["fp8", "fp16", "fp32"]
 
 PIECE_BYTES = 8
 """Pieces of tensors that a tile copies at full speed. [B]"""
+DROPOUT = "dropout"
+"""The elementwise function that draws random numbers."""
 DTYPE_BYTES: dict[str, int] = {"fp8": 1, "fp16": 2, "fp32": 4, "int32": 4}
 
 
@@ -87,6 +89,7 @@ class MatMul(Product):
         output_arranged: The consumer takes the result where the plan leaves it.
         left_row_count: Elements of a row, where the left operand lies in rows one after the other; None where it lies
             in groups of channels, as results of products do.
+        contracts_rows: Whether these rows are what is summed over.
     """
 
     inner: int
@@ -94,6 +97,17 @@ class MatMul(Product):
     right_arranged: bool = False
     output_arranged: bool = True
     left_row_count: int | None = None
+    contracts_rows: bool = False
+
+    @property
+    def regrouped_elements(self) -> int:
+        """Elements of the left operand that are transposed in grains: those of rows that are summed over.
+
+        Rows that are no whole number of grains are not [poplibs_popops].
+        """
+        size = DTYPE_BYTES[self.operand_dtype]
+        whole = _row_bytes(self.left_row_count, size) % PIECE_BYTES == 0
+        return self.operand_elements[0] if self.contracts_rows and whole else 0
 
     @property
     def operand_elements(self) -> tuple[int, int]:
@@ -135,9 +149,17 @@ class MatMul(Product):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elementwise(Op):
-    """One pass over a tensor by a named vertex (`add`, `mul`, `gelu`, `dropout`, …)."""
+    """One pass over a tensor by a named vertex (`add`, `mul`, `gelu`, `dropout`, …).
+
+    Attributes:
+        function: The vertex.
+        even: Whether the tensor lies evenly on all tiles, as results of a sort do, however small it is.
+        row_count: Elements of a row, where each row lies on one tile as a whole; None where tiles hold equal parts.
+    """
 
     function: str
+    even: bool = False
+    row_count: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,9 +168,13 @@ class Reduce(Op):
 
     Attributes:
         input_count: Elements read.
+        row_count: Elements of a row, where each row lies on one tile as a whole; None where tiles hold equal parts.
+        operand_dtype: Number format of what is read.
     """
 
     input_count: int
+    row_count: int | None = None
+    operand_dtype: DType = "fp16"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,14 +183,22 @@ class Rearrange(Op):
 
     Attributes:
         row_count: Elements of a row, where they lie in rows one after the other; None where they do not.
+        reader_count: How often each element is in the result, which vertices read where it arrives.
     """
 
     row_count: int | None = None
+    reader_count: int = 1
 
     @property
     def laid_out(self) -> tuple[tuple[int, int], ...]:
-        """The tensor."""
-        return ((self.byte_count, _row_bytes(self.row_count, DTYPE_BYTES[self.dtype])),)
+        """The tensor, every element once."""
+        row_bytes = _row_bytes(self.row_count, DTYPE_BYTES[self.dtype])
+        return ((self.byte_count // self.reader_count, row_bytes),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy(Op):
+    """A part of a tensor once more, on the tiles where it lies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,12 +18,13 @@ _AXES = 3
 _EMBEDDINGS = 100
 """Rows of the table of atoms, which atomic numbers index."""
 # log1p(exp(-|x|)) + max(x, 0) - ln 2, and what PyTorch's own adds: a threshold above which the function is x.
-_SOFTPLUS = ("abs", "negate", "exp", "log", "max", "add", "sub")
+_SOFTPLUS = ("abs", "negate", "exp", "log1p", "max", "add", "sub")
 _THRESHOLD = ("compare", "select")
-# Of log1p, exp, negation, modulus, maximum and their sum.
-_SOFTPLUS_GRADIENT = ("add", "divide", "mul", "negate", "compare", "mul", "compare", "mul", "add")
+# Of log1p, exp, negation, modulus, maximum and their sum; PyTorch's own is the sigmoid, up to the threshold.
+_SOFTPLUS_GRADIENT = ("add", "divide", "mul", "negate", "sign", "mul", "compare", "mul", "add")
+_SLOW_GRADIENT = ("sigmoid", "mul", *_THRESHOLD)
 # Vertices of functions that cost what these do.
-_LIKE = {"abs": "square", "negate": "scale", "compare": "relu", "select": "relu"}
+_LIKE = {"negate": "scale"}
 _TENSORS_OF_BLOCK, _TENSORS_OF_ATOMS = 9, 6
 """Tensors over edges and over atoms that a block keeps for its backward pass."""
 
@@ -66,6 +67,7 @@ class InteractionShape:
         edges: Rows of edges.
         gaussians: Functions that a distance is expanded in.
         fast_softplus: Without the comparison with a threshold.
+        sorted_edges: Whether distances lie as a sort has left them.
     """
 
     atoms: int
@@ -73,6 +75,7 @@ class InteractionShape:
     edges: int
     gaussians: int
     fast_softplus: bool = True
+    sorted_edges: bool = False
 
 
 def schnet(
@@ -87,7 +90,8 @@ def schnet(
         host_input_bytes: Sent from the host; 0 for synthetic data. [B]
         host_tensors: Tensors that these are.
     """
-    interaction = InteractionShape(shape.atoms, shape.features, shape.edges, shape.gaussians, shape.fast_softplus)
+    extents = shape.atoms, shape.features, shape.edges, shape.gaussians
+    interaction = InteractionShape(*extents, shape.fast_softplus, sorted_edges=True)
     one = interaction_block(interaction, formats)
     blocks = (
         _neighbours(shape, formats),
@@ -110,9 +114,9 @@ def interaction_block(s: InteractionShape, formats: Formats) -> Block:
     """Filters of edges, messages along them, and what becomes of them at the atoms."""
     atoms, edges, features = (s.atoms, s.features), (s.edges, s.features), s.features
     g = formats.builder("interaction")
-    cosine = g.elementwise("scale", (s.edges,), ("@distances",), name="cutoff/angle")
-    cosine = g.elementwise("cos", (s.edges,), (cosine,), name="cutoff/cos")
-    cutoff = g.elementwise("scaled_add", (s.edges,), (cosine,), name="cutoff/half")
+    cutoff = "@distances"
+    for function, name in (("scale", "angle"), ("cos", "cos"), ("scaled_add", "half")):
+        cutoff = g.elementwise(function, (s.edges,), (cutoff,), name=f"cutoff/{name}", even=s.sorted_edges)
     hidden = linear(g, "filter1", s.edges, s.gaussians, features, "@gaussians")
     hidden = _softplus(g, "filter1", edges, hidden, fast=s.fast_softplus)
     weights = linear(g, "filter2", s.edges, features, features, hidden)
@@ -121,6 +125,7 @@ def interaction_block(s: InteractionShape, formats: Formats) -> Block:
     rows = g.rearrange("in/table", atoms, rows)
     found = g.gather("sources", edges, s.atoms, (rows, "@sources"), planned=True)
     messages = g.elementwise("mul", edges, (g.rearrange("sources/edges", edges, found), weights), name="messages")
+    messages = g.rearrange("messages/updates", edges, messages)
     added = g.scatter_add("targets", edges, s.atoms, (messages, "@targets"), planned=True)
     out = linear(g, "out1", s.atoms, features, features, g.rearrange("targets/atoms", atoms, added))
     out = _softplus(g, "out1", atoms, out, fast=s.fast_softplus)
@@ -129,7 +134,7 @@ def interaction_block(s: InteractionShape, formats: Formats) -> Block:
 
     b = formats.builder("interaction_backward")
     gradient = linear_backward(b, "out2", s.atoms, features, features, "@gradient")
-    gradient = _softplus_backward(b, "out1", atoms, gradient)
+    gradient = _softplus_backward(b, "out1", atoms, gradient, fast=s.fast_softplus)
     gradient = linear_backward(b, "out1", s.atoms, features, features, gradient)
     gradient = b.rearrange("targets/table", atoms, gradient)
     found = b.gather("targets", edges, s.atoms, (gradient, "@targets"), planned=True)
@@ -137,6 +142,7 @@ def interaction_block(s: InteractionShape, formats: Formats) -> Block:
     of_rows = b.elementwise("mul", edges, (found, "@weights"), name="rows_grad")
     of_weights = b.elementwise("mul", edges, (found, "@rows"), name="weights_grad")
     of_weights = b.rearrange("filter/edges", edges, of_weights)
+    of_rows = b.rearrange("rows_grad/updates", edges, of_rows)
     added = b.scatter_add("sources", edges, s.atoms, (of_rows, "@sources"), planned=True)
     added = linear_backward(
         b, "in", s.atoms, features, features, b.rearrange("sources/atoms", atoms, added), bias=False
@@ -144,7 +150,7 @@ def interaction_block(s: InteractionShape, formats: Formats) -> Block:
     b.elementwise("add", atoms, (added, "@gradient"), name="residual")
     of_weights = b.elementwise("mul", edges, (of_weights, "@cutoff"), name="filter/cutoff")
     of_weights = linear_backward(b, "filter2", s.edges, features, features, of_weights)
-    of_weights = _softplus_backward(b, "filter1", edges, of_weights)
+    of_weights = _softplus_backward(b, "filter1", edges, of_weights, fast=s.fast_softplus)
     _weights_backward(b, "filter1", s.edges, s.gaussians, features, of_weights)
     dense = [("filter1", s.gaussians), ("filter2", features), ("out1", features), ("out2", features)]
     return Block(
@@ -177,12 +183,12 @@ def _neighbours(s: SchNetShape, formats: Formats) -> Block:
     sums = g.reduce("squares/sum", pairs, s.atoms * s.atoms * _AXES, squares)
     distances = g.elementwise("sqrt", pairs, (sums,), name="distances")
     masks = [
-        g.elementwise(_LIKE["compare"], pairs, (source,), name=f"masks/{name}")
+        g.elementwise("compare", pairs, (source,), name=f"masks/{name}")
         for name, source in (("self", "@identity"), ("graph", graphs), ("cutoff", distances))
     ]
     mask = g.elementwise("max", pairs, masks[:2], name="masks/or")
     mask = g.elementwise("max", pairs, (mask, masks[2]), name="masks/or")
-    filled = g.elementwise(_LIKE["select"], pairs, (distances, mask), name="masks/fill")
+    filled = g.elementwise("select", pairs, (distances, mask), name="masks/fill")
     filled = g.elementwise("scale", pairs, (filled,), name="negate")
     nearest = g.add(
         TopK(
@@ -226,7 +232,7 @@ def _head(s: SchNetShape, formats: Formats) -> Block:
     error = g.elementwise("sub", graphs, (energies, "@targets"), name="loss/sub")
     squares = g.elementwise("square", graphs, (error,), name="loss/square")
     total = g.reduce("loss/sum", (1,), s.graphs, squares)
-    real = g.elementwise(_LIKE["compare"], graphs, ("@targets",), name="loss/real")
+    real = g.elementwise("compare", graphs, ("@targets",), name="loss/real")
     count = g.reduce("loss/count", (1,), s.graphs, real)
     g.elementwise("divide", (1,), (total, count), name="loss/mean")
 
@@ -234,7 +240,7 @@ def _head(s: SchNetShape, formats: Formats) -> Block:
     gradient = b.elementwise("scale", graphs, ("@error",), name="loss")
     gradient = b.gather("graphs", single, s.graphs, (gradient, "@graphs"), planned=True)
     gradient = linear_backward(b, "dense2", s.atoms, s.features // 2, 1, gradient)
-    gradient = _softplus_backward(b, "dense1", half, gradient)
+    gradient = _softplus_backward(b, "dense1", half, gradient, fast=s.fast_softplus)
     linear_backward(b, "dense1", s.atoms, s.features, s.features // 2, gradient)
     parameters = (
         *_parameters([("dense1", s.features)], s.features // 2),
@@ -251,8 +257,8 @@ def _softplus(g: GraphBuilder, name: str, shape: tuple[int, ...], source: str, *
     return source
 
 
-def _softplus_backward(g: GraphBuilder, name: str, shape: tuple[int, ...], gradient: str) -> str:
-    for function in _SOFTPLUS_GRADIENT:
+def _softplus_backward(g: GraphBuilder, name: str, shape: tuple[int, ...], gradient: str, *, fast: bool) -> str:
+    for function in _SOFTPLUS_GRADIENT if fast else _SLOW_GRADIENT:
         called = f"{name}/softplus/{function}"
         gradient = g.elementwise(_LIKE.get(function, function), shape, (gradient,), name=called)
     return gradient

@@ -11,7 +11,6 @@ Source: [poplibs_poplin] for temporaries of products; [popart_inplacing] for res
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -80,44 +79,25 @@ def tasks(costs: Sequence[OpCost], tile_count: int) -> list[LiveOp]:
 
 
 def _task(cost: OpCost, temporary_bytes: int) -> LiveOp:
-    """What tiles hold of operands as their owners is no copy; copies are gone once partial results are summed."""
+    """Copies are gone once partial results are summed; a tile copies what it reads whole, with what it holds of it."""
     if cost.plan is None:
         return LiveOp(cost.op, temporary_bytes, temporary_bytes)
-    split = _split(cost.plan)
-    temporary_bytes = max(0, temporary_bytes - _owned_bytes(cost.op, split))
-    if split.inner_slices * split.column_slices > 1:
+    inner, slices = _inner(cost.plan)
+    if slices > 1:
         return LiveOp(cost.op, temporary_bytes, temporary_bytes)
     # Of a sum that is split, tiles hold what they send and what they receive.
-    copies = 2 if split.inner > 1 else 1
-    if split.inner == 1 and cost.op.dtype == cost.plan.partials:
+    copies = 2 if inner > 1 else 1
+    if inner == 1 and cost.op.dtype == cost.plan.partials:
         copies = 0
-    partials = split.inner * cost.op.element_count * DTYPE_BYTES[cost.plan.partials]
+    partials = inner * cost.op.element_count * DTYPE_BYTES[cost.plan.partials]
     return LiveOp(cost.op, temporary_bytes, min(temporary_bytes, copies * partials))
 
 
-@dataclass(frozen=True, slots=True)
-class _Split:
-    """Parts and slices of a product, or of a convolution as the product that it is."""
-
-    rows: int
-    inner: int
-    columns: int
-    inner_slices: int
-    column_slices: int
-
-
-def _split(plan: MatMulPlan | ConvPlan) -> _Split:
+def _inner(plan: MatMulPlan | ConvPlan) -> tuple[int, int]:
+    """Parts of the sums of a product, or of a convolution as the product that it is, and slices one after the other."""
     if isinstance(plan, MatMulPlan):
-        return _Split(plan.row_parts, plan.inner_parts, plan.column_parts, plan.inner_slices, plan.column_slices)
-    rows, inner = plan.batch_parts * math.prod(plan.field_parts), plan.in_parts * plan.kernel_parts
-    return _Split(rows, inner, plan.out_parts * plan.kernel_parts, plan.in_slices, plan.out_slices)
-
-
-def _owned_bytes(op: Op, split: _Split) -> int:
-    """Operands of which every tile gets a copy of what others own, one slice at a time. [B]"""
-    left = _operand_bytes(op, 0) // split.inner_slices if split.columns > 1 else 0
-    right = _operand_bytes(op, 1) // (split.inner_slices * split.column_slices) if split.rows > 1 else 0
-    return left + right
+        return plan.inner_parts, plan.inner_slices * plan.column_slices
+    return plan.in_parts * plan.kernel_parts, plan.in_slices * plan.out_slices
 
 
 def needs(workload: Workload, name: str, forward: Sequence[LiveOp], backward: Sequence[LiveOp]) -> Needs:

@@ -9,6 +9,7 @@ from itertools import accumulate, pairwise
 
 from podsim.errors import ModelError
 from podsim.models import Workload
+from podsim.models.transformer.names import ENCODER
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,11 @@ class Stage:
                 counts[name] += segment.count
         return tuple(counts.items())
 
+    @property
+    def reads_carried(self) -> bool:
+        """Whether it has attention, which reads what is made once for all stages."""
+        return any(ENCODER[0] in segment.blocks for segment in self.segments)
+
 
 def kept_elements(segment: Segment, workload: Workload, *, recompute: bool) -> int:
     """Elements kept per micro-batch: the input, and without recomputation all that the backward pass reads."""
@@ -62,7 +68,9 @@ def kept_elements(segment: Segment, workload: Workload, *, recompute: bool) -> i
 
 def kept_bytes(stage: Stage, workload: Workload, *, recompute: bool) -> int:
     """What a stage keeps of a micro-batch from its forward to its backward pass. [B]"""
-    return workload.stash_bytes * sum(kept_elements(each, workload, recompute=recompute) for each in stage.segments)
+    kept = sum(kept_elements(each, workload, recompute=recompute) for each in stage.segments)
+    carried = workload.carried_elements if stage.reads_carried else 0
+    return workload.stash_bytes * (kept + carried)
 
 
 def inner_elements(segment: Segment, workload: Workload) -> int:

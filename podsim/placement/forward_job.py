@@ -24,9 +24,13 @@ def forward_job(spec: ForwardScenario, workload: Workload, fit: Fit = "refuse") 
         replication_factor=replicas,
         replicas_per_domain=system.domain_ipu_count // stages,
         accumulation_factor=spec.calls.batches_per_call,
-        replicas_per_process=parallelism.replicas_per_process or -(-replicas // system.own_host_count),
+        replicas_per_process=parallelism.replicas_per_process or max(1, system.domain_ipu_count // stages),
         prefetch_depth=spec.calls.prefetch_depth,
         io_tiles=spec.memory.io_tiles,
+        # In a call of one batch nothing is computed while it comes and goes.
+        overlapped_io=spec.calls.batches_per_call > 1,
+        numbers_converted=spec.calls.numbers_converted,
+        wide_weight_loads=spec.memory.wide_weight_loads,
         reserve=spec.memory.reserve,
         available_memory_proportion=(float(spec.memory.available_memory_proportion),) * stages,
     )
@@ -35,7 +39,7 @@ def forward_job(spec: ForwardScenario, workload: Workload, fit: Fit = "refuse") 
         software=spec.software,
         workload_of=lambda _: workload,
         layout=layout,
-        precision=Precision.of(spec.precision.weights, spec.precision.matmul_partials),
+        precision=Precision.of(spec.precision.activations, spec.precision.matmul_partials),
         changes=(
             *fewer_io_tiles(layout),
             *smaller_temporaries(layout),

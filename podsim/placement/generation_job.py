@@ -22,7 +22,7 @@ def generation_job(spec: GenerationScenario, fit: Fit = "refuse") -> Generation:
             float(memory.available_memory_proportion),
             micro_batch_size=generation.batch_size,
             kv_cache=generation.kv_cache,
-            logits_per_sequence=shape.vocabulary_size,
+            logits_per_sequence=shape.vocabulary_size if generation.next_token == "host" else 0,
             batches_in_flight=parallelism.batches_in_flight,
             weight_storage=STREAMING if memory.weights == "streamed" else ON_CHIP,
             io_tiles=memory.io_tiles,

@@ -63,7 +63,10 @@ class Layout:
         late_samples: Samples whose loading by a worker a weight update waits for, on average.
         samples_ahead: Samples of a weight update that each worker of a loader loads.
         io_tiles: Tiles that fetch data while the others compute.
-        overlapped_io: Whether they load and store what phases need; otherwise all tiles do, in turn with computing.
+        overlapped_io: Whether they load and store what phases need, or exchange a batch with the host, while others
+            compute; otherwise all tiles do, in turn with computing.
+        numbers_converted: Whether the process converts each number of a result before it calls again.
+        wide_weight_loads: Whether the matrix unit loads weights from interleaved memory.
         prefetch_depth: Micro-batches that wait ready in front of each replica.
         available_memory_proportion: Share of tile memory for temporaries of an operation, per IPU.
         reserve: Share of In-Processor-Memory that is left free.
@@ -97,6 +100,8 @@ class Layout:
     samples_ahead: float = 0.0
     io_tiles: int = 0
     overlapped_io: bool = True
+    numbers_converted: bool = False
+    wide_weight_loads: bool = False
     prefetch_depth: int = 1
     available_memory_proportion: tuple[float, ...]
     reserve: float = 0.0
@@ -124,9 +129,14 @@ class Layout:
         return min(self.replication_factor, self.replicas_per_domain)
 
     @property
+    def fetching_tiles(self) -> int:
+        """I/O tiles that are at work while the others compute."""
+        return self.io_tiles if self.overlapped_io else 0
+
+    @property
     def overlaps(self) -> bool:
         """Whether phases load and store on I/O tiles while the others compute."""
-        return self.overlapped_io and self.io_tiles > 0 and self.micro_batches_per_phase > 1
+        return self.fetching_tiles > 0 and self.micro_batches_per_phase > 1
 
     @property
     def micro_batches_per_phase(self) -> int:
@@ -185,13 +195,20 @@ class Precision:
 
     def stored_bytes(self, parameters: Iterable[Parameter]) -> int:
         """Bytes of some parameters, those with a format of their own in that. [B]"""
-        common = own_bytes = 0
-        for each in parameters:
+        return self._bytes((each, each.element_count) for each in parameters)
+
+    def read_bytes(self, parameters: Iterable[Parameter]) -> int:
+        """Bytes of what one run reads of some parameters. [B]"""
+        return self._bytes((each, each.element_count * each.share_read) for each in parameters)
+
+    def _bytes(self, counts: Iterable[tuple[Parameter, float]]) -> int:
+        common = own_bytes = 0.0
+        for each, count in counts:
             if each.dtype is None:
-                common += each.element_count
+                common += count
             else:
-                own_bytes += each.element_count * DTYPE_BYTES[each.dtype]
-        return self.weight_bytes(common) + own_bytes
+                own_bytes += count * DTYPE_BYTES[each.dtype]
+        return self.weight_bytes(round(common)) + round(own_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,10 +82,13 @@ def phase_costs(
             layout.available_memory_proportion,
             recompute=layout.recompute,
             recompute_last=False,
+            redoes_all=True,
         )
     else:
         redone = singles[:-1] if layout.recompute else []
-        costs = tuple(stage_cost(each, blocks, each.segments if each in redone else ()) for each in singles)
+        costs = tuple(
+            stage_cost(each, blocks, each.segments if each in redone else (), redoes_all=True) for each in singles
+        )
     return tuple(
         _phase(segment, cost, costs, workload, model, job) for segment, cost in zip(stage.segments, costs, strict=True)
     )

@@ -12,6 +12,7 @@ from podsim.placement.fit import does_not_fit, lacking, missing_method
 from podsim.placement.layout import Layout, Optimizer, PlanInput, Precision
 from podsim.placement.memory import IpuMemory, memory_plan
 from podsim.placement.phases import PhaseCost, phase_costs, phased_memory
+from podsim.placement.rings import Around, halves
 from podsim.placement.stage_cost import StageCost, UpdateCost, stage_costs, update_costs
 from podsim.scenario.hardware import System
 from podsim.scenario.software import Software
@@ -49,28 +50,36 @@ class Plan:
 
     def handed_over_bytes(self, stage: int) -> int:
         """Bytes that a stage hands to the next for one micro-batch. [B]"""
+        reads = any(each.stage.reads_carried for each in self.stages[stage + 1 :])
+        carried = self.workload.carried_elements if reads else 0
+        return self.handed_back_bytes(stage) + carried * self.workload.activation_bytes
+
+    def handed_back_bytes(self, stage: int) -> int:
+        """Bytes of the gradients of what a stage hands to the next. [B]"""
         block = self.workload.blocks[self.stages[stage].stage.last_block]
         return block.output_elements * self.workload.activation_bytes
 
 
 def cost_model(job: PlanInput) -> CostModel:
     """Costs of single operations on the tiles that compute."""
-    machine, software, link = job.system.machine, job.software, job.system.machine.ipu_link
-    hop_s = link.first_hop_latency_s + (link.rung_latency_s or 0.0) if link else 0.0
-    neighbours = Neighbours(machine.ipu.multi_ipu_sync_s + hop_s, machine.rung_bytes_per_s, machine.ipu.clock_hz)
+    machine, software = job.system.machine, job.software
+    ipu = machine.ipu.with_wide_weight_loads if job.layout.wide_weight_loads else machine.ipu
     return CostModel(
-        machine.ipu.with_tiles(machine.ipu.tile.count - job.layout.io_tiles),
+        ipu.with_tiles(ipu.tile.count - job.layout.io_tiles),
         software.layout_change_cycles_per_byte,
         job.precision.partials,
-        neighbours if job.workload.sums_over_replicas else None,
-        _small_piece_share(job),
+        _neighbours(job),
     )
 
 
-def _small_piece_share(job: PlanInput) -> float:
-    """All, unless the stack says otherwise of what there is."""
-    share = job.software.small_piece_share if job.workload.has_small_pieces else None
-    return 1.0 if share is None else share
+def _neighbours(job: PlanInput) -> Neighbours | None:
+    """The first replicas, as many as sum together."""
+    count, system, software = job.workload.summed_replicas, job.system, job.software
+    if not count:
+        return None
+    ring = Around.of_shards(system, software.collective_rings, range(min(count, system.domain_ipu_count)))
+    small = halves(system, ring.routes, ring.members)
+    return Neighbours(small, ring.steps, software.halved_bytes, system.machine.ipu.clock_hz)
 
 
 def shared_cost_model(job: PlanInput) -> CostModel:

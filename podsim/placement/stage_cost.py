@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 
 from podsim.models import Workload
 from podsim.models.block import Parameter
-from podsim.models.op import Elementwise, Op, Reduce, ReplicaSum
+from podsim.models.op import Conv, Elementwise, MatMul, Op, Reduce, ReplicaSum
 from podsim.placement.alive import Needs, needs, tasks
 from podsim.placement.cuts import Segment, Stage, kept_elements
 from podsim.placement.layout import Optimizer, PlanInput
 from podsim.tiles.account import Account, total
 from podsim.tiles.model import CostModel, OpCost
+from podsim.tiles.plans import ConvPlan, MatMulPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +26,22 @@ class BlockCost:
         forward: Operations of the forward pass.
         backward: Operations of the backward pass.
         forward_account: Sum of the forward pass. [cycles]
+        redone_account: Of that, what is redone where the block ends a segment. [cycles]
         backward_account: Sum of the backward pass. [cycles]
         temporary_bytes_per_tile: Largest temporaries of any operation. [B]
         needs: Memory while it runs.
+        unread_results: Names of operations that are not redone where the block ends a segment.
     """
 
     block: str
     forward: tuple[OpCost, ...]
     backward: tuple[OpCost, ...]
     forward_account: Account
+    redone_account: Account
     backward_account: Account
     temporary_bytes_per_tile: int
     needs: Needs
+    unread_results: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,7 @@ class StageCost:
         forward: The forward pass. [cycles]
         recompute: What is redone of the forward pass before the backward pass. [cycles]
         recomputed: Segments that are redone.
+        redoes_all: Whether they are as a whole; otherwise up to what the backward pass reads.
         backward: The backward pass with gradient accumulation. [cycles]
     """
 
@@ -58,6 +64,14 @@ class StageCost:
     recompute: Account
     backward: Account
     recomputed: tuple[Segment, ...]
+    redoes_all: bool = False
+
+    def redone(self, segment: Segment) -> tuple[tuple[str, OpCost], ...]:
+        """(block, operation with its cost) of what is redone of a segment, in order."""
+        last = self.blocks[segment.blocks[-1]]
+        unread = frozenset[str]() if self.redoes_all else last.unread_results
+        ops = ((name, cost) for name in segment.blocks for cost in self.blocks[name].forward)
+        return tuple((name, cost) for name, cost in ops if name != last.block or cost.op.name not in unread)
 
     @property
     def cycles(self) -> float:
@@ -73,6 +87,7 @@ def stage_costs(
     *,
     recompute: bool,
     recompute_last: bool = True,
+    redoes_all: bool = False,
 ) -> tuple[StageCost, ...]:
     """Cost every stage; blocks of IPUs with the same memory proportion are costed once.
 
@@ -83,6 +98,7 @@ def stage_costs(
         available_memory_proportion: Share of tile memory for temporaries of a product, per IPU.
         recompute: Whether the forward pass is redone before the backward pass.
         recompute_last: Whether that holds for the last segment of all, whose backward pass follows at once.
+        redoes_all: Whether segments are redone as a whole, their graphs being called once more [popxl_addons].
     """
     known: dict[tuple[str, float], BlockCost] = {}
     costs = []
@@ -96,7 +112,7 @@ def stage_costs(
             blocks[name] = known[key]
         spared = stage is stages[-1] and not recompute_last
         redone = (stage.segments[:-1] if spared else stage.segments) if recompute else ()
-        cost = stage_cost(stage, blocks, redone)
+        cost = stage_cost(stage, blocks, redone, redoes_all=redoes_all)
         if workload.stash_dtype not in (None, workload.activation_dtype):
             casts = _stash_casts(stage, workload, model, recompute=recompute)
             cost = replace(cost, forward=cost.forward + casts, backward=cost.backward + casts)
@@ -133,9 +149,11 @@ def block_cost(name: str, workload: Workload, model: CostModel, proportion: floa
             forward,
             backward,
             forward_account=total(cost.account for cost in forward),
+            redone_account=total(cost.account for cost in forward if cost.op.name not in block.unread_results),
             backward_account=total(cost.account for cost in backward),
             temporary_bytes_per_tile=max((cost.temporary_bytes_per_tile for cost in forward + backward), default=0),
             needs=model.splits.once(workload, ("needs", name, proportion), lambda: needed(forward, backward)),
+            unread_results=block.unread_results,
         )
 
     cost = model.alone.once(workload, ("block", name, proportion), alone)
@@ -145,25 +163,62 @@ def block_cost(name: str, workload: Workload, model: CostModel, proportion: floa
         tuple(model.op(each.op, proportion) if isinstance(each.op, ReplicaSum) else each for each in costs)
         for costs in (cost.forward, cost.backward)
     )
+    summed = sum(each.account.all_reduce for each in forward)
     return replace(
         cost,
         forward=forward,
         backward=backward,
-        forward_account=replace(cost.forward_account, all_reduce=sum(each.account.all_reduce for each in forward)),
+        forward_account=replace(cost.forward_account, all_reduce=summed),
+        redone_account=replace(cost.redone_account, all_reduce=summed),
         backward_account=replace(cost.backward_account, all_reduce=sum(each.account.all_reduce for each in backward)),
     )
 
 
-def stage_cost(stage: Stage, blocks: Mapping[str, BlockCost], recomputed: tuple[Segment, ...] = ()) -> StageCost:
-    """The cost of a stage from those of its blocks, some segments of it being redone."""
+def product_rates(costs: Iterable[StageCost], clock_hz: float) -> dict[str, float]:
+    """Work of products in each second that they take, by format, as a chip names the energy of its operations. [FLOP/s]
+
+    Args:
+        costs: The stages; their passes forward and backward count.
+        clock_hz: Of their tiles. [Hz]
+    """
+    flop, cycles = Counter[str](), 0.0
+    for cost in costs:
+        for name, count in cost.stage.blocks:
+            for each in (*cost.blocks[name].forward, *cost.blocks[name].backward):
+                cycles += count * each.account.matmul
+                if each.plan is not None and isinstance(each.op, Conv | MatMul):
+                    flop[_flop_name(each.plan)] += count * each.op.flop
+    return {name: done / cycles * clock_hz for name, done in flop.items()}
+
+
+def _flop_name(plan: MatMulPlan | ConvPlan) -> str:
+    if plan.dtype == "fp16":
+        return "half_partials_float_flop" if plan.partials == "fp32" else "half_flop"
+    return "fp8_flop" if plan.dtype == "fp8" else "single_flop"
+
+
+def stage_cost(
+    stage: Stage,
+    blocks: Mapping[str, BlockCost],
+    recomputed: tuple[Segment, ...] = (),
+    *,
+    redoes_all: bool = False,
+) -> StageCost:
+    """The cost of a stage from those of its blocks, some segments being redone, as a whole or as far as needed."""
     backward = total(blocks[name].backward_account.times(count) for name, count in stage.blocks)
-    return StageCost(
-        stage, blocks, _forward(stage.segments, blocks), _forward(recomputed, blocks), backward, recomputed
-    )
+    again = _forward(recomputed, blocks) if redoes_all else _redone(recomputed, blocks)
+    return StageCost(stage, blocks, _forward(stage.segments, blocks), again, backward, recomputed, redoes_all)
 
 
 def _forward(segments: Sequence[Segment], blocks: Mapping[str, BlockCost]) -> Account:
     return total(blocks[name].forward_account.times(each.count) for each in segments for name in each.blocks)
+
+
+def _redone(segments: Sequence[Segment], blocks: Mapping[str, BlockCost]) -> Account:
+    """The same up to the last result that a backward pass reads of each segment, the end of which is kept."""
+    inner = (replace(each, blocks=each.blocks[:-1]) for each in segments)
+    ends = (blocks[each.blocks[-1]].redone_account.times(each.count) for each in segments)
+    return _forward(tuple(inner), blocks) + total(ends)
 
 
 # Passes over the shard of one tensor: moments, root and quotient, weight decay, step, with the casts

@@ -10,7 +10,7 @@ from podsim.garbage import no_search
 from podsim.placement.plan import Plan
 from podsim.program.faults import with_faults
 from podsim.program.feed import Feed
-from podsim.program.host import CALL, Call, training_call
+from podsim.program.host import Call, evaluation_call, training_call
 from podsim.program.passes import Pipeline, Timetable
 from podsim.program.phases import Phases
 from podsim.program.replicas import Replicas
@@ -143,7 +143,7 @@ def compile_evaluation(plan: Plan) -> Program:
     replicas = replicas_of(plan)
     feed = Feed(plan, replicas)
     passes, updates = _passes(plan, replicas, feed, trains=False), dict.fromkeys(replicas.kept, ())
-    return _program(plan, replicas, feed, passes, updates, Call.steady((CALL, call_s)))
+    return _program(plan, replicas, feed, passes, updates, evaluation_call(plan, call_s))
 
 
 def _program(

@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import Final
 
 from podsim.errors import ModelError
+from podsim.placement.rings import OWN_LINK
 from podsim.placement.topology import Routes
-from podsim.program.rings import OWN_LINK
 from podsim.program.task import Exchange, Program, Slowdown
 from podsim.scenario.faults import FaultSpec
 from podsim.scenario.hardware import System

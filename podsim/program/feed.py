@@ -17,6 +17,7 @@ from podsim.placement.layout import Layout
 from podsim.placement.plan import Plan
 from podsim.placement.topology import Channel, streaming_channels
 from podsim.program.faults import slow_parts
+from podsim.program.host import served
 from podsim.program.replicas import Replicas
 from podsim.program.task import Acquire, Exchange, Group, Phase, Release, Step, Transfer, Work
 from podsim.program.transfers import HOST, host_load
@@ -111,7 +112,7 @@ class Feed:
     def _load(self, replica: int, local: int) -> tuple[Step, ...]:
         """From the gateway's buffer, or from I/O tiles that fetched it meanwhile."""
         plan, byte_count = self._plan, self._plan.workload.host_input_bytes
-        if not plan.layout.io_tiles:
+        if not plan.layout.fetching_tiles:
             return (Exchange((host_load(plan.system, self._replicas.ipu(replica, local), byte_count),)),)
         return (io_tile_copy("copy from I/O tiles", plan.system, plan.layout, byte_count),)
 
@@ -121,11 +122,12 @@ class Feed:
         system, machine = plan.system, plan.system.machine
         ipu = self._replicas.ipu(replica, 0)
         host, sharers = self._replicas.host(replica)
-        decode = workload.host_decode_count * system.host.decode_s_per_image
+        processes = ceil(self._replicas.per_host / served(plan))
+        decode = workload.host_decode_count * system.host.decode_s_per_image(processes)
         channels: list[Channel] = [
             Channel(f"machine{ipu // machine.ipu_count}/host_link", machine.host_link.bandwidth_bytes_per_s)
         ]
-        if plan.layout.io_tiles:
+        if plan.layout.fetching_tiles:
             channels += streaming_channels(system, ipu, "read", plan.layout.io_tiles)
         occupied = [
             (each.id, seconds_to_ps(workload.host_input_bytes / each.bandwidth_bytes_per_s)) for each in channels
@@ -136,8 +138,7 @@ class Feed:
             occupied.append((f"host{host}/network", sharers * seconds_to_ps(sent_s)))
         if handed_over := plan.software.process_input_bytes_per_s:
             # Every replica has its share of its process: all of them want the same at the same time.
-            share = min(plan.layout.replicas_per_process, plan.layout.replication_factor)
-            one_s = share * workload.host_input_bytes / handed_over
+            one_s = served(plan) * workload.host_input_bytes / handed_over
             occupied.append((f"replica{replica}/process", seconds_to_ps(one_s)))
         return Transfer("micro-batch", HOST, tuple(occupied), size=ceil(workload.host_input_bytes))
 

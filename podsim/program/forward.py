@@ -69,7 +69,8 @@ class _Replica:
         self._sync = Work("sync", ((SYNC, cycles_to_ps(ipu.multi_ipu_sync_cycles, ipu.clock_hz)),))
         self._answer = self._host_answer()
         # In a row of batches the IPU does not wait for what is under way to the host.
-        self._output = self._result_to_io_tiles() if plan.layout.io_tiles else Exchange((self._host_transfer("write"),))
+        fetches = plan.layout.fetching_tiles
+        self._output = self._result_to_io_tiles() if fetches else Exchange((self._host_transfer("write"),))
         self._hand_over = [Exchange((self._activations(stage),)) for stage in range(self._last)]
 
     def one_batch(self) -> Group:
@@ -114,7 +115,7 @@ class _Replica:
     def _steps(self, stage: int, active: range, feed: Feed, wait: str) -> Iterator[Step]:
         runs = stage in active
         if runs and stage == 0:
-            yield from self._answer if not self._plan.layout.io_tiles else ()
+            yield from self._answer if not self._plan.layout.fetching_tiles else ()
             yield from feed.input_steps(self._replica)
         if runs:
             yield self._work[stage]

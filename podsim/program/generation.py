@@ -62,13 +62,6 @@ def loads_overlap(plan: Plan) -> bool:
     return plan.layout.weight_storage == STREAMING and plan.layout.io_tiles > 0
 
 
-def samples_on_host(plan: Plan) -> bool:
-    """Whether a step hands all logits to the host, as a loop without kept keys does where its cost is known."""
-    software = plan.software
-    known = software.sampling_per_logit_s is not None and software.forward_call_s is not None
-    return plan.layout.kv_cache == "none" and known
-
-
 class _StepProgram:
     """The common part of the phases of a step."""
 
@@ -128,22 +121,16 @@ class _StepProgram:
     def _phase(self, name: str, stage: Stage, steps_of: Callable[[int], Iterable[Step]], count: int = 1) -> Phase:
         return Phase(name, count, {self._lane(ipu): tuple(steps_of(ipu)) for ipu in stage.ipus}, BUBBLE)
 
-    def _token_call_s(self) -> float:
-        software = self._plan.software
+    def _sampling_s(self) -> float:
+        """The call for the next token, and what the host does with the logits that it is handed. [s]"""
+        software, layout = self._plan.software, self._plan.layout
         if software.token_call_s is None:
             raise MissingDataError(
                 f"{software.name} does not say what a call for a token costs",
-                do="set `software.token_call`, for example to `7 ms`",
+                do="set `software.token_call`, for example to `0.15 ms`",
             )
-        return software.token_call_s
-
-    def _sampling_s(self) -> float:
-        """The call for the next token; a loop without kept keys hands all logits to the host. [s]"""
-        software, layout = self._plan.software, self._plan.layout
-        per_logit_s, call_s = software.sampling_per_logit_s, software.forward_call_s
-        if not samples_on_host(self._plan) or per_logit_s is None or call_s is None:
-            return self._token_call_s()
-        return call_s + layout.micro_batch_size * layout.logits_per_sequence * per_logit_s
+        logits = layout.micro_batch_size * layout.logits_per_sequence
+        return software.token_call_s + logits * (software.sampling_per_logit_s or 0.0)
 
     def _run(self, stage: Stage, segment: Segment, ipu: int) -> list[Step]:
         """Blocks one after the other, once their weights are there."""
@@ -169,8 +156,8 @@ class _StepProgram:
 
     def _read_bytes(self, segment: Segment) -> int:
         """The weights that blocks read. [B]"""
-        read = sum(self._workload.blocks[name].read_parameter_count for name in segment.blocks)
-        return self._plan.precision.weight_bytes(read)
+        blocks = (self._workload.blocks[name] for name in segment.blocks)
+        return self._plan.precision.read_bytes(each for block in blocks for each in block.parameters)
 
     def _cache(self, ipu: int, direction: str, element_count: int) -> Iterator[Step]:
         """Keys and values that are not on the chip."""
@@ -212,7 +199,7 @@ class _StepProgram:
         system, count = self._plan.system, len(stage.ipus)
         if count == 1:
             return {stage.ipus[0]: []}
-        ring = Ring.of_shards(system, self._plan.software.collective_rings, stage.ipus)
+        ring = Ring.of_shards(system, self._plan.software.rings_of_shards, stage.ipus)
         barrier = Barrier(f"shards of stage {stage.index}", ALL_REDUCE)
         hidden = self._workload.hidden_bytes
         return {ipu: [ring.step("all_reduce", ipu, hidden), barrier] * (2 * (count - 1)) for ipu in ring.members}

@@ -1,11 +1,12 @@
 """The process on a host that calls the IPUs, as a lane: what its loop does from one session call to the next.
 
-A loop fetches samples, stacks them, hands over tensors and calls. All of that is serial: IPUs that have ended their
-work wait until the process has come round. Workers of its loader make the next batch ready all the while, so that a
-round takes the longest of what a worker loads, and tasks and device one after the other. Decoding and sending of images
-is the feed's. Frameworks differ by which of these tasks take time.
+A loop fetches samples, stacks them, counts targets, hands over tensors and the values of the optimizer, and calls. All
+of that is serial: IPUs that have ended their work wait until the process has come round. Workers of its loader make the
+next batch ready all the while, so that a round takes the longest of what a worker loads, and tasks and device one after
+the other. Decoding and sending of images is the feed's. Frameworks differ by which of these tasks take time.
 
-Source: [hydronet_gnn], [poptorch_squad], [graphcore_results] for PyTorch; [mlperf_logs] for PopART and TensorFlow.
+Source: [hydronet_gnn], [poptorch_squad], [poptorch_compiler], [graphcore_results] for PyTorch; [mlperf_logs],
+[graphcore_results] for PopART and TensorFlow.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import ceil
 
+from podsim.errors import MissingDataError
 from podsim.placement.plan import Plan
 from podsim.program.replicas import Replicas
 from podsim.program.task import Barrier, Group, Phase, Step, Work
 from podsim.program.transfers import HOST
 from podsim.units import seconds_to_ps
 
-LOAD, STACK, HAND_OVER, CALL = "load samples", "stack samples", "hand over tensors", "session call"
-"""Tasks of a loop, in their order."""
+LOAD, STACK, COUNT = "load samples", "stack samples", "count targets"
+HAND_OVER, OPTIMIZER_VALUES = "hand over tensors", "hand over optimizer values"
+CALL, CONVERT = "session call", "convert results"
+"""Tasks of a loop, with those above, in their order."""
 PROCESS = "process"
 """What names of lanes of processes begin with."""
 _ENDED, _BEGUN = "host", "host/call"
@@ -100,15 +104,31 @@ def _works(tasks: Iterable[tuple[str, float]]) -> tuple[Work, ...]:
 def training_call(plan: Plan) -> Call:
     """What a weight update bears of a session call, which may run several."""
     software, layout = plan.software, plan.layout
-    samples = layout.micro_batch_size * layout.accumulation_factor * served(plan) if layout.stacked_by_caller else 0
+    tensors = plan.workload.host_tensors
+    targets = tensors.targets * layout.accumulation_factor * served(plan)
+    fed = served(plan) if tensors.inputs else 0
     share = 1 / layout.updates_per_session_call
+    values = plan.workload.parameter_tensor_count * (software.optimizer_values_per_tensor or 0)
+    stream_s = software.stream_s or 0.0
     return Call.steady(
         (LOAD, layout.late_samples * (software.sample_load_s or 0.0)),
-        (STACK, samples * (software.collation_s_per_sample or 0.0)),
-        (HAND_OVER, _streams(plan) * share * (software.stream_s or 0.0)),
-        (CALL, software.host_call_s * share),
+        (STACK, _stacked_s(plan)),
+        (COUNT, targets * (software.target_s or 0.0)),
+        (HAND_OVER, _streams(plan) * share * stream_s),
+        (OPTIMIZER_VALUES, values * share * stream_s),
+        (CALL, (software.host_call_s + fed * (software.replica_call_s or 0.0)) * share),
         loaded_s=layout.samples_ahead * (software.sample_load_s or 0.0),
     )
+
+
+def evaluation_call(plan: Plan, call_s: float) -> Call:
+    """A call for the forward passes of an evaluation, of as many samples as a weight update has.
+
+    Args:
+        plan: What is run.
+        call_s: The call alone. [s]
+    """
+    return Call.steady((STACK, _stacked_s(plan)), (CALL, call_s))
 
 
 def forward_call(plan: Plan, call_s: float, batches: int) -> Call:
@@ -121,13 +141,39 @@ def forward_call(plan: Plan, call_s: float, batches: int) -> Call:
     """
     tensors = plan.workload.host_tensors
     # I/O tiles exchange tensors with the host meanwhile.
-    streams = 0 if plan.layout.io_tiles else batches * (tensors.inputs + tensors.results)
-    return Call.steady((HAND_OVER, streams * (plan.software.stream_s or 0.0)), (CALL, call_s))
+    streams = 0 if plan.layout.fetching_tiles else batches * (tensors.inputs + tensors.results)
+    return Call.steady(
+        (HAND_OVER, streams * (plan.software.stream_s or 0.0)),
+        (CALL, call_s),
+        (CONVERT, batches * _conversion_s(plan)),
+    )
+
+
+def _conversion_s(plan: Plan) -> float:
+    """What the process does with the numbers of a batch's results before it calls again. [s]"""
+    if not plan.layout.numbers_converted:
+        return 0.0
+    count, each_s = plan.workload.host_tensors.result_elements, plan.system.host.number_conversion_s
+    if count is None:
+        what = f"{plan.workload.name} does not say how many numbers its results have"
+        raise MissingDataError(what, do="leave `numbers_converted` out")
+    if each_s is None:
+        what = f"{plan.system.host.name} does not say how long a number of a result takes"
+        raise MissingDataError(what, do="set `system.host.number_conversion_time`, for example to `0.1 us`")
+    return count * each_s
 
 
 def served(plan: Plan) -> int:
     """Replicas that one process serves."""
     return min(plan.layout.replicas_per_process, plan.layout.replication_factor)
+
+
+def _stacked_s(plan: Plan) -> float:
+    """Copying the samples of a weight update that one process hands over; images are stacked ahead of time. [s]"""
+    rate, layout = plan.software.collation_bytes_per_s, plan.layout
+    if rate is None or not layout.stacked_by_caller:
+        return 0.0
+    return served(plan) * layout.accumulation_factor * plan.workload.host_input_bytes / rate
 
 
 def _streams(plan: Plan) -> float:

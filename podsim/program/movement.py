@@ -1,23 +1,29 @@
 """Transfers and collectives alone on a machine: tiles of a chip, chips over IPU-Links, the host, streaming memory.
 
 Inside a chip the exchange is scheduled when the program is compiled: nothing queues, and the busiest port of a tile
-sets the time [poplibs_estimators]. Between chips the fullest link does. A message of one tile leaves the tile before
-it enters the link, and many tiles that send a little are held up by the number of their messages [citadel2019].
+sets the time [poplibs_estimators]. Between chips the fullest link does. What one tile sends leaves the tile before it
+enters the link, and what one tile receives leaves the link before it enters the tile; a link that carries a little of
+many tiles starts anew for each of those that send [citadel2019].
+
+Corresponding tiles of chips reduce and gather as replicas do in a weight update, by the same steps.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Literal
 
 from podsim.models.op import DTYPE_BYTES
-from podsim.placement.topologies import topology_of
 from podsim.placement.topology import Channel, Route, Routes, streaming_channels
+from podsim.program.rings import Ring
+from podsim.program.transfers import first_fragments_bytes, fullest_s, gw_hops
 from podsim.scenario.hardware import System, given
 from podsim.scenario.ipu import Ipu
+from podsim.scenario.software import Software
 from podsim.tiles.split import reduce_vertex_cycles
 from podsim.tiles.vector import ceil_div
 
@@ -31,11 +37,15 @@ COLLECTIVES: Final[tuple[Collective, ...]] = (
 OVER_IPUS: Final = ("all-reduce", "all-gather", "reduce-scatter")
 """Those that can join each tile with those of its number on other chips."""
 SUMS: Final = ("all-reduce", "reduce-scatter", "reduce")
-_WORD_BYTES: Final = 4
-_FRAGMENT_CYCLES: Final = 3
-"""Instructions of the exchange for a piece that does not follow the one before it [poplibs_estimators]."""
+ROOTED: Final = ("broadcast", "gather", "scatter")
+"""Those with a tile that sends to the others, or receives from them."""
+Sent = tuple[Route, float, float]
+"""A route, the tiles that send over it, and their bytes."""
+_PORT: Final = "port of a tile"
 _MOST_STAGES: Final = 3
 """Of a sum over tiles [poplibs_poplin]."""
+_PIECE_ELEMENTS: Final = 64
+"""That are summed together at least, where what lies on several tiles is [poplibs_popops]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +87,26 @@ def _quickest(ways: Iterable[Movement]) -> Movement:
 
 @dataclass(frozen=True)
 class Fabric:
-    """Tiles that take part: the first of each chip, on the first chips of a pod.
+    """Tiles that take part: the first of each of some chips of a pod.
 
     Attributes:
         ipu: The chip.
         tile_count: Tiles of each chip.
-        ipu_count: Chips.
+        chips: Their numbers in the pod; the root is on the first.
         system: The pod; needed for several chips, the host and streaming memory.
+        others: Whether of the chip of a root no other tile takes part.
     """
 
     ipu: Ipu
     tile_count: int
-    ipu_count: int = 1
+    chips: Sequence[int] = (0,)
     system: System | None = None
+    others: bool = False
+
+    @property
+    def ipu_count(self) -> int:
+        """Chips."""
+        return len(self.chips)
 
     @property
     def all_tiles(self) -> int:
@@ -100,27 +117,31 @@ class Fabric:
     def _routes(self) -> Routes:
         return Routes(given(self.system))
 
-    def _word_s(self, *, loaded: bool) -> float:
-        """A word from tile to tile of a chip. [s]"""
-        exchange, overhead = self.ipu.exchange, self.ipu.superstep.overhead_cycles
-        cycles = overhead if exchange.latency_cycles is None else exchange.latency_cycles
-        if loaded and exchange.loaded_latency_cycles is not None:
-            cycles = exchange.loaded_latency_cycles
-        return cycles / self.ipu.clock_hz
+    def _word_s(self, tiles: int = 1) -> float:
+        """A word from tile to tile of a chip. [s]
 
-    def exchange(self, port_bytes: float, fragments: int = 0, moved_bytes: float = 0.0, tiles: int = 0) -> Movement:
+        Tiles that take part lie the further apart the more they are: between a pair and all tiles in proportion.
+
+        Args:
+            tiles: How many take part.
+        """
+        exchange, overhead = self.ipu.exchange, self.ipu.superstep.overhead_cycles
+        alone = overhead if exchange.latency_cycles is None else exchange.latency_cycles
+        loaded = alone if exchange.loaded_latency_cycles is None else exchange.loaded_latency_cycles
+        share = (tiles - 1) / max(1, self.ipu.tile.count - 1)
+        return (alone + (loaded - alone) * share) / self.ipu.clock_hz
+
+    def exchange(self, port_bytes: float, moved_bytes: float = 0.0, tiles: int = 0) -> Movement:
         """One round of the on-chip exchange.
 
         Args:
             port_bytes: What the busiest tile receives or sends. [B]
-            fragments: Pieces that it takes from different places.
             moved_bytes: What all tiles receive. [B]
-            tiles: Tiles that send; those of the chip if 0.
+            tiles: Tiles that lie apart; those that take part if 0.
         """
-        cycles = ceil_div(int(port_bytes), self.ipu.exchange.bytes_per_cycle) + _FRAGMENT_CYCLES * fragments
-        latency_s = self._word_s(loaded=(tiles or self.tile_count) > 1)
-        parts = (("latency", latency_s), ("exchange", cycles / self.ipu.clock_hz))
-        return Movement(parts, moved_bytes, "port of a tile")
+        cycles = ceil_div(int(port_bytes), self.ipu.exchange.bytes_per_cycle)
+        parts = (("latency", self._word_s(tiles or self.tile_count)), ("exchange", cycles / self.ipu.clock_hz))
+        return Movement(parts, moved_bytes, _PORT)
 
     def read(self, byte_count: float, width_bytes: int) -> Movement:
         """Each tile loads from its own memory, one load per cycle.
@@ -139,7 +160,7 @@ class Fabric:
             byte_count: Of each. [B]
             senders: How many.
         """
-        return self.exchange(byte_count, 0, byte_count * senders, senders)
+        return self.exchange(byte_count, byte_count * senders, senders)
 
     def between_ipus(self, byte_count: float, source: int, target: int, *, both_ways: bool = False) -> Movement:
         """Each tile sends to one tile of another chip.
@@ -152,7 +173,7 @@ class Fabric:
         """
         route = self._routes.between(source, target)
         moved = byte_count * self.tile_count * (1 + both_ways)
-        return self._over_links([(route, self.tile_count, byte_count * self.tile_count)], self.tile_count, moved)
+        return self._over_links([(route, self.tile_count, byte_count * self.tile_count)], moved, ports=self.tile_count)
 
     def across(self, byte_count: float) -> Movement:
         """Each tile sends to a random tile of the other half of the chips, all at once.
@@ -160,47 +181,55 @@ class Fabric:
         Args:
             byte_count: Of each. [B]
         """
-        chips, half = range(self.ipu_count), self.ipu_count // 2
+        chips, half = self.chips, self.ipu_count // 2
         sent = []
-        for chip in chips:
-            others = chips[half:] if chip < half else chips[:half]
+        for place, chip in enumerate(chips):
+            others = chips[half:] if place < half else chips[:half]
             each = self.tile_count / len(others)
             sent += [(self._routes.between(chip, other), each, each * byte_count) for other in others]
-        return self._over_links(sent, self.all_tiles, byte_count * self.all_tiles)
+        return self._over_links(sent, byte_count * self.all_tiles, ports=self.all_tiles)
 
     def _over_links(
-        self, sent: Iterable[tuple[Route, float, float]], streams: int, moved_bytes: float, local_bytes: float = 0.0
+        self, sent: Iterable[Sent], moved_bytes: float, *, ports: int = 0, local_bytes: float = 0.0, receivers: int = 0
     ) -> Movement:
-        """Messages over routes at once: the fullest link, the ports of tiles, or the number of messages.
+        """What goes over routes at once: the fullest link, the ports of tiles, or how many tiles send.
 
         Args:
-            sent: Route, messages and bytes.
-            streams: Tiles whose ports share all of it; none if 0.
+            sent: What goes where.
             moved_bytes: What arrives. [B]
-            local_bytes: What these ports carry within a chip beside it. [B]
+            ports: Tiles whose ports share all that is sent; not counted if 0.
+            local_bytes: What the port of the root carries within its chip beside it. [B]
+            receivers: Tiles of a chip that receive, neighbours to which a connection has its links in proportion; all
+                if 0. If it is one, all that a link brings passes its port too.
         """
-        link = given(given(self.system).machine.ipu_link)
-        messages: dict[Channel, float] = defaultdict(float)
+        to_one = receivers == 1
+        link, port = given(given(self.system).machine.ipu_link), self.ipu.exchange_bytes_per_s(1)
         loads: dict[Channel, float] = defaultdict(float)
-        latency_s, slowest, hops, all_bytes = 0.0, float("inf"), 1, 0.0
-        for route, count, byte_count in sent:
-            latency_s, hops = max(latency_s, route.latency_s), max(hops, len(route.channels))
-            all_bytes += byte_count
-            slowest = min(slowest, *(channel.bandwidth_bytes_per_s for channel in route.channels))
+        starts: dict[Channel, float] = defaultdict(float)
+        latency_s, ports_s = 0.0, 0.0
+        for route, senders, byte_count in sent:
+            latency_s = max(latency_s, route.latency_s)
+            slowest = min(channel.bandwidth_bytes_per_s for channel in route.channels)
+            ports_s += byte_count * (1 / port + (0.0 if to_one else 1 / slowest)) / (ports or 1)
+            start_s, forwarded_s = link.message_time_s or 0.0, 0.0
             for channel in route.channels:
-                messages[channel] += count
+                links = round(channel.bandwidth_bytes_per_s / link.bandwidth_bytes_per_s)
+                used = ceil_div(links * (receivers or self.tile_count), self.tile_count)
+                # Nobody waits for the first.
+                waiting = senders if channel in loads else max(0.0, senders - 1)
+                starts[channel] += waiting * (links / used * start_s + forwarded_s)
                 loads[channel] += byte_count
-        start_s = (link.message_time_s or 0.0) + ((link.forwarded_message_time_s or 0.0) if hops > 1 else 0.0)
-        starts_s = start_s * max(0.0, max(messages.values()) - 1)
-        links_s = max(load / channel.bandwidth_bytes_per_s for channel, load in loads.items())
-        # A message leaves its tile before it enters the link.
-        port = self.ipu.exchange_bytes_per_s(1)
-        ports_s = (all_bytes * (1 / port + 1 / slowest) + local_bytes / port) / streams if streams else 0.0
-        times = {"IPU-Link": links_s, "port of a tile": ports_s}
-        bound = max(times, key=lambda name: times[name])
-        carried_s = times[bound]
-        parts = (("latency", latency_s), (bound, carried_s), ("messages", max(0.0, starts_s - carried_s)))
-        return Movement(parts, moved_bytes, bound if starts_s <= carried_s else "messages")
+                forwarded_s = link.forwarded_message_time_s or 0.0
+        carried = {each: max(load / each.bandwidth_bytes_per_s, starts[each]) for each, load in loads.items()}
+        received = {each: load / port if to_one else 0.0 for each, load in loads.items()}
+        fullest = max(loads, key=lambda each: carried[each] + received[each])
+        name = "messages" if carried[fullest] == starts[fullest] else "IPU-Link"
+        times = {name: carried[fullest], _PORT: received[fullest]}
+        if (ports or to_one) and ports_s > sum(times.values()):
+            times = {_PORT: ports_s}
+        times[_PORT] = times.get(_PORT, 0.0) + local_bytes / port
+        parts = (("latency", latency_s), *times.items())
+        return Movement(parts, moved_bytes, max(times, key=lambda each: times[each]))
 
     def with_host(self, byte_count: float) -> Movement:
         """The host sends to each tile of each chip, each its own, or receives from each over the same links.
@@ -209,7 +238,7 @@ class Fabric:
             byte_count: Of each tile. [B]
         """
         machine = given(self.system).machine
-        machines = ceil_div(self.ipu_count, machine.ipu_count)
+        machines = len({chip // machine.ipu_count for chip in self.chips})
         gateway = machine.gateway_link
         rates = {
             "ports of tiles": self.ipu.exchange_bytes_per_s(self.all_tiles),
@@ -230,7 +259,7 @@ class Fabric:
         system = given(self.system)
         rates: dict[str, float] = defaultdict(float)
         machines: dict[str, float] = {}
-        for ipu in range(self.ipu_count):
+        for ipu in self.chips:
             for channel in streaming_channels(system, ipu, direction, self.tile_count):
                 if channel.id.startswith("machine"):
                     machines[channel.id] = channel.bandwidth_bytes_per_s
@@ -244,21 +273,15 @@ class Fabric:
         bound, moved = min(rates, key=lambda name: rates[name]), byte_count * self.all_tiles
         return Movement((("latency", latency_s), (bound, moved / rates[bound])), moved, bound)
 
-    def collective(
-        self, name: Collective, byte_count: int, dtype: str = "fp32", *, over_ipus: bool = False
-    ) -> Movement:
-        """One collective with nothing else on the machine.
+    def collective(self, name: Collective, byte_count: int, dtype: str = "fp32") -> Movement:
+        """One collective of all tiles with nothing else on the machine.
 
         Args:
             name: Which.
             byte_count: Of a tile: what it holds before a sum or an all-gather, what it sends to each other tile in an
                 all-to-all, what the root sends to all or to each, what it receives from each. [B]
             dtype: Format of what is summed.
-            over_ipus: Whether corresponding tiles of all chips take part with each other, as in replicated tensors,
-                and not all tiles with all.
         """
-        if over_ipus and self.ipu_count > 1 and name in OVER_IPUS:
-            return self._rings(name, byte_count, dtype)
         match name:
             case "broadcast":
                 return self._broadcast(byte_count)
@@ -270,76 +293,81 @@ class Fabric:
                 return self._all_to_all(byte_count)
             case "reduce-scatter":
                 return self._reduce_scatter(byte_count, dtype)
+        to_one = self._reduce(byte_count, dtype)
+        if name == "reduce":
+            return to_one
         holders, share = self._holders(byte_count, dtype)
         to_all = self._reduce_scatter(byte_count, dtype).then(holders._all_gather(share))
-        to_one = self._reduce(byte_count, dtype)
-        if name == "all-reduce":
-            to_one = to_one.then(self._broadcast(byte_count))
-        return replace(_quickest((to_all, to_one)), moved_bytes=float(byte_count * (self.all_tiles - 1)))
+        best = _quickest((to_all, to_one.then(self._broadcast(byte_count))))
+        return replace(best, moved_bytes=float(byte_count * (self.all_tiles - 1)))
+
+    @property
+    def _others(self) -> int:
+        """Tiles that receive from a root, or send to it."""
+        return self.all_tiles - (self.tile_count if self.others else 1)
 
     def _holders(self, byte_count: int, dtype: str) -> tuple[Fabric, int]:
         """The tiles that hold a share of a sum, which are few if its elements are, and the bytes of a share."""
         elements, size = ceil_div(byte_count, DTYPE_BYTES[dtype]), DTYPE_BYTES[dtype]
         share = ceil_div(elements, self.all_tiles)
-        chips = min(self.ipu_count, elements)
-        return replace(self, tile_count=ceil_div(ceil_div(elements, share), chips), ipu_count=chips), share * size
-
-    def _remote(self) -> range:
-        return range(1, self.ipu_count)
+        chips = self.chips[: min(self.ipu_count, elements)]
+        return replace(self, tile_count=ceil_div(ceil_div(elements, share), len(chips)), chips=chips), share * size
 
     def _broadcast(self, byte_count: float) -> Movement:
-        """The root sends once and all listen; a chip passes on what it receives."""
-        moved = byte_count * (self.all_tiles - 1)
+        """The root sends once and all listen; a chip passes on what it receives.
+
+        On a chip two tiles that share a bus hear twice as much of what both are sent [poplibs_estimators].
+        """
+        moved = byte_count * self._others
         if self.ipu_count == 1:
-            return self.exchange(byte_count, 0, moved)
-        routes = [self._routes.between(0, ipu) for ipu in self._remote()]
+            heard = self.ipu.exchange.tiles_per_bus if self.tile_count > 1 else 1
+            return self.exchange(ceil_div(int(byte_count), heard), moved)
+        routes = [self._routes.between(self.chips[0], chip) for chip in self.chips[1:]]
         farthest = max(routes, key=lambda route: route.latency_s)
-        return self._over_links([(farthest, 1, byte_count)], 1, moved)
+        apart = Movement((("latency", self._word_s(self.tile_count) - self._word_s()),), 0.0, _PORT)
+        return replace(apart.then(self._over_links([(farthest, 1, byte_count)], moved, ports=1)), bound=_PORT)
 
     def _rooted(self, name: str, byte_count: float) -> Movement:
-        """To one tile from each, or from one tile to each: its port, or the links of its chip."""
-        moved, gathers = byte_count * (self.all_tiles - 1), name == "gather"
-        inside = self.exchange(moved, self.all_tiles - 1 if gathers else 0, moved)
+        """To one tile from each, or from one tile to each: its port, or the links of its chip.
+
+        A word that comes from far is sent before it is its turn to be received, so that only the first is waited for.
+        """
+        moved, gathers = byte_count * self._others, name == "gather"
         if self.ipu_count == 1:
-            return inside
-        pairs = [(ipu, 0) if gathers else (0, ipu) for ipu in self._remote()]
-        sent = [(self._routes.between(*pair), self.tile_count, byte_count * self.tile_count) for pair in pairs]
-        # What a root sends leaves its port before it enters a link; what it receives comes from many ports.
-        links = self._over_links(sent, 0 if gathers else 1, moved, byte_count * (self.tile_count - 1))
-        return max(inside, links, key=lambda movement: movement.time_s)
+            return self.exchange(moved, moved, 1 if gathers else 0)
+        root, *others = self.chips
+        pairs = [(other, root) if gathers else (root, other) for other in others]
+        senders = self.tile_count if gathers else 1
+        sent = [(self._routes.between(*pair), senders, byte_count * self.tile_count) for pair in pairs]
+        local = moved - byte_count * self.tile_count * len(others)
+        if gathers:
+            return self._over_links(sent, moved, local_bytes=local, receivers=1)
+        return self._over_links(sent, moved, ports=1, local_bytes=local)
 
     def _all_gather(self, byte_count: int) -> Movement:
-        """Each tile hears all others, at once or, between chips, those of its number first."""
-        received = byte_count * (self.all_tiles - 1)
-        moved = float(received * self.all_tiles)
-        inside = self.exchange(received, self.all_tiles - 1, moved)
-        if self.ipu_count == 1:
-            return inside
-        links = self._between_all(self.tile_count, byte_count * self.tile_count, moved)
-        at_once = max(inside, links, key=lambda movement: movement.time_s)
-        gathered = byte_count * self.ipu_count * (self.tile_count - 1)
-        after = self.exchange(gathered, self.tile_count - 1, moved)
-        return _quickest((at_once, self._rings("all-gather", byte_count, "fp32").then(after)))
+        """Each tile hears all others, over the fullest link or its port."""
+        return self._between_all(self.tile_count, byte_count)
 
-    def _all_to_all(self, byte_count: float) -> Movement:
+    def _all_to_all(self, byte_count: int) -> Movement:
         """Each tile has something else for every other."""
+        return self._between_all(self.tile_count**2, byte_count)
+
+    def _between_all(self, messages: int, byte_count: float) -> Movement:
+        """So many messages from each chip to each other, while the port of each tile receives from all tiles."""
         received = byte_count * (self.all_tiles - 1)
-        moved = received * self.all_tiles
-        inside = self.exchange(received, self.all_tiles - 1, moved)
+        inside = self.exchange(received, received * self.all_tiles)
         if self.ipu_count == 1:
             return inside
-        links = self._between_all(self.tile_count**2, byte_count * self.tile_count**2, moved)
+        pairs = ((here, there) for here in self.chips for there in self.chips if here != there)
+        sent = [(self._routes.between(*pair), self.tile_count, byte_count * messages) for pair in pairs]
+        links = self._over_links(sent, received * self.all_tiles)
         return max(inside, links, key=lambda movement: movement.time_s)
 
-    def _between_all(self, messages: int, byte_count: float, moved_bytes: float) -> Movement:
-        """As much from each chip to each other."""
-        chips = range(self.ipu_count)
-        pairs = [(self._routes.between(a, b), messages, byte_count) for a in chips for b in chips if a != b]
-        return self._over_links(pairs, 0, moved_bytes)
-
-    def _sum(self, elements: int, depth: int, dtype: str) -> Movement:
-        """Each tile sums some partials; of its superstep the exchange before it has had its part."""
-        launch_s = max(0.0, self.ipu.superstep.overhead_cycles / self.ipu.clock_hz - self._word_s(loaded=True))
+    def _sum(self, elements: int, depth: int, dtype: str, *, exchanged: bool = True) -> Movement:
+        """Each tile sums some partials; of its superstep an exchange on the chip before it has had its part."""
+        launch_s = self.ipu.superstep.overhead_cycles / self.ipu.clock_hz
+        if exchanged:
+            launch_s = max(0.0, launch_s - self._word_s(self.tile_count))
         cycles = reduce_vertex_cycles(self.ipu, elements, depth, dtype)
         return Movement((("sums", launch_s + float(cycles) / self.ipu.clock_hz),), 0.0, "sums")
 
@@ -350,89 +378,107 @@ class Fabric:
             yield stages, next(n for n in range(1, self.tile_count + 1) if n**stages >= self.tile_count)
 
     def _reduce(self, byte_count: int, dtype: str) -> Movement:
-        """To one tile: in stages over fewer and fewer tiles, or spread over all of them and collected."""
-        elements, moved = ceil_div(byte_count, DTYPE_BYTES[dtype]), float(byte_count * (self.all_tiles - 1))
-        ways = []
-        for stages, joined in self._steps():
-            way = Movement((), moved, "port of a tile")
-            for _ in range(stages):
-                exchanged = self.exchange(byte_count * (joined - 1), joined - 1, moved)
-                way = way.then(exchanged).then(self._sum(elements, joined, dtype))
-            ways.append(way)
-        summed = self._inside_scatter(byte_count, dtype)
-        shares, share = replace(self, ipu_count=1)._holders(byte_count, dtype)
-        holders = shares.tile_count
-        collected = self.exchange(share * (holders - 1), holders - 1, moved)
-        best = _quickest((*ways, summed.then(collected)))
-        if self.ipu_count > 1:
-            # One tile of each chip sends its sum to the root, or each tile its share of it to that of its number.
-            ways = [best.then(self._to_root(byte_count, 1, dtype))]
-            ways.append(summed.then(self._to_root(byte_count, holders, dtype)).then(collected))
-            best = _quickest(ways)
-        return replace(best, moved_bytes=moved)
+        """To one tile: in pieces, the sums of which are summed there, as a library does that knows of no chips.
 
-    def _to_root(self, byte_count: int, holders: int, dtype: str) -> Movement:
-        """Sums of chips, each spread over some tiles, go to the first chip, which sums them."""
-        routes = (self._routes.between(ipu, 0) for ipu in self._remote())
-        sent = [(route, float(holders), float(byte_count)) for route in routes]
-        share = ceil_div(ceil_div(byte_count, DTYPE_BYTES[dtype]), holders)
-        return self._over_links(sent, holders, 0.0).then(self._sum(share, self.ipu_count, dtype))
+        A piece has 64 elements at least, and no more than the tiles together are enough for; the tiles that sum one
+        follow each other. So of few elements all lie on the first chip, and whatever the others hold crosses the links.
+        Source: [poplibs_popops].
+        """
+        elements, moved = ceil_div(byte_count, DTYPE_BYTES[dtype]), float(byte_count * (self.all_tiles - 1))
+        if self.all_tiles == 1:
+            return replace(self._sum(elements, 1, dtype, exchanged=False), moved_bytes=moved)
+        depth = min(self.all_tiles, max(ceil_div(_PIECE_ELEMENTS, elements), math.isqrt(self.all_tiles)))
+        parts = ceil_div(self.all_tiles, depth)
+        # Pieces are cut along the elements too where there are more tiles than parts.
+        cut = max(1, min(self.all_tiles // parts, elements * depth // _PIECE_ELEMENTS))
+        share = ceil_div(elements, cut)
+        gathered = self._collected(share * DTYPE_BYTES[dtype], depth, parts * cut)
+        way = gathered.then(self._sum(share, depth, dtype, exchanged=self.ipu_count == 1))
+        if parts > 1 or cut > 1:
+            to_root = self.exchange(byte_count * parts).then(self._sum(elements, parts, dtype))
+            spread = self.exchange(share * DTYPE_BYTES[dtype] * parts).then(self._sum(share, parts, dtype))
+            way = way.then(_quickest((to_root, spread.then(self.exchange(byte_count)))))
+        return replace(way, moved_bytes=moved)
+
+    def _collected(self, byte_count: int, depth: int, pieces: int) -> Movement:
+        """Partials of so many pieces come to a tile each, those of the first ones first."""
+        inside = self.exchange(byte_count * (depth - 1))
+        if self.ipu_count == 1:
+            return inside
+        chips = ceil_div(pieces, self.tile_count)
+        held = byte_count * pieces * depth / self.ipu_count / chips
+        pairs = ((here, there) for here in self.chips for there in self.chips[:chips] if here != there)
+        sent = [(self._routes.between(*pair), self.tile_count, held) for pair in pairs]
+        links = self._over_links(sent, 0.0, receivers=min(pieces, self.tile_count))
+        return max(inside, links, key=lambda movement: movement.time_s)
 
     def _inside_scatter(self, byte_count: int, dtype: str) -> Movement:
         """Each tile of a chip sums its share of what all of them hold, in stages whose shares get smaller."""
         ways = []
         for stages, joined in self._steps():
-            way, held = Movement((), 0.0, "port of a tile"), ceil_div(byte_count, DTYPE_BYTES[dtype])
+            way, held = Movement((), 0.0, _PORT), ceil_div(byte_count, DTYPE_BYTES[dtype])
             for _ in range(stages):
                 share = ceil_div(held, joined)
                 sent = share * DTYPE_BYTES[dtype] * (joined - 1)
-                way = way.then(self.exchange(sent, joined - 1, sent * self.tile_count))
+                way = way.then(self.exchange(sent, sent * self.tile_count))
                 way, held = way.then(self._sum(share, joined, dtype)), share
             ways.append(way)
         return _quickest(ways)
 
     def _reduce_scatter(self, byte_count: int, dtype: str) -> Movement:
-        """Sums over all tiles, of which each keeps its share; between chips only sums travel."""
+        """Sums over all tiles, of which each keeps its share: between chips only sums travel, or one tile has all."""
         best, moved = self._inside_scatter(byte_count, dtype), byte_count * (self.all_tiles - 1.0)
         if self.ipu_count > 1:
-            rings = best.then(self._rings("reduce-scatter", ceil_div(byte_count, self.tile_count), dtype))
             holders, share = self._holders(byte_count, dtype)
-            best = _quickest((rings, self._reduce(byte_count, dtype).then(holders._rooted("scatter", share))))
+            pairs = ((here, there) for here in self.chips for there in self.chips if here != there)
+            sums = [(self._routes.between(*pair), holders.tile_count, byte_count / self.ipu_count) for pair in pairs]
+            summed = self._sum(share // DTYPE_BYTES[dtype], self.ipu_count, dtype, exchanged=False)
+            best = best.then(self._over_links(sums, 0.0)).then(summed)
+            best = _quickest((best, self._reduce(byte_count, dtype).then(holders._rooted("scatter", share))))
         return replace(best, moved_bytes=moved)
 
-    def _rings(self, name: str, byte_count: int, dtype: str) -> Movement:
-        """Each tile with those of its number: rings over all chips. Source: [gcl_topologies]."""
-        whole_bytes, count = byte_count * self.tile_count, self.ipu_count
-        if name == "all-gather":
-            return self._turns(whole_bytes * count, (self.tile_count,))
-        # A chunk of a sum is a piece of each tile, or all that some of the tiles hold.
-        spreads = (self.tile_count, ceil_div(self.tile_count, count))
-        summed = self._turns(whole_bytes, spreads, dtype)
-        if name == "reduce-scatter":
-            return summed
-        both = summed.then(self._turns(whole_bytes, spreads))
-        return replace(both, moved_bytes=2 * summed.moved_bytes)
+    def over_chips(self, name: str, byte_count: int, software: Software) -> Movement:
+        """Corresponding tiles of all chips reduce or gather with each other, as the replicas of a program do.
 
-    def _turns(self, whole_bytes: int, spreads: Iterable[int], summed: str | None = None) -> Movement:
-        """The n - 1 steps of two rings, one in each direction, with half of a chunk each.
+        Each link domain reduces, or gathers, by itself; between domains chips of the same place pass on their parts.
 
         Args:
-            whole_bytes: All chunks. [B]
-            spreads: Numbers of tiles that a chunk may lie on.
-            summed: Format of what each step adds; None if it only gathers.
+            name: Which of `OVER_IPUS`.
+            byte_count: Of a tile: what it holds before. [B]
+            software: Whose rings these are.
         """
-        order, count = topology_of(given(self.system)).ring(range(self.ipu_count)), self.ipu_count
-        ways = (order,) if count == 2 else (order, order[::-1])
-        chunk = ceil_div(whole_bytes, count * len(ways))
-        routes = [self._routes.between(a, b) for way in ways for a, b in zip(way, (*way[1:], way[0]), strict=True)]
-        steps = []
-        for tiles in spreads:
-            messages = float(min(tiles, ceil_div(chunk, _WORD_BYTES)))
-            step = self._over_links([(route, messages, float(chunk)) for route in routes], tiles * count, 0.0)
-            if summed:
-                share = ceil_div(ceil_div(chunk * len(ways), tiles), DTYPE_BYTES[summed])
-                step = step.then(self._sum(share, 2, summed))
-            steps.append(step)
-        step = _quickest(steps)
-        parts = tuple((kind, time_s * (count - 1)) for kind, time_s in step.parts)
-        return Movement(parts, float(whole_bytes) * (count - 1), step.bound)
+        system = given(self.system)
+        inside = defaultdict[int, list[int]](list)
+        for chip in self.chips:
+            inside[chip // system.domain_ipu_count].append(chip)
+        domains = list(inside.values())
+        whole = byte_count * self.tile_count * (self.ipu_count if name == "all-gather" else 1)
+        times = 2 if name == "all-reduce" else 1
+        moved = float(times * whole * (self.ipu_count - 1))
+        rings = [Ring.of_shards(system, software.collective_rings, each) for each in domains]
+        steps = [each.steps_of(system, whole, software.halved_bytes) for each in rings if len(each.members) > 1]
+        latency_s = times * max((each.latency_s for each in steps), default=0.0)
+        carried_s = times * max((each.s_per_byte for each in steps), default=0.0) * whole
+        # Each byte that a step sends passes the port of a tile.
+        ports_s = times * whole * (1 - 1 / len(domains[0])) / self.ipu.exchange_bytes_per_s(self.tile_count)
+        link = ("IPU-Link", carried_s) if carried_s >= ports_s else (_PORT, ports_s)
+        parts = [("latency", latency_s), link]
+        if len(domains) > 1:
+            parts += self._between_domains(domains, whole, times * (len(domains) - 1))
+        bound = max(parts[1:], key=lambda part: part[1])[0]
+        return Movement(tuple(parts), moved, bound)
+
+    def _between_domains(self, domains: Sequence[Sequence[int]], whole: float, steps: int) -> list[tuple[str, float]]:
+        """So many steps over GW-Links, in each of which a chip sends a part of its part."""
+        system, part_count = given(self.system), len(domains[0]) * len(domains)
+        staged = first_fragments_bytes(system, {int(whole): 1}, part_count)
+        sent = [
+            gw_hops(system, source, target, whole / part_count, staged, 1)
+            for here, there in zip(domains, (*domains[1:], domains[0]), strict=True)
+            for source, target in zip(here, there, strict=True)
+        ]
+        times = [fullest_s(hop) for hop in zip(*sent, strict=True)]
+        return [
+            ("latency of gateways", steps * sum(latency_s for latency_s, _ in times)),
+            ("GW-Link", steps * sum(carried_s for _, carried_s in times)),
+        ]

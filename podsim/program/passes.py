@@ -72,7 +72,7 @@ def _passes(cost: StageCost, workload: Workload, clock_hz: float) -> StageWork:
     backward = work(f"backward {index}", cost.backward, clock_hz)
     sums = {
         forward: sums_of(workload, segments),
-        redone: sums_of(workload, cost.recomputed),
+        redone: sums_of(workload, cost.recomputed, redone=True),
         backward: sums_of(workload, segments, backward=True),
     }
     routed = {
@@ -84,16 +84,22 @@ def _passes(cost: StageCost, workload: Workload, clock_hz: float) -> StageWork:
     return StageWork(cost.stage, forward, passes, *((sums, routed) if len(cost.stage.ipus) > 1 else ({}, {})))
 
 
-def sums_of(workload: Workload, segments: Iterable[Segment], *, backward: bool = False) -> ShardSums:
+def sums_of(
+    workload: Workload, segments: Iterable[Segment], *, backward: bool = False, redone: bool = False
+) -> ShardSums:
     """How often tensors go around the rings of shards in a pass over segments, by their bytes.
 
-    Those that are added up do twice, to be reduced and to be gathered; others once, for one of the two.
+    Those that are added up do twice, to be reduced and to be gathered; others once, for one of the two. A pass that is
+    redone ends with what the backward pass reads.
     """
     columns, rows = Counter[int](), Counter[int]()
     for segment in segments:
         for name in segment.blocks:
             block = workload.blocks[name]
+            unread = block.unread_results if redone and name == segment.blocks[-1] else frozenset()
             for op in block.backward if backward else block.forward:
+                if op.name in unread:
+                    continue
                 if op.name in block.partial_sums:
                     columns[op.byte_count] += 2 * segment.count
                 elif isinstance(op, ShardExchange):
@@ -121,10 +127,10 @@ def rings_for(
         width_parts: Parts into which they divide the width of hidden states as well.
     """
     if width_parts == 1:
-        return ShardRings.of(system, software.collective_rings, members)
+        return ShardRings.of(system, software.rings_of_shards, members)
     segments = [Segment((name,), count) for name, count in Counter(workload.order).items()]
     sums = sums_of(workload, segments) + sums_of(workload, segments, backward=True)
-    return ShardRings.of(system, software.collective_rings, members, width_parts, sums)
+    return ShardRings.of(system, software.rings_of_shards, members, width_parts, sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +241,7 @@ class Pipeline:
 
     def _groups(self, ipus: range) -> ExpertGroups:
         members = tuple(self._replicas.ipu(self._replica, local) for local in ipus)
-        return ExpertGroups(self._plan.system, self._plan.software.collective_rings, members)
+        return ExpertGroups(self._plan.system, self._plan.software.rings_of_shards, members)
 
     def phases(self) -> Iterator[Phase]:
         """All pipeline cycles of one weight update, or of as many micro-batches that are only evaluated."""
@@ -303,7 +309,7 @@ class Pipeline:
         if ends[0] == ends[1]:
             return {}
         plan = self._plan
-        byte_count = plan.handed_over_bytes(min(source, target))
+        byte_count = plan.handed_over_bytes(source) if source < target else plan.handed_back_bytes(target)
         name = f"{what} {source}→{target}"
 
         def sent(*pair: int) -> tuple[Transfer, ...]:

@@ -36,7 +36,7 @@ def training_passes(plan: Plan) -> Passes:
         for title, cost in ({phase.title: phase.cost for phase in plan.phases} or stages).items()
         for name, repeats in (
             ("forward", tuple(_ahead(cost, cost.stage.segments))),
-            ("recompute", tuple(_ahead(cost, cost.recomputed))),
+            ("recompute", tuple(Repeat(each.count, cost.redone(each)) for each in cost.recomputed)),
             ("backward", tuple(_back(cost))),
         )
     }

@@ -100,12 +100,12 @@ class Phases:
         self._lanes = [replicas.lane(replica, local) for local in self._locals]
         layout = plan.layout
         self._overlaps = layout.overlaps
-        self._io_tiles = layout.io_tiles if layout.overlapped_io else 0
+        self._io_tiles = layout.fetching_tiles
         self._shares = layout.replication_factor > 1
         members = [replicas.ipu(replica, local) for local in everyone]
         self._ipus = members[:lane_count]
         self._shard_rings = shard_rings(plan, members)
-        self._experts = ExpertGroups(plan.system, plan.software.collective_rings, tuple(members))
+        self._experts = ExpertGroups(plan.system, plan.software.rings_of_shards, tuple(members))
         self._met = Barrier(f"replica{replica}/io", STREAMING_WAIT)
 
     def groups(self) -> tuple[tuple[Phase, ...], tuple[Group, ...]]:

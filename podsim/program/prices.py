@@ -14,8 +14,7 @@ from typing import Final
 
 from podsim.placement.plan import Plan
 from podsim.program.all_to_all import ALL_TO_ALL
-from podsim.program.generation import samples_on_host
-from podsim.program.host import CALL, HAND_OVER, LOAD, PROCESS, STACK
+from podsim.program.host import CALL, CONVERT, COUNT, HAND_OVER, LOAD, OPTIMIZER_VALUES, PROCESS, STACK
 from podsim.program.task import Exchange, Phase, Program, Step, Transfer, Work
 
 Price = tuple[str, ...]
@@ -91,14 +90,17 @@ _IPU_LINK: Final = tuple(
 
 TRAINING_CALLS: Final[Mapping[str, Price]] = {
     LOAD: ("software.sample_load_time",),
-    STACK: ("software.collation_time_per_sample",),
+    STACK: ("software.collation_bandwidth",),
+    COUNT: ("software.target_time",),
     HAND_OVER: ("software.stream_time",),
-    CALL: ("software.host_call",),
+    OPTIMIZER_VALUES: ("software.stream_time", "software.optimizer_values_per_tensor"),
+    CALL: ("software.host_call", "software.replica_call_time"),
 }
 """Prices of the tasks of a process that trains, by name."""
 FORWARD_CALLS: Final[Mapping[str, Price]] = {
     HAND_OVER: ("software.stream_time",),
     CALL: ("software.forward_call",),
+    CONVERT: ("system.host.number_conversion_time",),
     "host exchange": ("software.forward_exchange",),
 }
 """Those of forward passes."""
@@ -106,8 +108,8 @@ FORWARD_CALLS: Final[Mapping[str, Price]] = {
 
 def generation_calls(plan: Plan) -> Mapping[str, Price]:
     """Prices of the calls of text generation, by the name of their work."""
-    parts = ("software.forward_call", "software.sampling_per_logit")
-    return {"sample": parts if samples_on_host(plan) else ("software.token_call",)}
+    handed_over = ("software.sampling_per_logit",) if plan.layout.logits_per_sequence else ()
+    return {"sample": ("software.token_call", *handed_over)}
 
 
 def task_prices(program: Program, plan: Plan, calls: Mapping[str, Price]) -> Prices:
@@ -167,8 +169,7 @@ class _Tally:
     def _work(self, work: Work, count: int) -> None:
         for kind, time_ps in work.parts:
             price = self._calls.get(work.name) or _WORK.get(kind, ())
-            small = kind == "rearrange" and self._plan.workload.has_small_pieces
-            self._file(kind, (*price, "software.small_piece_share") if small else price, time_ps * count)
+            self._file(kind, price, time_ps * count)
 
     def _exchange(self, exchange: Exchange, loads: Counter[str], count: int, waited: str | None) -> None:
         """The one of its transfers that takes longest."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from podsim.placement.layout import NEAREST, Layout
+from podsim.placement.rings import ring_of
 from podsim.placement.topology import Routes
-from podsim.program.rings import ring_of
 from podsim.scenario.hardware import System
 
 
@@ -59,7 +59,7 @@ class Replicas:
             return False
         if count > self._period and count % self._period:
             return False
-        even = count % self.system.own_host_count == 0 and self._per_host % self._period == 0
+        even = count % self.system.own_host_count == 0 and self.per_host % self._period == 0
         return even or not self.decodes
 
     @property
@@ -68,7 +68,8 @@ class Replicas:
         return max(1, self.system.machine.ipu_count // self.layout.ipus_per_replica)
 
     @property
-    def _per_host(self) -> int:
+    def per_host(self) -> int:
+        """Replicas that a server feeds."""
         return -(-self.layout.replication_factor // self.system.own_host_count)
 
     def ipu(self, replica: int, local: int) -> int:
@@ -105,7 +106,7 @@ class Replicas:
 
     def host(self, replica: int) -> tuple[int, int]:
         """The server that feeds a replica, and how many of its replicas each kept one stands for."""
-        return replica // self._per_host, max(1, self._per_host // len(self.kept))
+        return replica // self.per_host, max(1, self.per_host // len(self.kept))
 
     def lane(self, replica: int, local: int) -> str:
         """Name of an IPU's lane."""

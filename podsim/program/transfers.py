@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import ceil
 
@@ -10,7 +11,7 @@ from podsim.placement.topology import Channel, Routes, streaming_channels
 from podsim.placement.topology import gw_hops as gw_channels
 from podsim.program.task import Transfer
 from podsim.scenario.hardware import System, given
-from podsim.units import seconds_to_ps
+from podsim.units import ps_to_seconds, seconds_to_ps
 
 HOST, STREAMING, GW_LINK = "host", "streaming", "gw_link"
 
@@ -120,3 +121,13 @@ def first_fragments_bytes(system: System, sizes: Mapping[int, int], part_count: 
     fragment = given(system.machine.gw_link).fragment_bytes
     most = fragment * part_count if fragment else max(sizes, default=0)
     return sum(count * min(size, most) for size, count in sizes.items()) / part_count
+
+
+def fullest_s(transfers: Iterable[Transfer]) -> tuple[float, float]:
+    """The longest latency of transfers that start together, and what their fullest channel takes. [s]"""
+    loads, latency_ps = Counter[str](), 0
+    for each in transfers:
+        latency_ps = max(latency_ps, each.latency_ps)
+        for channel, time_ps in each.channels:
+            loads[channel] += time_ps
+    return ps_to_seconds(latency_ps), ps_to_seconds(max(loads.values()))

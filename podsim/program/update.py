@@ -23,6 +23,7 @@ from podsim.program.task import Barrier, Collective, Exchange, Phase, Step, Work
 from podsim.program.transfers import GW_LINK, first_fragments_bytes, gw_hops, streaming_transfer
 from podsim.scenario.software import Noise
 from podsim.tiles.account import Account
+from podsim.tiles.collective import Steps
 from podsim.units import seconds_to_ps
 
 OPTIMIZER, UPDATE_WAIT = "optimizer", "update_wait"
@@ -36,6 +37,7 @@ class Rings:
         self._plan, self._replicas = plan, replicas
         self._known: dict[tuple[int, int], Ring] = {}
         self._shards: dict[tuple[int, ...], ShardRings] = {}
+        self._small: dict[tuple[int, ...], Steps] = {}
         self._works: dict[tuple[object, ...], tuple[Step, ...]] = {}
 
     def alike(self, key: tuple[object, ...], make: Callable[[], Sequence[Step]]) -> tuple[Step, ...]:
@@ -52,6 +54,12 @@ class Rings:
             system, rings = self._plan.system, self._plan.software.collective_rings
             self._known[place] = Ring.of(system, self._replicas.routes, rings, members)
         return self._known[place]
+
+    def small(self, ring: Ring) -> Steps:
+        """The steps in which those of a ring reduce next to nothing."""
+        if ring.members not in self._small:
+            self._small[ring.members] = ring.steps_of(self._plan.system, 1, self._plan.software.halved_bytes)
+        return self._small[ring.members]
 
     def of_shards(self, replica: int, local: int) -> ShardRings:
         """The rings of the IPUs with which an IPU of a replica shares its layers."""
@@ -225,7 +233,7 @@ class Turn:
         """The steps of so many all-reduces of next to nothing."""
         if len(ring.members) == 1:
             return []
-        time_ps = seconds_to_ps(2 * (len(ring.members) - 1) * count * ring.step_latency_s)
+        time_ps = seconds_to_ps(2 * count * self._rings.small(ring).latency_s)
         return self._rings.alike((name, time_ps), lambda: [Work(name, ((kind, time_ps),), steady=True)])
 
     def _shard_rings(self, cost: UpdateCost) -> Sequence[Ring]:

@@ -15,7 +15,7 @@ from podsim.format import format_figure
 from podsim.harmless import short
 from podsim.metrics import METRICS, SPENT, metrics_of
 from podsim.result.bill import Cost
-from podsim.result.envelope import Envelope
+from podsim.result.evidence import Envelope
 from podsim.result.power import Energy, Meter, WorkDone
 from podsim.result.ranges import measured_ranges, verdict_of
 from podsim.result.rows import Reference

@@ -91,7 +91,7 @@ class ForwardResult(Result):
     def work(self) -> WorkDone:
         """Session calls in the steady state."""
         rates = {"sample": self.throughput_samples_per_s, "batch": self.batches_per_s}
-        return WorkDone(self.call.breakdown_ps, rates)
+        return WorkDone(self.call.breakdown_ps, rates, self.call.products)
 
     def own(self) -> Mapping[str, object]:
         """The numbers of forward passes, in a fixed order of keys."""

@@ -77,7 +77,8 @@ class GenerationResult(Result):
     def work(self) -> WorkDone:
         """Decode steps of all batches in flight."""
         rates = {"token": self.tokens_per_s}
-        return WorkDone(self.decode.breakdown_ps, rates, density=self.decode.density(self.batches_in_flight))
+        step, density = self.decode, self.decode.density(self.batches_in_flight)
+        return WorkDone(step.breakdown_ps, rates, step.products, density)
 
     def own(self) -> Mapping[str, object]:
         """The numbers of text generation, in a fixed order of keys."""

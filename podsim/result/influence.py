@@ -1,4 +1,4 @@
-"""What a result stands on: the inputs that are neither published nor measured, by how far each moves it.
+"""What a result stands on: the inputs that are unsure, by how far each moves it.
 
 Each is moved to both ends of its range, and what is planned, simulated and made of it is compared. An input
 that moves nothing is not used. Matrix products and convolutions keep their splits; at the best split that gives
@@ -21,8 +21,18 @@ from pydantic import ValidationError
 from podsim.deferred import Deferred
 from podsim.errors import PodsimError
 from podsim.metrics import TIME, metric_of
-from podsim.result.ranges import CONVERGENCE, LATE, MODEL, Contribution, Doubt, of_triangle, of_uniform, of_values
-from podsim.result.scatter import Scatter, scatter_of
+from podsim.result.evidence import Envelope, Evidence, evidence_of, numbers_beyond, residuals
+from podsim.result.ranges import (
+    CONVERGENCE,
+    LATE,
+    MACHINE,
+    MODEL,
+    Contribution,
+    Doubt,
+    of_triangle,
+    of_uniform,
+    of_values,
+)
 from podsim.scenario.assumptions import Assumption, assumptions, watched, with_number
 from podsim.scenario.scenario import Scenario
 
@@ -87,9 +97,46 @@ class StandsOn(Deferred[_Row]):
         self._anew = anew
 
     @cached_property
-    def scatter(self) -> Scatter:
-        """What the model itself gets wrong."""
-        return scatter_of(self.spec)
+    def evidence(self) -> Evidence:
+        """What was compared that is like it, and what the model itself gets wrong therefore."""
+        return evidence_of(self.spec)
+
+    @cached_property
+    def _machine(self) -> tuple[float, tuple[str, ...]]:
+        """What numbers beyond those of all compared runs change: the logarithm of the time, and those that do.
+
+        The time is held against that with each of them at the nearest number of a compared run.
+        """
+        beyond = [each for each in numbers_beyond(self.spec) if each[0] in self._watched[1]]
+        moving = [each for each in beyond if self._log_change(dict([each[:2]])) != 0]
+        change = self._log_change(dict(each[:2] for each in moving))
+        return math.inf if change is None else change, tuple(words for _, _, words in moving)
+
+    def _log_change(self, numbers: Mapping[str, float]) -> float | None:
+        """Logarithm of the time over that with other numbers; None if it is impossible with them."""
+        spec = self.spec
+        try:
+            for key, value in numbers.items():
+                spec = with_number(spec, key, value)
+            other = self.probe(spec, anew=True) if numbers else self._base
+        except (PodsimError, ValidationError):
+            return None
+        if other is None or other.headline is None or self._base.headline is None:
+            return None
+        return abs(math.log(other.headline / self._base.headline))
+
+    @property
+    def machine_sigma(self) -> float:
+        """Standard deviation of the logarithm of the time from what was never compared of machine and stack.
+
+        A share of the change that it makes, or the widest step where the nearest compared numbers are impossible.
+        """
+        change, table = self._machine[0], residuals()
+        return table.step if math.isinf(change) else table.change * change
+
+    def envelope(self) -> Envelope:
+        """What of the run no compared run has."""
+        return Envelope((*self.evidence.new, *self._machine[1]))
 
     @cached_property
     def _watched(self) -> tuple[Measure, frozenset[str]]:
@@ -137,9 +184,13 @@ class StandsOn(Deferred[_Row]):
         value = _figures(self._base, metric)[name]
         return {each: _times(ends, name, value, metric) for each, ends in self._moving}
 
+    def of_inputs(self, name: str) -> dict[str, Contribution]:
+        """What each input adds to the doubt about the time of a figure."""
+        return {each.key: _part(each, times) for each, times in self.moved(name).items()}
+
     def reasons(self) -> tuple[str, ...]:
-        """Sentences that say what widens the scatter of the model itself."""
-        return self.scatter.reasons
+        """What of the run no compared run has."""
+        return tuple(self.envelope().outside)
 
     def doubts(self) -> dict[str, Doubt]:
         """How unsure each figure is, the headline first; empty where an input is not measured."""
@@ -153,8 +204,10 @@ class StandsOn(Deferred[_Row]):
         metric, base = self.probe.metric, self._base
         figures = _figures(base, metric)
         for name in sorted(figures, key=lambda each: each != metric):
-            parts = {MODEL: Contribution(0.0, self.scatter.sigma**2)}
-            parts |= {each.key: _part(each, times) for each, times in self.moved(name).items()}
+            parts = {MODEL: Contribution(0.0, self.evidence.sigma**2)}
+            if self.machine_sigma:
+                parts[MACHINE] = Contribution(0.0, self.machine_sigma**2)
+            parts |= self.of_inputs(name)
             if base.longer:
                 parts[LATE] = of_uniform(math.log1p(base.longer))
             if name == TIME and base.times_to_train_s:
@@ -198,16 +251,19 @@ def _part(assumption: Assumption, times: tuple[float, float]) -> Contribution:
     return of_triangle(*times, below, assumption.basis)
 
 
-def doubt_of_change(before: StandsOn, after: StandsOn, name: str, apart: Collection[str]) -> Doubt | None:
+def doubt_of_change(
+    before: StandsOn, after: StandsOn, name: str, apart: Collection[str], times: float = 1.0
+) -> Doubt | None:
     """How unsure the ratio of a time is to what it was: an input is in both runs what it is in one of them.
 
-    What the model itself gets wrong is taken to be as wrong in both, so that the ratio has none of it.
+    What the model itself gets wrong of a change is a share of it, which pairs of published runs show.
 
     Args:
         before: What the first result stands on.
         after: The same of the second.
         name: The figure.
         apart: Keys that were changed from the first to the second, about which there is no doubt.
+        times: The ratio.
 
     Returns:
         None where an input is not measured.
@@ -215,7 +271,7 @@ def doubt_of_change(before: StandsOn, after: StandsOn, name: str, apart: Collect
     if {*before.unmeasured(), *after.unmeasured()} - {*apart}:
         return None
     first, second = before.moved(name), after.moved(name)
-    none, parts = (1.0, 1.0), {}
+    none, parts = (1.0, 1.0), {MODEL: Contribution(0.0, (residuals().change * math.log(times)) ** 2)}
     for key, assumption in {each.key: each for each in (*first, *second) if each.key not in apart}.items():
         was, now = ({each.key: times for each, times in side.items()}.get(key, none) for side in (first, second))
         parts[key] = _part(assumption, (now[0] / was[0], now[1] / was[1]))

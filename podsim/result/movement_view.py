@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from podsim.draws import SHARE
 from podsim.errors import PodsimError
-from podsim.program.movement import COLLECTIVES, OVER_IPUS, SUMS, Collective, Fabric, Movement
+from podsim.program.movement import COLLECTIVES, OVER_IPUS, ROOTED, SUMS, Collective, Fabric, Movement
+from podsim.result.evidence import residuals
 from podsim.result.ranges import NORMAL_P90
-from podsim.result.scatter import table
 from podsim.scenario import System, load_hardware
 from podsim.scenario.hardware import given
+from podsim.scenario.software import Software
 from podsim.units import format_bytes, format_significant
 
-_POD = "ipu_pod16"
+_POD, _SOFTWARE = "ipu_pod16", "popart_sdk_2.5"
 _MICRO, _GIGA = 1e-6, 1e9
 _LOADS = (4, 8, 16)
 _CHIPS = ("tile", "ipus")
@@ -113,6 +116,9 @@ def cost_collective(
     system: str | System = _POD,
     dtype: str = "fp32",
     over: str | None = None,
+    between: Sequence[int] | None = None,
+    others: bool = False,
+    software: str | Software = _SOFTWARE,
 ) -> MovementCost:
     """What a collective costs with nothing else on the machine.
 
@@ -121,13 +127,16 @@ def cost_collective(
             `reduce`.
         byte_count: Of a tile: what it holds before a sum or an all-gather, what it sends to each other tile in an
             all-to-all, what the root sends to all or to each, or receives from each. [B]
-        ipus: Chips that take part, the first ones of the pod.
+        ipus: Chips that take part, the first ones of the pod, unless they are named.
         tiles: Tiles of each; all if None.
         system: A pod, or the name or path of one.
         dtype: Format of what is summed: `fp16` or `fp32`.
         over: `tiles` if all tiles of all chips take part with each other; `ipus` if each takes part with those of its
             number on the other chips, as in replicated tensors, which is meant with several chips if None. The others
             than all-reduce, all-gather and reduce-scatter are always over tiles, as all are on one chip.
+        between: Numbers of the chips that take part; the root is on the first.
+        others: Whether a `broadcast`, `gather` or `scatter` leaves out the other tiles of the root's chip.
+        software: A software stack, or the name or path of one, whose rings join chips.
 
     Raises:
         PodsimError: A number, a name or a format is wrong.
@@ -142,18 +151,31 @@ def cost_collective(
         raise PodsimError(f"`{dtype}` cannot be summed", where="--dtype", do="use fp16 or fp32")
     if over not in (None, "tiles", "ipus"):
         raise PodsimError(f"`{over}` is not known", where="--over", do="use tiles or ipus")
-    fabric = _fabric(system, ipus, tiles)
+    chips = tuple(range(ipus)) if between is None else tuple(between)
+    over_ipus = len(chips) > 1 and name in OVER_IPUS and over != "tiles"
+    fabric = _fabric(system, chips, tiles, joined=not over_ipus)
     _check_bytes(byte_count)
-    if byte_count != int(byte_count) or fabric.all_tiles == 1:
+    if byte_count != int(byte_count) or (fabric.all_tiles == 1 and name not in SUMS):
         what = f"`{byte_count:g}` bytes of {fabric.all_tiles} tile{'s' * (fabric.all_tiles > 1)} are no {name}"
         raise PodsimError(what, where="--bytes", do="use a whole number of bytes, and two tiles or more")
-    over_ipus = ipus > 1 and name in OVER_IPUS and over != "tiles"
-    movement = fabric.collective(name, int(byte_count), dtype, over_ipus=over_ipus)
     what = f"{name}{f' of {dtype}' if name in SUMS else ''} over {'chips' if over_ipus else 'tiles'}"
+    if over_ipus:
+        stack = load_hardware(software, "software")[0] if isinstance(software, str) else software
+        assert isinstance(stack, Software)
+        _check_domains(fabric)
+        movement = fabric.over_chips(name, int(byte_count), stack)
+        what += f" with {stack.name}"
+    else:
+        if others and (len(chips) == 1 or name not in ROOTED):
+            what = f"a {name} of {len(chips)} IPU{'s' * (len(chips) > 1)} has no root with others"
+            raise PodsimError(what, where="--others", do="use broadcast, gather or scatter, and two IPUs or more")
+        movement = replace(fabric, others=others).collective(name, int(byte_count), dtype)
     held = byte_count
     if name in ("all-gather", "all-to-all", "gather", "scatter"):
         held *= fabric.ipu_count if over_ipus else fabric.all_tiles
-    return MovementCost(what, fabric, byte_count, movement, held, table().of_kernel("collective").sigma)
+    is_measured = fabric.ipu.name == _MEASURED and not over_ipus
+    sigma = residuals().of_kernel("collective" if is_measured else f"collective of {fabric.ipu.name}")
+    return MovementCost(what, fabric, byte_count, movement, held, sigma)
 
 
 def cost_transfer(
@@ -193,7 +215,7 @@ def cost_transfer(
     between = (source, target) == ("tile", "tile")
     first, last = (int(match[1]) if (match := _IPU.fullmatch(end)) else None for end in (source, target))
     count = 2 if first is not None and last is not None else ipus
-    fabric = _fabric(system, count, 1 if between and tiles is None else tiles)
+    fabric = _fabric(system, tuple(range(count)), 1 if between and tiles is None else tiles)
     if between:
         movement = fabric.between_tiles(byte_count, fabric.tile_count)
     elif first is not None and last is not None:
@@ -220,21 +242,37 @@ def cost_transfer(
         raise PodsimError(what, where="--both-ways", do="leave it out, or use for example `ipu0` and `ipu1`")
     what = f"transfer from {source}" + ("" if source == "local" else f" to {target}") + ", both ways" * both_ways
     is_measured = fabric.ipu.name == _MEASURED and source != "memory" and target not in ("host", "memory")
-    scatter = table().of_kernel("transfer" if is_measured else f"transfer of {fabric.ipu.name}")
-    return MovementCost(what, fabric, byte_count, movement, byte_count, scatter.sigma)
+    sigma = residuals().of_kernel("transfer" if is_measured else f"transfer of {fabric.ipu.name}")
+    return MovementCost(what, fabric, byte_count, movement, byte_count, sigma)
 
 
-def _fabric(system: str | System, ipus: int, tiles: int | None) -> Fabric:
+def _fabric(system: str | System, chips: tuple[int, ...], tiles: int | None, *, joined: bool = True) -> Fabric:
+    """Tiles of some chips, which IPU-Links join or not."""
     pod = load_hardware(system, "pod")[0] if isinstance(system, str) else system
     assert isinstance(pod, System)
     chip = pod.machine.ipu
-    if not 1 <= ipus <= pod.domain_ipu_count:
-        what = f"{ipus} IPUs are not from 1 to the {pod.domain_ipu_count} that IPU-Links join in {pod.name}"
-        raise PodsimError(what, where="--ipus", do="use fewer, or a larger pod: `--system`")
+    most = pod.domain_ipu_count if joined else pod.ipu_count
+    if not chips or len(set(chips)) < len(chips) or not 0 <= min(chips) <= max(chips) < most:
+        numbers = f"IPUs {min(chips)} to {max(chips)}" if chips else "no IPUs"
+        joined_in = f"{most} that IPU-Links join in" if joined else f"{most} of"
+        what = f"{numbers} are not so many different ones of the {joined_in} {pod.name}"
+        raise PodsimError(what, where="--ipus", do="use others, fewer, or a larger pod: `--system`")
     if tiles is not None and not 1 <= tiles <= chip.tile.count:
         what = f"{tiles} tiles are not from 1 to the {chip.tile.count} of {chip.name}"
         raise PodsimError(what, where="--tiles", do="use fewer, or leave it out for all")
-    return Fabric(chip, tiles or chip.tile.count, ipus, pod)
+    return Fabric(chip, tiles or chip.tile.count, chips, pod)
+
+
+def _check_domains(fabric: Fabric) -> None:
+    """As many chips of the same places in each link domain."""
+    system = given(fabric.system)
+    size = system.domain_ipu_count
+    places = defaultdict[int, list[int]](list)
+    for chip in fabric.chips:
+        places[chip // size].append(chip % size)
+    if len({len(each) for each in places.values()}) > 1:
+        what = f"{len(fabric.chips)} IPUs do not lie evenly in {len(places)} link domains of {size} of {system.name}"
+        raise PodsimError(what, where="--ipus", do="take as many of each")
 
 
 def _check_bytes(byte_count: float) -> None:

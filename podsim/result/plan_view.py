@@ -12,8 +12,8 @@ from typing import Any
 from podsim.draws import SHARE
 from podsim.errors import DoesNotFitError, PodsimError
 from podsim.models.op import DTYPE_BYTES, Conv, Direction, DType, result_dtype
+from podsim.result.evidence import residuals
 from podsim.result.ranges import NORMAL_P90
-from podsim.result.scatter import table
 from podsim.scenario import load_ipu
 from podsim.scenario.ipu import Ipu
 from podsim.tiles import Chip, ConvPlan, MatMulPlan, MatMulShape, conv_shape, planned_conv, planned_matmul
@@ -349,8 +349,8 @@ def cost_convolution(
         raise DoesNotFitError(what, where="--batch", do="make the batch smaller, or divide it among more IPUs")
     plan = planned_conv(Chip(chip), conv_shape(op), dtype, sums, memory)
     compared = groups == 1 and direction == "forward"
-    scatter = table().of_kernel("convolution" if compared else f"{direction} of a convolution in {groups} groups")
-    return ConvolutionCost(chip, op, plan, scatter.sigma)
+    sigma = residuals().of_kernel("convolution" if compared else f"{direction} of a convolution in {groups} groups")
+    return ConvolutionCost(chip, op, plan, sigma)
 
 
 def _two(name: str, value: int | Sequence[int]) -> tuple[int, int]:

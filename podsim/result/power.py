@@ -1,10 +1,10 @@
 """Power and energy: what machines draw, from what their IPUs were doing in the trace.
 
-An IPU draws its idle power always, and a share of its dynamic power for each kind of time: all of it in matrix
-products, the shares that its file gives in other work on the tiles, on the exchange and in transfers, nothing while
-it waits. Dynamic power goes with the clock, at one voltage. A machine adds what it draws without its IPUs; host
-servers draw what they draw in a run, switches what they always draw. Source: [power_of_m2000] for the sum of a
-machine in training; the division by kinds is an [estimate] with ranges.
+An IPU draws its idle power always. Beside that, every cycle of its tiles at work takes an energy, in products as in
+vectors and on the exchange, and so does each operation of a product, by format; transfers draw a power, and waiting
+nothing. All of it goes with the clock, at one voltage. A machine adds what it draws without its IPUs; host servers draw
+what they draw in a run, switches what they always draw. Source: [power_of_kernels] for a chip, idle and in single
+kernels; [knowles2021] for operations in half precision. What a machine draws in training, [power_of_m2000], is a check.
 
 Metered are the machines whose IPUs are in use, whole, with their part of the host servers and switches of the pod.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from podsim.result.kinds import COMPUTE, LINKS, OFF_CHIP, ON_CHIP, kind_of
+from podsim.result.kinds import LINKS, OFF_CHIP, WAITING, kind_of
 from podsim.scenario.assumptions import CERTAIN, a_tenth
 from podsim.scenario.base import HardwareSpec
 from podsim.scenario.hardware import System
@@ -25,16 +25,10 @@ from podsim.scenario.quantity import Sourced, quantities
 
 _CHIP, _MACHINE, _HOST, _POD = "machine.ipu.power", "machine.power", "host.power", "power"
 _MATMUL: Final = "matmul"
-_SHARE_OF_FAMILY: Final = {
-    COMPUTE: f"{_CHIP}.vector_activity",
-    ON_CHIP: f"{_CHIP}.exchange_activity",
-    LINKS: f"{_CHIP}.transfer_activity",
-    OFF_CHIP: f"{_CHIP}.transfer_activity",
-}
 _AT_WORK: Final = ("training", "evaluation")
 """Parts of a run in which IPUs work as in a weight update; in the others they wait."""
 METRIC: Final = "mean_power_w"
-_Watts = Mapping[str, float]
+_Numbers = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +38,7 @@ class WorkDone:
     Attributes:
         time_ps: Their time by kind, mean over those in use. [ps]
         rates: What is done in a second, by its name, for example `sample`. [1/s]
+        products: Work of products in each second that they take, by what gives its energy. [FLOP/s]
         density: How often the work of `time_ps` is done in that time: several batches in flight do more, idle
             copies less.
         run_parts: Mean time of each part of a training run. [s]
@@ -52,6 +47,7 @@ class WorkDone:
 
     time_ps: Mapping[str, int]
     rates: Mapping[str, float]
+    products: Mapping[str, float] = field(default_factory=dict)
     density: float = 1.0
     run_parts: Mapping[str, float] = field(default_factory=dict)
     run_s: float | None = None
@@ -119,21 +115,39 @@ class Meter:
         system, machine = self.system, self.system.machine
         return {_CHIP: machine.ipu.power, _MACHINE: machine.power, _HOST: system.host.power, _POD: system.power}
 
-    def drawn(self, watts: _Watts, activity: float, *, hosts_work: bool = True) -> PowerDraw:
+    def dynamic_w(self, numbers: _Numbers, kind: str, products: Mapping[str, float]) -> float:
+        """What an IPU draws beside idle power in a kind of time. [W]
+
+        Args:
+            numbers: Every number, by its key.
+            kind: Of time.
+            products: Work of products in each second that they take, by what gives its energy. [FLOP/s]
+        """
+        family = kind_of(kind).family
+        if family == WAITING:
+            return 0.0
+        if family in (LINKS, OFF_CHIP):
+            return numbers[f"{_CHIP}.transfer"]
+        ipu = self.system.machine.ipu
+        at_work_w = numbers[f"{_CHIP}.tile_cycle"] * ipu.tile.count * float(ipu.clock_hz)
+        if kind != _MATMUL:
+            return at_work_w
+        energies = {f"{_CHIP}.fp8_flop": numbers[f"{_CHIP}.half_flop"] / 2, **numbers}
+        return at_work_w + math.fsum(rate * energies[f"{_CHIP}.{name}"] for name, rate in products.items())
+
+    def drawn(self, numbers: _Numbers, dynamic_w: float, *, hosts_work: bool = True) -> PowerDraw:
         """What each part draws on average.
 
         Args:
-            watts: Every number, by its key.
-            activity: Mean share of their dynamic power that the IPUs in use draw.
+            numbers: Every number, by its key.
+            dynamic_w: What each of the IPUs in use draws beside idle power, on average. [W]
             hosts_work: Whether a run is going on.
         """
-        host = watts[f"{_HOST}.busy"] if hosts_work else watts[f"{_HOST}.idle"]
-        ipu_clock_hz = float(self.system.machine.ipu.clock_hz)
-        dynamic_w = watts[f"{_CHIP}.dynamic"] * ipu_clock_hz / watts.get(f"{_CHIP}.at_clock", ipu_clock_hz)
-        switches = watts.get(f"{_POD}.switch_count", 0) * watts.get(f"{_POD}.switch", 0.0)
+        host = numbers[f"{_HOST}.busy"] if hosts_work else numbers[f"{_HOST}.idle"]
+        switches = numbers.get(f"{_POD}.switch_count", 0) * numbers.get(f"{_POD}.switch", 0.0)
         return PowerDraw(
-            self.ipu_count * watts[f"{_CHIP}.idle"] + self.ipus_used * activity * dynamic_w,
-            self.machine_count * watts[f"{_MACHINE}.without_ipus"],
+            self.ipu_count * numbers[f"{_CHIP}.idle"] + self.ipus_used * dynamic_w,
+            self.machine_count * numbers[f"{_MACHINE}.without_ipus"],
             self.share * self.system.host_count * host,
             self.share * switches,
         )
@@ -152,43 +166,45 @@ class Energy:
     work: WorkDone
 
     @cached_property
-    def _shares(self) -> dict[str, float]:
-        """Shares of time by what gives the activity; waiting is left out."""
-        total, shares = sum(self.work.time_ps.values()) or 1, {_MATMUL: 0.0}
-        for name, time_ps in self.work.time_ps.items():
-            group = _activity_key(name)
-            if group is not None:
-                shares[group] = shares.get(group, 0.0) + time_ps / total * self.work.density
-        return shares
-
-    @cached_property
-    def _watts(self) -> dict[str, float]:
+    def _numbers(self) -> dict[str, float]:
         return {key: float(number) for key, (number, _) in self.meter.numbers.items()}
 
-    def activity_in(self, kind: str) -> float:
-        """Share of its dynamic power that an IPU draws in a kind of time, with what it does for other batches."""
-        group = _activity_key(kind)
-        return 0.0 if group is None else self._watts.get(group, 1.0) * self.work.density
+    def dynamic_in_w(self, kind: str) -> float:
+        """What an IPU draws beside idle power in a kind of time, with what it does for other batches. [W]"""
+        return self.meter.dynamic_w(self._numbers, kind, self.work.products) * self.work.density
 
-    def power_w(self, activity: float) -> float:
-        """Of all that is metered while the IPUs in use draw a share of their dynamic power, on average. [W]"""
-        return self.meter.drawn(self._watts, activity).total_w
+    def power_w(self, dynamic_w: float) -> float:
+        """Of all that is metered while each IPU in use draws so much beside idle power, on average. [W]"""
+        return self.meter.drawn(self._numbers, dynamic_w).total_w
 
-    def _activity(self, watts: _Watts) -> float:
-        return sum(share * watts.get(group, 1.0) for group, share in self._shares.items())
+    def _dynamic_w(self, numbers: _Numbers) -> float:
+        total, products = sum(self.work.time_ps.values()) or 1, self.work.products
+        done = (self.meter.dynamic_w(numbers, kind, products) * time for kind, time in self.work.time_ps.items())
+        return sum(done) / total * self.work.density
 
-    def _mean_w(self, watts: _Watts) -> float:
-        return self.meter.drawn(watts, self._activity(watts)).total_w
+    def _mean_w(self, numbers: _Numbers) -> float:
+        return self.meter.drawn(numbers, self._dynamic_w(numbers)).total_w
+
+    @property
+    def dynamic_w(self) -> float:
+        """What each of the IPUs in use draws beside idle power, on average. [W]"""
+        return self._dynamic_w(self._numbers)
+
+    @property
+    def chip_w(self) -> float:
+        """What each of the IPUs in use draws on average. [W]"""
+        return self._numbers[f"{_CHIP}.idle"] + self.dynamic_w
 
     @property
     def activity(self) -> float:
-        """Mean share of their dynamic power that the IPUs in use draw."""
-        return self._activity(self._watts)
+        """Mean share that the IPUs in use draw of what they draw in products beside idle power."""
+        in_products_w = self.meter.dynamic_w(self._numbers, _MATMUL, self.work.products)
+        return self.dynamic_w / in_products_w if in_products_w else 0.0
 
     @cached_property
     def drawn(self) -> PowerDraw:
         """What each part draws while the work goes on."""
-        return self.meter.drawn(self._watts, self.activity)
+        return self.meter.drawn(self._numbers, self.dynamic_w)
 
     @property
     def mean_power_w(self) -> float:
@@ -198,12 +214,12 @@ class Energy:
     @property
     def waiting_power_w(self) -> float:
         """Power while a run goes on and its IPUs wait, as in its set-up. [W]"""
-        return self.meter.drawn(self._watts, 0.0).total_w
+        return self.meter.drawn(self._numbers, 0.0).total_w
 
     @property
     def idle_power_w(self) -> float:
         """Power between runs. [W]"""
-        return self.meter.drawn(self._watts, 0.0, hosts_work=False).total_w
+        return self.meter.drawn(self._numbers, 0.0, hosts_work=False).total_w
 
     @cached_property
     def range_w(self) -> tuple[float, float]:
@@ -218,7 +234,7 @@ class Energy:
         """Key, number, and by how much the ends of its range move the mean power. [W]"""
         for key, (number, dimension) in self.meter.numbers.items():
             if (bounds := _bounds(number, dimension)) is not None:
-                low, high = (self._mean_w(self._watts | {key: bound}) - self.mean_power_w for bound in bounds)
+                low, high = (self._mean_w(self._numbers | {key: bound}) - self.mean_power_w for bound in bounds)
                 if low or high:
                     yield key, number, (low, high)
 
@@ -261,11 +277,6 @@ class Energy:
             "host_count": self.meter.share * self.meter.system.host_count,
             **{f"per_{name}_j": energy_j for name, energy_j in self.per_j.items()},
         }
-
-
-def _activity_key(kind: str) -> str | None:
-    """What gives the activity in a kind of time; nothing of waiting."""
-    return _MATMUL if kind == _MATMUL else _SHARE_OF_FAMILY.get(kind_of(kind).family)
 
 
 def _bounds(number: Sourced, dimension: str) -> tuple[float, float] | None:

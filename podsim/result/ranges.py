@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from podsim.draws import SHARE, Range
-from podsim.format import format_duration_s, format_ends, format_percent
+from podsim.format import format_duration_s, format_ends, format_figure, format_percent
 from podsim.metrics import METRICS, PER_SECOND, SECONDS, Metric, metric_of
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 NORMAL_P90: Final = 1.2816
 """Standard deviations below which nine tenths of a normal distribution lie."""
+_QUARTER: Final = 0.6745
+"""The same of three quarters."""
 _POINTS: Final = 32
 _SIDE: Final = tuple(1 - math.sqrt(1 - (number + 0.5) / _POINTS) for number in range(_POINTS))
 """Distances from the peak of a triangle, as shares of that of the end, that stand for equal shares of the draws."""
@@ -30,6 +32,7 @@ _MOST: Final = 0.5
 _LEAST_SIGMA: Final = 0.01
 """Ranges that are narrower are those of an answer that no assumption makes unsure."""
 MODEL: Final = "the model itself"
+MACHINE: Final = "machine and stack beyond what was compared"
 CONVERGENCE: Final = "samples to converge"
 LATE: Final = "waiting for late machines"
 
@@ -64,14 +67,24 @@ class Doubt:
 
     @property
     def factors(self) -> tuple[float, float]:
-        """P10 and P90 of the time, as multiples of it."""
-        mean = sum(each.mean for each in self.parts.values())
-        sigma = math.sqrt(self.variance)
-        if not sigma:
-            return math.exp(mean), math.exp(mean)
-        skewness = sum(each.third for each in self.parts.values()) / sigma**3
-        lean = skewness * (NORMAL_P90**2 - 1) / 6
-        return math.exp(mean + sigma * (lean - NORMAL_P90)), math.exp(mean + sigma * (lean + NORMAL_P90))
+        """P10 and P90 of the time, as multiples of it, so wide that the time itself lies between them."""
+        return min(1.0, self.at(-NORMAL_P90)), max(1.0, self.at(NORMAL_P90))
+
+    def at(self, deviations: float) -> float:
+        """The time so many standard deviations from its middle, as a multiple of the time as it is predicted.
+
+        Args:
+            deviations: Of a normal distribution; 0 is the median.
+        """
+        mean, sigma = sum(each.mean for each in self.parts.values()), math.sqrt(self.variance)
+        skewness = sum(each.third for each in self.parts.values()) / sigma**3 if sigma else 0.0
+        return math.exp(mean + sigma * (deviations + skewness * (deviations**2 - 1) / 6))
+
+    @property
+    def is_in_the_middle(self) -> bool:
+        """Whether the time as it is predicted lies in the middle half of what it may be."""
+        low, high = self.at(-_QUARTER), self.at(_QUARTER)
+        return low <= 1 <= high or math.isclose(low, 1) or math.isclose(high, 1)
 
     @property
     def variance(self) -> float:
@@ -193,18 +206,31 @@ def _in_words(metric: Metric, found: Range) -> str:
 
 
 def verdict_of(result: Result) -> tuple[str, ...]:
-    """What a reader must know first: that most of the answer is assumed, and how like it is to what was compared.
+    """What a reader must know first: what was never compared, where the answer leans, and that most of it is assumed.
 
     Args:
         result: Of any activity.
     """
     stands_on, outside = result.assumptions, result.envelope.text
+    told = [outside] if outside else []
     if not isinstance(stands_on, Doubtful):
-        return (outside,) if outside else ()
-    told = [*_weak(result, stands_on.doubts()), *([outside] if outside else []), *stands_on.reasons()]
+        return tuple(told)
+    doubts = stands_on.doubts()
+    told += [*_leaning(result, doubts), *_weak(result, doubts)]
     if keys := stands_on.unmeasured():
         told.append(f"no range is given, since `--influence` alone measures what {', '.join(keys)} would move")
     return tuple(told)
+
+
+def _leaning(result: Result, doubts: Mapping[str, Doubt]) -> Iterator[str]:
+    """Whether the headline lies outside of the middle half of its range, with the median."""
+    for name, doubt in list(doubts.items())[:1]:
+        if not doubt.is_in_the_middle and hasattr(result, name) and (value := result.predicted(name)):
+            metric, factor = metric_of(name), doubt.at(0.0)
+            median = format_figure(metric, metric.slowed(value, factor))
+            end = "fast" if factor > 1 else "slow"
+            where = f"at the {end} end of its range, whose median is {median}"
+            yield f"the headline lies {where} ({range_text(result, name)})"
 
 
 def _weak(result: Result, doubts: Mapping[str, Doubt]) -> Iterator[str]:

@@ -101,6 +101,7 @@ class RunResult(Result):
         outcome: The runs that the time to train is made of; not part of the JSON.
         faults: What parts of the pod cost that are slower, if the scenario names some.
         tokens_per_sample: Tokens that a sample trains, if it is a sequence of them and nothing else.
+        products: Work of products in each second that they take, by format; not part of the JSON. [FLOP/s]
     """
 
     KIND = TRAINING
@@ -121,6 +122,7 @@ class RunResult(Result):
     outcome: TrainingOutcome | None = None
     faults: FaultReport | None = None
     tokens_per_sample: int | None = None
+    products: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse a breakdown that does not add up; such a result is a bug of its maker."""
@@ -174,7 +176,7 @@ class RunResult(Result):
         """Weight updates, and the run they belong to."""
         rates = {"sample": self.throughput_samples_per_s, "weight_update": 1 / self.weight_update_s}
         run_s = self.predicted("time_to_train_s")
-        return WorkDone(self.breakdown_ps, rates, run_parts=self.run_breakdown, run_s=run_s)
+        return WorkDone(self.breakdown_ps, rates, self.products, run_parts=self.run_breakdown, run_s=run_s)
 
     def own(self) -> Mapping[str, object]:
         """The numbers of training, in a fixed order of keys."""

@@ -154,7 +154,7 @@ class ServingResult(Result):
             known = [each for each in values if each is not None]
             if figure is not None and known and len(known) == len(values):
                 scale = figure / start if (start := likely[name]) and figure else 1.0
-                found[name] = range_of(scale * each for each in known)
+                found[name] = range_of(scale * each for each in known).holding(figure)
         return found
 
     @cached_property
@@ -181,7 +181,8 @@ class ServingResult(Result):
         if not self.decode:
             return WorkDone({}, rates)
         step = self.decode[0]
-        return WorkDone(step.breakdown_ps, rates, density=outcome.utilization * step.density(self.batches_in_flight))
+        density = outcome.utilization * step.density(self.batches_in_flight)
+        return WorkDone(step.breakdown_ps, rates, step.products, density)
 
     def own(self) -> Mapping[str, object]:
         """The numbers of serving, in a fixed order of keys."""

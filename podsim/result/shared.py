@@ -11,7 +11,8 @@ from podsim.deferred import Deferred
 from podsim.format import format_count, format_significant
 from podsim.metrics import STEPS, THROUGHPUT, TIME, UPDATE
 from podsim.result.bill import price_warnings, today
-from podsim.result.envelope import Envelope, envelope_of
+from podsim.result.evidence import Envelope
+from podsim.result.influence import StandsOn
 from podsim.result.power import Meter
 from podsim.result.reference_data import rows, scenario_name
 from podsim.result.rows import Reference
@@ -128,9 +129,10 @@ def _text(value: object) -> str:
 
 _MS_PER_S, _S_PER_MIN = 1000, 60
 _QUANTITIES: Final = {
-    "generation rate": STEPS,
+    "generation steps": STEPS,
     "batched token time": STEPS,
     "throughput": THROUGHPUT,
+    "step time": UPDATE,
     "time-to-train": TIME,
 }
 _SECONDS: Final = {"h": 3600, "min": 60}
@@ -225,7 +227,7 @@ def shared(
         references=() if published is None else references_for(published),
         warnings=(*told, *price_warnings(loaded.spec.cost, meter, today())),
         without_effect=without_effect(loaded),
-        envelope=envelope_of(loaded.spec),
+        envelope=Envelope(Deferred(lambda: stands_on.envelope().outside if isinstance(stands_on, StandsOn) else ())),
         assumptions=stands_on,
         inputs=(*loaded.inputs, *files),
         scenario=loaded.resolved,

@@ -29,6 +29,7 @@ class StepReport:
         loads_ps: Loads by I/O tiles while the others work, mean over the IPUs; not part of the breakdown. [ps]
         longest_stage_ps: The longest that any stage is taken by the batch. [ps]
         sources: What the lines of the breakdown stand on.
+        products: Work of products in each second that they take, by format. [FLOP/s]
     """
 
     name: str
@@ -38,6 +39,7 @@ class StepReport:
     loads_ps: int = 0
     longest_stage_ps: int = 0
     sources: Sources = field(default_factory=Sources)
+    products: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def time_s(self) -> float:

@@ -81,7 +81,9 @@ def drawing_of(stands_on: StandsOn) -> DrawTask:
     """
     moving = {str(row["key"]) for row in stands_on}
     inputs = [each for each in assumptions(stands_on.spec) if each.key in moving]
-    return DrawTask(stands_on.spec, stands_on.probe, inputs, stands_on.scatter.sigma)
+    return DrawTask(
+        stands_on.spec, stands_on.probe, inputs, math.hypot(stands_on.evidence.sigma, stands_on.machine_sigma)
+    )
 
 
 def uncertainty(stands_on: StandsOn, draws: Draws, watch: Watch) -> Uncertainty:

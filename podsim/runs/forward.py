@@ -13,6 +13,7 @@ from podsim.placement import Plan, make_plan
 from podsim.placement.forward_job import forward_job
 from podsim.placement.layout import Fit
 from podsim.placement.plan import cost_model, shared_cost_model
+from podsim.placement.stage_cost import product_rates
 from podsim.program.forward import compile_calls, compile_one_batch
 from podsim.program.passes_in_order import forward_passes
 from podsim.program.prices import FORWARD_CALLS, task_prices
@@ -107,7 +108,9 @@ def _step(
 ) -> StepReport:
     breakdown_ps = mean_account(trace.lanes)
     stood_on = sources(spec, lambda: task_prices(compiled(plan), plan, FORWARD_CALLS), breakdown_ps)
-    return StepReport(name, trace.makespan_ps, breakdown_ps, phase_times(trace.phases), sources=stood_on)
+    products = product_rates(plan.stages, plan.system.machine.ipu.clock_hz)
+    phases = phase_times(trace.phases)
+    return StepReport(name, trace.makespan_ps, breakdown_ps, phases, sources=stood_on, products=products)
 
 
 def _account(ipu: int, label: str, trace: Trace) -> IpuAccount:

@@ -11,6 +11,7 @@ from podsim.placement import Plan
 from podsim.placement.generation import Generation, generation_cost_model, plan_generation
 from podsim.placement.generation_job import generation_job
 from podsim.placement.search.decoder import longest_stage_ps
+from podsim.placement.stage_cost import product_rates
 from podsim.program.generation import compile_step
 from podsim.program.passes_in_order import step_passes
 from podsim.program.prices import generation_calls, task_prices
@@ -85,6 +86,7 @@ def step_report(name: str, spec: GenerationScenario, plan: Plan, trace: Trace) -
         loads_ps=sum(loads) // len(trace.lanes),
         longest_stage_ps=longest_stage_ps(plan, trace),
         sources=sources(spec, lambda: task_prices(compile_step(plan), plan, generation_calls(plan)), breakdown_ps),
+        products=product_rates(plan.stages, plan.system.machine.ipu.clock_hz),
     )
 
 

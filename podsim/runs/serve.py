@@ -26,9 +26,8 @@ from podsim.garbage import no_search
 from podsim.placement.generation import Generation, Steps, generation_cost_model, plan_generation
 from podsim.placement.generation_job import generation_job
 from podsim.program.generation import compile_step
-from podsim.result.envelope import SERVING, envelope_of
+from podsim.result.evidence import Envelope
 from podsim.result.influence import StandsOn
-from podsim.result.scatter import scatter_of
 from podsim.result.serving import DrawnService, ServiceDraws, ServingResult, serving_warnings
 from podsim.result.shared import shared
 from podsim.result.uncertainty import DrawTask, drawing_of, factor_drawn, inputs_drawn
@@ -70,6 +69,7 @@ _MOST_SOUNDED: Final = 400
 _STEPS_OF_A_DRAW: Final = 10
 """Steps that a draw plans or simulates: both of a full batch, and four corners of each."""
 _DRAWS: Final = Draws(SERVING_DRAWS)
+_UNDER_LOAD: Final = "serving under load"
 MOST_SOUNDINGS: Final = 20_000
 """Requests of a run that finds the saturation or a point of the load curve."""
 _PATTERNS: Final[dict[str, Literal["poisson", "fixed"]]] = {"poisson": "poisson", "fixed_rate": "fixed"}
@@ -187,7 +187,12 @@ def serve(
     if uncertainty is not None:
         served = Served(job_of, asked, service, requests, _saturating(demand.load, service))
         draws = Deferred(lambda: [service_draws(served, stands_on, uncertainty, watch)])
-    return replace(made, decode=decode, draws=draws, envelope=envelope_of(spec, SERVING))
+    return replace(made, decode=decode, draws=draws, envelope=_under_load(made.envelope))
+
+
+def _under_load(alone: Envelope) -> Envelope:
+    """What no compared run has, where no service under load was ever compared."""
+    return Envelope(Deferred(lambda: (*alone.outside, _UNDER_LOAD)))
 
 
 def _of_users(
@@ -377,7 +382,7 @@ def service_draws(served: Served, stands_on: StandsOn, draws: Draws, watch: Watc
         draws: How often, and the seed.
         watch: Passes on names of portions of the draws.
     """
-    task, scatter = drawing_of(stands_on), scatter_of(stands_on.spec)
+    task = drawing_of(stands_on)
     numbers = in_portions(range(draws.count), "draws", watch)
     few = replace(served, requests=served.requests.first(MOST_DRAWN), load=_fewer(served.load, served.service))
     return ServiceDraws(
@@ -386,8 +391,8 @@ def service_draws(served: Served, stands_on: StandsOn, draws: Draws, watch: Watc
         tuple(each.key for each in task.inputs),
         len(few.requests),
         _outcome(few, few.service),
-        tuple(_drawn(few, task, scatter.sigma, draws.seed, number) for number in numbers),
-        scatter.reasons,
+        tuple(_drawn(few, task, task.scatter, draws.seed, number) for number in numbers),
+        stands_on.reasons(),
     )
 
 

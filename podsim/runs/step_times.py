@@ -30,8 +30,9 @@ from podsim.units import PS_PER_S
 
 MOST_SEQUENCES: Final = 1024
 """Where the search for the largest batch ends."""
-# Layers of a stage from which on each further one takes as long as the one before, if loads run under computation.
-_SETTLED_LAYERS: Final = 2
+# Layers of a stage from which on each further one takes as long as the one before, if loads run under computation:
+# two are there before its turn.
+_SETTLED_LAYERS: Final = 3
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,7 +16,7 @@ from podsim.placement import Plan, PlanInput, make_plan
 from podsim.placement.cuts import kept_bytes
 from podsim.placement.job import training_job
 from podsim.placement.plan import cost_model, shared_cost_model
-from podsim.placement.stage_cost import StageCost
+from podsim.placement.stage_cost import StageCost, product_rates
 from podsim.program.compile import PLANNED, compile_program, replicas_of
 from podsim.program.passes_in_order import training_passes
 from podsim.program.prices import TRAINING_CALLS, Prices, task_prices
@@ -142,6 +143,7 @@ def _result(
         ipus=_ipus(plan, trace),
         memory=memory_report(plan.memory),
         operations=Deferred(lambda: _operations(plan)),
+        products=product_rates(plan.stages, plan.system.machine.ipu.clock_hz),
         sources=stood_on,
         outcome=outcome,
         event_count=trace.event_count,
@@ -193,15 +195,20 @@ def _operations(plan: Plan) -> Iterator[OperationRow]:
 def _block(plan: Plan, cost: StageCost, name: str, count: int) -> Iterator[OperationRow]:
     clock, factor = plan.system.machine.ipu.clock_hz, plan.layout.accumulation_factor
     block = cost.blocks[name]
-    redone = sum(segment.count * segment.blocks.count(name) for segment in cost.recomputed)
+    again = ((segment, op) for segment in cost.recomputed for of, op in cost.redone(segment) if of == name)
+    redone = Counter[str]()
+    for segment, op in again:
+        redone[op.op.name] += segment.count
     passes = (
-        ("forward", block.forward, count),
-        ("recompute", block.forward, redone),
-        ("backward", block.backward, count),
+        ("forward", block.forward, [count] * len(block.forward)),
+        ("recompute", block.forward, [redone[each.op.name] for each in block.forward]),
+        ("backward", block.backward, [count] * len(block.backward)),
     )
     for kind, costs, repeats in passes:
-        runs = repeats * factor
-        for each in costs if runs else ():
+        for each, often in zip(costs, repeats, strict=True):
+            if not often:
+                continue
+            runs = often * factor
             seconds = {part: cycles * runs / clock for part, cycles in each.account.parts()}
             yield OperationRow(f"stage {cost.stage.index}", name, kind, each.op.name, runs, seconds)
 

@@ -1,4 +1,4 @@
-"""The inputs that are neither published nor measured, and which numbers of a scenario a computation reads.
+"""The inputs that are unsure: not measured, or with a range. And which numbers of a scenario a computation reads.
 
 What it does not read cannot move what comes of it. The parts of a scenario are copied, and the copies note each key
 that somebody asks them for. A part that is compared, copied or written out as a whole counts as read, with all of its
@@ -26,17 +26,18 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """A number that a result may stand on and that is neither published nor measured.
+    """A number that a result may stand on and that is neither published nor measured, or that has a range.
 
     Attributes:
         key: Its key path in the scenario.
         value: As it was written.
-        basis: `derived`, `calibrated` or `assumed`.
+        basis: `derived`, `calibrated` or `assumed`; with a range, `measured` or `published`.
         source: Key of the bibliography, or `given`.
         note: What a reader should know.
         range: Plausible bounds, in the SI base unit.
         bounds: The range, or a tenth either way where there is none.
         number: The value, in the SI base unit.
+        level: Level of evidence at which a calibrated number is fitted.
     """
 
     key: str
@@ -47,6 +48,7 @@ class Assumption:
     range: tuple[float, float] | None
     bounds: tuple[float, float] = field(repr=False)
     number: float = field(repr=False)
+    level: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The assumption as plain data."""
@@ -55,15 +57,23 @@ class Assumption:
         return plain
 
 
-def assumptions(spec: Scenario) -> tuple[Assumption, ...]:
-    """Every number of a scenario that is derived, calibrated or assumed, whether or not its result stands on it."""
+def assumptions(spec: BaseModel) -> tuple[Assumption, ...]:
+    """Every number of a scenario that has a range, or no measurement, whether or not its result stands on it."""
     return tuple(
         Assumption(
-            key, p.text, p.basis, p.source, p.note, p.range, p.range or a_tenth(number, dimension), float(number)
+            key,
+            p.text,
+            p.basis,
+            p.source,
+            p.note,
+            p.range,
+            p.range or a_tenth(number, dimension),
+            float(number),
+            p.level,
         )
         for key, number, dimension in numbers(spec)
         for p in [number.provenance]
-        if p.basis not in CERTAIN
+        if p.range or p.basis not in CERTAIN
     )
 
 

@@ -28,7 +28,7 @@ def keys_of(model: type[BaseModel]) -> dict[str, str]:
     return {declared.alias or given(name): name for name, declared in model.model_fields.items()}
 
 
-_UNITS = ("_bytes_per_s", "_bytes", "_cycles", "_hz", "_s", "_w")
+_UNITS = ("_bytes_per_s", "_bytes", "_cycles", "_hz", "_s", "_w", "_j")
 
 
 def key_of(name: str) -> str:

@@ -11,7 +11,7 @@ from podsim.errors import BadValueError
 from podsim.scenario.activity import Activity
 from podsim.scenario.base import Spec
 from podsim.scenario.families.base import ModelSpec
-from podsim.scenario.quantity import Count, CountOrZero, NumberFormat
+from podsim.scenario.quantity import Count, CountOrZero, Flag, NumberFormat
 from podsim.scenario.scenario import Finding, Scenario
 from podsim.scenario.sections import (
     AvailableMemory,
@@ -31,6 +31,8 @@ class BatchesSpec(Spec):
     """Batches of each replica that one session call runs, one behind the other."""
     prefetch_depth: Count = 3
     """Batches that wait ready in front of each replica."""
+    numbers_converted: Flag = False
+    """The process turns each number of a result into one of Python's before it calls again."""
 
 
 class PassSpec(BatchesSpec):
@@ -49,7 +51,7 @@ class ForwardParallelismSpec(Spec):
     replication_factor: Count = 1
     """Copies of the model, each with batches of its own."""
     replicas_per_process: Count | None = None
-    """Replicas that one process on a host serves; those of the whole server if left out."""
+    """Replicas that one process on a host serves; those of a link domain if left out."""
 
     @property
     def ipus_per_replica(self) -> int:
@@ -66,23 +68,33 @@ class ForwardMemorySpec(Spec):
     """Share of In-Processor-Memory that is left free."""
     io_tiles: CountOrZero = 0
     """Tiles that exchange data with the host while the others compute; without any, transfers are waited for."""
+    wide_weight_loads: Flag = False
+    """Weights of products lie in interleaved memory, from which the matrix unit loads 128 bits in a cycle; the library
+    loads 64 unless it is asked to."""
 
 
 class ForwardPrecisionSpec(Spec):
     """Number formats; those of the file are not kept."""
 
-    weights: NumberFormat = "fp16"
-    """Weights."""
+    weights: Literal["fp8", "fp16", "fp32"] = "fp16"
+    """Weights; in FP8 those of dense layers and convolutions, cast in every pass where products are half precision."""
     activations: NumberFormat = "fp16"
     """Activations, and the inputs and results that are not whole numbers."""
     matmul_partials: NumberFormat = "fp16"
     """Partial results of matrix products."""
+    functions: Literal["fp32"] | None = None
+    """Layer norms and activation functions of BERT and vision transformers: `fp32` between casts, or as activations."""
     products: Literal["fp8", "fp16", "fp32"] | None = None
     """Operands of dense layers and convolutions, with their weights; `fp8` for chips that take it, or left out."""
+
+    attention_products: Literal["fp8"] | None = None
+    """Operands of products of two activations, as in attention; beside `products: fp8`, or left out."""
 
     @model_validator(mode="after")
     def _products_are_possible(self) -> ForwardPrecisionSpec:
         check_products(self)
+        if self.attention_products and not self.narrows_products:
+            raise BadValueError("attention_products in fp8 without other products", "write `products: fp8` as well")
         return self
 
     @property
@@ -92,7 +104,7 @@ class ForwardPrecisionSpec(Spec):
 
     @model_validator(mode="after")
     def _one_format(self) -> ForwardPrecisionSpec:
-        if self.weights != self.activations:
+        if self.weights != self.activations and (self.weights, self.activations) != ("fp8", "fp16"):
             what = f"weights in {self.weights} with activations in {self.activations} are not modelled"
             raise BadValueError(what, "give both the same format")
         return self
@@ -134,4 +146,7 @@ class ForwardScenario(Scenario):
         yield from one_share(self.memory.available_memory_proportion)
         yield from io_tile_findings(self.memory.io_tiles, self.system.machine.ipu.tile.count)
         yield from product_findings(self.system.machine.ipu, self.precision)
+        if self.precision.functions and not getattr(self.model, "widens_functions", False):
+            what = "functions in single precision are modelled for BERT and vision transformers"
+            yield ("precision", "functions"), what, "leave it out"
         yield from self.model.findings(self)

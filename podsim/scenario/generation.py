@@ -32,6 +32,9 @@ class GenerationSpec(Spec):
     kv_cache: Literal["none", "in_processor_memory", "streaming_memory"] = "in_processor_memory"
     """Where keys and values of earlier tokens are; `none` computes the whole sequence anew for each token."""
 
+    next_token: Literal["host", "device"] = "host"
+    """Who chooses it: the host, which is handed all logits, or the IPUs, which hand over a number a sequence."""
+
     @property
     def sequence_length(self) -> int:
         """Prompt and output together."""

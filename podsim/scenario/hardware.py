@@ -42,15 +42,23 @@ class Host(HardwareSpec):
     """Cores that prepare data."""
     image_decode_time_s: Annotated[Real, Quantity("s", ("0 s", "1000 s"), usual=("10 us", "100 ms"))]
     """One core decodes, crops and flips one image of ImageNet's size."""
+    number_conversion_s: Annotated[Real, Quantity("s", ("0 s", "1 s"), usual=("0 s", "10 us"))] | None = Field(
+        None, alias="number_conversion_time"
+    )
+    """A process turns an element of an array into a number of Python's; needed where results are converted."""
+    numa_node_count: Annotated[Whole, Quantity("count", ("1", "1024"), usual=("1", "32"))] | None = None
+    """Its NUMA nodes, of which each process has one to itself while there are enough; left out, any number does."""
+    crowded_share: Annotated[Real, Quantity("share", ("1 %", "100 %"), usual=("30 %", "100 %"))] | None = None
+    """What is left of its rate where processes outnumber its NUMA nodes; all of it if left out."""
     network: HostNetwork | None = None
     """Its network cards; left out, only the links of machines set bounds."""
     power: HostPower | None = None
     """What it draws."""
 
-    @property
-    def decode_s_per_image(self) -> float:
-        """Time per image with all cores at work. [s]"""
-        return self.image_decode_time_s / self.core_count
+    def decode_s_per_image(self, process_count: int) -> float:
+        """Time per image with all cores at work for so many processes. [s]"""
+        is_crowded = self.numa_node_count is not None and process_count > self.numa_node_count
+        return self.image_decode_time_s / self.core_count / ((self.crowded_share or 1.0) if is_crowded else 1.0)
 
 
 _MOST_IPUS = 2**16

@@ -13,6 +13,7 @@ from podsim.scenario.quantity import Quantity, Real, Whole
 from podsim.scenario.vertices import Vertices
 
 _FLOP_PER_MULTIPLY_ADD = 2
+_LINES = 2
 _BYTES = {"fp8": 1, "fp16": 2, "fp32": 4}
 _Channels = Annotated[Whole, Quantity("count", ("1", "4096"), usual=("4", "128"))]
 _Cycles = Annotated[Real, Quantity("cycles", ("0", "1e9"), usual=("0", "20000"))]
@@ -170,3 +171,9 @@ class Ipu(HardwareSpec):
         if count == self.tile.count:
             return self
         return self.model_copy(update={"tile": self.tile.model_copy(update={"count": count})})
+
+    @property
+    def with_wide_weight_loads(self) -> Ipu:
+        """The chip where weights lie in interleaved memory, of which the unit takes in two lines a cycle."""
+        width = _LINES * self.amp.weight_load_width_bytes
+        return self.model_copy(update={"amp": self.amp.model_copy(update={"weight_load_width_bytes": width})})

@@ -9,25 +9,26 @@ from podsim.scenario.quantity import APART, Quantity, Real, Whole
 
 _Chip = Annotated[Real, Quantity("w", ("0 W", "100 kW"), usual=("1 W", "2 kW")), APART]
 _Box = Annotated[Real, Quantity("w", ("0 W", "1 MW"), usual=("1 W", "20 kW")), APART]
-_Clock = Annotated[Real, Quantity("hz", ("1 MHz", "100 GHz"), usual=("500 MHz", "5 GHz")), APART]
-_Activity = Annotated[Real, Quantity("share", ("0 %", "100 %"), usual=("0 %", "100 %")), APART]
+_Operation = Annotated[Real, Quantity("j", ("0 pJ", "1 uJ"), usual=("0.1 pJ", "100 pJ")), APART]
 
 
 class ChipPower(HardwareSpec):
-    """What a chip draws: idle power always, and a share of its dynamic power that depends on what it does."""
+    """What a chip draws: idle power always, and the energy of what it does, at one voltage."""
 
     idle_w: _Chip
     """While it waits."""
-    dynamic_w: _Chip
-    """What matrix products draw beside it."""
-    at_clock_hz: _Clock | None = None
-    """The clock at which they draw it; at another, in proportion. Left out, it is the same at every clock."""
-    vector_activity: _Activity
-    """Share of the dynamic power that other work on the tiles draws: vectors, sums, the optimizer."""
-    exchange_activity: _Activity
-    """Share that the exchange on the chip draws, with syncs and layout changes."""
-    transfer_activity: _Activity
-    """Share that transfers over links draw, and those to and from hosts and streaming memory."""
+    tile_cycle_j: _Operation
+    """A cycle of a tile at work, whatever it does: vectors, loads and stores, the exchange."""
+    half_flop_j: _Operation
+    """An operation of a product beside that, half inputs and partials."""
+    half_partials_float_flop_j: _Operation
+    """The same, half inputs and single partials."""
+    single_flop_j: _Operation
+    """The same, single inputs and partials."""
+    fp8_flop_j: _Operation | None = None
+    """The same, FP8 inputs and half partials; half of that of half inputs if left out."""
+    transfer_w: _Chip
+    """What transfers over links draw beside idle power, and those to and from hosts and streaming memory."""
 
 
 class MachinePower(HardwareSpec):

@@ -59,6 +59,9 @@ def last_day(written: object) -> date:
 
 INFORMATION = "x-information"
 Basis = Literal["published", "measured", "derived", "calibrated", "assumed"]
+Level = Literal["kernel", "operation", "collective", "block", "update or pass", "run"]
+LEVELS: Final[tuple[str, ...]] = get_args(Level)
+"""Levels of evidence, from what can be seen most nearly alone to what everything is part of."""
 
 
 class Provenance(Spec):
@@ -76,6 +79,8 @@ class Provenance(Spec):
     """Plausible bounds, in the SI base unit."""
     date: Day | None = None
     """When it held: a year, a month or a day."""
+    level: Level | None = None
+    """The lowest level of evidence at which a calibrated number can be seen, and at which it is fitted."""
 
 
 class Real(float):
@@ -131,7 +136,7 @@ class Apart:
 
 
 APART = Apart()
-SOURCED_KEYS = ("basis", "date", "note", "range", "source", "value")
+SOURCED_KEYS = ("basis", "date", "level", "note", "range", "source", "value")
 _LIMITS: dict[str, tuple[str, str]] = {
     "bytes": ("1 B", "1000000 TB"),
     "bytes_per_s": ("1 B/s", "1000000 TB/s"),
@@ -335,6 +340,7 @@ def _json_schema(dimension: str) -> dict[str, Any]:
         "value": plain,
         "source": {"type": "string"},
         "basis": {"enum": list(Basis.__args__)},  # type: ignore[attr-defined]
+        "level": {"enum": list(LEVELS)},
         "note": {"type": "string"},
         "date": DATE_SCHEMA,
         "range": {"type": "array", "items": plain, "minItems": 2, "maxItems": 2},
@@ -408,6 +414,7 @@ class Priced:
             "value": plain,
             "source": {"type": "string"},
             "basis": {"enum": list(get_args(Basis))},
+            "level": {"enum": list(LEVELS)},
             "note": {"type": "string"},
             "date": DATE_SCHEMA,
             "range": {"type": "array", "items": plain, "minItems": 2, "maxItems": 2},

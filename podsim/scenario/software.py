@@ -46,6 +46,7 @@ class Noise(HardwareSpec):
 
 _Code = Annotated[Whole, Quantity("bytes", ("1 B", "1 GiB"), usual=("1 kB", "1 MB"))]
 _Call = Annotated[Real, Quantity("s", ("0 s", "1e6 s"), usual=("0 s", "10 s"))]
+_HandedOver = Annotated[Real, Quantity("bytes_per_s", ("1 kB/s", "1000000 TB/s"), usual=("10 MB/s", "1 TB/s"))]
 _Merged = Annotated[Whole, Quantity("bytes", ("1 B", "1000000 TB"), usual=("1 kB", "10 GB"))]
 _Sampling = Annotated[Real, Quantity("s", ("0 s", "1 s"), usual=("0 s", "10 us"))]
 _Scatter = Annotated[Real, Quantity("ratio", ("0", "1"), usual=("0.005", "0.2"))]
@@ -68,8 +69,6 @@ class Software(HardwareSpec):
     """How far predictions are off though their inputs are right, as one standard deviation."""
     layout_change_cycles_per_byte: Annotated[Real, Quantity("ratio", ("1e-6", "1e6"), usual=("0.05", "50"))]
     """Tile cycles per byte of each of two copies when a tensor changes its layout in pieces of 8 bytes or more."""
-    small_piece_share: Annotated[Real, Quantity("ratio", ("0", "1"), usual=("0", "1"))] | None = None
-    """Of tensors that lie in smaller pieces, the share that is copied so and not padded first; all if left out."""
     code_bytes_per_tile: _Code = Field(alias="code_memory_per_tile")
     """Vertex, control and exchange code with vertex state, for training."""
     inference_code_bytes_per_tile: _Code = Field(alias="inference_code_memory_per_tile")
@@ -78,12 +77,18 @@ class Software(HardwareSpec):
     """Share of In-Processor-Memory that divisions leave free that are chosen; none if left out."""
     collective_rings: Annotated[Whole, Quantity("count", ("1", "4"), usual=("1", "4"))]
     """Rings that collectives are divided over, by turns in each direction, each on an IPU-Link as far as there are."""
+    halved_bytes: Annotated[Whole, Quantity("bytes", ("0 B", "1 GB"), usual=("0 B", "1 MB"))] = Field(
+        alias="halved_collective_size"
+    )
+    """The largest message that collectives halve, with partners twice as far apart each time, and hand to no ring."""
     collectives_merged: Flag = False
     """Whether collectives of the same kind in a weight update run as one, with the latencies of one."""
+    shard_rings: Annotated[Whole, Quantity("count", ("1", "4"), usual=("1", "4"))] | None = None
+    """The same of IPUs that share a layer; as `collective_rings` if left out."""
     token_call_s: _Call | None = None
-    """A call for one generated token, with sampling on the host, where keys and values are kept."""
+    """A call for one generated token, device work apart."""
     sampling_per_logit_s: _Sampling | None = None
-    """What the host does for each logit of a step that computes whole sequences anew, sampling included."""
+    """What the host does with each logit where it chooses the next token; nothing if left out."""
     forward_call_s: _Call | None = None
     """A session call for forward passes, device work and transfers apart."""
     forward_exchange_s: _Call | None = None
@@ -100,16 +105,18 @@ class Software(HardwareSpec):
     """Micro-batches of images that wait ready in front of each replica, if its scenario does not say; 3 if left out."""
     clipped_updates_in_turn: Flag = False
     """Whether IPUs of a pipeline update their weights one after the other where gradients are clipped."""
-    collation_s_per_sample: Annotated[Real, Quantity("s", ("0 s", "1 s"), usual=("0 s", "1 ms"))] | None = Field(
-        None, alias="collation_time_per_sample"
-    )
-    """The process that calls stacks the samples of a call, one after the other, before the call."""
-    process_input_bytes_per_s: (
-        Annotated[Real, Quantity("bytes_per_s", ("1 kB/s", "1000000 TB/s"), usual=("10 MB/s", "1 TB/s"))] | None
-    ) = Field(None, alias="process_input_bandwidth")
+    collation_bytes_per_s: _HandedOver | None = Field(None, alias="collation_bandwidth")
+    """The process that calls copies the batch of a call, but for images, before IPUs begin; in no time if left out."""
+    optimizer_values_per_tensor: Annotated[Whole, Quantity("count", ("1", "100"), usual=("1", "10"))] | None = None
+    """What each call hands over anew for every tensor of weights, as tensors of their own; nothing if left out."""
+    process_input_bytes_per_s: _HandedOver | None = Field(None, alias="process_input_bandwidth")
     """What one process on a host hands over to the IPUs it serves; without limit if left out."""
     stream_s: _Stream | None = Field(None, alias="stream_time")
     """The process that calls serves each tensor of a micro-batch, one after the other; in no time if left out."""
+    target_s: _Stream | None = Field(None, alias="target_time")
+    """The loop of training looks at each target of a call, one after the other; in no time if left out."""
+    replica_call_s: _Stream | None = Field(None, alias="replica_call_time")
+    """The process that calls sees to each replica that it feeds, one after the other; in no time if left out."""
     sample_load_s: _Stream | None = Field(None, alias="sample_load_time")
     """A worker of a loader reads a sample and puts it into a batch."""
     setup_s: _SetUp
@@ -132,3 +139,8 @@ class Software(HardwareSpec):
     """Whether the segment whose backward pass follows its forward pass at once is recomputed like the others."""
     reduction_merge_bytes: _Merged | None = Field(None, alias="reduction_merge_size")
     """Gradients are reduced together up to this size; each tensor alone if left out."""
+
+    @property
+    def rings_of_shards(self) -> int:
+        """Rings that sums over the IPUs that share a layer are divided over."""
+        return self.shard_rings or self.collective_rings

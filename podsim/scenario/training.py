@@ -150,7 +150,7 @@ class TrainingLayoutSpec(Spec):
         return WHOLE
 
     replicas_per_process: Count | None = None
-    """Replicas that one process on a host serves; those of the whole server if left out, of 16 IPUs for images."""
+    """Replicas that one process on a host serves; those of a link domain if left out, of 16 IPUs for images."""
 
     def served_replicas(self, spec: TrainingScenario) -> int:
         """Replicas that one process on a host serves."""
@@ -158,7 +158,7 @@ class TrainingLayoutSpec(Spec):
             return self.replicas_per_process
         if spec.model.reads_images:
             return max(1, _IPUS_FED_WITH_IMAGES // self.ipus_per_replica)
-        return -(-self.replication_factor // spec.system.own_host_count)
+        return max(1, spec.system.domain_ipu_count // self.ipus_per_replica)
 
     def host_process_count(self, spec: TrainingScenario) -> int:
         """Processes on all hosts."""

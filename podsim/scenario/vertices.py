@@ -24,10 +24,16 @@ from podsim.scenario.quantity import Basis, Count, CountOrZero, Info
 class PieceCopies(Spec):
     """On-tile copies of small pieces, [cycles, bytes]; the software stack says what those of larger ones cost."""
 
+    one: Pair
+    """Pieces of one byte."""
     two: Pair
-    """Pieces of two bytes, and of one."""
+    """Pieces of two bytes."""
     four: Pair
     """Pieces of four bytes."""
+
+    def of(self, piece_bytes: int) -> Pair:
+        """For pieces of so many bytes: 1, 2 or 4."""
+        return {1: self.one, 2: self.two, 4: self.four}[piece_bytes]
 
 
 class Call(Spec):
@@ -39,6 +45,8 @@ class Call(Spec):
     """Cycles of an on-tile copy call, data apart."""
     pieces: PieceCopies
     """What a byte adds to it in small pieces."""
+    word_copy: Pair
+    """What loops and sums of partial tables copy word by word: [cycles, bytes]."""
 
 
 class PoolVertex(Spec):
@@ -111,6 +119,8 @@ class GatherVertex(Spec):
     """Two elements of such a row."""
     skip: CountOrZero
     """A row that lies elsewhere."""
+    divide: CountOrZero
+    """An index by a number that is no power of two."""
     update_worker_fixed: CountOrZero
     """Set-up of an update."""
     update_per_index: CountOrZero
@@ -143,6 +153,15 @@ class UpdateVertex(Spec):
     """Half precision."""
     single: UpdateRow
     """Single precision."""
+
+
+class SeedVertex(Spec):
+    """Setting generators of random numbers."""
+
+    fixed: CountOrZero
+    """Supervisor cycles of a call."""
+    worker_fixed: CountOrZero
+    """Worker cycles of a call."""
 
 
 class CompareSwapVertex(Spec):
@@ -214,5 +233,7 @@ class Vertices(Spec):
     """Planned updates of rows of tables."""
     compare_swap: CompareSwapVertex
     """Sorting."""
+    seed: SeedVertex
+    """Random numbers."""
     elementwise: dict[str, ElementwiseVertex]
     """Elementwise vertices by function."""

@@ -18,27 +18,32 @@ _TRAINING: Final = (
     "checkpoint",
     "clipped_updates_in_turn",
     "code_memory_per_tile",
-    "collation_time_per_sample",
+    "collation_bandwidth",
     "collectives_merged",
     "evaluation",
     "evaluation_call",
     "host_call",
+    "optimizer_values_per_tensor",
     "recompute_last_segment",
     "reduction_merge_size",
+    "replica_call_time",
     "sample_load_time",
     "schedule",
     "setup",
     "sharding_threshold",
+    "target_time",
     "update_first_ipu_apart",
     "validation_setup",
 )
 _INFERENCE: Final = ("inference_code_memory_per_tile",)
 _GENERATION: Final = ("sampling_per_logit", "token_call")
-_COLLECTIVES: Final = ("collective_rings",)
+_HALVED: Final = "halved_collective_size"
 _OTHERS: Final[Mapping[Activity, tuple[str, ...]]] = {
     Activity.TRAINING: (*_INFERENCE, *_GENERATION, "forward_call", "forward_exchange"),
-    Activity.FORWARD: (*_TRAINING, *_GENERATION, *_COLLECTIVES),
-    Activity.GENERATION: (*_TRAINING, "forward_exchange", "process_input_bandwidth", "stream_time"),
+    Activity.FORWARD: (*_TRAINING, *_GENERATION, "collective_rings", _HALVED),
+    Activity.GENERATION: (
+        *(*_TRAINING, _HALVED, "forward_call", "forward_exchange", "process_input_bandwidth", "stream_time"),
+    ),
 }
 """Keys of a software stack that belong to other activities."""
 _HEADS: Final = "the head of `task: {}` has none"
@@ -160,8 +165,5 @@ def _of_places(spec: Any, parallelism: ParallelismSpec) -> _Found:
 def _of_generation(spec: Any) -> _Found:
     if spec.memory.weights == "resident":
         yield ("memory", "io_tiles"), "no weights are streamed; these tiles are only missing from the others"
-    if spec.generation.kv_cache != "none":
-        yield ("software", "sampling_per_logit"), "it belongs to decoding without kept keys and values"
-        yield ("software", "forward_call"), "it belongs to decoding without kept keys and values"
-    elif None not in (spec.software.sampling_per_logit_s, spec.software.forward_call_s):
-        yield ("software", "token_call"), "decoding without kept keys and values calls once and samples each logit"
+    if spec.generation.next_token == "device":
+        yield ("software", "sampling_per_logit"), "IPUs choose the next token"

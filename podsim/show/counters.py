@@ -24,7 +24,7 @@ from podsim.result.slices import runs_of
 MOST_MEMORIES: Final = 16
 """IPUs whose memory is counted."""
 _FINE: Final = 10**9
-"""Parts of the dynamic power of an IPU that are told apart."""
+"""Parts of a watt of an IPU that are told apart."""
 _MB: Final = 1e-6
 
 Steps = Sequence[tuple[int, float]]
@@ -98,9 +98,9 @@ def _from_start(changes: Mapping[int, int]) -> list[tuple[int, float]]:
 def _power(trace: Trace, energy: Energy, passes: Mapping[str, Sequence[_Pass]]) -> Steps:
     """Of all that is metered; the lanes that are shown stand for all IPUs in use. [W]"""
     changes: Counter[int] = Counter()
-    shares = {each.kind: Fraction(energy.activity_in(each.kind)) for each in trace.records}
+    watts = {each.kind: Fraction(energy.dynamic_in_w(each.kind)) for each in trace.records}
     for one in (one for lane in trace.lanes for one in passes.get(lane, ())):
-        drawn = sum(shares[kind] * length_ps for kind, length_ps in one.parts)
+        drawn = sum(watts[kind] * length_ps for kind, length_ps in one.parts)
         fine = round(drawn / (one.end_ps - one.start_ps) * _FINE)
         changes[one.start_ps] += fine
         changes[one.end_ps] -= fine

@@ -102,6 +102,7 @@ class Table(_Printed):
         title: What it shows.
         notes: Lines below it.
         chosen: Number of the row that stands out.
+        headings: What headings over rows are, the name of their column in CSV.
     """
 
     columns: Sequence[Column]
@@ -109,6 +110,7 @@ class Table(_Printed):
     title: str = ""
     notes: Sequence[str] = ()
     chosen: int | None = None
+    headings: str = "group"
 
     @property
     def has_heads(self) -> bool:
@@ -321,7 +323,7 @@ def to_csv(table: Table) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     heads = [" ".join(each.head.split()) + (f" [{each.unit}]" if each.unit else "") for each in table.columns]
-    writer.writerow(map(harmless.csv, [*["group"] * is_grouped, *heads]))
+    writer.writerow(map(harmless.csv, [*[table.headings] * is_grouped, *heads]))
     for row in table.rows:
         if len(row) < width:
             group = str(row[0])

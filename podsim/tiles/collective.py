@@ -1,37 +1,59 @@
-"""Sums of small tensors over a few neighbouring replicas, inside the forward and backward pass."""
+"""What chips reduce and gather together, as times: steps of rings and of halves, and sums inside a pass."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
-    """How single-IPU replicas that sit next to each other exchange small tensors.
+class Steps:
+    """The steps of a reduce-scatter, or of an all-gather, which takes as many that are alike.
 
     Attributes:
-        step_latency_s: Sync, link and small reduction of one step of a collective. [s]
-        bandwidth_bytes_per_s: Of the link between two of them. [B/s]
+        each: How many, the latency of one [s], and its time for each byte of the whole [s/B].
+    """
+
+    each: tuple[tuple[int, float, float], ...]
+
+    @property
+    def latency_s(self) -> float:
+        """Of all of them. [s]"""
+        return sum(count * latency_s for count, latency_s, _ in self.each)
+
+    @property
+    def s_per_byte(self) -> float:
+        """Of all of them, for each byte of what is reduced or gathered. [s/B]"""
+        return sum(count * per_byte_s for count, _, per_byte_s in self.each)
+
+    def time_s(self, byte_count: float) -> float:
+        """All steps, of so much that is reduced or gathered. [s]
+
+        >>> Steps(((1, 1e-6, 5e-10), (1, 1e-6, 2.5e-10))).time_s(1000)
+        2.75e-06
+        """
+        return self.latency_s + byte_count * self.s_per_byte
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """How single-IPU replicas that sit next to each other sum small tensors, inside the forward and backward pass.
+
+    Attributes:
+        small: Of a message that is halved.
+        large: Of any other.
+        halved_bytes: The largest message that is halved. [B]
         clock_hz: Of the tiles that wait for it. [Hz]
     """
 
-    step_latency_s: float
-    bandwidth_bytes_per_s: float
+    small: Steps
+    large: Steps
+    halved_bytes: float
     clock_hz: float
 
-    def sum_s(self, byte_count: int, group_size: int) -> float:
-        """Reduce-scatter and all-gather by halving: log2(n) steps each, (n - 1)/n of the bytes each. [s]
-
-        >>> Neighbours(1e-6, 1e9, 1e9).sum_s(1000, 4)
-        5.5e-06
-        """
-        if group_size == 1:
-            return 0.0
-        steps = 2 * math.ceil(math.log2(group_size))
-        moved = 2 * (group_size - 1) / group_size * byte_count
-        return steps * self.step_latency_s + moved / self.bandwidth_bytes_per_s
+    def sum_s(self, byte_count: int) -> float:
+        """Reduce-scatter and all-gather. [s]"""
+        return 2 * (self.small if byte_count <= self.halved_bytes else self.large).time_s(byte_count)
 
 
-FREE = Neighbours(0.0, math.inf, 1.0)
+FREE = Neighbours(Steps(()), Steps(()), 0.0, 1.0)
 """Their sums take no time."""

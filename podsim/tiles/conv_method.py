@@ -16,7 +16,10 @@ from podsim.tiles.vector import ceil_div, layout_cycles
 Vertex = Literal["amp", "slic", "vmac", "hmac", "outer_product"]
 _FILTER_HEIGHTS = (1, 2, 4)
 _FEWEST_CHANNELS = 4
-"""Channels that the matrix unit takes at least, and up to which other vertices can be cheaper."""
+"""Channels that the matrix unit takes at least, and up to which other vertices can be cheaper.
+
+In groups of less than a block others can be the only ones that fit.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +52,13 @@ def methods(ipu: Ipu, shape: ConvShape, dtype: str) -> Iterator[Method]:
     direct, moved = shape.without_empty_positions(), _compacted_count(shape) + _unarranged_count(shape)
     if dtype == "fp16":
         yield from _half_only(ipu, direct, moved)
+    # A library that joins no groups leaves those of few channels to dot products.
     for transform, form, moved in _forms(ipu, shape, dtype):
-        yield from _amp(ipu, form, transform, moved, dtype)
-        if dtype != "fp8" and min(shape.in_channels, shape.out_channels) <= _FEWEST_CHANNELS:
+        narrow = form.groups > 1 and shape.in_channels <= _FEWEST_CHANNELS
+        if not narrow or ipu.vertices.transform.combines_groups:
+            yield from _amp(ipu, form, transform, moved, dtype)
+        few = ipu.amp.in_channels(dtype) - 1 if shape.groups > 1 else _FEWEST_CHANNELS
+        if dtype != "fp8" and min(shape.in_channels, shape.out_channels) <= few:
             # Channels are taken to fill words of the exchange and no more.
             grain = ipu.exchange.bytes_per_cycle // DTYPE_BYTES[dtype]
             yield Method(vertex="hmac", shape=form, transform=transform, moved_count=moved, in_grain=grain)
@@ -110,8 +117,13 @@ def _foldable(shape: ConvShape) -> Iterator[tuple[int, ...]]:
 
 
 def _combined_groups(ipu: Ipu, shape: ConvShape, dtype: str) -> int:
-    """Groups, a power of two, that together still need no more than one block of channels."""
+    """Groups, a power of two, that together fill no more than one block; of more input channels than this none are.
+
+    Source: [poplibs_poplin], which joins groups of one input channel, in half precision of two as well.
+    """
     channels = max(shape.in_channels, shape.out_channels)
+    if dtype == "fp8" or shape.in_channels > ipu.exchange.bytes_per_cycle // DTYPE_BYTES[dtype]:
+        return 1
     return 1 << (min(ipu.amp.in_channels(dtype) // channels, shape.groups) or 1).bit_length() - 1
 
 
@@ -142,15 +154,33 @@ def _amp(ipu: Ipu, shape: ConvShape, transform: str, moved: int, dtype: str) -> 
         if least is not None and blocks >= least:
             continue
         least = blocks
+        padded = _padded_count(shape, grain // height, ipu.amp.half_conv_units, folded="fold" in transform)
         yield Method(
             vertex="amp",
             shape=shape,
             transform=transform,
-            moved_count=moved,
+            moved_count=moved + padded,
             in_grain=grain // height,
             out_grain=ipu.amp.half_conv_units,
             filter_height=height,
         )
+
+
+def _padded_count(shape: ConvShape, in_grain: int, out_grain: int, *, folded: bool) -> int:
+    """Elements that are copied since channels of each group are padded to whole grains, unless they move anyway.
+
+    Source: [poplibs_poplin]; operands without groups are padded where they are allocated.
+    """
+    if shape.groups == 1:
+        return 0
+    inner = ceil_div(shape.in_channels, in_grain) * in_grain
+    outer = ceil_div(shape.out_channels, out_grain) * out_grain
+    padded = 0
+    if inner != shape.in_channels and not folded and shape.input_arranged:
+        padded += shape.input_count // shape.in_channels * inner
+    if outer != shape.out_channels and shape.result_arranged:
+        padded += shape.result_count // shape.out_channels * outer
+    return padded
 
 
 def _half_only(ipu: Ipu, shape: ConvShape, moved: int) -> Iterator[Method]:

@@ -10,9 +10,11 @@ from typing import TypeVar
 from podsim.errors import MissingDataError
 from podsim.memo import Memo
 from podsim.models.op import (
+    DROPOUT,
     DTYPE_BYTES,
     PIECE_BYTES,
     Conv,
+    Copy,
     Elementwise,
     Gather,
     MatMul,
@@ -34,12 +36,12 @@ from podsim.tiles.conv_shape import conv_shape
 from podsim.tiles.planned import PLANNED_FOR, Chip, planned_conv, planned_matmul, planned_slices
 from podsim.tiles.plans import ConvPlan, MatMulPlan, MatMulShape, SliceKind, SlicePlan, SliceShape
 from podsim.tiles.sorting import compare_swap_cycles, passes
-from podsim.tiles.vector import ceil_div, elementwise_cycles, layout_cycles, pool_cycles
+from podsim.tiles.vector import ceil_div, elementwise_cycles, layout_cycles, pool_cycles, tile_copy_cycles, tile_share
 
 _Plan = TypeVar("_Plan", MatMulPlan, ConvPlan, SlicePlan)
 _Made = TypeVar("_Made")
-_HALF_BYTES = DTYPE_BYTES["fp16"]
 _WORD_BYTES = 4
+_SEED_STEPS = 3
 _MOST = 4096
 """Sequences, products and costed stages that a model remembers."""
 _MOST_SHARES = 32
@@ -72,14 +74,12 @@ class CostModel:
         layout_change_cycles_per_byte: Cycles per byte of each copy when a tensor changes its layout. [cycles/B]
         partials: Format of matmul partials.
         neighbours: How replicas next to each other sum small tensors; needed for `ReplicaSum` only.
-        small_piece_share: Of what lies in small pieces, how much is copied so.
     """
 
     ipu: Ipu
     layout_change_cycles_per_byte: float
     partials: str = "fp16"
     neighbours: Neighbours | None = None
-    small_piece_share: float = 1.0
     _sequences: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
     _plans: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
     _made: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
@@ -107,8 +107,7 @@ class CostModel:
         return self if neighbours == self.neighbours else self.once(self, ("beside", neighbours), make)
 
     def _with(self, neighbours: Neighbours | None) -> CostModel:
-        rate, share = self.layout_change_cycles_per_byte, self.small_piece_share
-        return CostModel(self.ipu, rate, self.partials, neighbours, share)
+        return CostModel(self.ipu, self.layout_change_cycles_per_byte, self.partials, neighbours)
 
     @property
     def splits(self) -> CostModel:
@@ -146,13 +145,12 @@ class CostModel:
     @property
     def key(self) -> tuple[object, ...]:
         """All that its costs depend on."""
-        layouts = self.layout_change_cycles_per_byte, self.small_piece_share
-        return self._chip.key, layouts, self.partials, self.neighbours
+        return self._chip.key, self.layout_change_cycles_per_byte, self.partials, self.neighbours
 
     @property
     def _moved(self) -> tuple[object, ...]:
         """What may be moved without splits being chosen anew."""
-        return self.ipu.superstep, self.layout_change_cycles_per_byte, self.small_piece_share
+        return self.ipu.superstep, self.layout_change_cycles_per_byte
 
     def _held(self, plan: _Plan, splits: CostModel) -> _Plan:
         """A plan of another model, with the supersteps and copies of this one."""
@@ -193,7 +191,9 @@ class CostModel:
             case Reduce():
                 return OpCost(op, self._reduce(op))
             case Rearrange():
-                return OpCost(op, self._laid_out(op))
+                return OpCost(op, self._laid_out(op) + self._read(op))
+            case Copy():
+                return OpCost(op, self._copy(op))
             case Gather() | ScatterAdd() if op.planned:
                 found = self.slice_plan(op, available_memory_proportion)
                 return OpCost(op, found.account, found.temporary_bytes_per_tile)
@@ -204,17 +204,17 @@ class CostModel:
             case TopK():
                 return OpCost(op, self._top_k(op))
             case ReplicaSum() if self.neighbours:
-                seconds = self.neighbours.sum_s(op.byte_count, op.group_size)
+                seconds = self.neighbours.sum_s(op.byte_count)
                 return OpCost(op, Account(all_reduce=seconds * self.neighbours.clock_hz))
         what = f"no cost formula for operation {op.name} of kind {type(op).__name__}"
         raise MissingDataError(what, do="add a case to CostModel.op in podsim/tiles/model.py")
 
     def layout_change(self, byte_count: float, piece_bytes: int = PIECE_BYTES) -> Account:
-        """A tensor moves to another layout, in pieces that lie together in both."""
-        held, rate = byte_count / self.ipu.tile.count, self.layout_change_cycles_per_byte
-        large, small = (layout_cycles(self.ipu, held, rate, piece) for piece in (PIECE_BYTES, piece_bytes))
+        """A tensor moves to another layout, in pieces that lie together in both and on one tile."""
+        pieces: int = ceil_div(ceil_div(byte_count, piece_bytes), self.ipu.tile.count)
+        held, rate = pieces * piece_bytes, self.layout_change_cycles_per_byte
         return Account(
-            rearrange=large + self.small_piece_share * (small - large),
+            rearrange=layout_cycles(self.ipu, held, rate, piece_bytes),
             superstep=2 * self.ipu.superstep.overhead_cycles,
         )
 
@@ -279,22 +279,58 @@ class CostModel:
 
     def _matmul(self, op: MatMul, available_memory_proportion: float) -> OpCost:
         plan = self.plan(op, available_memory_proportion)
-        return OpCost(op, plan.account + self._laid_out(op), plan.temporary_bytes_per_tile, plan)
+        account = plan.account + self._laid_out(op) + self._regrouped(op)
+        return OpCost(op, account, plan.temporary_bytes_per_tile, plan)
+
+    def _regrouped(self, op: MatMul) -> Account:
+        """Grains of the left operand are transposed where they are spread evenly [poplibs_popops]."""
+        cycles = copy_cycles(self.ipu, op.regrouped_elements, op.operand_dtype, None)
+        return Account(rearrange=cycles, superstep=2 * self.ipu.superstep.overhead_cycles if cycles else 0.0)
+
+    def _read(self, op: Rearrange) -> Account:
+        """What vertices read of other tiles arrives where they read it, and is not copied there."""
+        more = op.byte_count - op.byte_count // op.reader_count
+        return Account(exchange=more / self.ipu.tile.count / self.ipu.exchange.bytes_per_cycle)
 
     def _laid_out(self, op: Op) -> Account:
         return total(self.layout_change(*each) for each in op.laid_out)
+
+    def _copy(self, op: Copy) -> Account:
+        held = op.byte_count / self.ipu.tile.count
+        cycles = tile_copy_cycles(self.ipu, held, self.layout_change_cycles_per_byte)
+        return Account(rearrange=cycles, superstep=self.ipu.superstep.overhead_cycles)
 
     def _elementwise(self, op: Elementwise) -> Account:
         if op.function not in self.ipu.vertices.elementwise:
             known = ", ".join(sorted(self.ipu.vertices.elementwise))
             raise MissingDataError(f"no vertex for elementwise function {op.function}", do=f"use one of: {known}")
-        share = ceil_div(op.element_count, self.ipu.tile.count)
-        cycles = elementwise_cycles(self.ipu, op.function, share, op.dtype)
-        return Account(vector=cycles, superstep=self.ipu.superstep.overhead_cycles)
+        cycles = elementwise_cycles(self.ipu, op.function, self._share(op), op.dtype)
+        account = Account(vector=cycles, superstep=self.ipu.superstep.overhead_cycles)
+        return account + self._seeded() if op.function == DROPOUT else account
+
+    def _share(self, op: Elementwise) -> int:
+        """Elements on the fullest tile, in whole rows if they have a length."""
+        if op.row_count:
+            return self._whole_rows(op.element_count, op.row_count)
+        if op.even:
+            return int(ceil_div(op.element_count, self.ipu.tile.count))
+        return tile_share(self.ipu, op.element_count, op.dtype)
+
+    def _whole_rows(self, element_count: int, row: int) -> int:
+        """Elements on the fullest tile, where rows lie on tiles as a whole."""
+        return int(ceil_div(ceil_div(element_count, row), self.ipu.tile.count)) * row
+
+    def _seeded(self) -> Account:
+        """Generators of random numbers are saved, set to the seed of a dropout, and restored [poplibs_poprand]."""
+        seed, workers = self.ipu.vertices.seed, self.ipu.tile.worker_count
+        return Account(
+            vector=seed.fixed + workers * seed.worker_fixed,
+            superstep=_SEED_STEPS * self.ipu.superstep.overhead_cycles,
+        )
 
     def _pool(self, op: Pool) -> Account:
         """Windows over rows of vectors; an element crosses the exchange for each one of the result."""
-        share = ceil_div(op.element_count, self.ipu.tile.count)
+        share = tile_share(self.ipu, op.element_count, op.dtype)
         return Account(
             vector=pool_cycles(self.ipu, share, op.shape[-1], op.window, op.dtype, backward=op.backward),
             exchange=ceil_div(share * DTYPE_BYTES[op.dtype], self.ipu.exchange.bytes_per_cycle),
@@ -303,8 +339,9 @@ class CostModel:
 
     def _reduce(self, op: Reduce) -> Account:
         """Local partial sums at one 64-bit vector per cycle, an exchange, a small final sum."""
-        elements_per_cycle = self.ipu.tile.vector_width_bytes / _HALF_BYTES
-        local = op.input_count / self.ipu.tile.count / elements_per_cycle
+        elements_per_cycle = self.ipu.tile.vector_width_bytes / DTYPE_BYTES[op.operand_dtype]
+        share = op.input_count / self.ipu.tile.count
+        local = (self._whole_rows(op.input_count, op.row_count) if op.row_count else share) / elements_per_cycle
         exchanged = op.byte_count / self.ipu.tile.count / self.ipu.exchange.bytes_per_cycle
         return Account(
             reduction=local + self.ipu.vertices.reduction.general_fixed,

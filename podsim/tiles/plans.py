@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from podsim.models.op import DTYPE_BYTES
 from podsim.scenario.ipu import Ipu
 from podsim.tiles.account import Account
 from podsim.tiles.conv_method import Method
@@ -165,3 +166,11 @@ class SlicePlan:
     def tiles_used(self) -> int:
         """Tiles that hold a part."""
         return self.lookup_parts * self.row_parts * self.feature_parts
+
+    @property
+    def result_bytes_per_tile(self) -> int:
+        """Rows found, or the share of the table that is added to, on a tile that has a part. [B]"""
+        shape, slices = self.shape, self.kind == "multi-slice"
+        parts = (self.lookup_parts * self.turns, self.row_parts) if slices else (self.row_parts, self.lookup_parts)
+        row_bytes = math.ceil(shape.features / self.feature_parts) * DTYPE_BYTES[self.dtype]
+        return math.ceil((shape.lookups if slices else shape.rows) / math.prod(parts)) * row_bytes

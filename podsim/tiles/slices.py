@@ -23,11 +23,13 @@ from podsim.models.op import DTYPE_BYTES
 from podsim.scenario.ipu import Ipu
 from podsim.tiles.account import Account
 from podsim.tiles.plans import SliceKind, SlicePlan, SliceShape
-from podsim.tiles.split import choose, distinct_parts, sum_partials
+from podsim.tiles.split import choose, distinct_parts, reduce_vertex_cycles, sum_partials
 from podsim.tiles.vector import ceil_div
 
 _INDEX_BYTES: Final = 4
 _GRAIN_BYTES: Final = 8
+_LEAST_INDICES: Final = 32
+"""Of a tile, where so many are looked up."""
 _LEAST_ROWS: Final = 2
 """Of a tile, where a table is cut along its rows."""
 _TURNS: Final = tuple(1 << exponent for exponent in range(12))
@@ -70,13 +72,16 @@ def plan_slices(
         what = f"{shape.lookups:,} rows of {shape.features:,} in a table of {shape.rows:,} do not fit {ipu.name}"
         raise NoPlanError(what, do="make the table, its rows or the lookups fewer")
     splits = _splits(ipu, shape, dtype)
-    cost, temporary = (_slice_parts, _slice_bytes) if kind == "multi-slice" else (_update_parts, _update_bytes)
-    planned = cost(ipu, shape, splits, dtype, random=False)
-    objective = sum(cycles for name, cycles in planned.items() if name != "superstep")
-    held = temporary(splits, DTYPE_BYTES[dtype])
-    best = choose(np.asarray(objective), held, ipu.tile.memory_bytes, available_memory_proportion)
+    estimate, temporary, cost = (
+        (_slice_estimate, _slice_bytes, _slice_parts)
+        if kind == "multi-slice"
+        else (_update_estimate, _update_bytes, _update_parts)
+    )
+    held = temporary(ipu, shape, splits, DTYPE_BYTES[dtype])
+    objective = estimate(ipu, shape, splits, dtype)
+    best = choose(objective, held, ipu.tile.memory_bytes, available_memory_proportion)
     one = _Splits(*(getattr(splits, name)[best : best + 1] for name in _Splits.__slots__))
-    parts = cost(ipu, shape, one, dtype, random=True)
+    parts = cost(ipu, shape, one, dtype)
     return SlicePlan(
         kind=kind,
         shape=shape,
@@ -113,35 +118,80 @@ def _splits(ipu: Ipu, shape: SliceShape, dtype: str) -> _Splits:
     )
 
 
-def _slice_bytes(s: _Splits, size: int) -> NDArray[Any]:
+def _uneven_bytes(ipu: Ipu, shape: SliceShape, s: _Splits, size: int) -> NDArray[Any]:
+    """What a tile's part of the table is more than its even share: the library counts it as moved there. [B]"""
+    grain = _GRAIN_BYTES // size
+    even = ceil_div(shape.rows * ceil_div(shape.features, grain), ipu.tile.count) * grain * size
+    more: NDArray[Any] = np.maximum(s.rows * s.features * size - even, 0)
+    return more
+
+
+def _slice_bytes(ipu: Ipu, shape: SliceShape, s: _Splits, size: int) -> NDArray[Any]:
     """A copy of the part of the table, indices, and rows found on their way to be collected. [B]"""
     shared, cut = s.lookup_parts > 1, s.row_parts > 1
-    row_bytes = s.features * size
-    held: NDArray[Any] = shared * s.rows * row_bytes + s.lookups * (_INDEX_BYTES + 2 * cut * row_bytes)
+    row_bytes, own = s.features * size, ceil_div(s.lookups, s.row_parts)
+    copied = np.maximum(shared * s.rows * row_bytes, _uneven_bytes(ipu, shape, s, size))
+    found = cut * s.lookups * row_bytes
+    first = copied + found + s.lookups * _INDEX_BYTES
+    second = found + cut * s.row_parts * own * row_bytes + own * _INDEX_BYTES
+    held: NDArray[Any] = np.maximum(first, second + (s.turns > 1) * copied)
     return held
 
 
-def _slice_parts(ipu: Ipu, shape: SliceShape, s: _Splits, dtype: str, *, random: bool) -> dict[str, NDArray[Any]]:
+def _slice_estimate(ipu: Ipu, shape: SliceShape, s: _Splits, dtype: str) -> NDArray[Any]:
+    """The objective of the library, in whose second stage workers skip as many lookups as in the first. [cycles]"""
+    size, port, workers = DTYPE_BYTES[dtype], ipu.exchange.bytes_per_cycle, ipu.tile.worker_count
+    row_bytes, share = s.features * size, s.rows / shape.rows
+    own = ceil_div(s.lookups, s.row_parts)
+    copied = np.maximum((s.lookup_parts > 1) * s.rows * row_bytes, _uneven_bytes(ipu, shape, s, size))
+    mine, second = ceil_div(s.lookups, workers), ceil_div(own, workers)
+    first_stage = _slice_vertex(ipu, shape.lookups, mine, np.ceil(mine * share), s.features, dtype)
+    second_stage = _slice_vertex(ipu, shape.lookups, second, np.ceil(second * share), s.features, dtype)
+    collected = ceil_div(s.row_parts * own * row_bytes, port)
+    least = ceil_div(shape.lookups * shape.features * size, _GRAIN_BYTES)
+    too_fast = s.turns * s.lookup_parts * s.feature_parts * first_stage < least
+    cycles = s.turns * (first_stage + (s.row_parts > 1) * (second_stage + collected)) + ceil_div(copied, port)
+    estimate: NDArray[Any] = np.where(too_fast, np.inf, cycles)
+    return estimate
+
+
+def _slice_parts(ipu: Ipu, shape: SliceShape, s: _Splits, dtype: str) -> dict[str, NDArray[Any]]:
     """Each tile looks in its part of the table; where that has only some of the rows, found rows are collected."""
-    row_bytes, port = s.features * DTYPE_BYTES[dtype], ipu.exchange.bytes_per_cycle
+    row_bytes, port, workers = s.features * DTYPE_BYTES[dtype], ipu.exchange.bytes_per_cycle, ipu.tile.worker_count
     shared, cut = s.lookup_parts > 1, s.row_parts > 1
     own = ceil_div(s.lookups, s.row_parts)
     broadcast = shared * ceil_div(s.rows * row_bytes, port)
     indices = ceil_div(s.lookups * _INDEX_BYTES, port)
     collected = cut * ceil_div(s.row_parts * own * row_bytes, port)
-    mine = ceil_div(s.lookups, ipu.tile.worker_count)
-    hits = ceil_div(mine, s.row_parts)
-    if random:
-        hits = fullest(mine, s.rows / shape.rows, ipu.tile.worker_count * s.lookup_parts * s.row_parts)
+    mine = ceil_div(s.lookups, workers)
+    hits = fullest(mine, s.rows / shape.rows, workers * s.lookup_parts * s.row_parts)
     vertex = _slice_vertex(ipu, s.lookups, mine, hits, s.features, dtype)
-    mine = ceil_div(own, ipu.tile.worker_count)
+    mine = ceil_div(own, workers)
     second = cut * _slice_vertex(ipu, own, mine, mine, s.features, dtype)
+    places, pieces = _places(ipu, shape, s)
     return {
-        "vector": s.turns * (vertex + second),
-        "exchange": s.turns * (broadcast + collected + random * indices),
-        # The table is handed out, indices are and rows looked up, the indices of found rows made, and these collected.
-        "superstep": s.turns * (1 + shared + 2 * cut) * float(ipu.superstep.overhead_cycles),
+        "vector": s.turns * (vertex + second + cut * places),
+        "exchange": broadcast + s.turns * (collected + indices),
+        "rearrange": s.turns * cut * pieces,
+        # Table and indices are handed out together; the places of found rows are made, and these collected.
+        "superstep": s.turns * (1 + 2 * cut) * float(ipu.superstep.overhead_cycles),
     }
+
+
+def _places(ipu: Ipu, shape: SliceShape, s: _Splits) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Cycles of a pass that makes the place of each found row, and of what it copies word by word. [cycles]
+
+    The part of the table that an index falls into, times the rows found there, and a counter. The part is an index
+    divided by the rows of a part, which only for a power of two needs no division.
+    """
+    share = np.maximum(ceil_div(ceil_div(shape.lookups, s.turns), ipu.tile.count), _LEAST_INDICES)
+    share = np.minimum(share, shape.lookups)
+    divided = (s.rows & (s.rows - 1)) > 0
+    workers, (cycles, copied) = ipu.tile.worker_count, ipu.vertices.call.pieces.four
+    division = workers * ceil_div(share, workers) * divided * ipu.vertices.gather.divide
+    counted = _pass(ipu, "add", share, "fp32") + _pass(ipu, "scaled_add", share, "fp32")
+    # Counters and numbers of rows are handed out to the tiles of the indices.
+    return counted + division, 2 * share * _INDEX_BYTES * cycles / copied
 
 
 def _slice_vertex(ipu: Ipu, lookups: Any, mine: Any, hits: Any, features: Any, dtype: str) -> Any:
@@ -153,37 +203,53 @@ def _slice_vertex(ipu: Ipu, lookups: Any, mine: Any, hits: Any, features: Any, d
     return workers * (vertex.worker_fixed + found + (mine - hits) * vertex.skip)
 
 
-def _update_bytes(s: _Splits, size: int) -> NDArray[Any]:
+def _update_bytes(ipu: Ipu, shape: SliceShape, s: _Splits, size: int) -> NDArray[Any]:
     """Updates and indices received, and single-precision copies of the part of the table with those summed. [B]"""
-    part = s.rows * s.features
-    copies = np.where(s.lookup_parts > 1, 2 * part * DTYPE_BYTES["fp32"], part * size)
-    held: NDArray[Any] = s.lookups * (_INDEX_BYTES + s.features * size) + copies
+    shared, cut = s.lookup_parts > 1, s.row_parts > 1
+    copies = shared * s.rows * s.features * DTYPE_BYTES["fp32"]
+    received = cut * s.lookups * s.features * size
+    peak = np.maximum(received + copies + s.lookups * _INDEX_BYTES, 2 * copies)
+    held: NDArray[Any] = _uneven_bytes(ipu, shape, s, size) + peak
     return held
 
 
-def _update_parts(ipu: Ipu, shape: SliceShape, s: _Splits, dtype: str, *, random: bool) -> dict[str, NDArray[Any]]:
+def _update_estimate(ipu: Ipu, shape: SliceShape, s: _Splits, dtype: str) -> NDArray[Any]:
+    """The objective of the library, which moves a table that lies unevenly to its layout and back. [cycles]"""
+    size, port, workers = DTYPE_BYTES[dtype], ipu.exchange.bytes_per_cycle, ipu.tile.worker_count
+    shared, part = s.lookup_parts > 1, s.rows * s.features
+    moved = 2 * ceil_div(_uneven_bytes(ipu, shape, s, size), port)
+    updates = (s.row_parts > 1) * ceil_div(s.lookups * s.features * size, port)
+    hits = ceil_div(s.lookups * ceil_div(s.rows, workers), shape.rows)
+    own = ceil_div(part, s.lookup_parts)
+    sums = reduce_vertex_cycles(ipu, own, s.lookup_parts, "fp32")
+    sent = ceil_div(s.lookup_parts * own * DTYPE_BYTES["fp32"], port)
+    passes = _pass(ipu, "fill", part, "fp32") + _pass(ipu, "scaled_add", own, dtype)
+    vertex = _update_vertex(ipu, s.lookups, hits, s.features, dtype)
+    estimate: NDArray[Any] = s.turns * (moved + updates + vertex + shared * (sums + sent + passes))
+    return estimate
+
+
+def _update_parts(ipu: Ipu, shape: SliceShape, s: _Splits, dtype: str) -> dict[str, NDArray[Any]]:
     """Updates go to every part of the rows; where lookups are shared out, copies of the table are summed."""
     size, port, workers = DTYPE_BYTES[dtype], ipu.exchange.bytes_per_cycle, ipu.tile.worker_count
     shared, part = s.lookup_parts > 1, s.rows * s.features
     own = ceil_div(part, s.lookup_parts)
-    moved = 2 * ceil_div(own * size, port)
-    updates = ceil_div(s.lookups * (s.features * size + random * _INDEX_BYTES), port)
-    hits = ceil_div(s.lookups * ceil_div(s.rows, workers), shape.rows)
-    if random:
-        share = ceil_div(s.rows, workers) / shape.rows
-        busy = np.minimum(s.rows, workers) * s.row_parts * s.lookup_parts
-        hits = fullest(s.lookups, share, busy)
+    cut = s.row_parts > 1
+    updates = ceil_div(s.lookups * (cut * s.features * size + _INDEX_BYTES), port)
+    share = ceil_div(s.rows, workers) / shape.rows
+    hits = fullest(s.lookups, share, np.minimum(s.rows, workers) * s.row_parts * s.lookup_parts)
     sums, sums_exchange, stages = sum_partials(ipu, part, s.lookup_parts, "fp32")
     passes = shared * (_pass(ipu, "fill", part, "fp32") + _pass(ipu, "scaled_add", own, dtype))
     # The table begins as zeros: a pass that the planner of the update does not see.
-    zeros = random * _pass(ipu, "fill", ceil_div(shape.rows * shape.features, ipu.tile.count), dtype)
+    zeros = _pass(ipu, "fill", own, dtype)
+    cycles, copied = ipu.vertices.call.word_copy
     return {
         "vector": s.turns * _update_vertex(ipu, s.lookups, hits, s.features, dtype) + passes + zeros,
         "reduction": sums,
         "exchange": s.turns * updates + sums_exchange,
-        "rearrange": moved,
-        # Zeros, the table to and from the plan's layout, updates; copies: zeros, sums and what they are added to.
-        "superstep": (3 + s.turns + shared * (2 + stages)) * float(ipu.superstep.overhead_cycles),
+        "rearrange": shared * part * DTYPE_BYTES["fp32"] * cycles / copied,
+        # Zeros and the sum that is added to them lie where they are needed.
+        "superstep": (s.turns + stages) * float(ipu.superstep.overhead_cycles),
     }
 
 

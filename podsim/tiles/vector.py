@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 from podsim.models.op import DTYPE_BYTES, PIECE_BYTES
 from podsim.scenario.ipu import Ipu
+
+_LEAST_BYTES: Final = 128
+"""Of a tensor on a tile."""
 
 
 def ceil_div(numerator: Any, denominator: Any) -> Any:
     """Quotient rounded up, for integers and integer arrays."""
     return -(-numerator // denominator)
+
+
+def tile_share(ipu: Ipu, elements: int, dtype: str) -> int:
+    """Elements on the busiest tile of a tensor that is spread linearly: whole vectors, and at least 128 bytes.
+
+    Elementwise results inherit the layout of an operand. Groups of channels, as products leave them, are taken to be
+    no smaller; a sort spreads its results evenly. Sums, changes of layout and parts of plans have layouts of their
+    own. Source: [poplibs_popops].
+    """
+    if not elements:
+        return 0
+    size = DTYPE_BYTES[dtype]
+    vector = ipu.tile.vector_width_bytes // size
+    vectors: int = ceil_div(elements, vector)
+    least = ceil_div(_LEAST_BYTES, size * vector)
+    most = max(ceil_div(vectors, ipu.tile.count), ceil_div(vectors, max(1, vectors // least)))
+    return min(elements, vector * int(ceil_div(vectors, ceil_div(vectors, most))))
 
 
 def elementwise_cycles(ipu: Ipu, function: str, elements_per_tile: int, dtype: str) -> int:
@@ -58,7 +78,12 @@ def layout_cycles(ipu: Ipu, byte_count: float, cycles_per_byte: float, piece_byt
     """
     call, piece = ipu.vertices.call, math.gcd(piece_bytes, PIECE_BYTES)
     if piece < PIECE_BYTES:
-        cycles, copied = call.pieces.four if piece == PIECE_BYTES // 2 else call.pieces.two
+        cycles, copied = call.pieces.of(piece)
         cycles_per_byte = cycles / copied
-    copies = 2 * (call.copy_cycles + cycles_per_byte * byte_count)
+    copies = 2 * tile_copy_cycles(ipu, byte_count, cycles_per_byte)
     return copies + byte_count / ipu.exchange.bytes_per_cycle
+
+
+def tile_copy_cycles(ipu: Ipu, byte_count: float, cycles_per_byte: float) -> float:
+    """A copy that stays on its tile: call + rate·B. [cycles]"""
+    return ipu.vertices.call.copy_cycles + cycles_per_byte * byte_count

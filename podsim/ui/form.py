@@ -3,36 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args, get_origin
 
 from podsim.many.sweeps.axes import NUMBER_AND_UNIT
-from podsim.result.envelope import covered_of, hardware_of, numbers_of
+from podsim.result.evidence import ipu_count, residuals
 from podsim.scenario import LoadedScenario
 from podsim.scenario.activity import Activity
-from podsim.scenario.assumptions import hardware_keys, scenario_keys
+from podsim.scenario.assumptions import hardware_keys, numbers, scenario_keys
 from podsim.scenario.catalogue import shipped_list
 from podsim.scenario.library import shipped_files
 from podsim.ui.question import DIVISION, Question
 
 SYSTEM, CHIP, RATE = "system", "system.machine.ipu", "serving.rate"
 _LINKS: Final = "bandwidth_per_direction"
-_HARDWARE: Final[Mapping[str, tuple[str, str]]] = {
-    "system.machine.ipu.clock": ("Clock", "clock_hz"),
-    f"system.machine.ipu_link.{_LINKS}": ("IPU-Link, per direction", "rung_bytes_per_s"),
-    f"system.machine.gw_link.{_LINKS}": ("GW-Link, per direction", "gw_link_bytes_per_s"),
-    "system.machine.ipu.tile.memory": ("Memory of a tile", "tile_memory_bytes"),
+_HARDWARE: Final[Mapping[str, str]] = {
+    "system.machine.ipu.clock": "Clock",
+    f"system.machine.ipu_link.{_LINKS}": "IPU-Link, per direction",
+    f"system.machine.gw_link.{_LINKS}": "GW-Link, per direction",
+    "system.machine.ipu.tile.memory": "Memory of a tile",
 }
-"""Numbers of hardware with a slider: a label, and what the envelope calls what grows in proportion."""
-_COUNTS: Final[Mapping[str, tuple[str, str]]] = {
-    "system.machine_count": ("Machines", ""),
-    "parallelism.replication_factor": ("Replicas", "ipu_count"),
-    "parallelism.micro_batch_size": ("Micro-batch", "batch_size"),
-    "parallelism.accumulation_factor": ("Micro-batches per replica and update", "batch_size"),
-    "generation.batch_size": ("Batch", "batch_size"),
-    "forward.batch_size": ("Batch", "batch_size"),
-    "serving.batch_size": ("Most sequences of a batch", ""),
+"""Numbers of hardware with a slider."""
+_REPLICAS: Final = "parallelism.replication_factor"
+_COUNTS: Final[Mapping[str, str]] = {
+    "system.machine_count": "Machines",
+    _REPLICAS: "Replicas",
+    "parallelism.micro_batch_size": "Micro-batch",
+    "parallelism.accumulation_factor": "Micro-batches per replica and update",
+    "generation.batch_size": "Batch",
+    "forward.batch_size": "Batch",
+    "serving.batch_size": "Most sequences of a batch",
 }
 _PRECISIONS: Final = {
     "precision.weights": "Weights",
@@ -163,20 +164,22 @@ def _texts_of(annotation: Any) -> tuple[str, ...]:
 
 
 def _sliders(spec: Any, hardware: Mapping[str, str], own: Mapping[str, str], *, serves: bool) -> Iterator[Slider]:
-    now, covered = {**hardware_of(spec), **numbers_of(spec)}, covered_of(spec)
-    for key, (label, name) in _HARDWARE.items():
+    known, in_units = residuals(), {key: float(number) for key, number, _ in numbers(spec)}
+    for key, label in _HARDWARE.items():
         match = NUMBER_AND_UNIT.fullmatch(hardware.get(key, ""))
         if match is not None:
             value = float(match[1])
-            span = _span(value, now.get(name), covered.get(name))
+            span = None
+            if key in known.machine:
+                _, least, _, most = known.machine[key]
+                span = value * least / in_units[key], value * most / in_units[key]
             low, high = (min(_LESS * value, *(span or [value])), max(_MORE * value, *(span or [value])))
             yield Slider(key, label, match[2] or "", value, *_round_ends(low, high), span)
-    for key, (label, name) in _COUNTS.items():
+    for key, label in _COUNTS.items():
         text = hardware.get(key) or own.get(key, "")
         if text.isdigit():
             number = int(text)
-            span = _span(number, now.get(name), covered.get(name))
-            span = span and (max(1, math.ceil(span[0])), max(1, math.floor(span[1])))
+            span = _replicas(spec, number) if key == _REPLICAS else None
             yield Slider(key, label, "", number, 1, max(_COUNTS_MORE * number, _FEWEST), 1, span)
     if serves:
         rate_per_s = float(own.get(RATE) or _REQUESTS_PER_S)
@@ -184,11 +187,12 @@ def _sliders(spec: Any, hardware: Mapping[str, str], own: Mapping[str, str], *, 
         yield Slider(RATE, "Requests per second", "", rate_per_s, step, _MOST_REQUESTS * rate_per_s, step)
 
 
-def _span(value: float, now: float | None, covered: Sequence[float] | None) -> tuple[float, float] | None:
-    """Between which values of a key what the envelope knows, which grows with it, is covered."""
-    if not now or covered is None:
-        return None
-    return value * covered[0] / now, value * covered[1] / now
+def _replicas(spec: Any, number: int) -> tuple[float, float] | None:
+    """Between how many replicas runs of this activity and kind of model were compared."""
+    each, activity = ipu_count(spec) / number, spec.activity.value
+    alike = {"activity": activity, "family": spec.model.kind}
+    known = [run.sizes["ipu_count"] for run in residuals().runs if {**run.names, **alike} == run.names]
+    return (max(1, math.ceil(min(known) / each)), max(1, math.floor(max(known) / each))) if known else None
 
 
 def _round_ends(low: float, high: float) -> tuple[float, float, float]:

@@ -1,16 +1,18 @@
 """Refits the calibrated constants on the rows marked for calibration, and on no others.
 
-Two constants of the software stack are fitted together to two weight updates: the layout-change rate, which grows
-with the work of a stage, and the session call, which does not. The set-up time is the median over the logged runs of
-the same two rows. The superstep overhead is fitted to the measured half-precision products. What a checkpoint and the
-set-up of a validation take is read off the logs of the declared runs of convolutional networks. The session call of
-PyTorch and what it takes to hand over a tensor are fitted together to the published weight updates that are declared
-for it, by least squares of relative misses; in the same way what it takes to hand over a tensor and to load a graph,
-to those of networks on graphs. That of an evaluation off the evaluations of one round of MLPerf, and off nothing else
-of its logs. The session call of TensorFlow is fitted by least squares to several rows. What forward passes pay beside
-their work, the session call `forward_call` and the host's answer to each batch `forward_exchange`, is read off runs
-of a C600: in a row of queued calls only the answer is left, so that the published rate gives the answer; the least
-latency of a single call, less the answer and modelled work, gives the call.
+Two constants of the software stack are fitted together to two weight updates of MLPerf and to the call of a pair of
+pods: the layout-change rate, which grows with the work of a stage, and the session call, which does not. A pair runs
+the same cycles, one pod more of them: what remains when they are taken away by the pair itself is the call, whatever
+a cycle takes. The set-up time is the median over the logged runs of the two of MLPerf. The superstep overhead is
+fitted to the measured half-precision products. What a checkpoint and the set-up of a validation take is read off the
+logs of the declared runs of convolutional networks. What it takes PyTorch to hand over a tensor is fitted to the
+published weight updates that are declared for it, by least squares of relative misses; in the same way what it takes
+to hand over a tensor and to load a graph, to those of networks on graphs. The session call of an evaluation is fitted
+to the evaluations of one round of MLPerf, and to nothing else of its logs. That of TensorFlow is fitted by least
+squares to several rows. What forward passes pay beside their work, the session call `forward_call` and the host's
+answer to each batch `forward_exchange`, is read off runs of a C600: in a row of queued calls only the answer is left,
+so that the published rate gives the answer; the least latency of a single call, less the answer and modelled work,
+gives the call.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from podsim.placement.topology import Routes
 from podsim.result.forward import ForwardResult
 from podsim.result.plan_view import cost_convolution
 from podsim.result.reference_data import rows, scenario_name
+from podsim.result.result import RunResult
 from podsim.runs import infer, simulate
 from podsim.scenario import load_ipu, load_scenario
 from podsim.scenario.assumptions import with_value
@@ -43,8 +46,9 @@ from podsim.validation.runs import GRAPHS
 
 _MS_PER_S = 1000
 _LAYOUT, _CALL = "layout_change_cycles_per_byte", "host_call"
-_PYTORCH = "PyTorch"
-_STREAM, _LOAD = "stream_time", "sample_load_time"
+_POPART, _PYTORCH = "PopART", "PyTorch"
+_CYCLES = ("fill", "main", "flush")
+_STREAM, _TARGET, _LOAD = "stream_time", "target_time", "sample_load_time"
 _CHECKPOINT, _VALIDATION, _EVALUATION = "checkpoint", "validation_setup", "evaluation_call"
 _SAVED_S, _VALIDATION_S = "checkpoint_s_mean", "validation_build_s"
 _LAYOUT_STEP, _CALL_STEP_S, _LITTLE_S = 0.1, 0.01, 1e-6
@@ -59,15 +63,15 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
     Args:
         progress: Passes on the names of the steps, and may show how far it is.
     """
-    chosen = calibration_rows("bert")
-    names = [scenario_name(row) for row in chosen]
-    targets = [float(row["step_ms_median"]) / _MS_PER_S for row in chosen]
+    names = [scenario_name(row) for row in calibration_rows("bert")]
+    sums = [*map(_logged, calibration_rows("bert")), call_of_pair(trained(_POPART))]
     software = load_scenario(names[0]).spec.software
     layout, call_s = float(software.layout_change_cycles_per_byte), float(software.host_call_s)
     for _ in progress(_NEWTON_STEPS):
-        step = _newton_step(names, targets, layout, call_s)
+        step = _newton_step(sums, layout, call_s)
         layout, call_s = layout + step.values[0], call_s + step.values[1]
-    where = " and ".join(names)
+    titles = [title for each in sums for title in each.weights]
+    where = " and ".join(titles)
     ipu = load_ipu("bow")
     return (
         Fit(
@@ -83,17 +87,20 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
                 Fit(
                     *(f"software.{_LAYOUT}", software.layout_change_cycles_per_byte, layout, "cycles/B", where),
                     step.standard_errors[0],
-                    configurations=configurations(names),
+                    configurations=configurations(titles),
                 ),
                 Fit(
                     *(f"software.{_CALL}", software.host_call_s, call_s, "s", where),
                     step.standard_errors[1],
-                    configurations=configurations(names),
+                    configurations=configurations(titles),
                 ),
             ),
             step,
         ),
-        Fit("software.setup", software.setup_s, _setup_s(names), "s", where, configurations=configurations(names)),
+        Fit(
+            *("software.setup", software.setup_s, _setup_s(names), "s", " and ".join(names)),
+            configurations=configurations(names),
+        ),
         *_epoch_fits(),
         *_pytorch_fits(),
         _evaluation_call(),
@@ -153,22 +160,27 @@ def _missed_by_an_evaluation(name: str, row: dict[str, str]) -> float | None:
 
 def _pytorch_fits() -> tuple[Fit, ...]:
     """What the host adds to weight updates of PyTorch, over all declared runs, and to those of networks on graphs."""
-    declared = [row for row in rows("published_throughput") if row["role"] == CALIBRATION]
-    trained = [row for row in declared if row["metric"] == "throughput" and row["framework"].startswith(_PYTORCH)]
+    updates = trained(_PYTORCH)
     return (
-        *_host_fits((_CALL, _STREAM), [row for row in trained if row["scope"] != GRAPHS], _PYTORCH),
-        *_host_fits((_STREAM, _LOAD), [row for row in trained if row["scope"] == GRAPHS], "graphs"),
+        *_host_fits((_STREAM,), [row for row in updates if row["scope"] != GRAPHS], _PYTORCH),
+        *_host_fits((_TARGET, _LOAD), [row for row in updates if row["scope"] == GRAPHS], "graphs"),
     )
 
 
-def _host_fits(keys: tuple[str, str], trained: Sequence[Mapping[str, str]], words: str) -> tuple[Fit, ...]:
-    """Two times of a host, fitted together by least squares of relative misses."""
+def trained(framework: str) -> list[dict[str, str]]:
+    """Published weight updates of a framework that constants are fitted to."""
+    declared = (row for row in rows("published_throughput") if row["role"] == CALIBRATION)
+    return [row for row in declared if row["metric"] == "throughput" and row["framework"].startswith(framework)]
+
+
+def _host_fits(keys: tuple[str, ...], trained: Sequence[Mapping[str, str]], words: str) -> tuple[Fit, ...]:
+    """Times of a host, fitted together by least squares of relative misses."""
     names = [row["scenario"] for row in trained]
     nothing = dict.fromkeys(keys, 0.0)
-    modelled = [_update_s(name, nothing) for name in names]
+    modelled = [_update_s(name, _seconds(nothing)) for name in names]
     # Both act linearly while no loader is slower than the rest, so that a little of either gives the coefficient.
     slopes = [
-        [(_update_s(name, nothing | {key: _LITTLE_S}) - alone) / _LITTLE_S for key in nothing]
+        [(_update_s(name, _seconds(nothing | {key: _LITTLE_S})) - alone) / _LITTLE_S for key in nothing]
         for name, alone in zip(names, modelled, strict=True)
     ]
     measured = [_samples(name) / float(row["value"]) for name, row in zip(names, trained, strict=True)]
@@ -186,8 +198,8 @@ def _host_fits(keys: tuple[str, str], trained: Sequence[Mapping[str, str]], word
 def _seconds_of(software: Software) -> dict[str, float]:
     """Times of the host by key; none where the stack does not have it."""
     return {
-        _CALL: float(software.host_call_s),
         _STREAM: float(software.stream_s or 0.0),
+        _TARGET: float(software.target_s or 0.0),
         _LOAD: float(software.sample_load_s or 0.0),
     }
 
@@ -198,16 +210,22 @@ def _of(name: str) -> tuple[str, str | None]:
     return scenario, variant or None
 
 
-def _update_s(name: str, seconds: Mapping[str, float]) -> float:
+def _seconds(times: Mapping[str, float]) -> list[str]:
+    return [f"software.{key}={value} s" for key, value in times.items()]
+
+
+def _simulated_update(name: str, overrides: Iterable[str] = ()) -> RunResult:
     scenario, variant = _of(name)
-    overrides = [f"software.{key}={value} s" for key, value in seconds.items()]
-    return simulate(scenario, variant=variant, overrides=overrides).weight_update_s
+    return simulate(scenario, variant=variant, overrides=[*overrides])
+
+
+def _update_s(name: str, overrides: Iterable[str] = ()) -> float:
+    return _simulated_update(name, overrides).weight_update_s
 
 
 def _samples(name: str) -> float:
     """Samples of a weight update."""
-    scenario, variant = _of(name)
-    result = simulate(scenario, variant=variant)
+    result = _simulated_update(name)
     return result.throughput_samples_per_s * result.weight_update_s
 
 
@@ -248,23 +266,58 @@ def _checkpoint_s(name: str, count: float) -> float:
     return simulate(name).run_breakdown["checkpoint"] / count
 
 
-def _newton_step(names: Sequence[str], targets: Sequence[float], layout: float, call_s: float) -> Solution:
-    """One step towards the two constants that meet two weight updates; both act almost linearly."""
-    here = _misses(names, targets, layout, call_s)
-    by_layout = _misses(names, targets, layout + _LAYOUT_STEP, call_s)
-    by_call = _misses(names, targets, layout, call_s + _CALL_STEP_S)
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """A weight update, or a sum of several, and what was measured.
+
+    Attributes:
+        weights: How often each update counts, by scenario.
+        measured_s: The sum of the measured times. [s]
+        scale_s: What a miss is held against. [s]
+    """
+
+    weights: Mapping[str, float]
+    measured_s: float
+    scale_s: float
+
+    def miss_s(self, layout: float, call_s: float) -> float:
+        """How much longer it is predicted to be. [s]"""
+        changes = (f"software.{_LAYOUT}={layout}", f"software.{_CALL}={call_s * _MS_PER_S} ms")
+        predicted = (weight * _update_s(name, changes) for name, weight in self.weights.items())
+        return math.fsum(predicted) - self.measured_s
+
+
+def _logged(row: dict[str, str]) -> _Sum:
+    """The weight update of a submission."""
+    measured_s = float(row["step_ms_median"]) / _MS_PER_S
+    return _Sum({scenario_name(row): 1.0}, measured_s, measured_s)
+
+
+def call_of_pair(pair: Sequence[Mapping[str, str]]) -> _Sum:
+    """Two updates with the same cycles, so weighted that none of them is left: on few IPUs there are more of them."""
+    found = {row["scenario"]: _simulated_update(row["scenario"]) for row in pair}
+    cycles = {
+        name: sum(each.seconds for each in made.phases if each.name.split()[0] in _CYCLES)
+        for name, made in found.items()
+    }
+    measured = {row["scenario"]: _samples(row["scenario"]) / float(row["value"]) for row in pair}
+    many, few = sorted(cycles, key=cycles.__getitem__, reverse=True)
+    share = cycles[few] / (cycles[many] - cycles[few])
+    weights = {few: 1 + share, many: -share}
+    return _Sum(weights, sum(weight * measured[name] for name, weight in weights.items()), measured[few])
+
+
+def _newton_step(sums: Sequence[_Sum], layout: float, call_s: float) -> Solution:
+    """One step towards the two constants that meet weight updates and the call of a pair; both act almost linearly."""
+    here = [each.miss_s(layout, call_s) for each in sums]
     slopes = [
-        [(more - miss) / _LAYOUT_STEP, (longer - miss) / _CALL_STEP_S]
-        for miss, more, longer in zip(here, by_layout, by_call, strict=True)
+        [
+            (each.miss_s(layout + _LAYOUT_STEP, call_s) - miss) / _LAYOUT_STEP,
+            (each.miss_s(layout, call_s + _CALL_STEP_S) - miss) / _CALL_STEP_S,
+        ]
+        for each, miss in zip(sums, here, strict=True)
     ]
-    return least_squares(slopes, [-miss for miss in here], [1 / target for target in targets])
-
-
-def _misses(names: Sequence[str], targets: Sequence[float], layout: float, call_s: float) -> list[float]:
-    changes = (f"software.{_LAYOUT}={layout}", f"software.{_CALL}={call_s * _MS_PER_S} ms")
-    return [
-        simulate(name, overrides=changes).weight_update_s - target for name, target in zip(names, targets, strict=True)
-    ]
+    return least_squares(slopes, [-miss for miss in here], [1 / each.scale_s for each in sums])
 
 
 def _setup_s(names: Sequence[str]) -> float:

@@ -19,8 +19,8 @@ from typing import Any
 
 from podsim.errors import PodsimError, Problem, SpecError
 from podsim.metrics import METRICS
+from podsim.result.evidence import evidence_of
 from podsim.result.influence import Probe, StandsOn
-from podsim.result.scatter import scatter_of
 from podsim.runs import run
 from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.assumptions import Assumption, assumptions, numbers, with_number
@@ -72,7 +72,7 @@ class Modelled:
     @property
     def error(self) -> float:
         """Standard error of measurement and model together, as a share."""
-        return math.hypot(scatter_of(self.spec).sigma, self.measured.error or 0.0)
+        return math.hypot(evidence_of(self.spec).sigma, self.measured.error or 0.0)
 
 
 @dataclass(frozen=True, slots=True)

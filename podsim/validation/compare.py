@@ -15,14 +15,15 @@ from podsim.scenario.wording import shown
 from podsim.tiles import Chip, MatMulShape, planned_matmul
 from podsim.tiles.amp import amp_vertex_cycles
 from podsim.validation.comparison import NotRun, RowComparison, Validation, same_runs
-from podsim.validation.microbenchmarks import compare_microbenchmarks
+from podsim.validation.fits import compare_fits
+from podsim.validation.microbenchmarks import compare_graph_kernels, compare_microbenchmarks
+from podsim.validation.power import compare_power, power_titles
 from podsim.validation.reference_data import (
     CALIBRATION,
     EVALUATED,
     HOLD_OUT,
     blind_name,
     blind_predictions,
-    later_blind,
     role_of_update,
     submissions,
     uncertainty_of,
@@ -77,7 +78,8 @@ def validation(progress: Progress = list) -> Validation:
     bow = load_ipu("bow")
     runs = Noted(Runs(titles(), progress))
     of_runs = (replace(row, scenarios=runs.asked()) for row in compared(runs))
-    alone = (*_amp(bow), *compare_gemms(bow), *compare_microbenchmarks())
+    measured = (*compare_microbenchmarks(), *compare_graph_kernels(), *compare_fits())
+    alone = (*_amp(bow), *compare_gemms(bow), *measured)
     tried = tuple(map(_named, (*alone, *of_runs)))
     return Validation(
         tuple(row for row in tried if isinstance(row, RowComparison)),
@@ -89,7 +91,7 @@ def titles() -> tuple[str, ...]:
     """The scenarios of all rows."""
     of = (row for benchmark in _BENCHMARKS for paddle in (False, True) for row in submissions(benchmark, paddle=paddle))
     submitted = (scenario_name(row) for row in of)
-    return tuple(dict.fromkeys((*submitted, *published_titles(), *_PODS)))
+    return tuple(dict.fromkeys((*submitted, *published_titles(), *power_titles(), *_PODS)))
 
 
 def compared(runs: Results) -> Iterator[RowComparison | NotRun]:
@@ -105,6 +107,7 @@ def compared(runs: Results) -> Iterator[RowComparison | NotRun]:
     yield from _effects(runs)
     yield from _scaling(runs)
     yield from published_rows(runs)
+    yield from compare_power(runs)
     yield _more_ipus(runs)
 
 
@@ -141,15 +144,14 @@ def _submitted(what: str, quantity: str, runs: Results) -> Iterator[RowCompariso
     """Weight updates, or times to train, of every submission."""
     for benchmark, (label, column) in _BENCHMARKS.items():
         for row in (*submissions(benchmark), *submissions(benchmark, paddle=True)):
-            name, blind = scenario_name(row), blind_predictions(blind_name(row)).get(quantity)
-            later = later_blind(blind_name(row), quantity)
+            name, blind = scenario_name(row), blind_predictions(blind_name(row), quantity)
             if quantity == "weight_update":
                 row = row | {"role": role_of_update(row)}
                 predict, published, unit = partial(_update_ms, runs, name), float(row[column]), "ms"
             else:
                 predict, published, unit = partial(_minutes, runs, name), float(row["score_physical_min"]), "min"
                 row = row | {"uncertainty": row["uncertainty_score"]}
-            yield held_against(f"{_of(row, label)} {what}", name, predict, published, unit, row, blind, later)
+            yield held_against(f"{_of(row, label)} {what}", name, predict, published, unit, row, blind)
 
 
 def _of(row: dict[str, str], label: str) -> str:

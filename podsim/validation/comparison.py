@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any, Final
 
-from podsim.result.envelope import numbers_of
-from podsim.result.scatter import framework_of
+from podsim.result.evidence import dimensions_of, framework_of
 from podsim.scenario import load_scenario
+from podsim.scenario.quantity import LEVELS, Level
 from podsim.scenario.scenario import Scenario
 
+WHOLE_RUNS: Final = "published averages of whole runs"
+"""Averages over all that a trainer does: compilation, data loading, logging, evaluation."""
 BEYOND: Final = 2
 """Standard deviations of data and inputs that explain an error; a larger one is an error of the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blind:
-    """A prediction by version 0.6.0 of a figure that nobody who built it had seen; never computed again.
+    """A prediction by an earlier version of a figure that nobody who built it had seen; never computed again.
 
     Attributes:
         row: The name that it was made under.
         predicted: The prediction.
         described_as: How the run was described; the shipped scenario may say it otherwise.
+        version: The version that made it.
     """
 
     row: str
     predicted: float
     described_as: str
+    version: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +49,9 @@ class RowComparison:
         unit: Unit of both.
         role: `calibration` or `hold-out`.
         source: Where the published figure comes from.
-        blind: What the first version predicted before the figure was known, if it did; never computed again.
+        blind: What earlier versions predicted before the figure was known.
         scenarios: What is simulated for it; empty for a vertex or a product.
         uncertainty: Standard deviation of the published figure, as a share of it; None if it is not known.
-        later_blind: What version 0.6.0 predicted before the figure was known.
         configuration: What was run, whatever it is called: rows of one name say one thing about the model.
     """
 
@@ -58,10 +62,9 @@ class RowComparison:
     unit: str
     role: str
     source: str
-    blind: float | None = None
+    blind: tuple[Blind, ...] = ()
     scenarios: tuple[str, ...] = ()
     uncertainty: float | None = None
-    later_blind: tuple[Blind, ...] = ()
     configuration: str = ""
 
     @property
@@ -100,10 +103,9 @@ class NotRun:
         role: `calibration` or `hold-out`.
         source: Where it comes from.
         reason: Why there is no prediction.
-        blind: What the first version predicted, if it did.
+        blind: What earlier versions predicted before the figure was known.
         scenarios: What would be simulated for it.
         uncertainty: Standard deviation of the published figure, as a share of it; None if it is not known.
-        later_blind: What version 0.6.0 predicted.
     """
 
     group: str
@@ -113,10 +115,9 @@ class NotRun:
     role: str
     source: str
     reason: str
-    blind: float | None = None
+    blind: tuple[Blind, ...] = ()
     scenarios: tuple[str, ...] = ()
     uncertainty: float | None = None
-    later_blind: tuple[Blind, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +165,35 @@ class Sizes:
     worst: float
 
 
+_LEVEL_OF: Final[Mapping[str, Level]] = {
+    "AMP vertex": "kernel",
+    "GEMM": "operation",
+    "Mk1 convolution": "operation",
+    "Mk1 product": "operation",
+    "C600 operation": "operation",
+    "Mk1 transfer": "collective",
+    "Mk1 collective": "collective",
+    "Bow gather": "operation",
+    "Bow scatter-add": "operation",
+    "Bow SchNet block": "operation",
+    "time to train": "run",
+    "averages of whole runs": "run",
+    "effect": "run",
+    "scaling": "run",
+    "ratios": "run",
+}
+"""Levels by part of the name of a group; what is in none is an update of weights, or a pass."""
+
+
+def level_of(group: str) -> Level:
+    """The level of evidence of a group of comparisons.
+
+    >>> level_of("GEMM fp16"), level_of("BERT weight update"), level_of("published effect of more IPUs")
+    ('operation', 'update or pass', 'run')
+    """
+    return next((level for part, level in _LEVEL_OF.items() if part in group), "update or pass")
+
+
 def sizes_of(errors: Sequence[float]) -> Sizes:
     """The sizes of one error or more.
 
@@ -183,6 +213,7 @@ class Summary(Sizes):
     """Errors of a group.
 
     Attributes:
+        level: Level of evidence.
         group: What was compared.
         role: `calibration` or `hold-out`.
         count: Comparisons.
@@ -190,6 +221,7 @@ class Summary(Sizes):
         beyond: Comparisons whose errors are more than twice the uncertainty of what was measured.
     """
 
+    level: Level
     group: str
     role: str
     count: int
@@ -198,15 +230,27 @@ class Summary(Sizes):
 
 
 def summarize(comparisons: Sequence[RowComparison]) -> tuple[Summary, ...]:
-    """One summary per group and role, in order of first appearance."""
+    """One summary per group and role, from the lowest level of evidence to the highest, then by first appearance."""
     groups: dict[tuple[str, str], list[RowComparison]] = {}
     for comparison in comparisons:
         groups.setdefault((comparison.group, comparison.role), []).append(comparison)
-    return tuple(_summary(group, role, rows) for (group, role), rows in groups.items())
+    found = (_summary(level_of(group), group, role, rows) for (group, role), rows in groups.items())
+    return tuple(sorted(found, key=lambda each: LEVELS.index(each.level)))
 
 
-def _summary(group: str, role: str, rows: Sequence[RowComparison]) -> Summary:
+def by_level(comparisons: Sequence[RowComparison]) -> tuple[Summary, ...]:
+    """One summary per level of evidence and role, without averages of whole runs, which hold what nobody predicts."""
+    rows: dict[tuple[Level, str], list[RowComparison]] = {}
+    for row in comparisons:
+        if row.group != WHOLE_RUNS:
+            rows.setdefault((level_of(row.group), row.role), []).append(row)
+    found = (_summary(level, "all", role, same) for (level, role), same in rows.items())
+    return tuple(sorted(found, key=lambda each: LEVELS.index(each.level)))
+
+
+def _summary(level: Level, group: str, role: str, rows: Sequence[RowComparison]) -> Summary:
     return Summary(
+        level=level,
         group=group,
         role=role,
         count=len(rows),
@@ -216,7 +260,7 @@ def _summary(group: str, role: str, rows: Sequence[RowComparison]) -> Summary:
     )
 
 
-_WORDS: Final = frozenset({"basis", "description", "name", "note", "range", "source"})
+_WORDS: Final = frozenset({"basis", "description", "level", "name", "note", "range", "source"})
 """Keys that no time follows from."""
 _OF_A_RUN: Final = frozenset({"samples_to_converge"})
 """Keys that say how a run went, and not what was run: two submissions of one configuration converge differently."""
@@ -245,6 +289,23 @@ def configuration(spec: Scenario, without: Collection[str] = ()) -> str:
     return repr(_without(spec.model_dump(mode="json", exclude_none=True), _WORDS | frozenset(without)))
 
 
+_ADDRESS: Final = re.compile(r"https?://(?:www\.)?([^/ ]+(?:/[^/ ]+){0,2})")
+_ROUND: Final = re.compile(r"_(v\d\.\d)_")
+
+
+def origin_of(row: RowComparison | NotRun) -> str:
+    """Where a figure was published: an MLPerf round, or host, owner and project of an address, such as a paper.
+
+    >>> row = RowComparison("g", "ALCF-001", 1.0, 1.0, "s", "hold-out", "https://github.com/owner/project/blob/page.md")
+    >>> origin_of(row)
+    'github.com/owner/project'
+    """
+    if address := _ADDRESS.search(row.source):
+        return address[1]
+    logged = _ROUND.search(row.name)
+    return f"MLPerf {logged[1]}" if logged else row.source
+
+
 def evidence(spec: Scenario) -> str:
     """What two runs share that are no evidence beside each other: stack, kind of model, sizes, batch, IPUs and chip.
 
@@ -253,7 +314,7 @@ def evidence(spec: Scenario) -> str:
     Args:
         spec: The scenario.
     """
-    size = "-".join(str(number) for number in numbers_of(spec).values())
+    size = "-".join(str(number) for number in dimensions_of(spec).values())
     weights = getattr(getattr(spec, "precision", None), "weights", None) or "fp16"
     stack = f"{framework_of(spec.software.framework)} {spec.software.sdk}"
     return f"{stack} {spec.model.kind} {size} {weights} {spec.system.machine.ipu.name}"

@@ -1,268 +1,186 @@
-"""How many rows that nothing is fitted to lie in the ranges that their predictions are given.
+"""How many published runs lie in the ranges that the runs of all other origins give them, and how narrow these are.
 
-Each scenario is run as `podsim run --uncertainty` runs it; what rows are made of, such as the difference of two runs,
-is made of each draw. Draws of one number share their inputs, so that what two runs have in common cancels. Times to
-train take the samples that were logged: their spread from run to run is no doubt about the mean that is compared.
+Each origin, an MLPerf round, a vendor's table or a paper, is left out whole: its rows are predicted with constants that
+are fitted without them, and the range of each is what the rows of other origins say. Beside them stands the constant
+band that would have served the other origins best, one for all or one for each group. The score is the width of a range
+and ten times what it misses by [gneiting2007], in per cent; the rows of a configuration count as one.
 """
 
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from itertools import chain
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from statistics import fmean
+from typing import Final
 
-from podsim.draws import Draws, percentiles
-from podsim.errors import InfeasibleError
-from podsim.metrics import OUTPUT_TOKEN, THROUGHPUT, TIME, TOKENS, UPDATE, metric_of
-from podsim.result.influence import StandsOn
-from podsim.result.uncertainty import DrawnRun, draw, drawing_of
-from podsim.runs import run
-from podsim.validation.compare import compared
-from podsim.validation.comparison import NotRun, RowComparison
-from podsim.validation.left_out import GROUPS, LeftOutPart, left_out, shipped
-from podsim.validation.runs import WHOLE_RUNS
-from podsim.watch import Watch
-from podsim.workers import mapped
+from podsim.draws import SHARE
+from podsim.result.evidence import Compared, Residuals, Z, interval_score
 
-TARGET = (0.7, 0.9)
-"""Share of rows that should lie in their middle 80 %: fewer, and ranges promise too much; more, and they say little."""
-_PUBLISHED = "published"
-"""Name of all groups of rows that are not MLPerf's."""
-_TENTH = statistics.NormalDist().inv_cdf(0.9)
-"""Standard deviations from the middle to the tenth and the nine tenths of a normal distribution."""
-_Draws = Sequence[DrawnRun | None]
+TARGET: Final = (0.75, 0.85)
+"""Share of configurations that should lie in their ranges: fewer promise too much, more say little."""
+SIGMAS: Final = tuple(0.01 * 1.1**step for step in range(40))
+"""Standard deviations that are tried: 1 to 41 %."""
+_GROUPS: Final[Mapping[str, Callable[[Compared], str]]] = {
+    "one band for all": lambda run: "",
+    "a band for each activity": lambda run: run.names["activity"],
+    "a band for each stack": lambda run: f"{run.names['activity']} {run.names['stack']}",
+    "a band for each family": lambda run: f"{run.names['activity']} {run.names['family']}",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class PredictedRange:
-    """A published figure and the middle 80 % of the predictions for it.
+class LeftOutRun:
+    """A published run with the range that the other origins give it.
 
     Attributes:
-        row: The comparison.
-        low: What a tenth of the draws does not exceed.
-        high: What nine tenths do not exceed.
-        bare: Both without the error of the model itself, from uncertain inputs alone.
-        draws: Draws in which every run of the row is possible.
+        run: The run.
+        sigma: Standard deviation of the logarithm of predicted over measured time.
+        new: What of it no run of the others has.
     """
 
-    row: RowComparison
-    low: float
-    high: float
-    bare: tuple[float, float]
-    draws: int
+    run: Compared
+    sigma: float
+    new: tuple[str, ...]
 
     @property
     def is_inside(self) -> bool:
-        """True if the published figure lies in the range."""
-        return self.low <= self.row.published <= self.high
-
-    @property
-    def is_inside_bare(self) -> bool:
-        """True if it lies in the range from uncertain inputs alone."""
-        low, high = self.bare
-        return low <= self.row.published <= high
-
-    @property
-    def of_inputs(self) -> float:
-        """Standard deviation that uncertain inputs give the prediction, as a share of it."""
-        low, high = self.bare
-        return math.log(high / low) / (2 * _TENTH) if 0 < low <= high else math.inf
-
-    @property
-    def is_beyond(self) -> bool | None:
-        """True if the error is more than data and inputs together leave open; None if the data's share is not known."""
-        return self.row.is_beyond(self.of_inputs)
-
-    @property
-    def beyond(self) -> float:
-        """Published over the nearest end of the range, less one; 0 inside."""
-        return self.row.published / min(max(self.row.published, self.low), self.high) - 1
+        """True if the measurement lies in the middle 80 %."""
+        return abs(self.run.error) <= Z * self.sigma
 
 
 @dataclass(frozen=True, slots=True)
-class GroupShare:
-    """How many rows lie in their ranges.
+class Share:
+    """How some runs lie in their ranges.
 
     Attributes:
-        group: What is compared.
-        rows: How many there are.
-        inside: Of them, those inside.
-        inside_bare: Those inside of what uncertain inputs alone give.
-        beyond: Those whose errors are more than data and inputs together leave open.
+        name: What they have in common.
+        rows: Rows.
+        configurations: What was run, which counts once.
+        inside: Share of the configurations inside.
+        mean_error: Mean size of the errors, as logarithms.
+        width: Mean width of their ranges, as logarithms.
+        score: Mean interval score, as logarithms.
     """
 
-    group: str
+    name: str
     rows: int
-    inside: int
-    inside_bare: int
-    beyond: int
+    configurations: int
+    inside: float
+    mean_error: float
+    width: float
+    score: float
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Ranges of all rows.
+    """Ranges of all runs, each origin left out whole.
 
     Attributes:
-        draws: How often inputs were drawn, and the seed.
-        ranges: Every row with its range.
-        left_out: Groups that were left out whole, with how many of each lie in ranges that were made without them.
-        undrawn: Names of rows without a draw in which all their runs are possible.
+        runs: The runs.
+        bands: The same runs with constant bands that are chosen from the other origins.
     """
 
-    draws: Draws
-    ranges: tuple[PredictedRange, ...]
-    left_out: tuple[LeftOutPart, ...] = ()
-    undrawn: tuple[str, ...] = ()
+    runs: tuple[LeftOutRun, ...]
+    bands: tuple[Share, ...]
 
     @property
-    def groups(self) -> tuple[GroupShare, ...]:
-        """The rows of each group."""
-        names = dict.fromkeys(each.row.group for each in self.ranges)
-        return tuple(_share(name, [each for each in self.ranges if each.row.group == name]) for name in names)
+    def origins(self) -> tuple[Share, ...]:
+        """The runs of each origin."""
+        names = dict.fromkeys(each.run.origin for each in self.runs)
+        return tuple(share_of(name, [each for each in self.runs if each.run.origin == name]) for name in names)
 
     @property
-    def total(self) -> GroupShare:
-        """All rows but averages of whole runs, which hold what no prediction does."""
-        return _share("all but whole runs", [each for each in self.ranges if not each.row.group.startswith(WHOLE_RUNS)])
+    def total(self) -> Share:
+        """All runs."""
+        return share_of("all", self.runs)
 
     @property
-    def outside_mlperf(self) -> GroupShare:
-        """The same without MLPerf, whose rows are many and whose runs constants were fitted to."""
-        found = [
-            r for r in self.ranges if not r.row.group.startswith(WHOLE_RUNS) and r.row.group.startswith(_PUBLISHED)
-        ]
-        return _share("of these, outside of MLPerf", found)
+    def error_of_share(self) -> float:
+        """Standard deviation of the share inside, if each configuration were inside of its range four times in five."""
+        return math.sqrt(SHARE * (1 - SHARE) / self.total.configurations)
+
+    @property
+    def outside(self) -> tuple[LeftOutRun, ...]:
+        """Runs outside of their ranges, the furthest first."""
+        found = [each for each in self.runs if not each.is_inside]
+        return tuple(sorted(found, key=lambda each: -abs(each.run.error) / each.sigma))
 
 
-def _share(group: str, ranges: Sequence[PredictedRange]) -> GroupShare:
-    inside, bare = (sum(flags) for flags in ([r.is_inside for r in ranges], [r.is_inside_bare for r in ranges]))
-    return GroupShare(group, len(ranges), inside, bare, sum(each.is_beyond is True for each in ranges))
-
-
-def coverage(comparisons: Sequence[RowComparison], draws: Draws, watch: Watch) -> Coverage:
-    """Draw the scenarios of comparisons, on all cores.
+def share_of(name: str, runs: Sequence[LeftOutRun]) -> Share:
+    """How runs lie in their ranges, one for each configuration.
 
     Args:
-        comparisons: The rows; those without a scenario, such as products, are left out.
-        draws: How often, and the seed.
-        watch: Passes on the names of the scenarios.
+        name: What they have in common.
+        runs: The runs.
     """
-    rows = [row for row in comparisons if row.scenarios]
-    found = draw_all(list(dict.fromkeys(title for row in rows for title in row.scenarios)), draws, watch)
-    wanted = {(row.group, row.name) for row in rows}
-    full, bare = (
-        [_predicted(found, number, wanted, with_form=with_form) for number in range(draws.count)]
-        for with_form in (True, False)
+    same: dict[tuple[str, str], list[LeftOutRun]] = {}
+    for each in runs:
+        same.setdefault((each.run.origin, each.run.configuration), []).append(each)
+
+    def mean(of: Callable[[LeftOutRun], float]) -> float:
+        return fmean(fmean(map(of, rows)) for rows in same.values())
+
+    return Share(
+        name,
+        len(runs),
+        len(same),
+        mean(lambda each: each.is_inside),
+        mean(lambda each: abs(each.run.error)),
+        mean(lambda each: 2 * Z * each.sigma),
+        mean(lambda each: interval_score(each.sigma, each.run.error)),
     )
-    drawn = {key for made in full for key in made}
-    ranges = tuple(_range(row, full, bare) for row in rows if (row.group, row.name) in drawn)
-    undrawn = tuple(row.name for row in rows if (row.group, row.name) not in drawn)
-    return Coverage(draws, ranges, left_out(shipped(), GROUPS), undrawn)
 
 
-def draw_all(titles: Sequence[str], draws: Draws, watch: Watch) -> dict[str, _Draws]:
-    """The draws of scenarios by title; a process draws all of one, so that its plans are made once.
+def coverage(table: Residuals) -> Coverage:
+    """Leave each origin out, and hold what the others say beside constant bands.
 
     Args:
-        titles: The scenarios, with `@` before a variant.
-        draws: How often, and the seed.
-        watch: Passes on the names of the scenarios.
+        table: The runs, and what follows from them.
     """
-    drawn = chain.from_iterable(mapped(partial(_draws_of, draws=draws), titles))
-    found = dict(each for _, each in zip(watch(titles), drawn, strict=True))
-    return {title: found[title] for title in titles}
+    bands = (share_of(name, _banded(table, group_of)) for name, group_of in _GROUPS.items())
+    return Coverage(left_out(table), tuple(bands))
 
 
-def _draws_of(title: str, draws: Draws) -> _Draws:
-    name, _, variant = title.partition("@")
-    stands_on = run(name, variant=variant or None).assumptions
-    assert isinstance(stands_on, StandsOn)
-    task = drawing_of(stands_on)
-    return [draw(task, draws.seed, number) for number in range(draws.count)]
+def left_out(table: Residuals) -> tuple[LeftOutRun, ...]:
+    """All runs with the ranges that the other origins give them; argument as of `coverage`."""
+    others = {origin: without(table, origin) for origin in {run.origin for run in table.runs}}
+    found = [(run, others[run.origin].of(run.names, run.sizes)) for run in table.runs]
+    return tuple(LeftOutRun(run, math.sqrt(each.sigma**2 + run.known_variance), each.new) for run, each in found)
 
 
-def _predicted(
-    found: Mapping[str, _Draws], number: int, wanted: Iterable[tuple[str, str]], *, with_form: bool
-) -> dict[tuple[str, str], float]:
-    """Predictions of a draw for each row whose runs are possible in it."""
-    rows: Iterator[RowComparison | NotRun] = compared(_OfDraw(found, number, with_form=with_form))
-    made = {(row.group, row.name): row.predicted for row in rows if isinstance(row, RowComparison)}
-    return {key: made[key] for key in wanted if key in made}
+def without(table: Residuals, origin: str) -> Residuals:
+    """The table as if nobody had published an origin.
+
+    Args:
+        table: The runs.
+        origin: What is left out.
+    """
+    return replace(table, runs=tuple(run for run in table.runs if run.origin != origin))
 
 
-def _range(
-    row: RowComparison, full: Sequence[Mapping[tuple[str, str], float]], bare: Sequence[Mapping[tuple[str, str], float]]
-) -> PredictedRange:
-    key = row.group, row.name
-    ends = []
-    for draws in (full, bare):
-        ranked = percentiles([draw[key] for draw in draws if key in draw])
-        ends.append((ranked["p10"], ranked["p90"]))
-    (low, high), inner = ends
-    return PredictedRange(row, low, high, inner, sum(key in draw for draw in full))
+def _banded(table: Residuals, group_of: Callable[[Compared], str]) -> list[LeftOutRun]:
+    """The runs with constant bands, each with the least score on the same group of the other origins."""
+
+    @cache
+    def sigma_of(origin: str, group: str) -> float:
+        rest = without(table, origin).runs
+        return constant_sigma([each for each in rest if group_of(each) == group] or rest)
+
+    return [LeftOutRun(run, sigma_of(run.origin, group_of(run)), ()) for run in table.runs]
 
 
-@dataclass(frozen=True, slots=True)
-class _Figures:
-    """Figures of one run in one draw, of whichever kind it is."""
+def constant_sigma(runs: Sequence[Compared]) -> float:
+    """The standard deviation that has the least score as that of all runs, one for each configuration.
 
-    drawn: DrawnRun
-    factor: float
+    Args:
+        runs: Runs that were compared.
+    """
+    rows = Counter((run.origin, run.configuration) for run in runs)
 
-    def _of(self, name: str) -> float:
-        return metric_of(name).slowed(self.drawn.metrics[name], self.factor)
+    def score(sigma: float) -> float:
+        return sum(interval_score(sigma, run.error) / rows[run.origin, run.configuration] for run in runs)
 
-    @property
-    def weight_update_s(self) -> float:
-        """[s]."""
-        return self._of(UPDATE)
-
-    @property
-    def throughput_samples_per_s(self) -> float:
-        """[1/s]."""
-        return self._of(THROUGHPUT)
-
-    @property
-    def time_to_train_s(self) -> float | None:
-        """[s]."""
-        return self._of(TIME) if TIME in self.drawn.metrics else None
-
-    @property
-    def run_breakdown(self) -> Mapping[str, float]:
-        """[s]."""
-        return {part: seconds * self.factor for part, seconds in self.drawn.parts.items()}
-
-    @property
-    def steps_per_s(self) -> float:
-        """[1/s]."""
-        return 1 / self._of(OUTPUT_TOKEN)
-
-    @property
-    def tokens_per_s(self) -> float:
-        """[1/s]."""
-        return self._of(TOKENS)
-
-
-class _OfDraw:
-    """All runs of one draw."""
-
-    def __init__(self, found: Mapping[str, _Draws], number: int, *, with_form: bool) -> None:
-        self._found, self._number, self._with_form = found, number, with_form
-
-    def training(self, title: str) -> _Figures:
-        """The figures of a run; an `InfeasibleError` if it is impossible with these inputs, or was not drawn."""
-        drawn = self._found[title][self._number] if title in self._found else None
-        if drawn is None:
-            raise InfeasibleError(f"{title} has no run in draw {self._number}", do="draw more often")
-        return _Figures(drawn, drawn.factor if self._with_form else 1.0)
-
-    generation = forward = training
-
-
-def far_outside(found: Coverage) -> tuple[PredictedRange, ...]:
-    """Rows outside of their ranges, the furthest first."""
-    outside = [each for each in found.ranges if not each.is_inside]
-    return tuple(sorted(outside, key=lambda each: -abs(math.log1p(each.beyond) if each.beyond > -1 else math.inf)))
+    return min(SIGMAS, key=score)

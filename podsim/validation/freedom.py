@@ -14,11 +14,12 @@ from pydantic.fields import FieldInfo
 
 from podsim.scenario.assumptions import Assumption, assumptions
 from podsim.scenario.base import keys_of
-from podsim.scenario.quantity import quantities
+from podsim.scenario.quantity import LEVELS, quantities
 from podsim.scenario.software import Software
 from podsim.validation.comparison import RowComparison, configuration, loaded
+from podsim.validation.microbenchmarks import mk1
 
-MOST_FITTED = 21
+MOST_FITTED = 20
 """More constants than these are not fitted in all of podsim, but those of noise."""
 MOST_OF_NOISE = 7
 """More constants of noise than these are not fitted."""
@@ -29,7 +30,7 @@ class Freedom:
     """Choices that could have been made otherwise.
 
     Attributes:
-        fitted: Constants that are fitted to rows.
+        fitted: Constants that are fitted to rows, by the level of evidence at which they can be seen.
         assumed: Numbers of machines and software stacks that are assumed.
         assumed_in_scenarios: Numbers that scenarios assume.
         switches: Choices of software stacks that are no numbers and differ between them.
@@ -38,7 +39,7 @@ class Freedom:
         of_noise: Constants that are fitted to how much logged runs differ; they move no time of a run without noise.
     """
 
-    fitted: tuple[str, ...]
+    fitted: Mapping[str, tuple[str, ...]]
     assumed: tuple[str, ...]
     assumed_in_scenarios: tuple[str, ...]
     switches: tuple[str, ...]
@@ -54,14 +55,15 @@ def freedom(comparisons: Sequence[RowComparison]) -> Freedom:
         comparisons: The rows.
     """
     specs = {title: loaded(title) for row in comparisons for title in row.scenarios}
-    uncertain = {_identity(each): each for spec in specs.values() for each in assumptions(spec)}
+    machines = [mk1()] if any(row.group.startswith("Mk1") for row in comparisons) else []
+    uncertain = {_identity(each): each for spec in (*specs.values(), *machines) for each in assumptions(spec)}
     assumed = [each for each in uncertain.values() if each.basis == "assumed"]
     of_hardware = [each for each in assumed if each.key.startswith(("system.", "software."))]
     known = {title: configuration(spec) for title, spec in specs.items()}
     by_role = {role: _configurations(comparisons, role, known) for role in dict.fromkeys(r.role for r in comparisons)}
     common = set.intersection(*by_role.values()) if len(by_role) > 1 else set()
     return Freedom(
-        tuple(_named(each for each in uncertain.values() if each.basis == "calibrated")),
+        {level: found for level in LEVELS if (found := _fitted_at(level, uncertain.values()))},
         tuple(_named(of_hardware)),
         tuple(_named(each for each in assumed if each not in of_hardware)),
         tuple(_switches([spec.software for spec in specs.values()])),
@@ -78,6 +80,10 @@ def _identity(each: Assumption) -> tuple[str, str, str, str, str | None]:
 
 def _named(found: Iterable[Assumption]) -> Iterator[str]:
     yield from sorted(f"{each.key} = {each.value}" for each in found)
+
+
+def _fitted_at(level: str, uncertain: Iterable[Assumption]) -> tuple[str, ...]:
+    return tuple(_named(each for each in uncertain if each.basis == "calibrated" and each.level == level))
 
 
 def _noise(software: Software) -> Iterator[str]:

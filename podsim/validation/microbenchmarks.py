@@ -1,4 +1,4 @@
-"""What was measured alone on one chip or machine, beside its prediction: convolutions, products, transfers."""
+"""What was measured alone, beside its prediction: parts of a pass, convolutions, products, data that moves, graphs."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from podsim.result.movement_view import cost_transfer
+from podsim.program.transfers import HOST
+from podsim.result.kernel_view import KernelCost, cost_multi_slice, cost_multi_update_add, cost_schnet_block
+from podsim.result.movement_view import cost_collective, cost_transfer
 from podsim.result.plan_view import cost_convolution
 from podsim.result.reference_data import rows
-from podsim.scenario import System, load_hardware
+from podsim.runs import infer
+from podsim.scenario import System, load_hardware, load_scenario
 from podsim.tiles import Chip, MatMulShape, planned_matmul
 from podsim.validation.comparison import RowComparison
 from podsim.validation.reference_data import uncertainty_of
 
 _SECONDS: Final = {"us": 1e-6}
+_CYCLES: Final = {"cycles": 1}
 _PER_SECOND: Final = {"GB/s": 1e9, "TB/s": 1e12, "TFLOP/s": 1e12}
 _MEMORY: Final = 0.6
+_EXTENTS: Final = ("inputs", "features", "outputs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +30,9 @@ class Measured:
 
     Attributes:
         id: Its name in the source.
-        kind: What was measured: `convolution`, `matmul` or `transfer`.
+        kind: What was measured: `convolution`, `matmul`, `pass`, `transfer` or `collective`.
         arguments: Of the function that predicts it.
-        value_si: A time or a rate, in SI units.
+        value_si: A time or a rate, in SI units, or cycles.
         role: `calibration` or `hold-out`.
         row: All of it.
     """
@@ -51,9 +56,9 @@ def measured(kind: str | None = None) -> list[Measured]:
     """Rows of a kind, or all.
 
     Args:
-        kind: `convolution`, `matmul` or `transfer`.
+        kind: `convolution`, `matmul`, `pass`, `transfer` or `collective`.
     """
-    factors = _SECONDS | _PER_SECOND
+    factors = _SECONDS | _PER_SECOND | _CYCLES
     return [
         Measured(
             *(row["id"], row["kind"], dict(map(_argument, row["arguments"].split()))),
@@ -78,14 +83,62 @@ def compare_microbenchmarks() -> Iterator[RowComparison]:
     """Every row beside what the function of its kind says."""
     pod = mk1()
     for each in measured():
-        time_s, rate_per_s = _predicted(each.kind, each.arguments, pod)
         row = each.row
         unit = row["unit"]
-        predicted = time_s / _SECONDS[unit] if unit in _SECONDS else rate_per_s / _PER_SECOND[unit]
+        if each.kind == "pass":
+            predicted = pass_cycles(**each.arguments)
+        else:
+            time_s, rate_per_s = _predicted(each.kind, each.arguments, pod)
+            predicted = time_s / _SECONDS[unit] if unit in _SECONDS else rate_per_s / _PER_SECOND[unit]
         yield RowComparison(
             *(row["group"], row["name"], predicted, float(row["value"]), unit, row["role"], row["source"]),
             uncertainty=uncertainty_of(row),
         )
+
+
+def compare_graph_kernels() -> Iterator[RowComparison]:
+    """Gathers, scatter-adds and interaction blocks on one Bow IPU, in a loop.
+
+    What a byte that a loop copies and the division of an index cost stands on gathers and scatter-adds alone.
+    """
+    for row in rows("gnn_kernels"):
+        kernel, inputs, features, outputs = row["kernel"], *(int(row[f"num_{each}"]) for each in _EXTENTS)
+        found, group = _graph_kernel(kernel, inputs, features, outputs)
+        name = f"{inputs}x{features}, {outputs}"
+        yield RowComparison(group, name, found.cycles, float(row["cycles"]), "cycles", row["role"], row["source"])
+
+
+def _graph_kernel(kernel: str, inputs: int, features: int, outputs: int) -> tuple[KernelCost, str]:
+    """The prediction and its group; what a scatter-add reads are its updates."""
+    match kernel:
+        case "gather":
+            return cost_multi_slice(inputs, features, outputs, ipu="bow"), "Bow gather"
+        case "scatter_add":
+            return cost_multi_update_add(outputs, features, inputs, ipu="bow"), "Bow scatter-add"
+    return cost_schnet_block(inputs, features, outputs, ipu="bow"), "Bow SchNet block"
+
+
+def pass_cycles(scenario: str, variant: str | None = None, operation: str = "", part: str = "") -> float:
+    """Cycles of a forward pass on the chip, or of some operations of one of its blocks.
+
+    Args:
+        scenario: What is run, on one IPU.
+        variant: One of its variants.
+        operation: What names of the operations begin with; all, in all blocks, if left out.
+        part: The kind of time that is counted; all but supersteps if left out, as a profile of operations has it.
+    """
+    passed = infer(scenario, variant=variant)
+    clock_hz = load_scenario(scenario, variant).spec.system.machine.ipu.clock_hz
+    if not operation:
+        return clock_hz * sum(time_s for kind, time_s in passed.batch.breakdown.items() if kind != HOST)
+    found = [row for row in passed.operations if row.name.startswith(operation)]
+    wanted = (
+        time_s / row.count
+        for row in found
+        for kind, time_s in row.seconds.items()
+        if (kind == part if part else kind != "superstep")
+    )
+    return clock_hz * sum(wanted)
 
 
 def _predicted(kind: str, arguments: dict[str, Any], pod: System) -> tuple[float, float]:
@@ -95,6 +148,11 @@ def _predicted(kind: str, arguments: dict[str, Any], pod: System) -> tuple[float
         case "convolution":
             convolution = cost_convolution(**arguments | {"ipu": chip})
             return convolution.time_s, convolution.flop_per_s
+        case "collective":
+            between = str(arguments["between"]).split(",") if "between" in arguments else None
+            chips = None if between is None else [int(each) for each in between]
+            collective = cost_collective(**arguments | {"system": pod, "between": chips, "over": "tiles"})
+            return collective.time_s, collective.bytes_per_s
         case "transfer":
             transfer = cost_transfer(**arguments | {"system": pod})
             return transfer.time_s, transfer.bytes_per_s

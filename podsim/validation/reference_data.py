@@ -33,15 +33,10 @@ def role_of_update(row: dict[str, str]) -> str:
     return CALIBRATION if row["benchmark"] == "resnet" and row["round"] in CALLED else row["role"]
 
 
-def blind_predictions(name: str) -> dict[str, float]:
-    """Predictions of the first version for a row before its figures were known, by quantity."""
-    return {row["quantity"]: float(row["predicted"]) for row in rows("first_predictions") if row["row"] == name}
-
-
-def later_blind(name: str, quantity: str) -> tuple[Blind, ...]:
-    """Predictions of version 0.6.0 for a row before its figure was known, in one description of the run or several."""
-    found = (row for row in rows("second_predictions") if (row["row"], row["quantity"]) == (name, quantity))
-    return tuple(Blind(name, float(row["predicted"]), row["described_as"]) for row in found)
+def blind_predictions(name: str, quantity: str) -> tuple[Blind, ...]:
+    """Predictions of earlier versions for a row before its figure was known, one for each description of the run."""
+    found = (row for row in rows("blind_predictions") if (row["row"], row["quantity"]) == (name, quantity))
+    return tuple(Blind(name, float(row["predicted"]), row["described_as"], row["version"]) for row in found)
 
 
 def uncertainty_of(row: dict[str, str], column: str = "uncertainty") -> float:

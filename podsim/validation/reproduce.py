@@ -20,14 +20,15 @@ from typing import Any, Final
 from podsim._version import __version__
 from podsim.errors import PodsimError
 from podsim.git import commit_of, git, top_of
+from podsim.result.evidence import residuals
 from podsim.result.files import write_atomically
 from podsim.scenario import data_file
 from podsim.scenario.library import data_root
 from podsim.show.table import Table
 from podsim.validation.compare import validation
-from podsim.validation.left_out import GROUPS, left_out, shipped
+from podsim.validation.coverage import coverage
 from podsim.validation.reference_data import HOLD_OUT
-from podsim.validation.show import parts_table, summary_table
+from podsim.validation.show import coverage_table, summary_table
 from podsim.watch import Watch
 
 FILE: Final = "reference_data/reproduced.json"
@@ -35,7 +36,6 @@ DATA: Final = ("hardware_specs", "scenarios", "reference_data")
 LOCK: Final = "requirements.lock"
 NOTEBOOKS: Final = "notebooks"
 ACCURACY, LEFT_OUT = "accuracy", "left out"
-_PARTS: Final = ("stack", "family", GROUPS)
 _DIGITS: Final = 9
 Keep = Callable[[str, Any], None]
 """Takes a name, and what a figure shows."""
@@ -218,9 +218,7 @@ def _accuracy(watch: Watch) -> Iterator[tuple[str, str]]:
         numbered = name if names[name] == 1 else f"{name} ({names[name]})"
         yield numbered, digest_of([row.predicted, row.published])
     yield from _lines(ACCURACY, "summary", summary_table([row for row in found if row.role == HOLD_OUT]))
-    points = shipped()
-    for by in _PARTS:
-        yield from _lines(LEFT_OUT, f"by {by}", parts_table(left_out(points, by)))
+    yield from _lines(LEFT_OUT, "by origin", coverage_table(coverage(residuals())))
 
 
 def _lines(kind: str, what: str, table: Table) -> Iterator[tuple[str, str]]:

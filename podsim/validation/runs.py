@@ -13,11 +13,12 @@ from typing import Protocol, TypeVar
 from podsim.errors import InfeasibleError
 from podsim.result.forward import ForwardResult
 from podsim.result.generation import GenerationResult
+from podsim.result.power import Energy
 from podsim.result.reference_data import rows
 from podsim.result.result import RunResult
 from podsim.runs import run
-from podsim.validation.comparison import Blind, NotRun, RowComparison
-from podsim.validation.reference_data import blind_predictions, later_blind, uncertainty_of
+from podsim.validation.comparison import WHOLE_RUNS, Blind, NotRun, RowComparison
+from podsim.validation.reference_data import blind_predictions, uncertainty_of
 from podsim.watch import Watch
 
 Result = RunResult | GenerationResult | ForwardResult
@@ -42,6 +43,10 @@ class Training(Protocol):
     @property
     def run_breakdown(self) -> Mapping[str, float]:
         """Times of the parts of the run. [s]"""
+
+    @property
+    def energy(self) -> Energy | None:
+        """Power and energy."""
 
 
 class Generated(Protocol):
@@ -156,8 +161,7 @@ def held_against(
     published: float,
     unit: str,
     row: dict[str, str],
-    blind: float | None = None,
-    later: tuple[Blind, ...] = (),
+    blind: tuple[Blind, ...] = (),
 ) -> RowComparison | NotRun:
     """A published figure with its prediction, or why there is none.
 
@@ -168,24 +172,19 @@ def held_against(
         published: The published figure.
         unit: Unit of both.
         row: The row, with its role, its source and the uncertainty of the figure.
-        blind: What the first version predicted.
-        later: What version 0.6.0 predicted.
+        blind: What earlier versions predicted before the figure was known.
     """
     role, source = row["role"], row.get("source") or row["source_url"]
     try:
         found: RowComparison | NotRun = RowComparison(group, name, predict(), published, unit, role, source, blind)
     except InfeasibleError as error:
         found = NotRun(group, name, published, unit, role, source, error.message, blind)
-    return replace(found, uncertainty=uncertainty_of(row), later_blind=later)
+    return replace(found, uncertainty=uncertainty_of(row))
 
 
 _MS_PER_S = 1000
 _SECONDS = {"h": 3600, "min": 60}
 _FORWARD, _TOKEN_TIME = "forward pass", "batched token time"
-WHOLE_RUNS = "published averages of whole runs"
-"""Averages over all that a trainer does: compilation, data loading, logging, evaluation."""
-KEPT_ASIDE = "kept aside until 0.7"
-"""Rows that nobody who built a version before 0.7 had seen: groups of their own, whose errors were not mended yet."""
 GRAPHS = "graphs"
 """Scope of rows of networks on molecular graphs."""
 _THROUGHPUT = {
@@ -195,14 +194,15 @@ _THROUGHPUT = {
     GRAPHS: "published graph networks",
 }
 _GROUPS = {
-    "generation rate": "published text generation",
+    "generation steps": "published text generation",
     _TOKEN_TIME: "published text generation",
     "time-to-train": "published time to train",
     "latency": "published latency",
     "realized packing speed-up": "published ratios",
     "scaling POD16->POD256": "published ratios",
     "throughput gain Bow/MK2": "published ratios",
-    "training steps per second": "published averages of whole runs",
+    "step time": "published weight updates",
+    "training steps per second": WHOLE_RUNS,
 }
 
 
@@ -215,31 +215,30 @@ def published_rows(runs: Results) -> Iterator[RowComparison | NotRun]:
     """Every row; several scenarios are phases of one run."""
     for row in rows("published_throughput"):
         group = _GROUPS.get(row["metric"]) or _THROUGHPUT.get(row["scope"], "")
-        if row["kept_aside_until"]:
-            group = f"{group}, {KEPT_ASIDE}"
-        later = later_blind(row["id"], row["metric"])
-        blind = next(iter(blind_predictions(row["id"]).values()), None)
+        blind = blind_predictions(row["id"], row["metric"])
         titles, unit, published = row["scenario"].split(), row["unit"], float(row["value"])
         if row["metric"] == _TOKEN_TIME:
             # The time of a step, spread over the sequences of its batch.
             unit, published = "ms/step", published * float(row["global_batch"])
         if titles:
             name = f"{row['id']}: {' + '.join(titles)}"
-            yield held_against(group, name, partial(_predicted, row, runs), published, unit, row, blind, later)
+            yield held_against(group, name, partial(_predicted, row, runs), published, unit, row, blind)
         else:
             name = f"{row['id']}: {row['model']}"
             role, source, uncertainty = row["role"], row["source_url"], uncertainty_of(row)
             reason = row["not_run"]
-            yield NotRun(group, name, published, unit, role, source, reason, blind, (), uncertainty, later)
+            yield NotRun(group, name, published, unit, role, source, reason, blind, (), uncertainty)
 
 
 def _predicted(row: dict[str, str], runs: Results) -> float:
     titles = row["scenario"].split()
     match row["metric"], row["scope"]:
-        case "generation rate", _:
+        case "generation steps", _:
             return runs.generation(titles[0]).steps_per_s
         case "batched token time", _:
             return _MS_PER_S / runs.generation(titles[0]).steps_per_s
+        case "step time", _:
+            return runs.training(titles[0]).weight_update_s
         case "throughput", "forward pass":
             return runs.forward(titles[0]).throughput_samples_per_s
         case "throughput", _:

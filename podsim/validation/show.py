@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import json
-import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
+from itertools import product
 from typing import Any, Final, TypeVar
 
-from podsim.draws import SHARE
+from podsim.result.evidence import Z
 from podsim.result.reference_data import rows as reference_rows
+from podsim.scenario.quantity import LEVELS
 from podsim.show.table import Block, Cell, Cells, Passage, Table, columns, to_csv, to_markdown, to_text
-from podsim.validation.comparison import BEYOND, LimitVerdict, NotRun, RowComparison, Summary, Validation, summarize
-from podsim.validation.coverage import TARGET, Coverage, GroupShare, PredictedRange, far_outside
+from podsim.validation.comparison import (
+    BEYOND,
+    WHOLE_RUNS,
+    Blind,
+    LimitVerdict,
+    NotRun,
+    RowComparison,
+    Summary,
+    Validation,
+    by_level,
+    summarize,
+)
+from podsim.validation.coverage import TARGET, Coverage
 from podsim.validation.freedom import MOST_FITTED, MOST_OF_NOISE, Freedom
-from podsim.validation.left_out import FreedomLeft, LeftOutPart, freedom_left, shipped, together
 from podsim.validation.noise import RUNS, NoisyRow, mean_factor
 from podsim.validation.reference_data import CALIBRATION
-from podsim.validation.sensitivity import SCENARIO, Sensitivity, published_rates
 
 _MS_PER_S: Final = 1000
 _Row = TypeVar("_Row", bound=RowComparison | NotRun)
@@ -27,14 +38,13 @@ _ROLES: Final = {
 }
 _NOTE: Final = (
     "data: twice the uncertainty of what was measured. An error within it is explained; a larger one is one of the"
-    " model, or of its inputs, which `--coverage` draws."
+    " model, or of its inputs."
 )
 
 
 def show(
     found: Validation,
     output_format: str,
-    sensitivities: Sequence[Sensitivity] = (),
     verdicts: Sequence[LimitVerdict] = (),
     *,
     summary_only: bool = False,
@@ -45,13 +55,12 @@ def show(
     Args:
         found: Predictions beside published figures.
         output_format: `table`, `markdown`, `json`, or `csv`, which has the rows alone.
-        sensitivities: What one prediction is at other values of an input that is not published.
         verdicts: Whether limits are kept.
         summary_only: Leave the rows out.
         chosen: What could have been chosen otherwise.
     """
     if output_format == "json":
-        return _as_json(found, sensitivities, verdicts, summary_only=summary_only, chosen=chosen)
+        return _as_json(found, verdicts, summary_only=summary_only, chosen=chosen)
     if output_format == "csv":
         return to_csv(summary_table(found.comparisons) if summary_only else _rows_table(found.comparisons, roles=True))
     blocks: list[Block] = [] if summary_only else list(_tables(found))
@@ -59,9 +68,11 @@ def show(
         blocks.append(Passage(_NOTE))
     blocks.append(summary_table(found.comparisons))
     if chosen is not None:
-        blocks += [freedom_table(chosen), _left_table(freedom_left(shipped())), _switch_table()]
-    if sensitivities and not summary_only:
-        blocks += [Passage(sensitivity_note()), sensitivity_table(sensitivities)]
+        blocks += [
+            level_table(found.comparisons, chosen),
+            freedom_table(chosen),
+            _switch_table(),
+        ]
     return written([*blocks, *(Passage(str(verdict)) for verdict in verdicts)], output_format)
 
 
@@ -93,7 +104,6 @@ def _count(value: int) -> Cell:
 
 def _as_json(
     found: Validation,
-    sensitivities: Sequence[Sensitivity],
     verdicts: Sequence[LimitVerdict],
     *,
     summary_only: bool,
@@ -106,13 +116,10 @@ def _as_json(
     report: dict[str, Any] = ({} if summary_only else rows) | {
         "summary": [asdict(s) for s in summarize(found.comparisons)]
     }
-    if not summary_only:
-        report["sensitivity"] = [asdict(s) for s in sensitivities]
     if chosen is not None:
         report["degrees_of_freedom"] = asdict(chosen) | {
             "most_fitted": MOST_FITTED,
             "most_of_noise": MOST_OF_NOISE,
-            "left": [asdict(each) | {"left": each.left} for each in freedom_left(shipped())],
             "chosen_switches": [dict(row) for row in reference_rows("switches")],
         }
     if verdicts:
@@ -124,22 +131,12 @@ def _tables(found: Validation) -> Iterator[Table]:
     for role, title in _ROLES.items():
         if rows := [row for row in found.comparisons if row.role == role]:
             yield _rows_table(rows, title)
-    if blind := [row for row in found.rows if row.blind is not None]:
-        heads = columns("row", ">blind", ">now", ">published", "unit", ">blind error", ">error now")
-        title = "Blind: what version 0.1.0 predicted before the figure was known, never computed again"
-        yield Table(heads, list(_by_group(blind, _blind_row)), title)
-    later = [(row, each) for row in found.rows for each in row.later_blind]
-    if later:
-        heads = columns("row", "described as", ">blind", ">published", "unit", ">blind error")
-        title = "Blind: what version 0.6.0 predicted before the figure was known, never computed again"
-        cells = [
-            (
-                *(each.row, each.described_as, figure(each.predicted), figure(row.published), row.unit),
-                share(each.predicted / row.published - 1, "+.1%"),
-            )
-            for row, each in later
-        ]
-        yield Table(heads, cells, title)
+    if blind := [(row, each) for row in found.rows for each in row.blind]:
+        heads = columns(
+            *("version", "row", "described as", ">blind", ">now", ">published", "unit", ">blind error", ">error now")
+        )
+        title = "Blind: what earlier versions predicted before the figure was known, never computed again"
+        yield Table(heads, [_blind_row(*pair) for pair in blind], title)
     if found.not_run:
         heads = columns("row", ">published", "unit", "why nothing is predicted")
         rows_of = _by_group(found.not_run, lambda row: (row.name, figure(row.published), row.unit, row.reason))
@@ -166,25 +163,49 @@ def _by_group(rows: Sequence[_Row], cells: Callable[[_Row], Cells]) -> Iterator[
         yield from (cells(row) for row in rows if row.group == group)
 
 
-def _blind_row(row: RowComparison | NotRun) -> Cells:
-    blind = row.blind or math.nan
+def _blind_row(row: RowComparison | NotRun, blind: Blind) -> Cells:
     now: Cells = (
         (figure(row.predicted), share(row.error, "+.1%")) if isinstance(row, RowComparison) else ("not run", "")
     )
-    error = share(blind / row.published - 1, "+.1%")
-    return row.name.partition(":")[0], figure(blind), now[0], figure(row.published), row.unit, error, now[1]
+    then = share(blind.predicted / row.published - 1, "+.1%")
+    figures = figure(blind.predicted), now[0], figure(row.published), row.unit, then, now[1]
+    return (blind.version, blind.row, blind.described_as, *figures)
 
 
 def summary_table(comparisons: Sequence[RowComparison], title: str = "Summary") -> Table:
-    """Errors by group and role: what is fitted first, then what is not."""
+    """Errors by level, group and role: what is fitted first, then what is not."""
 
     def cells(s: Summary) -> Cells:
         errors = (share(s.bias, "+.1%"), share(s.mean), share(s.rms), share(s.worst, "+.1%"))
         return s.group, s.role, _count(s.count), _count(s.configurations), *errors, _count(s.beyond)
 
     counts, errors = (">rows", ">configurations"), (">bias", ">mean error", ">RMS", ">worst", ">beyond data")
-    summaries = sorted(summarize(comparisons), key=lambda s: list(_ROLES).index(s.role))
-    return Table(columns("group", "role", *counts, *errors), list(map(cells, summaries)), title)
+    rows: list[Cells] = []
+    for role, level in product(_ROLES, LEVELS):
+        found = [cells(s) for s in summarize(comparisons) if (s.role, s.level) == (role, level)]
+        rows += [(level,), *found] if found else []
+    return Table(columns("group", "role", *counts, *errors), rows, title, headings="level")
+
+
+def level_table(comparisons: Sequence[RowComparison], chosen: Freedom) -> Table:
+    """Errors of each level of evidence, lowest first, with the constants that are fitted at it.
+
+    Args:
+        comparisons: The rows.
+        chosen: What was chosen for them.
+    """
+
+    def cells(s: Summary) -> Cells:
+        fitted = () if s.role == CALIBRATION else chosen.fitted.get(s.level, ())
+        sizes = share(s.bias, "+.1%"), share(s.mean), share(s.worst, "+.1%")
+        names = Counter(each.partition(" = ")[0].rpartition(".")[2] for each in fitted)
+        fitted_here = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in names.items())
+        return s.level, s.role, _count(s.count), _count(s.configurations), *sizes, fitted_here
+
+    rows = [cells(s) for s in sorted(by_level(comparisons), key=lambda s: list(_ROLES).index(s.role))]
+    heads = columns("level", "role", ">rows", ">configurations", ">bias", ">mean error", ">worst", "fitted at it")
+    note = f"without {WHOLE_RUNS}; a constant that only updates, passes or runs show may hide what else they hold"
+    return Table(heads, rows, "By level of evidence", [note])
 
 
 def freedom_table(chosen: Freedom) -> Table:
@@ -192,7 +213,7 @@ def freedom_table(chosen: Freedom) -> Table:
     stacks = ", ".join(each.removeprefix("software.") for each in chosen.switches)
     noise = f"at most {MOST_OF_NOISE}, fitted to how much logged runs differ"
     rows = [
-        ("fitted constants", _count(len(chosen.fitted)), f"at most {MOST_FITTED} in all of podsim"),
+        ("fitted constants", _count(sum(map(len, chosen.fitted.values()))), f"at most {MOST_FITTED} in all of podsim"),
         ("constants of noise", _count(len(chosen.of_noise)), noise),
         ("assumed numbers", _count(len(chosen.assumed)), "of machines and software stacks, each with its range"),
         ("assumed in scenarios", _count(len(chosen.assumed_in_scenarios)), "beside those"),
@@ -205,16 +226,6 @@ def freedom_table(chosen: Freedom) -> Table:
     return Table(columns("what", ">count", "which"), rows, "Degrees of freedom")
 
 
-def _left_table(found: Sequence[FreedomLeft]) -> Table:
-    """For the calibration rows of each framework how much was chosen to meet them."""
-    rows: list[Cells] = [
-        (each.runs, *map(_count, (each.configurations, len(each.constants), len(each.switches), each.left)))
-        for each in found
-    ]
-    heads = columns("fitted to", ">configurations", ">constants", ">switches", ">left")
-    return Table(heads, rows, "Configurations left beside what was chosen")
-
-
 def _switch_table() -> Table:
     """Switches of software stacks that act like fitted constants, with the rows they rest on."""
     switches = reference_rows("switches")
@@ -223,167 +234,80 @@ def _switch_table() -> Table:
     return Table(heads, rows, "Switches that act like fitted constants")
 
 
-def sensitivity_note() -> str:
-    """A note above the table of sensitivities."""
-    published = ", ".join(f"{value} ({row})" for row, value in published_rates().items())
-    return (
-        f"{SCENARIO}: published are {published} tokens/s.\n"
-        "Streaming memory sets the pace, at a bandwidth that was measured on one IPU that read alone.\n"
-        "Predicted steps/s over its plausible range:"
-    )
-
-
-def sensitivity_table(sensitivities: Sequence[Sensitivity]) -> Table:
-    """Predicted steps/s at each bandwidth."""
-    rows = [
-        (
-            f"{s.rate} (committed)" if s.committed else s.rate,
-            Cell(f"{s.steps_per_s:.2f}", s.steps_per_s),
-            Cell(f"{s.wait_s * _MS_PER_S:.1f} ms", s.wait_s),
-        )
-        for s in sensitivities
-    ]
-    return Table(columns("streaming memory of an IPU", ">steps/s", ">waiting for weights"), rows)
-
-
 # Ranges
 
 
 def show_coverage(found: Coverage, output_format: str) -> str:
-    """Outcome of the draws as `table`, `markdown`, `json` or `csv`.
+    """How published runs lie in ranges, each origin left out, as `table`, `markdown`, `json` or `csv`.
 
     Args:
-        found: The rows with their ranges.
+        found: The runs with their ranges.
         output_format: One of those.
     """
     if output_format == "json":
         return json.dumps(_plain_coverage(found), indent=2) + "\n"
-    heads = columns("group", ">rows", ">inside", ">share", ">share without model form", ">beyond data and inputs")
-    groups = map(_inside, (*found.groups, found.total, found.outside_mlperf))
-    blocks: list[Block] = [Table(heads, list(groups), "Rows inside their middle 80 % (P10 to P90)")]
+    blocks: list[Block] = [coverage_table(found)]
     outside: list[Cells] = [
-        (
-            f"{each.row.group}, {each.row.name}",
-            *map(figure, (each.row.published, each.low, each.high)),
-            each.row.unit,
-            share(each.beyond, "+.1%"),
-        )
-        for each in far_outside(found)
+        (each.run.row, each.run.origin, *(share(v, "+.1%") for v in (each.run.error, -Z * each.sigma, Z * each.sigma)))
+        for each in found.outside
     ]
     if outside:
-        heads = columns("row", ">published", ">P10", ">P90", "unit", ">beyond")
-        blocks.append(Table(heads, outside, "Rows outside of their range, the furthest first"))
-    if found.left_out:
-        blocks.append(parts_table(found.left_out))
-    low, high = TARGET
-    should = f"{low:.0%} to {high:.0%} of the rows should be inside"
-    notes = [
-        f"{found.draws.count:,} draws, seed {found.draws.seed}; {should}",
-        "beyond data and inputs: errors of more than twice what both leave open, which are errors of the model",
-    ]
-    if found.undrawn:
-        notes.append(f"without any draw that is possible, and not counted: {', '.join(found.undrawn)}")
-    return written([*blocks, *map(Passage, notes)], output_format)
+        blocks.append(Table(columns("row", "origin", ">error", ">from", ">to"), outside, "Outside, the furthest first"))
+    return written([*blocks, *map(Passage, _coverage_notes(found))], output_format)
 
 
-def _inside(each: GroupShare) -> Cells:
-    shares = (share(count / each.rows, ".0%") if each.rows else "" for count in (each.inside, each.inside_bare))
-    return each.group, _count(each.rows), _count(each.inside), *shares, _count(each.beyond)
-
-
-def parts_table(parts: Sequence[LeftOutPart], *, with_total: bool = True) -> Table:
-    """Errors of each part that was left out, with those inside of ranges that the rest gives.
+def coverage_table(found: Coverage) -> Table:
+    """A row for each origin, all of them, and the constant bands beside them.
 
     Args:
-        parts: The parts.
-        with_total: Whether the last row has all of them together.
+        found: The runs with their ranges.
     """
     rows: list[Cells] = [
         (
             each.name,
-            *map(_count, (len(each.rows), each.configurations)),
-            share(each.sizes.bias, "+.1%"),
-            *map(share, (each.sizes.mean, each.sizes.rms)),
-            share(each.sizes.worst, "+.1%"),
-            share(each.mean_now),
-            Cell(f"{each.inside:.3g}", each.inside),
-            share(each.inside / each.configurations, ".0%"),
+            *map(_count, (each.rows, each.configurations)),
+            share(each.inside, ".0%"),
+            *map(share, (each.mean_error, each.width)),
+            _in_per_cent(each.score),
         )
-        for each in (*parts, *([together(parts)] if with_total else []))
+        for each in (*found.origins, found.total, *found.bands)
     ]
-    counts, errors = (">rows", ">configurations"), (">bias", ">mean error", ">RMS", ">worst", ">with them")
-    note = (
-        "with them: mean error with constants fitted to all calibration rows; inside: configurations inside of the"
-        f" middle {SHARE * 100:.0f} % of what the rest says"
+    heads = columns("left out", ">rows", ">configurations", ">inside", ">mean error", ">width", ">score")
+    return Table(heads, rows, "Published runs in the middle 80 % that the other origins give them")
+
+
+def _in_per_cent(score: float) -> Cell:
+    return Cell(f"{100 * score:.1f}", score)
+
+
+def _coverage_notes(found: Coverage) -> Iterator[str]:
+    low, high = TARGET
+    yield f"{low:.0%} to {high:.0%} of configurations should be inside, ± {found.error_of_share:.0%} for their number"
+    best = min(found.bands, key=lambda each: each.score)
+    yield (
+        "score: width and ten times what is missed, in per cent; "
+        f"{found.total.score / best.score - 1:+.0%} beside {best.name}, the best that is chosen from the other origins"
     )
-    heads = columns("left out", *counts, *errors, ">inside", ">share")
-    return Table(heads, rows, "Errors of times with constants fitted without the rows", [note])
-
-
-def plain_parts(parts: Sequence[LeftOutPart]) -> list[dict[str, object]]:
-    """The parts as plain data.
-
-    Args:
-        parts: What was left out.
-    """
-    return [
-        {
-            "left_out": each.name,
-            "rows": len(each.rows),
-            "configurations": each.configurations,
-            "inside": each.inside,
-            "bias": each.sizes.bias,
-            "mean_error": each.sizes.mean,
-            "rms": each.sizes.rms,
-            "worst": each.sizes.worst,
-            "mean_error_as_fitted": each.mean_now,
-            "replaced": list(each.replaced),
-        }
-        for each in parts
-    ]
 
 
 def _plain_coverage(found: Coverage) -> dict[str, object]:
     return {
-        "draws": found.draws.count,
-        "seed": found.draws.seed,
         "target": list(TARGET),
-        "left_out": plain_parts(found.left_out),
-        "total": _plain_share(found.total),
-        "outside_mlperf": _plain_share(found.outside_mlperf),
-        "groups": [_plain_share(each) for each in found.groups],
-        "rows": [_plain_range(each) for each in found.ranges],
-        "undrawn": list(found.undrawn),
-    }
-
-
-def _plain_share(each: GroupShare) -> dict[str, object]:
-    return {
-        "group": each.group,
-        "rows": each.rows,
-        "inside": each.inside,
-        "inside_without_model_form": each.inside_bare,
-        "beyond_data_and_inputs": each.beyond,
-    }
-
-
-def _plain_range(each: PredictedRange) -> dict[str, object]:
-    return {
-        "group": each.row.group,
-        "name": each.row.name,
-        "role": each.row.role,
-        "unit": each.row.unit,
-        "published": each.row.published,
-        "predicted": each.row.predicted,
-        "p10": each.low,
-        "p90": each.high,
-        "without_model_form": {"p10": each.bare[0], "p90": each.bare[1]},
-        "is_inside": each.is_inside,
-        "uncertainty": each.row.uncertainty,
-        "of_inputs": each.of_inputs if math.isfinite(each.of_inputs) else None,
-        "is_beyond_data_and_inputs": each.is_beyond,
-        "beyond": each.beyond,
-        "draws": each.draws,
+        "total": asdict(found.total),
+        "bands": [asdict(each) for each in found.bands],
+        "origins": [asdict(each) for each in found.origins],
+        "rows": [
+            {
+                "row": each.run.row,
+                "origin": each.run.origin,
+                "role": each.run.role,
+                "error": each.run.error,
+                "sigma": each.sigma,
+                "is_inside": each.is_inside,
+                "new": list(each.new),
+            }
+            for each in found.runs
+        ],
     }
 
 

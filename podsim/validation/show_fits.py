@@ -1,17 +1,15 @@
-"""Constants that were fitted again, and errors of rows that were left out, as text, Markdown, JSON or CSV."""
+"""Constants that were fitted again, as text, Markdown, JSON or CSV."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
 
-from podsim.draws import SHARE
 from podsim.scenario.assumptions import numbers
 from podsim.show.table import Cell, Cells, Passage, Table, columns
 from podsim.validation.cluster import Cluster, in_unit_of
 from podsim.validation.fit import PER_CONSTANT, Fit, alike
-from podsim.validation.left_out import LeftOutPart, together
-from podsim.validation.show import parts_table, plain_parts, share, written
+from podsim.validation.show import share, written
 
 
 def show_fits(fits: Sequence[Fit], output_format: str = "table") -> str:
@@ -141,41 +139,3 @@ def _cluster_as_json(found: Cluster) -> str:
         for row in found.rows
     ]
     return json.dumps(_plain(found.fits) | {"measurements": rows}, indent=2) + "\n"
-
-
-def show_left_out(by: str, parts: Sequence[LeftOutPart], output_format: str, *, with_rows: bool = False) -> str:
-    """Errors of what was left out as `table`, `markdown`, `json`, which has the rows as well, or `csv`.
-
-    Args:
-        by: What was left out together.
-        parts: Its parts.
-        output_format: One of those; `csv` has the rows alone if they are asked for, and otherwise the parts.
-        with_rows: Whether each row is shown.
-    """
-    if output_format == "json":
-        report = {
-            "left_out": by,
-            "share": SHARE,
-            "mean_error": together(parts).sizes.mean,
-            "groups": plain_parts(parts),
-            "rows": [
-                {"group": part.name, "name": row.name, "error": row.error, "as_fitted": row.now}
-                for part in parts
-                for row in part.rows
-            ],
-        }
-        return json.dumps(report, indent=2) + "\n"
-    blocks = [_rows_left_out(parts)] if with_rows else []
-    blocks.append(parts_table(parts))
-    if instead := [(part.name, each) for part in parts for each in part.replaced]:
-        blocks.append(Table(columns("left out", "instead"), instead, "What stands for what no row is left for"))
-    return written(blocks, output_format)
-
-
-def _rows_left_out(parts: Sequence[LeftOutPart]) -> Table:
-    rows: list[Cells] = [
-        (part.name, row.name, *(share(error, "+.1%") for error in (row.error, row.now)))
-        for part in parts
-        for row in part.rows
-    ]
-    return Table(columns("left out", "row", ">error", ">with them"), rows, "Rows, each left out with all of its part")

@@ -132,7 +132,8 @@ def test_experts_that_several_ipus_share() -> None:
     """Four groups of four: fellows are rungs apart, and each group gathers and adds up in its own ring.
 
     From each of four places three fellows are sent 4 experts' 16/16 rows. Rails in the middle carry the routes of 2
-    places on their side from 2 groups to 2. A ring of four goes three steps for the 4·16 rows of a group.
+    places on their side from 2 groups to 2. A ring of four goes three steps for the 4·16 rows of a group. Two rings
+    have an IPU-Link each, one a way: together a rail.
     """
     lanes = {groups: execute(compile_program(plan_of(scenario(16, groups)))).lanes["ipu0"] for groups in (1, 4)}
     system = system_of("ladder")
@@ -143,10 +144,10 @@ def test_experts_that_several_ipus_share() -> None:
     once_s = system.machine.ipu.multi_ipu_sync_s + longest_s + 2 * 2 * 2 * sent / RAIL
     exchanges = MICRO_BATCHES * LAYERS * 2 * 2
     assert lanes[4][ALL_TO_ALL] / 1e12 == pytest.approx(exchanges * once_s, rel=1e-6)
-    # A sum of hidden states in each direction goes: 2·15 steps of 1/16 over both rails. A gather of them stays.
+    # A sum of hidden states in each direction goes: 2·15 steps of 1/16 over a rail. A gather of them stays.
     step_s, hidden = system.machine.ipu.multi_ipu_sync_s + link.first_hop_latency_s, TOKENS * HIDDEN * 2
-    gathers_s = 15 * (step_s + hidden / 16 / (2 * RAIL))
-    rings_s = 2 * 3 * (step_s + EXPERTS // 4 * ROWS * HIDDEN * 2 / 4 / (2 * RAIL))
+    gathers_s = 15 * (step_s + hidden / 16 / RAIL)
+    rings_s = 2 * 3 * (step_s + EXPERTS // 4 * ROWS * HIDDEN * 2 / 4 / RAIL)
     moved_s = (lanes[1][TENSOR_PARALLEL] - lanes[4][TENSOR_PARALLEL]) / 1e12
     assert moved_s == pytest.approx(MICRO_BATCHES * LAYERS * 2 * (gathers_s - rings_s), rel=1e-5)
 
@@ -155,7 +156,7 @@ def test_experts_that_several_ipus_share() -> None:
 def test_the_collective_alone_has_the_same_fullest_link(topology: str) -> None:
     """`podsim cost all-to-all` of 16 chips, each tile of which sends 100 B to each other: 64² of them to a chip."""
     system = system_of(topology)
-    movement = Fabric(system.machine.ipu, 64, 16, system).collective("all-to-all", 100)
+    movement = Fabric(system.machine.ipu, 64, range(16), system).collective("all-to-all", 100)
     assert dict(movement.parts)["IPU-Link"] == pytest.approx(fullest_link_s(16, topology, 64**2 * 100), rel=1e-9)
 
 
@@ -200,6 +201,6 @@ def test_exchanges_are_collectives_of_a_trace_that_is_replayed(groups: int, tmp_
         for node in exchanges:
             assert graph.members(node) == tuple(range(rank % (16 // groups), 16, 16 // groups))
             assert node.size_bytes == node.tensor_count * groups * sent
-    again = execute(replayed(graph, plan.system, int(plan.software.collective_rings)))
+    again = execute(replayed(graph, plan.system, plan.software.rings_of_shards))
     assert again.makespan_ps == pytest.approx(result.trace.makespan_ps, rel=1e-7)
     assert again.lanes["ipu0"][ALL_TO_ALL] == pytest.approx(result.trace.lanes["ipu0"][ALL_TO_ALL], rel=1e-7)

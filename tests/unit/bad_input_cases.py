@@ -63,7 +63,7 @@ KEYS = {
         "system: ipu_pod16",
         "system: {base: ipu_pod16, machine: {ipu_count: {valeu: 4, source: mine, basis: assumed}}}",
         "s.yaml:1:37 [system.machine.ipu_count]: unknown key `valeu`\n"
-        "  do: did you mean `value`? known here: basis, date, note, range, source, value",
+        "  do: did you mean `value`? known here: basis, date, level, note, range, source, value",
     ),
     "missing key": (
         "data: {sequence_length: 128, masked_token_count: 20}",

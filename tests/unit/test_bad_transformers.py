@@ -32,9 +32,10 @@ CASES = {
         "s.yaml:4:30 [data.packing]: packs are modelled for pre-training, not for `task: span`\n"
         "  do: leave it out, or `--set data.packing=null`",
     ),
-    "patches that do not divide": (
-        VIT.replace("base}", "base, patch_size: 15}"),
-        "s.yaml:3:1 [model]: patches of 15 pixels do not divide images of 224\n  do: change image_size or patch_size",
+    "patches larger than an image": (
+        VIT.replace("base}", "base, patch_size: 225}"),
+        "s.yaml:3:1 [model]: patches of 225 pixels are larger than images of 224\n"
+        "  do: change image_size or patch_size",
     ),
     "too few positions": (
         GPT.replace("128}", "2048}"),

@@ -16,10 +16,11 @@ from podsim.scenario import load_scenario
 from podsim.scenario.costs import CostSpec
 from podsim.show.tables import spent_rows
 from tests.unit.report_examples import make_result
-from tests.unit.test_power import system
+from tests.unit.test_power import AT_WORK_W, system
 
 HOUR_S = 3600.0
-WORK = WorkDone({"matmul": 1}, {"sample": 1000.0}, run_parts={"training": 7200.0}, run_s=7200.0)
+PRODUCTS = {"half_flop": (200 - AT_WORK_W) * 1e12}
+WORK = WorkDone({"matmul": 1}, {"sample": 1000.0}, PRODUCTS, run_parts={"training": 7200.0}, run_s=7200.0)
 """Two hours of matrix products: 220 W of each IPU."""
 BUSY_KW = (64 * 220 + 16 * 300 + 4 * 800 + 2 * 400) / 1000
 IDLE_KW = (64 * 20 + 16 * 300 + 4 * 250 + 2 * 400) / 1000
@@ -102,10 +103,10 @@ def test_the_table_has_what_is_fixed_and_what_is_used() -> None:
     prices = CostSpec.model_validate({"price_per_ipu_hour": "1 USD", "energy_price": "1 USD/kWh"})
     rows = spent_rows(make_result(meter=meter, prices=prices))
     assert rows[-4:] == [
-        ("Cost", "cost_per_run", "2.37 USD per run"),
+        ("Cost", "cost_per_run", "2.28 USD per run"),
         ("  fixed", "", "1.74 USD"),
-        ("  energy", "", "0.634 USD"),
-        ("", "", "0.019 USD per million samples"),
+        ("  energy", "", "0.545 USD"),
+        ("", "", "0.0182 USD per million samples"),
     ]
 
 

@@ -51,7 +51,7 @@ def test_a_partition_of_16_is_as_fast_as_a_pod_of_16() -> None:
 def test_a_whole_link_domain_of_a_larger_pod_stays_a_torus() -> None:
     assert "system.topology=ladder" not in place_named("64 of ipu_pod256").overrides()
     spec = load_scenario(BERT16, overrides=place_named("64 of ipu_pod256").overrides()).spec
-    assert (spec.system.ipu_count, spec.system.own_host_count, spec.system.topology) == (64, 1, "torus")
+    assert (spec.system.ipu_count, spec.system.own_host_count, spec.system.topology) == (64, 4, "torus")
 
 
 def test_a_purchase_of_the_pod_is_divided_among_all_its_ipus() -> None:

@@ -258,10 +258,11 @@ def test_a_baseline_is_written_held_and_rewritten(folder: Path, capsys: pytest.C
         "s@too_large": "does not fit",
     }
     assert told(capsys, str(folder)) == (0, "holds: 2 scenarios, 9 figures, 4 expectations\n")
+    # A call takes 87.8 ms.
     (folder / "s.yaml").write_text(SCENARIO + "software: {base: popart_sdk_2.3, host_call: 300 ms}\n")
     code, text = told(capsys, str(folder))
     assert code == 1
-    assert "drift: got worse" in text and "host +1" in text and "unmet" in text
+    assert "drift: got worse" in text and "host +212 ms" in text and "unmet" in text
 
 
 def test_wrong_baselines_are_told(tmp_path: Path) -> None:
@@ -418,7 +419,7 @@ def test_another_revision_is_asked_for_its_own_numbers(
     assert told(capsys, str(folder), "--against", "main")[0] == 0
     (folder / "s.yaml").write_text(SCENARIO + "software: {base: popart_sdk_2.3, host_call: 200 ms}\n")
     code, text = told(capsys, str(folder), "--against", "main")
-    assert code == 1 and "drift" in text and "host +75 ms" in text
+    assert code == 1 and "drift" in text and "host +112 ms" in text
     code, text = told(capsys, str(folder), "--against", "nothing")
     assert code == 2 and "nothing" in text
     code, text = told(capsys, str(folder), "--against", "main", "--baseline", "elsewhere.json")

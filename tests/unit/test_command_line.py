@@ -358,6 +358,7 @@ def test_the_list_finds_by_what_is_listed() -> None:
 def test_the_list_finds_by_words(podsim: Run, capsys: pytest.CaptureFixture[str]) -> None:
     found = catalogue().matching(["BERT", "forward"])
     assert [each.name for each in found.scenarios] == [
+        "bert_base_256_c600",
         "bert_base_c600",
         "bert_large_squad_answers_pod16",
         "e5_large_pod4",

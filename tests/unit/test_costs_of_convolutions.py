@@ -46,10 +46,13 @@ def test_slices_of_sdk_1_0_are_of_channels_out_and_rearranged() -> None:
     assert found.tolist() == [(210 + 100) + (210 + 60) + (288 + 150 + 60)]
 
 
-def test_sdk_1_0_knows_the_matrix_unit_and_dot_products_alone() -> None:
+def test_sdk_1_0_has_dot_products_alone_for_groups_of_few_channels() -> None:
+    """It joins none to fill the matrix unit, which has those of more than four channels."""
+    wide = conv_shape(cost_convolution(28, 256, 512, 1, groups=32, ipu=GC2).op)
+    assert {each.vertex for each in methods(GC2, wide, "fp16")} == {"amp", "hmac"}
     depthwise = cost_convolution(14, 64, 64, 3, groups=64, batch=2, ipu=GC200).op
     found = {name: {each.vertex for each in methods(chip, conv_shape(depthwise), "fp16")} for name, chip in _CHIPS}
-    assert found == {"GC2": {"amp", "hmac"}, "GC200": {"amp", "hmac", "slic", "vmac"}}
+    assert found == {"GC2": {"hmac"}, "GC200": {"amp", "hmac", "slic", "vmac"}}
     assert not any("combine" in each.transform for each in methods(GC2, conv_shape(depthwise), "fp16"))
 
 

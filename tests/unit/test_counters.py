@@ -43,7 +43,7 @@ def test_power_of_two_ipus_is_the_mean_of_each_pass() -> None:
     at 0.25. 20..25 backward at 1, and 1 ps.
     """
     activity = {"matmul": 1.0, "vector": 0.5, "inter_ipu": 0.25, "streaming": 0.25}
-    energy = SimpleNamespace(activity_in=lambda kind: activity.get(kind, 0.0), power_w=lambda share: 100 + 10 * share)
+    energy = SimpleNamespace(dynamic_in_w=lambda kind: activity.get(kind, 0.0), power_w=lambda watts: 100 + 10 * watts)
     trace = execute(PROGRAM, record=True)
     steps = _power(trace, cast(Energy, energy), _passes_of(trace.records, passes("forward")))
     assert steps == [

@@ -14,6 +14,7 @@ from podsim.models.transformer.shape import Batch, Shards
 from podsim.placement import Plan
 from podsim.placement.generation import Generation, Steps, plan_generation, with_layers
 from podsim.placement.generation_job import generation_job
+from podsim.placement.layout import Precision
 from podsim.program.generation import ALL_REDUCE, compile_step
 from podsim.program.task import Exchange
 from podsim.scenario import GenerationScenario, load_scenario
@@ -112,7 +113,12 @@ def test_published_sizes(shape: DecoderShape, parameters: int) -> None:
 
 
 def read_by(workload: Workload) -> int:
-    return sum(workload.blocks[name].read_parameter_count for name in workload.order)
+    return read_of(*(workload.blocks[name] for name in workload.order))
+
+
+def read_of(*blocks: Block) -> int:
+    """Elements that a run of some blocks reads, as bytes of eight bits."""
+    return Precision(8).read_bytes(each for block in blocks for each in block.parameters)
 
 
 def test_a_token_meets_two_experts_of_eight() -> None:
@@ -343,7 +349,7 @@ def small_steps(shape: DecoderShape) -> Steps:
 
 def layer_read(plan: Plan) -> int:
     """Weights of a layer that a step reads."""
-    return sum(plan.workload.blocks[name].read_parameter_count for name in ("attention", "feed_forward"))
+    return read_of(*(plan.workload.blocks[name] for name in ("attention", "feed_forward")))
 
 
 @pytest.mark.parametrize(("shape", "sums_per_layer"), [(LLAMA2_13B, 2), (GPT_J, 1)])
@@ -368,6 +374,6 @@ def test_a_tied_head_reads_words_without_positions() -> None:
         12, 768, 3072, 12, 12, 50257, False, "layer", rotary=False, position_count=1024, tied_embedding=True
     )
     embedding, head = (step(shape).blocks[name] for name in ("embedding", "head"))
-    assert head.read_parameter_count == 50257 * 768 + 2 * 768
+    assert read_of(head) == 50257 * 768 + 2 * 768
     assert head.parameter_count == 2 * 768
-    assert embedding.parameter_count == embedding.read_parameter_count == (50257 + 1024) * 768
+    assert embedding.parameter_count == read_of(embedding) == (50257 + 1024) * 768

@@ -12,6 +12,7 @@ from podsim.models.transformer.causal import DecoderShape, causal_decoder
 from podsim.models.transformer.shape import Batch
 from podsim.placement.generation import generation_cost_model, plan_step, with_stages_of_shards
 from podsim.placement.generation_job import generation_job
+from podsim.placement.layout import Precision
 from podsim.program.generation import ALL_REDUCE, compile_step
 from podsim.program.task import Exchange
 from podsim.scenario import GenerationScenario, load_scenario
@@ -116,7 +117,7 @@ def read_bytes(batch_size: int) -> int:
     """Weights that a decode step of Mixtral reads. [B]"""
     batch = Batch(batch_size, 1, dropout=False, attention_dropout=False, context_length=768, cached=True)
     workload = causal_decoder(spec_of("mixtral_8x7b_pod16").model.shape, batch)
-    return 2 * sum(workload.blocks[name].read_parameter_count for name in workload.order)
+    return Precision(16).read_bytes(each for name in workload.order for each in workload.blocks[name].parameters)
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 8])

@@ -152,7 +152,7 @@ def test_casts_of_a_transformer() -> None:
 
 
 def test_three_products_of_one_input_share_its_cast() -> None:
-    block = passes(BERT, "model.split_qkv=true").blocks["attention"]
+    block = passes(BERT, "model.qkv_products=3").blocks["attention"]
     assert casts(block) == ["attention/input/fp8", "attention/context/fp8"]
     readers = [op.name for op in block.forward if "attention/input/fp8" in op.inputs]
     assert readers == ["attention/query", "attention/key", "attention/value"]

@@ -23,8 +23,8 @@ from podsim.show.perfetto import write_trace
 
 PUBLISHED, PODS = "llama2_7b_pod16_streamed", "llama2_7b_pods"
 OVERLAPPED = "overlapped"
-READ = 6.64e9
-"""What an IPU reads from streaming memory, alone or beside the three others of its machine. [B/s]"""
+READ = 19.2e9 / 4
+"""What an IPU reads from streaming memory beside the three others of its machine. [B/s]"""
 FEW = ["model.layer_count=4"]
 """Layers beyond these repeat what these do."""
 LLAMA = DecoderShape(32, 4096, 11008, 32, 32, 32000)
@@ -136,7 +136,7 @@ def test_a_ring_goes_up_one_side_and_down_the_other() -> None:
 
 
 def test_streamed_weights_by_hand() -> None:
-    """13.477 GB of half weights over 16 IPUs, each at 6.64 GB/s: 126.9 ms, and 1.5 us for each of 34 loads, all of
+    """13.477 GB of half weights over 16 IPUs, each at 4.8 GB/s: 175.5 ms, and 1.5 us for each of 34 loads, all of
     them waited for."""
     result = podsim.generate(PUBLISHED)
     time_s = 6738.4e6 * 2 / 16 / READ + 34 * 1.5e-6
@@ -145,36 +145,42 @@ def test_streamed_weights_by_hand() -> None:
 
 
 def test_what_loads_hide_by_hand() -> None:
-    """Loads set the pace but while the host samples: both slots are full by then, embedding and first layer.
-
-    The next load starts once the embedding is done, with its sum over the shards, so that a step takes the sampling
-    (2 x 32,000 logits at 220 ns, and 0.124 ms), 0.6 ms for that sum, and the loads of 31 layers and of the head.
+    """A layer takes 5.3 ms to load, more than the work and the two sums over it, and than head and host: loads set the
+    pace, and none of them waits for a slot.
     """
     result = podsim.generate(PUBLISHED, variant=OVERLAPPED)
-    sampling_s = 2 * 32000 * 220e-9 + 0.124e-3
-    sum_s = result.decode.breakdown["all_reduce"] / 65
-    loads_s = (31 * LLAMA_SHARD + 2000 * 4096 + 4096) * 2 / READ + 32 * 1.5e-6
-    assert result.decode.time_s == pytest.approx(sampling_s + sum_s + loads_s, rel=2e-3)
+    loads_s = 6738.4e6 * 2 / 16 / READ + 34 * 1.5e-6
+    assert result.decode.time_s == pytest.approx(loads_s, rel=1e-3)
     assert result.decode.bound == "streaming memory"
 
 
+def test_a_host_that_takes_long_lets_both_slots_fill_by_hand() -> None:
+    """Loads set the pace but while the host samples: both slots are full by then, embedding and first layer.
+
+    The next load starts once the embedding is done, with its sum over the shards, so that a step takes the sampling
+    (2 x 32,000 logits at 500 ns, and 0.15 ms), 1.2 ms for that sum, and the loads of 31 layers and of the head.
+    """
+    result = podsim.generate(PUBLISHED, variant=OVERLAPPED, overrides=["software.sampling_per_logit=500 ns"])
+    sampling_s = 2 * 32000 * 500e-9 + 0.15e-3
+    sum_s = result.decode.breakdown["all_reduce"] / 65
+    loads_s = (31 * LLAMA_SHARD + 2000 * 4096 + 4096) * 2 / READ + 32 * 1.5e-6
+    assert result.decode.time_s == pytest.approx(sampling_s + sum_s + loads_s, rel=2e-3)
+
+
 def test_sums_over_shards_by_hand() -> None:
-    """65 sums of 2·1024·4096 halves around 16 IPUs, both ways at 27.2 GB/s each, 30 steps of 0.451 us
+    """65 sums of 2·1024·4096 halves around 16 IPUs, both ways at 13.6 GB/s each, 30 steps of 0.451 us
     for the sync and 0.57 us for a hop."""
     result = podsim.generate(PUBLISHED)
     volume, steps = 2 * 1024 * 4096 * 2, 30
-    once_s = steps * (volume / 16 / 2 / 27.2e9)
+    once_s = steps * (volume / 16 / 2 / 13.6e9)
     assert result.decode.breakdown["all_reduce"] == pytest.approx(
         65 * (once_s + steps * (600 / 1.33e9 + 0.57e-6)), rel=0.01
     )
 
 
-def test_the_published_rate_of_llama2_7b_asks_for_something_under_its_loads() -> None:
-    """7.0 steps per second; loads alone allow 7.87, and as published nothing runs beside them."""
-    waited, hidden = (podsim.generate(PUBLISHED, variant=variant) for variant in (None, OVERLAPPED))
-    assert 1 / waited.decode.breakdown["streaming"] == pytest.approx(7.87, abs=0.01)
-    assert hidden.steps_per_s == pytest.approx(7.0, rel=0.10)
-    assert waited.steps_per_s < 0.75 * 7.0
+def test_the_published_step_of_llama2_7b_is_met_with_nothing_under_its_loads() -> None:
+    """264.8 ms, as 348 steps take 92.15 s and nothing is printed meanwhile."""
+    assert podsim.generate(PUBLISHED).decode.time_s == pytest.approx(92.15 / 348, rel=0.03)
 
 
 def test_more_ipus_are_faster_and_later_tokens_cheaper_than_the_first() -> None:
@@ -188,7 +194,7 @@ def test_overlapped_loads_hide_what_they_can() -> None:
     """Loads set the pace where everything else takes less."""
     waited, hidden = (podsim.generate(PODS, variant=variant, overrides=FEW) for variant in ("pod16", "overlapped"))
     loads_s = waited.decode.breakdown["streaming"]
-    assert loads_s < hidden.time_per_output_token_s < waited.time_per_output_token_s
+    assert loads_s <= hidden.time_per_output_token_s < waited.time_per_output_token_s
 
 
 @pytest.mark.parametrize("name", [PUBLISHED, f"{PODS}:overlapped", f"{PODS}:pod32_resident"])
@@ -314,8 +320,8 @@ def test_batches_in_flight_share_the_loads_of_weights() -> None:
     }
     spec = load_scenario(scenario).spec
     assert isinstance(spec, GenerationScenario)
-    # The last stage: two layers of GPT-2 small, and the head: its norm and the embedding's table of words.
-    loads = (GPT2_LAYER, GPT2_LAYER, 1000 * 768 + 2 * 768)
+    # The first stage: two layers of GPT-2 small, and the embedding: words and positions.
+    loads = (GPT2_LAYER, GPT2_LAYER, (1000 + 1024) * 768)
     turn_s = sum(2 * count / 0.5e9 + 1.5e-6 for count in loads)
     assert podsim.generate(scenario).decode.longest_stage_ps / 1e12 == pytest.approx(turn_s, rel=0.01)
     assert podsim.generate(scenario).tokens_per_s == pytest.approx(1 / turn_s, rel=0.01)
@@ -335,12 +341,12 @@ def test_each_shard_hands_on_the_whole_hidden_state() -> None:
 
 
 def test_stages_of_a_machine_share_its_streaming_memory() -> None:
-    """Four IPUs of one machine, each a stage of two layers, load at once: 6.64 GB/s each alone, 20 GB/s together.
+    """Four IPUs of one machine, each a stage of two layers, load at once: 6.64 GB/s each alone, 19.2 GB/s together.
 
     The last stage's head is loaded alone, once the layers of all stages are.
     """
     one = {
-        "system": {"base": "ipu_pod4", "machine": {"streaming_memory": {"bandwidth_per_machine": "20 GB/s"}}},
+        "system": "ipu_pod4",
         "software": "popxl_sdk_3.3",
         "model": {"kind": "decoder", "size": "gpt2_small", "layer_count": 8},
         "generation": {"prompt_tokens": 8, "output_tokens": 8},
@@ -349,7 +355,7 @@ def test_stages_of_a_machine_share_its_streaming_memory() -> None:
     }
     alone = podsim.generate(one).decode.longest_stage_ps
     together = podsim.generate(one, overrides=["parallelism.batches_in_flight=4"]).decode.longest_stage_ps
-    longer_s = 2 * GPT2_LAYER * 2 * (4 / 20e9 - 1 / READ)
+    longer_s = 2 * GPT2_LAYER * 2 * (1 / READ - 1 / 6.64e9)
     assert (together - alone) / 1e12 == pytest.approx(longer_s, rel=1e-3)
 
 

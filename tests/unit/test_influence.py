@@ -17,7 +17,7 @@ from tests.unit.report_examples import result_text
 
 _TRAINED = "gpt2_small_pod4"
 _SERVED = "serving_llama2_7b_pod64"
-_CALL = "software.host_call"
+_STREAM = "software.stream_time"
 
 
 def influences(result: object) -> dict[str, object]:
@@ -30,10 +30,10 @@ def trained() -> podsim.RunResult:
 
 
 def test_the_influence_is_that_of_writing_the_bound(trained: podsim.RunResult) -> None:
-    """38.5 ms to 4 and 73 ms, as a user would set it."""
-    low, high = (podsim.simulate(_TRAINED, overrides=[f"{_CALL}={bound} ms"]) for bound in (4, 73))
+    """11.8 us to 8 and 16 us, as a user would set it."""
+    low, high = (podsim.simulate(_TRAINED, overrides=[f"{_STREAM}={bound} us"]) for bound in (8, 16))
     base = trained.throughput_samples_per_s
-    assert influences(trained)[_CALL] == {
+    assert influences(trained)[_STREAM] == {
         "metric": "throughput_samples_per_s",
         "low": pytest.approx(low.throughput_samples_per_s / base - 1),
         "high": pytest.approx(high.throughput_samples_per_s / base - 1),

@@ -46,6 +46,7 @@ _CASES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("e5_large_pod4", ("model.layer_count=2", "parallelism={pipeline_stages: 2, replication_factor: 2}")),
     ("bert_base_c600", ("model.layer_count=2", "precision.products=fp8")),
     ("vit_base_c600", ("model.layer_count=2",)),
+    ("bert_base_256_c600", ("model.layer_count=2",)),
     ("llama2_7b_pod16_streamed", ("model.layer_count=16",)),
     ("llama2_7b_pod16_streamed", ("model.layer_count=16", "generation.kv_cache=in_processor_memory")),
     ("bert_v1.1_pod16_open", ()),
@@ -192,7 +193,10 @@ _UPDATES: tuple[Op, ...] = tuple(
     for dtype, widths in (("fp16", (4, 8, 64)), ("fp32", (2, 4, 64)))
     for width in widths
 )
-_ROWS = tuple(Rearrange(name="rows", shape=(96, 197, count), row_count=count) for count in (197, 198))
+_ROWS = tuple(
+    Rearrange(name="rows", shape=(96, 197, count), row_count=count, dtype=dtype)
+    for dtype, count in (("fp8", 197), ("fp16", 197), ("fp16", 198))
+)
 _OPS: dict[str, tuple[Op, ...]] = {
     "amp": (*_SHARES, *_PRODUCTS),
     **dict.fromkeys(("reduction", "slice"), (*_PRODUCTS, *_OTHERS)),
@@ -200,6 +204,7 @@ _OPS: dict[str, tuple[Op, ...]] = {
     **dict.fromkeys(("pool", "gather"), _OTHERS),
     "update": _UPDATES,
     "compare_swap": (TopK(name="nearest", shape=(600, 28), dtype="fp32", candidates=600),),
+    "seed": (Elementwise(name="d", shape=(10**5,), function="dropout"),),
     "call": (*_OTHERS, *_CONVS, *_ROWS),
 }
 

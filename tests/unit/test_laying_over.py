@@ -30,7 +30,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     variants = "variants:\n  dry: {data: {dropout: 0.0}}\n  bow: {system: bow_pod16}\n"
     Path("good.yaml").write_text(SCENARIO + variants)
-    Path("hosts.yaml").write_text(SCENARIO.replace("ipu_pod16", "{base: ipu_pod16, host_count: 4}"))
+    Path("hosts.yaml").write_text(SCENARIO.replace("ipu_pod16", "{base: ipu_pod16, host_count: 2}"))
     fast = "{base: ipu_pod16, host_count: 4, machine: {ipu: {clock: 1.6 GHz}}}"
     Path("fast.yaml").write_text(SCENARIO.replace("ipu_pod16", fast))
 
@@ -204,7 +204,7 @@ def test_a_mapping_that_holds_itself() -> None:
 
 
 STAYS = (
-    "system.host_count stays `4`, as hosts.yaml:1:27 has it; `bow_pod64` has `1` of its own: "
+    "system.host_count stays `2`, as hosts.yaml:1:27 has it; `bow_pod64` has `4` of its own: "
     "`--set system.host_count=null` takes that"
 )
 
@@ -212,17 +212,17 @@ STAYS = (
 @pytest.mark.parametrize("naming", ["system=bow_pod64", "system={base: bow_pod64}", "system.base=bow_pod64"])
 def test_hosts_survive_a_change_of_pod_and_the_result_can_say_so(naming: str) -> None:
     loaded = load_scenario("hosts.yaml", overrides=[naming])
-    assert (loaded.spec.system.name, loaded.spec.system.host_count) == ("Bow Pod64", 4)
+    assert (loaded.spec.system.name, loaded.spec.system.host_count) == ("Bow Pod64", 2)
     assert loaded.notices == (STAYS,)
 
 
 @pytest.mark.parametrize(
     ("overrides", "count"),
     [
-        (["system=bow_pod64", "system.host_count=null"], 1),
-        (["system.host_count=null", "system=bow_pod64"], 1),
-        (["system=bow_pod64", "system.host_count=2"], 2),
-        (["system={base: bow_pod64, host_count: 2}"], 2),
+        (["system=bow_pod64", "system.host_count=null"], 4),
+        (["system.host_count=null", "system=bow_pod64"], 4),
+        (["system=bow_pod64", "system.host_count=3"], 3),
+        (["system={base: bow_pod64, host_count: 3}"], 3),
     ],
 )
 def test_hosts_can_be_those_of_the_pod_or_others(overrides: list[str], count: int) -> None:
@@ -232,7 +232,7 @@ def test_hosts_can_be_those_of_the_pod_or_others(overrides: list[str], count: in
 
 def test_hosts_of_a_base_survive_as_well() -> None:
     Path("child.yaml").write_text("base: hosts\nsystem: bow_pod64\n")
-    assert load_scenario("child.yaml").spec.system.host_count == 4
+    assert load_scenario("child.yaml").spec.system.host_count == 2
 
 
 def test_any_other_key_beside_the_name_of_a_pod_is_not_lost_unsaid() -> None:

@@ -56,6 +56,17 @@ def test_tenants_of_a_middle_stage() -> None:
     assert ipu.streaming_capacity_bytes == 112e9
 
 
+def test_a_mask_for_all_layers_is_handed_on_and_kept_by_every_stage_with_attention() -> None:
+    """One of 4·32·32 halves beside 4·32·64 of activations; the head does not read it, and it has no gradient."""
+    packing = {"sequences_per_pack": 1.5, "max_sequences_per_pack": 2, "shared_mask": True}
+    scenario = small_bert(small_pod(), [1, 1])
+    plan = plan_of(scenario | {"data": scenario["data"] | {"packing": packing}})  # type: ignore[operator]
+    mask, hidden = 4 * 32 * 32 * 2, 4 * 32 * 64 * 2
+    assert [plan.handed_over_bytes(stage) for stage in (0, 1)] == [hidden + mask, hidden]
+    assert [plan.handed_back_bytes(stage) for stage in (0, 1)] == [hidden, hidden]
+    assert tenants(plan.memory[1])["stash"] == 3 * (hidden + mask)
+
+
 def test_tenants_add_up() -> None:
     on_chip, off_chip = (
         plan_of(small_bert(small_pod(), [1, 1], storage=storage)).memory[1]

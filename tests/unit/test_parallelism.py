@@ -729,7 +729,9 @@ def test_the_call_from_the_host_is_no_part_of_the_division(pins: str) -> None:
     (call,) = (phase for phase in result.phases if phase.name == "host call")
     alone = simulate(small_bert("ipu_pod4", [2]))
     (whole,) = (phase for phase in alone.phases if phase.name == "host call")
-    assert call.seconds == pytest.approx(whole.seconds / 4)
+    # 80 sequences of 32 tokens, of four numbers of four bytes each, are stacked at 1.28 GB/s for every update.
+    stacked_s = 80 * 32 * 16 / 1.28e9
+    assert call.seconds == pytest.approx(stacked_s + (whole.seconds - stacked_s) / 4)
 
 
 def test_what_waits_for_its_servers_is_no_favourite() -> None:

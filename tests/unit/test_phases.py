@@ -329,8 +329,8 @@ def test_divided_tokens_are_loaded_and_stored_as_they_are() -> None:
     near_s = system.machine.ipu.multi_ipu_sync_s + system.machine.ipu_link.first_hop_latency_s
 
     def around_s(byte_count: int) -> float:
-        """Three steps; half of a quarter goes each way over a rail."""
-        return 3 * (near_s + byte_count / 4 / 2 / system.machine.rail_bytes_per_s)
+        """Three steps; half of a quarter goes each way over one of the two links of a rail."""
+        return 3 * (near_s + byte_count / 4 / system.machine.rail_bytes_per_s)
 
     once_s = (14 + 32 + 2) * around_s(HIDDEN) + 3 * 2 * around_s(128 * 4)
     lanes = execute(compile_program(divided)).lanes

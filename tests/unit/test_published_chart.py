@@ -7,12 +7,23 @@ import pytest
 from matplotlib.axes import Axes
 
 from notebooks.predicted_against_published import published_chart, published_frame
-from podsim.validation.comparison import NotRun, RowComparison, Validation
+from podsim.validation.comparison import Blind, NotRun, RowComparison, Validation
 
-SEEN = RowComparison("BERT weight update", "a", 104.0, 100.0, "ms", "hold-out", "source", blind=150.0)
+SEEN = RowComparison(
+    "BERT weight update", "a", 104.0, 100.0, "ms", "hold-out", "source", blind=(Blind("a", 150.0, "", "0.1.0"),)
+)
 FITTED = RowComparison("GEMM fp16", "b", 9.2, 10.0, "TFLOP/s", "calibration", "source")
 SHORTER = RowComparison("BERT effect of a change", "c", -40.0, -50.0, "ms", "hold-out", "source")
-REFUSED = NotRun("published throughput", "d", 10.0, "images/s", "hold-out", "source", "does not fit", blind=9.0)
+REFUSED = NotRun(
+    "published throughput",
+    "d",
+    10.0,
+    "images/s",
+    "hold-out",
+    "source",
+    "does not fit",
+    blind=(Blind("d", 9.0, "", "0.1.0"),),
+)
 FRAME = published_frame(Validation((SEEN, FITTED, SHORTER), (REFUSED,)))
 KINDS = ("MLPerf", "kernels", "ratios and differences", "other training")
 

@@ -64,7 +64,7 @@ def test_json_holds_every_field_but_what_is_too_large_and_what_was_not_asked_for
         *("trace", "passes", "program", "stash", "outcome", "look"),
         *("choice", "uncertainty", "noise", "drift", "faults", "tokens_per_sample"),
         "sources",  # as `breakdown_basis`
-        "meter",  # as `energy`
+        *("meter", "products"),  # as `energy`
         "prices",  # as `cost`
     }
 

@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from podsim.result.envelope import Envelope
+from podsim.result.evidence import Envelope
 from podsim.result.rows import IpuAccount
 from podsim.scenario.without_effect import WithoutEffect
 from podsim.show.page import print_result
@@ -46,9 +46,9 @@ def test_what_the_times_stand_on() -> None:
 
 
 def test_what_was_never_compared_comes_first_and_notes_last() -> None:
-    told, outside = (WithoutEffect("data.dropout", "nothing drops"),), Envelope(("IPUs 3 (4–16 covered)",))
+    told, outside = (WithoutEffect("data.dropout", "nothing drops"),), Envelope(("IPUs 3 (4 to 16)",))
     text = result_text(make_result(without_effect=told, envelope=outside, warnings=("too hot",)))
-    first = text.index("\nverdict: outside of what has been compared with published runs: IPUs 3 (4–16")
+    first = text.index("\nverdict: unknown: never compared with a published run: IPUs 3 (4 to 16)")
     assert (
         first < text.index("\nwarning: too hot\n") < text.index("\nnote: data.dropout changes nothing: nothing drops\n")
     )

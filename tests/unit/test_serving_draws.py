@@ -90,7 +90,8 @@ def test_draws_of_the_first_requests_count_by_how_far_they_are_off(result: Servi
     half = replace(draws.likely.outcome.time_to_first_token, p99_s=0.5 * result.outcome.time_to_first_token.p99_s)
     likely = replace(draws.likely, outcome=replace(draws.likely.outcome, time_to_first_token=half))
     found = replace(moved, draws=(replace(draws, likely=likely),)).ranges["time_to_first_token_p99_s"]
-    assert found.low == found.high == pytest.approx(2 * result.outcome.time_to_first_token.p99_s)
+    assert found.low == pytest.approx(result.outcome.time_to_first_token.p99_s)  # which a range holds
+    assert found.high == pytest.approx(2 * found.low)
 
 
 def shown(result: ServingResult) -> str:
@@ -101,8 +102,9 @@ def shown(result: ServingResult) -> str:
 
 
 def test_saturated_and_impossible_draws_are_told(result: ServingResult) -> None:
-    """3.5 of 4.8 requests per second come: twice the time saturates, once it does not."""
-    moved = drawn_as(result, [1.0, 1.0, 2.0, 2.0, None])
+    """Twice the time in which all that come are just served saturates, once what it takes does not."""
+    twice = 2 / result.load if result.load else 0.0
+    moved = drawn_as(result, [1.0, 1.0, twice, twice, None])
     assert moved.saturated_count == 2
     text = " ".join(shown(moved).split())
     assert "in 2 of 5 draws more requests come than can be served" in text
@@ -113,11 +115,11 @@ def test_saturated_and_impossible_draws_are_told(result: ServingResult) -> None:
 
 
 def test_draws_widen_what_one_input_alone_spans(result: ServingResult) -> None:
-    """The time of a token's call lies between 1 and 10 ms: the 99th percentile differs by more than a factor of two."""
+    """A token's call takes between 0.1 and 1 ms: with all inputs, times to a first token differ by more than 0.9 ms."""
     (draws,) = result.draws
     assert CALL in draws.drawn and draws.runs.count(None) == 0 and draws.request_count == 300
     found = result.ranges["time_to_first_token_p99_s"]
-    assert found.high > 2 * found.low
+    assert found.high - found.low > 0.9e-3
 
 
 def test_draws_are_the_same_again(result: ServingResult) -> None:
@@ -161,7 +163,7 @@ def test_a_plan_of_serving_says_how_often_each_option_holds() -> None:
         assert each.possible == 1.0
         ends = each.ranges["saturation_per_s"]
         known = (each.option.figures or {})["saturation_per_s"]
-        assert ends.low < ends.high and known < 1.2 * ends.high
+        assert ends.low <= known <= ends.high and ends.low < ends.high
     console = Console(file=StringIO(), width=80)
     for table in answer_tables(answer):
         console.print(table)

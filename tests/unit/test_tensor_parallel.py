@@ -143,34 +143,31 @@ def test_the_head_of_bert_joins_its_masked_rows_only() -> None:
     assert sums_of(bert(shape), [Segment(("head",))], backward=True).columns == {2 * 76 * 1024 * 2: 2}
 
 
-def ring_s(byte_count: float, shards: int, rings: int = 4) -> float:
+def ring_s(byte_count: float, shards: int, rings: int = 2) -> float:
     """2·(n - 1) steps, in each one nth of the tensor.
 
-    One ring and two have a link each. PopXL's four share all links: half of the nth goes each way over a rail; between
-    two IPUs both ways are one, over a rung.
+    One ring and two, as PopXL has, have a link each. Four share all links: half of the nth goes each way over a rail;
+    between two IPUs both ways are one, over a rung.
     """
     rate = rings * LINK if rings <= 2 else RUNG if shards == 2 else 2 * RAIL
     return 2 * (shards - 1) * (STEP_S + byte_count / shards / rate)
 
 
 HIDDEN, ROWS = 2 * 64 * 128 * 2, 2 * 64 * 4
-PASSES = {"none": 2 * 4, "layer": 3 * 4}
-"""Forward, backward, and forward again of four layers, each with two sums."""
+LAYER_SUMS = {"none": 4 * 4, "layer": 4 * 5}
+"""Two sums forward and backward of four layers; what the last sum of a layer makes is kept, so that one is redone."""
 
 
 @pytest.mark.parametrize("topology", ["ladder", "torus"])
 @pytest.mark.parametrize("recomputation", ["none", "layer"])
 @pytest.mark.parametrize("shards", [2, 4, 8, 16])
 def test_time_of_sums_by_hand(shards: int, recomputation: str, topology: str) -> None:
-    """Two sums in each layer and pass, one of the embedding, one of the head, three of its loss; each twice.
-
-    Where layers are redone, so are embedding and head, with their sums.
-    """
+    """Those of layers, one of the embedding, one of the head, three of its loss, which may be redone; each twice."""
     pod = small_pod(4, topology=topology, domain_machines=4)
     plan = plan_of(small(shards, pod=pod, recomputation=recomputation))
     lanes = execute(compile_program(plan)).lanes
     again = 2 if recomputation == "layer" else 1
-    once_s = (2 * PASSES[recomputation] + again + 1) * ring_s(HIDDEN, shards) + 3 * again * ring_s(ROWS, shards)
+    once_s = (LAYER_SUMS[recomputation] + 2) * ring_s(HIDDEN, shards) + 3 * again * ring_s(ROWS, shards)
     for lane in range(shards):
         assert lanes[f"ipu{lane}"][TENSOR_PARALLEL] / 1e12 == pytest.approx(2 * once_s, rel=1e-6)
 
@@ -179,8 +176,9 @@ def test_time_of_sums_by_hand(shards: int, recomputation: str, topology: str) ->
 def test_time_and_memory_of_unequal_shards_by_hand(shards: int) -> None:
     """16 heads of 8 among 3, 6 and 12 IPUs: 6, 3 and 2 at most; a width of 512: 171, 86 and 43; words: 534, 267, 134.
 
-    Sums go around as many IPUs. Of six and twelve each half of a part goes one way over a rail. Three are a rung and an
-    IPU above it, which both others reach over the same rail, one of them by way of the rung: two hops.
+    Sums go around as many IPUs. Half of a part goes one way over a link of each connection. Three are a rung and an IPU
+    above it, which both others reach over the same rail, one of them by way of the rung: two hops. Two IPUs have their
+    samples sooner than four that share the memory of a machine, and wait for them.
     """
     pod = small_pod(3, domain_machines=3)
     scenario = small(shards, pod=pod)
@@ -194,11 +192,12 @@ def test_time_and_memory_of_unequal_shards_by_hand(shards: int) -> None:
     further_s = link.hop_latency_s if shards == 3 else 0.0
     expected = 0.0
     for byte_count, count in ((HIDDEN, 2 * 8 + 2), (ROWS, 3)):
-        rate = RAIL if shards == 3 else 2 * RAIL
+        rate = 2 * LINK
         step_s = STEP_S + further_s + byte_count / shards / rate
         expected += count * 2 * (shards - 1) * step_s
-    for lane in range(shards):
-        assert lanes[f"ipu{lane}"][TENSOR_PARALLEL] / 1e12 == pytest.approx(2 * expected, rel=1e-6)
+    spans = [lanes[f"ipu{lane}"][TENSOR_PARALLEL] / 1e12 for lane in range(shards)]
+    assert spans[: shards // 4 * 4 or 3] == pytest.approx([2 * expected] * (shards // 4 * 4 or 3), rel=1e-6)
+    assert all(2 * expected * (1 - 1e-6) < span < 2.001 * expected for span in spans)
 
 
 @pytest.mark.parametrize("rings", [1, 2, 4])
@@ -208,7 +207,7 @@ def test_time_of_divided_tokens_by_hand(shards: int, rings: int) -> None:
 
     So tensors go around 18 times forward, 2 + 4 · 2 · 3 + 1 times backward, and three sums of the loss.
     """
-    plan = plan_of(small(shards, sequence_parallel=True), f"software.collective_rings={rings}")
+    plan = plan_of(small(shards, sequence_parallel=True), f"software.shard_rings={rings}")
     lanes = execute(compile_program(plan)).lanes
     once_s = (18 + 27) / 2 * ring_s(HIDDEN, shards, rings) + 3 * ring_s(ROWS, shards, rings)
     for lane in range(shards):
@@ -363,7 +362,7 @@ def test_optimizer_state_of_a_shard_is_sharded_over_replicas() -> None:
 
 
 def test_norms_of_shards_are_added_up_in_their_group() -> None:
-    """LAMB's two norms of each tensor that is large enough: six steps of a ring of four each, latency only."""
+    """LAMB's two norms of each tensor that is large enough: of four, two halves and back each, latency only."""
     scenario = replicated(1, 1)
     scenario["optimizer"] = {"kind": "lamb"}
     plan = plan_of(scenario)
@@ -378,7 +377,7 @@ def test_norms_of_shards_are_added_up_in_their_group() -> None:
     phase = next(each for each in compile_program(plan).groups[0].phases if "small tensors" in each.name)
     works = [step for step in phase.steps["ipu0"] if isinstance(step, Work)]
     times = [time for work in works for kind, time in work.parts if kind == TENSOR_PARALLEL]
-    assert times == [pytest.approx(6 * count * STEP_S * 1e12, abs=1)]
+    assert times == [pytest.approx(4 * count * STEP_S * 1e12, abs=1)]
 
 
 def test_replicas_are_advised_by_stages_and_not_by_ipus() -> None:
@@ -444,7 +443,8 @@ def test_a_replica_beyond_a_link_domain() -> None:
 )
 def test_every_family_of_transformers_runs_in_shards(model: dict[str, Any], data: dict[str, Any]) -> None:
     """Four shards take less time for products, and some for sums; with divided tokens less for what lies between."""
-    scenario = small(1) | {"model": model, "data": data, "memory": {"optimizer_state": {"storage": "streaming_memory"}}}
+    memory = {"optimizer_state": {"storage": "streaming_memory"}, "available_memory_proportion": 0.1}
+    scenario = small(1) | {"model": model, "data": data, "memory": memory}
     one, four, divided = (
         podsim.simulate(scenario, overrides=[f"parallelism.{each}" for each in ("recomputation=layer", *keys)])
         for keys in (

@@ -173,7 +173,7 @@ def test_ipus_of_a_machine_share_its_streaming_memory_in_both_directions() -> No
     assert [channel.id for channel in read] == ["ipu4/streaming/read", "ipu4/gateway/read", "machine1/streaming"]
     assert [channel.id for channel in write] == ["ipu7/streaming/write", "ipu7/gateway/write", "machine1/streaming"]
     rates = [channel.bandwidth_bytes_per_s for channel in (*read, *write)]
-    assert rates == pytest.approx([6.64e9, 13.6e9, 38.4e9, 7.5e9, 13.6e9, 38.4e9])
+    assert rates == pytest.approx([6.64e9, 13.6e9, 19.2e9, 7.5e9, 13.6e9, 19.2e9])
 
 
 def test_what_streams_and_what_comes_over_gw_links_share_the_link_to_the_gateway() -> None:

@@ -86,7 +86,7 @@ def test_products_of_weights_are_in_eight_bits_both_ways_and_others_are_not() ->
 def test_every_cast_follows_the_largest_element_of_what_it_casts() -> None:
     for block in workload(FP8).blocks.values():
         for ops in (block.forward, block.backward):
-            for before, op in pairwise(ops):
+            for before, op in pairwise(op for op in ops if "/scale." not in op.name):
                 if op.dtype == "fp8":
                     assert isinstance(before, Reduce)
                     assert before.inputs == op.inputs
@@ -107,17 +107,22 @@ def test_twice_the_tokens_in_eight_bits_take_the_time_of_half_precision() -> Non
 
 
 def cast_cycles(elements: int) -> int:
-    """11 + 6·(37 + steps): six workers, four elements a step."""
-    held = math.ceil(elements / 1472)
+    """11 + 6·(37 + steps): six workers, four elements a step; a tile has 128 elements of a byte, or more."""
+    held = max(math.ceil(elements / 1472), 128)
     return 11 + 6 * (37 + math.ceil(math.ceil(held / 6) / 4))
 
 
 def test_vector_cycles_of_casts_by_hand() -> None:
-    """Weights stored in FP8: forward two casts, backward those and three gradients, of 128 tokens, 64 or 256 wide."""
+    """Weights stored in FP8: forward two casts, backward those and three gradients, of 128 tokens, 64 or 256 wide.
+
+    Each has four passes over its scale, each of 3 and 6 products three; one number takes 11 + 6·(26 + 3) cycles.
+    """
     half, eight = (plan_of(decoder(), *changes).stages[0].blocks["feed_forward"] for changes in ((), STORED))
     narrow, wide = cast_cycles(TOKENS * HIDDEN), cast_cycles(TOKENS * INNER)
-    assert eight.forward_account.vector - half.forward_account.vector == narrow + wide
-    assert eight.backward_account.vector - half.backward_account.vector == 2 * narrow + 3 * wide
+    scale = 11 + 6 * (26 + 3)
+    forward, backward = narrow + wide + (2 * 4 + 3 * 3) * scale, 2 * narrow + 3 * wide + (5 * 4 + 6 * 3) * scale
+    assert eight.forward_account.vector - half.forward_account.vector == forward
+    assert eight.backward_account.vector - half.backward_account.vector == backward
 
 
 def test_cycles_of_scales_by_hand() -> None:

@@ -33,9 +33,10 @@ def vector_cycles(fixed: int, cycles: int, vectors: int) -> int:
     return 11 + 6 * (fixed + cycles * vectors)
 
 
-SCALED_ADD, SQUARE = vector_cycles(36, 3, 2), vector_cycles(17, 2, 2)
-SQRT, DIVIDE = vector_cycles(17, 23, 2), vector_cycles(29, 21, 2)
-SCALE = vector_cycles(26, 3, 2)
+# A tile has 128 bytes at least, 64 halves: 11 for a worker, in three vectors.
+SCALED_ADD, SQUARE = vector_cycles(36, 3, 3), vector_cycles(17, 2, 3)
+SQRT, DIVIDE = vector_cycles(17, 23, 3), vector_cycles(29, 21, 3)
+SCALE = vector_cycles(26, 3, 3)
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +127,7 @@ def test_gradients_are_reduced_together_up_to_a_size(
 def test_merging_moves_every_gradient_into_the_buffer(job: PlanInput) -> None:
     """Twice 288 cycles and 1.59 per byte, and 1/4, on a tile for each, small ones as well; the large have 96 bytes."""
     merged, single = (update(job, [TENSOR, 10], merged=size) for size in (2**20, 0))
-    large, small = (2 * 288 + (2 * RATE + 0.25) * byte_count for byte_count in (96, 20 / TILES))
+    large, small = (2 * 288 + (2 * RATE + 0.25) * byte_count for byte_count in (96, 8))
     assert single.gather.rearrange == pytest.approx(large)
     assert merged.gather.rearrange == pytest.approx(large + small)
     assert merged.gather.superstep == 2 * 2 * OVERHEAD

@@ -18,7 +18,9 @@ from podsim.validation.show import figure
 
 FITTED = RowComparison("weight update of A", "fitted", 101.0, 100.0, "ms", "calibration", "logs")
 CLOSE = RowComparison("weight update of A", "close", 104.0, 100.0, "ms", "hold-out", "logs")
-FAR = RowComparison("throughput of B", "far", 80.0, 100.0, "1/s", "hold-out", "logs", blind=70.0)
+FAR = RowComparison(
+    "throughput of B", "far", 80.0, 100.0, "1/s", "hold-out", "logs", blind=(Blind("far", 70.0, "", "0.1.0"),)
+)
 MISSING = NotRun("throughput of B", "missing", 100.0, "1/s", "hold-out", "logs", "it does not fit")
 FOUND = Validation((FITTED, CLOSE, FAR), (MISSING,))
 
@@ -100,11 +102,12 @@ def test_rows_of_one_configuration_count_once_beside_rows() -> None:
     assert unnamed.configurations == 3
 
 
-def test_predictions_of_version_0_6_are_a_table_of_their_own(validate: Validate) -> None:
-    later = Blind("FAR-1", 150.0, "as it was run"), Blind("FAR-1", 90.0, "otherwise")
-    _, out, _ = validate(rows=(replace(FAR, later_blind=later),))
-    _, _, table = out.partition("version 0.6.0")
-    assert [line.split()[-1] for line in table.splitlines() if line.startswith("FAR-1")] == ["+50.0%", "-10.0%"]
+def test_blind_predictions_say_which_version_made_them_and_of_what(validate: Validate) -> None:
+    made = Blind("FAR-1", 150.0, "as it was run", "0.6.0"), Blind("FAR-1", 90.0, "otherwise", "0.11.0")
+    _, out, _ = validate(rows=(replace(FAR, blind=made),))
+    _, _, table = out.partition("Blind: ")
+    found = [line.split() for line in table.splitlines() if "FAR-1" in line]
+    assert [(words[0], words[-2]) for words in found] == [("0.6.0", "+50.0%"), ("0.11.0", "-10.0%")]
 
 
 def test_the_summary_alone_has_no_rows(validate: Validate) -> None:
@@ -118,7 +121,7 @@ def test_json_has_rows_with_and_without_prediction_and_limits(validate: Validate
     code, out, _ = validate("--format", "json", "--group", "B", "--max-worst", "10")
     report = json.loads(out)
     assert code == 4
-    assert [(row["name"], row["error"], row["blind"]) for row in report["comparisons"]] == [
+    assert [(row["name"], row["error"], row["blind"][0]["predicted"]) for row in report["comparisons"]] == [
         ("far", pytest.approx(-0.2), 70.0)
     ]
     assert [(row["name"], row["reason"]) for row in report["not_run"]] == [("missing", "it does not fit")]
@@ -140,7 +143,7 @@ def test_csv_has_every_row_with_its_group_and_role(validate: Validate) -> None:
     assert [float(row[5]) for row in rows] == pytest.approx([0.01, 0.04, -0.2])
     assert [row[6] for row in rows] == ["", "0.05", ""]
     _, out, _ = validate("--format", "csv", "--summary")
-    assert out.startswith("group,role,rows,configurations,bias,")
+    assert out.startswith("level,group,role,rows,configurations,bias,")
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -14,13 +14,16 @@ from podsim.cli.app import main
 from podsim.draws import Range
 from podsim.errors import PodsimError
 from podsim.many.whatif import Effect, Effects, WhatIf, whatif, whatif_sheet
-from podsim.result.influence import doubt_of_change
+from podsim.result.evidence import residuals
+from podsim.result.influence import StandsOn, doubt_of_change
+from podsim.result.ranges import MACHINE
 from podsim.scenario.assumptions import Assumption
 from podsim.scenario.levers import LEVERS
 from podsim.show.chart import Bars
 from tests.unit.bad_input_cases import Run
 
-CARD, POD = "bert_base_c600", "bert_base_phase1_pod16"
+CARD, POD, BERT = "bert_base_c600", "bert_base_phase1_pod16", "bert_v1.1_pod64_open"
+LINKS = "system.machine.ipu_link.bandwidth_per_direction"
 
 
 class Stands:
@@ -56,14 +59,14 @@ def test_an_input_that_moves_both_alike_leaves_no_doubt_about_the_change() -> No
 
 
 def test_an_input_of_one_of_them_leaves_its_own() -> None:
-    # (1.1 / 1, 1.1 / 1) at both ends: all of the triangle is that or less, and none of it below 1.
+    # (1.1 / 1, 1.1 / 1) at both ends: all of the triangle is that or less; the change itself is inside of its range.
     found = doubt(Stands({}), Stands({"latency": (1.1, 1.1)}))
     assert found is not None
-    assert 1.0 < found[0] < found[1] < 1.1
+    assert 1.0 == found[0] < found[1] < 1.1
     # The other way round it is 1 / 1.1: the mirror image in logarithms.
     mirrored = doubt(Stands({"latency": (1.1, 1.1)}), Stands({}))
     assert mirrored is not None
-    assert mirrored[0] < mirrored[1] < 1.0
+    assert mirrored == pytest.approx((1 / found[1], 1.0), abs=0.01)
 
 
 def test_what_was_changed_is_certain_and_may_be_unmeasured() -> None:
@@ -86,12 +89,29 @@ def test_together_is_the_geometric_mean_and_leaves_out_what_one_cannot_do() -> N
     ]
 
 
-def test_a_change_beyond_its_own_range_says_why() -> None:
-    """An input at the end of its range can be off in one direction only, which the middle 80 % shows."""
-    spans = {"links": Range(0.227, 0.31), "clock": Range(0.2, 0.25)}
-    effects = tuple(Effect(name, share=0.224, value=1.0, share_range=span) for name, span in spans.items())
-    text = WhatIf((replace(side("a"), effects=effects),)).text()
-    assert "beyond their own 80 %, as an input stands at an end of its range: links\n" in text
+def test_what_a_change_brings_and_the_run_with_it_say_the_same() -> None:
+    """Twice the links of a POD64: the run is no less sure for it than by a share of what they brought."""
+    (workload,) = whatif(BERT, times={LINKS: 2}, processes=1).workloads
+    (effect,) = workload.effects
+    plain, fast = (podsim.simulate(BERT, overrides=each) for each in ([], [f"{LINKS}=32 GB/s"]))
+    before, after = plain.assumptions, fast.assumptions
+    assert isinstance(before, StandsOn) and isinstance(after, StandsOn)
+    name = workload.metric
+    assert plain.time_to_train_s and fast.time_to_train_s
+    change = math.log(plain.time_to_train_s / fast.time_to_train_s)
+    added = after.doubts()[name].parts[MACHINE].variance
+    assert added == pytest.approx((residuals().change * change) ** 2)
+    assert MACHINE not in before.doubts()[name].parts
+    assert effect.share_range is not None and effect.share is not None
+    assert 0 < effect.share_range.low <= effect.share <= effect.share_range.high
+
+
+def test_no_change_lies_beyond_its_own_range() -> None:
+    """Half the bandwidth of IPU-Links, where an input stands at an end of its range."""
+    (workload,) = whatif("resnet50_v1.1_pod16", times={"ipu_links": 0.5, "clock": 0.9}, processes=1).workloads
+    for each in workload.effects:
+        assert each.share is not None and each.share_range is not None
+        assert each.share_range.low <= each.share <= each.share_range.high
 
 
 def test_a_chart_has_a_bar_for_each_change_that_is_possible() -> None:

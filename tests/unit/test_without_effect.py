@@ -17,15 +17,17 @@ OTHER_VALUES = {
     "session_calls_per_epoch": ("1", "4"),
     "schedule": ("lock_step", "grouped"),
     "collective_rings": ("1", "4"),
+    "halved_collective_size": ("0 B", "32 kB"),
     "dropout": ("0.1", "0.0"),
     "attention_dropout": ("0.1", "0.0"),
     "layout_change_cycles_per_byte": ("1", "2"),
     "process_input_bandwidth": ("1 GB/s", "2 GB/s"),
     "reduction_merge_size": ("1 MB", "50 MB"),
+    "collation_bandwidth": ("1 GB/s", "2 GB/s"),
+    "optimizer_values_per_tensor": ("1", "2"),
     "replicas": ("1", "2"),
     "samples_per_epoch": ("1000", "2000"),
     "sharding_threshold": ("100", "100000"),
-    "small_piece_share": ("0.5", "1"),
     "code_memory_per_tile": ("50 kB", "100 kB"),
     "inference_code_memory_per_tile": ("50 kB", "60 kB"),
 }
@@ -105,6 +107,11 @@ def test_what_matters_is_not_told() -> None:
     assert told("bert_large_phase1_pod16", "model.next_sentence=true", "model.pooler=true") == []
     assert told("bert_large_phase1_pod16", "software.host_call=100 ms", "data.dropout=0.1") == []
     assert told("llama2_7b_pod16_streamed", "memory.io_tiles=32", "software.sampling_per_logit=1 us") == []
+
+
+def test_what_a_host_does_with_logits_that_it_is_not_handed() -> None:
+    override = "software.sampling_per_logit=1 us"
+    assert told("gptj_6b_pod4_streamed", override) == ["software.sampling_per_logit"]
 
 
 def test_tiles_that_load_nothing() -> None:

@@ -2,9 +2,10 @@
 
 import pytest
 
-from podsim.models import Workload
-from podsim.models.op import Op
+from podsim.models import Block, Workload
+from podsim.models.op import Copy, Elementwise, MatMul, Op
 from podsim.models.transformer.bert import BertShape, bert
+from podsim.scenario import load_ipu
 
 
 def shape(**changes: object) -> BertShape:
@@ -71,10 +72,58 @@ def test_backward_products_cost_twice_the_forward_ones() -> None:
         assert backward == 2 * block.forward_flop
 
 
-def test_split_qkv_computes_the_same() -> None:
-    merged, split = bert(shape()), bert(shape(split_qkv=True))
-    assert split.forward_flop == merged.forward_flop
+@pytest.mark.parametrize("change", [{"split_qkv": True}, {"qkv_products": 3}])
+@pytest.mark.parametrize("attention_bias", [True, False])
+def test_weights_of_their_own_compute_the_same(change: dict[str, object], attention_bias: bool) -> None:
+    merged = bert(shape(attention_bias=attention_bias))
+    split = bert(shape(attention_bias=attention_bias, **change))
+    assert split.training_flop == merged.training_flop
     assert split.parameter_count == merged.parameter_count
+    names = [each.name for each in split.blocks["attention"].parameters if each.name.endswith("weight")]
+    assert names == ["query/weight", "key/weight", "value/weight", "projection/weight"]
+
+
+def products(block: Block, projections: set[str]) -> dict[str, tuple[int, int, int]]:
+    """Rows, inner axis and columns of the products of some projections."""
+    return {
+        op.name: (op.rows, op.inner, op.columns)
+        for op in (*block.forward, *block.backward)
+        if isinstance(op, MatMul) and op.name.split("/")[1] in projections
+    }
+
+
+def test_weights_side_by_side_are_one_product_in_each_pass() -> None:
+    block = bert(shape(split_qkv=True)).blocks["attention"]
+    assert products(block, {"qkv", "query", "key", "value"}) == {
+        "attention/qkv": (512, 1024, 3072),
+        "attention_backward/qkv/input_grad": (512, 3072, 1024),
+        "attention_backward/qkv/weight_grad": (1024, 512, 3072),
+    }
+
+
+def test_each_of_the_weights_side_by_side_gets_a_copy_of_its_gradients() -> None:
+    """Forward nothing is copied; backward the gradients of three weights of 1,024 x 1,024 and of their biases."""
+    block = bert(shape(split_qkv=True)).blocks["attention"]
+    assert not [op for op in block.forward if isinstance(op, Copy)]
+    copies = {op.name.removeprefix("attention_backward/"): op.shape for op in block.backward if isinstance(op, Copy)}
+    parts = ("query", "key", "value")
+    weights = {f"{part}/weight_grad": (1024, 1024) for part in parts}
+    assert copies == weights | {f"{part}/bias_grad": (1024,) for part in parts}
+    accumulated = [op.name.split("/")[1] for op in block.backward if op.name.endswith("/accumulate")]
+    assert {*parts} <= {*accumulated} and "qkv" not in accumulated
+
+
+def test_gelu_by_the_error_function_is_five_passes() -> None:
+    """In single precision 3 + 41 + 1 + 1.5 + 1 worker cycles an element; [poplibs_estimators]."""
+    block = bert(shape(activation="gelu_erf")).blocks["feed_forward"]
+    gelu = [op for op in block.forward if isinstance(op, Elementwise) and "/gelu/" in op.name]
+    assert [op.name.rpartition("/")[2] for op in gelu] == ["div", "erf", "add", "mul", "half"]
+    vertices = load_ipu("gc200").vertices.elementwise
+    assert sum(cycles / width for cycles, width in (vertices[op.function].single for op in gelu)) == 47.5
+    assert (
+        sum(cycles / width for cycles, width in (vertices[op.function].half for op in gelu))
+        == 4 + 13 + 0.5 + 0.75 + 0.5
+    )
 
 
 def test_packing_adds_a_square_mask() -> None:
@@ -88,9 +137,9 @@ def all_ops(workload: Workload) -> list[tuple[Op, ...]]:
     return [ops for block in workload.blocks.values() for ops in (block.forward, block.backward)]
 
 
-@pytest.mark.parametrize("split_qkv", [True, False])
-def test_operations_read_only_what_was_computed_before(split_qkv: bool) -> None:
-    for ops in all_ops(bert(shape(split_qkv=split_qkv, max_sequences_per_pack=3))):
+@pytest.mark.parametrize("changes", [{}, {"split_qkv": True}, {"qkv_products": 3}, {"activation": "gelu_erf"}])
+def test_operations_read_only_what_was_computed_before(changes: dict[str, object]) -> None:
+    for ops in all_ops(bert(shape(**changes, max_sequences_per_pack=3))):
         seen: set[str] = set()
         for op in ops:
             assert all(name.startswith("@") or name in seen for name in op.inputs), op.name

@@ -27,7 +27,7 @@ def test_blind_rows_are_those_of_the_first_version(frame: pd.DataFrame) -> None:
     """Counted in the file itself, whose errors are rounded to a tenth of a percent."""
     states(NAME, "Blind, 17 of 32 predictions were within 10 % and the furthest 55 % off.")
     blind = frame[frame["role"] == BLIND]
-    kept = [abs(float(row["error_percent"])) for row in rows("first_predictions")]
+    kept = [abs(float(row["error_percent"])) for row in rows("blind_predictions") if row["version"] == "0.1.0"]
     assert sorted(round(100 * error, 1) for error in blind["error"].abs()) == pytest.approx(sorted(kept), abs=0.11)
     assert (len(kept), sum(error <= 10 for error in kept), int(max(kept))) == (32, 17, 55)
 
@@ -39,11 +39,14 @@ def test_four_fifths_of_the_hold_out_rows(frame: pd.DataFrame) -> None:
 
 
 def test_in_short(frame: pd.DataFrame) -> None:
-    states(NAME, "every time and throughput of MLPerf submissions lies within 8 % of its logs")
-    states(NAME, "every training throughput published elsewhere within 20 %, except averages of whole runs.")
-    now = frame[frame["role"] != BLIND]
-    assert now[now["kind"] == "MLPerf"]["error"].abs().max() < 0.08
-    assert set(now[now["kind"] == "MLPerf"]["group"].str.partition(" ")[0]) == {"BERT", "ResNet-50"}
-    elsewhere = now[now["group"] == "published throughput"]
-    assert WHOLE_RUNS not in set(elsewhere["kind"])
-    assert elsewhere["error"].abs().max() < 0.2
+    """All rows of what the sentence names, PaddlePaddle and what was kept aside among them."""
+    states(NAME, "of times and throughputs of MLPerf submissions nineteen in twenty lie within 8 % of their logs")
+    states(NAME, "and the furthest a quarter off; of training published elsewhere nine in ten lie within 20 %")
+    states(NAME, "and the furthest 40 % off, except averages of whole runs")
+    states(NAME, "forward passes and text generation are up to twice as fast as measured.")
+    errors = frame[frame["role"] != BLIND].assign(size=lambda now: now["error"].abs()).groupby("kind")["size"]
+    mlperf, elsewhere = errors.get_group("MLPerf"), errors.get_group("other training")
+    assert (mlperf <= 0.08).mean() >= 0.95 and mlperf.max() <= 0.25
+    assert (elsewhere <= 0.2).mean() >= 0.9 and elsewhere.max() <= 0.4
+    assert max(errors.get_group(kind).max() for kind in ("forward passes", "text generation")) <= 1
+    assert WHOLE_RUNS in KINDS

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from podsim.result.envelope import numbers_of
+from podsim.result.evidence import ipu_count
 from podsim.result.reference_data import rows, scenario_name
 from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.activity import Activity
@@ -63,10 +63,16 @@ def shown(value: Any) -> str:
     return " ".join(f"{each:g}" for each in (value if isinstance(value, list | tuple) else [value]))
 
 
+def batch_size(spec: Any) -> int:
+    if spec.activity is Activity.GENERATION:
+        return int(spec.generation.batch_size)
+    return int(spec.parallelism.batch_size if spec.activity is Activity.TRAINING else spec.batch_size)
+
+
 def columns_of(spec: Any) -> dict[str, str]:
     """What the columns are in a scenario, as text; empty where they do not apply to it."""
-    ipus = numbers_of(spec)["ipu_count"]
-    found = {"ipus": str(ipus), "global_batch": str(numbers_of(spec)["batch_size"])}
+    ipus = ipu_count(spec)
+    found = {"ipus": str(ipus), "global_batch": str(batch_size(spec))}
     if spec.activity is Activity.FORWARD:
         per_call = spec.forward.batches_per_call * spec.parallelism.replication_factor
         return found | {

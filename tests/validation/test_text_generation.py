@@ -1,8 +1,7 @@
-"""LLaMa2-7B on more and more IPUs: what was published, where it ends, and what is not known."""
+"""LLaMa2-7B on more and more IPUs: what was published, and where it ends."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from itertools import pairwise
 
@@ -10,11 +9,6 @@ import pytest
 
 import podsim
 from notebooks.llama2_7b import RESIDENT, STREAMED, PodRow, links_overtake_compute, rows_of_pods
-from podsim.validation.comparison import RowComparison, Validation
-from podsim.validation.sensitivity import Sensitivity, published_rates, sensitivity
-from podsim.validation.show import show
-
-COMPARISON = RowComparison("group", "row", 1.0, 1.0, "x", "hold-out", "source")
 
 MOVED_B = 6738.4e6 * 2
 """Weights of LLaMa2-7B, each of which moves once a step. [B]"""
@@ -59,48 +53,17 @@ def test_links_take_what_more_shards_bring_once_weights_are_on_the_chips(pods: M
     few, wide = pods["int4_resident"], pods["pod32_resident_one_stage"]
     assert (few.shards, wide.shards) == (16, 32)
     assert wide.gc200.tokens_per_s < few.gc200.tokens_per_s
-    assert all(row.gc200.prefill.bound == "links" and row.gc200.decode.bound == "host" for row in (few, wide))
+    assert all(row.gc200.prefill.bound == "links" and row.gc200.decode.bound == "links" for row in (few, wide))
     # 65 sums of 30 and of 62 steps: latency, as one row of 4096 halves is short.
     assert wide.step_parts_s["links"] / few.step_parts_s["links"] == pytest.approx(62 / 30, rel=0.02)
 
 
-def test_without_kept_keys_links_take_two_thirds_of_what_weights_take_on_32_ipus() -> None:
-    """65 sums of 62 steps move 2 x 1024 rows of 4096 halves, half each way over two links."""
+def test_without_kept_keys_links_take_nearly_as_long_as_weights_on_32_ipus() -> None:
+    """65 sums of 62 steps move 2 x 1024 rows of 4096 halves, half each way over a link; four IPUs read 19.2 GB/s."""
     overrides = ["system=ipu_pod64", "parallelism.tensor_parallel=32"]
     step = podsim.generate("llama2_7b_pod16_streamed", overrides=overrides).decode
-    chunk_s = 2 * 1024 * 4096 * 2 / 32 / 2 / (2 * 16e9 * 0.85) + 600 / 1.33e9 + 0.57e-6
+    chunk_s = 2 * 1024 * 4096 * 2 / 32 / 2 / (16e9 * 0.85) + 600 / 1.33e9 + 0.57e-6
     assert step.breakdown["all_reduce"] == pytest.approx(65 * 62 * chunk_s, rel=0.01)
-    loads_s = MOVED_B / 32 / 6.64e9
+    loads_s = MOVED_B / 32 / (19.2e9 / 4)
     assert step.breakdown["streaming"] == pytest.approx(loads_s, rel=3e-3)
-    assert step.breakdown["all_reduce"] / loads_s == pytest.approx(2 / 3, abs=0.03)
-
-
-def test_rates_at_other_bandwidths_by_hand() -> None:
-    """A sixteenth of the weights for each IPU, none of which is read under other work."""
-    rows = {row.rate: row for row in sensitivity()}
-    assert list(rows) == ["5.6 GB/s", "6.64 GB/s", "8 GB/s", "9.6 GB/s"]
-    assert [row.rate for row in rows.values() if row.committed] == ["6.64 GB/s"]
-    first = rows["5.6 GB/s"]
-    for rate, row in rows.items():
-        saved_s = MOVED_B / 16 * (1 / 5.6e9 - 1 / (float(rate.split()[0]) * 1e9))
-        assert first.wait_s - row.wait_s == pytest.approx(saved_s, rel=2e-3)
-        assert 1 / first.steps_per_s - 1 / row.steps_per_s == pytest.approx(saved_s, rel=2e-3)
-
-
-def test_no_rate_of_an_ipu_explains_the_published_ones_unless_something_lies_under_the_loads() -> None:
-    assert published_rates() == {"LLM-001": "7.0", "LLM-002": "7.02", "LLM-003": "7.55"}
-    steps = [row.steps_per_s for row in sensitivity()]
-    assert max(steps) < 0.95 * 7.0
-
-
-@pytest.mark.parametrize("output_format", ["table", "markdown"])
-def test_the_output_of_the_validation_ends_with_them(output_format: str) -> None:
-    text = show(Validation((COMPARISON,), ()), output_format, [Sensitivity("6.64 GB/s", True, 6.5, 0.0725)])
-    _, _, last = text.partition("llama2_7b_pod16_streamed: published are 7.0 (LLM-001), 7.02 (LLM-002), 7.55 (LLM-003)")
-    assert "6.64 GB/s (committed)" in last.splitlines()[-1]
-    assert "6.50" in last and "72.5 ms" in last
-
-
-def test_the_json_of_the_validation_has_them() -> None:
-    report = json.loads(show(Validation((COMPARISON,), ()), "json", [Sensitivity("6.64 GB/s", True, 6.5, 0.0725)]))
-    assert report["sensitivity"] == [{"rate": "6.64 GB/s", "committed": True, "steps_per_s": 6.5, "wait_s": 0.0725}]
+    assert step.breakdown["all_reduce"] / loads_s == pytest.approx(0.93, abs=0.02)

@@ -139,7 +139,7 @@ def sureness(
             firsts.count(place) / max(1, len(firsts)),
             withins.count(place) / draws,
             sum(each is not None for each in moved[place]) / draws,
-            dict(_ranges(goal, [each for each in moved[place] if each is not None])),
+            dict(_ranges(goal, option, [each for each in moved[place] if each is not None])),
         )
         for place, option in enumerate(options)
     ]
@@ -154,18 +154,18 @@ def _has_reliable(options: Sequence[Option], placed: Sequence[Sequence[tuple[flo
     )
 
 
-def _ranges(goal: Goal, moved: Sequence[Option]) -> Iterator[tuple[str, Range]]:
-    """Of the figure that counts, and of each that is limited."""
+def _ranges(goal: Goal, option: Option, moved: Sequence[Option]) -> Iterator[tuple[str, Range]]:
+    """Of the figure that counts, and of each that is limited, as wide as to hold that of the option."""
     for name in dict.fromkeys((goal.figure, *(limit.metric for limit in goal.limits))):
         values = [found for each in moved if (found := value(each, name)) is not None]
-        if values:
-            yield name, range_of(values)
+        if values and (known := value(option, name)) is not None:
+            yield name, range_of(values).holding(known)
     for place, job in enumerate(goal.work):
         for name in dict.fromkeys(limit.metric for limit in job.limits):
-            numbers = [each.parts[place].figures.get(name) for each in moved]
-            known = [float(each) for each in numbers if isinstance(each, (int, float))]
-            if known:
-                yield f"{job.name}: {name}", range_of(known)
+            numbers = [each.parts[place].figures.get(name) for each in (option, *moved)]
+            likely, *drawn = [float(each) for each in numbers if isinstance(each, (int, float))] or [0.0]
+            if drawn:
+                yield f"{job.name}: {name}", range_of(drawn).holding(likely)
 
 
 def _contenders(goal: Goal, ranked: Sequence[Option], out: Sequence[Option]) -> list[Option]:

@@ -1,7 +1,7 @@
 """What each operator of ONNX costs, as operations of a workload.
 
-An operator without a vertex of its own stands as the one with the most similar work: an error function
-as a gelu, comparisons and choices as a maximum. A view of a tensor is free.
+An operator without a vertex of its own stands as the one with the most similar work: comparisons
+and choices as a maximum. A view of a tensor is free.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ PASSES: dict[str, tuple[str, ...]] = {
     "Clip": ("max",),
     "Elu": ("exp", "max"),
     "Equal": ("max",),
-    "Erf": ("gelu",),
+    "Erf": ("erf",),
     "Exp": ("exp",),
     "Floor": ("scale",),
     "Gelu": ("gelu",),

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from podsim.models.block import Block, Parameter
+from podsim.models.block import Block, Parameter, unread_results
 from podsim.models.layers import (
     GraphBuilder,
     linear,
@@ -21,6 +21,7 @@ from podsim.models.layers import (
     softmax,
     softmax_backward,
 )
+from podsim.models.op import DTYPE_BYTES, PIECE_BYTES, DType
 from podsim.models.transformer.residual import (
     add_up,
     finish,
@@ -29,6 +30,7 @@ from podsim.models.transformer.residual import (
     norm,
     over_width,
     start_backward,
+    together,
 )
 from podsim.models.transformer.shape import LayerShape, dense_parameters, norm_parameters
 
@@ -64,14 +66,21 @@ class Attention:
     def key_count(self) -> int:
         """Tokens that each query meets."""
         batch = self.layer.batch
-        return self.memory_length or batch.context_length or batch.sequence_length
+        return self._padded(self.memory_length or batch.context_length or batch.sequence_length)
+
+    def _padded(self, count: int) -> int:
+        """Rows of an operand, or of its transposed form, in whole pieces if the library pads them."""
+        if not self.layer.attention_padding:
+            return count
+        piece = PIECE_BYTES // DTYPE_BYTES[self.layer.batch.dtype]
+        return -(-count // piece) * piece
 
     @property
     def scores(self) -> tuple[int, int, int]:
         """(batch x key heads, queries of all heads that share them, keys)."""
         layer, batch = self.layer, self.layer.batch
         sharing = -(-layer.shard_heads // layer.shard_kv_heads)
-        queries = self.query_count or batch.sequence_length
+        queries = self.query_count or self._padded(batch.sequence_length)
         return (batch.size * layer.shard_kv_heads, queries * sharing, self.key_count)
 
     @property
@@ -83,6 +92,16 @@ class Attention:
     def row_count(self) -> int | None:
         """Scores of a query that lie one after the other; None in a step, whose keys lie in whole pieces of a cache."""
         return None if self.layer.batch.is_step else self.key_count
+
+    @property
+    def softmax_dtype(self) -> DType:
+        """Number format of scores under a mask, and of their softmax."""
+        return "fp32" if self.layer.multiplies_by_mask and not self.layer.batch.is_step else self.layer.batch.dtype
+
+    @property
+    def mask_reader_count(self) -> int:
+        """Scores that read the same place of a square mask: those of all heads, and of all sequences but of packs."""
+        return self.layer.shard_heads * (1 if self.layer.mask == "packs" else self.layer.batch.size)
 
     @property
     def keys(self) -> tuple[int, int, int]:
@@ -99,23 +118,36 @@ class Attention:
         """(rows, width) of each input projection."""
         layer, tokens = self.layer, self.layer.tokens
         if self.memory_length is not None:
-            memory = layer.batch.size * self.memory_length
-            return {"query": (tokens, layer.attention_size), "key_value": (memory, 2 * layer.kv_size)}
-        if layer.split_qkv:
-            return {
-                "query": (tokens, layer.attention_size),
-                "key": (tokens, layer.kv_size),
-                "value": (tokens, layer.kv_size),
-            }
-        return {"qkv": (tokens, layer.attention_size + 2 * layer.kv_size)}
+            memory, query = layer.batch.size * self.memory_length, {"query": (tokens, layer.attention_size)}
+            if layer.qkv_products == 1:
+                return query | {"key_value": (memory, 2 * layer.kv_size)}
+            return query | {"key": (memory, layer.kv_size), "value": (memory, layer.kv_size)}
+        if layer.qkv_products == 1:
+            return {"qkv": (tokens, sum(self._own_widths.values()))}
+        return {name: (tokens, width) for name, width in self._own_widths.items()}
+
+    @property
+    def _own_widths(self) -> dict[str, int]:
+        layer = self.layer
+        return {"query": layer.attention_size, "key": layer.kv_size, "value": layer.kv_size}
+
+    @property
+    def of_memory(self) -> tuple[str, ...]:
+        """Projections of another sequence."""
+        return () if self.memory_length is None else tuple(self.projections())[1:]
+
+    def weights(self, projection: str) -> dict[str, int]:
+        """Names and widths of the weights of a projection that lie side by side; none if it has weights of its own."""
+        return self._own_widths if projection == "qkv" and self.layer.split_qkv else {}
 
 
 def attention(a: Attention) -> Block:
     """The block."""
     s = a.layer
     parameters: tuple[Parameter, ...] = ()
-    for name, (_, width) in a.projections().items():
-        parameters += dense_parameters(name, s.hidden_size, width, bias="qkv" in s.biases)
+    for name, (_, whole) in a.projections().items():
+        for part, width in (a.weights(name) or {name: whole}).items():
+            parameters += dense_parameters(part, s.hidden_size, width, bias="qkv" in s.biases)
     parameters += dense_parameters("projection", s.attention_size, s.hidden_size, bias="projection" in s.biases)
     scores, queries, keys = math.prod(a.scores), s.tokens * s.attention_size, math.prod(a.keys)
     copies = 2 if s.batch.attention_dropout else 1
@@ -134,6 +166,7 @@ def attention(a: Attention) -> Block:
         partial_sums=forward.partial_sums() + backward.partial_sums(),
         width_sums=forward.width_sums() + backward.width_sums(),
         kept_results=forward.kept(),
+        unread_results=unread_results(forward.ops()),
         cache_read_elements=kept * ((s.batch.context_length or 0) - s.batch.sequence_length),
         cache_written_elements=kept * s.batch.sequence_length,
     )
@@ -143,6 +176,8 @@ def _forward(a: Attention) -> GraphBuilder:
     s, g = a.layer, a.layer.graph(a.name)
     source = gathered(g, s, norm(g, s, "@input") if s.pre_norm else "@input")
     query, key, value = _project(g, a, source)
+    if s.scaled_queries:
+        query = g.elementwise("scale", (s.tokens, s.attention_size), (query,))
     context = _joined(g, "context", a, [_context(g, part, query, key, value) for part in a.parts])
     sizes, bias = (s.tokens, s.attention_size, s.hidden_size), "projection" in s.biases
     out = linear(g, "projection", *sizes, context, bias=bias)
@@ -157,11 +192,26 @@ def _context(g: GraphBuilder, a: Attention, query: str, key: str, value: str) ->
     """Scores of queries, probabilities, and the weighted values."""
     s, keep = a.layer, g.keep if a.query_count else str
     scores = _in_rows(g, a, g.matmul("scores", a.scores, s.head_size, (query, key)))
-    scores = g.elementwise("scale", a.scores, (scores,))
-    probabilities = keep(softmax(g, math.prod(a.scores[:2]), a.key_count, _masked(g, a, scores)))
+    if not s.scaled_queries:
+        scores = _pass(g, a, "divide_by_one_number" if s.divides_scores else "scale", (scores,), "scale")
+    rows, dtype = math.prod(a.scores[:2]), a.softmax_dtype
+    probabilities = softmax(g, rows, a.key_count, _masked(g, a, scores), row_count=a.row_count, dtype=dtype)
+    probabilities = keep(_cast(g, a, probabilities, "probabilities/cast"))
     if s.batch.attention_dropout:
-        probabilities = keep(g.elementwise("dropout", a.scores, (probabilities,), name="probabilities/dropout"))
+        probabilities = keep(_pass(g, a, "dropout", (probabilities,), "probabilities/dropout"))
     return g.matmul("context", a.context, a.key_count, (probabilities, value), left_row_count=a.row_count)
+
+
+def _pass(
+    g: GraphBuilder, a: Attention, function: str, sources: Sequence[str], name: str, dtype: DType | None = None
+) -> str:
+    """An elementwise pass over scores, or over what is shaped like them."""
+    return g.elementwise(function, a.scores, sources, dtype, name, a.row_count)
+
+
+def _cast(g: GraphBuilder, a: Attention, source: str, name: str, dtype: DType | None = None) -> str:
+    """Scores in the format of their softmax, or the like from there to that of the layers, where these differ."""
+    return source if a.softmax_dtype == g.dtype else _pass(g, a, "cast", (source,), name, dtype)
 
 
 def _joined(g: GraphBuilder, name: str, a: Attention, parts: Sequence[str]) -> str:
@@ -177,7 +227,7 @@ def _in_rows(g: GraphBuilder, a: Attention, scores: str) -> str:
 def _project(g: GraphBuilder, a: Attention, source: str) -> tuple[str, str, str]:
     """Queries, keys and values; one name where they come from one product."""
     s = a.layer
-    sources = {"key_value": gathered(g, a.remembered, "@memory")} if a.memory_length else {}
+    sources = dict.fromkeys(a.of_memory, gathered(g, a.remembered, "@memory")) if a.memory_length else {}
     made = [
         over_width(g, s, linear(g, name, rows, s.hidden_size, width, sources.get(name, source), bias="qkv" in s.biases))
         for name, (rows, width) in a.projections().items()
@@ -198,18 +248,35 @@ def _rotated(s: LayerShape) -> tuple[int, int]:
 def _masked(g: GraphBuilder, a: Attention, scores: str) -> str:
     """Hide what is not to be seen; a bias for distances comes on top.
 
-    One row per sequence is broadcast; a square, per pack or causal, is laid out like the scores first,
-    but for steps of text generation, which find it laid out.
+    One row per sequence is broadcast; a square, of padding, per pack or causal, goes to the scores of all heads, but
+    for steps of text generation, which find it laid out. Where layers make it from ones and zeros, they multiply scores
+    by these, and take a large number off where they are zero [optimum_graphcore]. Of integers and a number PyTorch
+    makes a mask in single precision, and so the sum with it is [poptorch_compiler].
     """
     s = a.layer
     if s.relative_bias and a.memory_length is None:
-        scores = g.elementwise("add", a.scores, (scores, "@distances"), name="relative_bias")
+        scores = _pass(g, a, "add", (scores, "@distances"), "relative_bias")
     if s.mask == "none":
         return scores
     if s.mask == "padding" or a.memory_length is not None:
-        return g.elementwise("bias_add", a.scores, (scores, "@mask"), name="mask")
-    mask = "@mask" if s.batch.is_step else g.rearrange("mask/broadcast", a.scores, "@mask", a.row_count)
-    return g.elementwise("add", a.scores, (scores, mask), name="mask")
+        return _pass(g, a, "bias_add", (scores, "@mask"), "mask")
+    if s.batch.is_step:
+        return _pass(g, a, "add", (scores, "@mask"), "mask")
+    mask = "@mask"
+    if s.multiplies_by_mask:
+        square = (math.prod(a.scores) // a.mask_reader_count,)
+        ones = g.elementwise("cast", square, (mask,), name="mask/cast")
+        scores = _pass(g, a, "mul", (scores, _mask_for_all(g, a, ones)), "mask/mul")
+        for each in ("one_number", "cast", "one_number"):
+            mask = g.elementwise(each, square, (mask,), a.softmax_dtype, f"mask/{each}")
+        scores = _cast(g, a, scores, "mask/scores", a.softmax_dtype)
+    mask = _mask_for_all(g, a, mask, a.softmax_dtype)
+    return _pass(g, a, "add", (scores, mask), "mask", a.softmax_dtype)
+
+
+def _mask_for_all(g: GraphBuilder, a: Attention, mask: str, dtype: DType | None = None) -> str:
+    """The square that a mask is, for the scores of each head."""
+    return g.spread("mask/broadcast", a.scores, mask, a.mask_reader_count, a.row_count, dtype)
 
 
 def _backward(a: Attention) -> GraphBuilder:
@@ -247,28 +314,47 @@ def _context_backward(g: GraphBuilder, a: Attention, gradient: str, part: str) -
     """
     s, probabilities = a.layer, f"@probabilities{part}"
     grad_p = _in_rows(g, a, g.matmul("probabilities_grad", a.scores, s.head_size, (gradient, "@value")))
-    grad_v = g.matmul("value_grad", a.keys, a.scores[1], (probabilities, gradient), left_row_count=a.row_count)
+    grad_v = _over_queries(g, a, "value_grad", (probabilities, gradient))
     if s.batch.attention_dropout:
-        grad_p = g.elementwise("dropout", a.scores, (grad_p,), name="probabilities/dropout")
-    grad_s = softmax_backward(g, math.prod(a.scores[:2]), a.key_count, probabilities, grad_p)
-    grad_s = g.elementwise("scale", a.scores, (grad_s,))
+        grad_p = _pass(g, a, "dropout", (grad_p,), "probabilities/dropout")
+    rows, dtype = math.prod(a.scores[:2]), a.softmax_dtype
+    grad_p = _cast(g, a, grad_p, "probabilities/cast", dtype)
+    grad_s = softmax_backward(g, rows, a.key_count, probabilities, grad_p, a.row_count, dtype)
+    grad_s = _cast(g, a, grad_s, "mask/scores")
+    if s.multiplies_by_mask:
+        grad_s = _pass(g, a, "mul", (grad_s, _mask_for_all(g, a, "@mask/cast")), "mask/mul")
+    grad_s = _pass(g, a, "divide_by_one_number" if s.divides_scores else "scale", (grad_s,), "scale")
     grad_q = g.matmul("query_grad", a.context, a.key_count, (grad_s, "@key"), left_row_count=a.row_count)
-    grad_k = g.matmul("key_grad", a.keys, a.scores[1], (grad_s, f"@query{part}"), left_row_count=a.row_count)
+    grad_k = _over_queries(g, a, "key_grad", (grad_s, f"@query{part}"))
     return grad_q, grad_k, grad_v
+
+
+def _over_queries(g: GraphBuilder, a: Attention, name: str, sources: tuple[str, str]) -> str:
+    """A gradient that sums over queries, along which the rows of its left operand do not lie."""
+    return g.matmul(name, a.keys, a.scores[1], sources, left_row_count=a.row_count, contracts_rows=True)
 
 
 def _project_backward(g: GraphBuilder, a: Attention, gradients: Mapping[str, str], residual: str) -> None:
     """Back through the projections to the block's input, and to the memory that it attends to."""
     s = a.layer
     read = gathered(g, s, "@normal") if s.divides_tokens else ""
-    reads = {"key_value": gathered(g, a.remembered, "@memory")} if a.memory_length and read else {}
+    reads = dict.fromkeys(a.of_memory, gathered(g, a.remembered, "@memory")) if a.memory_length and read else {}
     parts = {
         name: linear_backward(
-            g, name, rows, s.hidden_size, width, gradients[name], bias="qkv" in s.biases, read=reads.get(name, read)
+            g,
+            name,
+            rows,
+            s.hidden_size,
+            width,
+            gradients[name],
+            bias="qkv" in s.biases,
+            read=reads.get(name, read),
+            parts=a.weights(name),
         )
         for name, (rows, width) in a.projections().items()
     }
-    if memory := parts.pop("key_value", ""):
+    if a.memory_length:
+        memory = together(g, a.remembered, [parts.pop(name) for name in a.of_memory])
         g.elementwise("add", a.remembered.own, (add_up(g, a.remembered, memory), "@memory_gradient"))
     inner, beside = list(parts.values()), list[str]()
     if s.parallel:

@@ -13,7 +13,7 @@ from podsim.models.block import HostTensors, Workload
 from podsim.models.op import DType
 from podsim.models.transformer.build import layered
 from podsim.models.transformer.embedding import TokenEmbedding, token_embedding
-from podsim.models.transformer.head import ClassHead, Head, PretrainingHead, SpanHead, head_block
+from podsim.models.transformer.head import SPAN_ENDS, ClassHead, Head, PretrainingHead, SpanHead, head_block
 from podsim.models.transformer.shape import INT32_BYTES, LAYER_BIASES, WHOLE, Batch, LayerShape, Shards
 
 Task = Literal["pretraining", "span", "classes"]
@@ -37,8 +37,13 @@ class BertShape:
         masked_token_count: Positions per sequence or pack that the MLM head predicts.
         sequences_per_pack: Real sequences per pack; 1 when not packed.
         max_sequences_per_pack: Slots for sequences in a pack; 1 when not packed.
+        shared_mask: Whether the mask of packs is made once for all layers; each IPU makes its own otherwise.
         attention_bias: Biases in the four attention projections.
-        split_qkv: Queries, keys and values by three products in place of one.
+        split_qkv: Queries, keys and values have weights of their own, which lie side by side in one product.
+        qkv_products: Products that make queries, keys and values: 1, or 3 with weights of their own each.
+        activation: `gelu` of the feed-forward block, or `gelu_erf`, which is five operations in place of one.
+        scaled_queries: Queries are scaled in place of scores.
+        square_mask: The mask of padding is a square for each sequence in place of a row.
         pooler: The dense layer in front of the next-sentence head.
         mlm_transform: The dense layer and norm in front of the MLM decoder.
         dropout: Dropout after embedding and both sub-layers.
@@ -49,6 +54,7 @@ class BertShape:
         class_count: Classes of the last.
         dtype: Number format of weights, activations and their gradients.
         accumulator_dtype: Number format of accumulated gradients.
+        functions_dtype: That of layer norms and activation functions in a forward pass; as activations if None.
         sharing: How IPUs share every layer.
     """
 
@@ -63,8 +69,13 @@ class BertShape:
     masked_token_count: int
     sequences_per_pack: float = 1.0
     max_sequences_per_pack: int = 1
+    shared_mask: bool = False
     attention_bias: bool = True
     split_qkv: bool = False
+    qkv_products: int = 1
+    activation: str = "gelu"
+    scaled_queries: bool = False
+    square_mask: bool = False
     pooler: bool = True
     mlm_transform: bool = True
     dropout: bool = True
@@ -75,6 +86,7 @@ class BertShape:
     class_count: int = 2
     dtype: DType = "fp16"
     accumulator_dtype: DType = "fp16"
+    functions_dtype: DType | None = None
     sharing: Shards = WHOLE
 
     @property
@@ -99,6 +111,7 @@ def bert(shape: BertShape, name: str = "BERT") -> Workload:
         host_input_bytes=shape.tokens * _HOST_INPUTS_PER_TOKEN * INT32_BYTES,
         host_tensors=_host_tensors(shape),
         activation_dtype=shape.dtype,
+        carried_elements=shape.tokens * shape.sequence_length if shape.shared_mask else 0,
     )
 
 
@@ -107,15 +120,23 @@ def _host_tensors(s: BertShape) -> HostTensors:
     inputs = 2 + (s.token_type_count > 0) + s.packed
     match s.task:
         case "span":
-            return HostTensors(inputs, labels=2, results=2)
+            return HostTensors(inputs, labels=2, results=2, result_elements=SPAN_ENDS * s.tokens)
         case "classes":
-            return HostTensors(inputs, labels=1, results=1)
+            return HostTensors(inputs, labels=1, results=1, result_elements=s.class_count * s.micro_batch_size)
     # Where tokens are masked and what they were; and, in packs, where sequences begin.
     return HostTensors(inputs, labels=2 + s.next_sentence * (1 + s.packed), results=1 + s.next_sentence)
 
 
 def _layer(s: BertShape) -> LayerShape:
-    batch = Batch(s.micro_batch_size, s.sequence_length, s.dropout, s.attention_dropout, s.dtype, s.accumulator_dtype)
+    batch = Batch(
+        size=s.micro_batch_size,
+        sequence_length=s.sequence_length,
+        dropout=s.dropout,
+        attention_dropout=s.attention_dropout,
+        dtype=s.dtype,
+        accumulator_dtype=s.accumulator_dtype,
+        functions_dtype=s.functions_dtype,
+    )
     return LayerShape(
         batch=batch,
         layer_count=s.layer_count,
@@ -124,9 +145,12 @@ def _layer(s: BertShape) -> LayerShape:
         head_count=s.head_count,
         kv_head_count=s.head_count,
         head_size=s.hidden_size // s.head_count,
-        mask="packs" if s.packed else "padding",
+        mask="packs" if s.packed else "square" if s.square_mask else "padding",
         biases=LAYER_BIASES if s.attention_bias else ("feed_forward",),
         split_qkv=s.split_qkv,
+        qkv_products=s.qkv_products,
+        activation=s.activation,
+        scaled_queries=s.scaled_queries,
         sharing=s.sharing,
     )
 

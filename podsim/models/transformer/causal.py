@@ -54,6 +54,7 @@ class DecoderShape:
         parallel: Whether attention and feed-forward block read the same input, under `one_norm` or `two_norms`.
         experts: The networks of the feed-forward block, if there are several.
         scaled_embedding: Whether words are scaled by the root of the width.
+        multiplies_by_mask: Every layer makes the mask from ones and zeros by which it multiplies the scores.
     """
 
     layer_count: int
@@ -74,6 +75,7 @@ class DecoderShape:
     parallel: ParallelKind | None = None
     experts: Experts | None = None
     scaled_embedding: bool = False
+    multiplies_by_mask: bool = False
 
     @property
     def parameter_count(self) -> int:
@@ -99,6 +101,7 @@ class DecoderShape:
             experts=self.experts,
             rotary_size=(self.rotary_size or head_size) if self.rotary else 0,
             mask="causal",
+            multiplies_by_mask=self.multiplies_by_mask,
             biases=self.biases,
             sharing=sharing,
         )

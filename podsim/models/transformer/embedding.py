@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from podsim.models.block import Block, Parameter
+from podsim.models.block import Block, Parameter, unread_results
 from podsim.models.layers import GraphBuilder, layer_norm, layer_norm_backward, linear
 from podsim.models.op import Op
 from podsim.models.transformer.residual import add_up, gathered
@@ -49,15 +49,17 @@ class PatchEmbedding:
         image_size: Height and width. [pixels]
         patch_size: Height and width of a patch. [pixels]
         channel_count: Values per pixel.
+        class_token: Whether a class token stands in front of the patches.
     """
 
     image_size: int
     patch_size: int
     channel_count: int = 3
+    class_token: bool = True
 
     @property
     def patch_count(self) -> int:
-        """Patches of an image."""
+        """Whole patches of an image; pixels beyond them are not read."""
         return (self.image_size // self.patch_size) ** 2
 
     @property
@@ -67,8 +69,8 @@ class PatchEmbedding:
 
     @property
     def sequence_length(self) -> int:
-        """Patches, and the class token in front of them."""
-        return self.patch_count + 1
+        """Patches, and the class token in front of them if there is one."""
+        return self.patch_count + self.class_token
 
 
 def token_embedding(s: LayerShape, e: TokenEmbedding) -> Block:
@@ -83,6 +85,7 @@ def token_embedding(s: LayerShape, e: TokenEmbedding) -> Block:
         output_elements=s.activation_elements,
         saved_elements=s.activation_elements,
         partial_sums=forward.partial_sums(),
+        unread_results=unread_results(forward.ops()),
     )
 
 
@@ -129,17 +132,18 @@ def patch_embedding(s: LayerShape, e: PatchEmbedding) -> Block:
     """Patches through a dense layer, a class token in front, positions added."""
     parameters = (
         *dense_parameters("patch", e.patch_elements, s.hidden_size),
-        Parameter("class_token", (s.hidden_size,)),
+        *((Parameter("class_token", (s.hidden_size,)),) if e.class_token else ()),
         Parameter("position", (e.sequence_length, s.hidden_size)),
     )
-    pixels = s.batch.size * e.channel_count * e.image_size**2
+    pixels, forward = s.batch.size * e.channel_count * e.image_size**2, _patches_forward(s, e)
     return Block(
         name="embedding",
-        forward=_patches_forward(s, e),
+        forward=forward,
         backward=tuple(_patches_backward(s, e)),
         parameters=parameters,
         output_elements=s.activation_elements,
         saved_elements=pixels,
+        unread_results=unread_results(forward),
     )
 
 
@@ -147,7 +151,8 @@ def _patches_forward(s: LayerShape, e: PatchEmbedding) -> tuple[Op, ...]:
     g, rows = s.graph("embedding"), s.batch.size * e.patch_count
     patches = g.rearrange("patches", (rows, e.patch_elements), "@images")
     out = linear(g, "patch", rows, e.patch_elements, s.hidden_size, patches)
-    out = g.rearrange("class_token", s.hidden, out)
+    if e.class_token:
+        out = g.rearrange("class_token", s.hidden, out)
     out = g.elementwise("add", s.hidden, (out, "@position"))
     if s.batch.dropout:
         g.elementwise("dropout", s.hidden, (out,))
@@ -162,7 +167,8 @@ def _patches_backward(s: LayerShape, e: PatchEmbedding) -> Iterator[Op]:
         gradient = g.elementwise("dropout", s.hidden, (gradient,))
     positions = g.reduce("position_grad", (e.sequence_length, count), math.prod(s.hidden), gradient)
     g.accumulate("position", (e.sequence_length, count), positions)
-    g.accumulate("class_token", (count,), positions)
+    if e.class_token:
+        g.accumulate("class_token", (count,), positions)
     shape = (1, e.patch_elements, count)
     weights = g.matmul("patch/weight_grad", shape, rows, ("@patches", gradient), gradient_of_weights=True)
     g.accumulate("patch", shape[1:], weights)

@@ -5,8 +5,8 @@ Source: [jiang2024] for experts.
 
 from __future__ import annotations
 
-from podsim.models.block import Block, Parameter
-from podsim.models.layers import GraphBuilder, linear, linear_backward
+from podsim.models.block import Block, Parameter, unread_results
+from podsim.models.layers import GraphBuilder, activate, activate_backward, linear, linear_backward
 from podsim.models.transformer.experts import Experts
 from podsim.models.transformer.residual import (
     add_up,
@@ -43,9 +43,13 @@ def feed_forward(s: LayerShape, name: str = "feed_forward", handed_on: int = 0) 
         parameters=_parameters(s),
         output_elements=s.activation_elements + handed_on,
         # What is normalised in front of the attention is part of the input; routed copies of tokens come on top.
-        saved_elements=tensors * inner + (0 if s.parallel == "one_norm" else normal) + routed,
+        # The error function's argument, and one more than its result.
+        saved_elements=(tensors + 2 * (s.activation == "gelu_erf")) * inner
+        + (0 if s.parallel == "one_norm" else normal)
+        + routed,
         partial_sums=forward.partial_sums() + backward.partial_sums(),
         width_sums=forward.width_sums() + backward.width_sums(),
+        unread_results=unread_results(forward.ops()),
         # A norm in front reads the sum behind the attention; one behind that sum has its result read instead.
         keeps_input=s.pre_norm and not s.parallel,
         padding_flop=2 * tensors * experts * idle_rows * s.hidden_size * s.inner_size,
@@ -107,10 +111,12 @@ def _network(g: GraphBuilder, s: LayerShape, source: str) -> str:
     up = over_width(g, s, linear(g, "up", *sizes, source, bias=bias, groups=experts))
     if s.gated:
         gate = over_width(g, s, linear(g, "gate", *sizes, source, bias=bias, groups=experts))
-        gate = g.elementwise(s.activation, inner, (gate,))
+        gate = activate(g, s.activation, inner, gate)
         active = g.elementwise("mul", inner, (up, gate), name="gated")
     else:
-        active = g.elementwise(s.activation, inner, (up,))
+        active = activate(g, s.activation, inner, up)
+    if s.inner_dropout and s.batch.dropout:
+        active = g.elementwise("dropout", inner, (active,), name="active/dropout")
     return linear(g, "down", rows, s.inner_size, s.hidden_size, active, bias=bias, groups=experts)
 
 
@@ -156,12 +162,14 @@ def _network_backward(g: GraphBuilder, s: LayerShape, gradient: str) -> list[str
     inner, read = (experts * rows, s.inner_size), gathered(g, s, "@normal") if again else ""
     gradient = linear_backward(g, "down", rows, s.inner_size, s.hidden_size, gradient, bias=bias, groups=experts)
     gradient = over_width(g, s, gradient)
+    if s.inner_dropout and s.batch.dropout:
+        gradient = g.elementwise("dropout", inner, (gradient,), name="active/dropout")
     gradients = {"up": gradient}
     if s.gated:
         gradients["up"] = g.elementwise("mul", inner, (gradient, "@gate"), name="gated")
         gradients["gate"] = g.elementwise("mul", inner, (gradient, "@up"), name="gated")
     last = "gate" if s.gated else "up"
-    gradients[last] = g.elementwise(f"{s.activation}_grad", inner, (gradients[last], f"@{last}"))
+    gradients[last] = activate_backward(g, s.activation, inner, gradients[last], f"@{last}")
     return [
         linear_backward(g, each, rows, s.hidden_size, s.inner_size, source, bias=bias, groups=experts, read=read)
         for each, source in gradients.items()

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 from podsim.models.block import Block, Parameter
-from podsim.models.layers import GraphBuilder, layer_norm, layer_norm_backward, linear, linear_backward, softmax
+from podsim.models.layers import (
+    GraphBuilder,
+    activate,
+    layer_norm,
+    layer_norm_backward,
+    linear,
+    linear_backward,
+    softmax,
+)
 from podsim.models.transformer.residual import add_up, gathered, norm, norm_backward, over_width
 from podsim.models.transformer.shape import LayerShape, dense_parameters, norm_parameters
 
 _NEXT_SENTENCE_CLASSES = 2
-_SPAN_ENDS = 2
+SPAN_ENDS = 2
 
 
 class Head(Protocol):
@@ -94,7 +103,7 @@ class PretrainingHead:
         rows = g.gather("masked", masked, s.tokens, (gathered(g, s, "@input"), "@masked_positions"))
         if self.transform:
             rows = linear(g, "transform", *masked, s.hidden_size, rows)
-            rows = g.elementwise("gelu", masked, (rows,))
+            rows = activate(g, "gelu", masked, rows)
             rows = layer_norm(g, "transform/norm", *masked, rows)
         _words(g, s, masked[0], words, linear(g, "decoder", *masked, words, rows, bias=False))
         if self.next_sentence:
@@ -123,14 +132,15 @@ class PretrainingHead:
 
 @dataclass(frozen=True, slots=True)
 class ClassHead:
-    """Classes of a whole sequence, read off its first token.
+    """Classes of a whole sequence, read off its first token, or off the mean of all.
 
     Attributes:
-        class_count: Classes.
+        class_count: Classes; 0 where what they would be read off is the result.
         pooler: A dense layer and tanh in front.
         name: Of the last dense layer.
         sequences_per_row: Sequences that share a row of tokens.
         final_norm: A norm over all tokens in front, as models with norms in front of their blocks have.
+        reads_mean: Whether it reads the mean of all tokens.
     """
 
     class_count: int = _NEXT_SENTENCE_CLASSES
@@ -138,13 +148,15 @@ class ClassHead:
     name: str = "next_sentence"
     sequences_per_row: int = 1
     final_norm: bool = False
+    reads_mean: bool = False
 
     def _first(self, s: LayerShape) -> tuple[int, int]:
         return s.batch.size * self.sequences_per_row, s.hidden_size
 
     def parameters(self, s: LayerShape) -> Iterator[Parameter]:
         """Trained tensors."""
-        yield from dense_parameters(self.name, s.hidden_size, self.class_count)
+        if self.class_count:
+            yield from dense_parameters(self.name, s.hidden_size, self.class_count)
         if self.pooler:
             yield from dense_parameters("pooler", s.hidden_size, s.hidden_size)
         if self.final_norm:
@@ -154,19 +166,27 @@ class ClassHead:
         """First tokens, pooler, classes, softmax."""
         first = self._first(s)
         source = gathered(g, s, norm(g, s, "@input") if self.final_norm else "@input")
-        pooled = g.gather("first", first, s.tokens, (source, "@first_positions"))
+        if self.reads_mean:
+            pooled = g.reduce("mean", first, math.prod(s.hidden), source)
+        else:
+            pooled = g.gather("first", first, s.tokens, (source, "@first_positions"))
         if self.pooler:
             pooled = g.elementwise("tanh", first, (linear(g, "pooler", *first, s.hidden_size, pooled),))
-        softmax(g, first[0], self.class_count, linear(g, self.name, *first, self.class_count, pooled))
+        if self.class_count:
+            softmax(g, first[0], self.class_count, linear(g, self.name, *first, self.class_count, pooled))
 
     def backward(self, g: GraphBuilder, s: LayerShape) -> None:
         """The loss of so few classes costs nothing worth counting."""
-        first = self._first(s)
-        gradient = linear_backward(g, self.name, *first, self.class_count, "@sequence_gradient")
+        first, gradient = self._first(s), "@sequence_gradient"
+        if self.class_count:
+            gradient = linear_backward(g, self.name, *first, self.class_count, gradient)
         if self.pooler:
             gradient = g.elementwise("tanh_grad", first, (gradient,))
             gradient = linear_backward(g, "pooler", *first, s.hidden_size, gradient)
-        gradient = g.scatter_add("first", first, s.tokens, (gradient, "@first_positions"))
+        if self.reads_mean:
+            gradient = g.elementwise("scale", s.hidden, (gradient,))
+        else:
+            gradient = g.scatter_add("first", first, s.tokens, (gradient, "@first_positions"))
         if self.final_norm:
             norm_backward(g, s, gradient)
 
@@ -181,25 +201,25 @@ class SpanHead:
     """Where an answer starts and ends: two scores for every token [devlin2018]."""
 
     def _scores(self, s: LayerShape) -> tuple[int, int]:
-        return s.batch.size * _SPAN_ENDS, s.batch.sequence_length
+        return s.batch.size * SPAN_ENDS, s.batch.sequence_length
 
     def parameters(self, s: LayerShape) -> Iterator[Parameter]:
         """Trained tensors."""
-        yield from dense_parameters("span", s.hidden_size, _SPAN_ENDS)
+        yield from dense_parameters("span", s.hidden_size, SPAN_ENDS)
 
     def forward(self, g: GraphBuilder, s: LayerShape) -> None:
         """Scores, and a softmax over the tokens of each sequence."""
-        softmax(g, *self._scores(s), linear(g, "span", *s.hidden, _SPAN_ENDS, gathered(g, s, "@input")))
+        softmax(g, *self._scores(s), linear(g, "span", *s.hidden, SPAN_ENDS, gathered(g, s, "@input")))
 
     def backward(self, g: GraphBuilder, s: LayerShape) -> None:
         """From both positions."""
         gradient = g.elementwise("sub", self._scores(s), ("@probabilities", "@positions"), name="loss")
         read = gathered(g, s, "@input") if s.divides_tokens else ""
-        linear_backward(g, "span", *s.hidden, _SPAN_ENDS, gradient, read=read)
+        linear_backward(g, "span", *s.hidden, SPAN_ENDS, gradient, read=read)
 
     def saved_elements(self, s: LayerShape) -> int:
         """Probabilities."""
-        return s.tokens * _SPAN_ENDS
+        return s.tokens * SPAN_ENDS
 
 
 @dataclass(frozen=True, slots=True)

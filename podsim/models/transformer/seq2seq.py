@@ -36,6 +36,7 @@ class Seq2SeqShape:
         vocabulary_size: Rows of the embedding that both share.
         gated: Whether feed-forward blocks are gated (T5 1.1).
         tied_embedding: Whether the head shares the embedding's weights.
+        qkv_products: Products that make queries, keys and values of a sequence: 1, or 3.
     """
 
     encoder_layer_count: int
@@ -47,6 +48,7 @@ class Seq2SeqShape:
     vocabulary_size: int
     gated: bool
     tied_embedding: bool
+    qkv_products: int = 1
 
 
 def encoder_decoder(
@@ -128,5 +130,6 @@ def _layers(shape: Seq2SeqShape, batch: Batch, layer_count: int, sharing: Shards
         activation="gelu" if shape.gated else "relu",
         relative_bias=True,
         biases=(),
+        qkv_products=shape.qkv_products,
         sharing=sharing,
     )

@@ -13,7 +13,7 @@ from podsim.models.op import DType
 from podsim.models.transformer.experts import Experts
 
 NormKind = Literal["layer", "rms", "rms_plus_one"]
-MaskKind = Literal["none", "padding", "packs", "causal"]
+MaskKind = Literal["none", "padding", "square", "packs", "causal"]
 ParallelKind = Literal["one_norm", "two_norms"]
 Bias = Literal["qkv", "projection", "feed_forward", "head"]
 LAYER_BIASES: tuple[Bias, ...] = ("qkv", "projection", "feed_forward")
@@ -31,6 +31,7 @@ class Batch:
         attention_dropout: Dropout on the attention probabilities.
         dtype: Number format of weights, activations and their gradients.
         accumulator_dtype: Number format of accumulated gradients.
+        functions_dtype: That of layer norms and activation functions in a forward pass; as activations if None.
         context_length: In a step, tokens that each token attends to, itself included; None for whole
             sequences. Nothing is trained in a step, and only the last token of a sequence reaches the head.
         cached: In a step, whether keys and values of the context come from a cache.
@@ -42,6 +43,7 @@ class Batch:
     attention_dropout: bool = True
     dtype: DType = "fp16"
     accumulator_dtype: DType = "fp16"
+    functions_dtype: DType | None = None
     context_length: int | None = None
     cached: bool = False
 
@@ -109,14 +111,20 @@ class LayerShape:
         parallel: Whether attention and feed-forward block read the same input, and their results are summed:
             `one_norm` for both of them or `two_norms`; None if one follows the other.
         gated: Whether the feed-forward block is gated: three matrices in place of two.
-        activation: `gelu`, `relu` or `swish`.
+        activation: `gelu`, `gelu_erf`, which is five operations in place of one, `relu` or `swish`.
         experts: The networks of the feed-forward block, if there are several.
         rotary_size: Width of each head that is rotated; 0 without rotary positions.
         relative_bias: A bias for each distance, added to the scores.
-        mask: What is hidden from the attention: `padding`, other sequences of `packs`,
+        mask: What is hidden from the attention: `padding`, which may be a `square`, other sequences of `packs`,
             later tokens (`causal`), or `none`.
+        multiplies_by_mask: Every layer makes a causal mask from ones and zeros by which it multiplies the scores.
+        divides_scores: Scores are divided by the root of the width of a head, not multiplied by its inverse.
+        inner_dropout: Dropout behind the activation of the feed-forward block as well, where there is any dropout.
         biases: Dense layers with biases: `qkv`, `projection`, `feed_forward`.
-        split_qkv: Queries, keys and values by three products in place of one.
+        split_qkv: Queries, keys and values have weights of their own, which lie side by side in one product.
+        qkv_products: Products that make queries, keys and values: 1, or 3 with weights of their own each.
+        scaled_queries: Whether queries are scaled in place of scores.
+        attention_padding: Whether sequences are padded in attention, to whole pieces of what tiles copy.
         sharing: How IPUs share every layer, each with some heads and a part of the feed-forward width.
     """
 
@@ -136,8 +144,14 @@ class LayerShape:
     rotary_size: int = 0
     relative_bias: bool = False
     mask: MaskKind = "padding"
+    multiplies_by_mask: bool = False
+    divides_scores: bool = False
+    inner_dropout: bool = False
     biases: tuple[Bias, ...] = LAYER_BIASES
     split_qkv: bool = False
+    qkv_products: int = 1
+    scaled_queries: bool = False
+    attention_padding: bool = False
     sharing: Shards = WHOLE
 
     @property
@@ -244,7 +258,8 @@ class LayerShape:
 
     def graph(self, prefix: str) -> GraphBuilder:
         """An empty graph in the formats of this model."""
-        return GraphBuilder(prefix, self.batch.dtype, self.batch.accumulator_dtype)
+        batch = self.batch
+        return GraphBuilder(prefix, batch.dtype, batch.accumulator_dtype, batch.functions_dtype)
 
 
 def dense_parameters(

@@ -24,7 +24,9 @@ class VisionShape:
         feed_forward_size: Inner width of the feed-forward block.
         head_count: Attention heads.
         patches: How images become tokens.
-        class_count: Classes; the head is a dense layer on the class token.
+        class_count: Classes; the head is a dense layer on the class token, or on the mean of the patches.
+        divides_scores: Scores are divided by the root of the width of a head, not multiplied by its inverse.
+        attention_padding: Whether sequences are padded in attention.
     """
 
     layer_count: int
@@ -33,6 +35,8 @@ class VisionShape:
     head_count: int
     patches: PatchEmbedding
     class_count: int
+    divides_scores: bool = True
+    attention_padding: bool = False
 
 
 def vision_transformer(
@@ -64,9 +68,14 @@ def vision_transformer(
         head_size=shape.hidden_size // shape.head_count,
         pre_norm=True,
         mask="none",
+        divides_scores=shape.divides_scores,
+        inner_dropout=True,
+        qkv_products=3,
+        attention_padding=shape.attention_padding,
         sharing=sharing,
     )
-    head = ClassHead(shape.class_count, pooler=False, name="classes", final_norm=True)
+    mean = not shape.patches.class_token
+    head = ClassHead(shape.class_count, pooler=False, name="classes", final_norm=True, reads_mean=mean)
     pixels = batch.size * shape.patches.image_size**2
     return Workload(
         name=name,
@@ -74,6 +83,11 @@ def vision_transformer(
         samples_per_micro_batch=batch.size,
         host_input_bytes=pixels * shape.patches.channel_count * bytes_per_value,
         host_decode_count=batch.size if decoded_by_host else 0,
-        host_tensors=HostTensors(inputs=1, labels=1, results=1),
+        host_tensors=HostTensors(
+            inputs=1,
+            labels=1,
+            results=1,
+            result_elements=batch.size * (shape.class_count or shape.hidden_size),
+        ),
         activation_dtype=batch.dtype,
     )

@@ -1,10 +1,13 @@
-"""Weights in narrow formats."""
+"""Weights in narrow formats: the matrices of layers; norms, biases, embedding and head keep their format.
+
+Source: [popxl_addons].
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from podsim.models.block import Workload
+from podsim.models.block import Block, Parameter, Workload
 from podsim.models.layers import GraphBuilder
 from podsim.models.op import DType, Op
 
@@ -17,19 +20,35 @@ def unpacking(workload: Workload, dtype: DType, *, offset: bool = False) -> Work
         dtype: The wider format.
         offset: Whether groups of weights have an offset beside their scale.
     """
-    blocks = dict(workload.blocks)
+    layers = {name for names in workload.layers.values() for name in names}
+
+    def is_wide(block: Block, parameter: Parameter) -> bool:
+        return block.name not in layers or len(parameter.shape) == 1
+
+    blocks = {
+        name: replace(
+            block,
+            parameters=tuple(replace(each, dtype=dtype) if is_wide(block, each) else each for each in block.parameters),
+        )
+        for name, block in workload.blocks.items()
+    }
     for names in workload.layers.values():
-        read = sum(workload.blocks[name].read_parameter_count for name in names)
+        matrices = (each for name in names for each in blocks[name].parameters if each.dtype is None)
+        read = round(sum(each.element_count * each.share_read for each in matrices))
         first = blocks[names[0]]
         blocks[first.name] = replace(first, forward=unpack_ops(read, dtype, offset=offset) + first.forward)
     return replace(workload, blocks=blocks)
 
 
 def unpack_ops(element_count: int, dtype: DType = "fp16", *, offset: bool = False) -> tuple[Op, ...]:
-    """Weights of a narrow format brought to the one that the matrix unit takes."""
-    g = GraphBuilder("weights", dtype)
-    g.elementwise("cast", (element_count,), ("@packed",), name="unpack")
-    g.elementwise("scale", (element_count,), ("@unpacked",))
+    """Weights of a narrow format brought to the one that the matrix unit takes.
+
+    Weights with offsets lie packed in integers, four to sixteen bits, and come to lie as products want them at the end.
+    """
+    g, shape = GraphBuilder("weights", dtype), (element_count,)
+    g.elementwise("unpack" if offset else "cast", shape, ("@packed",), name="unpack")
+    g.elementwise("scale", shape, ("@unpacked",))
     if offset:
-        g.elementwise("add", (element_count,), ("@scaled", "@offsets"))
+        g.elementwise("add", shape, ("@scaled", "@offsets"))
+        g.rearrange("laid_out", shape, "@added")
     return g.ops()

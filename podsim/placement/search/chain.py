@@ -103,6 +103,7 @@ class CostedChain:
         workload: The model.
         proportions: The shares, smallest first.
         forward: Forward pass by share and block. [cycles]
+        redone: What is redone of it where the block ends a segment. [cycles]
         backward: Backward pass by share and block. [cycles]
         needs: For each share, memory that each block needs while it runs.
     """
@@ -110,6 +111,7 @@ class CostedChain:
     workload: Workload
     proportions: tuple[float, ...]
     forward: Costs
+    redone: Costs
     backward: Costs
     needs: tuple[dict[str, Needs], ...]
 
@@ -126,6 +128,11 @@ class CostedChain:
         """A value of every block in order."""
         values = {name: value(name) for name in self.workload.blocks}
         return np.array([values[name] for name in self.order], dtype=float)
+
+    @property
+    def unread(self) -> Costs:
+        """Of the forward pass, what is not redone of a block that ends a segment, by share and block. [cycles]"""
+        return self.forward - self.redone
 
     @property
     def input_bytes(self) -> Costs:
@@ -152,7 +159,7 @@ class CostedChain:
 
     def least_cycles(self, *, recompute: bool) -> tuple[float, float]:
         """Cycles of all blocks, and of the longest, with unlimited memory. [cycles]"""
-        cycles = self.forward[-1] * (2 if recompute else 1) + self.backward[-1]
+        cycles = self.forward[-1] + (self.redone[-1] if recompute else 0) + self.backward[-1]
         return float(cycles.sum()), float(cycles.max())
 
 
@@ -189,6 +196,7 @@ def chain_of(workload: Workload, model: CostModel, proportions: Sequence[float])
         workload=workload,
         proportions=tuple(proportion for proportion, _ in costed),
         forward=np.array([[costs[name].forward_account.cycles for name in workload.order] for _, costs in costed]),
+        redone=np.array([[costs[name].redone_account.cycles for name in workload.order] for _, costs in costed]),
         backward=np.array([[costs[name].backward_account.cycles for name in workload.order] for _, costs in costed]),
         needs=tuple({name: cost.needs for name, cost in costs.items()} for _, costs in costed),
     )
@@ -201,7 +209,7 @@ def bare_chain(workload: Workload) -> CostedChain:
         name: needs(workload, name, *([LiveOp(op) for op in ops] for ops in (block.forward, block.backward)))
         for name, block in workload.blocks.items()
     }
-    return CostedChain(workload, (1.0,), nothing, nothing, (bare,))
+    return CostedChain(workload, (1.0,), nothing, nothing, nothing, (bare,))
 
 
 def _largest(costs: dict[str, BlockCost]) -> int:
@@ -249,7 +257,20 @@ class Slices:
     @cached_property
     def cycles(self) -> Costs:
         """All passes of one micro-batch of every part. [cycles]"""
-        return ranges(self.chain.forward * (2 if self._recompute else 1) + self.chain.backward)
+        cycles = ranges(self.chain.forward * (2 if self._recompute else 1) + self.chain.backward)
+        return cycles - self._unread if self._recompute and self.chain.unread.any() else cycles
+
+    @cached_property
+    def _unread(self) -> Costs:
+        """What is not redone at the ends of the segments of every part. [cycles]"""
+        place = {name: at for at, name in enumerate(self.chain.order)}
+
+        def table(unread: Costs) -> Costs:
+            at_ends = cache(lambda each: each.count * unread[place[each.blocks[-1]]])
+            return self._table(lambda segments: sum(map(at_ends, segments)))
+
+        tables = np.array([table(unread) for unread in self.chain.unread])
+        return np.where(np.isfinite(tables), tables, 0.0)
 
     @cached_property
     def kept_bytes(self) -> Costs:
@@ -285,7 +306,8 @@ class Slices:
             for start in range(self.size):
                 last = self._segments_of(start, self.size)[-1]
                 at = [self.chain.order.index(name) for name in last.blocks]
-                cycles[:, start] -= last.count * self.chain.forward[:, at].sum(axis=1)
+                whole = self.chain.forward[:, at].sum(axis=1) - self.chain.unread[:, at[-1]]
+                cycles[:, start] -= last.count * whole
         return cycles, self.memory_bytes(1)[:, :, -1]
 
     def checkpoints(self, share: int, start: int, stop: int, depth: int, room_bytes: float) -> list[int]:

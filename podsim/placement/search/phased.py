@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from podsim.models import Workload
+from podsim.models import Block, Workload
 from podsim.models.op import Conv, MatMul, Op
 from podsim.models.transformer.shape import Shards
 from podsim.placement.cuts import stages_of
@@ -239,10 +239,11 @@ def _bare_blocks(workload: Workload, model: CostModel) -> dict[str, BlockCost]:
         flop_s = (each.flop / model.ipu.peak_flop_per_s(each.dtype) for each in ops if isinstance(each, Conv | MatMul))
         return Account(matmul=sum(flop_s) * model.ipu.clock_hz)
 
-    return {
-        name: BlockCost(name, (), (), account(block.forward), account(block.backward), 0, needs[name])
-        for name, block in workload.blocks.items()
-    }
+    def bare(block: Block) -> BlockCost:
+        ahead, back = account(block.forward), account(block.backward)
+        return BlockCost(block.name, (), (), ahead, ahead, back, 0, needs[block.name])
+
+    return {name: bare(block) for name, block in workload.blocks.items()}
 
 
 def _words(way: TrainingScenario) -> str:

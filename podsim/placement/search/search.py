@@ -338,15 +338,23 @@ class Search:
         chain = self._model.once(workload, ("chain", proportions), lambda: chain_of(workload, self._model, proportions))
         if self.space.shards == 1:
             return chain
-        forward, backward = (self._sum_cycles(chain, micro_batch_size, backward=backward) for backward in (False, True))
-        return replace(chain, forward=chain.forward + forward, backward=chain.backward + backward)
+        forward, redone, backward = (
+            self._sum_cycles(chain, micro_batch_size, backward=backward, redone=redone)
+            for backward, redone in ((False, False), (False, True), (True, False))
+        )
+        return replace(
+            chain,
+            forward=chain.forward + forward,
+            redone=chain.redone + redone,
+            backward=chain.backward + backward,
+        )
 
-    def _sum_cycles(self, chain: CostedChain, micro_batch_size: int, *, backward: bool) -> Costs:
+    def _sum_cycles(self, chain: CostedChain, micro_batch_size: int, *, backward: bool, redone: bool) -> Costs:
         """What the shards of each block add up. [cycles]"""
         workload, clock_hz = chain.workload, self._job.system.machine.ipu.clock_hz
         rings = self._rings(micro_batch_size)
         known = {
-            name: shard_sums_s(rings, sums_of(workload, [Segment((name,))], backward=backward))
+            name: shard_sums_s(rings, sums_of(workload, [Segment((name,))], backward=backward, redone=redone))
             for name in workload.blocks
         }
         return np.array([known[name] * clock_hz for name in chain.order])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from podsim.models import Workload
-from podsim.models.eight_bits import with_products_in_fp8
+from podsim.models.eight_bits import with_products_in_fp8, with_weights_in_fp8
 from podsim.models.layers import Formats
 from podsim.models.transformer.shape import WHOLE, Batch, Shards
 from podsim.scenario.base import Spec
@@ -39,8 +39,10 @@ class Reading:
 
 def passes_of(trained: Workload, spec: ForwardScenario) -> Workload:
     """The forward passes of a model that podsim builds, in the formats that are asked for."""
-    passes = trained.forward_only()
-    return with_products_in_fp8(passes) if spec.precision.narrows_products else passes
+    passes, precision = trained.forward_only(), spec.precision
+    if precision.narrows_products:
+        return with_products_in_fp8(passes, attention=precision.attention_products is not None)
+    return with_weights_in_fp8(passes) if precision.weights == "fp8" else passes
 
 
 class ModelSpec(Spec):
@@ -78,6 +80,9 @@ class BuiltModelSpec(ModelSpec):
     """What those runs train."""
     beside: ClassVar[frozenset[str]] = frozenset({"size"})
     """Keys that the other keys say again, or that are of how the model is computed and not of what it learns."""
+
+    widens_functions: ClassVar[bool] = False
+    """Whether its norms and activation functions may have a format of their own in forward passes."""
 
     @property
     def reads_images(self) -> bool:
@@ -135,7 +140,7 @@ class BuiltModelSpec(ModelSpec):
 
     def read(self, spec: ForwardScenario, folder: Path, watch: Watch) -> Reading:
         """The model without dropout, for one batch."""
-        formats = Formats(spec.precision.activations, spec.precision.activations)
+        formats = Formats(spec.precision.activations, spec.precision.activations, spec.precision.functions)
         model = self.workload(spec.data.without_dropout(), formats, spec.batch_size)
         return Reading(passes_of(model, spec))
 
@@ -188,4 +193,5 @@ def batch_of(data: Any, formats: Formats, size: int, sequence_length: int) -> Ba
         attention_dropout=data.attention_dropout > 0,
         dtype=formats.dtype,
         accumulator_dtype=formats.accumulator,
+        functions_dtype=formats.functions,
     )

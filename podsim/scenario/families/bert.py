@@ -34,6 +34,9 @@ class PackingSpec(Spec):
     """Real sequences per pack, on average."""
     max_sequences_per_pack: Count
     """Slots for sequences in a pack."""
+    shared_mask: Flag = False
+    """Whether the mask that tells sequences of a pack apart is made once, and handed from stage to stage with the
+    activations, as PyTorch has it; each stage makes its own otherwise."""
 
     @model_validator(mode="after")
     def _mean_is_possible(self) -> PackingSpec:
@@ -78,7 +81,8 @@ class BertSpec(BuiltModelSpec):
 
     reference_benchmark: ClassVar[str | None] = "bert"
     reference_words: ClassVar[str] = "BERT-Large in pre-training on sequences of 512 tokens with LAMB"
-    beside: ClassVar[frozenset[str]] = frozenset({"size", "split_qkv"})
+    beside: ClassVar[frozenset[str]] = frozenset({"size", "split_qkv", "qkv_products", "scaled_queries", "square_mask"})
+    widens_functions: ClassVar[bool] = True
     kind: Literal["bert"]
     """Family of the model."""
     size: Literal["tiny", "base", "large"] | None = None
@@ -98,8 +102,18 @@ class BertSpec(BuiltModelSpec):
     attention_bias: Flag = True
     """Biases in the four attention projections."""
     split_qkv: Flag = False
-    """Queries, keys and values by three products, each with weights of its own, in place of one; that is slower. What
-    MLPerf's logs of PopART call `split_qkv` is this."""
+    """Queries, keys and values have weights of their own, as LAMB scales each tensor by itself. They lie side by side,
+    so that one product still makes all three: so do PopART's `split_qkv` and PyTorch's fused attention."""
+    qkv_products: Literal[1, 3] = 1
+    """Products that make queries, keys and values. Three, each with weights of its own, are slower, as in graphs that
+    nobody has rewritten for IPUs."""
+    activation: Literal["gelu", "gelu_erf"] = "gelu"
+    """Function of the feed-forward block: one operation of the library, by the hyperbolic tangent, as PopART, PopTorch
+    and TensorFlow have it; or, by the error function, five, as in an ONNX graph whose operations nobody joins."""
+    scaled_queries: Flag = False
+    """Queries are scaled before they meet keys, as PopRT's `fused_attention` has it, in place of scores."""
+    square_mask: Flag = False
+    """The mask of padding is a square for each sequence, laid out like its scores, in place of a row."""
     pooler: Flag = True
     """The dense layer in front of the next-sentence head."""
     mlm_transform: Flag = True
@@ -171,8 +185,13 @@ class BertSpec(BuiltModelSpec):
             masked_token_count=data.masked_token_count or 0,
             sequences_per_pack=data.packing.sequences_per_pack if data.packing else 1.0,
             max_sequences_per_pack=data.packing.max_sequences_per_pack if data.packing else 1,
+            shared_mask=data.packing.shared_mask if data.packing else False,
             attention_bias=self.attention_bias,
             split_qkv=self.split_qkv,
+            qkv_products=self.qkv_products,
+            activation=self.activation,
+            scaled_queries=self.scaled_queries,
+            square_mask=self.square_mask,
             pooler=self.pooler,
             mlm_transform=self.mlm_transform,
             dropout=data.dropout > 0,
@@ -183,6 +202,7 @@ class BertSpec(BuiltModelSpec):
             class_count=self.class_count or _TWO_CLASSES,
             dtype=formats.dtype,
             accumulator_dtype=formats.accumulator,
+            functions_dtype=formats.functions,
             sharing=shards,
         )
         return bert(shape, named("BERT", self.size))

@@ -102,7 +102,7 @@ class ExpertsSpec(Spec):
 class DecoderSpec(GeneratorSpec):
     """A decoder. `size` presets its dimensions; any of them overrides it."""
 
-    beside: ClassVar[frozenset[str]] = frozenset({"size", "experts.routing", "experts.imbalance"})
+    beside: ClassVar[frozenset[str]] = frozenset({"size", "experts.routing", "experts.imbalance", "multiplies_by_mask"})
     kind: Literal["decoder"]
     """Family of the model."""
     size: Size | None = None
@@ -145,6 +145,10 @@ class DecoderSpec(GeneratorSpec):
     """Whether words are scaled by the root of the width."""
     tied_embedding: Flag = False
     """Whether the head shares the embedding's weights."""
+    multiplies_by_mask: Flag = False
+    """Whether, in whole sequences, every layer makes the mask from integers, multiplies scores by it and takes a large
+    number off where it is zero, as GPT-2 in PyTorch does; the softmax is then in single precision. Otherwise all layers
+    add one mask."""
 
     @model_validator(mode="before")
     @classmethod
@@ -188,7 +192,7 @@ class DecoderSpec(GeneratorSpec):
     def title(self) -> str:
         """The published size with its very shape, or layers and width."""
         experts = Experts(self.experts.count, self.experts.per_token) if self.experts else None
-        shape = replace(self.shape, experts=experts)
+        shape = replace(self.shape, experts=experts, multiplies_by_mask=False)
         for size in PRESETS:
             if (PRESETS[size]["layer_count"], PRESETS[size]["hidden_size"]) != (self.layer_count, self.hidden_size):
                 continue
@@ -234,6 +238,7 @@ class DecoderSpec(GeneratorSpec):
             experts=self.experts.load if self.experts else None,
             scaled_embedding=self.scaled_embedding,
             tied_embedding=self.tied_embedding,
+            multiplies_by_mask=self.multiplies_by_mask,
         )
 
     def workload(self, data: DecoderDataSpec, formats: Formats, batch_size: int, shards: Shards = WHOLE) -> Workload:

@@ -24,8 +24,6 @@ from podsim.scenario.training import TrainingDataSpec, TrainingLayoutSpec, Train
 _AXES = 3
 _START_BYTES, _TARGET_BYTES = 1, 4
 _NUMBER_BYTES = {"int8": 1, "int32": 4}
-_TENSORS = HostTensors(inputs=3, labels=1, results=2)
-"""Atomic numbers, positions, starts of graphs and what is learned of them."""
 
 
 class MoleculeDataSpec(TrainingDataSpec):
@@ -118,7 +116,9 @@ class SchNetSpec(BuiltModelSpec):
         )
         atom = _NUMBER_BYTES[data.number_format] + _AXES * DTYPE_BYTES[data.position_format]
         sent = 0 if data.is_synthetic else shape.atoms * atom + shape.graphs * (_START_BYTES + _TARGET_BYTES)
-        tensors = HostTensors() if data.is_synthetic else _TENSORS
+        # Atomic numbers, positions, starts of graphs and what is learned of them, which the loop counts.
+        fed = HostTensors(inputs=3, labels=1, results=2, targets=shape.graphs)
+        tensors = HostTensors() if data.is_synthetic else fed
         return schnet(shape, formats, batch_size * data.graphs_per_pack, sent, tensors)
 
 

@@ -70,6 +70,9 @@ class Seq2SeqSpec(BuiltModelSpec):
     """Whether feed-forward blocks are gated (T5 1.1 and Flan-T5)."""
     tied_embedding: Flag = True
     """Whether the head shares the embedding's weights."""
+    qkv_products: Literal[1, 3] = 1
+    """Products that make queries, keys and values of a sequence. Three are slower, as in graphs that nobody has
+    rewritten for IPUs."""
 
     @model_validator(mode="before")
     @classmethod
@@ -118,6 +121,7 @@ class Seq2SeqSpec(BuiltModelSpec):
             vocabulary_size=self.vocabulary_size,
             gated=self.gated,
             tied_embedding=self.tied_embedding,
+            qkv_products=self.qkv_products,
         )
         batch = batch_of(data, formats, batch_size, data.source_length)
         return encoder_decoder(shape, batch, data.target_length, named("T5", self.size), shards)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
 
 from pydantic import model_validator
 
@@ -17,7 +18,8 @@ from podsim.scenario.activity import Activity
 from podsim.scenario.families.base import BuiltModelSpec, batch_of, named, sized, with_preset
 from podsim.scenario.family import Family
 from podsim.scenario.forward import PassSpec
-from podsim.scenario.quantity import Count, Flag, LayerCount, NumberFormat, Probability
+from podsim.scenario.quantity import Count, CountOrZero, Flag, LayerCount, NumberFormat, Probability
+from podsim.scenario.scenario import Finding
 from podsim.scenario.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
 
 _BYTE, _PATCH = 1, 16
@@ -55,6 +57,8 @@ class VisionDataSpec(DropoutDataSpec):
 class VisionSpec(BuiltModelSpec):
     """A vision transformer. `size` presets four dimensions; any of them overrides it."""
 
+    beside: ClassVar[frozenset[str]] = frozenset({"size", "attention_padding"})
+    widens_functions: ClassVar[bool] = True
     kind: Literal["vit"]
     """Family of the model."""
     size: Literal["base", "large"] | None = None
@@ -70,9 +74,16 @@ class VisionSpec(BuiltModelSpec):
     image_size: Count = 224
     """Height and width of an image, in pixels."""
     patch_size: Count = 16
-    """Height and width of a patch, in pixels."""
-    class_count: Count = 1000
-    """Classes."""
+    """Height and width of a patch, in pixels; what is left of an image beyond whole patches is not read."""
+    class_token: Flag = True
+    """A class token in front of the patches; without one, classes are read off the mean of the patches."""
+    class_count: CountOrZero = 1000
+    """Classes; 0 for forward passes that return what classes would be read off."""
+    divides_scores: Flag = True
+    """Whether scores are divided by the root of the width of a head, as ViT has it, which is slower than to multiply
+    them by its inverse."""
+    attention_padding: Flag = False
+    """Sequences are padded in attention to whole pieces of eight bytes, as PopRT's pass of that name does."""
 
     @property
     def title(self) -> str:
@@ -98,8 +109,8 @@ class VisionSpec(BuiltModelSpec):
         if self.hidden_size % self.head_count:
             what = f"head_count {self.head_count} does not divide hidden_size {self.hidden_size}"
             raise BadValueError(what, "change one of the two")
-        if self.image_size % self.patch_size:
-            what = f"patches of {self.patch_size} pixels do not divide images of {self.image_size}"
+        if self.image_size < self.patch_size:
+            what = f"patches of {self.patch_size} pixels are larger than images of {self.image_size}"
             raise BadValueError(what, "change image_size or patch_size")
         return self
 
@@ -110,11 +121,16 @@ class VisionSpec(BuiltModelSpec):
 
     @property
     def _patches(self) -> PatchEmbedding:
-        return PatchEmbedding(self.image_size, self.patch_size)
+        return PatchEmbedding(self.image_size, self.patch_size, class_token=self.class_token)
 
     def shortest_sequence(self, data: VisionDataSpec) -> int:
         """Patches of an image, and the class token."""
         return self._patches.sequence_length
+
+    def findings(self, spec: Any) -> Iterator[Finding]:
+        """Training without classes."""
+        if not self.class_count and spec.activity is Activity.TRAINING:
+            yield ("model", "class_count"), "no classes, and so no loss to train with", "raise it"
 
     def workload(self, data: VisionDataSpec, formats: Formats, batch_size: int, shards: Shards = WHOLE) -> Workload:
         """The graph of one micro-batch of images."""
@@ -125,6 +141,8 @@ class VisionSpec(BuiltModelSpec):
             head_count=self.head_count,
             patches=self._patches,
             class_count=self.class_count,
+            divides_scores=self.divides_scores,
+            attention_padding=self.attention_padding,
         )
         batch = batch_of(data, formats, batch_size, self._patches.sequence_length)
         size = _BYTE if data.pixel_format == "uint8" else DTYPE_BYTES[data.pixel_format]

@@ -1,0 +1,287 @@
+"""Writes how far predictions of published runs are off without the rows of their origin, and what follows from it.
+
+The constants that are fitted to weight updates and passes are fitted again to the calibration rows of the other
+origins, by least squares, each also drawn to the middle of its range as far as the range is wide. They act linearly on
+the logarithm of a time within what they move here: a run is simulated once with each constant moved. `--check` derives
+what follows from the rows again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import combinations, product
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from podsim.metrics import METRICS, OUTPUT_TOKEN, THROUGHPUT, UPDATE
+from podsim.result.evidence import (
+    FILE,
+    Alike,
+    Compared,
+    Residuals,
+    dimensions_of,
+    features_of,
+    interval_score,
+)
+from podsim.result.influence import StandsOn
+from podsim.runs import run
+from podsim.scenario.activity import Activity
+from podsim.scenario.assumptions import assumptions, numbers, with_number
+from podsim.validation.compare import validate
+from podsim.validation.comparison import RowComparison, evidence, level_of, origin_of
+from podsim.validation.coverage import constant_sigma, left_out, share_of
+from podsim.validation.reference_data import CALIBRATION
+
+TARGET = Path(__file__).resolve().parent.parent / FILE
+_LEVEL = "update or pass"
+_METRIC = {Activity.TRAINING: UPDATE, Activity.GENERATION: OUTPUT_TOKEN, Activity.FORWARD: THROUGHPUT}
+_MOVED = 1.02
+_ROW_ERROR = 0.03
+"""What a row is weighed with against the range of a constant."""
+_HALVES = (1.0, 0.5, 0.25)
+_SPREADS = (0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2)
+_STEPS = (0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1)
+_STEP = 0.03
+"""With which weights are chosen."""
+_CHANGES = tuple(0.01 * step for step in range(1, 51))
+_LEAST_CHANGE = 0.05
+"""Logarithms of a change that are smaller say little beside the scatter of two measurements."""
+_DIGITS = 5
+
+
+@dataclass(frozen=True)
+class Point:
+    """A published run and what moves its prediction.
+
+    Attributes:
+        run: It beside its prediction, with constants as they are.
+        slopes: Change of the logarithm of its time per unit of each fitted constant.
+    """
+
+    run: Compared
+    slopes: Mapping[str, float]
+
+
+@dataclass
+class Constants:
+    """Fitted constants: the value, and the middle and half the width of the range of each."""
+
+    value: dict[str, float] = field(default_factory=dict)
+    middle: dict[str, float] = field(default_factory=dict)
+    half: dict[str, float] = field(default_factory=dict)
+    ranges: dict[str, tuple[str, float, str, float]] = field(default_factory=dict)
+
+
+def points_of(comparisons: Sequence[RowComparison], known: Constants) -> Iterator[Point]:
+    """Every row of a weight update or a pass that is simulated."""
+    moved: dict[str, Any] = {}
+    done = set()
+    for row in comparisons:
+        if level_of(row.group) != _LEVEL or not row.scenarios or "evaluation" in row.group:
+            continue
+        title, name = row.scenarios[0], row.name.partition(":")[0]
+        if name in done:  # a weight update stands before the throughput that is made of it
+            continue
+        done.add(name)
+        if title not in moved:
+            moved[title] = _moved(title, known)
+        features, variance, slopes = moved[title]
+        late = math.log(row.predicted / row.published)
+        error = -late if row.unit.endswith("/s") else late
+        found = replace(
+            features,
+            row=name,
+            origin=origin_of(row),
+            role=row.role,
+            error=error,
+            known_variance=variance + (row.uncertainty or 0.0) ** 2,
+        )
+        yield Point(found, slopes)
+
+
+def _moved(title: str, known: Constants) -> tuple[Compared, float, dict[str, float]]:
+    """Features of a run, the variance that its inputs give it, and its slopes."""
+    name, _, variant = title.partition("@")
+    result = run(name, variant=variant or None)
+    stands_on: Any = result.assumptions
+    spec, probe = stands_on.spec, stands_on.probe
+    metric = _METRIC[spec.activity]
+    sign = -1 if METRICS[metric].more_is_better else 1
+
+    def log_time(changed: Any) -> float:
+        return sign * math.log(probe(changed, anew=True).metrics[metric])
+
+    parts = StandsOn(spec, probe, anew=True).of_inputs(metric)
+    fitted = {
+        _constant(each): each for each in assumptions(spec) if each.basis == "calibrated" and each.level == _LEVEL
+    }
+    open_ = {each.key for each in fitted.values()}
+    variance = sum(part.variance for key, part in parts.items() if key not in open_)
+    base, slopes = log_time(spec), {}
+    for constant, each in fitted.items():
+        low, high = each.bounds
+        known.value[constant], known.middle[constant] = each.number, (low + high) / 2
+        known.half[constant] = (high - low) / 2
+        change = log_time(with_number(spec, each.key, each.number * _MOVED)) - base
+        if change:
+            slopes[constant] = change / (each.number * (_MOVED - 1))
+    for key, number, _ in numbers(spec):
+        text, value = number.provenance.text, float(number)
+        low_text, low, high_text, high = known.ranges.get(key, (text, value, text, value))
+        low_text, low = (text, value) if value < low else (low_text, low)
+        high_text, high = (text, value) if value > high else (high_text, high)
+        known.ranges[key] = low_text, low, high_text, high
+    rate = getattr(result, THROUGHPUT, None)
+    sample_s = 1 / rate if rate else math.exp(base)
+    features = Compared("", "", evidence(spec), "", features_of(spec), dimensions_of(spec), 0.0, 0.0, sample_s)
+    return features, variance, slopes
+
+
+def _constant(each: Any) -> str:
+    """A constant, apart from one of the same key that another stack has."""
+    return f"{each.key} = {each.value}"
+
+
+def without_origins(points: Sequence[Point], known: Constants) -> tuple[Compared, ...]:
+    """The runs, each with its error where constants are fitted without the rows of its origin."""
+    names = list(known.value)
+    everything = _fitted(points, known, names)
+    of_origin = {
+        origin: _fitted([point for point in points if point.run.origin != origin], known, names) - everything
+        for origin in {point.run.origin for point in points}
+    }
+    return tuple(
+        replace(
+            point.run,
+            error=point.run.error
+            + sum(
+                point.slopes.get(name, 0.0) * float(step)
+                for name, step in zip(names, of_origin[point.run.origin], strict=True)
+            ),
+        )
+        for point in points
+    )
+
+
+def _fitted(points: Iterable[Point], known: Constants, names: Sequence[str]) -> Any:
+    """Constants less what they are, by least squares over the calibration rows and the middles of ranges."""
+    matrix, right = [], []
+    for point in points:
+        if point.run.role == CALIBRATION:
+            matrix.append([point.slopes.get(name, 0.0) * known.half[name] / _ROW_ERROR for name in names])
+            right.append(-point.run.error / _ROW_ERROR)
+    for index, name in enumerate(names):
+        matrix.append([float(index == other) for other in range(len(names))])
+        right.append((known.middle[name] - known.value[name]) / known.half[name])
+    solution, *_ = np.linalg.lstsq(np.array(matrix), np.array(right), rcond=None)
+    return solution * [known.half[name] for name in names]
+
+
+def derived(runs: Sequence[Compared]) -> Residuals:
+    """A table of runs with what follows from them, each chosen by the score of runs whose whole origin is left out.
+
+    Args:
+        runs: Runs that were compared.
+    """
+    first = Residuals(tuple(runs), Alike(1.0, 1.0, 1.0, 1.0), _STEP)
+    given = product(_HALVES, _HALVES, _HALVES, _SPREADS)
+    found = min((replace(first, alike=Alike(*each)) for each in given), key=_score)
+    found = min((replace(found, step=each) for each in _STEPS), key=_score)
+    return replace(found, change=_change(runs))
+
+
+def _score(table: Residuals) -> float:
+    return share_of("", left_out(table)).score
+
+
+def _change(runs: Sequence[Compared]) -> float:
+    """What changes are off by, as a share of them: of pairs of runs of a model and a stack on other machines.
+
+    The pairs of a stack and a model count together as one, since they share what they are off by.
+    """
+    groups: dict[str, list[tuple[float, float]]] = {}
+    for one, other in combinations(runs, 2):
+        change, error = math.log(one.sample_s / other.sample_s), one.error - other.error
+        if _is_pair(one, other) and abs(change) > _LEAST_CHANGE:
+            groups.setdefault(f"{one.names['stack']} {one.names['family']}", []).append((abs(change), error))
+
+    def score(share: float) -> float:
+        return sum(fmean(interval_score(share * change, error) for change, error in pairs) for pairs in groups.values())
+
+    return min(_CHANGES, key=score)
+
+
+def _is_pair(one: Compared, other: Compared) -> bool:
+    """Whether runs are of the same model with the same stack, and differ in version, IPUs or chip."""
+
+    def model_of(each: Compared) -> tuple[dict[str, str], dict[str, float]]:
+        names = {name: value for name, value in each.names.items() if name != "links"}
+        return names, {**each.sizes, "ipu_count": 0.0}
+
+    return one.configuration != other.configuration and model_of(one) == model_of(other)
+
+
+def kernels_of(comparisons: Sequence[RowComparison]) -> dict[str, float]:
+    """Standard deviations that serve the rows of each group best that is measured alone."""
+    groups: dict[str, list[Compared]] = {}
+    for row in comparisons:
+        if not row.scenarios:
+            error = math.log(row.predicted / row.published)
+            one = Compared(row.name, "", row.name, row.role, {}, {}, error, (row.uncertainty or 0.0) ** 2, 0.0)
+            groups.setdefault(row.group.removeprefix("Mk1 ").removeprefix("Bow "), []).append(one)
+    return {group: constant_sigma(runs) for group, runs in groups.items()}
+
+
+def _rounded(value: Any) -> Any:
+    """Numbers with as many digits as matter, so that the file is the same on every machine."""
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, Mapping):
+        return {key: _rounded(each) for key, each in value.items()}
+    return [_rounded(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def plain_of(runs: Sequence[Compared]) -> dict[str, Any]:
+    """What follows from the runs alone."""
+    found = derived(runs)
+    return {"alike": asdict(found.alike), "step": found.step, "change": found.change}
+
+
+def main() -> int:
+    """Write the file, which takes minutes, or say that what it holds does not follow from its rows."""
+    if "--check" in sys.argv[1:] or "--derive" in sys.argv[1:]:
+        plain = json.loads(TARGET.read_text(encoding="utf-8"))
+        again = _rounded(plain_of(tuple(Compared(**each) for each in plain["runs"])))
+        if "--check" in sys.argv[1:]:
+            if all(plain[name] == each for name, each in again.items()):
+                return 0
+            print(f"{FILE}: out of date; run `python tools/make_residuals.py`", file=sys.stderr)
+            return 1
+        _write(plain | again)
+        return 0
+    comparisons, known = validate(list), Constants()
+    points = tuple(points_of(comparisons, known))
+    runs = tuple(Compared(**_rounded(asdict(each))) for each in without_origins(points, known))
+    rest = {"kernels": kernels_of(comparisons), "machine": known.ranges, "runs": list(map(asdict, runs))}
+    _write(_rounded(plain_of(runs)) | _rounded(rest))
+    return 0
+
+
+def _write(plain: Mapping[str, Any]) -> None:
+    """The file, a run in each line."""
+    head = [
+        f"{json.dumps(name)}: {json.dumps(each, ensure_ascii=False)}" for name, each in plain.items() if name != "runs"
+    ]
+    rows = ",\n  ".join(json.dumps(each, ensure_ascii=False) for each in plain["runs"])
+    TARGET.write_text(",\n ".join(["{\n " + head[0], *head[1:], f'"runs": [\n  {rows}\n ]\n}}\n']), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
