@@ -10,8 +10,9 @@ from pathlib import Path
 from statistics import fmean
 
 from podsim.format import format_count, format_significant
+from podsim.report.table import Table, columns
 from podsim.result.evidence import residuals
-from podsim.show.table import Table, columns, to_markdown
+from podsim.show.markdown import to_markdown
 from podsim.validation import RowComparison
 from podsim.validation.comparison import sizes_of
 from podsim.validation.coverage import Coverage

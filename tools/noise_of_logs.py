@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from podsim.program.noise import late_table
+from podsim.report.table import Table, columns
 from podsim.scenario.software import Noise
-from podsim.show.table import Table, columns, to_markdown
+from podsim.show.markdown import to_markdown
 from podsim.tiles.noise import latest_of
 from podsim.units import PS_PER_S
 from podsim.validation.noise import LATE_S, Spread, logged_runs, spread_of

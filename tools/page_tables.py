@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from podsim.format import format_significant
+from podsim.report.table import Table, columns
 from podsim.scenario import load_scenario
-from podsim.show.table import Table, columns, to_markdown
+from podsim.show.markdown import to_markdown
 from podsim.validation import RowComparison
 
 _SCHNET = "schnet_qm9_bow_pod64"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from podsim.result.evidence import residuals
-from podsim.show.table import to_markdown
+from podsim.show.markdown import to_markdown
 from podsim.validation import RowComparison, validate
 from podsim.validation.coverage import coverage
 from podsim.validation.reference_data import HOLD_OUT

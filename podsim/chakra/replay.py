@@ -14,9 +14,9 @@ from podsim.engine.trace import IDLE, Trace
 from podsim.errors import PodsimError
 from podsim.format import format_count, format_duration_s, format_percent, natural_key
 from podsim.program.recorded import COMPUTE, WAITING, Recorded, replayed
+from podsim.report.table import Table, columns
 from podsim.scenario import System, load_hardware
 from podsim.scenario.software import Software
-from podsim.show.table import Table, columns
 from podsim.units import ps_to_seconds
 
 DEFAULT_SYSTEM: Final = "ipu_pod16"

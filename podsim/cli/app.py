@@ -16,7 +16,7 @@ from podsim.cli.comparing import compare
 from podsim.cli.ending import print_data, run_to_the_end, say
 from podsim.cli.kernels import cost_app
 from podsim.cli.mlperf import LogDivision, LogFolder, LogRound, import_mlperf, log_request
-from podsim.cli.pages import Report, check_report, write_result
+from podsim.cli.pages import ReportFile, check_report, write_result
 from podsim.cli.planner import ui
 from podsim.cli.planning import plan
 from podsim.cli.replaying import replay
@@ -125,7 +125,7 @@ def run(
     plot: Plot = None,
     influence: Influence = False,
     tornado: Annotated[Path | None, typer.Option(help="Write a chart of what moves the result most.")] = None,
-    report: Report = None,
+    report: ReportFile = None,
     draw_count: Annotated[
         int | None, typer.Option("--uncertainty", help="Repeat so often with inputs drawn from their ranges.")
     ] = None,
@@ -188,7 +188,7 @@ def serve(
     output_format: OutputFormat = Format.TABLE,
     plot: Plot = None,
     influence: Influence = False,
-    report: Report = None,
+    report: ReportFile = None,
 ) -> None:
     """Simulate requests that arrive, wait and are batched: percentiles, queue and saturation."""
     from podsim.runs.serve import serve as serve_scenario

@@ -15,7 +15,7 @@ from podsim.cli.outputs import tell_written
 from podsim.errors import PodsimError
 
 if TYPE_CHECKING:
-    from podsim.show.chart import Sheet
+    from podsim.report.chart import Sheet
 
 Plot = Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")]
 

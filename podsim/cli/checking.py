@@ -14,7 +14,7 @@ import typer
 
 from podsim.cli.counting import counted
 from podsim.cli.ending import NOTHING_COMPARED, print_data, say
-from podsim.cli.pages import Report, check_report, write_report
+from podsim.cli.pages import ReportFile, check_report, write_report
 from podsim.errors import PodsimError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def check(
     accept: Annotated[bool, typer.Option("--accept", help="Agree on what is given now: rewrite the baseline.")] = False,
     reason: Annotated[str, typer.Option(help="Why; kept in the baseline.")] = "",
     output_format: Annotated[CheckFormat, typer.Option("--format", help="What to print.")] = CheckFormat.TEXT,
-    report: Report = None,
+    report: ReportFile = None,
 ) -> None:
     """Compare what scenarios give with a baseline, and with what they expect.
 

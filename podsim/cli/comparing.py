@@ -10,7 +10,7 @@ import typer
 from podsim.cli import completion
 from podsim.cli.charts import Plot, write_chart
 from podsim.cli.ending import BEYOND_LIMITS, print_data
-from podsim.cli.pages import Report, check_report, write_report
+from podsim.cli.pages import ReportFile, check_report, write_report
 from podsim.cli.running import check_paths
 from podsim.harmless import terminal
 
@@ -54,7 +54,7 @@ def compare(
         int | None, typer.Option("--uncertainty", help="Repeat each so often with inputs drawn from their ranges.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of these draws.")] = 0,
-    report: Report = None,
+    report: ReportFile = None,
     fail_on: Annotated[
         FailOn | None, typer.Option(help="Exit with 4 if a metric is worse than that of A, beyond their ranges.")
     ] = None,

@@ -11,10 +11,10 @@ import typer
 from podsim.cli.outputs import tell_written
 
 if TYPE_CHECKING:
-    from podsim.pages.parts import Page
+    from podsim.report.report import Report
     from podsim.result.base import Result
 
-Report = Annotated[
+ReportFile = Annotated[
     Path | None,
     typer.Option("--report", metavar="FILE.html", help="Write a page with charts to hover over and zoom."),
 ]
@@ -23,7 +23,7 @@ Report = Annotated[
 def check_report(path: Path | None) -> None:
     """Refuse a page that cannot be written, before anything is read or simulated."""
     if path is not None:
-        from podsim.pages.write import check_page_path
+        from podsim.show.html_page import check_page_path
 
         check_page_path(path)
 
@@ -31,7 +31,7 @@ def check_report(path: Path | None) -> None:
 def write_result(path: Path | None, result: Result) -> None:
     """Write the page of a result if one is asked for."""
 
-    def make() -> Page:
+    def make() -> Report:
         from podsim.pages.result_page import result_page
 
         return result_page(result)
@@ -39,10 +39,10 @@ def write_result(path: Path | None, result: Result) -> None:
     write_report(path, make)
 
 
-def write_report(path: Path | None, make: Callable[[], Page]) -> None:
+def write_report(path: Path | None, make: Callable[[], Report]) -> None:
     """Write the page that is asked for, and report it."""
     if path is not None:
-        from podsim.pages.write import write_page
+        from podsim.show.html_page import write_page
 
         write_page(make(), path)
         tell_written(path)

@@ -13,7 +13,7 @@ from podsim.cli.charts import Plot, write_chart
 from podsim.cli.counting import counted
 from podsim.cli.ending import print_data, say
 from podsim.cli.outputs import tell_written
-from podsim.cli.pages import Report, check_report, write_report
+from podsim.cli.pages import ReportFile, check_report, write_report
 from podsim.cli.plan_options import (
     Budget,
     Deadline,
@@ -71,7 +71,7 @@ def plan(
     output_format: OutputFormat = PlanFormat.TABLE,
     plot: Plot = None,
     save: SaveFolder = None,
-    report: Report = None,
+    report: ReportFile = None,
 ) -> None:
     """Rank systems and divisions by what counts, within limits, and say what rules the others out."""
     from podsim.many.capacity.goal import goal_of
@@ -134,8 +134,8 @@ def _found(wanted: Goal, name: str, journal: Path | None, processes: int | None)
 
 def _show(answer: Answer, output_format: PlanFormat) -> None:
     from podsim.many.capacity.show import answer_tables, option_table
-    from podsim.show.page import PlainConsole
-    from podsim.show.table import to_csv
+    from podsim.show.markdown import to_csv
+    from podsim.show.text import print_blocks
 
     match output_format:
         case PlanFormat.JSON:
@@ -143,8 +143,7 @@ def _show(answer: Answer, output_format: PlanFormat) -> None:
         case PlanFormat.CSV:
             print_data(to_csv(option_table(answer, [*answer.ranked, *answer.ruled_out])))
         case PlanFormat.TABLE:
-            for table in answer_tables(answer):
-                PlainConsole().print(table)
+            print_blocks(answer_tables(answer))
 
 
 def _check_outputs(plot: Path | None, save: Path | None, report: Path | None, goal: str) -> None:

@@ -29,10 +29,6 @@ def replay(
     if output_format is Format.JSON:
         print_data(f"{found.to_json()}\n")
         return
-    from podsim.show.page import PlainConsole
+    from podsim.show.text import print_blocks
 
-    console = PlainConsole()
-    for number, table in enumerate(found.tables()):
-        if number:
-            console.print()
-        console.print(table)
+    print_blocks(found.tables())

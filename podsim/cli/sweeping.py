@@ -14,7 +14,7 @@ from podsim.cli.charts import Plot, write_chart
 from podsim.cli.counting import counted
 from podsim.cli.ending import say
 from podsim.cli.outputs import tell_written
-from podsim.cli.pages import Report, check_report, write_report
+from podsim.cli.pages import ReportFile, check_report, write_report
 from podsim.cli.running import check_paths
 from podsim.harmless import terminal
 
@@ -55,14 +55,14 @@ def sweep(
         str | None,
         typer.Option(help="Column that points are compared by, and that the chart shows; throughput if left out."),
     ] = None,
-    report: Report = None,
+    report: ReportFile = None,
 ) -> None:
     """Simulate every point of a study, and go on where it was stopped."""
     from podsim.many.sweeps import sweep as sweep_study
     from podsim.many.sweeps.answer import answer, answer_tables
     from podsim.result.files import check_outputs
     from podsim.scenario.library import find
-    from podsim.show.page import PlainConsole
+    from podsim.show.text import print_blocks
 
     check_paths(None, plot)
     check_report(report)
@@ -86,9 +86,7 @@ def sweep(
         say(f"{table} holds this study already")
     typer.echo(terminal(swept.summary))
     found = answer(swept, metric)
-    console = PlainConsole()
-    for each in answer_tables(found):
-        console.print(each)
+    print_blocks(answer_tables(found))
     _draw(swept, plot, report, metric)
     if "failed" in swept.by_status:
         raise typer.Exit(1)

@@ -23,6 +23,8 @@ from podsim.many.compare.sides import of_result
 from podsim.many.compare.subject import Subject
 from podsim.many.sweeps.axes import NUMBER_AND_UNIT
 from podsim.metrics import SHARE, Metric, metric_of
+from podsim.report.chart import FASTER, SLOWER, Axis, Bar, Bars, Chart, Sheet
+from podsim.report.table import Block, Cell, Cells, Table, columns
 from podsim.result.base import Result, plain
 from podsim.result.influence import StandsOn, doubt_of_change
 from podsim.runs import Source, run
@@ -32,8 +34,9 @@ from podsim.scenario.levers import LEVERS
 from podsim.scenario.load import Overrides
 from podsim.scenario.wording import flow, known_here
 from podsim.show.answers import Answered
-from podsim.show.chart import FASTER, SLOWER, Axis, Bar, Bars, Chart, Sheet
-from podsim.show.table import Block, Cell, Cells, Table, columns, to_html, to_markdown, to_text
+from podsim.show.html_page import to_html
+from podsim.show.markdown import to_markdown
+from podsim.show.text import to_text
 from podsim.watch import Tell, telling, untold
 from podsim.workers import mapped
 

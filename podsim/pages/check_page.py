@@ -11,13 +11,13 @@ from podsim.many.checks.cases import Measured
 from podsim.many.checks.show import counted
 from podsim.many.checks.verdict import KINDS_OF_FINDING, Finding, Verdict
 from podsim.many.compare.plot import moved_chart
-from podsim.pages.parts import Block, Folded, Page, Section, Tile
-from podsim.show.table import Table, columns
+from podsim.report.report import Folded, Part, Report, Section, Tile
+from podsim.report.table import Table, columns
 
 _LISTED: Final = 1000
 
 
-def check_page(verdict: Verdict, now: Mapping[str, Measured], compared_with: str) -> Page:
+def check_page(verdict: Verdict, now: Mapping[str, Measured], compared_with: str) -> Report:
     """A page of a verdict.
 
     Args:
@@ -31,7 +31,7 @@ def check_page(verdict: Verdict, now: Mapping[str, Measured], compared_with: str
     checked = f"{counted(verdict.case_count, 'scenario')}, {counted(verdict.figure_count, 'figure')}"
     chart = moved_chart(verdict.findings)
     moved = [Section("What has moved", [chart])] if chart else []
-    return Page(
+    return Report(
         title=title,
         about=(f"{checked}, podsim {__version__}", f"Compared with {compared_with}"),
         version=__version__,
@@ -52,7 +52,7 @@ def _tiles(verdict: Verdict) -> Iterator[Tile]:
 
 def _findings(verdict: Verdict) -> Iterator[Section]:
     headers = ("scenario", "figure", ">before", ">after", ">change", "why")
-    blocks: list[Block] = []
+    blocks: list[Part] = []
     for kind, meaning in KINDS_OF_FINDING.items():
         rows = [_cells(each) for each in verdict.findings if each.kind == kind]
         if rows:

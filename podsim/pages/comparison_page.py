@@ -14,7 +14,7 @@ from podsim.many.compare import Comparison
 from podsim.many.compare.difference import SAME, Difference, Row
 from podsim.many.compare.plot import comparison_title, waterfall_chart
 from podsim.many.compare.show import change_of_row, input_table, metric_table, value_of, verdict_of
-from podsim.pages.parts import Block, Folded, Page, Section, Tile
+from podsim.report.report import Folded, Part, Report, Section, Tile
 from podsim.scenario.wording import counted
 
 _PRECISION: Final = 4
@@ -23,12 +23,12 @@ _PARTS: Final = re.compile(r"[@:/\\]")
 """Between the folders, the name and the variant of a side."""
 
 
-def comparison_page(found: Comparison) -> Page:
+def comparison_page(found: Comparison) -> Report:
     """A page of a comparison."""
     sides = list(zip(ascii_uppercase, found.subjects, strict=False))
     notes = [note for each in found.subjects for note in each.notes]
     notes += [note for each in found.differences for note in each.notes]
-    return Page(
+    return Report(
         title=comparison_title(found),
         about=[f"{letter}: {each.about}" for letter, each in sides],
         version=__version__,
@@ -59,7 +59,7 @@ def _tiles(each: Difference, letter: str, count: int) -> Iterator[Tile]:
 
 def _section(each: Difference, letter: str) -> Section:
     changed = _changed(each)
-    blocks: list[Block] = []
+    blocks: list[Part] = []
     if changed:
         blocks.append(metric_table(changed, letter, _PRECISION))
     else:

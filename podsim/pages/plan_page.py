@@ -14,13 +14,13 @@ from podsim.many.capacity.option import Option
 from podsim.many.capacity.plot import options_chart, weighed_charts, with_figures
 from podsim.many.capacity.show import answer_tables, cell, headline, option_table, range_text
 from podsim.metrics import metric_of
-from podsim.pages.parts import Folded, Page, Section, Tile
-from podsim.show.table import Table
+from podsim.report.report import Folded, Report, Section, Tile
+from podsim.report.table import Table
 
 _MOST_LISTED: Final = 500
 
 
-def plan_page(answer: Answer) -> Page:
+def plan_page(answer: Answer) -> Report:
     """A page of an answer to a goal."""
     goal = answer.goal
     overrides = f"; changed: {', '.join(goal.overrides)}" if goal.overrides else ""
@@ -30,7 +30,7 @@ def plan_page(answer: Answer) -> Page:
     if found:
         ranking = Section(ranking.title, [*ranking.blocks, options_chart(answer)])
     weighed = [Section(title, [chart]) for title, chart in weighed_charts(answer)]
-    return Page(
+    return Report(
         title=goal.description or in_title(f"{_wanted(answer)}: {goal.title}"),
         about=(f"{goal.title}{variant}, podsim {__version__}{overrides}", f"Wanted: {headline(answer)}"),
         version=__version__,

@@ -8,7 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 from podsim.format import format_error
-from podsim.pages.parts import Block, Folded, Page, Section, Tile
+from podsim.report.report import Folded, Part, Report, Section, Tile
+from podsim.report.table import Table, columns
 from podsim.result.base import Result
 from podsim.result.forward import ForwardResult
 from podsim.result.generation import GenerationResult
@@ -32,7 +33,6 @@ from podsim.show.run_charts import (
 )
 from podsim.show.serving_charts import percentile_charts, queue_chart
 from podsim.show.serving_table import percentile_table, serving_headline
-from podsim.show.table import Table, columns
 from podsim.show.tables import (
     compared,
     forward_headline,
@@ -45,11 +45,11 @@ from podsim.show.tables import (
 from podsim.show.timeline import timeline_chart
 
 
-def result_page(result: Result) -> Page:
+def result_page(result: Result) -> Report:
     """A page of a result; the timeline is part of it where it was recorded."""
     sections = [*_own_sections(result), assumptions_section(result), _certainty(result), sources_section(result)]
     notes = [f"{each.key} changes nothing: {each.reason}" for each in result.without_effect]
-    return Page(
+    return Report(
         title=result.title,
         about=result.about,
         version=result.version,
@@ -95,7 +95,7 @@ def _own_sections(result: Result) -> Iterator[Section]:
 
 def _training(result: RunResult) -> Iterator[Section]:
     what = "weight update"
-    blocks: list[Block] = [waterfall(what, result.breakdown, result.sources)]
+    blocks: list[Part] = [waterfall(what, result.breakdown, result.sources)]
     if result.ipus:
         blocks.append(ipus_chart(what, result.ipus, result.breakdown_ps))
     yield Section("Where time goes", [*blocks, *_operations(result.operations)])
@@ -106,7 +106,7 @@ def _training(result: RunResult) -> Iterator[Section]:
 
 def _forward(result: ForwardResult) -> Iterator[Section]:
     call = "session call"
-    blocks: list[Block] = [waterfall("batch", result.batch.breakdown, result.batch.sources)]
+    blocks: list[Part] = [waterfall("batch", result.batch.breakdown, result.batch.sources)]
     blocks.append(waterfall(call, result.call.breakdown, result.call.sources))
     if len(result.ipus) > 1:
         blocks.append(ipus_chart(call, result.ipus, result.call.breakdown_ps))
@@ -130,9 +130,9 @@ def _timeline(result: Result, what: str) -> Iterator[Section]:
         yield Section("Timeline", [chart])
 
 
-def memory_blocks(memory: MemoryReport) -> list[Block]:
+def memory_blocks(memory: MemoryReport) -> list[Part]:
     """A map for each memory that is used; of one that is next to empty a line."""
-    blocks: list[Block] = list(memory_charts(memory))
+    blocks: list[Part] = list(memory_charts(memory))
     for where, (name, *_) in MEMORIES.items():
         if memory.fullest_ipu(where) is not None and is_next_to_empty(memory, where):
             blocks.append(f"{memory_title(memory, where)}.")
@@ -140,7 +140,7 @@ def memory_blocks(memory: MemoryReport) -> list[Block]:
     return blocks
 
 
-def _operations(operations: Sequence[OperationRow]) -> Iterator[Block]:
+def _operations(operations: Sequence[OperationRow]) -> Iterator[Part]:
     table = operation_table(operations)
     if table is not None:
         yield Folded("The longest operations", [table])
@@ -198,7 +198,7 @@ def assumptions_section(result: Result) -> Section | None:
         f"The result stands on {', '.join(f'{count} {basis}' for basis, count in counts.items())} inputs, "
         "each moved to the ends of its range, or a tenth either way where it has none."
     )
-    blocks: list[Block] = [lead]
+    blocks: list[Part] = [lead]
     chart = inputs_chart(rows)
     if chart is not None:
         blocks.append(chart)
@@ -215,7 +215,7 @@ def sources_section(result: Result) -> Section:
         (each.label, each.quantity, f"{each.measured:.6g}", _error(result.error_of(each)), each.role, each.source)
         for each in result.references
     ]
-    blocks: list[Block] = []
+    blocks: list[Part] = []
     if measured:
         headers = ("figure", "quantity", ">measured", ">prediction is off by", "role", "source")
         blocks.append(Table(columns(*headers), measured, "Measured and published figures for this scenario"))

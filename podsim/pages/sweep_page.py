@@ -19,8 +19,8 @@ from podsim.many.sweeps.plot import no_column, number_columns, study_chart
 from podsim.many.sweeps.rows import DONE
 from podsim.many.sweeps.run import Swept
 from podsim.metrics import HEADLINES, LATENCY, TIME, UPDATE, metric_of
-from podsim.pages.parts import Block, Folded, Page, Section, Tile
-from podsim.show.table import Table, columns
+from podsim.report.report import Folded, Part, Report, Section, Tile
+from podsim.report.table import Table, columns
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -61,7 +61,7 @@ class _Table:
     left_out_count: int
 
 
-def sweep_page(swept: Swept, metric: str | None = None) -> Page:
+def sweep_page(swept: Swept, metric: str | None = None) -> Report:
     """A page of a study.
 
     Args:
@@ -76,7 +76,7 @@ def sweep_page(swept: Swept, metric: str | None = None) -> Page:
     table = _table(frame, swept.space.keys, metric)
     scenarios = ", ".join([study.scenario] if isinstance(study.scenario, str) else study.scenario)
     varying = [f"{key} with {count:,} values" for key, count in table.keys.items() if key not in study.derived]
-    return Page(
+    return Report(
         title=study.description or f"A study of {scenarios}",
         about=(f"{scenarios}, podsim {__version__}", f"Varies: {'; '.join(varying) or 'nothing'}"),
         version=__version__,
@@ -201,7 +201,7 @@ def _points(table: _Table) -> Iterator[Section]:
     ]
     more = [f"The best {len(rows)} of {table.done_count:,} points."] if len(rows) < table.done_count else []
     few = rows[:_FEW]
-    blocks: list[Block] = [Table(columns(*headers), few, f"The best by {metric_of(table.figures[0]).titled}")]
+    blocks: list[Part] = [Table(columns(*headers), few, f"The best by {metric_of(table.figures[0]).titled}")]
     if len(rows) > len(few):
         blocks.append(Folded("More points", [Table(columns(*headers), rows, notes=more)]))
     yield Section("Points", blocks)

@@ -8,12 +8,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from podsim.report.chart import Fill, Shape
+
 COMPUTE: Final = "compute"
 ON_CHIP: Final = "on chip"
 LINKS: Final = "links"
 OFF_CHIP: Final = "off chip"
 WAITING: Final = "waiting"
 FAMILIES: Final = (COMPUTE, ON_CHIP, LINKS, OFF_CHIP, WAITING)
+_SHAPES: Final = {
+    COMPUTE: Shape.SOLID,
+    ON_CHIP: Shape.RISING,
+    LINKS: Shape.CROSSED,
+    OFF_CHIP: Shape.DOTS,
+    WAITING: Shape.LINES,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +85,17 @@ def kind_of(name: str) -> Kind:
     """
     known = _BY_NAME.get(name)
     return known or Kind(name, name.replace("_", " "), "not described", COMPUTE, "#f0d94a")
+
+
+def fill_of_kind(name: str) -> Fill:
+    """The fill of a kind of time: a family has a pattern of its own, and its members differ in lightness."""
+    known = kind_of(name)
+    return Fill(known.colour, _SHAPES[known.family])
+
+
+def legend_of_kinds(names: Iterable[str]) -> dict[str, Fill]:
+    """A legend of kinds of time, in their order."""
+    return {kind_of(name).label: fill_of_kind(name) for name in in_kind_order(names)}
 
 
 def in_kind_order(names: Iterable[str]) -> list[str]:

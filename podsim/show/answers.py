@@ -8,22 +8,24 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from podsim.errors import PodsimError
 from podsim.harmless import short
+from podsim.report.chart import Sheet
 from podsim.result.base import Result
 from podsim.result.forward import ForwardResult
 from podsim.result.generation import GenerationResult
 from podsim.result.result import RunResult
 from podsim.result.serving import ServingResult
-from podsim.show.chart import Sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
+    from podsim.report.report import Report
+
 
 class Answered:
     """What the answers of `compare`, `sweep`, `plan`, `check` and `whatif` have in common.
 
-    A class of them says what is told of it in a line or two, in a notebook, as charts and as rows.
+    A class of them says what is told of it in a line or two, what it reports, and what its rows are.
     """
 
     __slots__ = ()
@@ -34,13 +36,9 @@ class Answered:
     def _told(self) -> Iterable[str]:
         """Lines that say what was found."""
 
-    @abstractmethod
-    def _repr_html_(self) -> str:
-        """The tables of the terminal, for notebooks."""
-
-    @abstractmethod
-    def _sheet(self) -> Sheet:
-        """The charts of `--plot`."""
+    def report(self) -> Report:
+        """The answer as data: a sentence, figures, and sections of tables and charts."""
+        raise NotImplementedError
 
     @abstractmethod
     def _records(self) -> Sequence[Mapping[str, Any]]:
@@ -59,13 +57,31 @@ class Answered:
         more = f"{type(self).__name__}: .plot(), .to_frame(); a notebook shows its tables"
         return "\n".join(short(each) for each in (*self._told(), more))
 
+    def text(self) -> str:
+        """The short answer for a terminal of 100 columns."""
+        from podsim.show.text import report_as_text
+
+        return report_as_text(self.report())
+
+    def markdown(self) -> str:
+        """The short answer in Markdown."""
+        from podsim.show.markdown import report_as_markdown
+
+        return report_as_markdown(self.report())
+
+    def _repr_html_(self) -> str:
+        """The short answer, for notebooks."""
+        from podsim.show.html_page import report_as_html
+
+        return report_as_html(self.report())
+
     def plot(self) -> Figure:
-        """The chart of `--plot`, as a figure of matplotlib, which a notebook shows.
+        """The charts of `--plot`, as a figure of matplotlib, which a notebook shows.
 
         Raises:
             PodsimError: There is nothing to draw.
         """
-        return figure_of_sheet(self._sheet())
+        return figure_of_sheet(self.report().sheet())
 
     def to_frame(self) -> DataFrame:
         """A frame of pandas, with the units of its columns in `attrs["unit"]`."""

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from podsim.format import format_count, format_duration_s, format_percent
 from podsim.placement.search.choice import Candidate, Choice
+from podsim.report.table import Block, Cell, Cells, Column, Passage, Table, columns
 from podsim.scenario.wording import counted, flow
-from podsim.show.table import Block, Cell, Cells, Column, Passage, Table, columns
 
 _DIGITS: Final = 4
 _NEARLY_FULL: Final = 0.97

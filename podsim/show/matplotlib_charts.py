@@ -26,8 +26,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from podsim.errors import OutputError
 from podsim.format import format_significant
 from podsim.harmless import terminal, xml
-from podsim.result.files import check_not_read, check_writable, write_atomically
-from podsim.show.chart import (
+from podsim.report.chart import (
     INK,
     LOOKS,
     PAPER,
@@ -48,6 +47,7 @@ from podsim.show.chart import (
     TimelineStretch,
     WayOver,
 )
+from podsim.result.files import check_not_read, check_writable, write_atomically
 
 PLOT_SUFFIXES: Final = (".png", ".svg", ".pdf")
 PLAIN: Final = FuncFormatter(lambda value, _: f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}")

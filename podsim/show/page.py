@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import NoReturn
+from collections.abc import Callable, Iterator
 
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.segment import Segment
+from rich.console import Console
 
-from podsim.harmless import line, terminal
+from podsim.harmless import line
+from podsim.report.table import Passage
 from podsim.result.base import Result
 from podsim.result.forward import ForwardResult
 from podsim.result.generation import GenerationResult
 from podsim.result.result import RunResult
 from podsim.result.serving import ServingResult
+from podsim.show.html_page import to_html
 from podsim.show.serving_table import serving_tables
-from podsim.show.table import Passage, to_html
 from podsim.show.tables import (
     Tables,
     assumption_table,
@@ -24,23 +23,7 @@ from podsim.show.tables import (
     training_tables,
     uncertainty_table,
 )
-
-
-class PlainConsole(Console):
-    """A console that passes on no control characters, takes no text for markup, and misses a reader that has gone."""
-
-    def __init__(self) -> None:
-        """Standard output."""
-        super().__init__(markup=False, emoji=False)
-
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """The segments that are printed; no character that is left out has a width, so that columns stay in place."""
-        for each in super().render(renderable, options):
-            yield each if each.control else Segment(terminal(each.text), each.style)
-
-    def on_broken_pipe(self) -> NoReturn:
-        """Pass the error on instead of ending the process."""
-        raise BrokenPipeError
+from podsim.show.text import PlainConsole, Printed
 
 
 def print_result(result: Result, tables: Callable[..., Tables], console: Console | None = None) -> None:
@@ -53,11 +36,11 @@ def print_result(result: Result, tables: Callable[..., Tables], console: Console
     """
     target = console or PlainConsole()
     for passage in _heading(result):
-        target.print(passage)
+        target.print(Printed(passage))
     for block in (*tables(result), assumption_table(result.assumptions), uncertainty_table(result.uncertainty)):
         if block is not None:
             target.print()
-            target.print(block)
+            target.print(Printed(block))
 
 
 def html_of(result: Result) -> str:

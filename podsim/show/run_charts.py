@@ -16,31 +16,18 @@ from podsim.format import (
     format_percent,
     format_significant,
 )
+from podsim.report.chart import FASTER, SLOWER, TOTAL, Axis, Bar, Bars, Chart, Fill, Sheet, TextPlace, fills_in_turn
+from podsim.report.table import Table, columns
 from podsim.result.base import Result
 from podsim.result.breakdown import exact_seconds
 from podsim.result.forward import ForwardResult
 from podsim.result.generation import GenerationResult
-from podsim.result.kinds import in_kind_order, kind_of
+from podsim.result.kinds import fill_of_kind, in_kind_order, kind_of
 from podsim.result.ranges import ranges_line
 from podsim.result.result import RunResult
 from podsim.result.rows import IN_PROCESSOR, STREAMING, IpuAccount, MemoryReport
 from podsim.result.sources import Sources
 from podsim.result.step import StepReport
-from podsim.show.chart import (
-    FASTER,
-    SLOWER,
-    TOTAL,
-    Axis,
-    Bar,
-    Bars,
-    Chart,
-    Fill,
-    Sheet,
-    TextPlace,
-    fill_of_kind,
-    fills_in_turn,
-)
-from podsim.show.table import Table, columns
 from podsim.show.tables import moved_figure
 from podsim.show.timeline import MOST_IPUS, left_out, timeline_chart
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from podsim.format import format_duration_s, format_percent, format_significant
+from podsim.report.chart import Axis, Chart, Curves, Mark, Series, Sheet, is_wide
+from podsim.report.table import Table, columns
 from podsim.result.serving import ServingResult
-from podsim.show.chart import Axis, Chart, Curves, Mark, Series, Sheet, is_wide
 from podsim.show.run_charts import result_sheet, unit_for_s
 from podsim.show.serving_table import ranged
-from podsim.show.table import Table, columns
 
 _LINES: Final = {
     "P50": ("#5b9bd1", (), "circle"),

@@ -10,13 +10,12 @@ from podsim.draws import SHARE
 from podsim.format import format_count, format_duration_s, format_percent, format_range, format_significant
 from podsim.metrics import METRICS, SECONDS, SERVED_SHARES
 from podsim.metrics import SHARE as SHARE_UNIT
+from podsim.report.table import Cell, Cells, Column, Passage, Table, columns
 from podsim.result.serving import ServingResult
 from podsim.runs.serving import Percentiles
-from podsim.show.table import Cell, Cells, Column, Passage, Table, columns, sparkline
 from podsim.show.tables import Tables, headline_table, spent_rows
 
 _DIGITS: Final = 4
-_SPARKS: Final = 60
 _NONE: Final = "-"
 _RANGE_DIGITS: Final = 2
 _LOW, _HIGH = attrgetter("low"), attrgetter("high")
@@ -129,7 +128,7 @@ def _queue(result: ServingResult) -> Passage:
     queue = result.outcome.queue
     numbers = f"{_number(result.outcome.mean_waiting)} on average, {result.most_waiting} at most"
     span = f"over {format_duration_s(queue.time_s[-1])}, from the first arrival to the last token"
-    return Passage(f"|{sparkline(queue.peak, _SPARKS)}|\n{span}", f"Requests in the queue: {numbers}")
+    return Passage(span, f"Requests in the queue: {numbers}")
 
 
 def _load_curve(result: ServingResult) -> Table:

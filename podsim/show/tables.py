@@ -20,6 +20,7 @@ from podsim.format import (
     format_significant,
 )
 from podsim.metrics import METRICS, PER_SECOND, SECONDS, STEPS, THROUGHPUT, TOKENS, metric_of
+from podsim.report.table import Block, Cell, Cells, Column, Passage, Table, columns
 from podsim.result.base import Result
 from podsim.result.faults import FaultReport, ranges
 from podsim.result.forward import ForwardResult
@@ -39,7 +40,6 @@ from podsim.result.rows import (
 )
 from podsim.result.sources import Sources
 from podsim.show.choice_table import choice_tables
-from podsim.show.table import Block, Cell, Cells, Column, Passage, Table, bar, columns
 
 Tables = Sequence[Block | None]
 """Tables in the order in which they are shown; those that are None are left out."""
@@ -254,12 +254,11 @@ def compared(result: Result, quantity: str) -> list[str]:
 
 def breakdown_table(title: str, breakdown: Mapping[str, float], sources: Sources) -> Table:
     """Time by kind, largest first, each with what most of it stands on; below it what all of it stands on."""
-    total_s, largest = sum(breakdown.values()), max(breakdown.values(), default=0.0)
+    total_s = sum(breakdown.values())
     unit, scale_s = ("ms", 1e-3) if total_s >= _MS_FROM_S else ("us", 1e-6)
     rows = [
         (
             kind.label,
-            bar(time_s / largest, kind.colour),
             Cell(format_percent(time_s / total_s), time_s / total_s),
             Cell(f"{time_s / scale_s:,.1f}", time_s / scale_s),
             sources.main(name),
@@ -268,7 +267,7 @@ def breakdown_table(title: str, breakdown: Mapping[str, float], sources: Sources
         for name, time_s in sorted(breakdown.items(), key=lambda item: -item[1])
         if time_s and (kind := kind_of(name))
     ]
-    heads = (*columns("kind", "", ">share", f">{unit}", "source"), Column("what it is", style="dim"))
+    heads = (*columns("kind", ">share", f">{unit}", "source"), Column("what it is", style="dim"))
     return Table(heads, rows, title, [f"Sources: {sources.text}"] if sources.text else ())
 
 

@@ -14,21 +14,12 @@ from typing import Final, NamedTuple
 from podsim.engine.trace import Trace
 from podsim.format import format_count, format_duration_s, format_percent, natural_key
 from podsim.program.passes_in_order import Passes
-from podsim.result.kinds import in_kind_order, kind_of
+from podsim.report.chart import FOLDED, Axis, Chart, TimelineBar, TimelineChart, TimelineStretch
+from podsim.report.table import Table, columns
+from podsim.result.kinds import fill_of_kind, in_kind_order, kind_of, legend_of_kinds
 from podsim.result.rows import of_first_group
 from podsim.result.slices import PASS, REPEATED, Slice, slices_of
 from podsim.result.windows import Window, parts_of, windows_of
-from podsim.show.chart import (
-    FOLDED,
-    Axis,
-    Chart,
-    TimelineBar,
-    TimelineChart,
-    TimelineStretch,
-    fill_of_kind,
-    legend_of_kinds,
-)
-from podsim.show.table import Table, columns
 from podsim.units import ps_to_seconds
 
 MOST_IPUS: Final = 16

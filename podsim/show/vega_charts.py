@@ -8,10 +8,11 @@ which the page puts what is chosen.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from podsim.show.chart import (
+from podsim.report.chart import (
     INK,
     LOOKS,
     PAPER,
@@ -27,7 +28,6 @@ from podsim.show.chart import (
     Study,
     TimelineChart,
     WayOver,
-    every_fill,
 )
 
 Spec = dict[str, Any]
@@ -53,6 +53,7 @@ _LIGHT_FROM: Final = 0.6
 _COLUMN, _LABEL, _SCALE = "__column__", "__label__", "__scale__"
 _KNOWN: Final = {"filter": f"isValid(datum.{_COLUMN})"}
 _UNKNOWN: Final = {"filter": f"!isValid(datum.{_COLUMN})"}
+_PATTERN: Final = re.compile(r"url\(#([a-z]+)-([0-9a-f]{6})\)")
 _SHAPES: Final = {
     Shape.RISING: '<path d="M-2 2l4-4M0 8l8-8M6 10l4-4" {pen}/>',
     Shape.FALLING: '<path d="M-2 6l4 4M0 0l8 8M6-2l4 4" {pen}/>',
@@ -62,9 +63,10 @@ _SHAPES: Final = {
 }
 
 
-def definitions() -> str:
-    """Patterns of all fills, as SVG."""
-    return "".join(_pattern(fill) for fill in every_fill() if fill.shape is not Shape.SOLID)
+def definitions(drawn: str) -> str:
+    """The patterns that a text of HTML or Vega paints with, as SVG."""
+    fills = {Fill(f"#{colour}", Shape(shape)) for shape, colour in _PATTERN.findall(drawn)}
+    return "".join(_pattern(fill) for fill in sorted(fills))
 
 
 def _pattern(fill: Fill) -> str:

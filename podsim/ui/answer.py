@@ -26,9 +26,10 @@ from podsim.many.compare.sides import of_result
 from podsim.many.compare.subject import Subject
 from podsim.many.whatif import TWICE, WhatIf, effects_of, whatif_sheet
 from podsim.metrics import PER_SECOND, metric_of
-from podsim.pages.html import as_html, fragment, tiles
-from podsim.pages.parts import Block, Folded, Tile
 from podsim.pages.result_page import assumptions_section, headline_tiles, memory_blocks, result_page
+from podsim.report.chart import Chart, Curves, Mark, Series
+from podsim.report.report import Folded, Part, Tile
+from podsim.report.table import Cells, Table, columns
 from podsim.result.base import Result
 from podsim.result.forward import ForwardResult
 from podsim.result.generation import GenerationResult
@@ -39,11 +40,10 @@ from podsim.result.serving import ServingResult
 from podsim.runs import run
 from podsim.runs.serve import serve
 from podsim.scenario.expectations import FITS, expectation
-from podsim.show.chart import Chart, Curves, Mark, Series
+from podsim.show.html_page import as_html, fragment, tiles
 from podsim.show.perfetto import write_trace
 from podsim.show.run_charts import memory_title, waterfall
 from podsim.show.serving_charts import percentile_charts, serving_conclusion
-from podsim.show.table import Cells, Table, columns
 from podsim.show.timeline import timeline_chart
 from podsim.ui.form import CHIP, SYSTEM, Form, form_of
 from podsim.ui.question import Question, dropped
@@ -236,7 +236,7 @@ def _stands_on(result: Result, *, ranged: bool) -> str:
     return "".join((first, *verdict, *warnings))
 
 
-def _against(job: Job, result: Result, question: Question, baseline: Question, *, ranged: bool) -> Iterator[Block]:
+def _against(job: Job, result: Result, question: Question, baseline: Question, *, ranged: bool) -> Iterator[Part]:
     """Where time goes: beside the baseline, or alone where that is the same."""
     if baseline == question:
         yield from _alone(result)
@@ -273,7 +273,7 @@ def _subject(result: Result, question: Question, *, ranged: bool) -> Subject:
     return of_result(result, question.scenario, "", ranged=ranged)
 
 
-def _alone(result: Result) -> Iterator[Block]:
+def _alone(result: Result) -> Iterator[Part]:
     match result:
         case RunResult():
             yield waterfall("weight update", result.breakdown, result.sources)
@@ -294,7 +294,7 @@ def further(job: Job, question: Question, baseline: Question) -> Answer:
         ranking = WhatIf((found,))
         charts = [chart for row in whatif_sheet(ranking).rows for chart in row]
         moved = list(_moved(job, question, baseline))
-        blocks: list[Block] = [*_limits(run(loaded, watch=job.watch)), *moved, *ranking.tables(), *charts]
+        blocks: list[Part] = [*_limits(run(loaded, watch=job.watch)), *moved, *ranking.tables(), *charts]
         beyond = [each.change for each in found.effects if each.beyond]
         red = (
             f'<p class="danger"><strong>No measurement is near:</strong> {html(", ".join(beyond))}</p>'
@@ -360,7 +360,7 @@ def timeline(job: Job, question: Question) -> Answer:
     """The timeline of a run."""
     result = simulated(job, question, record=True)
     chart = timeline_chart(result.trace, result.passes, "run")
-    blocks: list[Block] = [chart] if chart is not None else ["A service has no timeline; its steps have."]
+    blocks: list[Part] = [chart] if chart is not None else ["A service has no timeline; its steps have."]
     return Answer({"timeline": fragment(blocks, "timeline")})
 
 

@@ -9,13 +9,13 @@ from typing import Any, Final
 from podsim.errors import PodsimError
 from podsim.format import format_count, format_figure
 from podsim.metrics import THROUGHPUT, TOKENS, Metric, metric_of
-from podsim.pages.parts import Block
+from podsim.report.chart import Axis, Chart, Curves, Mark, Series
+from podsim.report.report import Part
+from podsim.report.table import Table, columns
 from podsim.result.base import Result
 from podsim.runs import run
 from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.activity import Activity
-from podsim.show.chart import Axis, Chart, Curves, Mark, Series
-from podsim.show.table import Table, columns
 from podsim.watch import Tell
 
 _REPLICAS: Final = "parallelism.replication_factor"
@@ -44,7 +44,7 @@ class _Point:
     reason: str = ""
 
 
-def scaling_blocks(loaded: LoadedScenario, tell: Tell) -> Iterator[Block]:
+def scaling_blocks(loaded: LoadedScenario, tell: Tell) -> Iterator[Part]:
     """A chart of throughput over IPUs where a scenario has replicas that train, over the batch otherwise."""
     if loaded.auto is not None:
         yield "With the division chosen anew, a curve of scaling is a question of its own: `podsim sweep` asks it."

@@ -13,9 +13,8 @@ from threading import Thread
 from typing import Any, Final
 
 from podsim.errors import PodsimError
-from podsim.pages.html import patterns
-from podsim.pages.library import check_library, script
 from podsim.scenario.library import shipped
+from podsim.show.html_page import check_library, script
 from podsim.ui.gate import TOKEN, Gate, is_loopback
 
 LOOPBACK: Final = "127.0.0.1"
@@ -70,14 +69,14 @@ def new_token(host: str) -> str:
 
 def head() -> str:
     """What the page needs in its head: styles of reports, which count inside of answers alone, and the charts."""
-    pages = files("podsim.pages").joinpath("page.css").read_text(encoding="utf-8")
+    pages = files("podsim.show").joinpath("page.css").read_text(encoding="utf-8")
     own = files("podsim.ui").joinpath("ui.css").read_text(encoding="utf-8")
     return f'<style>.part {{ {pages.replace(":root", "&")} }}\n{own}</style><script src="{_CHARTS}" defer></script>'
 
 
 def charts() -> str:
     """The script that draws the charts of reports wherever they appear."""
-    drawing = files("podsim.pages").joinpath("page.js").read_text(encoding="utf-8")
+    drawing = files("podsim.show").joinpath("page.js").read_text(encoding="utf-8")
     own = files("podsim.ui").joinpath("ui.js").read_text(encoding="utf-8")
     # In a function of its own: the names of its parts are those of the page's framework too.
     return f"(() => {{\n{script()}\n}})();\n{drawing}\n{own}"
@@ -141,9 +140,8 @@ def serve(
 
 
 def prepare(ui: Any) -> None:
-    """Give a page its head, and the patterns that charts paint with."""
+    """Give a page its head."""
     ui.add_head_html(head())
-    ui.add_body_html(patterns())
     ui.colors(primary="#1b5e92")
 
 

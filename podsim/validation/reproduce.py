@@ -20,11 +20,11 @@ from typing import Any, Final
 from podsim._version import __version__
 from podsim.errors import PodsimError
 from podsim.git import commit_of, git, top_of
+from podsim.report.table import Table
 from podsim.result.evidence import residuals
 from podsim.result.files import write_atomically
 from podsim.scenario import data_file
 from podsim.scenario.library import data_root
-from podsim.show.table import Table
 from podsim.validation.compare import validation
 from podsim.validation.coverage import coverage
 from podsim.validation.reference_data import HOLD_OUT

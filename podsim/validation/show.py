@@ -9,10 +9,12 @@ from dataclasses import asdict
 from itertools import product
 from typing import Any, Final, TypeVar
 
+from podsim.report.table import Block, Cell, Cells, Passage, Table, columns
 from podsim.result.evidence import Z
 from podsim.result.reference_data import rows as reference_rows
 from podsim.scenario.quantity import LEVELS
-from podsim.show.table import Block, Cell, Cells, Passage, Table, columns, to_csv, to_markdown, to_text
+from podsim.show.markdown import to_csv, to_markdown
+from podsim.show.text import to_text
 from podsim.validation.comparison import (
     BEYOND,
     WHOLE_RUNS,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
+from podsim.report.table import Cell, Cells, Passage, Table, columns
 from podsim.scenario.assumptions import numbers
-from podsim.show.table import Cell, Cells, Passage, Table, columns
 from podsim.validation.cluster import Cluster, in_unit_of
 from podsim.validation.fit import PER_CONSTANT, Fit, alike
 from podsim.validation.show import share, written

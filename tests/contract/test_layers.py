@@ -38,6 +38,7 @@ ORDER = [
     "placement.search",
     "runs.training",
     "runs.serving",
+    "report",
     "result",
     "show",
     "runs",

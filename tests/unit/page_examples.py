@@ -18,13 +18,13 @@ from podsim.many.checks.verdict import check
 from podsim.many.sweeps import sweep
 from podsim.pages.check_page import check_page
 from podsim.pages.comparison_page import comparison_page
-from podsim.pages.parts import Block, Folded, Page
 from podsim.pages.plan_page import plan_page
 from podsim.pages.result_page import result_page
 from podsim.pages.sweep_page import sweep_page
+from podsim.report.chart import Chart
+from podsim.report.report import Folded, Part, Report
 from podsim.runs.serve import serve
 from podsim.scenario.expectations import expectation
-from podsim.show.chart import Chart
 from tests.unit.report_examples import make_result
 
 BERT = "bert_v1.1_pod16_open"
@@ -38,7 +38,7 @@ BATCHES = "parallelism.accumulation_factor"
 EVIL = "</script><script>window.broken = true</script><img src=x onerror='window.broken = true'>"
 
 
-def charts_of(page: Page) -> list[Chart]:
+def charts_of(page: Report) -> list[Chart]:
     """All charts of a page."""
     return [chart for section in page.sections for chart in _charts(section.blocks)]
 
@@ -51,10 +51,10 @@ def _charts(blocks: Any) -> Iterator[Chart]:
             yield from _charts(block.blocks)
 
 
-def blocks_of(page: Page, kind: type[Any]) -> list[Any]:
+def blocks_of(page: Report, kind: type[Any]) -> list[Any]:
     """All blocks of a kind, those inside of others included."""
 
-    def inside(blocks: Any) -> Iterator[Block]:
+    def inside(blocks: Any) -> Iterator[Part]:
         for block in blocks:
             yield block
             if isinstance(block, Folded):
@@ -63,13 +63,13 @@ def blocks_of(page: Page, kind: type[Any]) -> list[Any]:
     return [block for section in page.sections for block in inside(section.blocks) if isinstance(block, kind)]
 
 
-def study(folder: Path, name: str, **keys: Any) -> Page:
+def study(folder: Path, name: str, **keys: Any) -> Report:
     """The page of a study of BERT."""
     content = {"kind": "study", "description": name, "scenario": BERT, "keys": keys}
     return sweep_page(sweep(content, folder / f"{name}.csv", processes=1))
 
 
-def evil_page() -> Page:
+def evil_page() -> Report:
     """The page of a result that holds what would run as a script, were it not escaped."""
     result = make_result(name=EVIL, description=EVIL, warnings=(EVIL,), inputs=((EVIL, "ab" * 32),))
     influence = {"metric": "weight_update_s", "low": -0.1, "high": 0.2}
@@ -77,7 +77,7 @@ def evil_page() -> Page:
     return result_page(replace(result, assumptions=(bad,)))
 
 
-def verdict_page() -> Page:
+def verdict_page() -> Report:
     """The page of a check that one scenario does not pass."""
     from podsim.many.checks.baseline import Baseline
 
@@ -111,7 +111,7 @@ def answer() -> Answer:
     return Answer(goal, ranked, out, second="mfu", inputs=(("goal.yaml", "ab" * 32),))
 
 
-def pages(folder: Path) -> dict[str, Page]:
+def pages(folder: Path) -> dict[str, Report]:
     """A page of each kind."""
     two = compare(BERT, load("bert_pod64_hardware", variant="bow"))
     return {

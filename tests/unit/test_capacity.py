@@ -19,7 +19,7 @@ from podsim.many.capacity import Goal, Option, find_systems, read_goal
 from podsim.many.capacity.answer import Answer
 from podsim.many.capacity.show import answer_tables, option_table
 from podsim.scenario.expectations import expectation
-from podsim.show.table import to_csv
+from podsim.show.markdown import to_csv
 
 BERT = "bert_v1.1_pod16_open"
 

@@ -13,9 +13,9 @@ from podsim.many.capacity.goal import told_apart
 from podsim.many.capacity.show import answer_tables, jobs_table
 from podsim.many.capacity.systems import Place, place_named
 from podsim.many.capacity.totals import totals
+from podsim.report.table import Cell
 from podsim.scenario import System, load_hardware, load_scenario
 from podsim.scenario.expectations import expectation
-from podsim.show.table import Cell
 
 BERT16, BERT64 = "bert_v1.1_pod16_open", "bert_v1.1_pod64_open"
 RENT = "cost.price_per_ipu_hour=1.5 USD"

@@ -19,8 +19,8 @@ from podsim.many.capacity.limits import limit
 from podsim.many.capacity.plot import options_chart, plan_sheet, weighed_charts
 from podsim.many.capacity.show import answer_tables
 from podsim.many.capacity.sure import drawn_figures, sureness
+from podsim.report.chart import Bars, Curves
 from podsim.result.uncertainty import percentiles
-from podsim.show.chart import Bars, Curves
 from podsim.show.matplotlib_charts import write_sheet
 
 BERT = "bert_v1.1_pod16_open"

@@ -11,8 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PathCollection
 from matplotlib.patches import Rectangle
 
-from podsim.result.kinds import FAMILIES, KINDS
-from podsim.show.chart import (
+from podsim.report.chart import (
     FASTER,
     SLOWER,
     Axis,
@@ -31,8 +30,8 @@ from podsim.show.chart import (
     TimelineChart,
     TimelineStretch,
     WayOver,
-    fill_of_kind,
 )
+from podsim.result.kinds import FAMILIES, KINDS, fill_of_kind
 from podsim.show.matplotlib_charts import figure_of
 from podsim.show.vega_charts import choices_of, vega_spec
 

@@ -22,7 +22,7 @@ from podsim.many.compare.difference import Difference, Differing, Row, differing
 from podsim.many.compare.metrics import COMPARED
 from podsim.many.compare.plot import comparison_sheet
 from podsim.many.compare.subject import Subject
-from podsim.show.chart import Bars
+from podsim.report.chart import Bars
 from tests.unit.bad_input_cases import Run
 from tests.unit.report_examples import make_result
 

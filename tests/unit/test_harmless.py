@@ -20,11 +20,11 @@ from podsim.many.checks.verdict import Finding, Verdict, check
 from podsim.many.compare.comparison import compare
 from podsim.many.sweeps.plot import study_sheet
 from podsim.many.sweeps.table import write_table
-from podsim.pages.html import as_html
-from podsim.pages.parts import Page, Section
+from podsim.report.report import Report, Section
+from podsim.report.table import Table, columns
+from podsim.show.html_page import as_html
 from podsim.show.matplotlib_charts import write_sheet
-from podsim.show.page import PlainConsole
-from podsim.show.table import Table, columns
+from podsim.show.text import PlainConsole
 
 ESCAPES = "a\x1b[2J\x9b31m\x07\u202eb\x00"
 EVIL = f"{ESCAPES}\nholds: 9 scenarios\r::error::x\u2028<img src=x> @everyone |c| [l](https://x.example) `d` \ufffe"
@@ -201,7 +201,7 @@ def test_tables_take_no_text_for_markup(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_pages_escape_and_leave_out() -> None:
     sections = [Section(EVIL, [EVIL, Table(columns(EVIL), [[EVIL]], EVIL)])]
-    page = Page(title=EVIL, about=(EVIL,), version="1", inputs=[(EVIL, "0")], tiles=[], sections=sections)
+    page = Report(title=EVIL, about=(EVIL,), version="1", inputs=[(EVIL, "0")], tiles=[], sections=sections)
     text = as_html(page)
     assert "<img src=x>" not in text
     assert not {"\x1b", "\x9b", "\x00", "\x07", "\u202e", "\ufffe"} & {*text.partition("<script>")[0]}

@@ -11,8 +11,8 @@ import podsim
 from podsim.result.influence import StandsOn
 from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.assumptions import assumptions, with_number
-from podsim.show.table import to_text
 from podsim.show.tables import assumption_table
+from podsim.show.text import to_text
 from tests.unit.report_examples import result_text
 
 _TRAINED = "gpt2_small_pod4"

@@ -19,18 +19,19 @@ from podsim.many.compare.plot import ends_of_axis, waterfall_chart
 from podsim.many.sweeps import sweep
 from podsim.many.sweeps.run import Swept
 from podsim.many.sweeps.space import space_of
-from podsim.pages import html, library, write
 from podsim.pages import sweep_page as sweep_module
 from podsim.pages.comparison_page import comparison_page
-from podsim.pages.parts import Folded, Page
 from podsim.pages.plan_page import plan_page
 from podsim.pages.result_page import result_page
-from podsim.result.kinds import FAMILIES, KINDS, kind_of
+from podsim.report.chart import FASTER, INK, SLOWER, Chart, Fill, TimelineChart, fills_in_turn
+from podsim.report.report import Folded, Report
+from podsim.report.table import Table
+from podsim.result.kinds import FAMILIES, KINDS, fill_of_kind, kind_of
 from podsim.result.slices import OPERATION, PASS, REPEATED, Slice
 from podsim.result.windows import Window
 from podsim.scenario.document import Document
-from podsim.show.chart import FASTER, INK, SLOWER, Chart, Fill, TimelineChart, fill_of_kind, fills_in_turn
-from podsim.show.table import Table
+from podsim.show import html_page as html
+from podsim.show import html_page
 from podsim.show.timeline import MOST_MARKS, MOST_OF_CYCLES, OperationMark, marks_of, merged, pieces_of
 from podsim.show.vega_charts import choices_of, definitions, paint, vega_spec
 from podsim.units import ps_to_seconds
@@ -49,12 +50,12 @@ def bert() -> RunResult:
 
 
 @pytest.fixture(scope="module")
-def page(bert: RunResult) -> Page:
+def page(bert: RunResult) -> Report:
     return result_page(bert)
 
 
 @pytest.fixture(scope="module")
-def charts(page: Page) -> list[Chart]:
+def charts(page: Report) -> list[Chart]:
     return charts_of(page)
 
 
@@ -113,7 +114,9 @@ def test_a_memory_map_is_as_long_as_what_is_used(bert: RunResult, charts: list[C
     assert written == {ipu: bert.memory.used_bytes(ipu) for ipu in range(4)}
 
 
-def test_assumptions_are_shown_as_far_as_they_move_the_result(bert: RunResult, page: Page, charts: list[Chart]) -> None:
+def test_assumptions_are_shown_as_far_as_they_move_the_result(
+    bert: RunResult, page: Report, charts: list[Chart]
+) -> None:
     chart = charts[-1]
     first = bert.assumptions[0]
     influence = first["influence"]
@@ -368,7 +371,7 @@ def test_a_page_asks_the_network_for_nothing(with_script: None) -> None:
 
 
 def test_headings_labels_and_tables_are_there_for_those_who_do_not_see_charts(
-    page: Page, charts: list[Chart], with_script: None
+    page: Report, charts: list[Chart], with_script: None
 ) -> None:
     text = html.as_html(page)
     levels = [int(level) for level in re.findall(r"<h([1-6])", text)]
@@ -397,9 +400,9 @@ def test_the_same_result_gives_the_same_bytes(with_script: None) -> None:
     assert html.as_html(result_page(make_result())) == html.as_html(result_page(make_result()))
 
 
-def test_a_page_with_its_library_has_five_megabytes_at_most(tmp_path: Path, page: Page) -> None:
+def test_a_page_with_its_library_has_five_megabytes_at_most(tmp_path: Path, page: Report) -> None:
     pytest.importorskip("vl_convert", reason="pages need vl-convert-python")
-    write.write_page(page, tmp_path / "page.html")
+    html_page.write_page(page, tmp_path / "page.html")
     content = (tmp_path / "page.html").read_bytes()
     assert 1_000_000 < len(content) <= 5_000_000
     assert b"window.vegaEmbed" in content
@@ -430,7 +433,7 @@ def test_pages_that_cannot_be_written_are_refused_before_the_work(
 
 
 def test_a_missing_library_says_how_to_install_it(podsim: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library, "_PACKAGE", "no_such_package")
+    monkeypatch.setattr(html_page, "_PACKAGE", "no_such_package")
     code, text = podsim("run", "good.yaml", "--report", "out.html")
     assert code == 2
     assert "pages need vl-convert-python, which is not installed" in text
@@ -538,7 +541,7 @@ def test_a_study_shows_what_does_not_fit_and_refuses_figures_that_are_not_there(
     assert isinstance(result, RunResult)
     assert values == {"2": pytest.approx(result.mfu, rel=1e-5), "24": None}
     with pytest.raises(OutputError, match="is not a format"):
-        write.check_page_path(tmp_path / "page.md")
+        html_page.check_page_path(tmp_path / "page.md")
 
 
 def test_variants_of_a_study_have_their_names_and_the_file_itself_none(tmp_path: Path) -> None:

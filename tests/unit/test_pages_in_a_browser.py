@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from podsim import run
-from podsim.pages.parts import Page
-from podsim.pages.write import write_page
+from podsim.report.report import Report
+from podsim.show.html_page import write_page
 from podsim.show.vega_charts import vega_spec
 from tests.unit.page_examples import BERT, CALL, CALLS, EVIL, LINK, TIMES, charts_of, chromium, pages
 
@@ -110,7 +110,7 @@ class Seen:
 class Visit:
     """All that was seen."""
 
-    pages: dict[str, Page]
+    pages: dict[str, Report]
     seen: dict[tuple[str, int], Seen] = field(default_factory=dict)
     keys: dict[str, Any] = field(default_factory=dict)
     choice: dict[str, Any] = field(default_factory=dict)

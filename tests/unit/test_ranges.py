@@ -15,7 +15,6 @@ import podsim
 from podsim.draws import Draws, Range, Seeds
 from podsim.many.compare.comparison import compare
 from podsim.many.compare.show import as_text
-from podsim.pages.html import as_html
 from podsim.pages.result_page import result_page
 from podsim.result.evidence import Evidence, residuals
 from podsim.result.influence import Measure, StandsOn, doubt_of_change
@@ -23,6 +22,7 @@ from podsim.result.ranges import CONVERGENCE, MODEL, Contribution, Doubt, of_tri
 from podsim.scenario import load_scenario
 from podsim.scenario.scenario import Scenario
 from podsim.scenario.training import TrainingScenario
+from podsim.show.html_page import as_html
 from podsim.show.page import print_result
 from podsim.show.tables import generation_tables
 from tests.unit.report_examples import result_text

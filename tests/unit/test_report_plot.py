@@ -12,12 +12,13 @@ from matplotlib.transforms import Bbox
 
 from podsim.engine.trace import PhaseRecord
 from podsim.errors import OutputError
+from podsim.report.chart import Bars, Sheet
 from podsim.result.base import Result
 from podsim.result.generation import GenerationResult
+from podsim.result.kinds import fill_of_kind
 from podsim.result.rows import IpuAccount
 from podsim.result.windows import UpdatePart, Window, parts_of, windows_of
 from podsim.scenario.resolve import Change
-from podsim.show.chart import Bars, Sheet, fill_of_kind
 from podsim.show.matplotlib_charts import check_plot_path, figure_of, write_sheet
 from podsim.show.run_charts import generation_sheet, run_sheet
 from tests.unit.report_examples import LANES, MAKESPAN_PS, PHASES, SIMULATED, US, make_forward, make_result, make_trace

@@ -19,12 +19,12 @@ from podsim.draws import Draws
 from podsim.errors import DoesNotFitError, PodsimError, SpecError
 from podsim.placement.generation import Generation, plan_generation
 from podsim.placement.generation_job import generation_job
+from podsim.report.table import sparkline
 from podsim.runs.step_times import PlannedSteps, service_steps
 from podsim.scenario import GenerationScenario, load_scenario
 from podsim.show.matplotlib_charts import write_sheet
 from podsim.show.serving_charts import serving_sheet
 from podsim.show.serving_table import serving_headline
-from podsim.show.table import sparkline
 from podsim.units import PS_PER_S
 from tests.unit.bad_input_cases import Run
 

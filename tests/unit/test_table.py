@@ -7,7 +7,10 @@ from io import BytesIO, StringIO, TextIOWrapper
 import pytest
 from rich.console import Console
 
-from podsim.show.table import Block, Cell, Column, Passage, Table, bar, columns, to_csv, to_html, to_markdown, to_text
+from podsim.report.table import Block, Cell, Column, Passage, Table, bar, columns
+from podsim.show.html_page import to_html
+from podsim.show.markdown import to_csv, to_markdown
+from podsim.show.text import to_text
 
 TIMES = Table(
     (*columns("kind", ""), Column("weight\nupdate", is_number=True, unit="s")),

@@ -9,7 +9,7 @@ from matplotlib.text import Annotation
 
 import podsim
 from podsim.many.capacity.plot import plan_sheet, weighed_charts
-from podsim.show.chart import Axis, Bar, Bars, Chart, Curves, Fill, Mark, TextPlace
+from podsim.report.chart import Axis, Bar, Bars, Chart, Curves, Fill, Mark, TextPlace
 from podsim.show.matplotlib_charts import figure_of
 from podsim.show.run_charts import run_sheet, tornado_sheet
 from podsim.show.vega_charts import vega_spec

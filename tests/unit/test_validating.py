@@ -11,7 +11,8 @@ from dataclasses import replace
 import pytest
 
 from podsim.cli.app import main
-from podsim.show.table import WIDTH, Table, columns, to_text
+from podsim.report.table import Table, columns
+from podsim.show.text import WIDTH, to_text
 from podsim.validation import compare
 from podsim.validation.comparison import Blind, NotRun, RowComparison, Validation, summarize, verdicts_on
 from podsim.validation.show import figure

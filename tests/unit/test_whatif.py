@@ -14,12 +14,12 @@ from podsim.cli.app import main
 from podsim.draws import Range
 from podsim.errors import PodsimError
 from podsim.many.whatif import Effect, Effects, WhatIf, whatif, whatif_sheet
+from podsim.report.chart import Bars
 from podsim.result.evidence import residuals
 from podsim.result.influence import StandsOn, doubt_of_change
 from podsim.result.ranges import MACHINE
 from podsim.scenario.assumptions import Assumption
 from podsim.scenario.levers import LEVERS
-from podsim.show.chart import Bars
 from tests.unit.bad_input_cases import Run
 
 CARD, POD, BERT = "bert_base_c600", "bert_base_phase1_pod16", "bert_v1.1_pod64_open"

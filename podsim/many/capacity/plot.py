@@ -12,7 +12,7 @@ from podsim.many.capacity.front import value
 from podsim.many.capacity.option import Option
 from podsim.many.capacity.show import axis_label, cell, headline
 from podsim.metrics import JOULES, SECONDS, WATTS, metric_of
-from podsim.show.chart import FOLDED, SLOWER, TOTAL, Axis, Bar, Bars, Chart, Curves, Mark, Series, Sheet
+from podsim.report.chart import FOLDED, SLOWER, TOTAL, Axis, Bar, Bars, Chart, Curves, Mark, Series, Sheet
 
 _MOST_BARS: Final = 30
 _MOST_LABELS: Final = 12

@@ -18,7 +18,7 @@ from podsim.many.capacity.spec import TOGETHER
 from podsim.many.capacity.sure import RELIABLE
 from podsim.many.sweeps.chart_words import short
 from podsim.metrics import COST, IPU, IPUS, LATENCY, MONEY, PER_SECOND, SHARE, THROUGHPUT, TIME, TOKENS, metric_of
-from podsim.show.table import Block, Cell, Cells, Column, Passage, Table, columns
+from podsim.report.table import Block, Cell, Cells, Column, Passage, Table, columns
 
 _MOST_KEYS: Final = 3
 """More that vary share a column."""

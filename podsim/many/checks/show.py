@@ -11,7 +11,8 @@ from xml.etree import ElementTree as ET
 
 from podsim import harmless
 from podsim.many.checks.verdict import KINDS_OF_FINDING, Finding, Verdict
-from podsim.show.table import Table, columns, to_markdown
+from podsim.report.table import Table, columns
+from podsim.show.markdown import to_markdown
 
 NOTHING: Final = "nothing was compared"
 CURE: Final = 'agree on what is given with `--accept --reason "…"`, or write `expect:` in the scenarios'

@@ -11,12 +11,12 @@ from podsim.many.checks.baseline import Baseline
 from podsim.many.checks.cases import NOT_READ, Measured, expectations_of
 from podsim.many.sweeps.rows import DONE
 from podsim.metrics import NEITHER, SHARE, metric_of
+from podsim.report.chart import Sheet
 from podsim.result.kinds import KINDS
 from podsim.scenario.expectations import FITS, Given, expectation
 from podsim.scenario.wording import known_here
 from podsim.show.answers import Answered, nothing_to_draw
-from podsim.show.chart import Sheet
-from podsim.show.table import to_html
+from podsim.show.html_page import to_html
 
 BROKEN, UNMET, DRIFT, GAIN, ADDED, REMOVED = "broken", "unmet", "drift", "gain", "added", "removed"
 MOVED, MISSING = "moved", "missing"

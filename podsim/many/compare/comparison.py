@@ -16,9 +16,9 @@ from podsim.many.compare.difference import Difference, Row, Waterfall, differenc
 from podsim.many.compare.sides import Side, side
 from podsim.many.compare.subject import Subject
 from podsim.metrics import PER_SECOND, SHARE
+from podsim.report.chart import Sheet
 from podsim.result.base import plain
 from podsim.show.answers import Answered
-from podsim.show.chart import Sheet
 from podsim.watch import Watch, watched
 
 SCHEMA_VERSION: Final = 1

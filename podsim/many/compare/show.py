@@ -13,8 +13,11 @@ from podsim.many.compare.comparison import Comparison
 from podsim.many.compare.difference import SAME, Cause, Difference, Differing, Row, Step, Waterfall
 from podsim.many.compare.metrics import DECODE, PREFILL, ComparedMetric
 from podsim.metrics import BYTES, LATENCY, PER_SECOND, SECONDS, SHARE
+from podsim.report.table import Block, Cell, Cells, Column, Passage, Table, columns
 from podsim.result.kinds import kind_of
-from podsim.show.table import WIDTH, Block, Cell, Cells, Column, Passage, Table, columns, to_html, to_markdown, to_text
+from podsim.show.html_page import to_html
+from podsim.show.markdown import to_markdown
+from podsim.show.text import WIDTH, to_text
 from podsim.units import ps_to_seconds
 
 _BAR: Final = 16

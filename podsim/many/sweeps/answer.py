@@ -17,7 +17,7 @@ from podsim.many.sweeps.names import POINT, REASON, SCENARIO, VARIANT
 from podsim.many.sweeps.rows import DONE
 from podsim.many.sweeps.run import Swept, status_words
 from podsim.metrics import HEADLINES, metric_of
-from podsim.show.table import Block, Cell, Cells, Passage, Table, columns
+from podsim.report.table import Block, Cell, Cells, Passage, Table, columns
 
 _BEST: Final = 5
 _MOST_SAID: Final = 3

@@ -15,8 +15,8 @@ from podsim.many.sweeps.rows import DONE, RowMaker
 from podsim.many.sweeps.run import Swept
 from podsim.many.sweeps.space import StudySpace
 from podsim.metrics import HEADLINES, metric_of
+from podsim.report.chart import Axis, Chart, Key, Sheet, Shown, Study, WayOver, is_wide
 from podsim.scenario.wording import known_here
-from podsim.show.chart import Axis, Chart, Key, Sheet, Shown, Study, WayOver, is_wide
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -19,13 +19,14 @@ from podsim.many.sweeps.rows import DONE, RowMaker
 from podsim.many.sweeps.space import StudySpace, read_study, space_of
 from podsim.many.sweeps.table import CSV, about_file, check_suffix, fingerprint_of, read_rows, typed, write_table
 from podsim.memo import files_held
+from podsim.report.chart import Sheet
+from podsim.report.table import Passage
 from podsim.result.files import check_outputs, check_writable, files_read
 from podsim.scenario import load_scenario
 from podsim.scenario.document import Document, plain_data
 from podsim.scenario.library import find
 from podsim.show.answers import Answered, figure_of_sheet
-from podsim.show.chart import Sheet
-from podsim.show.table import Passage, to_html
+from podsim.show.html_page import to_html
 from podsim.watch import Tell, telling
 
 if TYPE_CHECKING:

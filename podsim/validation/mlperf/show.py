@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 
 from podsim.format import format_duration_s, format_error
-from podsim.show.table import Cell, Cells, Table, columns, to_text
+from podsim.report.table import Cell, Cells, Table, columns
+from podsim.show.text import to_text
 from podsim.validation.mlperf.compare import ComparedRun, LoggedPhase, score_of
 
 _HEADS = columns("phase", ">logged", ">predicted", ">error")

@@ -8,20 +8,29 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import importlib
+import importlib.util
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import version
 from importlib.resources import files
 from itertools import count
+from pathlib import Path
 from typing import Final
 
+from podsim.disk import digest, kept
+from podsim.errors import OutputError, PodsimError
 from podsim.harmless import html
-from podsim.pages.library import script
-from podsim.pages.parts import Block, Folded, Page, Section, Tile
-from podsim.show.chart import Chart, Fill, TimelineChart, TimelineStretch
-from podsim.show.table import Passage, Table, linked, to_html
+from podsim.report.chart import Chart, Fill, TimelineChart, TimelineStretch
+from podsim.report.report import Folded, Part, Report, Section, Tile
+from podsim.report.table import Block, Passage, Table
+from podsim.result.files import check_not_read, check_writable, write_atomically
 from podsim.show.vega_charts import choices_of, definitions, paint, vega_spec
 
+SUFFIXES: Final = (".html", ".htm")
+_PACKAGE, _DISTRIBUTION = "vl_convert", "vl-convert-python"
+_ADDRESS: Final = re.compile(r"https?://[^\s<>\"';,]+")
 _SHORT_HASH: Final = 12
 _DRAWN_BY: Final = (
     "Charts are drawn by Vega, Vega-Lite and Vega-Embed, © University of Washington Interactive Data Lab, "
@@ -33,7 +42,7 @@ _NO_SCRIPT: Final = "Charts need JavaScript; the tables below them hold their nu
 _ZOOM_HINT: Final = "Drag over a part to zoom to it; Ctrl and the wheel, or the keys + − ← → and 0, do it too."
 
 
-def as_html(page: Page) -> str:
+def as_html(page: Report) -> str:
     """A page as text of HTML."""
     style, own = _resource("page.css"), _resource("page.js")
     drawing = script().replace("</script", "<\\/script").replace("<!--", "<\\!--")
@@ -50,7 +59,7 @@ def as_html(page: Page) -> str:
 <style>{style}</style>
 </head>
 <body>
-{patterns()}
+{patterns(body)}
 {body}
 <script>{drawing}</script>
 <script>{own}</script>
@@ -59,13 +68,13 @@ def as_html(page: Page) -> str:
 """
 
 
-def patterns() -> str:
-    """What charts paint with, once on every page that has some."""
+def patterns(drawn: str) -> str:
+    """What the charts in a text of HTML paint with."""
     place = 'class="patterns" width="0" height="0" aria-hidden="true" focusable="false"'
-    return f"<svg {place}><defs>{definitions()}</defs></svg>"
+    return f"<svg {place}><defs>{definitions(drawn)}</defs></svg>"
 
 
-def fragment(blocks: Iterable[Block], prefix: str) -> str:
+def fragment(blocks: Iterable[Part], prefix: str) -> str:
     """Blocks as a part of a page that is put together elsewhere, without any script.
 
     Args:
@@ -74,6 +83,7 @@ def fragment(blocks: Iterable[Block], prefix: str) -> str:
     """
     numbers = count(1)
     text = "\n".join(line for block in blocks for line in _block(block, numbers, prefix))
+    text = f"{patterns(text)}{text}" if "url(#" in text else text
     return _DATA.sub(lambda match: f'<pre class="spec" hidden>{html(match[1])}</pre>', text)
 
 
@@ -83,7 +93,7 @@ def tiles(shown: Iterable[Tile]) -> str:
 
 
 def _resource(name: str) -> str:
-    return files("podsim.pages").joinpath(name).read_text(encoding="utf-8")
+    return files("podsim.show").joinpath(name).read_text(encoding="utf-8")
 
 
 def _policy(*scripts: str) -> str:
@@ -98,7 +108,7 @@ def _hash(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _body(page: Page) -> Iterator[str]:
+def _body(page: Report) -> Iterator[str]:
     yield '<a class="skip" href="#content">Skip to the content</a>'
     yield f"<header><h1>{html(page.title)}</h1>"
     yield from (f'<p class="about">{html(line)}</p>' for line in page.about)
@@ -131,7 +141,7 @@ def _tile(tile: Tile) -> str:
     return f'<div><dt>{html(tile.label)}</dt><dd class="value">{html(tile.value)}</dd>{notes}</div>'
 
 
-def _block(block: Block, numbers: Iterator[int], prefix: str = "chart") -> Iterator[str]:
+def _block(block: Part, numbers: Iterator[int], prefix: str = "chart") -> Iterator[str]:
     match block:
         case str():
             yield f"<p>{linked(block)}</p>"
@@ -206,10 +216,111 @@ def _json(spec: object) -> str:
     return text.replace("<", "\\u003c")
 
 
-def _footer(page: Page) -> Iterator[str]:
+def _footer(page: Report) -> Iterator[str]:
     files = [
         f'<li>{html(path)} <code title="SHA-256 {digest}">{digest[:_SHORT_HASH]}</code></li>'
         for path, digest in page.inputs
     ]
     listed = f" from these files:</p><ul>{''.join(files)}</ul>" if files else ".</p>"
     yield f"<footer><p>Made by podsim {html(page.version)}{listed}<p>{_DRAWN_BY}</p></footer>"
+
+
+# Tables
+
+
+def report_as_html(report: Report) -> str:
+    """What belongs to the short answer of a report, for notebooks."""
+    return "".join(to_html(each) for each in (*report.heading(), *report.short()))
+
+
+def to_html(table: Block) -> str:
+    """A table as HTML, with its notes below it; addresses are links."""
+    if isinstance(table, Passage):
+        title = f"<p>{linked(table.title)}</p>\n" if table.title else ""
+        return f'{title}<pre tabindex="0">{html(table.text)}</pre>'
+    name = html(table.title or "Table")
+    caption = f"<caption>{html(table.title)}</caption>" if table.title else ""
+    kinds = [' class="number"' if column.is_number else "" for column in table.columns]
+    heads = (f'<th scope="col"{kind}>{linked(each.head)}</th>' for each, kind in zip(table.columns, kinds, strict=True))
+    rows = []
+    for number, row in enumerate(table.rows):
+        chosen = ' class="chosen"' if number == table.chosen else ""
+        cells = [f"<td{kind}>{linked(str(cell))}</td>" for cell, kind in zip(row, kinds, strict=False)]
+        if len(row) < len(kinds):
+            cells = [f'<th scope="rowgroup" colspan="{len(kinds)}">{linked(str(row[0]))}</th>']
+        rows.append(f"<tr{chosen}>{''.join(cells)}</tr>")
+    head = f"<thead><tr>{''.join(heads)}</tr></thead>" if table.has_heads else ""
+    rows_text = "\n".join(rows)
+    body = f"<table>{caption}{head}<tbody>{rows_text}</tbody></table>"
+    notes = "".join(f'\n<p class="small">{linked(note)}</p>' for note in table.notes)
+    return f'<div class="scroll" role="region" aria-label="{name}" tabindex="0">{body}</div>{notes}'
+
+
+def linked(text: str) -> str:
+    """Text of HTML, escaped, in which addresses are links and lines are kept."""
+    parts, end = [], 0
+    for found in _ADDRESS.finditer(text):
+        address = html(found[0])
+        parts += [html(text[end : found.start()]), f'<a href="{address}" rel="noreferrer">{address}</a>']
+        end = found.end()
+    return "".join([*parts, html(text[end:])]).replace("\n", "<br>")
+
+
+# Files
+
+
+def check_page_path(path: str | Path) -> None:
+    """Refuse a path that cannot hold a page, before the work whose answer it is to show.
+
+    Raises:
+        OutputError: The suffix is not one of HTML, or the path cannot be written.
+        PodsimError: The script that draws charts is not installed.
+    """
+    suffix = Path(path).suffix
+    if suffix.lower() not in SUFFIXES:
+        what = f"`{suffix}` is not a format for pages" if suffix else "the name of a page needs a suffix"
+        raise OutputError(what, where=str(path), do=f"end the name in {' or '.join(SUFFIXES)}")
+    check_writable(path)
+    check_library()
+
+
+def write_page(page: Report, path: str | Path) -> None:
+    """Write a page; the same bytes for the same answer.
+
+    Raises:
+        OutputError: It cannot be written, or is a file that the answer stands on.
+        PodsimError: The script that draws charts is not installed.
+    """
+    check_page_path(path)
+    check_not_read(path, "report", page.inputs)
+    write_atomically(path, as_html(page).encode(errors="replace"))
+
+
+def check_library() -> None:
+    """Refuse to write a page, before the work that it is to show.
+
+    Raises:
+        PodsimError: The package with the script that draws charts is not installed.
+    """
+    if importlib.util.find_spec(_PACKAGE) is None:
+        what = f"pages need {_DISTRIBUTION}, which is not installed"
+        raise PodsimError(what, do="pip install 'podsim[report]'")
+
+
+def script() -> str:
+    """The script that draws charts, which sets `window.vegaEmbed`: Vega, Vega-Lite and Vega-Embed in one.
+
+    A package brings it, so that nothing is fetched. Putting it together takes two seconds, so it is kept on disk.
+
+    Raises:
+        PodsimError: The package is not installed.
+    """
+    check_library()
+    key = digest([b"script of pages", version(_DISTRIBUTION).encode()])
+    return kept(key, lambda: str(importlib.import_module(_PACKAGE).javascript_bundle()), str, _checked)
+
+
+def _checked(data: object) -> str:
+    if not isinstance(data, str):
+        raise TypeError(data)
+    return data

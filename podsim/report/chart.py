@@ -11,8 +11,7 @@ from enum import StrEnum
 from math import inf
 from typing import Final, NamedTuple
 
-from podsim.result.kinds import COMPUTE, KINDS, LINKS, OFF_CHIP, ON_CHIP, WAITING, in_kind_order, kind_of
-from podsim.show.table import Table
+from podsim.report.table import Table
 
 _MIDDLE: Final = 0.179
 """Relative luminance at which black and white have the same contrast: that of WCAG 2, 4.58."""
@@ -68,13 +67,6 @@ FOLDED: Final = Fill("#f2f2f2", Shape.CROSSED)
 TOTAL: Final = Fill("#4d4d4d")
 FASTER: Final = Fill("#2171b5")
 SLOWER: Final = Fill("#e6750f", Shape.RISING)
-_OF_FAMILY: Final = {
-    COMPUTE: Shape.SOLID,
-    ON_CHIP: Shape.RISING,
-    LINKS: Shape.CROSSED,
-    OFF_CHIP: Shape.DOTS,
-    WAITING: Shape.LINES,
-}
 _PALETTE: Final = (
     Fill("#1f4e79"),
     Fill("#e08214", Shape.RISING),
@@ -87,21 +79,9 @@ _PALETTE: Final = (
 )
 
 
-def fill_of_kind(kind: str) -> Fill:
-    """The fill of a kind of time: a family has a pattern of its own, and its members differ in lightness."""
-    known = kind_of(kind)
-    return Fill(known.colour, _OF_FAMILY[known.family])
-
-
 def fills_in_turn(names: Iterable[str]) -> dict[str, Fill]:
     """A fill for each of a few names; the last one for all that are too many."""
     return {name: _PALETTE[min(number, len(_PALETTE) - 1)] for number, name in enumerate(names)}
-
-
-def every_fill() -> list[Fill]:
-    """All fills that charts use."""
-    kinds = [fill_of_kind(kind.name) for kind in KINDS]
-    return list(dict.fromkeys([*kinds, *_PALETTE, FOLDED, TOTAL, FASTER, SLOWER]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,11 +399,6 @@ def is_wide(numbers: Iterable[float], ratio: float = 12.0) -> bool:
     """True if numbers span so wide a range that their axis is better logarithmic."""
     given = list(numbers)
     return bool(given) and min(given) > 0 and max(given) >= ratio * min(given)
-
-
-def legend_of_kinds(kinds: Iterable[str]) -> dict[str, Fill]:
-    """A legend of kinds of time, in their order."""
-    return {kind_of(name).label: fill_of_kind(name) for name in in_kind_order(kinds)}
 
 
 @dataclass(frozen=True, slots=True)

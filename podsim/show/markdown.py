@@ -1,0 +1,55 @@
+"""Reports and tables in Markdown, and tables as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Final
+
+from podsim import harmless
+from podsim.report.report import Report
+from podsim.report.table import Block, Cell, Passage, Table
+
+_NOTHING: Final = ("–", "-")
+
+
+def report_as_markdown(report: Report) -> str:
+    """What belongs to the short answer of a report."""
+    items = "".join(
+        f"- {harmless.markdown(line)}\n" for passage in report.heading() for line in passage.text.split("\n")
+    )
+    return items + "".join(f"\n{to_markdown(each, level=3)}" for each in report.short())
+
+
+def to_markdown(block: Block, level: int = 2) -> str:
+    """A table in Markdown, below a heading of a level; headings over rows are cells in bold."""
+    head = f"{'#' * level} {harmless.markdown(block.title)}\n\n" if block.title else ""
+    if isinstance(block, Passage):
+        return head + "".join(f"{harmless.markdown(line)}\n" for line in block.text.split("\n"))
+    count = len(block.columns)
+    lines = [[harmless.markdown(column.head) for column in block.columns]]
+    lines.append(["--:" if column.is_number else "---" for column in block.columns])
+    for row in block.rows:
+        cells = [harmless.markdown(str(cell)) for cell in row]
+        lines.append(cells if len(cells) == count else [f"**{cells[0]}**", *[""] * (count - 1)])
+    text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return head + text + "".join(f"\n{harmless.markdown(note)}\n" for note in block.notes)
+
+
+def to_csv(table: Table) -> str:
+    """A table as CSV: numbers as programs read them, nothing for a dash, headings over rows as a first column."""
+    width = len(table.columns)
+    is_grouped, group = any(len(row) < width for row in table.rows), ""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    heads = [" ".join(each.head.split()) + (f" [{each.unit}]" if each.unit else "") for each in table.columns]
+    writer.writerow(map(harmless.csv, [*[table.headings] * is_grouped, *heads]))
+    for row in table.rows:
+        if len(row) < width:
+            group = str(row[0])
+            continue
+        known = (each.value if isinstance(each, Cell) and each.value is not None else str(each) for each in row)
+        cells = ["" if each in _NOTHING else each for each in known]
+        line = [*[group] * is_grouped, *cells]
+        writer.writerow([harmless.csv(each) if isinstance(each, str) else each for each in line])
+    return file.getvalue()

@@ -1,0 +1,181 @@
+"""Reports, tables and passages as text: plain in files and pipes, with colours on a screen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+from operator import gt
+from typing import Final, NoReturn
+
+from rich.cells import cell_len, chop_cells
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
+from rich.text import Text
+
+from podsim import harmless
+from podsim.report.report import Report
+from podsim.report.table import Block, Cell, Cells, Passage, Table
+
+WIDTH: Final = 100
+"""Columns of a text that no terminal limits."""
+_GAP: Final = "  "
+_LEAST: Final = 8
+"""Columns of text are made as narrow as this before those of numbers are broken."""
+_IN_ASCII: Final = str.maketrans("─│┤└·×–", "-||+.x-")
+_PIECE: Final = re.compile(r"@?[^ @]+ ?| ")
+_Pieces = list[tuple[str, str]]
+"""A line, as texts with their styles."""
+
+
+class PlainConsole(Console):
+    """A console that passes on no control characters, takes no text for markup, and misses a reader that has gone."""
+
+    def __init__(self) -> None:
+        """Standard output."""
+        super().__init__(markup=False, emoji=False)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """The segments that are printed; no character that is left out has a width, so that columns stay in place."""
+        for each in super().render(renderable, options):
+            yield each if each.control else Segment(harmless.terminal(each.text), each.style)
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Pass the error on instead of ending the process."""
+        raise BrokenPipeError
+
+
+class Printed:
+    """A block that a console of Rich prints: as wide as it is, in colours, in ASCII where it knows no more."""
+
+    __slots__ = ("block",)
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        for pieces in _lines(self.block, options.max_width):
+            shown = [(text.translate(_IN_ASCII) if options.ascii_only else text, style) for text, style in pieces]
+            yield Text.assemble(*shown, no_wrap=True, overflow="ignore")
+
+
+def print_report(report: Report, console: Console | None = None) -> None:
+    """Print what belongs to the short answer of a report, with an empty line between its parts.
+
+    Args:
+        report: What is printed.
+        console: Where; standard output if left out.
+    """
+    target = console or PlainConsole()
+    for passage in report.heading():
+        target.print(Printed(passage))
+    for block in report.short():
+        target.print()
+        target.print(Printed(block))
+
+
+def print_blocks(blocks: Iterable[Block], console: Console | None = None) -> None:
+    """Print tables and passages with an empty line between them."""
+    target = console or PlainConsole()
+    for number, block in enumerate(blocks):
+        if number:
+            target.print()
+        target.print(Printed(block))
+
+
+def report_as_text(report: Report, width: int = WIDTH) -> str:
+    """The same as plain text, at most so wide."""
+    return "".join(to_text(each, width) for each in report.heading()) + "".join(
+        f"\n{to_text(each, width)}" for each in report.short()
+    )
+
+
+def to_text(block: Block, width: int = WIDTH) -> str:
+    """A table or a passage as plain text, at most so wide."""
+    lines = [line.rstrip() for line in ("".join(text for text, _ in pieces) for pieces in _lines(block, width))]
+    return "\n".join(lines) + "\n"
+
+
+def _lines(block: Block, width: int) -> Iterator[_Pieces]:
+    if block.title:
+        yield from ([(line, "bold")] for line in _folded(block.title, width))
+    if isinstance(block, Passage):
+        yield from ([(line, block.style)] for text in block.text.split("\n") for line in _folded(text, width))
+        return
+    widths = _widths(block, width)
+    if block.has_heads:
+        heads = [_folded(column.head, width) for column, width in zip(block.columns, widths, strict=True)]
+        tallest = max(map(len, heads))
+        low = ["\n" * (tallest - len(each)) + "\n".join(each) for each in heads]
+        yield from _beside(low, block, widths, [""] * len(low))
+        yield [("─" * (sum(widths) + len(_GAP) * (len(widths) - 1)), "")]
+    for number, row in enumerate(block.rows):
+        if len(row) < len(widths):
+            yield [(f"{row[0]}:", "bold")]
+            continue
+        chosen = "bold " * (number == block.chosen)
+        own = (each.style if isinstance(each, Cell) else "" for each in row)
+        styles = [f"{chosen}{style or column.style}" for style, column in zip(own, block.columns, strict=True)]
+        yield from _beside(row, block, widths, [each.strip() for each in styles])
+    for note in block.notes:
+        yield from ([(line, "dim")] for line in _folded(note, width))
+
+
+def _beside(row: Cells, table: Table, widths: Sequence[int], styles: Sequence[str]) -> Iterator[_Pieces]:
+    """The lines of a row, its cells beside one another."""
+    folded = [_folded(str(cell), width) for cell, width in zip(row, widths, strict=True)]
+    for parts in zip_longest(*folded, fillvalue=""):
+        pieces: _Pieces = []
+        for text, column, width, style in zip(parts, table.columns, widths, styles, strict=True):
+            room = " " * (width - cell_len(text))
+            pieces += [(room + text if column.is_number else text + room, style), (_GAP, "")]
+        while pieces and not pieces[-1][0].strip():
+            pieces.pop()
+        yield [*pieces[:-1], *((text.rstrip(), style) for text, style in pieces[-1:])]
+
+
+def _widths(table: Table, width: int) -> list[int]:
+    """The width of each column. Where there is too little room columns of text give way, then heads, then numbers."""
+    rows = [row for row in table.rows if len(row) == len(table.columns)]
+    body = [max((_wide(str(row[place])) for row in rows), default=0) for place in range(len(table.columns))]
+    head = [_wide(column.head) for column in table.columns]
+    word = [max(map(cell_len, column.head.split()), default=0) for column in table.columns]
+    widths = list(map(max, body, head))
+    room = width - len(_GAP) * (len(widths) - 1)
+    text = [
+        least if column.is_number or column.whole else _LEAST
+        for column, least in zip(table.columns, widths, strict=True)
+    ]
+    for least in (text, list(map(max, body, word)), body, [1] * len(widths)):
+        while sum(widths) > room and any(map(gt, widths, least)):
+            wide = max(range(len(widths)), key=lambda place: (widths[place] > least[place], widths[place]))
+            widths[wide] -= 1
+    return widths
+
+
+def _wide(text: str) -> int:
+    return max(map(cell_len, harmless.terminal(text).split("\n")))
+
+
+def _folded(text: str, width: int) -> list[str]:
+    """Text in lines that fit, broken behind spaces and in front of `@`.
+
+    >>> _folded("GCP-028: vit_base_pod16@bow", 24)
+    ['GCP-028: vit_base_pod16', '@bow']
+    """
+    lines = []
+    for given in harmless.terminal(text).split("\n"):
+        if cell_len(given) <= width:
+            lines.append(given)
+            continue
+        line = ""
+        for piece in _PIECE.findall(given):
+            if line and cell_len(line + piece.rstrip()) > width:
+                lines.append(line.rstrip())
+                line = ""
+            line += piece
+            if cell_len(line.rstrip()) > width:
+                *whole, line = chop_cells(line.rstrip(), width)
+                lines += whole
+        lines.append(line.rstrip())
+    return lines
