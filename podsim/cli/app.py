@@ -15,7 +15,7 @@ from podsim.cli.checking import check
 from podsim.cli.comparing import compare
 from podsim.cli.ending import print_data, run_to_the_end, say
 from podsim.cli.kernels import cost_app
-from podsim.cli.mlperf import LogDivision, LogFolder, LogRound, import_mlperf, log_request
+from podsim.cli.mlperf import import_mlperf
 from podsim.cli.pages import ReportFile, check_report, write_result
 from podsim.cli.planner import ui
 from podsim.cli.planning import plan
@@ -135,9 +135,6 @@ def run(
     seed: Annotated[int, typer.Option(help="Seed of these draws, or of the noise.")] = 0,
     fit: Annotated[Misfit, typer.Option(help="Whether a division that does not fit is simulated.")] = Misfit.REFUSE,
     engine: Annotated[EngineChoice, typer.Option(help="What runs it; the result is the same.")] = EngineChoice.AUTO,
-    mlperf_log: LogFolder = None,
-    mlperf_round: LogRound = None,
-    mlperf_division: LogDivision = None,
 ) -> None:
     """Simulate a scenario."""
     check_paths(trace, plot, tornado)
@@ -161,9 +158,8 @@ def run(
     )
     loaded = load_scenario(scenario, variant, overrides or ())
     check_not_inputs(scenario, loaded, trace=trace, plot=plot, tornado=tornado, report=report)
-    log = log_request(loaded, mlperf_log, mlperf_round, mlperf_division)
     files = OutputFiles(trace, chakra, plot, tornado, report)
-    run_scenario(loaded, settings, output_format, files, log)
+    run_scenario(loaded, settings, output_format, files)
 
 
 @app.command(rich_help_panel=ONE)

@@ -14,7 +14,6 @@ from podsim.harmless import terminal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from podsim.cli.mlperf import LogRequest
     from podsim.result.base import Result
     from podsim.runs.settings import Settings
     from podsim.scenario import LoadedScenario
@@ -117,7 +116,6 @@ def run_scenario(
     settings: Settings,
     output_format: Format,
     files: OutputFiles,
-    log: LogRequest | None = None,
 ) -> None:
     """Simulate a scenario, write the files that are asked for, report them, and print the result.
 
@@ -126,7 +124,6 @@ def run_scenario(
         settings: How it is simulated; what follows the run is set here.
         output_format: How the result is printed.
         files: What is written.
-        log: What is asked of result files of MLPerf, if any are.
     """
     from podsim.engine.compiled import is_available
     from podsim.runs import run_loaded
@@ -161,10 +158,6 @@ def run_scenario(
         from podsim.cli.pages import write_result
 
         write_result(files.report, result)
-    if log is not None:
-        from podsim.cli.mlperf import write_log
-
-        write_log(result, log)
     show_result(result, shown.tables, output_format)
 
 
