@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from podsim.result.generation import GenerationResult
     from podsim.result.kernel_view import cost_multi_slice, cost_multi_update_add, cost_schnet_block
     from podsim.result.movement_view import cost_collective, cost_transfer
-    from podsim.result.plan_view import cost_convolution
+    from podsim.result.plan_view import cost_convolution, cost_matmul
     from podsim.result.result import RunResult
     from podsim.result.serving import ServingResult
     from podsim.runs import generate, infer, run, simulate
@@ -73,6 +73,7 @@ _HOMES = {
     "cost_schnet_block": "podsim.result.kernel_view",
     "cost_collective": "podsim.result.movement_view",
     "cost_convolution": "podsim.result.plan_view",
+    "cost_matmul": "podsim.result.plan_view",
     "cost_transfer": "podsim.result.movement_view",
 } | dict.fromkeys(
     (
@@ -111,6 +112,7 @@ __all__ = [
     "compare",
     "cost_collective",
     "cost_convolution",
+    "cost_matmul",
     "cost_multi_slice",
     "cost_multi_update_add",
     "cost_schnet_block",

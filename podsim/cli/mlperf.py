@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from podsim.cli import completion
-from podsim.cli.running import Format, echo
+from podsim.cli.flags import OutputFormat, Overrides
+from podsim.cli.outputs import Format, show
 
 
 def import_mlperf(
@@ -21,15 +22,11 @@ def import_mlperf(
             autocompletion=completion.scenarios,
         ),
     ] = None,
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key of the scenario.")
-    ] = None,
-    output_format: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
+    overrides: Overrides = None,
+    output_format: OutputFormat = Format.TABLE,
 ) -> None:
     """Compare logged runs of MLPerf Training with what is predicted, phase by phase."""
     from podsim.validation.mlperf.compare import compare_logs
-    from podsim.validation.mlperf.show import show
+    from podsim.validation.mlperf.show import LoggedRuns
 
-    compared = compare_logs(logs, scenario, overrides or ())
-    as_json = output_format is Format.JSON
-    echo(show(compared, as_json=as_json), as_json)
+    show(LoggedRuns(compare_logs(logs, scenario, overrides or ())), output_format)

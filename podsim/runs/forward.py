@@ -9,9 +9,9 @@ from podsim.deferred import Deferred
 from podsim.engine import Trace, execute
 from podsim.metrics import THROUGHPUT
 from podsim.models import Workload
+from podsim.options import Fit
 from podsim.placement import Plan, make_plan
 from podsim.placement.forward_job import forward_job
-from podsim.placement.layout import Fit
 from podsim.placement.plan import cost_model, shared_cost_model
 from podsim.placement.stage_cost import product_rates
 from podsim.program.forward import compile_calls, compile_one_batch

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from podsim.engine import Engine
 from podsim.errors import InfeasibleError, MissingDataError, ModelError, PodsimError, Problem, SpecError
-from podsim.placement.layout import Fit
+from podsim.options import Fit
 from podsim.program.size import Follow, unseen
 from podsim.result.base import Look
 from podsim.scenario import LoadedScenario

@@ -439,7 +439,7 @@ def test_an_estimate_counts_requests_at_the_pace_of_steps_that_are_known(
     and twice 200 for the saturation, 1,800 in all. The 20 s before go to two runs as well, so that steps take nothing.
     """
     seconds, texts = iter([0.0, 20.0, 40.0]), list[str]()
-    monkeypatch.setattr("podsim.runs.serve.clock", lambda: next(seconds))
+    monkeypatch.setattr("podsim.runs.service.clock", lambda: next(seconds))
     podsim.serve(SMALL, loads=[0.5], uncertainty=draws, tell=texts.append)
     assert texts == [told]
 
