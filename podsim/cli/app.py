@@ -10,13 +10,13 @@ from typing import Annotated
 import typer
 
 from podsim.cli import completion
-from podsim.cli.charts import Plot, write_chart
+from podsim.cli.charts import Plot
 from podsim.cli.checking import check
 from podsim.cli.comparing import compare
 from podsim.cli.ending import print_data, run_to_the_end, say
 from podsim.cli.kernels import cost_app
 from podsim.cli.mlperf import LogDivision, LogFolder, LogRound, import_mlperf, log_request
-from podsim.cli.pages import ReportFile, check_report, write_result
+from podsim.cli.pages import ReportFile, check_report
 from podsim.cli.planner import ui
 from podsim.cli.planning import plan
 from podsim.cli.replaying import replay
@@ -194,8 +194,6 @@ def serve(
     from podsim.runs.serve import serve as serve_scenario
     from podsim.scenario import load_scenario
     from podsim.show.progress import track
-    from podsim.show.serving_charts import serving_sheet
-    from podsim.show.serving_table import serving_tables
 
     check_paths(None, plot)
     check_report(report)
@@ -212,9 +210,7 @@ def serve(
         watch=lambda names: track(names, "serving:"),
         tell=say,
     )
-    write_chart(plot, lambda: serving_sheet(result), result.inputs)
-    write_result(report, result)
-    show_result(result, serving_tables, output_format)
+    show_result(result, output_format, OutputFiles(plot=plot, report=report))
 
 
 app.command(rich_help_panel=ONE)(ui)

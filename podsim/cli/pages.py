@@ -12,7 +12,6 @@ from podsim.cli.outputs import tell_written
 
 if TYPE_CHECKING:
     from podsim.report.report import Report
-    from podsim.result.base import Result
 
 ReportFile = Annotated[
     Path | None,
@@ -26,17 +25,6 @@ def check_report(path: Path | None) -> None:
         from podsim.show.html_page import check_page_path
 
         check_page_path(path)
-
-
-def write_result(path: Path | None, result: Result) -> None:
-    """Write the page of a result if one is asked for."""
-
-    def make() -> Report:
-        from podsim.pages.result_page import result_page
-
-        return result_page(result)
-
-    write_report(path, make)
 
 
 def write_report(path: Path | None, make: Callable[[], Report]) -> None:

@@ -12,14 +12,10 @@ from podsim.cli.outputs import inputs_of, tell_written
 from podsim.harmless import terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from podsim.cli.mlperf import LogRequest
     from podsim.result.base import Result
     from podsim.runs.settings import Settings
     from podsim.scenario import LoadedScenario
-    from podsim.scenario.activity import Activity
-    from podsim.show.tables import Tables
 
 
 class Format(StrEnum):
@@ -99,19 +95,6 @@ class OutputFiles:
     report: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """How results of an activity are shown.
-
-    Attributes:
-        watched: What is watched while it runs, in front of the names of steps.
-        tables: Makes the tables.
-    """
-
-    watched: str
-    tables: Callable[..., Tables]
-
-
 def run_scenario(
     loaded: LoadedScenario,
     settings: Settings,
@@ -132,23 +115,16 @@ def run_scenario(
     from podsim.runs import run_loaded
     from podsim.show.progress import follow, track
 
-    shown = _shown(loaded.spec.activity)
+    what = "reading:" if loaded.spec.activity == "forward" else "choosing: trying"
     is_compiled = settings.engine != "simpy" and not settings.record and is_available()
     watched = replace(
         settings,
-        watch=lambda names: track(names, shown.watched),
+        watch=lambda names: track(names, what),
         follow=lambda count: follow(count, say, is_compiled=is_compiled),
     )
     result = run_loaded(loaded, watched)
-    if files.plot is not None or files.tornado is not None:
-        from podsim.cli.charts import write_chart
-        from podsim.show.answers import sheet_of
-        from podsim.show.run_charts import tornado_sheet
-
-        write_chart(files.plot, lambda: sheet_of(result), result.inputs)
-        write_chart(files.tornado, lambda: tornado_sheet(result), result.inputs)
     if files.trace is not None:
-        from podsim.show.perfetto import write_trace
+        from podsim.result.perfetto import write_trace
 
         write_trace(result, files.trace)
         tell_written(files.trace)
@@ -157,44 +133,31 @@ def run_scenario(
 
         write_chakra(result, files.chakra)
         tell_written(files.chakra)
-    if files.report is not None:
-        from podsim.cli.pages import write_result
-
-        write_result(files.report, result)
     if log is not None:
         from podsim.cli.mlperf import write_log
 
         write_log(result, log)
-    show_result(result, shown.tables, output_format)
+    show_result(result, output_format, files)
 
 
-def _shown(activity: Activity) -> _Shown:
-    """How results of an activity are shown; modules of other activities are not imported."""
-    from podsim.scenario.activity import Activity
+def show_result(result: Result, output_format: Format, files: OutputFiles) -> None:
+    """Write the charts and the page that are asked for, and print a result as tables or as JSON."""
+    drawn = any(path is not None for path in (files.plot, files.tornado, files.report))
+    report = result.report() if drawn or output_format is not Format.JSON else None
+    if report is not None and drawn:
+        from podsim.cli.charts import write_chart
+        from podsim.cli.pages import write_report
+        from podsim.result.base import tornado_sheet
 
-    match activity:
-        case Activity.TRAINING:
-            from podsim.show.tables import training_tables
-
-            return _Shown("choosing: trying", training_tables)
-        case Activity.GENERATION:
-            from podsim.show.tables import generation_tables
-
-            return _Shown("choosing: trying", generation_tables)
-        case Activity.FORWARD:
-            from podsim.show.tables import forward_tables
-
-            return _Shown("reading:", forward_tables)
-
-
-def show_result(result: Result, tables: Callable[..., Tables], output_format: Format) -> None:
-    """Print a result as tables or as JSON."""
-    if output_format is Format.JSON:
+        write_chart(files.plot, report.sheet, result.inputs)
+        write_chart(files.tornado, lambda: tornado_sheet(result), result.inputs)
+        write_report(files.report, lambda: report)
+    if report is None or output_format is Format.JSON:
         print_data(f"{result.to_json()}\n")
     else:
-        from podsim.show.page import print_result
+        from podsim.show.text import print_report
 
-        print_result(result, tables)
+        print_report(report)
 
 
 def echo(text: str, for_programs: bool) -> None:

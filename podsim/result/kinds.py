@@ -71,7 +71,11 @@ KINDS: Final = (
     Kind("streaming_wait", "streaming wait", "waiting for I/O tiles", WAITING, "#dedede"),
     Kind("idle", "idle", "nothing left to do", WAITING, "#ebebeb"),
 )
-_BY_NAME: Final = {kind.name: kind for kind in KINDS}
+OTHER: Final = "other"
+"""Kinds that are too short to be shown one by one."""
+_BY_NAME: Final = {kind.name: kind for kind in KINDS} | {
+    OTHER: Kind(OTHER, OTHER, "kinds below 0.1 % together", WAITING, "#f7f7f7")
+}
 _RANK: Final = {kind.name: rank for rank, kind in enumerate(KINDS)}
 
 

@@ -106,10 +106,13 @@ class MemoryReport:
         """Sum of all tenants. [B]"""
         return sum(self.tenants(ipu, where).values())
 
+    def ipus(self, where: str) -> list[int]:
+        """The IPUs that keep anything in one of the two memories."""
+        return sorted({row.ipu for row in self.rows if row.where == where})
+
     def fullest_ipu(self, where: str = IN_PROCESSOR) -> int | None:
         """The IPU with the least room left, the first of equals; none if this memory is not used."""
-        ipus = sorted({row.ipu for row in self.rows if row.where == where})
-        return max(ipus, key=lambda ipu: self.used_bytes(ipu, where), default=None)
+        return max(self.ipus(where), key=lambda ipu: self.used_bytes(ipu, where), default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,9 @@ from podsim.errors import MissingDataError
 from podsim.format import natural_key
 from podsim.program.passes_in_order import Passes
 from podsim.result.base import Result
+from podsim.result.counters import Gauge, gauges_of_result, gauges_of_use
 from podsim.result.files import check_not_read, write_atomically
 from podsim.result.slices import REPEATED, Slice, slices_of
-from podsim.show.counters import Gauge, gauges_of_result, gauges_of_use
 
 Event = dict[str, object]
 

@@ -11,19 +11,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import Final, NamedTuple
 
+from podsim.deferred import Deferred
 from podsim.engine.trace import Trace
-from podsim.format import format_count, format_duration_s, format_percent, natural_key
+from podsim.format import format_duration_s, format_percent, natural_key
 from podsim.program.passes_in_order import Passes
 from podsim.report.chart import FOLDED, Axis, Chart, TimelineBar, TimelineChart, TimelineStretch
+from podsim.report.report import Section
 from podsim.report.table import Table, columns
 from podsim.result.kinds import fill_of_kind, in_kind_order, kind_of, legend_of_kinds
 from podsim.result.rows import of_first_group
 from podsim.result.slices import PASS, REPEATED, Slice, slices_of
+from podsim.result.where import MOST_IPUS, left_out
 from podsim.result.windows import Window, parts_of, windows_of
 from podsim.units import ps_to_seconds
 
-MOST_IPUS: Final = 16
-"""Rows of a chart; more would be read by nobody."""
 MOST_MARKS: Final = 1400
 """Of a stretch, so that a page stays small and quick."""
 MOST_OF_CYCLES: Final = 4000
@@ -181,6 +182,16 @@ def _joined(run: Sequence[OperationMark], owed_ps: dict[str, int]) -> OperationM
     return OperationMark(run[0].lane, name, drawn, run[0].start_ps, run[-1].end_ps, len(names), mixture)
 
 
+def timeline_section(trace: Trace | None, passes: Passes | None, what: str, *, plotted: bool = True) -> Section:
+    """The timeline of what was recorded, made when it is looked at."""
+
+    def make() -> list[Chart]:
+        chart = timeline_chart(trace, passes, what)
+        return [] if chart is None else [chart]
+
+    return Section("Timeline", Deferred(make), plotted=plotted)
+
+
 def timeline_chart(trace: Trace | None, passes: Passes | None, what: str) -> Chart | None:
     """The timeline of a recorded stretch of time; None if nothing was recorded.
 
@@ -221,13 +232,6 @@ def timeline_chart(trace: Trace | None, passes: Passes | None, what: str) -> Cha
         numbers=_numbers(marks),
         notes=[f"Parts in order: {told}.", *_notes(marks, folded), *left_out(len(all_lanes))],
     )
-
-
-def left_out(ipu_count: int) -> list[str]:
-    """A note where a chart does not show all IPUs."""
-    if ipu_count <= MOST_IPUS:
-        return []
-    return [f"The first {MOST_IPUS} of {format_count(ipu_count)} IPUs are shown."]
 
 
 def shown_stretches(windows: Sequence[Window], makespan_ps: int) -> list[Window]:
