@@ -37,8 +37,11 @@ from podsim.result.standing import inputs_blocks, inputs_chart, source_blocks, u
 from podsim.scenario.costs import CostSpec
 from podsim.scenario.without_effect import WithoutEffect
 from podsim.show.answers import Answered
+from podsim.show.frames import frame_of, unit_of_figure
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from podsim.draws import Uncertainty
     from podsim.engine.trace import Trace
     from podsim.placement.search.choice import Choice
@@ -235,8 +238,27 @@ class Result(Answered):
         row = {"scenario": self.name, **dict(self.figures())}
         return [row if fullest is None else row | {FULLEST: fullest}]
 
-    def _currency(self) -> str:
-        return self.cost.currency if self.cost else ""
+    def to_frame(self, *, ranges: bool = True) -> DataFrame:
+        """A frame of one row: its figures, as tables of `podsim sweep` have them, and their ranges.
+
+        Args:
+            ranges: Whether a figure with a range is followed by `<figure>_low` and `<figure>_high`, the middle 80 % of
+                what it may be. They take some 80 ms of the first look at a result, which moves its uncertain inputs one
+                by one; leave them out of frames of many results that are asked for the figures alone.
+
+        Returns:
+            The row, with the units of its columns in `attrs["unit"]`: a range has that of its figure.
+        """
+        known, currency = self.ranges if ranges else {}, self.cost.currency if self.cost else ""
+        row: dict[str, Any] = {}
+        units: dict[str, str] = {}
+        for name, value in self._records()[0].items():
+            row[name] = value
+            if found := known.get(name):
+                ends = {f"{name}_low": found.low, f"{name}_high": found.high}
+                row |= ends
+                units |= dict.fromkeys(ends, unit_of_figure(name, currency) or "")
+        return frame_of([row], units, currency)
 
     @property
     def title(self) -> str:

@@ -86,7 +86,7 @@ def test_memories_are_told_by_tenant() -> None:
     streaming = text.partition("Streaming Memory: IPU 1 uses 64 MiB of 1 GiB (6.2 %)\n")[2].splitlines()
     assert streaming[2].split() == ["1", "0.0625", "0.0625", "0.938"]
     little = MemoryReport((MemoryRow(1, "optimizer_state", 10 * MIB, STREAMING),), 800 * MIB, 1000 * MIB)
-    line = "\nStreaming Memory: IPU 1 uses 10 MiB of 1,000 MiB (1.0 %); optimizer state 10 MiB\n"
+    line = "\nStreaming Memory: IPU 1 uses 10 MiB of 0.977 GiB (1.0 %); optimizer state 10 MiB\n"
     assert line in result_text(make_result(memory=little), 100)
 
 
