@@ -21,15 +21,7 @@ _LEAST_SHARE: Final = 0.01
 
 @dataclass(frozen=True, slots=True)
 class StretchReport:
-    """A stretch of a run in which the same faults hold.
-
-    Attributes:
-        from_s: When it begins, in time spent on weight updates. [s]
-        until_s: When it is over; None for the end of the run. [s]
-        faults: Those that hold, in words.
-        weight_update_s: Time of a weight update. [s]
-        weight_updates: How many fall into it; None where nothing says how long the run is.
-    """
+    """A stretch of a run in which the same faults hold, in time spent on weight updates. [s]"""
 
     from_s: float
     until_s: float | None
@@ -40,13 +32,7 @@ class StretchReport:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """IPUs whose time changes alike.
-
-    Attributes:
-        ipus: Their numbers in the pod.
-        more_s: Time by kind that they spend more in a weight update than without faults, or less; all of one
-            adds up to what the update is longer. [s]
-    """
+    """IPUs of the pod whose time by kind changes alike, from that without faults. [s]"""
 
     ipus: tuple[int, ...]
     more_s: Mapping[str, float]
@@ -54,14 +40,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class FaultReport:
-    """What faults cost.
-
-    Attributes:
-        weight_update_without_s: A weight update without any of them. [s]
-        stretches: Those of the run, in order.
-        shown: Which of them the other numbers of the result are of.
-        waiting: IPUs by how their time changes in it, those that are slowed first.
-    """
+    """What faults cost; one of the stretches is that of all other numbers of the result."""
 
     weight_update_without_s: float
     stretches: tuple[StretchReport, ...]

@@ -27,16 +27,7 @@ _SHAPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of time.
-
-    Attributes:
-        name: Key used by the accounts.
-        label: Words for a reader.
-        meaning: One line, short enough for a column of an 80-column table.
-        family: One of `FAMILIES`.
-        colour: Hex colour. A family shares a hue and its members differ in lightness, so that families stay
-            apart for every common form of colour blindness.
-    """
+    """One kind of time. A family shares a hue, and its members differ in lightness, as the colour-blind need it."""
 
     name: str
     label: str

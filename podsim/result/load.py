@@ -24,13 +24,7 @@ _AREA, _LEVEL = "#9cc3e4", "#08306b"
 
 
 def load_charts(points: Sequence[LoadPoint], limit_per_s: float, asked_per_s: float | None) -> Iterator[Chart]:
-    """Each kind of time that is known, against the rate of requests.
-
-    Args:
-        points: A service at some rates.
-        limit_per_s: The saturation. [1/s]
-        asked_per_s: The rate that was asked for; None if all requests came at once. [1/s]
-    """
+    """Each kind of time that is known, against the rate of requests."""
     rules = {"saturation": limit_per_s}
     line = f"The dashed line is the saturation, {format_significant(limit_per_s)} requests/s"
     if asked_per_s is not None and asked_per_s < limit_per_s:

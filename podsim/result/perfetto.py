@@ -42,14 +42,7 @@ _DIGITS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class ViewerTrace:
-    """A trace made ready for the viewer.
-
-    Attributes:
-        events: Chrome trace events, metadata first.
-        slice_count: How many of them are stretches of time.
-        is_folded: Whether repeated cycles are shown once, with their count, to keep the file small.
-        is_detailed: Whether passes hold their operations; otherwise their time by kind alone, in no order.
-    """
+    """A trace made ready for the viewer."""
 
     events: tuple[Event, ...]
     slice_count: int
@@ -68,12 +61,6 @@ def build_timeline(
     Repeated cycles are all shown as long as they make no more than `event_limit` events. Beyond it, each is
     shown once, and one slice named `96 more like this` fills the rest of its phase. If that is still too much,
     operations are left out.
-
-    Args:
-        trace: A trace with its records.
-        event_limit: Most slices before repeated cycles are shown once.
-        passes: Operations of the passes, by name of the pass.
-        gauges: What is counted beside IPUs and links in use.
     """
     shown = list(slices_of(trace.records, passes or {}))
     is_detailed = sum(each.count for each in shown) <= event_limit

@@ -37,17 +37,7 @@ _STEP: Final = 1.1
 
 
 class OperationMark(NamedTuple):
-    """An operation, or several that are drawn as one; there are many thousands, and a tuple is made fastest.
-
-    Attributes:
-        lane: The IPU.
-        name: What went on.
-        kind: Kind of time that it is drawn as.
-        start_ps: Where it begins. [ps]
-        end_ps: Where it ends. [ps]
-        operations: How many it stands for.
-        mixture: Its kinds of time in words, where there are several.
-    """
+    """An operation, or several that are drawn as one; there are many thousands, and a tuple is made fastest."""
 
     lane: str
     name: str
@@ -64,13 +54,7 @@ class OperationMark(NamedTuple):
 
 
 def marks_of(slices: Iterable[Slice], window: Window, most: int) -> list[OperationMark]:
-    """The marks of a stretch of a timeline.
-
-    Args:
-        slices: Passes with their operations.
-        window: The stretch.
-        most: Marks that are not too many; neighbours that are short become one until there are no more than that.
-    """
+    """The marks of a stretch; neighbours that are short become one until there are no more than so many."""
     by_lane: dict[str, list[OperationMark]] = {}
     for one in slices:
         by_lane.setdefault(one.lane, []).extend(_pieces_in(one, window))
@@ -123,13 +107,7 @@ def pieces_of(one: Slice) -> Iterator[OperationMark]:
 
 
 def _repeated(part: Slice, count: int, once: Sequence[OperationMark]) -> Iterator[OperationMark]:
-    """The pieces of so many repetitions in the time that they take together.
-
-    Args:
-        part: That time.
-        count: How many there are.
-        once: The pieces of one before them, which takes nearly as long.
-    """
+    """The pieces of so many repetitions in the time that they take together, as those of one before them lie."""
     first_ps, length_ps = once[0].start_ps, once[-1].end_ps - once[0].start_ps
     edges = [part.start_ps + (part.end_ps - part.start_ps) * number // count for number in range(count + 1)]
     for start_ps, end_ps in pairwise(edges):
@@ -193,13 +171,7 @@ def timeline_section(trace: Trace | None, passes: Passes | None, what: str, *, p
 
 
 def timeline_chart(trace: Trace | None, passes: Passes | None, what: str) -> Chart | None:
-    """The timeline of a recorded stretch of time; None if nothing was recorded.
-
-    Args:
-        trace: The recording.
-        passes: Operations of its passes.
-        what: What it is of, such as `weight update`.
-    """
+    """The timeline of a recorded stretch of time; None if nothing was recorded."""
     if trace is None or not trace.records or not trace.phases or not trace.makespan_ps:
         return None
     phases = of_first_group(trace.phases)

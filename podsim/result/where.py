@@ -50,15 +50,9 @@ def waterfall(
     loads_s: float = 0.0,
     until_s: float = 0.0,
 ) -> Chart:
-    """Kinds of time one after the other, until they add up to the whole; the table below has the largest first.
+    """Kinds of time one after the other, until they add up to the whole; the table has the largest first.
 
-    Args:
-        what: The stretch of time, such as `one weight update`.
-        breakdown: Time by kind. [s]
-        sources: What each kind stands on.
-        told: What the title says at its end.
-        loads_s: Loads of weights meanwhile, which are not part of it. [s]
-        until_s: What the axis shows at least. [s]
+    Loads of weights meanwhile are no part of it; the axis goes up to `until_s` at least. [s]
     """
     times_s, total_s = told_apart(breakdown), sum(breakdown.values())
     end_s = max(total_s, loads_s, until_s)

@@ -55,13 +55,7 @@ _MEASURING: Final = "its range is being measured"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What an answer is made with.
-
-    Attributes:
-        scratch: A folder of the server.
-        tell: Is told how much is done, and of how much.
-        watch: Passes on the names of the steps in which a division is chosen.
-    """
+    """What an answer is made with."""
 
     scratch: Path
     tell: Tell = untold
@@ -70,13 +64,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Parts of an answer.
-
-    Attributes:
-        parts: HTML by area; an area that is not named stays as it is.
-        fits: Whether such a run is possible.
-        summary: The first line of the verdict, for those who listen to the page.
-    """
+    """HTML by area, of which those that are not named stay as they are, and a line for those who listen to the page."""
 
     parts: Mapping[str, str] = field(default_factory=dict)
     fits: bool = True
@@ -350,13 +338,7 @@ def trace(job: Job, question: Question) -> bytes:
 
 
 def imported(job: Job, path: str, system: str) -> Question:
-    """The question about a `config.json` or an ONNX file that was dropped on the page.
-
-    Args:
-        job: What it is made with.
-        path: The file, in a folder of its own.
-        system: The pod it is to run on.
-    """
+    """The question about a `config.json` or an ONNX file that was dropped on the page."""
     file = Path(path)
     text = import_model(file, Request(system=system, folder=file.parent), watch=job.watch)
     if file.suffix.lower() != ONNX:  # the scenario holds all of it
