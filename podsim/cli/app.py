@@ -18,12 +18,12 @@ from podsim.cli.ending import run_to_the_end, say
 from podsim.cli.flags import OutputFormat, Plot, ReportFile
 from podsim.cli.importing import import_file
 from podsim.cli.mlperf import import_mlperf
-from podsim.cli.outputs import Format, check_not_inputs, check_paths, echo, print_json, write_chart
+from podsim.cli.outputs import Format, check_paths, echo, print_json, show
 from podsim.cli.planner import ui
 from podsim.cli.planning import plan
 from podsim.cli.replaying import replay
 from podsim.cli.reproducing import reproduce
-from podsim.cli.running import run_scenario, show_result
+from podsim.cli.running import load_asked, run_scenario
 from podsim.cli.sweeping import sweep
 from podsim.cli.usage import Commands
 from podsim.cli.validating import validate
@@ -75,25 +75,19 @@ def run(
     report: ReportFile = None,
 ) -> None:
     """Simulate a scenario."""
-    run_scenario(ask.func, ask.keywords, output_format, trace, chakra, plot, tornado, report)
+    run_scenario(ask.func, ask.keywords, output_format, trace, chakra, tornado, plot, report)
 
 
 @app.command(rich_help_panel=ONE)
 @asks(serve_function)
 def serve(ask: Ask, output_format: OutputFormat = Format.TABLE, plot: Plot = None, report: ReportFile = None) -> None:
     """Simulate requests that arrive, wait and are batched: percentiles, queue and saturation."""
-    from podsim.scenario import load_scenario
     from podsim.show.progress import track
-    from podsim.show.serving_charts import serving_sheet
 
     check_paths(None, plot, report=report)
-    asked = ask.keywords
-    scenario = asked.pop("scenario")
-    loaded = load_scenario(scenario, asked.pop("variant", None), asked.pop("overrides", ()))
-    check_not_inputs(scenario, loaded, asked.get("arrivals"), plot=plot, report=report)
-    result = ask.func(loaded, watch=lambda names: track(names, "serving:"), tell=say, **asked)
-    write_chart(plot, lambda: serving_sheet(result), result.inputs)
-    show_result(result, output_format, report)
+    loaded = load_asked(ask.keywords, plot=plot, report=report)
+    result = ask.func(loaded, watch=lambda names: track(names, "serving:"), tell=say, **ask.keywords)
+    show(result, output_format, plot, report)
 
 
 app.command(rich_help_panel=ONE)(ui)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Protocol
 
 from podsim.cli.ending import print_data, say
@@ -50,30 +51,44 @@ class Answer(Protocol):
         """The answer for programs."""
 
 
-def show(found: Answer, output_format: str, rows: Table | None = None) -> None:
-    """Print an answer as it is asked for.
+def show(
+    found: Answer,
+    output_format: str,
+    plot: Path | None = None,
+    report: Path | None = None,
+    *,
+    rows: Table | None = None,
+) -> None:
+    """Write the charts and the page of an answer that are asked for, and print it.
 
     Args:
         found: The answer.
         output_format: One of those of `LongFormat`.
+        plot: Where its charts go.
+        report: Where its page goes.
         rows: What CSV has; the first table if left out.
     """
-    if output_format == "json":
+    if output_format == "json" and plot is None and report is None:
         print_data(f"{found.to_json()}\n")
         return
+    made = found.report()
+    write_chart(plot, made.sheet, made.inputs)
+    write_report(report, lambda: made)
     from podsim.report.table import Table
     from podsim.show.markdown import report_as_markdown, to_csv
-    from podsim.show.text import print_report, report_as_text
+    from podsim.show.text import WIDTH, print_report, report_as_text
 
     match output_format:
+        case "json":
+            print_data(f"{found.to_json()}\n")
         case "markdown":
-            print_data(report_as_markdown(found.report()))
+            print_data(report_as_markdown(made))
         case "csv":
-            print_data(to_csv(rows or next(block for block in found.report().short() if isinstance(block, Table))))
+            print_data(to_csv(rows or next(block for block in made.short() if isinstance(block, Table))))
         case _ if sys.stdout.isatty():
-            print_report(found.report())
+            print_report(made)
         case _:
-            echo(report_as_text(found.report()))
+            echo(report_as_text(made, get_terminal_size((WIDTH, 1)).columns))
 
 
 def print_json(data: object) -> None:

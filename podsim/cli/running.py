@@ -6,29 +6,30 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from podsim.cli.ending import print_data, say
-from podsim.cli.outputs import Format, check_not_inputs, check_paths, tell_written, write_chart, write_report
-from podsim.runs import run
+from podsim.cli.ending import say
+from podsim.cli.outputs import Format, check_not_inputs, check_paths, show, tell_written, write_chart
+
+__all__ = ["check_paths", "load_asked", "run_plainly", "run_scenario"]
 
 if TYPE_CHECKING:
-    from podsim.result.base import Result
-
-__all__ = ["check_paths", "run_plainly", "run_scenario", "show_result"]
+    from podsim.scenario import LoadedScenario
 
 
 def run_plainly(scenario: str) -> None:
     """Simulate a scenario as the command does without options."""
+    from podsim.runs import run
+
     run_scenario(run, {"scenario": scenario})
 
 
 def run_scenario(
-    ask: Callable[..., Result],
+    ask: Callable[..., Any],
     asked: dict[str, Any],
     output_format: Format = Format.TABLE,
     trace: Path | None = None,
     chakra: Path | None = None,
-    plot: Path | None = None,
     tornado: Path | None = None,
+    plot: Path | None = None,
     report: Path | None = None,
 ) -> None:
     """Simulate a scenario, write the files that are asked for, report them, and print the result.
@@ -39,8 +40,8 @@ def run_scenario(
         output_format: How the result is printed.
         trace: Where the timeline goes.
         chakra: The folder of Chakra execution traces.
-        plot: Where the chart goes.
         tornado: Where the chart of what moves the result most goes.
+        plot: Where the chart goes.
         report: Where the page goes.
     """
     check_paths(trace, plot, tornado, report=report)
@@ -49,15 +50,12 @@ def run_scenario(
 
         check_folder(chakra)
     from podsim.engine.compiled import is_available
-    from podsim.scenario import Activity, load_scenario
     from podsim.show.progress import follow, track
 
-    scenario = asked.pop("scenario")
-    loaded = load_scenario(scenario, asked.pop("variant", None), asked.pop("overrides", ()))
-    check_not_inputs(scenario, loaded, trace=trace, plot=plot, tornado=tornado, report=report)
+    loaded = load_asked(asked, trace=trace, plot=plot, tornado=tornado, report=report)
     record = any(path is not None for path in (trace, chakra, plot, report))
     is_compiled = asked.get("engine") != "simpy" and not record and is_available()
-    doing = "reading:" if loaded.spec.activity is Activity.FORWARD else "choosing: trying"
+    doing = "reading:" if loaded.spec.activity == "forward" else "choosing: trying"
     result = ask(
         loaded,
         record=record,
@@ -65,14 +63,8 @@ def run_scenario(
         follow=lambda count: follow(count, say, is_compiled=is_compiled),
         **asked,
     )
-    if plot is not None or tornado is not None:
-        from podsim.show.answers import sheet_of
-        from podsim.show.run_charts import tornado_sheet
-
-        write_chart(plot, lambda: sheet_of(result), result.inputs)
-        write_chart(tornado, lambda: tornado_sheet(result), result.inputs)
     if trace is not None:
-        from podsim.show.perfetto import write_trace
+        from podsim.result.perfetto import write_trace
 
         write_trace(result, trace)
         tell_written(trace)
@@ -81,20 +73,23 @@ def run_scenario(
 
         write_chakra(result, chakra)
         tell_written(chakra)
-    show_result(result, output_format, report)
+    if tornado is not None:
+        from podsim.result.base import tornado_sheet
+
+        write_chart(tornado, lambda: tornado_sheet(result), result.inputs)
+    show(result, output_format, plot, report)
 
 
-def show_result(result: Result, output_format: Format, report: Path | None) -> None:
-    """Write the page of a result if one is asked for, and print the result as tables or as JSON."""
-    if report is not None:
-        from podsim.pages.result_page import result_page
+def load_asked(asked: dict[str, Any], **outputs: Path | None) -> LoadedScenario:
+    """Load the scenario that is asked for, and refuse outputs that would overwrite what it reads.
 
-        write_report(report, lambda: result_page(result))
-    if output_format is Format.JSON:
-        print_data(f"{result.to_json()}\n")
-    else:
-        from podsim.show import serving_table, tables
-        from podsim.show.page import print_result
+    Args:
+        asked: Parameters of `podsim.run` or `podsim.serve`; those that say which scenario are taken out.
+        outputs: Files to write by what they are.
+    """
+    from podsim.scenario import load_scenario
 
-        home = serving_table if result.KIND == "serving" else tables
-        print_result(result, getattr(home, f"{result.KIND}_tables"))
+    scenario = asked.pop("scenario")
+    loaded = load_scenario(scenario, asked.pop("variant", None), asked.pop("overrides", ()))
+    check_not_inputs(scenario, loaded, asked.get("arrivals"), **outputs)
+    return loaded

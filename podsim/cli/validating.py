@@ -122,7 +122,7 @@ def _compare(
     has_runs = any(row.scenarios for row in found.comparisons)
     chosen = freedom(found.comparisons) if has_runs and not summary_only else None
     shown = Accuracy(found, verdicts, summary_only, chosen)
-    show(shown, output_format, shown.rows())
+    show(shown, output_format, rows=shown.rows())
     if not all(verdict.is_kept for verdict in verdicts):
         raise typer.Exit(BEYOND_LIMITS)
 

@@ -47,7 +47,7 @@ from podsim.runs.serving import (
 from podsim.runs.serving import serve as serve_requests
 from podsim.runs.serving.arrivals import check_rate
 from podsim.runs.serving.saturation import capacity_per_s
-from podsim.runs.settings import LOOK, divided, placed
+from podsim.runs.settings import divided, placed
 from podsim.runs.step_times import MovedSteps, PlannedSteps, service_steps
 from podsim.scenario import GenerationScenario, LoadedScenario, load_scenario
 from podsim.scenario.generation import GenerationSpec
@@ -296,7 +296,6 @@ def _result(
     offered = outcome.offered_per_s if demand.replay else rate or _DEFAULT_LOAD * limit.rate_per_s
     warnings = tuple(serving_warnings(offered, outcome, limit, None if users is None else serving.users))
     result = ServingResult(
-        look=LOOK,
         **shared(loaded, copies_in_use(spec, copies), stands_on, warnings=warnings, files=demand.inputs, changes=given),
         batching=serving.batching,
         batch_size=size,

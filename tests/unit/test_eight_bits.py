@@ -18,8 +18,8 @@ from podsim.models.eight_bits import with_products_in_fp8
 from podsim.models.layers import GraphBuilder, linear
 from podsim.models.op import Conv, MatMul
 from podsim.placement.alive import LiveOp, needs
+from podsim.result.perfetto import build_timeline
 from podsim.scenario import ForwardScenario, load_ipu, load_scenario
-from podsim.show.perfetto import build_timeline
 from podsim.tiles import MatMulShape
 from podsim.tiles.amp import amp_vertex_cycles
 from podsim.tiles.conv import plan_conv
