@@ -9,7 +9,7 @@ import typer
 
 from podsim.cli.asking import Ask, asks
 from podsim.cli.flags import OutputFormat
-from podsim.cli.outputs import Format, echo, print_json
+from podsim.cli.outputs import Format, show
 from podsim.cli.usage import Commands
 from podsim.result.kernel_view import cost_multi_slice, cost_multi_update_add, cost_schnet_block
 from podsim.result.movement_view import cost_collective, cost_transfer
@@ -40,11 +40,7 @@ def _show(
     output_format: OutputFormat = Format.TABLE,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, as `--format json` does.")] = False,
 ) -> None:
-    found = ask()
-    if as_json or output_format is Format.JSON:
-        print_json(found.to_dict())
-    else:
-        echo(found.to_text())
+    show(ask(), Format.JSON if as_json else output_format)
 
 
 for _name, _function in _FUNCTIONS.items():

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from podsim.draws import SHARE
 from podsim.errors import DoesNotFitError, PodsimError
 from podsim.format import format_significant
 from podsim.models.op import DTYPE_BYTES
 from podsim.options import Half
-from podsim.result.ranges import NORMAL_P90
+from podsim.report.table import Table
+from podsim.result.cost import Cost, cycles_by_kind, ranged, ranges_of, spread
 
 if TYPE_CHECKING:
     from podsim.scenario.ipu import Ipu
@@ -29,8 +29,8 @@ _COPIES = {"multi-slice": 1, "multi-update-add": 3, "schnet-block": 3}
 """Copies of the result that a turn of the loop makes: out of it and, of a sum, into the next and onto its zeros."""
 
 
-@dataclass(frozen=True, slots=True)
-class KernelCost:
+@dataclass(frozen=True, slots=True, repr=False)
+class KernelCost(Cost):
     """An operation, or a block of them, called in a loop on one chip.
 
     Attributes:
@@ -62,32 +62,35 @@ class KernelCost:
         return self.cycles / self.ipu.clock_hz
 
     @property
-    def ends_s(self) -> tuple[float, float]:
-        """The middle 80 % of what its time may be, by those kernels that were measured. [s]"""
+    def sigma(self) -> float:
+        """Standard deviation of the logarithm of predicted over measured time, by those kernels that were measured."""
         from podsim.result.evidence import residuals
 
         kind, dtype = _MEASURED[str(self.asked["operation"])], self.asked["dtype"]
         is_measured = dtype == "fp32" and not self.asked.get("backward")
-        factor = math.exp(NORMAL_P90 * residuals().of_kernel(kind if is_measured else f"{kind} in {dtype}"))
-        return self.time_s / factor, self.time_s * factor
+        return residuals().of_kernel(kind if is_measured else f"{kind} in {dtype}")
 
-    def to_dict(self) -> dict[str, object]:
+    @property
+    def ends_s(self) -> tuple[float, float]:
+        """The middle 80 % of what its time may be. [s]"""
+        return spread(self.time_s, self.sigma)
+
+    def to_dict(self) -> dict[str, Any]:
         """The fields that `podsim cost … --json` prints."""
-        low_s, high_s = self.ends_s
         times = {"cycles": self.cycles, "time_s": self.time_s, "loop_cycles": self.loop_cycles}
-        ranges = {"ranges": {"share": SHARE, "time_s": {"low": low_s, "high": high_s}}}
+        ranges = {"ranges": ranges_of(self.sigma, time_s=self.time_s)}
         return self.asked | times | ranges | {"breakdown_cycles": dict(self.account.parts())} | self.found
 
-    def to_text(self) -> str:
-        """Lines for people: time, what else is known, cycles by kind."""
-        ends = " to ".join(format_significant(end_s / _MICRO) for end_s in self.ends_s)
-        time = f"{self.time_s / _MICRO:,.2f} us  ({SHARE:.0%}: {ends} us)".replace("%", " %")
-        rows = [f"{self.title}, on one {self.ipu.name}", f"  {'time':<12} {time}"]
-        rows.append(f"  {'cycles':<12} {self.cycles:,.0f}, {self.loop_cycles:,.0f} of them of the loop around it")
-        rows += [f"  {name:<12} {value}" for name, value in self.lines]
-        rows.append("  cycles by kind")
-        rows += [f"    {kind:<10} {value:>12,.0f}  {value / self.cycles:>4.0%}" for kind, value in self.account.parts()]
-        return "\n".join(rows) + "\n"
+    def _title(self) -> str:
+        return f"{self.title}, on one {self.ipu.name}"
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        yield "time", ranged(self.time_s / _MICRO, self.sigma, format_significant, "us")
+        yield "cycles", f"{self.cycles:,.0f}, {self.loop_cycles:,.0f} of them of the loop around it"
+        yield from self.lines
+
+    def _parts(self) -> Table:
+        return cycles_by_kind(self.account.parts())
 
 
 def cost_multi_slice(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from podsim.draws import SHARE
 from podsim.errors import BadValueError, PodsimError
 from podsim.options import Half, Over
-from podsim.result.ranges import NORMAL_P90
+from podsim.report.table import Cell, Column, Table
+from podsim.result.cost import Cost, ranged, ranges_of
 from podsim.units import format_bytes, format_significant, parse_quantity
 
 if TYPE_CHECKING:
@@ -27,8 +26,8 @@ _IPU = re.compile(r"ipu(\d{1,5})")
 _ENDS = "`tile`, `ipu0` with the number of a chip, `ipus`, `random`, `host`, `memory` or `local`"
 
 
-@dataclass(frozen=True, slots=True)
-class MovementCost:
+@dataclass(frozen=True, slots=True, repr=False)
+class MovementCost(Cost):
     """A transfer or a collective, with nothing else on the machine.
 
     Attributes:
@@ -57,11 +56,10 @@ class MovementCost:
         """What arrives at all receivers together over the time. [B/s]"""
         return self.movement.bytes_per_s
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """What `--json` prints."""
         from podsim.scenario.hardware import given
 
-        long, time_s, rate = math.exp(NORMAL_P90 * self.sigma), self.time_s, self.bytes_per_s
         return {
             "what": self.what,
             "ipu": self.fabric.ipu.name,
@@ -71,42 +69,32 @@ class MovementCost:
             "bytes_per_tile": self.byte_count,
             "moved_bytes": self.movement.moved_bytes,
             "fullest_tile_bytes": self.held_bytes,
-            "cycles": time_s * self.fabric.ipu.clock_hz,
-            "time_s": time_s,
-            "bytes_per_s": rate,
-            "ranges": {
-                "share": SHARE,
-                "time_s": {"low": time_s / long, "high": time_s * long},
-                "bytes_per_s": {"low": rate / long, "high": rate * long},
-            },
+            "cycles": self.time_s * self.fabric.ipu.clock_hz,
+            "time_s": self.time_s,
+            "bytes_per_s": self.bytes_per_s,
+            "ranges": ranges_of(self.sigma, time_s=self.time_s, bytes_per_s=self.bytes_per_s),
             "bound": self.movement.bound,
-            "breakdown_s": dict(self._parts()),
+            "breakdown_s": {name: time_s for name, time_s in self.movement.parts if time_s},
         }
 
-    def to_text(self) -> str:
-        """What the command prints."""
-        long, time_us, rate = math.exp(NORMAL_P90 * self.sigma), self.time_s / _MICRO, self.bytes_per_s / _GIGA
+    def _title(self) -> str:
         chips, tiles = self.fabric.ipu_count, self.fabric.tile_count
-        what = f"{tiles} tile{'s' if tiles > 1 else ''}"
-        where = f"{what} of {f'each of {chips}' if chips > 1 else 'one'} {self.fabric.ipu.name}"
-        span = " to ".join(format_significant(each) for each in (time_us / long, time_us * long))
-        rates = " to ".join(format_significant(each) for each in (rate / long, rate * long))
-        lines = [
-            f"{self.what}, {self.byte_count:,.10g} B of a tile, {where}",
-            f"  time       {format_significant(time_us)} us  ({SHARE * 100:.0f} %: {span} us)",
-            f"  bandwidth  {format_significant(rate)} GB/s over all receivers  ({SHARE * 100:.0f} %: {rates})",
-            f"  bound by   {self.movement.bound}",
-            "  time by cause",
-        ]
-        lines += [f"    {name:<30} {time_s / _MICRO:>12,.3f} us" for name, time_s in self._parts()]
+        where = f"{tiles} tile{'s' if tiles > 1 else ''} of {f'each of {chips}' if chips > 1 else 'one'}"
+        return f"{self.what}, {self.byte_count:,.10g} B of a tile, {where} {self.fabric.ipu.name}"
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        yield "time", ranged(self.time_s / _MICRO, self.sigma, format_significant, "us")
+        rate = self.bytes_per_s / _GIGA
+        yield "bandwidth", ranged(rate, self.sigma, format_significant, "GB/s", " over all receivers")
+        yield "bound by", self.movement.bound
         memory = self.fabric.ipu.tile.memory_bytes
         if self.held_bytes > memory:
-            held = f"a tile would hold {format_bytes(self.held_bytes)}; it has {format_bytes(memory)}"
-            lines.append(f"  does not fit: {held}")
-        return "\n".join(lines) + "\n"
+            yield "does not fit", f"a tile would hold {format_bytes(self.held_bytes)}; it has {format_bytes(memory)}"
 
-    def _parts(self) -> list[tuple[str, float]]:
-        return [(name, time_s) for name, time_s in self.movement.parts if time_s]
+    def _parts(self) -> Table:
+        known = [(name, time_s) for name, time_s in self.movement.parts if time_s]
+        rows = [(name, Cell(f"{time_s / _MICRO:,.3f}", time_s)) for name, time_s in known]
+        return Table((Column("cause"), Column("us", is_number=True, unit="s")), rows)
 
 
 def cost_collective(

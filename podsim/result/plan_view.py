@@ -5,17 +5,17 @@ Parameters of its functions are options of `podsim cost`: what plans is imported
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from podsim.draws import SHARE
 from podsim.errors import DoesNotFitError, PodsimError
 from podsim.models.op import DTYPE_BYTES, Conv, Direction, DType, result_dtype
 from podsim.options import Half
-from podsim.result.ranges import NORMAL_P90
+from podsim.report.table import Table
+from podsim.result.cost import Cost, cycles_by_kind, ranged, ranges_of
 from podsim.units import format_bytes, format_significant
 
 if TYPE_CHECKING:
@@ -47,8 +47,66 @@ def parse_shape(text: str) -> MatMulShape:
     return MatMulShape(rows, inner, columns, groups)
 
 
-@dataclass(frozen=True, slots=True)
-class MatMulCost:
+class _Planned(Cost):
+    """A product or a convolution on one chip."""
+
+    __slots__ = ()
+    ipu: Ipu
+    plan: MatMulPlan | ConvPlan
+    sigma: float
+
+    @property
+    @abstractmethod
+    def flop(self) -> int:
+        """A multiply-add being two operations, and padding counted as work. [FLOP]"""
+
+    @property
+    def cycles(self) -> float:
+        """Tile cycles. [cycles]"""
+        return self.plan.account.cycles
+
+    @property
+    def time_s(self) -> float:
+        """Its time. [s]"""
+        return self.cycles / self.ipu.clock_hz
+
+    @property
+    def flop_per_s(self) -> float:
+        """Its rate. [FLOP/s]"""
+        return self.flop / self.time_s
+
+    def _rates(self) -> dict[str, Any]:
+        return {
+            "cycles": self.cycles,
+            "time_s": self.time_s,
+            "flop_per_s": self.flop_per_s,
+            "ranges": ranges_of(self.sigma, time_s=self.time_s, flop_per_s=self.flop_per_s),
+            "utilization": self.flop_per_s / self.ipu.peak_flop_per_s(self.plan.dtype),
+            "tiles_used": self.plan.tiles_used,
+        }
+
+    @abstractmethod
+    def _split(self) -> Iterator[tuple[str, str]]:
+        """How it is divided."""
+
+    def _tiles(self) -> str:
+        return f"groups {self.plan.group_parts}: {self.plan.tiles_used} of {self.ipu.tile.count} tiles"
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        percent = 100 * self.flop_per_s / self.ipu.peak_flop_per_s(self.plan.dtype)
+        of_peak = f"{f'{percent:.0f}' if percent >= 1 else format_significant(percent)}% of peak"
+        yield "time", f"{ranged(self.time_s / _MICRO, self.sigma, _digits, 'us')} = {self.cycles:,.0f} cycles"
+        yield "rate", f"{ranged(self.flop_per_s / _TERA, self.sigma, _digits, 'TFLOP/s')}, {of_peak}"
+        yield from self._split()
+        held = self.plan.temporary_bytes_per_tile
+        yield "temporaries", f"{held:,} B on the fullest tile, {held / self.ipu.tile.memory_bytes:.0%} of its memory"
+
+    def _parts(self) -> Table:
+        return cycles_by_kind(self.plan.account.parts())
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MatMulCost(_Planned):
     """One matrix product on one chip.
 
     Attributes:
@@ -61,7 +119,12 @@ class MatMulCost:
     plan: MatMulPlan
     sigma: float
 
-    def to_dict(self) -> dict[str, object]:
+    @property
+    def flop(self) -> int:
+        """A multiply-add being two operations. [FLOP]"""
+        return self.plan.shape.flop
+
+    def to_dict(self) -> dict[str, Any]:
         """What `podsim cost matmul --json` prints."""
         plan = self.plan
         return {
@@ -71,7 +134,7 @@ class MatMulCost:
             "groups": plan.shape.groups,
             "dtype": plan.dtype,
             "partials": plan.partials,
-            **_rates(self.ipu, plan, plan.shape.flop, self.sigma),
+            **self._rates(),
             "split": {
                 "groups": plan.group_parts,
                 "rows": plan.row_parts,
@@ -84,20 +147,18 @@ class MatMulCost:
             "temporary_bytes_per_tile": plan.temporary_bytes_per_tile,
         }
 
-    def to_text(self) -> str:
-        """What `podsim cost matmul` prints."""
+    def _title(self) -> str:
         plan, shape = self.plan, self.plan.shape
         groups = f"{shape.groups} x " if shape.groups > 1 else ""
-        title = (
+        return (
             f"{groups}({shape.rows}, {shape.inner}) x ({shape.inner}, {shape.columns}) "
             f"{plan.dtype}, partials {plan.partials}, on one {self.ipu.name}"
         )
-        split = (
-            f"  split        rows {plan.row_parts}, inner {plan.inner_parts}, columns {plan.column_parts}, "
-            f"groups {plan.group_parts}: {plan.tiles_used} of {self.ipu.tile.count} tiles",
-            f"  serial       {plan.column_slices} column slices, {plan.inner_slices} inner slices",
-        )
-        return _described(self.ipu, plan, title, split, _rates(self.ipu, plan, shape.flop, self.sigma))
+
+    def _split(self) -> Iterator[tuple[str, str]]:
+        plan = self.plan
+        yield "split", f"rows {plan.row_parts}, inner {plan.inner_parts}, columns {plan.column_parts}, " + self._tiles()
+        yield "serial", f"{plan.column_slices} column slices, {plan.inner_slices} inner slices"
 
 
 def cost_matmul(
@@ -176,52 +237,12 @@ def _check_operands(ipu: Ipu, shape: MatMulShape, dtype: str, written: str) -> N
         raise DoesNotFitError(what, where=written, do=_TOO_LARGE_CURE)
 
 
-def _rates(ipu: Ipu, plan: MatMulPlan | ConvPlan, flop: int, sigma: float) -> dict[str, object]:
-    cycles, long = plan.account.cycles, math.exp(NORMAL_P90 * sigma)
-    time_s, rate = cycles / ipu.clock_hz, flop * ipu.clock_hz / cycles
-    return {
-        "cycles": cycles,
-        "time_s": time_s,
-        "flop_per_s": rate,
-        "ranges": {
-            "share": SHARE,
-            "time_s": {"low": time_s / long, "high": time_s * long},
-            "flop_per_s": {"low": rate / long, "high": rate * long},
-        },
-        "utilization": rate / ipu.peak_flop_per_s(plan.dtype),
-        "tiles_used": plan.tiles_used,
-    }
-
-
-def _described(
-    ipu: Ipu, plan: MatMulPlan | ConvPlan, title: str, split: Iterable[str], rates: Mapping[str, Any]
-) -> str:
-    """A plan as text: its title, time and rate, how it is split, its memory and cycles."""
-    cycles, ranges, percent = plan.account.cycles, rates["ranges"], rates["utilization"] * 100
-    time_us, rate = rates["time_s"] / _MICRO, rates["flop_per_s"] / _TERA
-    low_us, high_us = (ranges["time_s"][end] / _MICRO for end in ("low", "high"))
-    low, high = (ranges["flop_per_s"][end] / _TERA for end in ("low", "high"))
-    lines = [
-        title,
-        f"  time         {_digits(time_us)} us  ({SHARE * 100:.0f} %: {_digits(low_us)} to {_digits(high_us)} us)"
-        f" = {cycles:,.0f} cycles",
-        f"  rate         {_digits(rate)} TFLOP/s  ({SHARE * 100:.0f} %: {_digits(low)} to {_digits(high)}), "
-        f"{f'{percent:.0f}' if percent >= 1 else format_significant(percent)}% of peak",
-        *split,
-        f"  temporaries  {plan.temporary_bytes_per_tile:,} B on the fullest tile, "
-        f"{plan.temporary_bytes_per_tile / ipu.tile.memory_bytes:.0%} of its memory",
-        "  cycles by kind",
-    ]
-    lines += [f"    {kind:<10} {value:>12,.0f}  {value / cycles:>4.0%}" for kind, value in plan.account.parts()]
-    return "\n".join(lines) + "\n"
-
-
 def _digits(value: float) -> str:
     return f"{value:,.1f}" if value >= 1 else format_significant(value)
 
 
-@dataclass(frozen=True, slots=True)
-class ConvolutionCost:
+@dataclass(frozen=True, slots=True, repr=False)
+class ConvolutionCost(_Planned):
     """One pass of a convolution on one chip.
 
     Attributes:
@@ -237,21 +258,11 @@ class ConvolutionCost:
     sigma: float
 
     @property
-    def cycles(self) -> float:
-        """Tile cycles. [cycles]"""
-        return self.plan.account.cycles
+    def flop(self) -> int:
+        """A multiply-add being two operations, and padding counted as work. [FLOP]"""
+        return self.op.flop
 
-    @property
-    def time_s(self) -> float:
-        """Its time. [s]"""
-        return self.cycles / self.ipu.clock_hz
-
-    @property
-    def flop_per_s(self) -> float:
-        """Its rate, a multiply-add being two operations and padding counted as work. [FLOP/s]"""
-        return self.op.flop / self.time_s
-
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """What `podsim cost convolution --json` prints."""
         op, plan = self.op, self.plan
         return {
@@ -266,7 +277,7 @@ class ConvolutionCost:
             "output": list(op.output_size),
             "dtype": plan.dtype,
             "partials": plan.partials,
-            **_rates(self.ipu, plan, op.flop, self.sigma),
+            **self._rates(),
             "vertex": plan.method.vertex,
             "transform": plan.method.transform,
             "split": {
@@ -283,25 +294,24 @@ class ConvolutionCost:
             "temporary_bytes_per_tile": plan.temporary_bytes_per_tile,
         }
 
-    def to_text(self) -> str:
-        """What `podsim cost convolution` prints."""
+    def _title(self) -> str:
         op, plan = self.op, self.plan
         image, kernel, stride = ("x".join(map(str, axes)) for axes in (op.input_size, op.kernel, op.stride))
         grouped = f", {op.group_count} groups" if op.group_count > 1 else ""
-        title = (
+        return (
             f"convolution {kernel} of {op.batch} x {op.in_channels} x {image}, {op.out_channels} channels out, "
             f"stride {stride}{grouped}, {op.direction.replace('_', ' ')}, {plan.dtype}, partials {plan.partials}, "
             f"on one {self.ipu.name}"
         )
+
+    def _split(self) -> Iterator[tuple[str, str]]:
+        plan = self.plan
         field = "x".join(map(str, plan.field_parts)) or "1"
-        split = (
-            f"  vertex       {plan.method.vertex}{', ' * bool(plan.method.transform)}{plan.method.transform}",
-            f"  split        batch {plan.batch_parts}, field {field}, kernel {plan.kernel_parts}, channels in "
-            f"{plan.in_parts}, out {plan.out_parts}, groups {plan.group_parts}: {plan.tiles_used} of "
-            f"{self.ipu.tile.count} tiles",
-            f"  serial       channels out in {plan.out_slices}, channels in in {plan.in_slices}",
-        )
-        return _described(self.ipu, plan, title, split, _rates(self.ipu, plan, op.flop, self.sigma))
+        yield "vertex", f"{plan.method.vertex}{', ' * bool(plan.method.transform)}{plan.method.transform}"
+        channels = f"channels in {plan.in_parts}, out {plan.out_parts}"
+        split = f"batch {plan.batch_parts}, field {field}, kernel {plan.kernel_parts}, {channels}, "
+        yield "split", split + self._tiles()
+        yield "serial", f"channels out in {plan.out_slices}, channels in in {plan.in_slices}"
 
 
 def cost_convolution(
