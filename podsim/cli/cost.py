@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,7 @@ from podsim.units import parse_quantity
 if TYPE_CHECKING:
     from podsim.models.op import Direction, DType
     from podsim.program.movement import Collective
+    from podsim.result.cost import Costed
 
 cost_app = typer.Typer(cls=Commands, help="Look at the cost model alone.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -58,15 +59,12 @@ def cost_matmul(
     as_json: AsJson = False,
 ) -> None:
     """Plan one matrix product and show what it costs."""
-    from podsim.result.evidence import residuals
-    from podsim.result.plan_view import partials_of, show_matmul
+    from podsim.result.plan_view import cost_matmul, partials_of
     from podsim.scenario import load_ipu
 
     chip = load_ipu(ipu)
-    as_json = as_json or output_format is Format.JSON
     sums = partials.value if partials else partials_of(chip, dtype.value)
-    sigma = residuals().of_kernel(f"GEMM {dtype.value}")
-    echo(show_matmul(chip, shape, dtype.value, sums, memory, sigma, as_json=as_json), as_json)
+    show_cost(cost_matmul(chip, shape, dtype.value, sums, memory), output_format, as_json=as_json)
 
 
 _AXES = re.compile(r"(\d{1,8})(?:x(\d{1,8}))?")
@@ -130,7 +128,7 @@ def cost_of_convolution(
         memory=memory,
         ipu=ipu,
     )
-    _show(found, output_format, as_json=as_json)
+    show_cost(found, output_format, as_json=as_json)
 
 
 _DIRECTIONS: dict[Pass, Direction] = {
@@ -192,7 +190,7 @@ def cost_of_transfer(
         load_bytes=load_bytes,
         system=system,
     )
-    _show(found, output_format, as_json=as_json)
+    show_cost(found, output_format, as_json=as_json)
 
 
 _OF_COLLECTIVES: dict[Collective, str] = {
@@ -241,7 +239,7 @@ def _add_collective(name: Collective, meaning: str) -> None:
             others=others,
             software=software,
         )
-        _show(found, output_format, as_json=as_json)
+        show_cost(found, output_format, as_json=as_json)
 
 
 for _name, _meaning in _OF_COLLECTIVES.items():
@@ -272,11 +270,11 @@ def _bytes(text: str) -> int:
         raise PodsimError(str(error), where="--bytes", do="write for example `4` or `40 kB`") from None
 
 
-class _CostedThing(Protocol):
-    def to_dict(self) -> dict[str, object]: ...
-    def to_text(self) -> str: ...
+def show_cost(found: Costed, output_format: Format, *, as_json: bool) -> None:
+    """Print what something costs, as tables or as JSON."""
+    if as_json or output_format is Format.JSON:
+        echo(json.dumps(found.to_dict(), indent=2) + "\n", True)
+    else:
+        from podsim.show.text import print_report
 
-
-def _show(found: _CostedThing, output_format: Format, *, as_json: bool) -> None:
-    as_json = as_json or output_format is Format.JSON
-    echo(json.dumps(found.to_dict(), indent=2) + "\n" if as_json else found.to_text(), as_json)
+        print_report(found.report())

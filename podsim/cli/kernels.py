@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from podsim.cli import completion
-from podsim.cli.cost import AsJson, PartialsFormat, PrintedFormat, cost_app
-from podsim.cli.running import Format, echo
-
-if TYPE_CHECKING:
-    from podsim.result.kernel_view import KernelCost
+from podsim.cli.cost import AsJson, PartialsFormat, PrintedFormat, cost_app, show_cost
+from podsim.cli.running import Format
 
 __all__ = ["cost_app"]
 _Ipu = Annotated[
@@ -47,7 +43,7 @@ def cost_of_multi_slice(
 
     extents = rows, features, lookups
     found = cost_multi_slice(*extents, dtype.value, memory=memory, ipu=ipu, loop_supersteps=loop_supersteps)
-    _show(found, output_format, as_json=as_json)
+    show_cost(found, output_format, as_json=as_json)
 
 
 @cost_app.command("multi-update-add")
@@ -67,7 +63,7 @@ def cost_of_multi_update_add(
 
     extents = rows, features, lookups
     found = cost_multi_update_add(*extents, dtype.value, memory=memory, ipu=ipu, loop_supersteps=loop_supersteps)
-    _show(found, output_format, as_json=as_json)
+    show_cost(found, output_format, as_json=as_json)
 
 
 @cost_app.command("schnet-block")
@@ -96,9 +92,4 @@ def cost_of_schnet_block(
         ipu=ipu,
         loop_supersteps=loop_supersteps,
     )
-    _show(found, output_format, as_json=as_json)
-
-
-def _show(found: KernelCost, output_format: Format, *, as_json: bool) -> None:
-    as_json = as_json or output_format is Format.JSON
-    echo(json.dumps(found.to_dict(), indent=2) + "\n" if as_json else found.to_text(), as_json)
+    show_cost(found, output_format, as_json=as_json)

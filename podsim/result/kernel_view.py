@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import cast
 
-from podsim.draws import SHARE
 from podsim.errors import DoesNotFitError, PodsimError
-from podsim.format import format_significant
 from podsim.models.layers import Formats
 from podsim.models.op import DTYPE_BYTES, DType
 from podsim.models.schnet import InteractionShape, interaction_block
+from podsim.report.report import Tile
+from podsim.report.table import Table
+from podsim.result.cost import Costed, cycles_by_kind, off_by
 from podsim.result.evidence import residuals
-from podsim.result.ranges import NORMAL_P90
 from podsim.scenario import load_hardware, load_ipu
 from podsim.scenario.ipu import Ipu
 from podsim.scenario.software import Software
 from podsim.tiles import Account, Chip, CostModel, OpCost, SlicePlan, SliceShape, planned_slices, total
 from podsim.tiles.plans import LARGEST_EXTENT, SliceKind
 
-_MICRO = 1e-6
 _STACK = "pytorch_geometric_sdk_3.1"
 """The software stack whose copies between layouts a block pays."""
 _LONGEST = 5
@@ -31,8 +30,8 @@ _COPIES = {"multi-slice": 1, "multi-update-add": 3, "schnet-block": 3}
 """Copies of the result that a turn of the loop makes: out of it and, of a sum, into the next and onto its zeros."""
 
 
-@dataclass(frozen=True, slots=True)
-class KernelCost:
+@dataclass(frozen=True, slots=True, repr=False)
+class KernelCost(Costed):
     """An operation, or a block of them, called in a loop on one chip.
 
     Attributes:
@@ -42,7 +41,7 @@ class KernelCost:
         account: Tile cycles by kind, the loop included.
         loop_cycles: Those of the loop around it. [cycles]
         found: What else is known, for programs.
-        lines: The same for people, as pairs.
+        lines: The same for people.
     """
 
     ipu: Ipu
@@ -51,7 +50,7 @@ class KernelCost:
     account: Account
     loop_cycles: float
     found: dict[str, object]
-    lines: tuple[tuple[str, str], ...]
+    lines: tuple[Tile, ...]
 
     @property
     def cycles(self) -> float:
@@ -64,30 +63,34 @@ class KernelCost:
         return self.cycles / self.ipu.clock_hz
 
     @property
-    def ends_s(self) -> tuple[float, float]:
-        """The middle 80 % of what its time may be, by those kernels that were measured. [s]"""
+    def factor(self) -> float:
+        """How far its time may be off, by those kernels that were measured."""
         kind, dtype = _MEASURED[str(self.asked["operation"])], self.asked["dtype"]
         is_measured = dtype == "fp32" and not self.asked.get("backward")
-        factor = math.exp(NORMAL_P90 * residuals().of_kernel(kind if is_measured else f"{kind} in {dtype}"))
-        return self.time_s / factor, self.time_s * factor
+        return off_by(residuals().of_kernel(kind if is_measured else f"{kind} in {dtype}"))
 
     def to_dict(self) -> dict[str, object]:
         """The fields that `podsim cost … --json` prints."""
-        low_s, high_s = self.ends_s
         times = {"cycles": self.cycles, "time_s": self.time_s, "loop_cycles": self.loop_cycles}
-        ranges = {"ranges": {"share": SHARE, "time_s": {"low": low_s, "high": high_s}}}
+        ranges = {"ranges": self.ranges(time_s=self.time_s)}
         return self.asked | times | ranges | {"breakdown_cycles": dict(self.account.parts())} | self.found
 
-    def to_text(self) -> str:
-        """Lines for people: time, what else is known, cycles by kind."""
-        ends = " to ".join(format_significant(end_s / _MICRO) for end_s in self.ends_s)
-        time = f"{self.time_s / _MICRO:,.2f} us  ({SHARE:.0%}: {ends} us)".replace("%", " %")
-        rows = [f"{self.title}, on one {self.ipu.name}", f"  {'time':<12} {time}"]
-        rows.append(f"  {'cycles':<12} {self.cycles:,.0f}, {self.loop_cycles:,.0f} of them of the loop around it")
-        rows += [f"  {name:<12} {value}" for name, value in self.lines]
-        rows.append("  cycles by kind")
-        rows += [f"    {kind:<10} {value:>12,.0f}  {value / self.cycles:>4.0%}" for kind, value in self.account.parts()]
-        return "\n".join(rows) + "\n"
+    def heading(self) -> str:
+        """What it is."""
+        return self.title
+
+    def where(self) -> str:
+        """The chip."""
+        return f"on one {self.ipu.name}"
+
+    def figures(self) -> Iterable[Tile]:
+        """Cycles, and how it is split or what its longest operations are."""
+        yield Tile("Cycles", f"{self.cycles:,.0f}, {self.loop_cycles:,.0f} of them of the loop around it")
+        yield from self.lines
+
+    def parts(self) -> Table:
+        """Tile cycles by kind."""
+        return cycles_by_kind(self.account.parts(), self.cycles)
 
 
 def cost_multi_slice(
@@ -226,9 +229,9 @@ def _slices(
         loop_cycles=loop.cycles,
         found={"tiles_used": plan.tiles_used, "split": _split(plan), "temporary_bytes_per_tile": held},
         lines=(
-            ("split", ", ".join(f"{name} {parts}" for name, parts in _split(plan).items())),
-            ("tiles", f"{plan.tiles_used} of {chip.tile.count}"),
-            ("temporaries", f"{held:,} B on the fullest tile, {held / most:.0%} of its memory"),
+            Tile("Split", ", ".join(f"{name} {parts}" for name, parts in _split(plan).items())),
+            Tile("Tiles", f"{plan.tiles_used} of {chip.tile.count}"),
+            Tile("Temporaries", f"{held:,} B on the fullest tile, {held / most:.0%} of its memory"),
         ),
     )
 
@@ -238,21 +241,14 @@ def _split(plan: SlicePlan) -> dict[str, int]:
     return parts | {"turns": plan.turns}
 
 
-def _longest(costs: tuple[OpCost, ...]) -> tuple[tuple[str, str], ...]:
+def _longest(costs: tuple[OpCost, ...]) -> tuple[Tile, ...]:
     longest = sorted(costs, key=lambda cost: -cost.account.cycles)[:_LONGEST]
-    shown = (f"{cost.account.cycles:>12,.0f} cycles  {cost.op.name}" for cost in longest)
-    return (("operations", f"{len(costs)}; the longest are"), *(("", line) for line in shown))
+    shown = (f"{cost.op.name}: {cost.account.cycles:,.0f} cycles" for cost in longest)
+    return (Tile("Operations", f"{len(costs)}; the longest are", tuple(shown)),)
 
 
 def _loop(ipu: Ipu, supersteps: int, copies: int, result_bytes: float) -> Account:
-    """What an iteration of a loop on the device adds to the operation in it.
-
-    Args:
-        ipu: The chip.
-        supersteps: With one copy of the result; no loop if 0.
-        copies: Of the result.
-        result_bytes: On a tile. [B]
-    """
+    """What an iteration of a loop adds to the operation in it; its supersteps are those with one copy of the result."""
     if not supersteps:
         return Account()
     cycles, copied = ipu.vertices.call.word_copy

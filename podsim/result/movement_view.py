@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from podsim.draws import SHARE
 from podsim.errors import PodsimError
 from podsim.program.movement import COLLECTIVES, OVER_IPUS, ROOTED, SUMS, Collective, Fabric, Movement
+from podsim.report.report import Tile
+from podsim.report.table import Cell, Table, columns
+from podsim.result.cost import Costed, off_by
 from podsim.result.evidence import residuals
-from podsim.result.ranges import NORMAL_P90
 from podsim.scenario import System, load_hardware
 from podsim.scenario.hardware import given
 from podsim.scenario.software import Software
-from podsim.units import format_bytes, format_significant
+from podsim.units import format_bytes
 
 _POD, _SOFTWARE = "ipu_pod16", "popart_sdk_2.5"
 _MICRO, _GIGA = 1e-6, 1e9
@@ -27,8 +27,8 @@ _IPU = re.compile(r"ipu(\d{1,5})")
 _ENDS = "`tile`, `ipu0` with the number of a chip, `ipus`, `random`, `host`, `memory` or `local`"
 
 
-@dataclass(frozen=True, slots=True)
-class MovementCost:
+@dataclass(frozen=True, slots=True, repr=False)
+class MovementCost(Costed):
     """A transfer or a collective, with nothing else on the machine.
 
     Attributes:
@@ -47,10 +47,19 @@ class MovementCost:
     held_bytes: float
     sigma: float
 
+    def heading(self) -> str:
+        """What moves."""
+        return f"{self.what}, {self.byte_count:,.10g} B of a tile"
+
     @property
     def time_s(self) -> float:
         """From start to end. [s]"""
         return self.movement.time_s
+
+    @property
+    def factor(self) -> float:
+        """How far its time may be off."""
+        return off_by(self.sigma)
 
     @property
     def bytes_per_s(self) -> float:
@@ -59,7 +68,6 @@ class MovementCost:
 
     def to_dict(self) -> dict[str, object]:
         """What `--json` prints."""
-        long, time_s, rate = math.exp(NORMAL_P90 * self.sigma), self.time_s, self.bytes_per_s
         return {
             "what": self.what,
             "ipu": self.fabric.ipu.name,
@@ -69,39 +77,33 @@ class MovementCost:
             "bytes_per_tile": self.byte_count,
             "moved_bytes": self.movement.moved_bytes,
             "fullest_tile_bytes": self.held_bytes,
-            "cycles": time_s * self.fabric.ipu.clock_hz,
-            "time_s": time_s,
-            "bytes_per_s": rate,
-            "ranges": {
-                "share": SHARE,
-                "time_s": {"low": time_s / long, "high": time_s * long},
-                "bytes_per_s": {"low": rate / long, "high": rate * long},
-            },
+            "cycles": self.time_s * self.fabric.ipu.clock_hz,
+            "time_s": self.time_s,
+            "bytes_per_s": self.bytes_per_s,
+            "ranges": self.ranges(time_s=self.time_s, bytes_per_s=self.bytes_per_s),
             "bound": self.movement.bound,
             "breakdown_s": dict(self._parts()),
         }
 
-    def to_text(self) -> str:
-        """What the command prints."""
-        long, time_us, rate = math.exp(NORMAL_P90 * self.sigma), self.time_s / _MICRO, self.bytes_per_s / _GIGA
+    def where(self) -> str:
+        """Tiles and chips that take part."""
         chips, tiles = self.fabric.ipu_count, self.fabric.tile_count
-        what = f"{tiles} tile{'s' if tiles > 1 else ''}"
-        where = f"{what} of {f'each of {chips}' if chips > 1 else 'one'} {self.fabric.ipu.name}"
-        span = " to ".join(format_significant(each) for each in (time_us / long, time_us * long))
-        rates = " to ".join(format_significant(each) for each in (rate / long, rate * long))
-        lines = [
-            f"{self.what}, {self.byte_count:,.10g} B of a tile, {where}",
-            f"  time       {format_significant(time_us)} us  ({SHARE * 100:.0f} %: {span} us)",
-            f"  bandwidth  {format_significant(rate)} GB/s over all receivers  ({SHARE * 100:.0f} %: {rates})",
-            f"  bound by   {self.movement.bound}",
-            "  time by cause",
-        ]
-        lines += [f"    {name:<30} {time_s / _MICRO:>12,.3f} us" for name, time_s in self._parts()]
+        whole = f"each of {chips}" if chips > 1 else "one"
+        return f"{tiles} tile{'s' * (tiles > 1)} of {whole} {self.fabric.ipu.name}"
+
+    def figures(self) -> Iterable[Tile]:
+        """Bandwidth, what bounds it, and whether a tile holds what arrives."""
+        yield self.figure("Bandwidth", self.bytes_per_s / _GIGA, "GB/s over all receivers")
+        yield Tile("Bound by", self.movement.bound)
         memory = self.fabric.ipu.tile.memory_bytes
         if self.held_bytes > memory:
             held = f"a tile would hold {format_bytes(self.held_bytes)}; it has {format_bytes(memory)}"
-            lines.append(f"  does not fit: {held}")
-        return "\n".join(lines) + "\n"
+            yield Tile("Does not fit", held)
+
+    def parts(self) -> Table:
+        """Time by cause."""
+        rows = [(name, Cell(f"{time_s / _MICRO:,.3f}", time_s / _MICRO)) for name, time_s in self._parts()]
+        return Table(columns("cause", ">us"), rows)
 
     def _parts(self) -> list[tuple[str, float]]:
         return [(name, time_s) for name, time_s in self.movement.parts if time_s]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from podsim.draws import SHARE
 from podsim.errors import DoesNotFitError, PodsimError
 from podsim.models.op import DTYPE_BYTES, Conv, Direction, DType, result_dtype
+from podsim.report.report import Tile
+from podsim.report.table import Table
+from podsim.result.cost import Costed, cycles_by_kind, off_by
 from podsim.result.evidence import residuals
-from podsim.result.ranges import NORMAL_P90
 from podsim.scenario import load_ipu
 from podsim.scenario.ipu import Ipu
 from podsim.tiles import Chip, ConvPlan, MatMulPlan, MatMulShape, conv_shape, planned_conv, planned_matmul
@@ -21,7 +20,7 @@ from podsim.tiles.plans import LARGEST_EXTENT
 from podsim.units import format_bytes, format_significant
 
 _SHAPE = re.compile(r"(?:(\d+)x)?(\d+)x(\d+)x(\d+)", re.IGNORECASE)
-_TERA, _MICRO = 1e12, 1e-6
+_TERA = 1e12
 _TOO_LARGE_CURE = "make the product smaller, or divide it among more IPUs"
 
 
@@ -42,17 +41,8 @@ def parse_shape(text: str) -> MatMulShape:
     return MatMulShape(rows, inner, columns, groups)
 
 
-def show_matmul(ipu: Ipu, shape: str, dtype: str, partials: str, memory: float, sigma: float, *, as_json: bool) -> str:
-    """Plan a product and describe the plan as text or JSON.
-
-    Args:
-        ipu: The chip.
-        shape: The product as it was written.
-        dtype: Format of its operands.
-        partials: Format of partial results.
-        memory: Available-memory proportion.
-        sigma: Standard deviation of the logarithm of predicted over measured time.
-        as_json: Whether to print JSON.
+def cost_matmul(ipu: Ipu, shape: str, dtype: str, partials: str, memory: float) -> MatMulCost:
+    """What a matrix product costs on one chip.
 
     Raises:
         PodsimError: The shape, the formats or the memory proportion are wrong.
@@ -65,16 +55,11 @@ def show_matmul(ipu: Ipu, shape: str, dtype: str, partials: str, memory: float, 
     if plan.temporary_bytes_per_tile > ipu.tile.memory_bytes:
         need = f"its temporaries need {plan.temporary_bytes_per_tile:,} B on a tile"
         raise DoesNotFitError(f"{need}; {ipu.name} has {ipu.tile.memory_bytes:,} B", where=shape, do=_TOO_LARGE_CURE)
-    return json.dumps(_to_dict(ipu, plan, sigma), indent=2) + "\n" if as_json else _to_text(ipu, plan, sigma)
+    return MatMulCost(ipu, plan, residuals().of_kernel(f"GEMM {dtype}"))
 
 
 def partials_of(ipu: Ipu, dtype: str) -> str:
-    """Format of partial results if none is asked for: half where the matrix unit computes more of them at once.
-
-    Args:
-        ipu: The chip.
-        dtype: Format of the operands.
-    """
+    """Format of partial results if none is asked for: half where the matrix unit computes more of them at once."""
     gains = ipu.amp.half_conv_units > ipu.amp.half_partials_float_conv_units
     return "fp32" if dtype == "fp32" or (dtype == "fp16" and not gains) else "fp16"
 
@@ -101,89 +86,141 @@ def _check_operands(ipu: Ipu, shape: MatMulShape, dtype: str, written: str) -> N
         raise DoesNotFitError(what, where=written, do=_TOO_LARGE_CURE)
 
 
-def _to_dict(ipu: Ipu, plan: MatMulPlan, sigma: float) -> dict[str, object]:
-    return {
-        "rows": plan.shape.rows,
-        "inner": plan.shape.inner,
-        "columns": plan.shape.columns,
-        "groups": plan.shape.groups,
-        "dtype": plan.dtype,
-        "partials": plan.partials,
-        **_rates(ipu, plan, plan.shape.flop, sigma),
-        "split": {
-            "groups": plan.group_parts,
-            "rows": plan.row_parts,
-            "inner": plan.inner_parts,
-            "columns": plan.column_parts,
-            "column_slices": plan.column_slices,
-            "inner_slices": plan.inner_slices,
-        },
-        "breakdown_cycles": dict(plan.account.parts()),
-        "temporary_bytes_per_tile": plan.temporary_bytes_per_tile,
-    }
+class Planned(Costed):
+    """A plan of one operation on one chip, whose cycles are known by kind."""
+
+    __slots__ = ()
+    ipu: Ipu
+    sigma: float
+    """Standard deviation of the logarithm of predicted over measured time."""
+
+    @property
+    @abstractmethod
+    def the_plan(self) -> MatMulPlan | ConvPlan:
+        """How it is split, and its cycles by kind."""
+
+    @property
+    @abstractmethod
+    def flop(self) -> int:
+        """Its work, a multiply-add being two operations and padding counted as work. [FLOP]"""
+
+    @property
+    def cycles(self) -> float:
+        """Tile cycles. [cycles]"""
+        return self.the_plan.account.cycles
+
+    @property
+    def time_s(self) -> float:
+        """Its time. [s]"""
+        return self.cycles / self.ipu.clock_hz
+
+    @property
+    def factor(self) -> float:
+        """How far its time may be off."""
+        return off_by(self.sigma)
+
+    @property
+    def flop_per_s(self) -> float:
+        """Its rate. [FLOP/s]"""
+        return self.flop * self.ipu.clock_hz / self.cycles
+
+    def where(self) -> str:
+        """Formats and chip."""
+        return f"{self.the_plan.dtype}, partials {self.the_plan.partials}, on one {self.ipu.name}"
+
+    def figures(self) -> Iterable[Tile]:
+        """Cycles, rate, how it is split, and its memory."""
+        plan, share = self.the_plan, 100 * self.flop_per_s / self.ipu.peak_flop_per_s(self.the_plan.dtype)
+        peak = f"{f'{share:.0f}' if share >= 1 else format_significant(share)} % of peak"
+        yield Tile("Cycles", f"{self.cycles:,.0f}")
+        yield self.figure("Rate", self.flop_per_s / _TERA, "TFLOP/s", peak)
+        yield from self.split()
+        held = plan.temporary_bytes_per_tile
+        share_held = f"{held / self.ipu.tile.memory_bytes:.0%} of its memory"
+        yield Tile("Temporaries", f"{held:,} B on the fullest tile, {share_held}")
+
+    @abstractmethod
+    def split(self) -> Iterable[Tile]:
+        """How it is split."""
+
+    def parts(self) -> Table:
+        """Tile cycles by kind."""
+        return cycles_by_kind(self.the_plan.account.parts(), self.cycles)
+
+    def rates(self) -> dict[str, object]:
+        """Times and rates, as `--json` prints them."""
+        return {
+            "cycles": self.cycles,
+            "time_s": self.time_s,
+            "flop_per_s": self.flop_per_s,
+            "ranges": self.ranges(time_s=self.time_s, flop_per_s=self.flop_per_s),
+            "utilization": self.flop_per_s / self.ipu.peak_flop_per_s(self.the_plan.dtype),
+            "tiles_used": self.the_plan.tiles_used,
+        }
+
+    def held(self) -> dict[str, object]:
+        """Cycles by kind, and memory, as `--json` prints them."""
+        plan = self.the_plan
+        breakdown = dict(plan.account.parts())
+        return {"breakdown_cycles": breakdown, "temporary_bytes_per_tile": plan.temporary_bytes_per_tile}
 
 
-def _rates(ipu: Ipu, plan: MatMulPlan | ConvPlan, flop: int, sigma: float) -> dict[str, object]:
-    cycles, long = plan.account.cycles, math.exp(NORMAL_P90 * sigma)
-    time_s, rate = cycles / ipu.clock_hz, flop * ipu.clock_hz / cycles
-    return {
-        "cycles": cycles,
-        "time_s": time_s,
-        "flop_per_s": rate,
-        "ranges": {
-            "share": SHARE,
-            "time_s": {"low": time_s / long, "high": time_s * long},
-            "flop_per_s": {"low": rate / long, "high": rate * long},
-        },
-        "utilization": rate / ipu.peak_flop_per_s(plan.dtype),
-        "tiles_used": plan.tiles_used,
-    }
+@dataclass(frozen=True, slots=True, repr=False)
+class MatMulCost(Planned):
+    """A matrix product on one chip."""
+
+    ipu: Ipu
+    plan: MatMulPlan
+    sigma: float
+
+    @property
+    def the_plan(self) -> MatMulPlan:
+        """How it is split, and its cycles by kind."""
+        return self.plan
+
+    @property
+    def flop(self) -> int:
+        """Its work. [FLOP]"""
+        return self.plan.shape.flop
+
+    def heading(self) -> str:
+        """Its shape."""
+        shape = self.plan.shape
+        groups = f"{shape.groups} x " if shape.groups > 1 else ""
+        return f"{groups}({shape.rows}, {shape.inner}) x ({shape.inner}, {shape.columns})"
+
+    def split(self) -> Iterable[Tile]:
+        """Among tiles, and one after the other."""
+        plan = self.plan
+        parts = f"rows {plan.row_parts}, inner {plan.inner_parts}, columns {plan.column_parts}, groups"
+        yield Tile("Split", f"{parts} {plan.group_parts}: {plan.tiles_used} of {self.ipu.tile.count} tiles")
+        yield Tile("Serial", f"{plan.column_slices} column slices, {plan.inner_slices} inner slices")
+
+    def to_dict(self) -> dict[str, object]:
+        """What `podsim cost matmul --json` prints."""
+        plan = self.plan
+        return {
+            "rows": plan.shape.rows,
+            "inner": plan.shape.inner,
+            "columns": plan.shape.columns,
+            "groups": plan.shape.groups,
+            "dtype": plan.dtype,
+            "partials": plan.partials,
+            **self.rates(),
+            "split": {
+                "groups": plan.group_parts,
+                "rows": plan.row_parts,
+                "inner": plan.inner_parts,
+                "columns": plan.column_parts,
+                "column_slices": plan.column_slices,
+                "inner_slices": plan.inner_slices,
+            },
+            **self.held(),
+        }
 
 
-def _to_text(ipu: Ipu, plan: MatMulPlan, sigma: float) -> str:
-    shape = plan.shape
-    groups = f"{shape.groups} x " if shape.groups > 1 else ""
-    title = (
-        f"{groups}({shape.rows}, {shape.inner}) x ({shape.inner}, {shape.columns}) "
-        f"{plan.dtype}, partials {plan.partials}, on one {ipu.name}"
-    )
-    split = (
-        f"  split        rows {plan.row_parts}, inner {plan.inner_parts}, columns {plan.column_parts}, "
-        f"groups {plan.group_parts}: {plan.tiles_used} of {ipu.tile.count} tiles",
-        f"  serial       {plan.column_slices} column slices, {plan.inner_slices} inner slices",
-    )
-    return _described(ipu, plan, title, split, _rates(ipu, plan, shape.flop, sigma))
-
-
-def _described(
-    ipu: Ipu, plan: MatMulPlan | ConvPlan, title: str, split: Iterable[str], rates: Mapping[str, Any]
-) -> str:
-    """A plan as text: its title, time and rate, how it is split, its memory and cycles."""
-    cycles, ranges, percent = plan.account.cycles, rates["ranges"], rates["utilization"] * 100
-    time_us, rate = rates["time_s"] / _MICRO, rates["flop_per_s"] / _TERA
-    low_us, high_us = (ranges["time_s"][end] / _MICRO for end in ("low", "high"))
-    low, high = (ranges["flop_per_s"][end] / _TERA for end in ("low", "high"))
-    lines = [
-        title,
-        f"  time         {_digits(time_us)} us  ({SHARE * 100:.0f} %: {_digits(low_us)} to {_digits(high_us)} us)"
-        f" = {cycles:,.0f} cycles",
-        f"  rate         {_digits(rate)} TFLOP/s  ({SHARE * 100:.0f} %: {_digits(low)} to {_digits(high)}), "
-        f"{f'{percent:.0f}' if percent >= 1 else format_significant(percent)}% of peak",
-        *split,
-        f"  temporaries  {plan.temporary_bytes_per_tile:,} B on the fullest tile, "
-        f"{plan.temporary_bytes_per_tile / ipu.tile.memory_bytes:.0%} of its memory",
-        "  cycles by kind",
-    ]
-    lines += [f"    {kind:<10} {value:>12,.0f}  {value / cycles:>4.0%}" for kind, value in plan.account.parts()]
-    return "\n".join(lines) + "\n"
-
-
-def _digits(value: float) -> str:
-    return f"{value:,.1f}" if value >= 1 else format_significant(value)
-
-
-@dataclass(frozen=True, slots=True)
-class ConvolutionCost:
+@dataclass(frozen=True, slots=True, repr=False)
+class ConvolutionCost(Planned):
     """One pass of a convolution on one chip.
 
     Attributes:
@@ -199,19 +236,32 @@ class ConvolutionCost:
     sigma: float
 
     @property
-    def cycles(self) -> float:
-        """Tile cycles. [cycles]"""
-        return self.plan.account.cycles
+    def the_plan(self) -> ConvPlan:
+        """How it is split, and its cycles by kind."""
+        return self.plan
 
     @property
-    def time_s(self) -> float:
-        """Its time. [s]"""
-        return self.cycles / self.ipu.clock_hz
+    def flop(self) -> int:
+        """Its work. [FLOP]"""
+        return self.op.flop
 
-    @property
-    def flop_per_s(self) -> float:
-        """Its rate, a multiply-add being two operations and padding counted as work. [FLOP/s]"""
-        return self.op.flop / self.time_s
+    def heading(self) -> str:
+        """Its shape, and which pass it is."""
+        op = self.op
+        image, kernel, stride = ("x".join(map(str, axes)) for axes in (op.input_size, op.kernel, op.stride))
+        grouped = f", {op.group_count} groups" if op.group_count > 1 else ""
+        shape = f"convolution {kernel} of {op.batch} x {op.in_channels} x {image}, {op.out_channels} channels out"
+        return f"{shape}, stride {stride}{grouped}, {op.direction.replace('_', ' ')}"
+
+    def split(self) -> Iterable[Tile]:
+        """The vertex, parts among tiles, and one after the other."""
+        plan = self.plan
+        field = "x".join(map(str, plan.field_parts)) or "1"
+        yield Tile("Vertex", f"{plan.method.vertex}{', ' * bool(plan.method.transform)}{plan.method.transform}")
+        parts = f"batch {plan.batch_parts}, field {field}, kernel {plan.kernel_parts}, channels in {plan.in_parts}, out"
+        tiles = f"{plan.tiles_used} of {self.ipu.tile.count} tiles"
+        yield Tile("Split", f"{parts} {plan.out_parts}, groups {plan.group_parts}: {tiles}")
+        yield Tile("Serial", f"channels out in {plan.out_slices}, channels in in {plan.in_slices}")
 
     def to_dict(self) -> dict[str, object]:
         """What `podsim cost convolution --json` prints."""
@@ -228,7 +278,7 @@ class ConvolutionCost:
             "output": list(op.output_size),
             "dtype": plan.dtype,
             "partials": plan.partials,
-            **_rates(self.ipu, plan, op.flop, self.sigma),
+            **self.rates(),
             "vertex": plan.method.vertex,
             "transform": plan.method.transform,
             "split": {
@@ -241,29 +291,8 @@ class ConvolutionCost:
                 "in_slices": plan.in_slices,
                 "out_slices": plan.out_slices,
             },
-            "breakdown_cycles": dict(plan.account.parts()),
-            "temporary_bytes_per_tile": plan.temporary_bytes_per_tile,
+            **self.held(),
         }
-
-    def to_text(self) -> str:
-        """What `podsim cost convolution` prints."""
-        op, plan = self.op, self.plan
-        image, kernel, stride = ("x".join(map(str, axes)) for axes in (op.input_size, op.kernel, op.stride))
-        grouped = f", {op.group_count} groups" if op.group_count > 1 else ""
-        title = (
-            f"convolution {kernel} of {op.batch} x {op.in_channels} x {image}, {op.out_channels} channels out, "
-            f"stride {stride}{grouped}, {op.direction.replace('_', ' ')}, {plan.dtype}, partials {plan.partials}, "
-            f"on one {self.ipu.name}"
-        )
-        field = "x".join(map(str, plan.field_parts)) or "1"
-        split = (
-            f"  vertex       {plan.method.vertex}{', ' * bool(plan.method.transform)}{plan.method.transform}",
-            f"  split        batch {plan.batch_parts}, field {field}, kernel {plan.kernel_parts}, channels in "
-            f"{plan.in_parts}, out {plan.out_parts}, groups {plan.group_parts}: {plan.tiles_used} of "
-            f"{self.ipu.tile.count} tiles",
-            f"  serial       channels out in {plan.out_slices}, channels in in {plan.in_slices}",
-        )
-        return _described(self.ipu, plan, title, split, _rates(self.ipu, plan, op.flop, self.sigma))
 
 
 def cost_convolution(
