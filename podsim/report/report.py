@@ -6,12 +6,12 @@ charts without knowing what it is about.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from podsim.harmless import line
 from podsim.report.chart import Chart, Sheet
-from podsim.report.table import Block, Passage, Table
+from podsim.report.table import Block, Column, Passage, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,17 @@ class Tile:
     notes: tuple[str, ...] = ()
     range: str = ""
     key: str = ""
+
+
+def headline_table(tiles: Iterable[Tile], *notes: str) -> Table:
+    """The same in text: each with its range, and its notes below it."""
+    rows = [(each.label, "\n".join((beside(each.value, each.range), *each.notes))) for each in tiles]
+    return Table((Column("", style="bold"), Column("")), rows, notes=notes)
+
+
+def beside(value: str, known: str) -> str:
+    """A figure with its range, if that is known."""
+    return f"{value}  ({known})" if known else value
 
 
 @dataclass(frozen=True, slots=True)

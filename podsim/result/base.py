@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -25,8 +25,7 @@ from podsim.format import (
 from podsim.harmless import short
 from podsim.metrics import FULLEST, METRICS, PER_SECOND, POWER, SPENT, metric_of, metrics_of
 from podsim.report.chart import Sheet
-from podsim.report.report import Part, Report, Section, Tile
-from podsim.report.table import Column, Table
+from podsim.report.report import Part, Report, Section, Tile, beside, headline_table
 from podsim.result.bill import Cost
 from podsim.result.evidence import Envelope
 from podsim.result.power import Energy, Meter, WorkDone
@@ -137,6 +136,7 @@ class Result(Answered):
         found = [each for each in self.references if self.error_of(each) is not None]
         fitted = {"calibration": " (constants were fitted to it)"}
         sources = "; ".join(dict.fromkeys(f"{each.label}{fitted.get(each.role, '')}" for each in found))
+        measured = [f"Measured: {sources}"] if sources else []
         return Report(
             title=self.title,
             about=self.about,
@@ -147,7 +147,7 @@ class Result(Answered):
             notes=[f"{each.key} changes nothing: {each.reason}" for each in self.without_effect],
             tiles=headline,
             sections=[
-                Section("Headline", [_headline_table(headline, sources)], short=True, paged=False),
+                Section("Headline", [headline_table(headline, *measured)], short=True, paged=False),
                 *self._sections(),
                 Section(STANDS_ON, Deferred(lambda: inputs_blocks(self.assumptions)), short=True),
                 Section("How sure", [uncertainty_table(self.uncertainty)] if self.uncertainty else [], short=True),
@@ -213,7 +213,7 @@ class Result(Answered):
             known = {name: self._range(f"energy_per_{name}_j", ranged=ranged) for name in per_j}
             told = [(f"{format_energy_j(each)}/{name}", known[name]) for name, each in per_j.items()]
             if told:
-                yield Tile("Energy", told[0][0], tuple(_beside(*each) for each in told[1:]), told[0][1])
+                yield Tile("Energy", told[0][0], tuple(beside(*each) for each in told[1:]), told[0][1])
         elif self.meter and self.meter.missing:
             yield Tile("Power", f"not known without {' and '.join(self.meter.missing)}")
         if self.cost is not None and self.cost.per_hour is not None:
@@ -428,16 +428,6 @@ def tornado_sheet(result: Result) -> Sheet:
         raise PodsimError("no assumed or calibrated input moves this result", do="leave --tornado out")
     sections = [Section("", [chart], plotted=True)]
     return replace(result.report(), sections=sections, caption=f"{result.title}\n{chart.title}").sheet()
-
-
-def _headline_table(tiles: Iterable[Tile], sources: str) -> Table:
-    """The figures that matter most, each with its range and its notes below it; at the end what measured them."""
-    rows = [(each.label, "\n".join((_beside(each.value, each.range), *each.notes))) for each in tiles]
-    return Table((Column("", style="bold"), Column("")), rows, notes=[f"Measured: {sources}"] if sources else ())
-
-
-def _beside(value: str, known: str) -> str:
-    return f"{value}  ({known})" if known else value
 
 
 def _amount(value: float) -> str:

@@ -76,7 +76,10 @@ class Answered:
         Raises:
             PodsimError: There is nothing to draw.
         """
-        return figure_of_sheet(self.report().sheet())
+        sheet = self.report().sheet()
+        if not sheet.rows:
+            raise nothing_to_draw("this answer has no chart", "print it, or take its `.to_frame()`")
+        return figure_of_sheet(sheet)
 
     def to_frame(self) -> DataFrame:
         """A frame of pandas, with the units of its columns in `attrs["unit"]`."""
