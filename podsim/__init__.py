@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from podsim.result.generation import GenerationResult
     from podsim.result.kernel_view import cost_multi_slice, cost_multi_update_add, cost_schnet_block
     from podsim.result.movement_view import cost_collective, cost_transfer
-    from podsim.result.plan_view import cost_convolution
+    from podsim.result.plan_view import cost_convolution, cost_matmul
     from podsim.result.result import RunResult
     from podsim.result.serving import ServingResult
     from podsim.runs import generate, infer, run, simulate
@@ -44,49 +44,29 @@ if TYPE_CHECKING:
     from podsim.scenario import load_scenario as load
     from podsim.validation.compare import validate
 
-_HOMES = {
-    "run": "podsim.runs",
-    "simulate": "podsim.runs",
-    "generate": "podsim.runs",
-    "infer": "podsim.runs",
-    "serve": "podsim.runs.serve",
-    "Replay": "podsim.chakra.replay",
-    "replay": "podsim.chakra.replay",
-    "ForwardResult": "podsim.result.forward",
-    "GenerationResult": "podsim.result.generation",
-    "ServingResult": "podsim.result.serving",
-    "load": "podsim.scenario",
-    "load_scenario": "podsim.scenario",
-    "RunResult": "podsim.result.result",
-    "Comparison": "podsim.many.compare",
-    "compare": "podsim.many.compare",
-    "Swept": "podsim.many.sweeps",
-    "sweep": "podsim.many.sweeps",
-    "plan": "podsim.many.capacity.answer",
-    "check": "podsim.many.checks.run",
-    "list": "podsim.scenario.catalogue",
-    "validate": "podsim.validation.compare",
-    "WhatIf": "podsim.many.whatif",
-    "whatif": "podsim.many.whatif",
-    "cost_multi_slice": "podsim.result.kernel_view",
-    "cost_multi_update_add": "podsim.result.kernel_view",
-    "cost_schnet_block": "podsim.result.kernel_view",
-    "cost_collective": "podsim.result.movement_view",
-    "cost_convolution": "podsim.result.plan_view",
-    "cost_transfer": "podsim.result.movement_view",
-} | dict.fromkeys(
-    (
-        "PodsimError",
-        "SpecError",
-        "InfeasibleError",
-        "DoesNotFitError",
-        "MissingMethodError",
-        "NoPlanError",
-        "MissingDataError",
-        "OutputError",
-    ),
-    "podsim.errors",
-)
+_NAMES_BY_HOME = {
+    "podsim.runs": "run simulate generate infer",
+    "podsim.runs.serve": "serve",
+    "podsim.chakra.replay": "Replay replay",
+    "podsim.result.forward": "ForwardResult",
+    "podsim.result.generation": "GenerationResult",
+    "podsim.result.serving": "ServingResult",
+    "podsim.scenario": "load load_scenario",
+    "podsim.result.result": "RunResult",
+    "podsim.many.compare": "Comparison compare",
+    "podsim.many.sweeps": "Swept sweep",
+    "podsim.many.capacity.answer": "plan",
+    "podsim.many.checks.run": "check",
+    "podsim.scenario.catalogue": "list",
+    "podsim.validation.compare": "validate",
+    "podsim.many.whatif": "WhatIf whatif",
+    "podsim.result.kernel_view": "cost_multi_slice cost_multi_update_add cost_schnet_block",
+    "podsim.result.movement_view": "cost_collective cost_transfer",
+    "podsim.result.plan_view": "cost_convolution cost_matmul",
+    "podsim.errors": "PodsimError SpecError InfeasibleError DoesNotFitError MissingMethodError NoPlanError"
+    " MissingDataError OutputError",
+}
+_HOMES = {name: home for home, names in _NAMES_BY_HOME.items() for name in names.split()}
 _NAMES = {"load": "load_scenario", "list": "shipped_list"}
 
 __all__ = [
@@ -111,6 +91,7 @@ __all__ = [
     "compare",
     "cost_collective",
     "cost_convolution",
+    "cost_matmul",
     "cost_multi_slice",
     "cost_multi_update_add",
     "cost_schnet_block",

@@ -47,9 +47,9 @@ def _run_command() -> None:
         sys.exit(run_to_the_end(lambda: run_plainly(*words)))
     if name == "list" and is_plain:
         from podsim.cli.ending import run_to_the_end
-        from podsim.cli.listing import listing
+        from podsim.cli.listing import listed
 
-        sys.exit(run_to_the_end(lambda: sys.stdout.write(listing(words, as_json=False)) and 0))
+        sys.exit(run_to_the_end(lambda: sys.stdout.write(f"{listed(words)!r}\n") and 0))
     from podsim.cli.app import main as command_line
 
     command_line()

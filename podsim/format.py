@@ -10,6 +10,9 @@ from podsim.units import format_significant as format_significant
 _DURATIONS: Final = ((1e-9, "ps", 1e-12), (1e-6, "ns", 1e-9), (1e-3, "us", 1e-6), (1.0, "ms", 1e-3))
 _LONG_DURATIONS: Final = ((120.0, "s", 1.0), (7200.0, "min", 60.0), (172800.0, "h", 3600.0))
 _DAY_S: Final = 86400.0
+_AXES: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+_ENOUGH: Final = 2.0
+"""Of its unit is the least that an axis goes up to."""
 _JOULES: Final = ((1e-3, "uJ", 1e-6), (1.0, "mJ", 1e-3), (1e3, "J", 1.0), (1e6, "kJ", 1e3))
 _J_PER_KWH: Final = 3.6e6
 _W_PER_KW: Final = 1000
@@ -37,6 +40,15 @@ def unit_of_duration(seconds: float, digits: int) -> tuple[str, float]:
         if rounded < limit_s:
             return unit, scale_s
     return "d", _DAY_S
+
+
+def unit_for_s(longest_s: float) -> tuple[float, str]:
+    """The unit of an axis that goes up to a time: its length and its name. [s]
+
+    >>> unit_for_s(12.5), unit_for_s(0.15)
+    ((1.0, 's'), (0.001, 'ms'))
+    """
+    return next(((scale_s, name) for scale_s, name in _AXES if longest_s >= _ENOUGH * scale_s), _AXES[-1])
 
 
 def format_range(low: str, high: str) -> str:

@@ -9,14 +9,13 @@ from itertools import groupby
 from os.path import relpath
 
 import podsim
+from podsim.report.report import Tile
 from podsim.result.forward import ForwardResult
 from podsim.result.generation import GenerationResult
-from podsim.result.ranges import range_text
 from podsim.result.result import RunResult
 from podsim.scenario import load_scenario
 from podsim.scenario.catalogue import ListedScenario, catalogue
 from podsim.scenario.library import shipped
-from podsim.show.tables import Headline, compared, forward_headline, generation_headline, training_headline
 from tools.generated import ROOT, renewed
 
 PAGE = ROOT / "docs" / "reference" / "shipped.md"
@@ -67,9 +66,10 @@ def _family(listed: ListedScenario) -> str:
 def scenario_row(listed: ListedScenario) -> str:
     """A scenario with its command, its headline, what was published, and where its time goes."""
     result = podsim.run(listed.name)
-    shown = [row for row in _headline(result) if row[1] in _SHOWN]
-    answers = [_answer(result, *row) for row in shown]
-    published = [text.removeprefix("measured ") for _, key, _ in shown for text in compared(result, key)]
+    shown = [tile for tile in result.headline() if tile.key in _SHOWN]
+    answers = [_answer(tile) for tile in shown]
+    notes = [note for tile in shown for note in tile.notes]
+    published = [note.removeprefix("measured ") for note in notes if note.startswith("measured ")]
     commands = [f"`podsim run {listed.name}`"] + [f"`podsim serve {listed.name}`"] * (listed.kind == "serving")
     variants = [f"variants: {', '.join(f'`{each}`' for each in listed.variants)}"] if listed.variants else []
     file = relpath(shipped(listed.name, "scenario") or ROOT, PAGE.parent)
@@ -77,17 +77,10 @@ def scenario_row(listed: ListedScenario) -> str:
     return f"| {' | '.join('<br>'.join(each) for each in (told, answers, published, bars(result)))} |"
 
 
-def _answer(result: Answer, label: str, key: str, value: str) -> str:
+def _answer(tile: Tile) -> str:
     """A figure with its range; what a rate is its unit tells, what a time is has to be said."""
-    known = range_text(result, key)
-    name = "" if key.endswith("_per_s") else f"{label.lower()} "
-    return f"{name}{value} ({known})" if known else f"{name}{value}"
-
-
-def _headline(result: Answer) -> list[Headline]:
-    if isinstance(result, GenerationResult):
-        return generation_headline(result)
-    return forward_headline(result) if isinstance(result, ForwardResult) else training_headline(result)
+    name = "" if tile.key.endswith("_per_s") else f"{tile.label.lower()} "
+    return f"{name}{tile.value} ({tile.range})" if tile.range else f"{name}{tile.value}"
 
 
 def bars(result: Answer) -> list[str]:

@@ -10,12 +10,13 @@ from podsim.program.noise import late_table
 from podsim.report.table import Table, columns
 from podsim.scenario.software import Noise
 from podsim.show.markdown import to_markdown
+from podsim.show.text import print_report
 from podsim.tiles.noise import latest_of
 from podsim.units import PS_PER_S
 from podsim.validation.noise import LATE_S, Spread, logged_runs, spread_of
 from podsim.validation.noise_fit import noise_fits
 from podsim.validation.show import share
-from podsim.validation.show_fits import show_fits
+from podsim.validation.show_fits import Refitted
 
 Row = tuple[Spread, Noise]
 _LOGGED = columns(
@@ -117,7 +118,7 @@ def main() -> None:
     rows = rows_of_noise()
     print(to_markdown(logged_table(rows)))
     print(to_markdown(predicted_table(rows)))
-    print(show_fits(noise_fits()), end="")
+    print_report(Refitted(noise_fits()).report())
 
 
 if __name__ == "__main__":

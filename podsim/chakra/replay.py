@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
+from podsim._version import __version__
 from podsim.chakra.read import read_chakra
 from podsim.engine import execute
 from podsim.engine.trace import IDLE, Trace
 from podsim.errors import PodsimError
 from podsim.format import format_count, format_duration_s, format_percent, natural_key
 from podsim.program.recorded import COMPUTE, WAITING, Recorded, replayed
+from podsim.report.report import Report, Section
 from podsim.report.table import Table, columns
 from podsim.scenario import System, load_hardware
 from podsim.scenario.software import Software
@@ -84,14 +86,10 @@ class Replay:
         """As text, the same bytes for the same trace."""
         return json.dumps(self.to_dict(), indent=2)
 
-    def tables(self) -> tuple[Table, ...]:
+    def report(self) -> Report:
         """Makespan, time by kind, and time by rank."""
-        head = [
-            ("pod", f"{self.system}, {self.software}"),
-            ("ranks", format_count(len(self.ranks))),
-            ("nodes", format_count(self.nodes)),
-            ("makespan", format_duration_s(self.makespan_s)),
-        ]
+        ranks = format_count(len(self.ranks))
+        head = [("nodes", format_count(self.nodes)), ("makespan", format_duration_s(self.makespan_s))]
         if self.recorded_ps:
             head.append(("as recorded", format_duration_s(ps_to_seconds(self.recorded_ps))))
         head.append(("waiting", format_percent(self.waiting)))
@@ -109,11 +107,13 @@ class Replay:
         )
         rows = [(str(rank), format_duration_s(computes), format_duration_s(waits)) for rank, computes, waits in busy]
         left_out = [f"and {len(rows) - _SHOWN} more, which wait less"] if len(rows) > _SHOWN else []
-        return (
-            Table(columns("", ""), head, "replay"),
+        tables = [
+            Table(columns("", ""), head),
             Table(columns("kind", ">time", ">share"), kinds, "mean time of a rank"),
             Table(columns(">rank", ">compute", ">waiting"), rows[:_SHOWN], "ranks that wait longest", left_out),
-        )
+        ]
+        about = [f"{self.system}, {self.software}, podsim {__version__}"]
+        return Report(f"Replay of {ranks} ranks", about, __version__, (), sections=[Section("", tables, short=True)])
 
 
 def replay(

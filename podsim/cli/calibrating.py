@@ -3,53 +3,45 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
-from podsim.cli.outputs import inputs_of, tell_written
-from podsim.cli.running import echo
-from podsim.cli.validating import ValidationFormat
+import typer
+
+from podsim.cli.flags import AnyFormat, Force
+from podsim.cli.outputs import LongFormat, inputs_of, show, tell_written
 from podsim.errors import PodsimError
-from podsim.result.files import check_new, check_outputs, write_atomically
-from podsim.show.progress import track
 
 
-def calibrate_as_asked(
-    measured: Path | None, target: Path | None, output_format: ValidationFormat, *, force: bool
+def calibrate(
+    measured: Annotated[
+        Path | None, typer.Option("--with", metavar="FILE.csv", help="Measurements of your cluster, to fit its stack.")
+    ] = None,
+    write: Annotated[Path | None, typer.Option(metavar="FILE.yaml", help="Write that stack there.")] = None,
+    output_format: AnyFormat = LongFormat.TABLE,
+    force: Force = False,
 ) -> None:
-    """Fit and print; write the stack of a cluster if that is asked for.
+    """Refit the calibrated constants on their rows, or those of a software stack on measurements of your own."""
+    from podsim.show.progress import track
 
-    Args:
-        measured: A CSV file of measurements.
-        target: Where the stack goes.
-        output_format: How constants are printed.
-        force: Whether the target may be replaced.
-
-    Raises:
-        PodsimError: A stack is to be written without measurements, or the measurements are wrong.
-    """
     if measured is not None:
-        text = _of_cluster(measured, target, output_format, force=force)
-    elif target is not None:
+        _of_cluster(measured, write, output_format, force=force)
+        return
+    if write is not None:
         what = "--write holds the constants of your cluster, which need its measurements"
         raise PodsimError(what, do="give them with `--with FILE.csv`, or leave `--write` out")
-    else:
-        text = _of_podsim(output_format)
-    echo(text, output_format is not ValidationFormat.TABLE)
-    tell_written(target)
-
-
-def _of_podsim(output_format: ValidationFormat) -> str:
-    from podsim.validation.calibrate import calibrate
+    from podsim.validation.calibrate import calibrate as fit_again
     from podsim.validation.noise_fit import noise_fits
-    from podsim.validation.show_fits import show_fits
+    from podsim.validation.show_fits import Refitted
 
-    fits = (*calibrate(lambda steps: track(steps, "refitting")), *noise_fits())
-    return show_fits(fits, output_format.value)
+    show(Refitted((*fit_again(lambda steps: track(steps, "refitting")), *noise_fits())), output_format)
 
 
-def _of_cluster(measured: Path, target: Path | None, output_format: ValidationFormat, *, force: bool) -> str:
+def _of_cluster(measured: Path, target: Path | None, output_format: LongFormat, *, force: bool) -> None:
+    from podsim.result.files import check_new, check_outputs, write_atomically
+    from podsim.show.progress import track
     from podsim.validation.cluster import fit_cluster, stack_of
     from podsim.validation.measurements import read_measurements
-    from podsim.validation.show_fits import show_cluster
+    from podsim.validation.show_fits import FittedStack
 
     if target is not None:
         check_outputs({"write": target}, [("the measurements", measured)])
@@ -58,4 +50,5 @@ def _of_cluster(measured: Path, target: Path | None, output_format: ValidationFo
     if target is not None:
         check_outputs({"write": target}, inputs_of(found.loaded))
         write_atomically(target, stack_of(found, measured, target).encode())
-    return show_cluster(found, output_format.value)
+    show(FittedStack(found), output_format)
+    tell_written(target)

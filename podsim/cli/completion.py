@@ -8,8 +8,6 @@ import typer
 
 from podsim.errors import PodsimError
 
-_SHORT_CHIPS = ("gc200", "bow", "c600", "gc2")
-
 
 def scenarios() -> list[str]:
     """Names of the shipped scenarios; shells complete files where none of them begins with the word."""
@@ -28,7 +26,7 @@ def systems() -> list[str]:
 
 def chips() -> list[str]:
     """Short names of the shipped chips."""
-    return list(_SHORT_CHIPS)
+    return ["gc200", "bow", "c600", "gc2"]
 
 
 def kinds_of_file() -> list[str]:

@@ -1,66 +1,102 @@
-"""`podsim import`: what is asked for, and where the scenario goes."""
+"""`podsim import`: a scenario of a model that is described elsewhere, and what is predicted of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from podsim.cli import completion
 from podsim.cli.ending import print_data, say
+from podsim.cli.flags import Force
 from podsim.cli.outputs import inputs_of_import, tell_written
-from podsim.importer import Request, import_model
-from podsim.importer.request import parse_dimensions
-from podsim.importer.summary import summary
-from podsim.result.files import check_new, check_outputs, write_atomically
-from podsim.scenario import load_scenario
-from podsim.scenario.document import parse_yaml
-from podsim.show.progress import track
 
 
-@dataclass(frozen=True, slots=True)
-class ImportRequest:
-    """What is to be imported, and what for; None where nothing is said.
+class Activity(StrEnum):
+    """What an imported model is to do."""
 
-    Attributes:
-        model: A config.json or an ONNX file.
-        system: The pod it is to run on.
-        activity: What it is to do.
-        precision: Number format.
-        prompt_tokens: Tokens of a prompt.
-        output_tokens: Tokens of an output.
-        batch_size: Samples together; in training, per weight update.
-        dimensions: `NAME=SIZE` of an ONNX file that leaves them open.
-    """
-
-    model: str
-    system: str
-    activity: str | None
-    precision: str | None
-    prompt_tokens: int | None
-    output_tokens: int | None
-    batch_size: int | None
-    dimensions: tuple[str, ...]
+    TRAIN = "train"
+    FORWARD = "forward"
+    GENERATE = "generate"
 
 
-def import_as_asked(asked: ImportRequest, output: Path | None, *, force: bool) -> None:
-    """Write the scenario to a file, or print it; say on standard error how the model fits."""
+class Precision(StrEnum):
+    """Number formats of an imported model."""
+
+    FP16 = "fp16"
+    FP32 = "fp32"
+    FP8 = "fp8"
+    INT4 = "int4"
+
+
+def _torch_script(show: bool) -> None:
+    if show:
+        from podsim.importer import TORCH_SCRIPT
+
+        print_data(TORCH_SCRIPT.read_text(encoding="utf-8"))
+        raise typer.Exit
+
+
+def import_file(
+    model: Annotated[
+        str, typer.Argument(help="A Hugging Face config.json, an ONNX file, or a .shapes.json of PyTorch.")
+    ],
+    system: Annotated[
+        str, typer.Option(help="The pod it is to run on.", autocompletion=completion.systems)
+    ] = "ipu_pod16",
+    activity: Annotated[
+        Activity | None,
+        typer.Option(show_default="generate of a decoder", help="What it is to do; otherwise, what it is made for."),
+    ] = None,
+    precision: Annotated[
+        Precision | None, typer.Option(show_default="fp16", help="Number format; narrow ones are of weights alone.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Write the scenario there; otherwise it is printed.")] = None,
+    prompt_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="In text generation.")] = None,
+    output_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="In text generation.")] = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(min=1, show_default="1", help="Sequences or images together; in training, per weight update."),
+    ] = None,
+    dimensions: Annotated[
+        list[str] | None, typer.Option("--dimension", metavar="NAME=SIZE", help="Of an ONNX file that leaves it open.")
+    ] = None,
+    force: Force = False,
+    _torch: Annotated[
+        bool,
+        typer.Option(
+            "--torch-script", callback=_torch_script, is_eager=True, help="Print what exports a model from PyTorch."
+        ),
+    ] = False,
+) -> None:
+    """Write a scenario from a config.json, an ONNX file or shapes of PyTorch, divided over IPUs so that it fits."""
+    from podsim.importer import Request, import_model
+    from podsim.importer.request import parse_dimensions
+    from podsim.importer.summary import summary
+    from podsim.result.files import check_new, check_outputs, write_atomically
+    from podsim.scenario import load_scenario
+    from podsim.scenario.document import parse_yaml
+    from podsim.show.progress import track
+
     if output is not None:
-        check_outputs({"output": output}, inputs_of_import(asked.model, asked.system, output))
+        check_outputs({"output": output}, inputs_of_import(model, system, output))
         check_new(output, force=force)
-    folder = None if output is None else output.parent
     request = Request(
-        *(asked.system, asked.prompt_tokens, asked.output_tokens, asked.batch_size),
-        *(parse_dimensions(asked.dimensions), folder),
-        activity=asked.activity,
-        precision=asked.precision,
+        *(system, prompt_tokens, output_tokens, batch_size, parse_dimensions(dimensions or ())),
+        None if output is None else output.parent,
+        activity=activity and activity.value,
+        precision=precision and precision.value,
     )
     text = import_model(
-        asked.model, request, lambda warning: say(f"warning: {warning}"), lambda names: track(names, "importing:")
+        model, request, lambda warning: say(f"warning: {warning}"), lambda names: track(names, "importing:")
     )
     if output is None:
         print_data(text)
     else:
         write_atomically(output, text.encode())
         tell_written(output)
-    loaded = load_scenario(output or parse_yaml(text, asked.model).data)
-    for line in summary(loaded, asked.model, request, lambda names: track(names, "looking for the smallest pod:")):
+    loaded = load_scenario(output or parse_yaml(text, model).data)
+    for line in summary(loaded, model, request, lambda names: track(names, "looking for the smallest pod:")):
         say(line)

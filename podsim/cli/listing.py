@@ -1,15 +1,14 @@
-"""`podsim list`: the catalogue, or the part of it that was asked for."""
+"""`podsim list`: the catalogue, or the part of it that was asked for; no parser is imported."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from podsim.errors import PodsimError
-from podsim.scenario.catalogue import LISTS, catalogue
+from podsim.scenario.catalogue import LISTS, Catalogue, catalogue
 
 
-def listing(words: Sequence[str], *, as_json: bool) -> str:
+def listed(words: Sequence[str]) -> Catalogue:
     """All that is shipped, or the entries that contain all words.
 
     Raises:
@@ -19,4 +18,4 @@ def listing(words: Sequence[str], *, as_json: bool) -> str:
     if not any(getattr(found, each) for each in LISTS):
         what = f"nothing that is shipped has {' and '.join(f'`{word}`' for word in words)} in its name or description"
         raise PodsimError(what, do="use fewer or shorter words; `podsim list` shows all")
-    return (json.dumps(found.to_dict(), indent=2, ensure_ascii=False) if as_json else repr(found)) + "\n"
+    return found

@@ -1,48 +1,15 @@
-"""`--report`: the answer of a command as a page of HTML."""
+"""Where `plan`, `compare`, `sweep` and `check` find what all commands share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
-import typer
+from podsim.cli.flags import ReportFile
+from podsim.cli.outputs import check_paths, write_report
 
-from podsim.cli.outputs import tell_written
-
-if TYPE_CHECKING:
-    from podsim.report.report import Report
-    from podsim.result.base import Result
-
-ReportFile = Annotated[
-    Path | None,
-    typer.Option("--report", metavar="FILE.html", help="Write a page with charts to hover over and zoom."),
-]
+__all__ = ["ReportFile", "check_report", "write_report"]
 
 
 def check_report(path: Path | None) -> None:
     """Refuse a page that cannot be written, before anything is read or simulated."""
-    if path is not None:
-        from podsim.show.html_page import check_page_path
-
-        check_page_path(path)
-
-
-def write_result(path: Path | None, result: Result) -> None:
-    """Write the page of a result if one is asked for."""
-
-    def make() -> Report:
-        from podsim.pages.result_page import result_page
-
-        return result_page(result)
-
-    write_report(path, make)
-
-
-def write_report(path: Path | None, make: Callable[[], Report]) -> None:
-    """Write the page that is asked for, and report it."""
-    if path is not None:
-        from podsim.show.html_page import write_page
-
-        write_page(make(), path)
-        tell_written(path)
+    check_paths(None, report=path)

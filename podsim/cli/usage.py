@@ -77,11 +77,15 @@ def _help(context: Any) -> str:
 
 
 def _name(parameter: Any) -> str:
-    """An option by its longest name, an argument in capitals."""
+    """An option by its first long name, an argument in capitals."""
     if parameter is None:
         return ""
     names = [name for name in parameter.opts if name.startswith("-")]
-    return max(names, key=len) if names else str(parameter.metavar or parameter.name).upper()
+    return (
+        min(names, key=lambda name: not name.startswith("--"))
+        if names
+        else str(parameter.metavar or parameter.name).upper()
+    )
 
 
 def _closest(written: str, known: Iterable[str]) -> str:

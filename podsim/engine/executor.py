@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, get_args
+from typing import get_args
 
 from podsim.engine.compiled import is_available, run_compiled
 from podsim.engine.trace import Trace
 from podsim.errors import EngineError
+from podsim.options import Engine
 from podsim.program.task import Program
 
-Engine = Literal["auto", "simpy", "compiled"]
 ENGINES: tuple[str, ...] = get_args(Engine)
 
 

@@ -27,13 +27,13 @@ from podsim.placement.search.auto import choose
 from podsim.placement.search.choice import Choice
 from podsim.placement.search.dimensions import divisors
 from podsim.placement.search.space import accumulation
+from podsim.result.division import choice_yaml, division_words
 from podsim.scenario import ForwardScenario, LoadedScenario, System, load_scenario
 from podsim.scenario.pods import larger_pods
 from podsim.scenario.sections import shard_findings
 from podsim.scenario.training import TrainingLayoutSpec, TrainingScenario
 from podsim.scenario.transformer_training import ParallelismSpec
 from podsim.scenario.wording import counted
-from podsim.show.choice_table import choice_yaml, division_words
 from podsim.units import format_bytes
 from podsim.watch import Watch
 

@@ -1,4 +1,4 @@
-"""What an import says in a terminal: how the model fits, how it is divided, what is predicted, and the smallest pod."""
+"""What an import says: how the model fits and is divided, what is predicted, how sure, and the smallest pod."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from podsim.format import format_bytes, format_percent
 from podsim.importer import import_model
 from podsim.importer.request import Request
 from podsim.metrics import FULLEST, METRICS
+from podsim.result.ranges import ranges_line
 from podsim.result.rows import IN_PROCESSOR
 from podsim.runs import run
 from podsim.scenario import LoadedScenario
@@ -34,7 +35,10 @@ def summary(loaded: LoadedScenario, path: str | Path, request: Request, watch: W
     yield f"fits: {result.simulated.machine}; the fullest IPU holds {held}"
     parts = (f"{key}: {flow(loaded.document.at((key,)))}" for key in ("parallelism", "memory"))
     yield f"divided: {'; '.join(each for each in parts if not each.endswith('null'))}"
+    yield from (f"verdict: {each}" for each in result.verdict)
     yield f"predicted: {result.figures_line}"
+    if known := ranges_line(result.ranges):
+        yield known
     yield f"smallest pod: {smallest_pod(loaded, path, request, watch)}"
 
 

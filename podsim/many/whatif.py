@@ -23,6 +23,7 @@ from podsim.many.compare.sides import of_result
 from podsim.many.compare.subject import Subject
 from podsim.many.sweeps.axes import NUMBER_AND_UNIT
 from podsim.metrics import SHARE, Metric, metric_of
+from podsim.options import Overrides
 from podsim.report.chart import FASTER, SLOWER, Axis, Bar, Bars, Chart, Sheet
 from podsim.report.table import Block, Cell, Cells, Table, columns
 from podsim.result.base import Result, plain
@@ -31,7 +32,6 @@ from podsim.runs import Source, run
 from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.assumptions import hardware_keys
 from podsim.scenario.levers import LEVERS
-from podsim.scenario.load import Overrides
 from podsim.scenario.wording import flow, known_here
 from podsim.show.answers import Answered
 from podsim.show.html_page import to_html

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from podsim.models import Workload
+from podsim.options import Fit
 from podsim.placement.layout import (
-    Fit,
     Layout,
     PlanInput,
     Precision,

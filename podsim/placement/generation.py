@@ -13,13 +13,13 @@ from podsim.models.op import DType
 from podsim.models.transformer.causal import DecoderShape, causal_decoder
 from podsim.models.transformer.shape import Batch
 from podsim.models.transformer.weights import unpacking
+from podsim.options import Fit
 from podsim.placement.cuts import Cuts, cuts_of_layers, even_layers
 from podsim.placement.fit import does_not_fit
 from podsim.placement.layout import (
     INT4_GROUP_SIZE,
     WEIGHT_BITS,
     Change,
-    Fit,
     Layout,
     PlanInput,
     Precision,

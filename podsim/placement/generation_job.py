@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from podsim.options import Fit
 from podsim.placement.generation import Generation, generation_layout
-from podsim.placement.layout import INT4_GROUP_SIZE, ON_CHIP, STREAMING, Fit, Precision
+from podsim.placement.layout import INT4_GROUP_SIZE, ON_CHIP, STREAMING, Precision
 from podsim.scenario import GenerationScenario
 from podsim.scenario.generation import InferencePrecisionSpec
 

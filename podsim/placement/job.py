@@ -13,12 +13,12 @@ from podsim.models import Workload
 from podsim.models.eight_bits import with_training_in_fp8
 from podsim.models.op import DTYPE_BYTES
 from podsim.models.transformer.names import DECODER, EMBEDDING, ENCODER, HEAD
+from podsim.options import Fit
 from podsim.placement.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_layers, even_layers
 from podsim.placement.layout import (
     NEAREST,
     STREAMING,
     Change,
-    Fit,
     Layout,
     Optimizer,
     PlanInput,

@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 from podsim.models import Workload
 from podsim.models.block import Parameter
 from podsim.models.op import DTYPE_BYTES, DType
+from podsim.options import Fit
 from podsim.placement.cuts import Cuts
 from podsim.placement.schedule import PipelineSchedule
 from podsim.scenario import transformer_training
@@ -17,8 +18,6 @@ from podsim.scenario.schedules import ScheduleName
 from podsim.scenario.software import Software
 
 ON_CHIP, STREAMING = "in_processor_memory", "streaming_memory"
-Fit = Literal["refuse", "warn"]
-"""What becomes of a job that is larger than the memories: an error, or a warning and a result all the same."""
 Storage = Literal["none", "in_processor_memory", "streaming_memory"]
 WEIGHT_BITS = {"fp32": 32, "fp16": 16, "fp8": 8, "int4": 4}
 _BITS_PER_BYTE = 8

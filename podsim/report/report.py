@@ -6,11 +6,12 @@ charts without knowing what it is about.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from podsim.harmless import line
 from podsim.report.chart import Chart, Sheet
-from podsim.report.table import Block, Passage, Table
+from podsim.report.table import Block, Column, Passage, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +21,27 @@ class Tile:
     Attributes:
         label: What it is.
         value: The number with its unit.
-        notes: What belongs to it, such as a range or what was measured.
+        notes: What belongs to it, such as what was measured.
+        range: What it may be, such as `80 %: 3.1 to 3.3`; empty if that is not known.
+        key: Of the figure, where it is one.
     """
 
     label: str
     value: str
     notes: tuple[str, ...] = ()
+    range: str = ""
+    key: str = ""
+
+
+def headline_table(tiles: Iterable[Tile], *notes: str) -> Table:
+    """The same in text: each with its range, and its notes below it."""
+    rows = [(each.label, "\n".join((beside(each.value, each.range), *each.notes))) for each in tiles]
+    return Table((Column("", style="bold"), Column("")), rows, notes=notes)
+
+
+def beside(value: str, known: str) -> str:
+    """A figure with its range, if that is known."""
+    return f"{value}  ({known})" if known else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +71,14 @@ class Section:
         short: Whether it belongs to the short answer, which a terminal, Markdown and a notebook show; there a chart is
             the table of its numbers.
         plotted: Whether its charts are drawn by `--plot`, side by side.
+        paged: Whether a page shows it, which shows tiles instead of a headline.
     """
 
     title: str
     blocks: Sequence[Part]
     short: bool = False
     plotted: bool = False
+    paged: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +111,10 @@ class Report:
 
     def heading(self) -> Iterator[Passage]:
         """The title, what it is about, what a reader must know first, warnings and notes."""
-        yield Passage("\n".join(self.about), self.title, "dim")
-        yield from (Passage(f"verdict: {each}", style="bold") for each in self.verdict)
-        yield from (Passage(f"warning: {each}", style="yellow") for each in self.warnings)
-        yield from (Passage(f"note: {each}", style="dim") for each in self.notes)
+        yield Passage("\n".join(map(line, self.about)), line(self.title), "dim")
+        yield from (Passage(line(f"verdict: {each}"), style="bold") for each in self.verdict)
+        yield from (Passage(line(f"warning: {each}"), style="yellow") for each in self.warnings)
+        yield from (Passage(line(f"note: {each}"), style="dim") for each in self.notes)
 
     def short(self) -> Iterator[Block]:
         """Tables and passages of the short answer."""

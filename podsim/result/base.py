@@ -5,26 +5,40 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from podsim.deferred import Deferred
 from podsim.draws import Range
 from podsim.errors import PodsimError
-from podsim.format import format_figure
+from podsim.format import (
+    format_count,
+    format_energy_j,
+    format_error,
+    format_figure,
+    format_percent,
+    format_power_w,
+    format_significant,
+    format_span,
+)
 from podsim.harmless import short
-from podsim.metrics import METRICS, SPENT, metrics_of
+from podsim.metrics import FULLEST, METRICS, PER_SECOND, POWER, SPENT, metric_of, metrics_of
+from podsim.report.chart import Sheet
+from podsim.report.report import Part, Report, Section, Tile, beside, headline_table
 from podsim.result.bill import Cost
 from podsim.result.evidence import Envelope
 from podsim.result.power import Energy, Meter, WorkDone
-from podsim.result.ranges import measured_ranges, verdict_of
+from podsim.result.ranges import measured_ranges, range_text, verdict_of
 from podsim.result.rows import Reference
 from podsim.result.shared import Simulated
+from podsim.result.standing import inputs_blocks, inputs_chart, source_blocks, uncertainty_table
 from podsim.scenario.costs import CostSpec
 from podsim.scenario.without_effect import WithoutEffect
+from podsim.show.answers import Answered
+from podsim.show.frames import frame_of, unit_of_figure
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from pandas import DataFrame
 
     from podsim.draws import Uncertainty
@@ -33,26 +47,15 @@ if TYPE_CHECKING:
     from podsim.program.passes_in_order import Passes
     from podsim.program.task import Program
 
+STANDS_ON: Final = "Assumptions by influence"
 _MOST_FIGURES: Final = 4
+_ENERGY_OF: Final = ("sample", "token", "request", "run")
 SCHEMA_VERSION: Final = 1
 """Of the JSON of results; another number if a field gets another meaning or is gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What shows a result, which is of a layer above.
-
-    Attributes:
-        html: Makes its tables, for a notebook.
-        figure: Draws its charts.
-    """
-
-    html: Callable[[Any], str]
-    figure: Callable[[Any], Figure]
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Result:
+class Result(Answered):
     """The common part of all results.
 
     Attributes:
@@ -78,7 +81,6 @@ class Result:
         program: Makes the program of the timeline, with every IPU, where that was recorded; not part of the JSON.
         meter: What draws power and is paid for; not part of the JSON.
         prices: What it is paid with, if that is given; not part of the JSON.
-        look: Shows it; not part of the JSON.
     """
 
     KIND: ClassVar[str]
@@ -105,14 +107,15 @@ class Result:
     program: Callable[[], Program] | None = field(default=None, compare=False)
     meter: Meter | None = None
     prices: CostSpec | None = None
-    look: Look | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         """Five lines: what it is about, its figures, and where the rest is."""
         more = f"{type(self).__name__}: .ranges, .verdict, .plot(), .to_frame(), .to_json(); {len(self.warnings)}"
         warnings = f"{more} warning{'s' * (len(self.warnings) != 1)}"
-        lines = (self.title, *self.about, self.figures_line, warnings)
-        return "\n".join(short(each) for each in lines)
+        return "\n".join(short(each) for each in (*self._told(), warnings))
+
+    def _told(self) -> Sequence[str]:
+        return self.title, *self.about, self.figures_line
 
     @property
     def figures_line(self) -> str:
@@ -120,27 +123,142 @@ class Result:
         figures = [told for key, value in self.figures() if value is not None and (told := _told(key, value))]
         return "; ".join(figures[:_MOST_FIGURES])
 
-    def _repr_html_(self) -> str | None:
-        """The tables of the terminal, for notebooks."""
-        return None if self.look is None else self.look.html(self)
+    def report(self, *, ranged: bool = True) -> Report:
+        """The result as data: figures with their ranges, where time goes, memory, what it stands on and how sure it is.
 
-    def plot(self) -> Figure:
-        """The charts of `--plot`, as a figure of matplotlib, which a notebook shows; a timeline if it was recorded.
+        Args:
+            ranged: Whether ranges and the verdict are told, for which inputs that are uncertain are moved one by one.
 
-        Raises:
-            PodsimError: The result was put together by hand, and nothing is known of its looks.
+        Returns:
+            What text, Markdown, a notebook, a page and charts are made of; what is not looked at is not made.
         """
-        if self.look is None:
-            raise PodsimError(
-                "this result was not made by a run, which brings its charts", do="draw one of `podsim.run`"
-            )
-        return self.look.figure(self)
+        headline = list(self.headline(ranged=ranged))
+        found = [each for each in self.references if self.error_of(each) is not None]
+        fitted = {"calibration": " (constants were fitted to it)"}
+        sources = "; ".join(dict.fromkeys(f"{each.label}{fitted.get(each.role, '')}" for each in found))
+        measured = [f"Measured: {sources}"] if sources else []
+        return Report(
+            title=self.title,
+            about=self.about,
+            version=self.version,
+            inputs=self.inputs,
+            verdict=self.verdict if ranged else (),
+            warnings=self.warnings,
+            notes=[f"{each.key} changes nothing: {each.reason}" for each in self.without_effect],
+            tiles=headline,
+            sections=[
+                Section("Headline", [headline_table(headline, *measured)], short=True, paged=False),
+                *self._sections(),
+                Section(STANDS_ON, Deferred(lambda: inputs_blocks(self.assumptions)), short=True),
+                Section("How sure", [uncertainty_table(self.uncertainty)] if self.uncertainty else [], short=True),
+                Section("Sources", Deferred(self._sources)),
+            ],
+            caption=f"{self.title}\n{self.conclusion(ranged=ranged)}",
+        )
 
-    def to_frame(self) -> DataFrame:
-        """A frame of one row: its figures, as tables of `podsim sweep` have them, with units in `attrs["unit"]`."""
-        from podsim.result.frames import figures_frame
+    @abstractmethod
+    def headline(self, *, ranged: bool = True) -> Iterator[Tile]:
+        """The figures that matter most, with their ranges where those are told."""
 
-        return figures_frame(self)
+    @abstractmethod
+    def conclusion(self, *, ranged: bool = True) -> str:
+        """What a chart of it says, in a line."""
+
+    @abstractmethod
+    def _sections(self) -> Iterator[Section]:
+        """What is told of this kind of result alone."""
+
+    def _sources(self) -> Iterator[Part]:
+        rows = []
+        for each in self.references:
+            error = self.error_of(each)
+            off = "" if error is None else format_error(error)
+            rows.append((each.label, each.quantity, f"{each.measured:.6g}", off, each.role, each.source))
+        return source_blocks(self.assumptions, rows, self.inputs)
+
+    def _tile(self, key: str, more: str = "", *, ranged: bool, label: str = "", notes: Sequence[str] = ()) -> Tile:
+        """A figure by the words and the unit of its metric, and what was measured of it."""
+        metric = METRICS[key]
+        value, unit = metric.get(self), f" {metric.head}" if metric.unit == PER_SECOND else ""
+        name = label or metric.label[:1].upper() + metric.label[1:]
+        told = "" if value is None else f"{format_figure(metric, value)}{unit}"
+        return Tile(name, f"{told}{more}", (*self.measured(key), *notes), self._range(key, ranged=ranged), key)
+
+    def _range(self, key: str, *, ranged: bool = True) -> str:
+        return range_text(self, key) if ranged and key else ""
+
+    def measured(self, quantity: str) -> list[str]:
+        """The measured values of a quantity in words, and how far the prediction is from each."""
+        metric = metric_of(quantity)
+        unit = "/s" if metric.unit == PER_SECOND else ""
+        return [
+            f"measured {format_figure(metric, each.measured)}{unit}, error {format_error(error)}"
+            for each in self.references
+            if each.quantity == quantity and (error := self.error_of(each)) is not None
+        ]
+
+    def _of_all_ipus(self, share: float) -> list[str]:
+        """The share of the whole pod's peak that is used, if some of its IPUs are idle."""
+        count = self.simulated.ipu_count
+        of_all = f"of all {format_count(count)} IPUs {format_percent(share)}"
+        return [] if self.simulated.ipus_used == count else [of_all]
+
+    def spent_tiles(self, *, ranged: bool = True) -> Iterator[Tile]:
+        """Mean power with its range, energy, and the cost where prices are given."""
+        if self.energy is not None:
+            span = format_span(*map(format_power_w, self.energy.range_w))
+            notes = (f"range {span}", *self.measured(POWER))
+            yield Tile("Power", format_power_w(self.energy.mean_power_w), notes, key=POWER)
+            per_j = {name: each for name in _ENERGY_OF if (each := self.energy.per_j.get(name)) is not None}
+            known = {name: self._range(f"energy_per_{name}_j", ranged=ranged) for name in per_j}
+            told = [(f"{format_energy_j(each)}/{name}", known[name]) for name, each in per_j.items()]
+            if told:
+                yield Tile("Energy", told[0][0], tuple(beside(*each) for each in told[1:]), told[0][1])
+        elif self.meter and self.meter.missing:
+            yield Tile("Power", f"not known without {' and '.join(self.meter.missing)}")
+        if self.cost is not None and self.cost.per_hour is not None:
+            yield self._cost_tile(self.cost, self.cost.per_hour)
+
+    def _cost_tile(self, cost: Cost, per_hour: float) -> Tile:
+        if cost.per_run is not None:
+            whole, of, parts = cost.per_run, "run", (cost.fixed_per_run, cost.energy_per_run)
+        else:
+            whole, of, parts = per_hour, "hour of work", (cost.fixed_per_hour, cost.energy_per_hour)
+        notes = [
+            f"{name} {'no price' if part is None else f'{_amount(part)} {cost.currency}'}"
+            for name, part in zip(("fixed", "energy"), parts, strict=True)
+        ]
+        notes += [f"{_amount(each)} {cost.currency} per million {name}s" for name, each in cost.per_million.items()]
+        if (busy := float(cost.prices.duty_cycle)) < 1:
+            notes.append(f"at work {format_percent(busy, 0)} of the time")
+        return Tile("Cost", f"{_amount(whole)} {cost.currency} per {of}", tuple(notes))
+
+    def _records(self) -> Sequence[Mapping[str, Any]]:
+        fullest = METRICS[FULLEST].get(self)
+        row = {"scenario": self.name, **dict(self.figures())}
+        return [row if fullest is None else row | {FULLEST: fullest}]
+
+    def to_frame(self, *, ranges: bool = True) -> DataFrame:
+        """A frame of one row: its figures, as tables of `podsim sweep` have them, and their ranges.
+
+        Args:
+            ranges: Whether a figure with a range is followed by `<figure>_low` and `<figure>_high`, the middle 80 % of
+                what it may be. They take some 80 ms of the first look at a result, which moves its uncertain inputs one
+                by one; leave them out of frames of many results that are asked for the figures alone.
+
+        Returns:
+            The row, with the units of its columns in `attrs["unit"]`: a range has that of its figure.
+        """
+        known, currency = self.ranges if ranges else {}, self.cost.currency if self.cost else ""
+        row: dict[str, Any] = {}
+        units: dict[str, str] = {}
+        for name, value in self._records()[0].items():
+            row[name] = value
+            if found := known.get(name):
+                ends = {f"{name}_low": found.low, f"{name}_high": found.high}
+                row |= ends
+                units |= dict.fromkeys(ends, unit_of_figure(name, currency) or "")
+        return frame_of([row], units, currency)
 
     @property
     def title(self) -> str:
@@ -297,6 +415,28 @@ class Result:
     def to_json(self) -> str:
         """The result as JSON text, the same bytes for the same result."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def tornado_sheet(result: Result) -> Sheet:
+    """A tornado: how far each input moves the headline of a result.
+
+    Raises:
+        PodsimError: No input that is assumed or calibrated moves the result.
+    """
+    chart = inputs_chart(result.assumptions)
+    if chart is None:
+        raise PodsimError("no assumed or calibrated input moves this result", do="leave --tornado out")
+    sections = [Section("", [chart], plotted=True)]
+    return replace(result.report(), sections=sections, caption=f"{result.title}\n{chart.title}").sheet()
+
+
+def _amount(value: float) -> str:
+    """An amount of money, in hundredths from one on.
+
+    >>> _amount(1234.567), _amount(0.0123456), _amount(0.0)
+    ('1,234.57', '0.0123', '0')
+    """
+    return f"{value:,.2f}" if abs(value) >= 1 else format_significant(value)
 
 
 def _told(key: str, value: float) -> str:

@@ -29,14 +29,7 @@ _MOST_DIGITS: Final = 11  # of seconds, until the year 5138
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a result costs, in the currency of its prices.
-
-    Attributes:
-        prices: The prices.
-        meter: What is paid for: machines whose IPUs are in use.
-        work: What they do.
-        energy: What they draw; None if that is not known.
-    """
+    """What a result costs, in the currency of its prices: machines whose IPUs are in use, and what they draw."""
 
     prices: CostSpec
     meter: Meter
@@ -153,13 +146,7 @@ def today() -> date:
 
 
 def price_warnings(prices: CostSpec | None, meter: Meter, on: date) -> Iterator[str]:
-    """Prices that are old, and energy whose price is of no use.
-
-    Args:
-        prices: The prices, if there are any.
-        meter: What is paid for.
-        on: The day on which they are looked at.
-    """
+    """Prices that are old, and energy whose price is of no use."""
     for key, price in prices.prices_on(meter.system).items() if prices else ():
         written = price.provenance.date or (prices.date if prices else None)
         age_days = (on - last_day(written)).days if written else 0

@@ -13,10 +13,6 @@ def apportion(total: int, weights: Mapping[str, int]) -> dict[str, int]:
     Each part is its exact share rounded down; the units left over go to the largest remainders, and among
     equal remainders to the first (Hamilton's method of largest remainders). No part is off by a whole unit.
 
-    Args:
-        total: What is divided, 0 or more.
-        weights: Whole numbers, none negative; all zero only if `total` is zero.
-
     >>> apportion(10, {"a": 1, "b": 1, "c": 1})
     {'a': 4, 'b': 3, 'c': 3}
     """

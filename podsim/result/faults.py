@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from podsim.engine.trace import Trace
 from podsim.engine.variation import SLOWED
-from podsim.result.kinds import in_kind_order
+from podsim.format import format_count, format_duration_s, format_percent
+from podsim.report.table import Cell, Table, columns
+from podsim.result.kinds import in_kind_order, kind_of
 from podsim.units import ps_to_seconds
+
+_DIGITS: Final = 4
+_MOST_GROUPS: Final = 8
+_MOST_KINDS: Final = 3
+_LEAST_SHARE: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class StretchReport:
-    """A stretch of a run in which the same faults hold.
-
-    Attributes:
-        from_s: When it begins, in time spent on weight updates. [s]
-        until_s: When it is over; None for the end of the run. [s]
-        faults: Those that hold, in words.
-        weight_update_s: Time of a weight update. [s]
-        weight_updates: How many fall into it; None where nothing says how long the run is.
-    """
+    """A stretch of a run in which the same faults hold, in time spent on weight updates. [s]"""
 
     from_s: float
     until_s: float | None
@@ -32,13 +32,7 @@ class StretchReport:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """IPUs whose time changes alike.
-
-    Attributes:
-        ipus: Their numbers in the pod.
-        more_s: Time by kind that they spend more in a weight update than without faults, or less; all of one
-            adds up to what the update is longer. [s]
-    """
+    """IPUs of the pod whose time by kind changes alike, from that without faults. [s]"""
 
     ipus: tuple[int, ...]
     more_s: Mapping[str, float]
@@ -46,14 +40,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class FaultReport:
-    """What faults cost.
-
-    Attributes:
-        weight_update_without_s: A weight update without any of them. [s]
-        stretches: Those of the run, in order.
-        shown: Which of them the other numbers of the result are of.
-        waiting: IPUs by how their time changes in it, those that are slowed first.
-    """
+    """What faults cost; one of the stretches is that of all other numbers of the result."""
 
     weight_update_without_s: float
     stretches: tuple[StretchReport, ...]
@@ -82,6 +69,41 @@ def _more(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[tuple
     for kind in in_kind_order({**before, **after}):
         if change := after.get(kind, 0) - before.get(kind, 0):
             yield kind, change
+
+
+def fault_tables(report: FaultReport, ipu_count: int) -> Iterator[Table]:
+    """The stretches of the run, and who waits for whom in the one that the other numbers are of."""
+    rows = []
+    for number, each in enumerate(report.stretches):
+        mark = " (shown here)" if number == report.shown and len(report.stretches) > 1 else ""
+        ends = (
+            "end" if end_s is None else Cell(format_duration_s(end_s), end_s) for end_s in (each.from_s, each.until_s)
+        )
+        update = Cell(format_duration_s(each.weight_update_s, _DIGITS), each.weight_update_s)
+        count = "" if each.weight_updates is None else Cell(format_count(each.weight_updates), each.weight_updates)
+        rows.append((*ends, update, count, ("; ".join(each.faults) or "none") + mark))
+    yield Table(columns(">from", ">until", ">weight update", ">updates", "faults"), rows, "Faults")
+    groups: dict[str, list[int]] = {}
+    for alike in report.waiting:
+        groups.setdefault(", ".join(_changes(alike.more_s)) or "as without", []).extend(alike.ipus)
+    waiting = [
+        ("all others" if len(ipus) > ipu_count // 2 and len(groups) > 1 else ranges(ipus), text)
+        for text, ipus in list(groups.items())[:_MOST_GROUPS]
+    ]
+    longer = report.stretches[report.shown].weight_update_s / report.weight_update_without_s - 1
+    without = f"Without faults a weight update takes {format_duration_s(report.weight_update_without_s, _DIGITS)}"
+    notes = [f"and {left} more groups"] if (left := len(groups) - _MOST_GROUPS) > 0 else []
+    notes.append(f"{without}; with those shown here it is {format_percent(longer)} longer.")
+    heads = columns("IPUs", "more or less time in a weight update than without faults")
+    yield Table(heads, waiting, "Who waits for whom", notes)
+
+
+def _changes(more_s: Mapping[str, float]) -> Iterator[str]:
+    """The largest changes, each with its sign."""
+    largest = max((abs(change) for change in more_s.values()), default=0.0)
+    for kind, change in sorted(more_s.items(), key=lambda each: -abs(each[1]))[:_MOST_KINDS]:
+        if abs(change) >= _LEAST_SHARE * largest:
+            yield f"{kind_of(kind).label} {'+' if change > 0 else '-'}{format_duration_s(abs(change), 2)}"
 
 
 def ranges(numbers: Sequence[int]) -> str:

@@ -56,10 +56,6 @@ def check_new(path: str | Path, *, force: bool) -> None:
 def check_outputs(outputs: Mapping[str, str | Path | None], inputs: Iterable[tuple[str, str | Path]] = ()) -> None:
     """Refuse outputs that would overwrite one another or what is read, however their paths are spelled.
 
-    Args:
-        outputs: What each path is for, and the path if it is asked for.
-        inputs: What each file is that is read, and its path; files of that name that do not exist are passed over.
-
     Raises:
         OutputError: Two of them are the same file, be it through links.
     """
@@ -77,11 +73,6 @@ def check_outputs(outputs: Mapping[str, str | Path | None], inputs: Iterable[tup
 def check_not_read(path: str | Path, purpose: str, inputs: Iterable[tuple[str, str]]) -> None:
     """Refuse to overwrite a file that a result stands on.
 
-    Args:
-        path: File to write.
-        purpose: What it is for.
-        inputs: (displayed path, SHA-256) of every file that was read.
-
     Raises:
         OutputError: It is one of them.
     """
@@ -89,11 +80,7 @@ def check_not_read(path: str | Path, purpose: str, inputs: Iterable[tuple[str, s
 
 
 def files_read(inputs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Path]]:
-    """What each file is that was read, and every path that its displayed path may stand for.
-
-    Args:
-        inputs: (displayed path, SHA-256) of every file.
-    """
+    """What each file is that was read, and every path that its displayed path may stand for."""
     for shown, _ in inputs:
         yield "a file that is read", Path(shown)
         yield "a file that is read", data_file(shown)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from podsim.metrics import FORWARD, THROUGHPUT
+from podsim.format import format_count, format_duration_s, format_figure
+from podsim.metrics import FORWARD, METRICS, THROUGHPUT
+from podsim.report.report import Section, Tile
 from podsim.result.base import Result
+from podsim.result.memory import memory_blocks
 from podsim.result.power import WorkDone
 from podsim.result.rows import IpuAccount, MemoryReport, OperationRow
 from podsim.result.step import StepReport
+from podsim.result.timeline import timeline_section
+from podsim.result.where import ipus_chart, largest, longest_operations, waterfall
+
+_DIGITS: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -87,6 +95,43 @@ class ForwardResult(Result):
     def utilization_of_pod(self) -> float:
         """Work over what all IPUs of the pod could do in the same time."""
         return self.utilization * self.simulated.ipus_used / self.simulated.ipu_count
+
+    def headline(self, *, ranged: bool = True) -> Iterator[Tile]:
+        """Latency, throughput, utilisation, what runs, power, energy and cost."""
+        batch = f" for a batch of {format_count(self.samples_per_batch)}"
+        yield self._tile("latency_s", batch, ranged=ranged)
+        yield self._tile(THROUGHPUT, ranged=ranged)
+        of_all = self._of_all_ipus(self.utilization_of_pod)
+        yield self._tile("utilization", label="Utilization", ranged=ranged, notes=of_all)
+        yield Tile("IPUs", f"{self.replication_factor} x {len(self.ipus)}")
+        yield Tile("Parameters", format_count(self.parameter_count))
+        yield Tile("Work", f"{self.flop_per_batch / 1e9:,.3g} GFLOP per batch")
+        yield from self.spent_tiles(ranged=ranged)
+
+    def conclusion(self, *, ranged: bool = True) -> str:
+        """The time of a session call, its largest parts, and who sets the pace."""
+        slowest = max(self.ipus, key=lambda account: account.busy_s, default=None)
+        pace = f"; IPU {slowest.ipu} sets the pace" if slowest is not None and len(self.ipus) > 1 else ""
+        known = self._range(THROUGHPUT, ranged=ranged)
+        rate = f"{format_figure(METRICS[THROUGHPUT], self.throughput_samples_per_s)} samples/s"
+        call = (
+            f"{format_duration_s(self.call.time_s, _DIGITS)} per call of {format_count(self.batches_per_call)} batches"
+        )
+        return f"{rate}{f' ({known})' * bool(known)}, {call}: {largest(self.breakdown)}{pace}"
+
+    def _sections(self) -> Iterator[Section]:
+        call, batches = "session call", f"a call of {self.batches_per_call} batches"
+        charts = [
+            waterfall(what, each.breakdown, each.sources, f", bound by {each.bound}")
+            for what, each in (("one batch", self.batch), (batches, self.call))
+        ]
+        yield Section("Where time goes", charts, short=True)
+        yield timeline_section(self.trace, self.passes, call)
+        is_told = len(self.ipus) > 1
+        ipus = ipus_chart(call, self.ipus, self.call.breakdown_ps)
+        yield Section("IPUs of one replica", [ipus], short=is_told, plotted=True, paged=is_told)
+        yield Section("Longest operations", list(longest_operations(self.operations)), short=True)
+        yield Section("Memory", list(memory_blocks(self.memory)), short=True)
 
     def work(self) -> WorkDone:
         """Session calls in the steady state."""

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from podsim.metrics import GENERATION, TOKENS
+from podsim.format import format_count, format_duration_s, format_significant
+from podsim.metrics import GENERATION, STEPS, TOKENS
+from podsim.report.report import Section, Tile
 from podsim.result.base import Result
+from podsim.result.division import division_blocks
+from podsim.result.memory import memory_blocks
 from podsim.result.power import WorkDone
 from podsim.result.rows import MemoryReport
 from podsim.result.step import StepReport
+from podsim.result.timeline import timeline_section
+from podsim.result.where import waterfall
 from podsim.units import ps_to_seconds
+
+_DIGITS: Final = 4
+_ONE_SCALE: Final = 4
+"""Steps of which one is no more than so many times as long as the other are drawn to one scale."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -74,6 +85,42 @@ class GenerationResult(Result):
         """From the arrival of a prompt at an idle machine to its last token. [s]"""
         return self.time_to_first_token_s + (self.output_tokens - 1) * self.time_per_output_token_s
 
+    def headline(self, *, ranged: bool = True) -> Iterator[Tile]:
+        """Times of tokens, rates, sequences, power, energy and cost."""
+        yield self._tile("time_to_first_token_s", ranged=ranged)
+        yield self._tile("time_per_output_token_s", ranged=ranged)
+        known = self._range(STEPS, ranged=ranged)
+        yield Tile(
+            "Steps", f"{format_significant(self.steps_per_s, _DIGITS)}/s", (*self.measured(STEPS),), known, STEPS
+        )
+        yield self._tile(TOKENS, label="Throughput", ranged=ranged)
+        yield self._tile("latency_s", f" for {self.output_tokens} tokens", ranged=ranged)
+        yield Tile("Sequences", format_count(self.batch_size * self.batches_in_flight))
+        yield from self.spent_tiles(ranged=ranged)
+
+    def conclusion(self, *, ranged: bool = True) -> str:
+        """Tokens per second, and when the first and the next ones come."""
+        known = self._range(TOKENS, ranged=ranged)
+        rate = f"{format_significant(self.tokens_per_s)} tokens/s{f' ({known})' * bool(known)}"
+        first, later = (f"after {format_duration_s(step.time_s)}, bound by {step.bound}" for step in self.steps)
+        return f"{rate}: first token {first}; next {later}"
+
+    @property
+    def steps(self) -> tuple[StepReport, StepReport]:
+        """The steps of prefill and of decode."""
+        return self.prefill, self.decode
+
+    def _sections(self) -> Iterator[Section]:
+        yield Section("Division", division_blocks(self.choice) if self.choice else [], short=True)
+        shorter_s, longer_s = sorted(step.time_s for step in self.steps)
+        until_s = longer_s if longer_s <= _ONE_SCALE * shorter_s else 0.0
+        for step in self.steps:
+            what, told = f"a {step.name} step", f", bound by {step.bound}"
+            chart = waterfall(what, step.breakdown, step.sources, told, loads_s=step.loads_s, until_s=until_s)
+            yield Section(f"{step.name.capitalize()} step", [chart], short=True, plotted=True)
+        yield timeline_section(self.trace, self.passes, "decode step", plotted=False)
+        yield Section("Memory", list(memory_blocks(self.memory)), short=True, plotted=True)
+
     def work(self) -> WorkDone:
         """Decode steps of all batches in flight."""
         rates = {"token": self.tokens_per_s}
@@ -88,7 +135,7 @@ class GenerationResult(Result):
             TOKENS: self.tokens_per_s,
             "steps_per_s": self.steps_per_s,
             "latency_s": self.latency_s,
-            "steps": [step.to_dict() for step in (self.prefill, self.decode)],
+            "steps": [step.to_dict() for step in self.steps],
             "memory": self.memory,
             **self.spent(),
         }

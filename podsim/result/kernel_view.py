@@ -1,24 +1,22 @@
-"""The cost of lookups, updates and blocks of graph networks, for a reader."""
+"""The cost of lookups, updates and blocks of graph networks, for a reader; what plans is imported when it is asked."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import cast
+from typing import TYPE_CHECKING, Any
 
-from podsim.draws import SHARE
 from podsim.errors import DoesNotFitError, PodsimError
 from podsim.format import format_significant
-from podsim.models.layers import Formats
-from podsim.models.op import DTYPE_BYTES, DType
-from podsim.models.schnet import InteractionShape, interaction_block
-from podsim.result.evidence import residuals
-from podsim.result.ranges import NORMAL_P90
-from podsim.scenario import load_hardware, load_ipu
-from podsim.scenario.ipu import Ipu
-from podsim.scenario.software import Software
-from podsim.tiles import Account, Chip, CostModel, OpCost, SlicePlan, SliceShape, planned_slices, total
-from podsim.tiles.plans import LARGEST_EXTENT, SliceKind
+from podsim.models.op import DTYPE_BYTES
+from podsim.options import Half
+from podsim.report.table import Table
+from podsim.result.cost import Cost, cycles_by_kind, ranged, ranges_of, spread
+
+if TYPE_CHECKING:
+    from podsim.scenario.ipu import Ipu
+    from podsim.tiles import Account, OpCost, SlicePlan
+    from podsim.tiles.plans import SliceKind
 
 _MICRO = 1e-6
 _STACK = "pytorch_geometric_sdk_3.1"
@@ -31,8 +29,8 @@ _COPIES = {"multi-slice": 1, "multi-update-add": 3, "schnet-block": 3}
 """Copies of the result that a turn of the loop makes: out of it and, of a sum, into the next and onto its zeros."""
 
 
-@dataclass(frozen=True, slots=True)
-class KernelCost:
+@dataclass(frozen=True, slots=True, repr=False)
+class KernelCost(Cost):
     """An operation, or a block of them, called in a loop on one chip.
 
     Attributes:
@@ -64,52 +62,57 @@ class KernelCost:
         return self.cycles / self.ipu.clock_hz
 
     @property
-    def ends_s(self) -> tuple[float, float]:
-        """The middle 80 % of what its time may be, by those kernels that were measured. [s]"""
+    def sigma(self) -> float:
+        """Standard deviation of the logarithm of predicted over measured time, by those kernels that were measured."""
+        from podsim.result.evidence import residuals
+
         kind, dtype = _MEASURED[str(self.asked["operation"])], self.asked["dtype"]
         is_measured = dtype == "fp32" and not self.asked.get("backward")
-        factor = math.exp(NORMAL_P90 * residuals().of_kernel(kind if is_measured else f"{kind} in {dtype}"))
-        return self.time_s / factor, self.time_s * factor
+        return residuals().of_kernel(kind if is_measured else f"{kind} in {dtype}")
 
-    def to_dict(self) -> dict[str, object]:
+    @property
+    def ends_s(self) -> tuple[float, float]:
+        """The middle 80 % of what its time may be. [s]"""
+        return spread(self.time_s, self.sigma)
+
+    def to_dict(self) -> dict[str, Any]:
         """The fields that `podsim cost … --json` prints."""
-        low_s, high_s = self.ends_s
         times = {"cycles": self.cycles, "time_s": self.time_s, "loop_cycles": self.loop_cycles}
-        ranges = {"ranges": {"share": SHARE, "time_s": {"low": low_s, "high": high_s}}}
+        ranges = {"ranges": ranges_of(self.sigma, time_s=self.time_s)}
         return self.asked | times | ranges | {"breakdown_cycles": dict(self.account.parts())} | self.found
 
-    def to_text(self) -> str:
-        """Lines for people: time, what else is known, cycles by kind."""
-        ends = " to ".join(format_significant(end_s / _MICRO) for end_s in self.ends_s)
-        time = f"{self.time_s / _MICRO:,.2f} us  ({SHARE:.0%}: {ends} us)".replace("%", " %")
-        rows = [f"{self.title}, on one {self.ipu.name}", f"  {'time':<12} {time}"]
-        rows.append(f"  {'cycles':<12} {self.cycles:,.0f}, {self.loop_cycles:,.0f} of them of the loop around it")
-        rows += [f"  {name:<12} {value}" for name, value in self.lines]
-        rows.append("  cycles by kind")
-        rows += [f"    {kind:<10} {value:>12,.0f}  {value / self.cycles:>4.0%}" for kind, value in self.account.parts()]
-        return "\n".join(rows) + "\n"
+    def _title(self) -> str:
+        return f"{self.title}, on one {self.ipu.name}"
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        yield "time", ranged(self.time_s / _MICRO, self.sigma, format_significant, "us")
+        yield "cycles", f"{self.cycles:,.0f}, {self.loop_cycles:,.0f} of them of the loop around it"
+        yield from self.lines
+
+    def _parts(self) -> Table:
+        return cycles_by_kind(self.account.parts())
 
 
 def cost_multi_slice(
     rows: int,
     features: int,
     lookups: int,
-    dtype: str = "fp32",
+    dtype: Half = "fp32",
     *,
     memory: float = 0.6,
     ipu: str | Ipu = "gc200",
     loop_supersteps: int = 4,
 ) -> KernelCost:
-    """What it costs to read rows of a table.
+    """Plan the lookup of rows of a table (a gather) and show what it costs.
 
     Args:
-        rows: Of the table.
+        rows: Rows of the table.
         features: Elements of a row.
-        lookups: Rows to read, at random.
-        dtype: Format of the elements: `fp16` or `fp32`.
+        lookups: Rows to read, at random places.
+        dtype: Format of the elements.
         memory: Available-memory proportion, above 0 and at most 1.
-        ipu: A chip, or the name or path of one.
-        loop_supersteps: Supersteps of a loop around it that carries its result on; no loop if 0.
+        ipu: A chip: gc200, bow, c600, gc2, or a file.
+        loop_supersteps: Supersteps of a loop around the operation that carries its result on; no loop if 0.
 
     Raises:
         PodsimError: A number is wrong.
@@ -119,36 +122,36 @@ def cost_multi_slice(
     >>> cost_multi_slice(256, 512, 32, ipu="bow", loop_supersteps=0).cycles
     1243.0
     """
-    return _slices("multi-slice", SliceShape(rows, features, lookups), dtype, memory, ipu, loop_supersteps)
+    return _slices("multi-slice", rows, features, lookups, dtype, memory, ipu, loop_supersteps)
 
 
 def cost_multi_update_add(
     rows: int,
     features: int,
     lookups: int,
-    dtype: str = "fp32",
+    dtype: Half = "fp32",
     *,
     memory: float = 0.6,
     ipu: str | Ipu = "gc200",
     loop_supersteps: int = 4,
 ) -> KernelCost:
-    """What it costs to add rows to a table of zeros.
+    """Plan the addition of rows to a table of zeros (a scatter-add) and show what it costs.
 
     Args:
-        rows: Of the table.
+        rows: Rows of the table.
         features: Elements of a row.
         lookups: Rows to add, at random places.
-        dtype: Format of the elements: `fp16` or `fp32`.
+        dtype: Format of the elements.
         memory: Available-memory proportion, above 0 and at most 1.
-        ipu: A chip, or the name or path of one.
-        loop_supersteps: Supersteps of a loop around it that carries its result on; no loop if 0.
+        ipu: A chip: gc200, bow, c600, gc2, or a file.
+        loop_supersteps: Supersteps of a loop around the operation that carries its result on; no loop if 0.
 
     Raises:
         PodsimError: A number is wrong.
         NoPlanError: Table, lookups or results are larger than the memory of the chip.
         DoesNotFitError: The temporaries need more than a tile has.
     """
-    return _slices("multi-update-add", SliceShape(rows, features, lookups), dtype, memory, ipu, loop_supersteps)
+    return _slices("multi-update-add", rows, features, lookups, dtype, memory, ipu, loop_supersteps)
 
 
 def cost_schnet_block(
@@ -156,7 +159,7 @@ def cost_schnet_block(
     features: int,
     edges: int,
     gaussians: int = 50,
-    dtype: str = "fp32",
+    dtype: Half = "fp32",
     *,
     backward: bool = False,
     fast_softplus: bool = False,
@@ -164,29 +167,33 @@ def cost_schnet_block(
     ipu: str | Ipu = "gc200",
     loop_supersteps: int = 4,
 ) -> KernelCost:
-    """What an interaction block of SchNet costs.
+    """Show what an interaction block of SchNet costs: filters of edges, messages along them, dense layers of atoms.
 
     Args:
         nodes: Rows of atoms.
         features: Features of atoms, and filters of edges.
         edges: Edges of all atoms.
         gaussians: Functions that a distance is expanded in.
-        dtype: Format of weights and activations: `fp16` or `fp32`.
-        backward: Whether the backward pass is counted too.
-        fast_softplus: Whether the activation is written without PyTorch's threshold.
+        dtype: Format of weights and activations.
+        backward: Count the backward pass too.
+        fast_softplus: Write the activation without PyTorch's threshold.
         memory: Available-memory proportion, above 0 and at most 1.
-        ipu: A chip, or the name or path of one.
-        loop_supersteps: Supersteps of a loop around it that carries its result on; no loop if 0.
+        ipu: A chip: gc200, bow, c600, gc2, or a file.
+        loop_supersteps: Supersteps of a loop around the operation that carries its result on; no loop if 0.
 
     Raises:
         PodsimError: A number is wrong.
         NoPlanError: A table, its lookups or a product is larger than any memory.
     """
+    from podsim.models.layers import Formats
+    from podsim.models.schnet import InteractionShape, interaction_block
+    from podsim.scenario import Software, load_hardware, load_ipu
+    from podsim.tiles import CostModel, total
+
     _check({"nodes": nodes, "features": features, "edges": edges, "gaussians": gaussians}, dtype, memory)
     chip = load_ipu(ipu) if isinstance(ipu, str) else ipu
-    format_ = cast("DType", dtype)
     shape = InteractionShape(nodes, features, edges, gaussians, fast_softplus)
-    block = interaction_block(shape, Formats(format_, format_))
+    block = interaction_block(shape, Formats(dtype, dtype))
     stack, _ = load_hardware(_STACK, "software")
     assert isinstance(stack, Software)
     model = CostModel(chip, stack.layout_change_cycles_per_byte, dtype)
@@ -208,8 +215,19 @@ def cost_schnet_block(
 
 
 def _slices(
-    kind: SliceKind, shape: SliceShape, dtype: str, memory: float, ipu: str | Ipu, loop_supersteps: int
+    kind: SliceKind,
+    rows: int,
+    features: int,
+    lookups: int,
+    dtype: Half,
+    memory: float,
+    ipu: str | Ipu,
+    loop_supersteps: int,
 ) -> KernelCost:
+    from podsim.scenario import load_ipu
+    from podsim.tiles import Chip, SliceShape, planned_slices
+
+    shape = SliceShape(rows, features, lookups)
     _check(asdict(shape), dtype, memory)
     chip = load_ipu(ipu) if isinstance(ipu, str) else ipu
     plan = planned_slices(Chip(chip), kind, shape, dtype, memory)
@@ -257,6 +275,8 @@ def _loop(ipu: Ipu, supersteps: int, copies: int, rate: tuple[int, ...], result_
         rate: Of a copy. [cycles, B]
         result_bytes: On a tile. [B]
     """
+    from podsim.tiles import Account
+
     if not supersteps:
         return Account()
     cycles, copied = rate
@@ -267,6 +287,8 @@ def _loop(ipu: Ipu, supersteps: int, copies: int, rate: tuple[int, ...], result_
 
 
 def _check(extents: dict[str, int], dtype: str, memory: float) -> None:
+    from podsim.tiles.plans import LARGEST_EXTENT
+
     for name, extent in extents.items():
         if not 0 < extent <= LARGEST_EXTENT:
             do = f"write a number from 1 to {LARGEST_EXTENT}"

@@ -27,16 +27,7 @@ _SHAPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of time.
-
-    Attributes:
-        name: Key used by the accounts.
-        label: Words for a reader.
-        meaning: One line, short enough for a column of an 80-column table.
-        family: One of `FAMILIES`.
-        colour: Hex colour. A family shares a hue and its members differ in lightness, so that families stay
-            apart for every common form of colour blindness.
-    """
+    """One kind of time. A family shares a hue, and its members differ in lightness, as the colour-blind need it."""
 
     name: str
     label: str
@@ -71,7 +62,11 @@ KINDS: Final = (
     Kind("streaming_wait", "streaming wait", "waiting for I/O tiles", WAITING, "#dedede"),
     Kind("idle", "idle", "nothing left to do", WAITING, "#ebebeb"),
 )
-_BY_NAME: Final = {kind.name: kind for kind in KINDS}
+OTHER: Final = "other"
+"""Kinds that are too short to be shown one by one."""
+_BY_NAME: Final = {kind.name: kind for kind in KINDS} | {
+    OTHER: Kind(OTHER, OTHER, "kinds below 0.1 % together", WAITING, "#f7f7f7")
+}
 _RANK: Final = {kind.name: rank for rank, kind in enumerate(KINDS)}
 
 

@@ -1,24 +1,23 @@
-"""What a transfer or a collective costs, for a reader and for a program."""
+"""What a transfer or a collective costs, for a reader and for a program; what moves is imported when it is asked."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from podsim.draws import SHARE
-from podsim.errors import PodsimError
-from podsim.program.movement import COLLECTIVES, OVER_IPUS, ROOTED, SUMS, Collective, Fabric, Movement
-from podsim.result.evidence import residuals
-from podsim.result.ranges import NORMAL_P90
-from podsim.scenario import System, load_hardware
-from podsim.scenario.hardware import given
-from podsim.scenario.software import Software
-from podsim.units import format_bytes, format_significant
+from podsim.errors import BadValueError, PodsimError
+from podsim.options import Half, Over
+from podsim.report.table import Cell, Column, Table
+from podsim.result.cost import Cost, ranged, ranges_of
+from podsim.units import format_bytes, format_significant, parse_quantity
 
-_POD, _SOFTWARE = "ipu_pod16", "popart_sdk_2.5"
+if TYPE_CHECKING:
+    from podsim.program.movement import Collective, Fabric, Movement
+    from podsim.scenario import Software, System
+
 _MICRO, _GIGA = 1e-6, 1e9
 _LOADS = (4, 8, 16)
 _CHIPS = ("tile", "ipus")
@@ -27,8 +26,8 @@ _IPU = re.compile(r"ipu(\d{1,5})")
 _ENDS = "`tile`, `ipu0` with the number of a chip, `ipus`, `random`, `host`, `memory` or `local`"
 
 
-@dataclass(frozen=True, slots=True)
-class MovementCost:
+@dataclass(frozen=True, slots=True, repr=False)
+class MovementCost(Cost):
     """A transfer or a collective, with nothing else on the machine.
 
     Attributes:
@@ -57,9 +56,10 @@ class MovementCost:
         """What arrives at all receivers together over the time. [B/s]"""
         return self.movement.bytes_per_s
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """What `--json` prints."""
-        long, time_s, rate = math.exp(NORMAL_P90 * self.sigma), self.time_s, self.bytes_per_s
+        from podsim.scenario.hardware import given
+
         return {
             "what": self.what,
             "ipu": self.fabric.ipu.name,
@@ -69,74 +69,67 @@ class MovementCost:
             "bytes_per_tile": self.byte_count,
             "moved_bytes": self.movement.moved_bytes,
             "fullest_tile_bytes": self.held_bytes,
-            "cycles": time_s * self.fabric.ipu.clock_hz,
-            "time_s": time_s,
-            "bytes_per_s": rate,
-            "ranges": {
-                "share": SHARE,
-                "time_s": {"low": time_s / long, "high": time_s * long},
-                "bytes_per_s": {"low": rate / long, "high": rate * long},
-            },
+            "cycles": self.time_s * self.fabric.ipu.clock_hz,
+            "time_s": self.time_s,
+            "bytes_per_s": self.bytes_per_s,
+            "ranges": ranges_of(self.sigma, time_s=self.time_s, bytes_per_s=self.bytes_per_s),
             "bound": self.movement.bound,
-            "breakdown_s": dict(self._parts()),
+            "breakdown_s": {name: time_s for name, time_s in self.movement.parts if time_s},
         }
 
-    def to_text(self) -> str:
-        """What the command prints."""
-        long, time_us, rate = math.exp(NORMAL_P90 * self.sigma), self.time_s / _MICRO, self.bytes_per_s / _GIGA
+    def _title(self) -> str:
         chips, tiles = self.fabric.ipu_count, self.fabric.tile_count
-        what = f"{tiles} tile{'s' if tiles > 1 else ''}"
-        where = f"{what} of {f'each of {chips}' if chips > 1 else 'one'} {self.fabric.ipu.name}"
-        span = " to ".join(format_significant(each) for each in (time_us / long, time_us * long))
-        rates = " to ".join(format_significant(each) for each in (rate / long, rate * long))
-        lines = [
-            f"{self.what}, {self.byte_count:,.10g} B of a tile, {where}",
-            f"  time       {format_significant(time_us)} us  ({SHARE * 100:.0f} %: {span} us)",
-            f"  bandwidth  {format_significant(rate)} GB/s over all receivers  ({SHARE * 100:.0f} %: {rates})",
-            f"  bound by   {self.movement.bound}",
-            "  time by cause",
-        ]
-        lines += [f"    {name:<30} {time_s / _MICRO:>12,.3f} us" for name, time_s in self._parts()]
+        where = f"{tiles} tile{'s' if tiles > 1 else ''} of {f'each of {chips}' if chips > 1 else 'one'}"
+        return f"{self.what}, {self.byte_count:,.10g} B of a tile, {where} {self.fabric.ipu.name}"
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        yield "time", ranged(self.time_s / _MICRO, self.sigma, format_significant, "us")
+        rate = self.bytes_per_s / _GIGA
+        yield "bandwidth", ranged(rate, self.sigma, format_significant, "GB/s", " over all receivers")
+        yield "bound by", self.movement.bound
         memory = self.fabric.ipu.tile.memory_bytes
         if self.held_bytes > memory:
-            held = f"a tile would hold {format_bytes(self.held_bytes)}; it has {format_bytes(memory)}"
-            lines.append(f"  does not fit: {held}")
-        return "\n".join(lines) + "\n"
+            yield "does not fit", f"a tile would hold {format_bytes(self.held_bytes)}; it has {format_bytes(memory)}"
 
-    def _parts(self) -> list[tuple[str, float]]:
-        return [(name, time_s) for name, time_s in self.movement.parts if time_s]
+    def _parts(self) -> Table:
+        known = [(name, time_s) for name, time_s in self.movement.parts if time_s]
+        rows = [(name, Cell(f"{time_s / _MICRO:,.3f}", time_s)) for name, time_s in known]
+        return Table((Column("cause"), Column("us", is_number=True, unit="s")), rows)
 
 
 def cost_collective(
     name: Collective,
-    byte_count: int,
+    byte_count: str | float = 4,
     *,
     ipus: int = 1,
     tiles: int | None = None,
-    system: str | System = _POD,
-    dtype: str = "fp32",
-    over: str | None = None,
-    between: Sequence[int] | None = None,
+    over: Over | None = None,
+    between: str | Sequence[int] | None = None,
     others: bool = False,
-    software: str | Software = _SOFTWARE,
+    dtype: Half = "fp32",
+    system: str | System = "ipu_pod16",
+    software: str | Software = "popart_sdk_2.5",
 ) -> MovementCost:
-    """What a collective costs with nothing else on the machine.
+    """Show what a collective costs with nothing else on the machine.
 
     Args:
         name: Which: `all-reduce`, `all-gather`, `reduce-scatter`, `all-to-all`, `broadcast`, `gather`, `scatter` or
             `reduce`.
-        byte_count: Of a tile: what it holds before a sum or an all-gather, what it sends to each other tile in an
-            all-to-all, what the root sends to all or to each, or receives from each. [B]
+        byte_count: Of each tile: what it holds before a sum or an all-gather, what it sends to each other tile in an
+            all-to-all, what the root sends to all or to each, or receives from each: `4`, or `40 kB`. [B]
         ipus: Chips that take part, the first ones of the pod, unless they are named.
-        tiles: Tiles of each; all if None.
-        system: A pod, or the name or path of one.
-        dtype: Format of what is summed: `fp16` or `fp32`.
-        over: `tiles` if all tiles of all chips take part with each other; `ipus` if each takes part with those of its
-            number on the other chips, as in replicated tensors, which is meant with several chips if None. The others
-            than all-reduce, all-gather and reduce-scatter are always over tiles, as all are on one chip.
-        between: Numbers of the chips that take part; the root is on the first.
-        others: Whether a `broadcast`, `gather` or `scatter` leaves out the other tiles of the root's chip.
-        software: A software stack, or the name or path of one, whose rings join chips.
+        tiles: Tiles of each chip; all if left out.
+        over: All tiles with all, or with those of their number on other chips, as in replicated tensors, which is meant
+            with several chips if left out. Others than all-reduce, all-gather and reduce-scatter are always over tiles,
+            as all are on one chip.
+        between: Numbers of the chips that take part, in place of `ipus`: `0,5`; the root is on the first.
+        others: Of the chip of a root, only the root takes part in a `broadcast`, `gather` or `scatter`.
+        dtype: Format of what is summed.
+        system: A pod: ipu_pod16, dss8440, or a file.
+        software: The software stack, whose rings join chips.
+
+    Returns:
+        Time and rate with their ranges, and time by cause.
 
     Raises:
         PodsimError: A number, a name or a format is wrong.
@@ -145,16 +138,20 @@ def cost_collective(
     >>> f"{cost.time_s * 1e6:.3f} us"
     '0.166 us'
     """
+    from podsim.program.movement import COLLECTIVES, OVER_IPUS, ROOTED, SUMS
+    from podsim.result.evidence import residuals
+    from podsim.scenario import Software, load_hardware
+
     if name not in COLLECTIVES:
         raise PodsimError(f"`{name}` is no collective", do=f"use one of: {', '.join(COLLECTIVES)}")
     if dtype not in ("fp16", "fp32"):
         raise PodsimError(f"`{dtype}` cannot be summed", where="--dtype", do="use fp16 or fp32")
     if over not in (None, "tiles", "ipus"):
         raise PodsimError(f"`{over}` is not known", where="--over", do="use tiles or ipus")
-    chips = tuple(range(ipus)) if between is None else tuple(between)
+    chips = tuple(range(ipus)) if between is None else _numbers(between)
     over_ipus = len(chips) > 1 and name in OVER_IPUS and over != "tiles"
     fabric = _fabric(system, chips, tiles, joined=not over_ipus)
-    _check_bytes(byte_count)
+    byte_count = _bytes(byte_count)
     if byte_count != int(byte_count) or (fabric.all_tiles == 1 and name not in SUMS):
         what = f"`{byte_count:g}` bytes of {fabric.all_tiles} tile{'s' * (fabric.all_tiles > 1)} are no {name}"
         raise PodsimError(what, where="--bytes", do="use a whole number of bytes, and two tiles or more")
@@ -179,7 +176,7 @@ def cost_collective(
 
 
 def cost_transfer(
-    byte_count: float,
+    byte_count: str | float = 4,
     source: str = "tile",
     target: str = "tile",
     *,
@@ -187,20 +184,23 @@ def cost_transfer(
     tiles: int | None = None,
     both_ways: bool = False,
     load_bytes: int = 16,
-    system: str | System = _POD,
+    system: str | System = "ipu_pod16",
 ) -> MovementCost:
-    """What a transfer costs with nothing else on the machine.
+    """Show what a transfer costs: between tiles, chips, host and chips, or with streaming memory.
 
     Args:
-        byte_count: Of each tile. [B]
+        byte_count: Of each tile: `4`, or `40 kB`. [B]
         source: `tile`, `ipu0` with the number of a chip in the pod, `ipus`, `host`, `memory` for streaming memory, or
             `local` for loads of a tile from its own memory.
         target: The same; `random` is a tile of the other half of the chips, another for each sender.
         ipus: Chips that take part, the first ones of the pod, unless two are named.
-        tiles: Tiles of each; one between tiles and all otherwise if None.
-        both_ways: Whether as much goes the other way at the same time, between two chips.
+        tiles: Tiles of each; if left out one between tiles, and all otherwise.
+        both_ways: As much goes back at the same time, between two chips.
         load_bytes: Width of a load, for `local`: 4, 8 or 16. [B]
-        system: A pod, or the name or path of one.
+        system: A pod: ipu_pod16, dss8440, or a file.
+
+    Returns:
+        Time and rate with their ranges, and time by cause.
 
     Raises:
         PodsimError: A number or a name is wrong.
@@ -209,7 +209,9 @@ def cost_transfer(
     >>> f"{cost.time_s * 1e6:.2f} us"
     '0.79 us'
     """
-    _check_bytes(byte_count)
+    from podsim.result.evidence import residuals
+
+    byte_count = _bytes(byte_count)
     if load_bytes not in _LOADS:
         raise PodsimError(f"a load of `{load_bytes}` bytes is not known", where="--load", do="use 4, 8 or 16")
     between = (source, target) == ("tile", "tile")
@@ -248,6 +250,9 @@ def cost_transfer(
 
 def _fabric(system: str | System, chips: tuple[int, ...], tiles: int | None, *, joined: bool = True) -> Fabric:
     """Tiles of some chips, which IPU-Links join or not."""
+    from podsim.program.movement import Fabric
+    from podsim.scenario import System, load_hardware
+
     pod = load_hardware(system, "pod")[0] if isinstance(system, str) else system
     assert isinstance(pod, System)
     chip = pod.machine.ipu
@@ -265,6 +270,8 @@ def _fabric(system: str | System, chips: tuple[int, ...], tiles: int | None, *, 
 
 def _check_domains(fabric: Fabric) -> None:
     """As many chips of the same places in each link domain."""
+    from podsim.scenario.hardware import given
+
     system = given(fabric.system)
     size = system.domain_ipu_count
     places = defaultdict[int, list[int]](list)
@@ -275,12 +282,38 @@ def _check_domains(fabric: Fabric) -> None:
         raise PodsimError(what, where="--ipus", do="take as many of each")
 
 
-def _check_bytes(byte_count: float) -> None:
-    if not 0 < byte_count <= _GIGA:
-        raise PodsimError(f"`{byte_count:g}` bytes are not from 1 to 1e9", where="--bytes", do="write for example `4`")
+def _numbers(chips: str | Sequence[int]) -> tuple[int, ...]:
+    """Numbers of chips.
+
+    >>> _numbers("0,5")
+    (0, 5)
+    """
+    if not isinstance(chips, str):
+        return tuple(chips)
+    numbers = [each.strip() for each in chips.split(",")]
+    if not all(each.isdecimal() for each in numbers):
+        raise PodsimError(f"`{chips}` are no numbers of chips", where="--between", do="write for example `0,5`")
+    return tuple(map(int, numbers))
+
+
+def _bytes(given: str | float) -> float:
+    """A number of bytes, with a unit or without.
+
+    >>> _bytes("4"), _bytes("40 kB")
+    (4, 40000)
+    """
+    try:
+        count = int(given if given.isdecimal() else parse_quantity(given, "bytes")) if isinstance(given, str) else given
+    except BadValueError as error:
+        raise PodsimError(str(error), where="--bytes", do="write for example `4` or `40 kB`") from None
+    if not 0 < count <= _GIGA:
+        raise PodsimError(f"`{count:g}` bytes are not from 1 to 1e9", where="--bytes", do="write for example `4`")
+    return count
 
 
 def _check_memory(fabric: Fabric, byte_count: float) -> None:
+    from podsim.scenario.hardware import given
+
     machine, need = given(fabric.system).machine, byte_count * fabric.tile_count
     capacity = machine.streaming_memory.capacity_per_ipu_bytes
     if need > capacity:

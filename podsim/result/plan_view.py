@@ -1,26 +1,29 @@
-"""The plan of one matrix product or convolution, for a reader."""
+"""The plan of one matrix product or convolution, for a reader.
+
+Parameters of its functions are options of `podsim cost`: what plans is imported when they are called.
+"""
 
 from __future__ import annotations
 
-import json
-import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from podsim.draws import SHARE
 from podsim.errors import DoesNotFitError, PodsimError
 from podsim.models.op import DTYPE_BYTES, Conv, Direction, DType, result_dtype
-from podsim.result.evidence import residuals
-from podsim.result.ranges import NORMAL_P90
-from podsim.scenario import load_ipu
-from podsim.scenario.ipu import Ipu
-from podsim.tiles import Chip, ConvPlan, MatMulPlan, MatMulShape, conv_shape, planned_conv, planned_matmul
-from podsim.tiles.plans import LARGEST_EXTENT
+from podsim.options import Half
+from podsim.report.table import Table
+from podsim.result.cost import Cost, cycles_by_kind, ranged, ranges_of
 from podsim.units import format_bytes, format_significant
 
+if TYPE_CHECKING:
+    from podsim.scenario.ipu import Ipu
+    from podsim.tiles import ConvPlan, MatMulPlan, MatMulShape
+
 _SHAPE = re.compile(r"(?:(\d+)x)?(\d+)x(\d+)x(\d+)", re.IGNORECASE)
+_AXES = re.compile(r"(\d{1,8})(?:x(\d{1,8}))?")
 _TERA, _MICRO = 1e12, 1e-6
 _TOO_LARGE_CURE = "make the product smaller, or divide it among more IPUs"
 
@@ -31,6 +34,8 @@ def parse_shape(text: str) -> MatMulShape:
     >>> parse_shape("4096x1024x512")
     MatMulShape(rows=4096, inner=1024, columns=512, groups=1)
     """
+    from podsim.tiles.plans import LARGEST_EXTENT, MatMulShape
+
     match = _SHAPE.fullmatch(text.strip())
     extents = [int(extent or 1) for extent in match.groups()] if match else []
     if not extents or not all(0 < extent <= LARGEST_EXTENT for extent in extents):
@@ -42,30 +47,161 @@ def parse_shape(text: str) -> MatMulShape:
     return MatMulShape(rows, inner, columns, groups)
 
 
-def show_matmul(ipu: Ipu, shape: str, dtype: str, partials: str, memory: float, sigma: float, *, as_json: bool) -> str:
-    """Plan a product and describe the plan as text or JSON.
+class _Planned(Cost):
+    """A product or a convolution on one chip."""
+
+    __slots__ = ()
+    ipu: Ipu
+    plan: MatMulPlan | ConvPlan
+    sigma: float
+
+    @property
+    @abstractmethod
+    def flop(self) -> int:
+        """A multiply-add being two operations, and padding counted as work. [FLOP]"""
+
+    @property
+    def cycles(self) -> float:
+        """Tile cycles. [cycles]"""
+        return self.plan.account.cycles
+
+    @property
+    def time_s(self) -> float:
+        """Its time. [s]"""
+        return self.cycles / self.ipu.clock_hz
+
+    @property
+    def flop_per_s(self) -> float:
+        """Its rate. [FLOP/s]"""
+        return self.flop / self.time_s
+
+    def _rates(self) -> dict[str, Any]:
+        return {
+            "cycles": self.cycles,
+            "time_s": self.time_s,
+            "flop_per_s": self.flop_per_s,
+            "ranges": ranges_of(self.sigma, time_s=self.time_s, flop_per_s=self.flop_per_s),
+            "utilization": self.flop_per_s / self.ipu.peak_flop_per_s(self.plan.dtype),
+            "tiles_used": self.plan.tiles_used,
+        }
+
+    @abstractmethod
+    def _split(self) -> Iterator[tuple[str, str]]:
+        """How it is divided."""
+
+    def _tiles(self) -> str:
+        return f"groups {self.plan.group_parts}: {self.plan.tiles_used} of {self.ipu.tile.count} tiles"
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        percent = 100 * self.flop_per_s / self.ipu.peak_flop_per_s(self.plan.dtype)
+        of_peak = f"{f'{percent:.0f}' if percent >= 1 else format_significant(percent)}% of peak"
+        yield "time", f"{ranged(self.time_s / _MICRO, self.sigma, _digits, 'us')} = {self.cycles:,.0f} cycles"
+        yield "rate", f"{ranged(self.flop_per_s / _TERA, self.sigma, _digits, 'TFLOP/s')}, {of_peak}"
+        yield from self._split()
+        held = self.plan.temporary_bytes_per_tile
+        yield "temporaries", f"{held:,} B on the fullest tile, {held / self.ipu.tile.memory_bytes:.0%} of its memory"
+
+    def _parts(self) -> Table:
+        return cycles_by_kind(self.plan.account.parts())
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MatMulCost(_Planned):
+    """One matrix product on one chip.
+
+    Attributes:
+        ipu: The chip.
+        plan: How it is split, and its cycles by kind.
+        sigma: Standard deviation of the logarithm of predicted over measured time.
+    """
+
+    ipu: Ipu
+    plan: MatMulPlan
+    sigma: float
+
+    @property
+    def flop(self) -> int:
+        """A multiply-add being two operations. [FLOP]"""
+        return self.plan.shape.flop
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `podsim cost matmul --json` prints."""
+        plan = self.plan
+        return {
+            "rows": plan.shape.rows,
+            "inner": plan.shape.inner,
+            "columns": plan.shape.columns,
+            "groups": plan.shape.groups,
+            "dtype": plan.dtype,
+            "partials": plan.partials,
+            **self._rates(),
+            "split": {
+                "groups": plan.group_parts,
+                "rows": plan.row_parts,
+                "inner": plan.inner_parts,
+                "columns": plan.column_parts,
+                "column_slices": plan.column_slices,
+                "inner_slices": plan.inner_slices,
+            },
+            "breakdown_cycles": dict(plan.account.parts()),
+            "temporary_bytes_per_tile": plan.temporary_bytes_per_tile,
+        }
+
+    def _title(self) -> str:
+        plan, shape = self.plan, self.plan.shape
+        groups = f"{shape.groups} x " if shape.groups > 1 else ""
+        return (
+            f"{groups}({shape.rows}, {shape.inner}) x ({shape.inner}, {shape.columns}) "
+            f"{plan.dtype}, partials {plan.partials}, on one {self.ipu.name}"
+        )
+
+    def _split(self) -> Iterator[tuple[str, str]]:
+        plan = self.plan
+        yield "split", f"rows {plan.row_parts}, inner {plan.inner_parts}, columns {plan.column_parts}, " + self._tiles()
+        yield "serial", f"{plan.column_slices} column slices, {plan.inner_slices} inner slices"
+
+
+def cost_matmul(
+    shape: str,
+    *,
+    ipu: str | Ipu = "gc200",
+    dtype: DType = "fp16",
+    partials: Half | None = None,
+    memory: float = 0.6,
+) -> MatMulCost:
+    """Plan one matrix product and show what it costs.
 
     Args:
-        ipu: The chip.
-        shape: The product as it was written.
-        dtype: Format of its operands.
-        partials: Format of partial results.
-        memory: Available-memory proportion.
-        sigma: Standard deviation of the logarithm of predicted over measured time.
-        as_json: Whether to print JSON.
+        shape: ROWSxINNERxCOLUMNS, or GROUPSxROWSxINNERxCOLUMNS.
+        ipu: A chip: gc200, bow, c600, gc2, or a file.
+        dtype: Format of the operands.
+        partials: Format of the partial results; half where the chip gains by it if left out.
+        memory: Available-memory proportion, above 0 and at most 1.
+
+    Returns:
+        Time and rate with their ranges, how it is split, and cycles by kind.
 
     Raises:
         PodsimError: The shape, the formats or the memory proportion are wrong.
         DoesNotFitError: The product is too large for one IPU.
+
+    >>> round(cost_matmul("4096x1024x1024").plan.account.cycles)
+    32297
     """
-    _check_formats(ipu, dtype, partials, memory)
+    from podsim.result.evidence import residuals
+    from podsim.scenario import load_ipu
+    from podsim.tiles import Chip, planned_matmul
+
+    chip = load_ipu(ipu) if isinstance(ipu, str) else ipu
+    sums = partials or partials_of(chip, dtype)
+    _check_formats(chip, dtype, sums, memory)
     product = parse_shape(shape)
-    _check_operands(ipu, product, dtype, shape)
-    plan = planned_matmul(Chip(ipu), product, dtype, partials, memory)
-    if plan.temporary_bytes_per_tile > ipu.tile.memory_bytes:
+    _check_operands(chip, product, dtype, shape)
+    plan = planned_matmul(Chip(chip), product, dtype, sums, memory)
+    if plan.temporary_bytes_per_tile > chip.tile.memory_bytes:
         need = f"its temporaries need {plan.temporary_bytes_per_tile:,} B on a tile"
-        raise DoesNotFitError(f"{need}; {ipu.name} has {ipu.tile.memory_bytes:,} B", where=shape, do=_TOO_LARGE_CURE)
-    return json.dumps(_to_dict(ipu, plan, sigma), indent=2) + "\n" if as_json else _to_text(ipu, plan, sigma)
+        raise DoesNotFitError(f"{need}; {chip.name} has {chip.tile.memory_bytes:,} B", where=shape, do=_TOO_LARGE_CURE)
+    return MatMulCost(chip, plan, residuals().of_kernel(f"GEMM {dtype}"))
 
 
 def partials_of(ipu: Ipu, dtype: str) -> str:
@@ -101,89 +237,12 @@ def _check_operands(ipu: Ipu, shape: MatMulShape, dtype: str, written: str) -> N
         raise DoesNotFitError(what, where=written, do=_TOO_LARGE_CURE)
 
 
-def _to_dict(ipu: Ipu, plan: MatMulPlan, sigma: float) -> dict[str, object]:
-    return {
-        "rows": plan.shape.rows,
-        "inner": plan.shape.inner,
-        "columns": plan.shape.columns,
-        "groups": plan.shape.groups,
-        "dtype": plan.dtype,
-        "partials": plan.partials,
-        **_rates(ipu, plan, plan.shape.flop, sigma),
-        "split": {
-            "groups": plan.group_parts,
-            "rows": plan.row_parts,
-            "inner": plan.inner_parts,
-            "columns": plan.column_parts,
-            "column_slices": plan.column_slices,
-            "inner_slices": plan.inner_slices,
-        },
-        "breakdown_cycles": dict(plan.account.parts()),
-        "temporary_bytes_per_tile": plan.temporary_bytes_per_tile,
-    }
-
-
-def _rates(ipu: Ipu, plan: MatMulPlan | ConvPlan, flop: int, sigma: float) -> dict[str, object]:
-    cycles, long = plan.account.cycles, math.exp(NORMAL_P90 * sigma)
-    time_s, rate = cycles / ipu.clock_hz, flop * ipu.clock_hz / cycles
-    return {
-        "cycles": cycles,
-        "time_s": time_s,
-        "flop_per_s": rate,
-        "ranges": {
-            "share": SHARE,
-            "time_s": {"low": time_s / long, "high": time_s * long},
-            "flop_per_s": {"low": rate / long, "high": rate * long},
-        },
-        "utilization": rate / ipu.peak_flop_per_s(plan.dtype),
-        "tiles_used": plan.tiles_used,
-    }
-
-
-def _to_text(ipu: Ipu, plan: MatMulPlan, sigma: float) -> str:
-    shape = plan.shape
-    groups = f"{shape.groups} x " if shape.groups > 1 else ""
-    title = (
-        f"{groups}({shape.rows}, {shape.inner}) x ({shape.inner}, {shape.columns}) "
-        f"{plan.dtype}, partials {plan.partials}, on one {ipu.name}"
-    )
-    split = (
-        f"  split        rows {plan.row_parts}, inner {plan.inner_parts}, columns {plan.column_parts}, "
-        f"groups {plan.group_parts}: {plan.tiles_used} of {ipu.tile.count} tiles",
-        f"  serial       {plan.column_slices} column slices, {plan.inner_slices} inner slices",
-    )
-    return _described(ipu, plan, title, split, _rates(ipu, plan, shape.flop, sigma))
-
-
-def _described(
-    ipu: Ipu, plan: MatMulPlan | ConvPlan, title: str, split: Iterable[str], rates: Mapping[str, Any]
-) -> str:
-    """A plan as text: its title, time and rate, how it is split, its memory and cycles."""
-    cycles, ranges, percent = plan.account.cycles, rates["ranges"], rates["utilization"] * 100
-    time_us, rate = rates["time_s"] / _MICRO, rates["flop_per_s"] / _TERA
-    low_us, high_us = (ranges["time_s"][end] / _MICRO for end in ("low", "high"))
-    low, high = (ranges["flop_per_s"][end] / _TERA for end in ("low", "high"))
-    lines = [
-        title,
-        f"  time         {_digits(time_us)} us  ({SHARE * 100:.0f} %: {_digits(low_us)} to {_digits(high_us)} us)"
-        f" = {cycles:,.0f} cycles",
-        f"  rate         {_digits(rate)} TFLOP/s  ({SHARE * 100:.0f} %: {_digits(low)} to {_digits(high)}), "
-        f"{f'{percent:.0f}' if percent >= 1 else format_significant(percent)}% of peak",
-        *split,
-        f"  temporaries  {plan.temporary_bytes_per_tile:,} B on the fullest tile, "
-        f"{plan.temporary_bytes_per_tile / ipu.tile.memory_bytes:.0%} of its memory",
-        "  cycles by kind",
-    ]
-    lines += [f"    {kind:<10} {value:>12,.0f}  {value / cycles:>4.0%}" for kind, value in plan.account.parts()]
-    return "\n".join(lines) + "\n"
-
-
 def _digits(value: float) -> str:
     return f"{value:,.1f}" if value >= 1 else format_significant(value)
 
 
-@dataclass(frozen=True, slots=True)
-class ConvolutionCost:
+@dataclass(frozen=True, slots=True, repr=False)
+class ConvolutionCost(_Planned):
     """One pass of a convolution on one chip.
 
     Attributes:
@@ -199,21 +258,11 @@ class ConvolutionCost:
     sigma: float
 
     @property
-    def cycles(self) -> float:
-        """Tile cycles. [cycles]"""
-        return self.plan.account.cycles
+    def flop(self) -> int:
+        """A multiply-add being two operations, and padding counted as work. [FLOP]"""
+        return self.op.flop
 
-    @property
-    def time_s(self) -> float:
-        """Its time. [s]"""
-        return self.cycles / self.ipu.clock_hz
-
-    @property
-    def flop_per_s(self) -> float:
-        """Its rate, a multiply-add being two operations and padding counted as work. [FLOP/s]"""
-        return self.op.flop / self.time_s
-
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """What `podsim cost convolution --json` prints."""
         op, plan = self.op, self.plan
         return {
@@ -228,7 +277,7 @@ class ConvolutionCost:
             "output": list(op.output_size),
             "dtype": plan.dtype,
             "partials": plan.partials,
-            **_rates(self.ipu, plan, op.flop, self.sigma),
+            **self._rates(),
             "vertex": plan.method.vertex,
             "transform": plan.method.transform,
             "split": {
@@ -245,59 +294,61 @@ class ConvolutionCost:
             "temporary_bytes_per_tile": plan.temporary_bytes_per_tile,
         }
 
-    def to_text(self) -> str:
-        """What `podsim cost convolution` prints."""
+    def _title(self) -> str:
         op, plan = self.op, self.plan
         image, kernel, stride = ("x".join(map(str, axes)) for axes in (op.input_size, op.kernel, op.stride))
         grouped = f", {op.group_count} groups" if op.group_count > 1 else ""
-        title = (
+        return (
             f"convolution {kernel} of {op.batch} x {op.in_channels} x {image}, {op.out_channels} channels out, "
             f"stride {stride}{grouped}, {op.direction.replace('_', ' ')}, {plan.dtype}, partials {plan.partials}, "
             f"on one {self.ipu.name}"
         )
+
+    def _split(self) -> Iterator[tuple[str, str]]:
+        plan = self.plan
         field = "x".join(map(str, plan.field_parts)) or "1"
-        split = (
-            f"  vertex       {plan.method.vertex}{', ' * bool(plan.method.transform)}{plan.method.transform}",
-            f"  split        batch {plan.batch_parts}, field {field}, kernel {plan.kernel_parts}, channels in "
-            f"{plan.in_parts}, out {plan.out_parts}, groups {plan.group_parts}: {plan.tiles_used} of "
-            f"{self.ipu.tile.count} tiles",
-            f"  serial       channels out in {plan.out_slices}, channels in in {plan.in_slices}",
-        )
-        return _described(self.ipu, plan, title, split, _rates(self.ipu, plan, op.flop, self.sigma))
+        yield "vertex", f"{plan.method.vertex}{', ' * bool(plan.method.transform)}{plan.method.transform}"
+        channels = f"channels in {plan.in_parts}, out {plan.out_parts}"
+        split = f"batch {plan.batch_parts}, field {field}, kernel {plan.kernel_parts}, {channels}, "
+        yield "split", split + self._tiles()
+        yield "serial", f"channels out in {plan.out_slices}, channels in in {plan.in_slices}"
 
 
 def cost_convolution(
-    image: int | Sequence[int],
+    image: str | int | Sequence[int],
     in_channels: int,
     out_channels: int,
-    filter: int | Sequence[int] = 1,  # noqa: A002
+    filter: str | int | Sequence[int] = 1,  # noqa: A002
     *,
-    stride: int | Sequence[int] = 1,
-    padding: int | str = "same",
+    stride: str | int | Sequence[int] = 1,
+    padding: str | int = "same",
     groups: int = 1,
     batch: int = 1,
     direction: Direction = "forward",
     dtype: DType = "fp16",
-    partials: str | None = None,
+    partials: Half | None = None,
     memory: float = 0.6,
     ipu: str | Ipu = "gc200",
 ) -> ConvolutionCost:
-    """What one pass of a convolution costs on one chip.
+    """Plan one pass of a convolution and show what it costs.
 
     Args:
-        image: Height and width of the input, or one number for both.
+        image: Height and width of the input: `56`, or `56x48`; in Python two numbers, too.
         in_channels: Input channels of all groups together.
         out_channels: Output channels of all groups together.
-        filter: Height and width of the filter, or one number for both.
-        stride: Steps between output positions, or one number for both axes.
+        filter: Height and width of the filter: `3`, or `1x7`.
+        stride: From one output position to the next: `2`, or `2x1`.
         padding: `same` for as many outputs as input positions over the stride, `valid` for none, or a width of zeros.
-        groups: Convolution groups; as many as channels for a depthwise one.
+        groups: Groups; as many as channels for a depthwise convolution.
         batch: Images.
-        direction: `forward`, `input_grad` or `weight_grad`.
+        direction: Which pass.
         dtype: Format of the operands.
-        partials: Format of partial results; half where the chip gains by it if None.
+        partials: Format of the partial results; half where the chip gains by it if left out.
         memory: Available-memory proportion, above 0 and at most 1.
-        ipu: A chip, or the name or path of one.
+        ipu: A chip: gc200, bow, c600, gc2, or a file.
+
+    Returns:
+        Time and rate with their ranges, how it is split, and cycles by kind.
 
     Raises:
         PodsimError: A number or a format is wrong.
@@ -307,9 +358,15 @@ def cost_convolution(
     >>> f"{cost.op.flop / 1e9:.2f} GFLOP at {cost.flop_per_s / 1e12:.0f} TFLOP/s"
     '3.70 GFLOP at 69 TFLOP/s'
     """
+    from podsim.result.evidence import residuals
+    from podsim.scenario import load_ipu
+    from podsim.tiles import Chip, conv_shape, planned_conv
+    from podsim.tiles.plans import LARGEST_EXTENT
+
     chip = load_ipu(ipu) if isinstance(ipu, str) else ipu
     sums = partials or partials_of(chip, dtype)
     _check_formats(chip, dtype, sums, memory)
+    zeros = _zeros(padding)
     sizes, kernel, steps = (
         _two(name, value) for name, value in (("image", image), ("filter", filter), ("stride", stride))
     )
@@ -320,7 +377,7 @@ def cost_convolution(
     if in_channels % groups or out_channels % groups:
         what = f"{groups} groups do not divide {in_channels} channels in and {out_channels} out"
         raise PodsimError(what, where="--groups", do="use a divisor of both")
-    output = tuple(_output(*axis, padding) for axis in zip(sizes, kernel, steps, strict=True))
+    output = tuple(_output(*axis, zeros) for axis in zip(sizes, kernel, steps, strict=True))
     if min(output) < 1:
         what = f"a filter of {'x'.join(map(str, kernel))} does not fit into {'x'.join(map(str, sizes))}"
         raise PodsimError(what, where="--filter", do="use a smaller filter, or more padding")
@@ -353,8 +410,20 @@ def cost_convolution(
     return ConvolutionCost(chip, op, plan, sigma)
 
 
-def _two(name: str, value: int | Sequence[int]) -> tuple[int, int]:
-    """Height and width."""
+def _two(name: str, value: str | int | Sequence[int]) -> tuple[int, int]:
+    """Height and width.
+
+    >>> _two("filter", "3"), _two("filter", "1x7"), _two("filter", [1, 7])
+    ((3, 3), (1, 7), (1, 7))
+    """
+    from podsim.tiles.plans import LARGEST_EXTENT
+
+    if isinstance(value, str):
+        match = _AXES.fullmatch(value.strip())
+        if match is None:
+            what = f"`{value}` is not a number, or a height and a width"
+            raise PodsimError(what, where=f"--{name}", do="write for example `3` or `1x7`")
+        value = [int(match[1]), int(match[2] or match[1])]
     axes = (value, value) if isinstance(value, int) else tuple(value)
     if len(axes) != 2 or not all(0 < axis <= LARGEST_EXTENT for axis in axes):
         what = f"`{'x'.join(map(str, axes))}` is not a number, or a height and a width, from 1 to {LARGEST_EXTENT}"
@@ -362,9 +431,17 @@ def _two(name: str, value: int | Sequence[int]) -> tuple[int, int]:
     return axes[0], axes[1]
 
 
-def _output(size: int, kernel: int, stride: int, padding: int | str) -> int:
-    """Output positions of one axis."""
+def _zeros(padding: str | int) -> int | None:
+    """Zeros around the input; None for as many as keep its size."""
     if padding == "same":
-        return -(-size // stride)
-    zeros = 0 if padding == "valid" else int(padding)
-    return (size + 2 * zeros - kernel) // stride + 1
+        return None
+    if padding == "valid":
+        return 0
+    if isinstance(padding, str) and not padding.isdecimal():
+        raise PodsimError(f"`{padding}` is no padding", where="--padding", do="use `same`, `valid`, or a number")
+    return int(padding)
+
+
+def _output(size: int, kernel: int, stride: int, zeros: int | None) -> int:
+    """Output positions of one axis."""
+    return -(-size // stride) if zeros is None else (size + 2 * zeros - kernel) // stride + 1

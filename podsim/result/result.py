@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
-from podsim.metrics import PERCENTILES, THROUGHPUT, TIME, TOKENS, TRAINING, UPDATE
+from podsim.format import format_duration_s, format_figure
+from podsim.metrics import METRICS, PERCENTILES, THROUGHPUT, TIME, TOKENS, TRAINING, UPDATE
+from podsim.report.report import Section, Tile
 from podsim.result.base import Result
 from podsim.result.breakdown import exact_seconds
+from podsim.result.division import division_blocks
+from podsim.result.faults import FaultReport, fault_tables
+from podsim.result.kinds import in_kind_order, kind_of
+from podsim.result.memory import memory_blocks
 from podsim.result.power import WorkDone
 from podsim.result.rows import IpuAccount, MemoryReport, OperationRow, PhaseTime
 from podsim.result.sources import Sources
+from podsim.result.standing import noise_table
+from podsim.result.timeline import timeline_section
+from podsim.result.where import ipus_chart, largest, longest_operations, phases_line, waterfall
 from podsim.scenario.software import Noise
+from podsim.show.frames import frame_of_rows
 from podsim.units import ps_to_seconds
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from podsim.draws import Noisy
-    from podsim.result.faults import FaultReport
     from podsim.runs.training import TrainingOutcome
 
+_DIGITS: Final = 4
 _OWN_KEYS: Final = (
     THROUGHPUT,
     UPDATE,
@@ -187,29 +197,78 @@ class RunResult(Result):
         own = {key: getattr(self, key) for key in _OWN_KEYS}
         return own | {"ipus": ipus, **tokens, **faults, **self.spent(), **apart}
 
+    def headline(self, *, ranged: bool = True) -> Iterator[Tile]:
+        """Throughput, weight update, time to train, MFU, power, energy and cost."""
+        percentiles = self.time_to_train_percentiles
+        tokens = [] if self.tokens_per_s is None else [format_figure(METRICS[TOKENS], self.tokens_per_s)]
+        drift = [self.drift.words] if self.drift and self.noise is None else []
+        has_time = self.time_to_train_s is not None or percentiles is not None
+        yield self._tile(THROUGHPUT, ranged=ranged, notes=[f"{each} tokens/s" for each in tokens])
+        yield self._tile(UPDATE, ranged=ranged, notes=[] if has_time else drift)
+        if self.time_to_train_s is not None:
+            yield self._tile(TIME, ranged=ranged, notes=drift)
+        elif percentiles is not None:
+            low, middle, high = (format_duration_s(percentiles[name]) for name in ("p10", "p50", "p90"))
+            notes = [f"P10 to P90 {low} to {high}", *drift]
+            yield self._tile(TIME, f"{middle} (median)", ranged=ranged, notes=notes)
+        yield self._tile("mfu", ranged=ranged, notes=self._of_all_ipus(self.mfu_of_pod))
+        yield from self.spent_tiles(ranged=ranged)
+
+    def conclusion(self, *, ranged: bool = True) -> str:
+        """The time of a weight update, its largest parts, and who sets the pace."""
+        slowest = self.slowest_ipu
+        pace = f"; IPU {slowest.ipu} sets the pace" if slowest is not None and len(self.ipus) > 1 else ""
+        known = self._range(UPDATE, ranged=ranged)
+        told = f"{format_duration_s(self.weight_update_s, _DIGITS)} per weight update{f' ({known})' * bool(known)}"
+        return f"{told}: {largest(self.breakdown)}{pace}"
+
+    def _sections(self) -> Iterator[Section]:
+        what, count = "weight update", len(self.ipus) if self.faults is None else self.simulated.ipus_used
+        over = f", mean over {count} IPUs" if count > 1 else ""
+        yield Section("Noise", [noise_table(self.noise)] if self.noise else [], short=True)
+        yield Section("Division", division_blocks(self.choice) if self.choice else [], short=True)
+        time = waterfall(f"one {what}", self.breakdown, self.sources, over)
+        yield Section("Where time goes", [time, *phases_line(self.phases)], short=True)
+        faults = fault_tables(self.faults, self.simulated.ipus_used) if self.faults else ()
+        yield Section("Faults", list(faults), short=True)
+        yield timeline_section(self.trace, self.passes, what)
+        ipus = [ipus_chart(what, self.ipus, self.breakdown_ps)] if self.ipus else []
+        yield Section("IPUs of one replica", ipus, short=True, plotted=True)
+        yield Section("Longest operations", list(longest_operations(self.operations)), short=True)
+        yield Section("Memory", list(memory_blocks(self.memory)), short=True)
+
     def breakdown_frame(self) -> DataFrame:
         """Time of one weight update by kind: `kind, family, time_s, share`."""
-        from podsim.result.frames import breakdown_frame
-
-        return breakdown_frame(self)
+        times_s, whole_s = self.breakdown, self.weight_update_s or 1.0
+        rows = [(kind, kind_of(kind).family, times_s[kind], times_s[kind] / whole_s) for kind in in_kind_order(times_s)]
+        return frame_of_rows(("kind", "family", "time_s", "share"), rows)
 
     def ipu_frame(self) -> DataFrame:
         """One row per IPU: `lane, stages, busy_s` and the time of each kind, for example `matmul_s`."""
-        from podsim.result.frames import ipu_frame
-
-        return ipu_frame(self)
+        kinds = in_kind_order(kind for account in self.ipus for kind in account.time_ps)
+        rows = [(each.ipu, each.lane, each.stages, each.busy_s, *_times(each.seconds, kinds)) for each in self.ipus]
+        heads = ("ipu", "lane", "stages", "busy_s", *(f"{kind}_s" for kind in kinds))
+        return frame_of_rows(heads, rows).set_index("ipu")
 
     def memory_frame(self) -> DataFrame:
         """One row per IPU, memory and tenant: `ipu, where, tenant, size_bytes, capacity_bytes`."""
-        from podsim.result.frames import memory_frame
-
-        return memory_frame(self)
+        capacity = self.memory.capacity_bytes
+        rows = [(each.ipu, each.where, each.tenant, each.size_bytes, capacity(each.where)) for each in self.memory.rows]
+        return frame_of_rows(("ipu", "where", "tenant", "size_bytes", "capacity_bytes"), rows)
 
     def operations_frame(self) -> DataFrame:
         """One row per operation: `stage, block, kind, name, count, total_s` and the time of each kind."""
-        from podsim.result.frames import operations_frame
+        kinds = in_kind_order(kind for row in self.operations for kind in row.seconds)
+        rows = [
+            (each.stage, each.block, each.kind, each.name, each.count, each.total_s, *_times(each.seconds, kinds))
+            for each in self.operations
+        ]
+        heads = ("stage", "block", "kind", "name", "count", "total_s", *(f"{kind}_s" for kind in kinds))
+        return frame_of_rows(heads, rows)
 
-        return operations_frame(self)
+
+def _times(seconds: Mapping[str, float], kinds: Sequence[str]) -> Iterator[float]:
+    return (seconds.get(kind, 0.0) for kind in kinds)
 
 
 def _ipu_dict(account: IpuAccount) -> dict[str, object]:

@@ -19,13 +19,7 @@ STREAMING: Final = "streaming_memory"
 
 @dataclass(frozen=True, slots=True)
 class PhaseTime:
-    """Time of one phase of a weight update, all of its repetitions together.
-
-    Attributes:
-        name: For example `main`.
-        count: Times it is repeated in one weight update.
-        seconds: Time of all repetitions. [s]
-    """
+    """Time of one phase of a weight update, all of its repetitions together."""
 
     name: str
     count: int
@@ -34,14 +28,7 @@ class PhaseTime:
 
 @dataclass(frozen=True, slots=True)
 class IpuAccount:
-    """How one IPU spends one weight update.
-
-    Attributes:
-        ipu: Number of the IPU within its replica.
-        lane: Its lane in the trace.
-        stages: What is placed on it, in words, for example `3 layers, head`.
-        time_ps: Time by kind; adds up to the weight update. [ps]
-    """
+    """How one IPU of a replica spends one weight update, with what is placed on it in words; times add up to it."""
 
     ipu: int
     lane: str
@@ -61,14 +48,7 @@ class IpuAccount:
 
 @dataclass(frozen=True, slots=True)
 class MemoryRow:
-    """What one tenant keeps in one memory of one IPU.
-
-    Attributes:
-        ipu: Number of the IPU within its replica.
-        tenant: For example `weights` or `stash`.
-        size_bytes: Largest size during a weight update. [B]
-        where: `in_processor_memory` or `streaming_memory`.
-    """
+    """What one tenant keeps in one memory of one IPU of a replica, at most during a weight update."""
 
     ipu: int
     tenant: str
@@ -78,13 +58,7 @@ class MemoryRow:
 
 @dataclass(frozen=True, slots=True)
 class MemoryReport:
-    """Who fills the memories, and how much of them there is.
-
-    Attributes:
-        rows: One per IPU, memory and tenant.
-        in_processor_memory_bytes: Capacity of one IPU. [B]
-        streaming_memory_bytes: Capacity that one IPU has a claim to. [B]
-    """
+    """Who fills the memories, and how much of them one IPU has a claim to."""
 
     rows: tuple[MemoryRow, ...]
     in_processor_memory_bytes: int
@@ -106,24 +80,18 @@ class MemoryReport:
         """Sum of all tenants. [B]"""
         return sum(self.tenants(ipu, where).values())
 
+    def ipus(self, where: str) -> list[int]:
+        """The IPUs that keep anything in one of the two memories."""
+        return sorted({row.ipu for row in self.rows if row.where == where})
+
     def fullest_ipu(self, where: str = IN_PROCESSOR) -> int | None:
         """The IPU with the least room left, the first of equals; none if this memory is not used."""
-        ipus = sorted({row.ipu for row in self.rows if row.where == where})
-        return max(ipus, key=lambda ipu: self.used_bytes(ipu, where), default=None)
+        return max(self.ipus(where), key=lambda ipu: self.used_bytes(ipu, where), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class OperationRow:
-    """Time of one operation of the graph in one weight update.
-
-    Attributes:
-        stage: Where it runs, for example `stage 2`.
-        block: The part of the model, for example `feed_forward`.
-        kind: What it does, for example `backward`.
-        name: Name of the operation.
-        count: Runs in one weight update.
-        seconds: Time of all runs, by kind of time. [s]
-    """
+    """Time of one operation of the graph, all of its runs in one weight update together, by kind of time. [s]"""
 
     stage: str
     block: str

@@ -5,16 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
-from podsim.draws import Range, range_of
-from podsim.metrics import REQUESTS, SERVED_TOKENS, SERVING, WAITS, metrics_of
+from podsim.deferred import Deferred
+from podsim.draws import SHARE, Range, range_of
+from podsim.format import format_count, format_duration_s, format_percent, format_range, format_significant
+from podsim.metrics import (
+    METRICS,
+    REQUESTS,
+    SATURATION,
+    SECONDS,
+    SERVED_SHARES,
+    SERVED_TOKENS,
+    SERVING,
+    WAITS,
+    metrics_of,
+)
+from podsim.metrics import SHARE as SHARE_UNIT
+from podsim.report.chart import Chart
+from podsim.report.report import Part, Section, Tile
+from podsim.report.table import Cell, Cells, Table, columns
 from podsim.result.base import Result
+from podsim.result.division import division_blocks
+from podsim.result.load import load_charts, queue_chart
 from podsim.result.power import WorkDone
 from podsim.result.sources import Sources
 from podsim.result.step import StepReport
+from podsim.result.where import waterfall
 from podsim.runs.serving import LoadPoint, Saturation, ServingOutcome
 
+_RANGE_DIGITS: Final = 2
+_SEEN: Final = {name: label for name, label in WAITS.items() if name != "queueing"} | {"queueing": "of it in the queue"}
 _ROUNDS = 10
 """Requests of each user that tell what all of them see."""
 _MEANS = (REQUESTS, SERVED_TOKENS, "utilization", "mean_batch", "mean_waiting")
@@ -174,6 +195,97 @@ class ServingResult(Result):
         """Most requests in the queue at a time."""
         return max(self.outcome.queue.peak)
 
+    def headline(self, *, ranged: bool = True) -> Iterator[Tile]:
+        """What came, what takes it, rates with their load and saturation, power, energy and cost."""
+        outcome, flight, queue = self.outcome, self.batches_in_flight, self.outcome.queue
+        offered = "all at once"
+        if self.rate_per_s is not None and self.load is not None:
+            known = self._range("load", ranged=ranged)
+            offered = f"{_number(self.rate_per_s)}/s, {format_percent(self.load, 0)} of saturation"
+            offered += f"  ({known})" * bool(known)
+        if self.users is not None and self.think_s is not None:
+            offered = f"of {self.users:,} users who think {format_duration_s(self.think_s)} each time; {offered}"
+        yield Tile("Requests", format_count(self.request_count), (offered,))
+        copies = () if flight == 1 else (f"{flight} batches in flight in each",)
+        yield Tile("Copies", format_count(self.copy_count), copies)
+        held = f"{self.batching}; memory holds {self.max_batch}"
+        yield Tile("Batches", f"{format_count(self.batch_size)} sequences", (held,))
+        tokens = f"{_number(outcome.throughput_tokens_per_s)} tokens/s"
+        yield self._tile(REQUESTS, label="Throughput", ranged=ranged, notes=(tokens,))
+        batch = f"{_number(outcome.mean_batch)} sequences in a batch on average"
+        yield Tile("Busy", format_percent(outcome.utilization), (batch,))
+        most, grows = self._range(SATURATION, ranged=ranged), ("beyond it the queue grows",)
+        yield Tile("Saturation", f"{_number(self.saturation.rate_per_s)} requests/s", grows, most, SATURATION)
+        span = f"over {format_duration_s(queue.time_s[-1])}, from the first arrival to the last token"
+        waiting = f"{_number(outcome.mean_waiting)} requests on average, {self.most_waiting} at most"
+        yield Tile("Queue", waiting, (span,))
+        yield from self.spent_tiles(ranged=ranged)
+
+    def conclusion(self, *, ranged: bool = True) -> str:
+        """The saturation, and what requests see at the rate that was asked for."""
+        at = "all at once," if self.rate_per_s is None else f"at {format_significant(self.rate_per_s)}/s,"
+        first, last = (
+            f"{format_duration_s(times.p99_s)}{f' ({known})' * bool(known)}"
+            for name in ("time_to_first_token", "latency")
+            if (times := getattr(self.outcome, name)) is not None
+            for known in [self._range(f"{name}_p99_s", ranged=ranged)]
+        )
+        return (
+            f"saturates at {format_significant(self.saturation.rate_per_s)} requests/s; {at} P99 is "
+            f"{first} to the first token, {last} to the last"
+        )
+
+    def _range(self, key: str, *, ranged: bool = True) -> str:
+        """Of figures of requests, ends are rounded: there are few draws."""
+        found = self.ranges.get(key) if ranged else None
+        return "" if found is None else format_range(*(_rounded(key, end) for end in (found.low, found.high)))
+
+    def _sections(self) -> Iterator[Section]:
+        yield Section("Division", division_blocks(self.choice) if self.choice else [], short=True)
+        limit_per_s = self.saturation.rate_per_s
+
+        def seen() -> Iterator[Part]:
+            yield self._percentiles()
+            yield from load_charts(self.points, limit_per_s, self.rate_per_s)
+
+        yield Section("What requests see", Deferred(seen), short=True, plotted=True)
+        yield Section("Queue", Deferred(lambda: [queue_chart(self.outcome, self.load)]), plotted=True)
+        yield Section("Where time goes", Deferred(self._decode_step), short=True)
+
+    def _decode_step(self) -> Iterator[Chart]:
+        for step in self.decode:
+            yield waterfall("a decode step of a full batch", step.breakdown, step.sources)
+
+    def _percentiles(self) -> Table:
+        """Percentiles of the times that requests see, each with its range, and how ranges were drawn."""
+        rows: list[Cells] = []
+        for name, label in _SEEN.items():
+            keys = [f"{name}_{share}_s" for share in SERVED_SHARES]
+            rows.append((label, *(_cell(METRICS[key].get(self)) for key in keys)))
+            if any(key in self.ranges for key in keys):
+                known = [self.ranges.get(key) for key in keys]
+                low, high = (
+                    [_cell(None if each is None else getattr(each, end), _RANGE_DIGITS) for each in known]
+                    for end in ("low", "high")
+                )
+                rows += [(f"  {SHARE * 100:.0f} %: from", *low), ("        to", *high)]
+        heads = columns("", *(f">{share}" for share in SERVED_SHARES.values()))
+        return Table(heads, rows, "What requests see", list(self._drawn_notes()))
+
+    def _drawn_notes(self) -> Iterator[str]:
+        for draws in self.draws:
+            first = f" of the first {draws.request_count:,} requests" * (draws.request_count < self.request_count)
+            inputs = f"{len(draws.drawn)} uncertain inputs anywhere in their ranges"
+            yield f"ranges: {draws.count} draws{first} with {inputs}"
+            if impossible := draws.runs.count(None):
+                yield f"in {impossible} of the draws the model does not fit, or no run is possible"
+            if self.saturated_count:
+                yield (
+                    f"in {self.saturated_count} of {draws.count} draws more requests come than can be served: "
+                    "waiting then tells how long the run lasts"
+                )
+            yield from (f"wider, since {reason}" for reason in draws.reasons)
+
     def work(self) -> WorkDone:
         """Steps of all copies; those that take in prompts count as the others do."""
         outcome = self.outcome
@@ -231,6 +343,21 @@ class ServingResult(Result):
             "drawn": list(draws.drawn),
             "reasons": list(draws.reasons),
         }
+
+
+def _number(value: float) -> str:
+    return format_significant(value, 4)
+
+
+def _cell(time_s: float | None, digits: int = 3) -> Cell:
+    return Cell("-") if time_s is None else Cell(format_duration_s(time_s, digits), time_s)
+
+
+def _rounded(key: str, value: float) -> str:
+    metric = METRICS[key]
+    if metric.unit == SHARE_UNIT:
+        return format_percent(value, 0)
+    return format_duration_s(value, _RANGE_DIGITS) if metric.unit == SECONDS else _number(value)
 
 
 def serving_warnings(

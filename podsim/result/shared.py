@@ -34,20 +34,9 @@ _LONGEST_VALUE: Final = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulated:
-    """What was simulated.
+    """What was simulated: pod, chip, stack, IPUs in use, and the keys that are not as the file has them.
 
-    Attributes:
-        system: Name of the pod.
-        ipu: Name of its chip.
-        clock_hz: Clock of the chip. [Hz]
-        software: Name of the software stack.
-        ipus_used: IPUs that the figures stand for.
-        ipu_count: IPUs of the pod.
-        variant: The variant of the file that was chosen.
-        overrides: `key.path=value` texts that were applied.
-        changes: Keys that are not as the file has them.
-        model: Its published name, or its family with layers and width.
-        borrowed: Whether its description is that of a base from which it differs.
+    `borrowed` says that the description is that of a base from which it differs.
     """
 
     system: str
@@ -91,13 +80,7 @@ class Simulated:
 
 
 def simulated(loaded: LoadedScenario, ipus_used: int, further: tuple[Change, ...] = ()) -> Simulated:
-    """What was simulated, from a scenario.
-
-    Args:
-        loaded: The scenario, its division chosen.
-        ipus_used: IPUs that the figures stand for.
-        further: What was given beside the file, variant and overrides.
-    """
+    """What was simulated; `further` was given beside the file, variant and overrides."""
     spec = loaded.spec
     ipu = spec.system.machine.ipu
     return Simulated(
@@ -200,16 +183,10 @@ def shared(
     choice: Choice | None = None,
     changes: tuple[Change, ...] = (),
 ) -> Shared:
-    """The fields of a result that every kind has, from a scenario.
+    """The fields of a result that every kind has, from a scenario whose division is chosen.
 
-    Args:
-        loaded: The scenario, its division chosen.
-        usage: IPUs that the figures stand for.
-        stands_on: Inputs that are neither published nor measured, by their influence.
-        warnings: Warnings of this kind of result, beside those of all.
-        files: (path, SHA-256) of what was read beside the scenario.
-        choice: How the division was chosen, if that was left open.
-        changes: What was given beside the file, variant and overrides.
+    `stands_on` has the inputs by their influence, `files` what was read beside the scenario with its SHA-256, and
+    `changes` what was given beside the file, variant and overrides.
     """
     meter = Meter(loaded.spec.system, usage.ipus_used, usage.ipus_per_copy)
     published = None if changes else loaded.shipped_name  # a file that differs from the shipped one has no figures

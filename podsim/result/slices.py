@@ -23,18 +23,9 @@ _NOTHING: Final[Passes] = {}
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """One stretch of time of a lane, with others inside.
+    """The first repetition of a stretch of time of a lane or channel; inside is what it is made of, without gaps.
 
-    Attributes:
-        lane: The lane, or the channel that was occupied.
-        category: Kind of time; `pass`, `operation` or `repeated` if those inside say it.
-        name: What went on.
-        start_ps: Begin of the first repetition. [ps]
-        end_ps: End of the first repetition. [ps]
-        repeat_count: Repetitions that it stands for.
-        repeat_period_ps: From the start of one repetition to the next. [ps]
-        arguments: What a reader may want to know of it.
-        inside: What it is made of, in order and without gaps; empty if it is of one kind.
+    Its category is its kind of time, or `pass`, `operation` or `repeated` where those inside say it.
     """
 
     lane: str
@@ -69,14 +60,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What gets a share of a pass: an operation, or repetitions left out.
-
-    Attributes:
-        name: Its name.
-        category: `operation` or `repeated`.
-        account: Its weight by kind. [cycles]
-        arguments: What a reader may want to know of it.
-    """
+    """What gets a share of a pass, by the cycles of its account: an operation, or repetitions left out."""
 
     name: str
     category: str

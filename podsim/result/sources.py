@@ -27,11 +27,7 @@ _VERTICES: Final = "system.machine.ipu.vertices"
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What the lines of a breakdown stand on.
-
-    Attributes:
-        lines: Each kind of time with its time by basis, which adds up to that of the kind. [ps]
-    """
+    """What the lines of a breakdown stand on: each kind of time with its time by basis. [ps]"""
 
     lines: Sequence[tuple[str, Mapping[str, int]]] = ()
 
@@ -75,13 +71,7 @@ class Sources:
 
 
 def sources(spec: Scenario, prices: Callable[[], Prices], breakdown_ps: Mapping[str, int]) -> Sources:
-    """What a breakdown stands on, found when it is first looked at.
-
-    Args:
-        spec: The scenario, whose numbers carry their basis.
-        prices: Time of tasks by kind and price. [ps]
-        breakdown_ps: Time by kind. [ps]
-    """
+    """What a breakdown stands on, found when it is first looked at."""
     return Sources(Deferred(lambda: divided(breakdown_ps, prices(), bases_of(spec)).lines))
 
 
@@ -92,13 +82,7 @@ def bases_of(spec: Scenario) -> dict[str, str]:
 
 
 def divided(breakdown_ps: Mapping[str, int], prices: Prices, bases: Mapping[str, str]) -> Sources:
-    """A breakdown by what prices it.
-
-    Args:
-        breakdown_ps: Time by kind. [ps]
-        prices: Time of tasks by kind and price. [ps]
-        bases: Basis of every number.
-    """
+    """A breakdown by what prices it, from the time of tasks by kind and price. [ps]"""
     weights: dict[str, dict[str, int]] = {kind: {} for kind in breakdown_ps if prices.get(kind)}
     for kind, times in weights.items():
         for price, time_ps in prices[kind].items():

@@ -21,15 +21,8 @@ _STREAMING_MEMORY: Final = "streaming memory"
 class StepReport:
     """A stretch of inference: a step of text generation, a batch, or a session call of many.
 
-    Attributes:
-        name: Which, for example `decode`.
-        time_ps: From its beginning to its end. [ps]
-        breakdown_ps: Mean over the IPUs of their time by kind; adds up to `time_ps`. [ps]
-        phases: Its phases in order.
-        loads_ps: Loads by I/O tiles while the others work, mean over the IPUs; not part of the breakdown. [ps]
-        longest_stage_ps: The longest that any stage is taken by the batch. [ps]
-        sources: What the lines of the breakdown stand on.
-        products: Work of products in each second that they take, by format. [FLOP/s]
+    Its breakdown is the mean over the IPUs and adds up to its time; loads by I/O tiles meanwhile are no part of it. The
+    longest stage is the longest that a batch takes any stage. Products are work in each second that they take. [FLOP/s]
     """
 
     name: str

@@ -16,13 +16,7 @@ _SERVED: Final = "serving.replicas"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """IPUs that the figures of a result stand for.
-
-    Attributes:
-        ipus_per_copy: IPUs of one copy of the model.
-        copies: Copies that were counted.
-        key: Key of the scenario that says how many copies there are; none if one copy is looked at.
-    """
+    """IPUs that the figures of a result stand for, and the key that says how many copies there are, if any does."""
 
     ipus_per_copy: int
     copies: int

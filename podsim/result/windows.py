@@ -14,13 +14,7 @@ _CYCLES_SHOWN: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of time worth looking at.
-
-    Attributes:
-        title: What it shows.
-        start_ps: Where it begins. [ps]
-        end_ps: Where it ends. [ps]
-    """
+    """A stretch of time worth looking at."""
 
     title: str
     start_ps: int
@@ -51,13 +45,7 @@ def parts_of(phases: Sequence[PhaseRecord]) -> tuple[UpdatePart, ...]:
 
 
 def windows_of(phases: Sequence[PhaseRecord], makespan_ps: int, what: str = "weight update") -> tuple[Window, ...]:
-    """The beginning, two of the repeated cycles, and the end; all of it if no phase is repeated often enough.
-
-    Args:
-        phases: Phases of one group in order.
-        makespan_ps: End of all of it. [ps]
-        what: What it is.
-    """
+    """The beginning, two of the repeated cycles, and the end; all of it if no phase is repeated often enough."""
     main = max(
         phases,
         key=lambda phase: (phase.count > 2 * _CYCLES_SHOWN, phase.end_ps - phase.start_ps),

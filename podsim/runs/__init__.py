@@ -1,32 +1,31 @@
-"""Running scenarios: the one place where the activity of a scenario decides what is done with it."""
+"""Running scenarios: the one place where the activity of a scenario decides what is done with it.
+
+Parameters of `run` are options of the command too, so that this module imports nothing of the simulation by itself.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from podsim.engine import Engine
+from podsim.draws import Draws, Seeds
 from podsim.errors import PodsimError
-from podsim.placement.layout import Fit
-from podsim.program.size import Follow, unseen
-from podsim.result.influence import StandsOn
-from podsim.runs.settings import Settings
-from podsim.scenario import LoadedScenario, load_scenario
-from podsim.scenario.activity import Activity
-from podsim.scenario.load import Overrides
+from podsim.options import Engine, Fit, Overrides
 from podsim.watch import Watch, watched
 
 if TYPE_CHECKING:
-    from podsim.draws import Draws, Seeds
+    from podsim.program.size import Follow
     from podsim.result.forward import ForwardResult
     from podsim.result.generation import GenerationResult
     from podsim.result.result import RunResult
+    from podsim.runs.settings import Settings
+    from podsim.scenario import LoadedScenario
 
     Result = RunResult | GenerationResult | ForwardResult
 
-Source = str | Path | Mapping[str, object] | LoadedScenario
+Source: TypeAlias = "str | Path | Mapping[str, object] | LoadedScenario"
 
 
 def run(
@@ -37,30 +36,34 @@ def run(
     explicit: bool = False,
     record: bool = False,
     influence: bool = False,
-    uncertainty: Draws | None = None,
-    noise: Seeds | None = None,
-    watch: Watch = watched,
-    follow: Follow = unseen,
+    uncertainty: int | Draws | None = None,
+    noise: int | Seeds | None = None,
+    seed: int = 0,
     fit: Fit = "refuse",
     engine: Engine = "auto",
+    watch: Watch = watched,
+    follow: Follow | None = None,
 ) -> Result:
-    """Simulate what a scenario asks of its model: training, text generation or forward passes.
+    """Simulate a scenario: training, text generation or forward passes, as it asks of its model.
 
     Args:
-        scenario: Path, name of a shipped scenario, mapping, or a scenario already loaded.
+        scenario: A scenario file, or the name of a shipped one; in Python a mapping or a loaded one, too.
         variant: One of the variants named in the file.
-        overrides: `key.path=value` texts, or values by key path, that replace keys of the scenario; laid over
-            what a loaded one has.
+        overrides: Replace keys, e.g. system=bow_pod64; in Python a mapping of key paths to values, too.
         explicit: Simulate every IPU of every replica, and every layer; the result is the same, more slowly.
         record: Keep the timeline, for `trace` of the result.
-        influence: Measure all assumptions, those too for which products have to be planned anew, which takes longer.
-        uncertainty: How often to repeat the run with its assumed and calibrated inputs drawn from their ranges.
-        noise: How often to repeat a training run with noise, for percentiles of its times.
+        influence: Measure all that the result stands on, even where products have to be planned anew; takes longer.
+        uncertainty: Repeat so often with assumed and calibrated inputs drawn from their ranges.
+        noise: Repeat a training run so often with noise, e.g. 100, for percentiles of its times.
+        seed: Seed of these draws, or of the noise.
+        fit: Whether a given division that does not fit is simulated all the same, with a warning.
+        engine: What runs it; the result is the same, and `auto` takes the faster one that can.
         watch: Passes on the names of the steps in which `parallelism: auto` is chosen, or a graph is read; a line in a
             notebook shows them if left out.
         follow: Is told the rough number of events of a long simulation before it starts, and follows it.
-        fit: `warn` simulates a given division that does not fit all the same, and says by how much.
-        engine: `simpy` or `compiled`, which give the same result; `auto` takes the faster one that can.
+
+    Returns:
+        The result: figures with their ranges, breakdown, memory, and what it stands on.
 
     Raises:
         SpecError: The scenario or a file it names is wrong; lists every problem with its place.
@@ -69,19 +72,22 @@ def run(
         MissingDataError: A number that is needed is not known.
         PodsimError: No draw of the uncertain inputs has a run that is possible, or noise is asked of what has none.
     """
-    loaded = load_scenario(scenario, variant, overrides)
+    from podsim.program.size import unseen
+    from podsim.runs.settings import Settings
+    from podsim.scenario import load_scenario
+
     settings = Settings(
         explicit=explicit,
         record=record,
         influence=influence,
-        uncertainty=uncertainty,
-        noise=noise,
+        uncertainty=Draws(uncertainty, seed) if isinstance(uncertainty, int) else uncertainty,
+        noise=Seeds(noise, seed) if isinstance(noise, int) else noise,
         watch=watch,
-        follow=follow,
+        follow=follow or unseen,
         fit=fit,
         engine=engine,
     )
-    return run_loaded(loaded, settings)
+    return run_loaded(load_scenario(scenario, variant, overrides), settings)
 
 
 def run_loaded(loaded: LoadedScenario, settings: Settings) -> Result:
@@ -90,6 +96,8 @@ def run_loaded(loaded: LoadedScenario, settings: Settings) -> Result:
     Raises:
         PodsimError: As `run` does.
     """
+    from podsim.scenario.activity import Activity
+
     if settings.noise is not None and loaded.spec.activity is not Activity.TRAINING:
         what = f"noise is known of session calls that train, not of {loaded.spec.activity.words}"
         raise PodsimError(what, do="leave --noise out")
@@ -109,6 +117,7 @@ def run_loaded(loaded: LoadedScenario, settings: Settings) -> Result:
             result = passes(loaded, settings)
     if settings.uncertainty is None:
         return result
+    from podsim.result.influence import StandsOn
     from podsim.result.uncertainty import uncertainty
 
     stands_on = result.assumptions
@@ -116,64 +125,24 @@ def run_loaded(loaded: LoadedScenario, settings: Settings) -> Result:
     return replace(result, uncertainty=uncertainty(stands_on, settings.uncertainty, settings.watch))
 
 
-def simulate(
-    scenario: Source,
-    *,
-    variant: str | None = None,
-    overrides: Overrides = (),
-    explicit: bool = False,
-    record: bool = False,
-    influence: bool = False,
-    watch: Watch = watched,
-    follow: Follow = unseen,
-    fit: Fit = "refuse",
-    engine: Engine = "auto",
-) -> RunResult:
-    """Simulate one weight update of a scenario of training, and the run it belongs to; see `run`."""
-    from podsim.runs.train import training
-
-    return training(
-        load_scenario(scenario, variant, overrides), Settings(explicit, record, influence, watch, follow, fit, engine)
-    )
+def simulate(scenario: Source, **parameters: Any) -> RunResult:
+    """`run` of a scenario of training, with its parameters; any other is refused."""
+    return cast("RunResult", _only("TrainingScenario", scenario, **parameters))
 
 
-def generate(
-    scenario: Source,
-    *,
-    variant: str | None = None,
-    overrides: Overrides = (),
-    explicit: bool = False,
-    record: bool = False,
-    influence: bool = False,
-    watch: Watch = watched,
-    fit: Fit = "refuse",
-    engine: Engine = "auto",
-) -> GenerationResult:
-    """Simulate the step that takes in a prompt, and the step that makes one more token; see `run`."""
-    from podsim.runs.generation import generation
-
-    return generation(
-        load_scenario(scenario, variant, overrides),
-        Settings(explicit, record, influence, watch, fit=fit, engine=engine),
-    )
+def generate(scenario: Source, **parameters: Any) -> GenerationResult:
+    """`run` of a scenario of text generation, with its parameters; any other is refused."""
+    return cast("GenerationResult", _only("GenerationScenario", scenario, **parameters))
 
 
-def infer(
-    scenario: Source,
-    *,
-    variant: str | None = None,
-    overrides: Overrides = (),
-    explicit: bool = False,
-    record: bool = False,
-    influence: bool = False,
-    watch: Watch = watched,
-    follow: Follow = unseen,
-    fit: Fit = "refuse",
-    engine: Engine = "auto",
-) -> ForwardResult:
-    """Simulate one batch through an idle replica, and session calls of many batches; see `run`."""
-    from podsim.runs.forward import passes
+def infer(scenario: Source, **parameters: Any) -> ForwardResult:
+    """`run` of a scenario of forward passes, with its parameters; any other is refused."""
+    return cast("ForwardResult", _only("ForwardScenario", scenario, **parameters))
 
-    return passes(
-        load_scenario(scenario, variant, overrides), Settings(explicit, record, influence, watch, follow, fit, engine)
-    )
+
+def _only(kind: str, scenario: Source, variant: str | None = None, overrides: Overrides = (), **parameters: Any) -> Any:
+    import podsim.scenario
+
+    loaded = podsim.scenario.load_scenario(scenario, variant, overrides)
+    loaded.of(getattr(podsim.scenario, kind))
+    return run(loaded, **parameters)

@@ -9,9 +9,9 @@ from podsim.deferred import Deferred
 from podsim.engine import Trace, execute
 from podsim.metrics import THROUGHPUT
 from podsim.models import Workload
+from podsim.options import Fit
 from podsim.placement import Plan, make_plan
 from podsim.placement.forward_job import forward_job
-from podsim.placement.layout import Fit
 from podsim.placement.plan import cost_model, shared_cost_model
 from podsim.placement.stage_cost import product_rates
 from podsim.program.forward import compile_calls, compile_one_batch
@@ -29,10 +29,10 @@ from podsim.result.sources import sources
 from podsim.result.step import StepReport
 from podsim.result.usage import replicas_in_use
 from podsim.runs.probes import BaseProbe
-from podsim.runs.settings import LOOK, Settings, placed
+from podsim.runs.settings import Settings, placed
+from podsim.runs.warnings import misfits, waits
 from podsim.scenario import ForwardScenario, LoadedScenario
 from podsim.scenario.families.base import Reading
-from podsim.show.warnings import misfits, waits
 from podsim.tiles.model import CostModel
 from podsim.units import ps_to_seconds
 
@@ -72,7 +72,6 @@ def _result(
     layout, ipu = plan.layout, plan.system.machine.ipu
     peak = layout.replication_factor * layout.ipus_per_replica * ipu.peak_flop_per_s(plan.workload.product_dtype)
     return ForwardResult(
-        look=LOOK,
         **shared(
             loaded,
             replicas_in_use(spec),

@@ -25,9 +25,9 @@ from podsim.result.sources import sources
 from podsim.result.step import StepReport
 from podsim.result.usage import one_copy
 from podsim.runs.probes import BaseProbe
-from podsim.runs.settings import LOOK, Settings, divided, placed
+from podsim.runs.settings import Settings, divided, placed
+from podsim.runs.warnings import misfits
 from podsim.scenario import GenerationScenario, LoadedScenario
-from podsim.show.warnings import misfits
 from podsim.tiles.model import CostModel
 from podsim.units import ps_to_seconds
 
@@ -52,7 +52,6 @@ def generation(loaded: LoadedScenario, settings: Settings) -> GenerationResult:
             for plan in (steps.prefill, steps.decode)
         )
     return GenerationResult(
-        look=LOOK,
         **shared(
             loaded,
             one_copy(spec),

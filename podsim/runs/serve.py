@@ -1,127 +1,25 @@
-"""Serving: from a scenario of text generation to percentiles, saturation and load curve, and how sure they are.
-
-For the ranges the same requests are served again with all uncertain inputs drawn from theirs. The times of steps are
-those of each draw, times a factor for what the model itself gets wrong; the queue is simulated anew on them, since it
-answers in no proportion: close to the saturation a tenth more time per token is ten times the waiting. Two thousand
-requests tell that, and a few hundred where the queue starts to grow.
-"""
+"""Serving under load, as Python and the shell ask for it; imports nothing of the simulation by itself."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from time import perf_counter as clock
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Final
 
-from pydantic import ValidationError
-
-from podsim.deferred import Deferred
 from podsim.draws import Draws
-from podsim.engine import execute
-from podsim.errors import InfeasibleError, PodsimError
-from podsim.garbage import no_search
-from podsim.placement.generation import Generation, Steps, generation_cost_model, plan_generation
-from podsim.placement.generation_job import generation_job
-from podsim.program.generation import compile_step
-from podsim.result.evidence import Envelope
-from podsim.result.influence import StandsOn
-from podsim.result.serving import DrawnService, ServiceDraws, ServingResult, serving_warnings
-from podsim.result.shared import shared
-from podsim.result.uncertainty import DrawTask, drawing_of, factor_drawn, inputs_drawn
-from podsim.result.usage import copies_in_use
-from podsim.runs.generation import GenerationProbe, step_report
-from podsim.runs.serving import (
-    ContinuousBatching,
-    Load,
-    Requests,
-    Service,
-    StaticBatching,
-    Users,
-    load_curve,
-    read_arrivals,
-    saturation,
-)
-from podsim.runs.serving import serve as serve_requests
-from podsim.runs.serving.arrivals import check_rate
-from podsim.runs.serving.saturation import capacity_per_s
-from podsim.runs.settings import LOOK, divided, placed
-from podsim.runs.step_times import MovedSteps, PlannedSteps, service_steps
-from podsim.scenario import GenerationScenario, LoadedScenario, load_scenario
-from podsim.scenario.generation import GenerationSpec
-from podsim.scenario.load import Overrides
-from podsim.scenario.resolve import Change
-from podsim.scenario.serving import RequestLengthSpec, ServingSpec
-from podsim.tiles.model import CostModel
-from podsim.watch import Watch, in_portions, silent, watched
+from podsim.options import Overrides
+from podsim.runs import Source
+from podsim.watch import Watch, watched
 
-_MARGIN: Final = 0.05
-_FULL_ROUNDS: Final = 4
-_DEFAULT_LOAD: Final = 0.8
-_LARGEST_LOAD: Final = 10
-_LONG_S: Final = 5.0
-SERVING_DRAWS: Final = 20
+if TYPE_CHECKING:
+    from podsim.result.serving import ServingResult
+
+DRAWS: Final = Draws(20)
 """As many give P10 and P90, and take a few seconds."""
-MOST_DRAWN: Final = 2_000
-_MOST_SOUNDED: Final = 400
-_STEPS_OF_A_DRAW: Final = 10
-"""Steps that a draw plans or simulates: both of a full batch, and four corners of each."""
-_DRAWS: Final = Draws(SERVING_DRAWS)
-_UNDER_LOAD: Final = "serving under load"
-MOST_SOUNDINGS: Final = 20_000
-"""Requests of a run that finds the saturation or a point of the load curve."""
-_PATTERNS: Final[dict[str, Literal["poisson", "fixed"]]] = {"poisson": "poisson", "fixed_rate": "fixed"}
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """The requests of a run: their prompts, their outputs, and when they come.
-
-    Attributes:
-        load: Requests that can come at any rate; of a file, its lengths in random order.
-        replay: The requests of a file as they came, or those of users, who wait for their answers.
-        inputs: Path and SHA-256 of that file.
-    """
-
-    load: Load
-    replay: Requests | Users | None = None
-    inputs: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def longest_prompt(self) -> int:
-        """Tokens of the longest prompt."""
-        return max(prompt for prompt, _ in self.load.lengths)
-
-
-def drawn(serving: ServingSpec, generation: GenerationSpec) -> Demand:
-    """Requests whose gaps and lengths are drawn."""
-    given = serving.lengths or (
-        RequestLengthSpec(prompt_tokens=generation.prompt_tokens, output_tokens=generation.output_tokens),
-    )
-    lengths = tuple((each.prompt_tokens, each.output_tokens) for each in given for _ in range(each.weight))
-    load = Load(lengths, serving.request_count, serving.seed, _PATTERNS[serving.arrivals])
-    if serving.users is None or serving.think is None:
-        return Demand(load)
-    return Demand(load, load.of_users(serving.users, float(serving.think)))
-
-
-def replayed(path: Path, serving: ServingSpec, generation: GenerationSpec) -> Demand:
-    """Requests of a file.
-
-    Raises:
-        SpecError: The file is wrong, or a request is longer than what a sequence has room for.
-    """
-    requests = read_arrivals(path, generation.sequence_length)
-    pairs = tuple(zip(requests.prompt_tokens, requests.output_tokens, strict=True))
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return Demand(Load(pairs, len(pairs), serving.seed, _PATTERNS[serving.arrivals]), requests, ((str(path), digest),))
-
-
-@no_search()
 def serve(
-    scenario: str | Path | Mapping[str, object] | LoadedScenario,
+    scenario: Source,
     *,
     variant: str | None = None,
     overrides: Overrides = (),
@@ -131,29 +29,30 @@ def serve(
     users: int | None = None,
     think: str | float | None = None,
     influence: bool = False,
-    uncertainty: Draws | None = _DRAWS,
+    uncertainty: Draws | None = DRAWS,
     watch: Watch = watched,
     tell: Callable[[str], None] = lambda text: None,
 ) -> ServingResult:
-    """Simulate serving under load: the requests of the scenario, the saturation, and points of the load curve.
+    """Simulate requests that arrive, wait and are batched: percentiles, queue and saturation.
 
     Args:
-        scenario: Path, name of a shipped scenario, mapping, or a scenario already loaded.
+        scenario: A scenario of text generation, or the name of a shipped one; in Python as `run` takes it.
         variant: One of the variants named in the file.
-        overrides: `key.path=value` texts, or values by key path, that replace keys of the scenario; laid over
-            what a loaded one has.
-        rate: Requests per second, in place of those that the scenario gives. [1/s]
-        arrivals: A CSV file of requests, in place of those that the scenario gives.
-        loads: Points of the load curve as shares of the saturation, in place of those of the scenario.
-        users: So many users, in place of what the scenario gives: each sends a request, waits for its last token,
-            thinks, and sends the next.
-        think: How long they think on average, such as `30 s`, or in seconds; 0 if left out.
-        influence: Measure all assumptions, those too for which products have to be planned anew, which takes longer.
+        overrides: Replace keys, e.g. system=bow_pod64; in Python a mapping of key paths to values, too.
+        rate: Requests per second, in place of what the scenario has. [1/s]
+        arrivals: A CSV file with arrival_s, prompt_tokens and output_tokens, in place of what the scenario has.
+        loads: Points of the load curve, each a share of saturation, in place of what the scenario has.
+        users: Users in place of what the scenario has: each waits for an answer, thinks, and sends the next request.
+        think: How long they think on average, 0 s if left out: 30s; in Python seconds, too.
+        influence: Measure all that the result stands on, even where products have to be planned anew; takes longer.
         uncertainty: How often the requests are served again with uncertain inputs drawn from their ranges, for the
             ranges of the result, when they are first looked at; None for no ranges.
         watch: Passes on the names of the steps in which `parallelism: auto` is chosen, of portions of the requests
             and of points of the load curve.
         tell: Takes an estimate of the time that a long run takes, before it starts.
+
+    Returns:
+        The result: percentiles of latencies, the saturation and the load curve, with their ranges.
 
     Raises:
         SpecError: The scenario or a file it names is wrong; lists every problem with its place.
@@ -161,266 +60,8 @@ def serve(
         MissingDataError: A number that is needed is not known.
         PodsimError: The scenario describes training, or a rate or load cannot be.
     """
+    from podsim.runs.service import serve_loaded
+    from podsim.scenario import load_scenario
+
     loaded = load_scenario(scenario, variant, overrides)
-    if users is not None or think is not None:
-        served = getattr(loaded.spec, "serving", None)
-        loaded = load_scenario(loaded, None, _of_users(users, think, served, given=bool(rate or arrivals)))
-    spec = loaded.of(GenerationScenario, do="serve a scenario whose model is of kind `decoder`")
-    _check(rate, arrivals, loads)
-    with placed(loaded):
-        loaded, _ = divided(_open(loaded, spec), watch)
-    spec = loaded.of(GenerationScenario)
-    demand = _demand(loaded, spec, replay=rate is None, arrivals=arrivals)
-    with placed(loaded, "serving" if spec.serving else "parallelism"):
-        job_of = partial(_job, demand=demand)
-        asked = job_of(spec)
-        model = generation_cost_model(asked)
-        plan = _planned(spec, asked, model).decode
-        decode = Deferred(lambda: [step_report("decode", spec, plan, execute(compile_step(plan)))])
-    given = tuple(_given(spec.served, rate, arrivals, loads))
-    points = tuple(loads) or spec.served.loads
-    stands_on = StandsOn(spec, GenerationProbe(job_of, model), anew=influence)
-    made, service, requests = _result(
-        loaded, spec, asked, demand, rate or spec.served.rate, points, given, stands_on, uncertainty, watch, tell
-    )
-    draws: Sequence[ServiceDraws] = ()
-    if uncertainty is not None:
-        served = Served(job_of, asked, service, requests, _saturating(demand.load, service))
-        draws = Deferred(lambda: [service_draws(served, stands_on, uncertainty, watch)])
-    return replace(made, decode=decode, draws=draws, envelope=_under_load(made.envelope))
-
-
-def _under_load(alone: Envelope) -> Envelope:
-    """What no compared run has, where no service under load was ever compared."""
-    return Envelope(Deferred(lambda: (*alone.outside, _UNDER_LOAD)))
-
-
-def _of_users(
-    users: int | None, think: str | float | None, known: ServingSpec | None, *, given: bool
-) -> dict[str, Any]:
-    """Keys for users in place of a rate or a file of requests.
-
-    Args:
-        users: How many.
-        think: How long they think; as the scenario has it if left out.
-        known: What the scenario has.
-        given: Whether a rate or a file is asked for as well.
-
-    Raises:
-        PodsimError: One of those is given as well.
-    """
-    if given:
-        what = "users and a rate or a file of arrivals are given"
-        raise PodsimError(what, do="leave one of them out: users send the next request when they have the answer")
-    asked: dict[str, Any] = {} if users is None else {"users": users}
-    asked |= {key: None for key in ("rate", "file") if users is not None and getattr(known, key, None) is not None}
-    if think is not None:
-        asked["think"] = think if isinstance(think, str) else f"{think} s"
-    elif known is None or known.think is None:
-        asked["think"] = "0 s"
-    return {f"serving.{key}": value for key, value in asked.items()}
-
-
-def _given(
-    serving: ServingSpec, rate: float | None, arrivals: str | Path | None, loads: Sequence[float]
-) -> Iterator[Change]:
-    """What was given beside the scenario, as changes of it."""
-    if rate is not None and (serving.file or rate != serving.rate):
-        yield Change("serving.rate", serving.rate, rate)
-    if arrivals is not None:
-        yield Change("serving.file", serving.file, str(arrivals))
-    if loads and tuple(loads) != serving.loads:
-        yield Change("serving.loads", serving.loads, tuple(loads))
-
-
-def _open(loaded: LoadedScenario, spec: GenerationScenario) -> LoadedScenario:
-    """With batches of the size that is served where the division is to be chosen: the one that generates fastest."""
-    if loaded.auto is None:
-        return loaded
-    size = spec.served.batch_size or spec.generation.batch_size
-    generation = spec.generation.model_copy(update={"batch_size": size})
-    return replace(loaded, spec=spec.model_copy(update={"generation": generation}))
-
-
-def _check(rate: float | None, arrivals: str | Path | None, loads: Sequence[float]) -> None:
-    if rate is not None and arrivals is not None:
-        raise PodsimError("both a rate and a file of arrivals are given", do="give one of them")
-    if rate is not None:
-        check_rate(rate)
-    for load in loads:
-        if not 0 < load <= _LARGEST_LOAD:
-            raise PodsimError(
-                f"a load of {load:g} cannot be served",
-                do=f"give a share of the saturation above 0 and up to {_LARGEST_LOAD}, for example 0.8",
-            )
-
-
-def _demand(loaded: LoadedScenario, spec: GenerationScenario, *, replay: bool, arrivals: str | Path | None) -> Demand:
-    serving = spec.served
-    if arrivals is not None:
-        return replayed(Path(arrivals), serving, spec.generation)
-    if serving.file is None:
-        demand = drawn(serving, spec.generation)
-        return demand if replay else replace(demand, replay=None)
-    demand = replayed(loaded.folder / serving.file, serving, spec.generation)
-    return demand if replay else replace(demand, replay=None)
-
-
-def _job(spec: GenerationScenario, demand: Demand) -> Generation:
-    """Room for a whole batch of the longest prompts, and for as many tokens of each as generation asks for."""
-    prompt, size = demand.longest_prompt, spec.served.batch_size or spec.generation.batch_size
-    asked = generation_job(spec).laid_out(micro_batch_size=size)
-    return replace(asked, prompt_tokens=prompt, output_tokens=spec.generation.sequence_length - prompt)
-
-
-def _planned(spec: GenerationScenario, asked: Generation, model: CostModel) -> Steps:
-    """Both kinds of step of a full batch, if it fits."""
-    try:
-        return plan_generation(asked, model)
-    except InfeasibleError as error:
-        if spec.served.batch_size and error.do:
-            error.do = error.do.replace("generation.batch_size", "serving.batch_size")
-        raise
-
-
-def _result(
-    loaded: LoadedScenario,
-    spec: GenerationScenario,
-    asked: Generation,
-    demand: Demand,
-    rate: float | None,
-    loads: Sequence[float],
-    given: tuple[Change, ...],
-    stands_on: StandsOn,
-    uncertainty: Draws | None,
-    watch: Watch,
-    tell: Callable[[str], None],
-) -> tuple[ServingResult, Service, Requests | Users]:
-    serving, size, in_flight = spec.served, asked.layout.micro_batch_size, asked.layout.batches_in_flight
-    copies = serving.replicas or spec.copy_count
-    alone, *crowded = service_steps(asked)
-    continuous = serving.batching == "continuous"
-    batching = ContinuousBatching(size) if continuous else StaticBatching(size, serving.longest_wait or 0.0)
-    service = Service(alone, batching, copies, tuple(crowded))
-    load = _saturating(demand.load, service)
-    begun_s = [clock()]
-
-    def confirming(names: Sequence[str]) -> Sequence[str]:
-        begun_s.append(clock())
-        return names
-
-    limit = saturation(service, load, margin=_MARGIN, watch=confirming)
-    # All steps are known by the time it is confirmed: what that takes is the pace, and the rest was their simulation.
-    pace_s = (clock() - begun_s[1]) / (2 * load.request_count)
-    step_s = max(0.0, begun_s[1] - begun_s[0] - 2 * load.request_count * pace_s) / alone.simulated_count
-    requests = demand.replay or demand.load.at(rate or _DEFAULT_LOAD * limit.rate_per_s)
-    to_serve, draws = len(requests) + len(loads) * load.request_count, 0
-    if uncertainty is not None:
-        draws = uncertainty.count
-        few = _fewer(load, service).request_count
-        to_serve += (1 + draws) * (min(MOST_DRAWN, len(requests)) + 2 * few)
-    time_s = to_serve * pace_s + draws * _STEPS_OF_A_DRAW * step_s
-    if time_s > _LONG_S:
-        more = f", the points of the load curve and {draws} draws" if draws else " and the points of the load curve"
-        tell(f"serving {len(requests):,} requests{more} takes about {time_s:.0f} s")
-    outcome = serve_requests(service, requests, watch)
-    points = load_curve(service, load, [share * limit.rate_per_s for share in loads], watch)
-    users = demand.replay if isinstance(demand.replay, Users) else None
-    offered = outcome.offered_per_s if demand.replay else rate or _DEFAULT_LOAD * limit.rate_per_s
-    warnings = tuple(serving_warnings(offered, outcome, limit, None if users is None else serving.users))
-    result = ServingResult(
-        look=LOOK,
-        **shared(loaded, copies_in_use(spec, copies), stands_on, warnings=warnings, files=demand.inputs, changes=given),
-        batching=serving.batching,
-        batch_size=size,
-        max_batch=service.steps.max_batch,
-        copy_count=copies,
-        batches_in_flight=in_flight,
-        request_count=len(requests),
-        rate_per_s=offered,
-        users=None if users is None else serving.users,
-        think_s=None if users is None else serving.think,
-        outcome=outcome,
-        saturation=limit,
-        points=points,
-    )
-    return result, service, requests
-
-
-def _saturating(load: Load, service: Service) -> Load:
-    """Requests enough to fill all places several times over, and no more than show where the queue starts to grow."""
-    fewest = _FULL_ROUNDS * service.place_count
-    return replace(load, request_count=max(min(load.request_count, MOST_SOUNDINGS), fewest))
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """What is served again.
-
-    Attributes:
-        job_of: What is planned for a scenario.
-        asked: What was planned.
-        service: What served the requests.
-        requests: All of them.
-        load: Requests that find the saturation.
-    """
-
-    job_of: Callable[[GenerationScenario], Generation]
-    asked: Generation
-    service: Service
-    requests: Requests | Users
-    load: Load
-
-
-@no_search()
-def service_draws(served: Served, stands_on: StandsOn, draws: Draws, watch: Watch = silent) -> ServiceDraws:
-    """Serve the first requests with the inputs as they are, and once for each draw.
-
-    Args:
-        served: What is served again.
-        stands_on: The inputs, and how far each moves the time of a token.
-        draws: How often, and the seed.
-        watch: Passes on names of portions of the draws.
-    """
-    task = drawing_of(stands_on)
-    numbers = in_portions(range(draws.count), "draws", watch)
-    few = replace(served, requests=served.requests.first(MOST_DRAWN), load=_fewer(served.load, served.service))
-    return ServiceDraws(
-        draws.count,
-        draws.seed,
-        tuple(each.key for each in task.inputs),
-        len(few.requests),
-        _outcome(few, few.service),
-        tuple(_drawn(few, task, task.scatter, draws.seed, number) for number in numbers),
-        stands_on.reasons(),
-    )
-
-
-def _drawn(served: Served, task: DrawTask, sigma: float, seed: int, number: int) -> DrawnService | None:
-    """The requests with the inputs of a draw; None if it is impossible."""
-    steps = served.service.steps
-    assert isinstance(steps, PlannedSteps)
-    try:
-        asked = served.job_of(inputs_drawn(task, seed, number))
-        fresh = generation_cost_model(asked)
-        plan_generation(asked, model := fresh.holding(steps.model) or fresh, advise=False)
-        factor, shortest = factor_drawn(sigma, seed, number), min(served.requests.prompt_tokens)
-        moved = PlannedSteps(asked, model=model)
-        crowd = tuple(
-            MovedSteps(each, PlannedSteps(asked, count, moved), shortest, factor)
-            for count, each in enumerate(served.service.crowded, 2)
-            if isinstance(each, PlannedSteps)
-        )
-        service = replace(served.service, steps=MovedSteps(steps, moved, shortest, factor), crowded=crowd)
-        return _outcome(served, service)
-    except (PodsimError, ValidationError):
-        return None
-
-
-def _outcome(served: Served, service: Service) -> DrawnService:
-    return DrawnService(serve_requests(service, served.requests), capacity_per_s(service, served.load))
-
-
-def _fewer(load: Load, service: Service) -> Load:
-    """As few as show where the queue starts to grow."""
-    return replace(load, request_count=min(load.request_count, max(_MOST_SOUNDED, 4 * service.place_count)))
+    return serve_loaded(loaded, rate, arrivals, loads, users, think, influence, uncertainty, watch, tell)

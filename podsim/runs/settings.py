@@ -5,23 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, get_args
 
 from podsim.engine import Engine
 from podsim.errors import InfeasibleError, MissingDataError, ModelError, PodsimError, Problem, SpecError
-from podsim.placement.layout import Fit
+from podsim.options import Fit
 from podsim.program.size import Follow, unseen
-from podsim.result.base import Look
 from podsim.scenario import LoadedScenario
 from podsim.scenario.wording import shown
 from podsim.watch import Watch, watched
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from podsim.draws import Draws, Seeds
     from podsim.placement.search.choice import Choice
-    from podsim.result.base import Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +77,3 @@ def divided(loaded: LoadedScenario, watch: Watch) -> tuple[LoadedScenario, Choic
     from podsim.placement.search.auto import choose
 
     return choose(loaded, watch)
-
-
-def _html_of(result: Result) -> str:
-    from podsim.show.page import html_of
-
-    return html_of(result)
-
-
-def _figure_of(result: Result) -> Figure:
-    from podsim.show.answers import figure_of_sheet, sheet_of
-
-    return figure_of_sheet(sheet_of(result))
-
-
-LOOK: Final = Look(_html_of, _figure_of)
-"""How results of runs are shown; what draws them is imported then."""

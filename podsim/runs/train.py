@@ -31,11 +31,11 @@ from podsim.result.shared import shared
 from podsim.result.sources import Sources, sources
 from podsim.result.usage import refused_elsewhere, replicas_in_use
 from podsim.runs.probes import BaseProbe, figures
-from podsim.runs.settings import LOOK, Settings, divided, placed
+from podsim.runs.settings import Settings, divided, placed
 from podsim.runs.training import TrainingOutcome, train
+from podsim.runs.warnings import spared_work, warnings_of
 from podsim.scenario import LoadedScenario, TrainingScenario
 from podsim.scenario.quantity import quantities
-from podsim.show.warnings import spared_work, warnings_of
 from podsim.tiles.model import CostModel
 from podsim.units import ps_to_seconds
 
@@ -117,7 +117,6 @@ def _result(
 ) -> RunResult:
     update_s, spec = ps_to_seconds(trace.makespan_ps), loaded.of(TrainingScenario)
     return RunResult(
-        look=LOOK,
         **shared(
             loaded,
             replicas_in_use(spec),

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from podsim.deferred import Deferred
 from podsim.errors import Problem, SpecError
+from podsim.options import Overrides
 from podsim.scenario.activity import Activity
 from podsim.scenario.auto import (
     AutoSpec,
@@ -393,10 +394,6 @@ class LoadedScenario:
             PodsimError: It is of another.
         """
         return self.spec.of(wanted, do, self.name)
-
-
-Overrides = Sequence[str] | Mapping[str, Any]
-"""`key.path=value` texts, or values by key path, that replace keys of a scenario."""
 
 
 def load_scenario(

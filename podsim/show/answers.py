@@ -9,11 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from podsim.errors import PodsimError
 from podsim.harmless import short
 from podsim.report.chart import Sheet
-from podsim.result.base import Result
-from podsim.result.forward import ForwardResult
-from podsim.result.generation import GenerationResult
-from podsim.result.result import RunResult
-from podsim.result.serving import ServingResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Answered:
-    """What the answers of `compare`, `sweep`, `plan`, `check` and `whatif` have in common.
+    """What answers have in common: results of runs, and those of `compare`, `sweep`, `plan`, `check` and `whatif`.
 
     A class of them says what is told of it in a line or two, what it reports, and what its rows are.
     """
@@ -81,11 +76,14 @@ class Answered:
         Raises:
             PodsimError: There is nothing to draw.
         """
-        return figure_of_sheet(self.report().sheet())
+        sheet = self.report().sheet()
+        if not sheet.rows:
+            raise nothing_to_draw("this answer has no chart", "print it, or take its `.to_frame()`")
+        return figure_of_sheet(sheet)
 
     def to_frame(self) -> DataFrame:
         """A frame of pandas, with the units of its columns in `attrs["unit"]`."""
-        from podsim.result.frames import frame_of
+        from podsim.show.frames import frame_of
 
         return frame_of(self._records(), self._units(), self._currency(), self.COLUMNS)
 
@@ -95,22 +93,6 @@ def figure_of_sheet(sheet: Sheet) -> Figure:
     from podsim.show.matplotlib_charts import drawn
 
     return drawn(sheet)
-
-
-def sheet_of(result: Result) -> Sheet:
-    """The charts that `--plot` draws of a result."""
-    from podsim.show.run_charts import generation_sheet, run_sheet
-    from podsim.show.serving_charts import serving_sheet
-
-    match result:
-        case RunResult() | ForwardResult():
-            return run_sheet(result)
-        case GenerationResult():
-            return generation_sheet(result)
-        case ServingResult():
-            return serving_sheet(result)
-        case _:
-            raise TypeError(type(result).__name__)
 
 
 def nothing_to_draw(what: str, do: str) -> PodsimError:

@@ -116,14 +116,15 @@ def _body(page: Report) -> Iterator[str]:
     yield from (f'<p class="warning"><strong>Warning:</strong> {html(text)}</p>' for text in page.warnings)
     yield from (f'<p class="note"><strong>Note:</strong> {html(text)}</p>' for text in page.notes)
     yield "</header>"
-    links = (f'<li><a href="#{_anchor(each)}">{html(each.title)}</a></li>' for each in page.sections)
+    sections = [each for each in page.sections if each.paged and each.blocks]
+    links = (f'<li><a href="#{_anchor(each)}">{html(each.title)}</a></li>' for each in sections)
     yield f'<nav aria-label="Sections"><ul>{"".join(links)}</ul></nav>'
     yield '<main id="content">'
     yield f'<noscript><p class="warning">{_NO_SCRIPT}</p></noscript>'
     if page.tiles:
         yield tiles(page.tiles)
     numbers = count(1)
-    for section in page.sections:
+    for section in sections:
         yield f'<section id="{_anchor(section)}"><h2>{html(section.title)}</h2>'
         for block in section.blocks:
             yield from _block(block, numbers)
@@ -137,7 +138,7 @@ def _anchor(section: Section) -> str:
 
 
 def _tile(tile: Tile) -> str:
-    notes = "".join(f'<dd class="more">{html(note)}</dd>' for note in tile.notes)
+    notes = "".join(f'<dd class="more">{html(note)}</dd>' for note in (tile.range, *tile.notes) if note)
     return f'<div><dt>{html(tile.label)}</dt><dd class="value">{html(tile.value)}</dd>{notes}</div>'
 
 

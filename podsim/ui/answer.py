@@ -7,7 +7,7 @@ comes first; ranges and what other machines would bring come after it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from podsim import memo
 from podsim.errors import DoesNotFitError, InfeasibleError, PodsimError
-from podsim.format import format_error, format_figure, format_percent, format_significant
+from podsim.format import format_error, format_figure, format_significant
 from podsim.harmless import html
 from podsim.importer import ONNX, Request, import_model
 from podsim.many.compare.difference import SAME, difference
@@ -26,25 +26,17 @@ from podsim.many.compare.sides import of_result
 from podsim.many.compare.subject import Subject
 from podsim.many.whatif import TWICE, WhatIf, effects_of, whatif_sheet
 from podsim.metrics import PER_SECOND, metric_of
-from podsim.pages.result_page import assumptions_section, headline_tiles, memory_blocks, result_page
 from podsim.report.chart import Chart, Curves, Mark, Series
-from podsim.report.report import Folded, Part, Tile
+from podsim.report.report import Folded, Part, Report, Tile
 from podsim.report.table import Cells, Table, columns
-from podsim.result.base import Result
-from podsim.result.forward import ForwardResult
-from podsim.result.generation import GenerationResult
-from podsim.result.kinds import kind_of
-from podsim.result.result import RunResult
-from podsim.result.rows import IN_PROCESSOR
+from podsim.result.base import STANDS_ON, Result
+from podsim.result.memory import memory_title
+from podsim.result.perfetto import write_trace
 from podsim.result.serving import ServingResult
 from podsim.runs import run
 from podsim.runs.serve import serve
 from podsim.scenario.expectations import FITS, expectation
 from podsim.show.html_page import as_html, fragment, tiles
-from podsim.show.perfetto import write_trace
-from podsim.show.run_charts import memory_title, waterfall
-from podsim.show.serving_charts import percentile_charts, serving_conclusion
-from podsim.show.timeline import timeline_chart
 from podsim.ui.form import CHIP, SYSTEM, Form, form_of
 from podsim.ui.question import Question, dropped
 from podsim.ui.scaling import scaling_blocks
@@ -63,13 +55,7 @@ _MEASURING: Final = "its range is being measured"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What an answer is made with.
-
-    Attributes:
-        scratch: A folder of the server.
-        tell: Is told how much is done, and of how much.
-        watch: Passes on the names of the steps in which a division is chosen.
-    """
+    """What an answer is made with."""
 
     scratch: Path
     tell: Tell = untold
@@ -78,13 +64,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Parts of an answer.
-
-    Attributes:
-        parts: HTML by area; an area that is not named stays as it is.
-        fits: Whether such a run is possible.
-        summary: The first line of the verdict, for those who listen to the page.
-    """
+    """HTML by area, of which those that are not named stay as they are, and a line for those who listen to the page."""
 
     parts: Mapping[str, str] = field(default_factory=dict)
     fits: bool = True
@@ -115,27 +95,32 @@ def _answered(job: Job, question: Question, baseline: Question, *, ranged: bool)
         result = simulated(job, question, ranged=ranged)
     except PodsimError as error:
         return _refused(job, question, error)
-    told = _fits(result)
-    shown = headline_tiles(result, ranged=ranged)
+    page = result.report(ranged=ranged)
+    shown = list(page.tiles)
     if not ranged:
-        shown = [replace(each, notes=each.notes or (_MEASURING,)) if n == 0 else each for n, each in enumerate(shown)]
+        shown[0] = replace(shown[0], notes=shown[0].notes or (_MEASURING,))
     expected = question.loaded(job.scratch).spec.expect
-    fits = f'<p class="verdict good"><strong>Fits.</strong> {html(told)}</p>'
+    fits = f'<p class="verdict good"><strong>Fits.</strong> {html(_fits(result))}</p>'
+    seen = [_with_target(each, expected) for each in _charts(page, "What requests see")]
+    told = [f"The service {result.conclusion()}."] if seen and ranged else []
     parts = {
         VERDICT: f"{fits}{_targets(result, expected)}{_stands_on(result, ranged=ranged)}",
         TILES: tiles(shown),
         AGAINST: fragment(_against(job, result, question, baseline, ranged=ranged), AGAINST),
-        MEMORY: "" if isinstance(result, ServingResult) else fragment(memory_blocks(_memory(result)), MEMORY),
-        LOAD: "",
+        MEMORY: fragment(_blocks(page, "Memory"), MEMORY),
+        LOAD: fragment([*told, *seen], LOAD),
     }
-    if isinstance(result, ServingResult):
-        told = f"The service {serving_conclusion(result)}."
-        charts = [_with_target(chart, expected) for chart in percentile_charts(result)]
-        parts[LOAD] = fragment([told, *charts], LOAD) if ranged else fragment(charts, LOAD)
     if ranged:
-        section = assumptions_section(result)
-        parts[SURE] = fragment(section.blocks, SURE) if section else ""
+        parts[SURE] = fragment(_blocks(page, STANDS_ON), SURE)
     return Answer(parts, summary=f"Fits. {_headline(result, shown[0])}")
+
+
+def _blocks(page: Report, *titles: str) -> list[Part]:
+    return [block for section in page.sections if section.title in titles for block in section.blocks]
+
+
+def _charts(page: Report, *titles: str) -> list[Chart]:
+    return [block for block in _blocks(page, *titles) if isinstance(block, Chart)]
 
 
 def simulated(job: Job, question: Question, *, ranged: bool = True, record: bool = False) -> Any:
@@ -146,14 +131,10 @@ def simulated(job: Job, question: Question, *, ranged: bool = True, record: bool
     return run(loaded, watch=job.watch, record=record)
 
 
-def _memory(result: Any) -> Any:
-    return result.memory
-
-
 def _fits(result: Result) -> str:
     if isinstance(result, ServingResult) or result.memory.fullest_ipu() is None:  # type: ignore[attr-defined]
         return result.simulated.machine
-    return f"{memory_title(_memory(result), IN_PROCESSOR)}."
+    return f"{memory_title(result.memory)}."  # type: ignore[attr-defined]
 
 
 def _headline(result: Result, first: Tile) -> str:
@@ -214,7 +195,7 @@ def _refused(job: Job, question: Question, error: PodsimError) -> Answer:
     if isinstance(error, DoesNotFitError) and not question.anew and not question.serves:
         with suppress(PodsimError):
             over = run(question.loaded(job.scratch), fit="warn")
-            memory = fragment(memory_blocks(_memory(over)), MEMORY)
+            memory = fragment(_blocks(over.report(ranged=False), "Memory"), MEMORY)
     verdict = f'<div class="verdict bad" role="alert"><p><strong>{title}</strong> {text}</p>{cure}</div>'
     others = dict.fromkeys(AREAS, "")
     return Answer({**others, VERDICT: verdict, MEMORY: memory}, fits=False, summary=title)
@@ -273,17 +254,8 @@ def _subject(result: Result, question: Question, *, ranged: bool) -> Subject:
     return of_result(result, question.scenario, "", ranged=ranged)
 
 
-def _alone(result: Result) -> Iterator[Part]:
-    match result:
-        case RunResult():
-            yield waterfall("weight update", result.breakdown, result.sources)
-        case ForwardResult():
-            yield waterfall("batch", result.batch.breakdown, result.batch.sources)
-        case GenerationResult():
-            yield waterfall("decode step", result.decode.breakdown, result.decode.sources)
-        case ServingResult() if result.decode:
-            step = result.decode[0]
-            yield waterfall("decode step of a full batch", step.breakdown, step.sources)
+def _alone(result: Result) -> Sequence[Part]:
+    return _charts(result.report(ranged=False), "Where time goes", "Decode step")
 
 
 def further(job: Job, question: Question, baseline: Question) -> Answer:
@@ -294,7 +266,12 @@ def further(job: Job, question: Question, baseline: Question) -> Answer:
         ranking = WhatIf((found,))
         charts = [chart for row in whatif_sheet(ranking).rows for chart in row]
         moved = list(_moved(job, question, baseline))
-        blocks: list[Part] = [*_limits(run(loaded, watch=job.watch)), *moved, *ranking.tables(), *charts]
+        blocks: list[Part] = [
+            f"{run(loaded, watch=job.watch).conclusion(ranged=False)}.",
+            *moved,
+            *ranking.tables(),
+            *charts,
+        ]
         beyond = [each.change for each in found.effects if each.beyond]
         red = (
             f'<p class="danger"><strong>No measurement is near:</strong> {html(", ".join(beyond))}</p>'
@@ -305,19 +282,6 @@ def further(job: Job, question: Question, baseline: Question) -> Answer:
     except PodsimError:  # the verdict says why there is no such run
         return Answer({HELP: "", SCALING: ""})
     return Answer({HELP: red + fragment(blocks, HELP), SCALING: scaling})
-
-
-def _limits(result: Any) -> Iterator[str]:
-    match result:
-        case RunResult():
-            times = result.breakdown_ps
-            most = max(times, key=lambda kind: times[kind])
-            share = format_percent(times[most] / (sum(times.values()) or 1))
-            yield f"Most of a weight update is {kind_of(most).label}: {share} of it."
-        case ForwardResult():
-            yield f"A batch is bound by {result.batch.bound}, a session call by {result.call.bound}."
-        case GenerationResult():
-            yield f"A prefill step is bound by {result.prefill.bound}, a decode step by {result.decode.bound}."
 
 
 def _moved(job: Job, question: Question, baseline: Question) -> Iterator[Table]:
@@ -353,14 +317,13 @@ def _moved(job: Job, question: Question, baseline: Question) -> Iterator[Table]:
 
 def report(job: Job, question: Question) -> bytes:
     """The page that `--report` writes."""
-    return as_html(result_page(simulated(job, question, record=True))).encode(errors="replace")
+    return as_html(simulated(job, question, record=True).report()).encode(errors="replace")
 
 
 def timeline(job: Job, question: Question) -> Answer:
     """The timeline of a run."""
     result = simulated(job, question, record=True)
-    chart = timeline_chart(result.trace, result.passes, "run")
-    blocks: list[Part] = [chart] if chart is not None else ["A service has no timeline; its steps have."]
+    blocks = _blocks(result.report(ranged=False), "Timeline") or ["A service has no timeline; its steps have."]
     return Answer({"timeline": fragment(blocks, "timeline")})
 
 
@@ -375,13 +338,7 @@ def trace(job: Job, question: Question) -> bytes:
 
 
 def imported(job: Job, path: str, system: str) -> Question:
-    """The question about a `config.json` or an ONNX file that was dropped on the page.
-
-    Args:
-        job: What it is made with.
-        path: The file, in a folder of its own.
-        system: The pod it is to run on.
-    """
+    """The question about a `config.json` or an ONNX file that was dropped on the page."""
     file = Path(path)
     text = import_model(file, Request(system=system, folder=file.parent), watch=job.watch)
     if file.suffix.lower() != ONNX:  # the scenario holds all of it

@@ -54,18 +54,7 @@ _MOST_REQUESTS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Slider:
-    """A number that can be moved.
-
-    Attributes:
-        key: Its key path.
-        label: What it is.
-        unit: Of its number; empty for counts.
-        value: As the scenario has it.
-        low: Where the slider begins.
-        high: Where it ends.
-        step: From one place to the next.
-        covered: Between which values runs were compared with predictions; None where nothing is known of that.
-    """
+    """A number that can be moved, and between which values runs were compared with predictions, where that is known."""
 
     key: str
     label: str
@@ -83,14 +72,7 @@ class Slider:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A name that can be chosen.
-
-    Attributes:
-        key: Its key path.
-        label: What it is.
-        value: As the scenario has it.
-        options: What can be chosen.
-    """
+    """A name that can be chosen."""
 
     key: str
     label: str
@@ -100,16 +82,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What can be asked of a scenario.
-
-    Attributes:
-        variants: Names of its variants.
-        can_serve: Whether it can be served under load.
-        serves: Whether it says how requests come.
-        can_divide: Whether its division can be chosen anew.
-        choices: Names that can be chosen.
-        sliders: Numbers that can be moved.
-    """
+    """What can be asked of a scenario."""
 
     variants: tuple[str, ...]
     can_serve: bool
@@ -120,12 +93,7 @@ class Form:
 
 
 def form_of(question: Question, loaded: LoadedScenario) -> Form:
-    """What can be asked.
-
-    Args:
-        question: What is asked; only whether it serves, and whether its division is chosen anew, count.
-        loaded: Its scenario, before numbers were moved.
-    """
+    """What can be asked."""
     spec: Any = loaded.spec
     can_serve = spec.activity is Activity.GENERATION
     hardware = dict(hardware_keys(spec))

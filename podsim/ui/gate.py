@@ -50,12 +50,7 @@ class Gate:
     """Lets a request through, or refuses it, before anything else sees it."""
 
     def __init__(self, app: App, token: str = "") -> None:
-        """Guard an application.
-
-        Args:
-            app: The application.
-            token: What a request has to bring; empty where only this machine can ask.
-        """
+        """Guard an application."""
         self._app, self._token = app, token
 
     async def __call__(self, scope: Scope, receive: Callable[[], Awaitable[Any]], send: Send) -> None:

@@ -48,13 +48,7 @@ _LONGEST_ADDRESS: Final = 30_000
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a server offers to all sessions.
-
-    Attributes:
-        pool: Who answers.
-        named: Files that were named when it was started.
-        first: The scenario that is shown first.
-    """
+    """What a server offers to all sessions."""
 
     pool: Pool
     named: tuple[str, ...]
@@ -65,12 +59,7 @@ class Planner:
     """A session of the page."""
 
     def __init__(self, offer: Offer, query: str) -> None:
-        """Build the page.
-
-        Args:
-            offer: What the server offers.
-            query: The part of the address behind the question mark.
-        """
+        """Build the page."""
         self._offer = offer
         self._client = ui.context.client
         self._asker = Asker(offer.pool, self._refused)

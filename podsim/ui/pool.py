@@ -36,12 +36,7 @@ class _InterruptedError(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class _Seat:
-    """What a worker and the server both see of a job.
-
-    Attributes:
-        number: Of the job, from 1 on.
-        place: Of the seat.
-    """
+    """What a worker and the server both see of a job."""
 
     number: int
     place: int
@@ -111,13 +106,7 @@ class Pool:
     """Processes that answer questions."""
 
     def __init__(self, scratch: Path, processes: int | None = None, most_waiting: int = MOST_WAITING) -> None:
-        """Processes are started when they are first needed.
-
-        Args:
-            scratch: A folder for files of sessions.
-            processes: How many work at a time; as many as there are cores by default.
-            most_waiting: How many sessions may wait.
-        """
+        """Processes are started when they are first needed."""
         self.scratch = scratch
         self._count, self._most_waiting = processes or os.cpu_count() or 1, most_waiting
         self._context = multiprocessing.get_context("spawn")  # the server has threads, which a fork would lose
@@ -186,12 +175,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class Ticket:
-    """A claim to an answer, which its owner may drop.
-
-    Attributes:
-        dropped: Holds something once nobody waits for the answer any more.
-        seats: Where the job is worked on, while it is.
-    """
+    """A claim to an answer; `dropped` holds something once its owner has dropped it."""
 
     dropped: list[bool] = field(default_factory=list)
     seats: list[tuple[Any, _Seat]] = field(default_factory=list)
@@ -232,12 +216,7 @@ class Asker:
     """The questions of a session: the newest is answered, older ones are dropped."""
 
     def __init__(self, pool: Pool, refused: Callable[[PodsimError], None]) -> None:
-        """Nothing is asked yet.
-
-        Args:
-            pool: Who answers.
-            refused: Is told why there is no answer.
-        """
+        """Nothing is asked yet."""
         self._pool, self._refused = pool, refused
         self._next: Sequence[Step] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -248,9 +227,6 @@ class Asker:
         """Ask; what was asked before and is not answered yet is dropped.
 
         A first step that is nearly done is shown all the same: otherwise nothing would be seen while a slider moves.
-
-        Args:
-            steps: What is made, one after the other.
         """
         self._next = steps
         if self._task is None or self._task.done():

@@ -27,15 +27,7 @@ _LINE, _OWN, _IN_PROPORTION = "#08306b", "#b35400", "#767676"
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """A point of the curve.
-
-    Attributes:
-        place: Its number along the axis.
-        keys: `key=value` texts that differ from the scenario.
-        is_own: Whether it is the scenario itself.
-        value: Its throughput; None where there is no such run.
-        reason: Why there is none.
-    """
+    """A point of the curve, with the keys that differ; a reason in place of a value where there is no such run."""
 
     place: int
     keys: tuple[str, ...]

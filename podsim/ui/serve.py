@@ -92,17 +92,7 @@ def serve(
     processes: int | None,
     tell: Callable[[str], None],
 ) -> None:
-    """Serve the page until the process is interrupted.
-
-    Args:
-        named: Scenario files that are offered beside the shipped ones; the first is shown.
-        host: The address to listen at.
-        port: Of that address.
-        token: What a request has to bring; empty for nothing.
-        opens: Whether a browser is opened.
-        processes: How many questions are answered at a time; as many as there are cores by default.
-        tell: Is told where the page is.
-    """
+    """Serve the page until the process is interrupted."""
     from fastapi import Response
     from nicegui import app, ui
 

@@ -1,20 +1,20 @@
-"""Comparisons with published figures, their ranges, and runs with noise, as text, Markdown, JSON or CSV."""
+"""Comparisons with published figures, their ranges, and runs with noise, as answers."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any, Final, TypeVar
 
-from podsim.report.table import Block, Cell, Cells, Passage, Table, columns
+from podsim._version import __version__
+from podsim.report.report import Part, Report, Section
+from podsim.report.table import Cell, Cells, Table, columns
 from podsim.result.evidence import Z
 from podsim.result.reference_data import rows as reference_rows
 from podsim.scenario.quantity import LEVELS
-from podsim.show.markdown import to_csv, to_markdown
-from podsim.show.text import to_text
 from podsim.validation.comparison import (
     BEYOND,
     WHOLE_RUNS,
@@ -44,45 +44,62 @@ _NOTE: Final = (
 )
 
 
-def show(
-    found: Validation,
-    output_format: str,
-    verdicts: Sequence[LimitVerdict] = (),
-    *,
-    summary_only: bool = False,
-    chosen: Freedom | None = None,
-) -> str:
-    """The comparisons as `table`, `markdown`, `json` or `csv`, with a summary per group and role.
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """Predictions beside published figures.
 
-    Args:
-        found: Predictions beside published figures.
-        output_format: `table`, `markdown`, `json`, or `csv`, which has the rows alone.
+    Attributes:
+        found: All of them.
         verdicts: Whether limits are kept.
-        summary_only: Leave the rows out.
+        summary_only: Whether rows are left out.
         chosen: What could have been chosen otherwise.
     """
-    if output_format == "json":
-        return _as_json(found, verdicts, summary_only=summary_only, chosen=chosen)
-    if output_format == "csv":
-        return to_csv(summary_table(found.comparisons) if summary_only else _rows_table(found.comparisons, roles=True))
-    blocks: list[Block] = [] if summary_only else list(_tables(found))
-    if not summary_only and any(row.uncertainty is not None for row in found.comparisons):
-        blocks.append(Passage(_NOTE))
-    blocks.append(summary_table(found.comparisons))
-    if chosen is not None:
-        blocks += [
-            level_table(found.comparisons, chosen),
-            freedom_table(chosen),
-            _switch_table(),
-        ]
-    return written([*blocks, *(Passage(str(verdict)) for verdict in verdicts)], output_format)
+
+    found: Validation
+    verdicts: Sequence[LimitVerdict] = ()
+    summary_only: bool = False
+    chosen: Freedom | None = None
+
+    def report(self) -> Report:
+        """The rows of each role, a summary per group and role, what could have been chosen otherwise, and verdicts."""
+        rows, chosen = self.found.comparisons, self.chosen
+        parts: list[Part] = [] if self.summary_only else list(_tables(self.found))
+        if not self.summary_only and any(row.uncertainty is not None for row in rows):
+            parts.append(_NOTE)
+        parts.append(summary_table(rows))
+        if chosen is not None:
+            parts += [level_table(rows, chosen), freedom_table(chosen), _switch_table()]
+        return report_of("Predictions beside published figures", [*parts, *map(str, self.verdicts)])
+
+    def rows(self) -> Table:
+        """What CSV has: all rows with their roles, or their summary."""
+        rows = self.found.comparisons
+        return summary_table(rows) if self.summary_only else _rows_table(rows, roles=True)
+
+    def to_json(self) -> str:
+        """Rows, summary, what could have been chosen otherwise, and limits."""
+        found = self.found
+        rows = {
+            "comparisons": [asdict(c) | {"error": c.error, "is_beyond_data": c.is_beyond()} for c in found.comparisons],
+            "not_run": [asdict(row) for row in found.not_run],
+        }
+        data: dict[str, Any] = ({} if self.summary_only else rows) | {
+            "summary": [asdict(s) for s in summarize(found.comparisons)]
+        }
+        if self.chosen is not None:
+            data["degrees_of_freedom"] = asdict(self.chosen) | {
+                "most_fitted": MOST_FITTED,
+                "most_of_noise": MOST_OF_NOISE,
+                "chosen_switches": [dict(row) for row in reference_rows("switches")],
+            }
+        if self.verdicts:
+            data["limits"] = [asdict(v) | {"is_kept": v.is_kept} for v in self.verdicts]
+        return json.dumps(data, indent=2)
 
 
-def written(blocks: Iterable[Block], output_format: str) -> str:
-    """Blocks with an empty line between them; CSV has the first table alone."""
-    if output_format == "csv":
-        return to_csv(next(block for block in blocks if isinstance(block, Table)))
-    return "\n".join(map(to_markdown if output_format == "markdown" else to_text, blocks))
+def report_of(title: str, parts: Iterable[Part]) -> Report:
+    """All of an answer, which belongs to its short form."""
+    return Report(title, [f"podsim {__version__}"], __version__, (), sections=[Section("", list(parts), short=True)])
 
 
 def figure(value: float) -> Cell:
@@ -102,31 +119,6 @@ def share(value: float, form: str = ".1%") -> Cell:
 
 def _count(value: int) -> Cell:
     return Cell(str(value), value)
-
-
-def _as_json(
-    found: Validation,
-    verdicts: Sequence[LimitVerdict],
-    *,
-    summary_only: bool,
-    chosen: Freedom | None,
-) -> str:
-    rows = {
-        "comparisons": [asdict(c) | {"error": c.error, "is_beyond_data": c.is_beyond()} for c in found.comparisons],
-        "not_run": [asdict(row) for row in found.not_run],
-    }
-    report: dict[str, Any] = ({} if summary_only else rows) | {
-        "summary": [asdict(s) for s in summarize(found.comparisons)]
-    }
-    if chosen is not None:
-        report["degrees_of_freedom"] = asdict(chosen) | {
-            "most_fitted": MOST_FITTED,
-            "most_of_noise": MOST_OF_NOISE,
-            "chosen_switches": [dict(row) for row in reference_rows("switches")],
-        }
-    if verdicts:
-        report["limits"] = [asdict(v) | {"is_kept": v.is_kept} for v in verdicts]
-    return json.dumps(report, indent=2) + "\n"
 
 
 def _tables(found: Validation) -> Iterator[Table]:
@@ -239,23 +231,50 @@ def _switch_table() -> Table:
 # Ranges
 
 
-def show_coverage(found: Coverage, output_format: str) -> str:
-    """How published runs lie in ranges, each origin left out, as `table`, `markdown`, `json` or `csv`.
+@dataclass(frozen=True, slots=True)
+class RangesHeld:
+    """How published runs lie in ranges, each origin left out."""
 
-    Args:
-        found: The runs with their ranges.
-        output_format: One of those.
-    """
-    if output_format == "json":
-        return json.dumps(_plain_coverage(found), indent=2) + "\n"
-    blocks: list[Block] = [coverage_table(found)]
-    outside: list[Cells] = [
-        (each.run.row, each.run.origin, *(share(v, "+.1%") for v in (each.run.error, -Z * each.sigma, Z * each.sigma)))
-        for each in found.outside
-    ]
-    if outside:
-        blocks.append(Table(columns("row", "origin", ">error", ">from", ">to"), outside, "Outside, the furthest first"))
-    return written([*blocks, *map(Passage, _coverage_notes(found))], output_format)
+    found: Coverage
+
+    def report(self) -> Report:
+        """A row for each origin and each constant band, and the runs that lie outside."""
+        parts: list[Part] = [coverage_table(self.found)]
+        outside: list[Cells] = [
+            (each.run.row, each.run.origin, *(share(v, "+.1%") for v in (each.run.error, *_ends(each.sigma))))
+            for each in self.found.outside
+        ]
+        if outside:
+            heads = columns("row", "origin", ">error", ">from", ">to")
+            parts.append(Table(heads, outside, "Outside, the furthest first"))
+        return report_of("Ranges of published runs", [*parts, *_coverage_notes(self.found)])
+
+    def to_json(self) -> str:
+        """The same, and all runs."""
+        found = self.found
+        data = {
+            "target": list(TARGET),
+            "total": asdict(found.total),
+            "bands": [asdict(each) for each in found.bands],
+            "origins": [asdict(each) for each in found.origins],
+            "rows": [
+                {
+                    "row": each.run.row,
+                    "origin": each.run.origin,
+                    "role": each.run.role,
+                    "error": each.run.error,
+                    "sigma": each.sigma,
+                    "is_inside": each.is_inside,
+                    "new": list(each.new),
+                }
+                for each in found.runs
+            ],
+        }
+        return json.dumps(data, indent=2)
+
+
+def _ends(sigma: float) -> tuple[float, float]:
+    return -Z * sigma, Z * sigma
 
 
 def coverage_table(found: Coverage) -> Table:
@@ -292,43 +311,32 @@ def _coverage_notes(found: Coverage) -> Iterator[str]:
     )
 
 
-def _plain_coverage(found: Coverage) -> dict[str, object]:
-    return {
-        "target": list(TARGET),
-        "total": asdict(found.total),
-        "bands": [asdict(each) for each in found.bands],
-        "origins": [asdict(each) for each in found.origins],
-        "rows": [
-            {
-                "row": each.run.row,
-                "origin": each.run.origin,
-                "role": each.run.role,
-                "error": each.run.error,
-                "sigma": each.sigma,
-                "is_inside": each.is_inside,
-                "new": list(each.new),
-            }
-            for each in found.runs
-        ],
-    }
-
-
 # Noise
 
 
-def show_noisy(rows: Sequence[NoisyRow], seed: int, output_format: str) -> str:
-    """How much weight updates differ as `table`, `markdown`, `json` or `csv`.
+@dataclass(frozen=True, slots=True)
+class NoiseHeld:
+    """How much weight updates of submissions differ, logged and with noise.
 
-    Args:
+    Attributes:
         rows: Submissions.
         seed: What the seeds of the runs were made of.
-        output_format: One of those.
     """
-    if output_format == "json":
-        return json.dumps({"runs": RUNS, "seed": seed, "rows": list(map(_plain_noisy, rows))}, indent=2) + "\n"
-    heads = columns(*("submission", ">update", ">bare", ">noisy", ">blocks", ">noisy", ">factor", ">runs", ">noisy"))
-    title = "How much weight updates of logged runs differ, and of runs with noise"
-    return written([Table(heads, list(map(_noisy_cells, rows)), title, list(_noisy_notes(rows, seed)))], output_format)
+
+    rows: Sequence[NoisyRow]
+    seed: int
+
+    def report(self) -> Report:
+        """A row for each submission."""
+        heads = columns(
+            *("submission", ">update", ">bare", ">noisy", ">blocks", ">noisy", ">factor", ">runs", ">noisy")
+        )
+        table = Table(heads, list(map(_noisy_cells, self.rows)), notes=list(_noisy_notes(self.rows, self.seed)))
+        return report_of("How much weight updates of logged runs differ, and of runs with noise", [table])
+
+    def to_json(self) -> str:
+        """The same for programs."""
+        return json.dumps({"runs": RUNS, "seed": self.seed, "rows": list(map(_plain_noisy, self.rows))}, indent=2)
 
 
 def _noisy_cells(row: NoisyRow) -> Cells:

@@ -1,27 +1,83 @@
-"""Constants that were fitted again, as text, Markdown, JSON or CSV."""
+"""Constants that were fitted again, as answers."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from podsim.report.table import Cell, Cells, Passage, Table, columns
+from podsim.report.report import Report
+from podsim.report.table import Cell, Cells, Table, columns
 from podsim.scenario.assumptions import numbers
 from podsim.validation.cluster import Cluster, in_unit_of
 from podsim.validation.fit import PER_CONSTANT, Fit, alike
-from podsim.validation.show import share, written
+from podsim.validation.show import report_of, share
 
 
-def show_fits(fits: Sequence[Fit], output_format: str = "table") -> str:
-    """A row for each constant, then how far they go together, as `table`, `markdown`, `json` or `csv`.
+@dataclass(frozen=True, slots=True)
+class Refitted:
+    """Constants of podsim, fitted again on their rows."""
 
-    Args:
-        fits: The constants.
-        output_format: One of those.
-    """
-    if output_format == "json":
-        return json.dumps(_plain(fits), indent=2) + "\n"
-    return written([fits_table(fits), *map(Passage, _together(fits))], output_format)
+    fits: Sequence[Fit]
+
+    def report(self) -> Report:
+        """A row for each constant, then how far they go together."""
+        return report_of("Constants of podsim, fitted again", [fits_table(self.fits), *_together(self.fits)])
+
+    def to_json(self) -> str:
+        """The same for programs."""
+        return json.dumps(_plain(self.fits), indent=2)
+
+
+@dataclass(frozen=True, slots=True)
+class FittedStack:
+    """Constants of a software stack, fitted to measurements of a cluster."""
+
+    found: Cluster
+
+    def report(self) -> Report:
+        """Measurements beside their predictions, and the constants of the stack before and after."""
+        found = self.found
+        dimensions = {key: dimension for key, _, dimension in numbers(found.loaded.spec)}
+        rows: list[Cells] = [
+            (
+                f"{row.measured.scenario}: {row.measured.figure}",
+                row.measured.text,
+                *(share(error, "+.1%") for error in (row.before, row.after)),
+            )
+            for row in found.rows
+        ]
+        constants = [
+            (
+                each.key,
+                *(
+                    in_unit_of(each, value, dimensions[each.key])
+                    for value in (fit.committed, fit.fitted, fit.standard_error or 0.0)
+                ),
+            )
+            for each, fit in zip(found.inputs, found.fits, strict=True)
+        ]
+        tables = [
+            Table(columns("measured", ">value", ">error before", ">error after"), rows),
+            Table(columns("constant", ">before", ">fitted", ">standard error"), constants),
+        ]
+        return report_of("Constants of a software stack", [*tables, *_together(found.fits), *_far(found)])
+
+    def to_json(self) -> str:
+        """The same in SI base units."""
+        rows = [
+            {
+                "scenario": row.measured.scenario,
+                "figure": row.measured.figure,
+                "measured": row.measured.value,
+                "source": row.measured.source,
+                "error_before": row.before,
+                "error_after": row.after,
+                "is_far": row.is_far,
+            }
+            for row in self.found.rows
+        ]
+        return json.dumps(_plain(self.found.fits) | {"measurements": rows}, indent=2)
 
 
 def fits_table(fits: Sequence[Fit]) -> Table:
@@ -82,60 +138,8 @@ def _plain(fits: Sequence[Fit]) -> dict[str, object]:
     }
 
 
-def show_cluster(found: Cluster, output_format: str = "table") -> str:
-    """Measurements beside their predictions, and the constants of the stack before and after.
-
-    Args:
-        found: What was fitted.
-        output_format: `table`, `markdown`, `json`, in SI base units, or `csv`, which has the measurements alone.
-    """
-    if output_format == "json":
-        return _cluster_as_json(found)
-    dimensions = {key: dimension for key, _, dimension in numbers(found.loaded.spec)}
-    rows: list[Cells] = [
-        (
-            f"{row.measured.scenario}: {row.measured.figure}",
-            row.measured.text,
-            *(share(error, "+.1%") for error in (row.before, row.after)),
-        )
-        for row in found.rows
-    ]
-    constants = [
-        (
-            each.key,
-            *(
-                in_unit_of(each, value, dimensions[each.key])
-                for value in (fit.committed, fit.fitted, fit.standard_error or 0.0)
-            ),
-        )
-        for each, fit in zip(found.inputs, found.fits, strict=True)
-    ]
-    tables = [
-        Table(columns("measured", ">value", ">error before", ">error after"), rows),
-        Table(columns("constant", ">before", ">fitted", ">standard error"), constants),
-    ]
-    lines = "\n".join((*_together(found.fits), *_far(found)))
-    return written([*tables, *([Passage(lines)] if lines else [])], output_format)
-
-
 def _far(found: Cluster) -> Iterator[str]:
     for row in found.rows:
         if row.is_far:
             cure = "check its unit, and that the scenario is what was run"
             yield f"warning: {row.measured.where} stays {row.after:+.1%} off, which no constant accounts for: {cure}"
-
-
-def _cluster_as_json(found: Cluster) -> str:
-    rows = [
-        {
-            "scenario": row.measured.scenario,
-            "figure": row.measured.figure,
-            "measured": row.measured.value,
-            "source": row.measured.source,
-            "error_before": row.before,
-            "error_after": row.after,
-            "is_far": row.is_far,
-        }
-        for row in found.rows
-    ]
-    return json.dumps(_plain(found.fits) | {"measurements": rows}, indent=2) + "\n"

@@ -10,10 +10,11 @@ import ast
 import contextlib
 import io
 import re
+import runpy
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -177,6 +178,8 @@ def test_commands_parse(page: str, line: str) -> None:
         assert re.search(rf"^  {arguments[0]}\b", usage, re.MULTILINE)
     elif name == "source":
         assert arguments == [".venv/bin/activate"]
+    elif name == "python":
+        assert (ROOT / arguments[0]).is_file()
     else:
         assert name in {"cp", "echo"}, f"the test does not know how to run `{line}`"
 
@@ -227,9 +230,12 @@ class Reader:
             self.code = 0
         elif name == "podsim" and not is_slow(arguments):
             assert self.code == 0, self.printed
-            self._podsim(arguments)
+            self._run(main, arguments)
+        elif name == "python" and arguments[0].startswith("tools/"):
+            assert self.code == 0, self.printed
+            self._run(lambda: runpy.run_path(str(ROOT / arguments[0]), run_name="__main__"), arguments[1:])
 
-    def _podsim(self, arguments: list[str]) -> None:
+    def _run(self, command: Callable[[], object], arguments: list[str]) -> None:
         target = None
         if ">" in arguments:
             arguments, target = arguments[:-2], arguments[-1]
@@ -238,7 +244,7 @@ class Reader:
             patch.setattr(sys, "argv", ["podsim", *arguments])
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                 try:
-                    main()
+                    command()
                     self.code = 0
                 except SystemExit as end:
                     self.code = int(end.code or 0)

@@ -24,6 +24,7 @@ FOUNDATION = {
     "garbage",
     "git",
     "harmless",
+    "options",
     "format",
     "workers",
 }
@@ -39,8 +40,9 @@ ORDER = [
     "runs.training",
     "runs.serving",
     "report",
-    "result",
+    "result.files",
     "show",
+    "result",
     "runs",
     "chakra",
     "importer",
@@ -160,7 +162,7 @@ def test_the_engine_knows_tasks_units_and_errors_only() -> None:
         for name in imports_of(path.read_text(encoding="utf-8"), module_name(path), is_package=path.stem == "__init__")
         if not name.startswith("engine")
     }
-    assert known <= {"units", "errors", "metrics", "garbage", "program.task"}
+    assert known <= {"units", "errors", "metrics", "garbage", "options", "program.task"}
 
 
 def test_a_task_knows_nothing() -> None:

@@ -300,6 +300,16 @@ def test_start_is_light(code: str) -> None:
     assert done.stdout.splitlines()[-1].strip() == "loaded"
 
 
+def test_a_training_run_that_prints_its_tables_brings_no_library_of_others() -> None:
+    """Neither what draws and counts nor what serves: a plain `podsim run` starts in half a second of work."""
+    others = ("pandas", "matplotlib", "typer", "podsim.runs.serving", "podsim.show.html_page")
+    report = f"import atexit, sys; atexit.register(lambda: print('loaded', *[n for n in {others} if n in sys.modules]))"
+    code = "sys.argv = ['podsim', 'run', 'bert_v1.1_pod16_open']; from podsim.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", f"{report}; {code}"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].strip() == "loaded"
+
+
 def test_the_wheel_brings_the_data() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]

@@ -19,7 +19,6 @@ from podsim.many.sweeps import sweep
 from podsim.pages.check_page import check_page
 from podsim.pages.comparison_page import comparison_page
 from podsim.pages.plan_page import plan_page
-from podsim.pages.result_page import result_page
 from podsim.pages.sweep_page import sweep_page
 from podsim.report.chart import Chart
 from podsim.report.report import Folded, Part, Report
@@ -74,7 +73,7 @@ def evil_page() -> Report:
     result = make_result(name=EVIL, description=EVIL, warnings=(EVIL,), inputs=((EVIL, "ab" * 32),))
     influence = {"metric": "weight_update_s", "low": -0.1, "high": 0.2}
     bad = {"key": EVIL, "value": EVIL, "basis": EVIL, "source": EVIL, "note": EVIL, "influence": influence}
-    return result_page(replace(result, assumptions=(bad,)))
+    return replace(result, assumptions=(bad,)).report()
 
 
 def verdict_page() -> Report:
@@ -115,10 +114,10 @@ def pages(folder: Path) -> dict[str, Report]:
     """A page of each kind."""
     two = compare(BERT, load("bert_pod64_hardware", variant="bow"))
     return {
-        "run": result_page(run(BERT, record=True)),
-        "forward": result_page(run("bert_large_squad_answers_pod16", record=True)),
-        "generate": result_page(run("llama2_7b_pods", record=True)),
-        "serve": result_page(serve(load("llama2_7b_pods", overrides=["serving.request_count=100"]))),
+        "run": run(BERT, record=True).report(),
+        "forward": run("bert_large_squad_answers_pod16", record=True).report(),
+        "generate": run("llama2_7b_pods", record=True).report(),
+        "serve": serve(load("llama2_7b_pods", overrides=["serving.request_count=100"])).report(),
         "line": study(folder, "line", **{CALL: TIMES}),
         "lines": study(folder, "lines", **{CALL: TIMES, WORDS: ["layer", "none"]}),
         "bars": study(folder, "bars", **{WORDS: ["layer", "none"]}),

@@ -7,10 +7,6 @@ Two IPUs, times in microseconds:
     update  70..100  ipu0 all_reduce 30         ipu1 all_reduce 10, optimizer 15, update_wait 5
 """
 
-from io import StringIO
-
-from rich.console import Console
-
 from podsim.engine.trace import PhaseRecord, Record, Trace
 from podsim.result.breakdown import mean_account
 from podsim.result.forward import ForwardResult
@@ -28,8 +24,7 @@ from podsim.result.rows import (
 from podsim.result.shared import Simulated
 from podsim.result.sources import Sources
 from podsim.result.step import StepReport
-from podsim.show.page import print_result
-from podsim.show.tables import training_tables
+from podsim.show.text import report_as_text
 
 SIMULATED = Simulated(
     system="IPU-POD4", ipu="GC200", clock_hz=1.33e9, software="PopART, SDK 2.3", ipus_used=2, ipu_count=4
@@ -161,6 +156,4 @@ def make_forward() -> ForwardResult:
 
 def result_text(result: RunResult, width: int = 80) -> str:
     """The tables of a result as plain text."""
-    buffer = StringIO()
-    print_result(result, training_tables, Console(file=buffer, width=width, color_system=None))
-    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+    return report_as_text(result.report(), width)

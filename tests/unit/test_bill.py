@@ -10,11 +10,11 @@ import pytest
 
 import podsim
 from podsim.errors import SpecError
+from podsim.report.report import Tile
 from podsim.result.bill import Cost, price_warnings, today
 from podsim.result.power import Energy, Meter, WorkDone
 from podsim.scenario import load_scenario
 from podsim.scenario.costs import CostSpec
-from podsim.show.tables import spent_rows
 from tests.unit.report_examples import make_result
 from tests.unit.test_power import AT_WORK_W, system
 
@@ -101,13 +101,9 @@ def test_drawn_runs_cost_their_median() -> None:
 def test_the_table_has_what_is_fixed_and_what_is_used() -> None:
     meter = Meter(system("ipu_pod4", host_count=1, power=None), 2)
     prices = CostSpec.model_validate({"price_per_ipu_hour": "1 USD", "energy_price": "1 USD/kWh"})
-    rows = spent_rows(make_result(meter=meter, prices=prices))
-    assert rows[-4:] == [
-        ("Cost", "cost_per_run", "2.28 USD per run"),
-        ("  fixed", "", "1.74 USD"),
-        ("  energy", "", "0.545 USD"),
-        ("", "", "0.0182 USD per million samples"),
-    ]
+    *_, tile = make_result(meter=meter, prices=prices).spent_tiles()
+    notes = ("fixed 1.74 USD", "energy 0.545 USD", "0.0182 USD per million samples")
+    assert tile == Tile("Cost", "2.28 USD per run", notes)
 
 
 def test_tables_of_many_results_have_what_is_known() -> None:

@@ -123,7 +123,7 @@ def test_two_outputs_in_one_file_through_a_link(tmp_path: Path) -> None:
 
 
 def test_a_result_in_python_does_not_overwrite_what_it_stands_on(tmp_path: Path) -> None:
-    from podsim.show.perfetto import write_trace
+    from podsim.result.perfetto import write_trace
     from tests.unit.bad_input_cases import SCENARIO
 
     path = tmp_path / "s.yaml"

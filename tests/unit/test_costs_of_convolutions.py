@@ -115,7 +115,7 @@ def test_rate_is_work_over_time() -> None:
 def test_small_rates_have_digits() -> None:
     """A lone pixel is 128 FLOP in more than a thousand cycles: less than a thousandth of a TFLOP/s."""
     cost = cost_convolution(1, 8, 8)
-    text = cost.to_text()
+    text = cost.text()
     assert f"{cost.flop_per_s / 1e12:.3g}"[:4] in text
     assert " 0.0 " not in text
     assert " 0% of peak" not in text

@@ -14,11 +14,11 @@ from podsim.engine import execute
 from podsim.engine.trace import Record, Trace
 from podsim.models.op import Elementwise
 from podsim.program.passes_in_order import Passes, Repeat
+from podsim.result.counters import Steps, _passes_of, _power, gauges_of_result
+from podsim.result.perfetto import Event, build_timeline
 from podsim.result.power import Energy
 from podsim.result.result import RunResult
 from podsim.result.rows import IN_PROCESSOR, STREAMING, MemoryReport, MemoryRow
-from podsim.show.counters import Steps, _passes_of, _power, gauges_of_result
-from podsim.show.perfetto import Event, build_timeline
 from podsim.tiles.account import Account
 from podsim.tiles.model import OpCost
 from tests.unit.chakra_examples import PROGRAM, US

@@ -13,10 +13,12 @@ from ruamel.yaml import YAML
 
 from podsim.cli.app import main
 from podsim.result.evidence import Alike, Compared, Residuals, Z, interval_score, residuals
+from podsim.show.markdown import report_as_markdown
+from podsim.show.text import report_as_text
 from podsim.validation.comparison import RowComparison
 from podsim.validation.coverage import SIGMAS, TARGET, constant_sigma, coverage, left_out, share_of, without
 from podsim.validation.freedom import MOST_FITTED, MOST_OF_NOISE, freedom
-from podsim.validation.show import show_coverage
+from podsim.validation.show import RangesHeld
 from tools.make_residuals import derived, plain_of
 
 POD64 = "bert_v1.1_pod64_open"
@@ -111,12 +113,12 @@ def test_what_is_chosen_from_all_rows_flatters_little() -> None:
 
 def test_the_output_has_origins_all_and_bands() -> None:
     found = coverage(TABLE)
-    text, report = show_coverage(found, "table"), json.loads(show_coverage(found, "json"))
+    text, report = report_as_text(RangesHeld(found).report()), json.loads(RangesHeld(found).to_json())
     assert text.index("logs") < text.index("all") < text.index("one band for all") < text.index("a band for each stack")
     assert "75% to 85% of configurations should be inside, ± 23% for their number" in text
     assert report["total"]["score"] == pytest.approx(found.total.score)
     assert [each["is_inside"] for each in report["rows"]] == [True, True, False, False]
-    assert "| logs | 1 | 1 | 100% | 5.0% |" in show_coverage(found, "markdown")
+    assert "| logs | 1 | 1 | 100% | 5.0% |" in report_as_markdown(RangesHeld(found).report())
 
 
 def test_configurations_that_differ_in_name_alone_count_once(tmp_path: Path) -> None:

@@ -11,8 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import podsim
-from podsim.cli.cost import NumberFormat, cost_matmul
-from podsim.cli.running import Format
 from podsim.errors import MissingDataError, SpecError
 from podsim.models import Workload
 from podsim.models.block import Block, Parameter
@@ -20,8 +18,8 @@ from podsim.models.eight_bits import with_products_in_fp8
 from podsim.models.layers import GraphBuilder, linear
 from podsim.models.op import Conv, MatMul
 from podsim.placement.alive import LiveOp, needs
+from podsim.result.perfetto import build_timeline
 from podsim.scenario import ForwardScenario, load_ipu, load_scenario
-from podsim.show.perfetto import build_timeline
 from podsim.tiles import MatMulShape
 from podsim.tiles.amp import amp_vertex_cycles
 from podsim.tiles.conv import plan_conv
@@ -297,9 +295,9 @@ def test_wrong_products_of_the_command_line(podsim: Callable[..., Any], argument
     assert message in text
 
 
-def test_a_product_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    cost_matmul("4096x4096x4096", "ipu_c600", NumberFormat.FP8, memory=0.6, output_format=Format.TABLE)
-    assert "fp8, partials fp16, on one C600" in capsys.readouterr().out
+def test_a_product_of_the_command_line(podsim: Callable[..., Any]) -> None:
+    code, text = podsim("cost", "matmul", "4096x4096x4096", "--ipu", "ipu_c600", "--dtype", "fp8")
+    assert (code, "fp8, partials fp16, on one C600" in text) == (0, True)
 
 
 def test_operations_of_a_timeline_name_their_operands() -> None:

@@ -18,8 +18,8 @@ from podsim.placement import Plan, PlanInput, make_plan
 from podsim.placement.even_cuts import UncutPart, even_cuts
 from podsim.placement.layout import Layout, Precision, longer_pipelines, smaller_temporaries
 from podsim.program.forward import compile_calls, compile_one_batch
+from podsim.result.perfetto import write_trace
 from podsim.scenario import ForwardScenario, load_hardware, load_scenario
-from podsim.show.perfetto import write_trace
 from podsim.tiles.model import CostModel
 from tests.unit.onnx_examples import products
 

@@ -15,7 +15,6 @@ from podsim.errors import OutputError
 from podsim.result.generation import GenerationResult, StepReport
 from podsim.result.rows import IN_PROCESSOR, STREAMING, MemoryReport, MemoryRow
 from podsim.show.matplotlib_charts import figure_of, write_sheet
-from podsim.show.run_charts import generation_sheet
 from tests.unit.bad_input_cases import Run
 from tests.unit.report_examples import SIMULATED
 
@@ -67,7 +66,7 @@ def labels_of(axes: Axes) -> list[str]:
 
 def test_the_title_says_the_conclusion() -> None:
     """Two sequences every 10 ms."""
-    assert generation_sheet(make_result()).title == (
+    assert make_result().report().sheet().title == (
         "A decoder [by hand]\n"
         "200 tokens/s: first token after 40 ms, bound by compute; next after 10 ms, bound by streaming memory"
     )
@@ -75,14 +74,14 @@ def test_the_title_says_the_conclusion() -> None:
 
 def test_a_waterfall_for_each_step_and_a_bar_for_each_memory() -> None:
     """40 ms and 10 ms are drawn to one scale, since one is no more than four times as long as the other."""
-    prefill, decode, chip, streaming = figure_of(generation_sheet(make_result())).axes
-    assert prefill.get_title(loc="left") == "Where one prefill step goes: 40 ms, bound by compute"
-    assert decode.get_title(loc="left") == "Where one decode step goes: 10 ms, bound by streaming memory"
+    prefill, decode, chip, streaming = figure_of(make_result().report().sheet()).axes
+    assert prefill.get_title(loc="left") == "Where a prefill step goes: 40 ms, bound by compute"
+    assert decode.get_title(loc="left") == "Where a decode step goes: 10 ms, bound by streaming memory"
     assert (bars_of(prefill), bars_of(decode)) == ([(0, 30), (30, 10), (0, 40)], [(0, 2), (2, 8), (0, 10)])
     assert (prefill.get_xlim(), decode.get_xlim()) == ((0, 40), (0, 40))
     assert [text.get_text() for text in prefill.texts] == ["30 ms · 75.0 %", "10 ms · 25.0 %", "40 ms"]
     assert labels_of(decode) == ["matmul", "streaming", "decode step"]
-    assert chip.get_title(loc="left") == "In-Processor-Memory: IPU 4 uses 600 MiB of 900 MiB, 66.7 % of it"
+    assert chip.get_title(loc="left") == "In-Processor-Memory: IPU 4 uses 600 MiB of 900 MiB (66.7 %)"
     assert (bars_of(chip), bars_of(streaming)) == ([(0, 300), (300, 150), (0, 600)], [(0, 26), (0, 13)])
     assert (chip.get_xlabel().splitlines()[0], streaming.get_xlabel().splitlines()[0]) == (
         "In-Processor-Memory of an IPU [MiB]",
@@ -94,19 +93,19 @@ def test_a_waterfall_for_each_step_and_a_bar_for_each_memory() -> None:
 
 def test_a_step_that_is_much_longer_has_a_scale_of_its_own() -> None:
     longer = replace(make_result(), prefill=StepReport("prefill", 41 * MS, {"matmul": 41 * MS}, ()))
-    prefill, decode, *_ = figure_of(generation_sheet(longer)).axes
+    prefill, decode, *_ = figure_of(longer.report().sheet()).axes
     assert (prefill.get_xlim(), decode.get_xlim()) == ((0, 41), (0, 10))
 
 
 def test_the_legend_of_a_memory_names_what_is_in_it() -> None:
-    *_, chip, streaming = [chart for row in generation_sheet(make_result()).rows for chart in row]
+    *_, chip, streaming = [chart for row in make_result().report().sheet().rows for chart in row]
     assert list(chip.legend) == ["weights", "code"]
     assert list(streaming.legend) == ["weights"]
     assert chip.legend["weights"] == streaming.legend["weights"] != chip.legend["code"]
 
 
 def test_loads_under_other_work_have_a_bar_of_their_own() -> None:
-    decode = figure_of(generation_sheet(make_result(loads_ms=9))).axes[1]
+    decode = figure_of(make_result(loads_ms=9).report().sheet()).axes[1]
     assert bars_of(decode) == [(0, 2), (2, 8), (0, 10), (0, 9)]
     assert labels_of(decode)[-1].split() == ["loads", "of", "weights", "by", "I/O", "tiles", "meanwhile"]
     assert decode.texts[-1].get_text() == "9 ms"
@@ -114,26 +113,26 @@ def test_loads_under_other_work_have_a_bar_of_their_own() -> None:
 
 def test_a_memory_that_nobody_uses_is_left_out() -> None:
     resident = replace(MEMORY, rows=tuple(row for row in MEMORY.rows if row.where == IN_PROCESSOR))
-    assert len(figure_of(generation_sheet(replace(make_result(), memory=resident))).axes) == 3
+    assert len(figure_of(replace(make_result(), memory=resident).report().sheet()).axes) == 3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", SIGNATURES)
 def test_the_suffix_chooses_the_format(tmp_path: Path, suffix: str) -> None:
-    write_sheet(lambda: generation_sheet(make_result()), tmp_path / f"steps{suffix}", ())
+    write_sheet(lambda: make_result().report().sheet(), tmp_path / f"steps{suffix}", ())
     assert (tmp_path / f"steps{suffix}").read_bytes().startswith(SIGNATURES[suffix])
 
 
 @pytest.mark.slow
 def test_the_same_pixels_for_the_same_result(tmp_path: Path) -> None:
     for name in ("a.png", "b.png"):
-        write_sheet(lambda: generation_sheet(make_result()), tmp_path / name, ())
+        write_sheet(lambda: make_result().report().sheet(), tmp_path / name, ())
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
 def test_a_suffix_that_cannot_be_drawn(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"`\.gif` is not a format for charts"):
-        write_sheet(lambda: generation_sheet(make_result()), tmp_path / "a.gif", ())
+        write_sheet(lambda: make_result().report().sheet(), tmp_path / "a.gif", ())
 
 
 def test_the_command_draws_a_decoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

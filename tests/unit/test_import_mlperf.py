@@ -14,8 +14,8 @@ from podsim import simulate
 from podsim.cli.app import main
 from podsim.validation.mlperf.compare import compare_logs, matching_scenario
 from podsim.validation.mlperf.logged import Logged, logged, read_log
-from podsim.validation.mlperf.write import write_result_files
 from tests.unit.mlperf_logs import BERT, HEAD, RESNET, Line, changed, text, without
+from tools.mlperf_log import write_result_files
 
 File = Callable[[Iterable[Line]], Path]
 MAY_2022_S = 1_652_000_000

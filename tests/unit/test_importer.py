@@ -625,7 +625,7 @@ def test_a_terminal_is_told_what_fits_how_it_is_divided_and_the_smallest_pod(
             main()
     told = capsys.readouterr().err.splitlines()
     assert end.value.code in (0, None)
-    wrote, fits, divided, predicted, smallest = told
+    wrote, fits, divided, *verdict, predicted, ranges, smallest = told
     assert wrote.startswith("wrote mine.yaml")
     loaded = load_scenario("mine.yaml")
     result = package.generate(loaded)
@@ -634,5 +634,10 @@ def test_a_terminal_is_told_what_fits_how_it_is_divided_and_the_smallest_pod(
     assert f"holds {used_bytes / 2**20:.0f} MiB of 897 MiB ({100 * used_bytes / (897 * 2**20):.0f} %)" in fits
     parallelism = loaded.document.at(("parallelism",))
     assert f"tensor_parallel: {parallelism['tensor_parallel']}" in divided
+    assert verdict == [f"verdict: {each}" for each in result.verdict]
+    assert "never compared with a published run" in verdict[0]
+    known = result.ranges["tokens_per_s"]
+    low, high = re.match(r"80 % ranges: ([\d.]+) to ([\d.,]+) tokens/s; ", ranges).groups()  # type: ignore[union-attr]
+    assert (float(low), float(high)) == pytest.approx((known.low, known.high), rel=0.01)
     assert "tokens/s" in predicted
     assert smallest == "smallest pod: ipu_pod4"

@@ -18,8 +18,8 @@ from podsim.placement.cuts import even_layers
 from podsim.placement.generation import Steps, plan_generation
 from podsim.placement.generation_job import generation_job
 from podsim.placement.topologies import ladder
+from podsim.result.perfetto import write_trace
 from podsim.scenario import GenerationScenario, load_scenario
-from podsim.show.perfetto import write_trace
 
 PUBLISHED, PODS = "llama2_7b_pod16_streamed", "llama2_7b_pods"
 OVERLAPPED = "overlapped"

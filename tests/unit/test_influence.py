@@ -9,9 +9,9 @@ import pytest
 
 import podsim
 from podsim.result.influence import StandsOn
+from podsim.result.standing import inputs_table
 from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.assumptions import assumptions, with_number
-from podsim.show.tables import assumption_table
 from podsim.show.text import to_text
 from tests.unit.report_examples import result_text
 
@@ -109,14 +109,13 @@ def test_the_table_says_how_far_each_moves_the_result() -> None:
     def row(key: str, influence: object) -> dict[str, object]:
         return {"key": key, "value": "1", "basis": "assumed", "influence": influence}
 
-    table = assumption_table(
+    table = inputs_table(
         [
             row("a", {"metric": "tokens_per_s", "low": -0.031, "high": 0.04}),
             row("b", None),
             row("c", {"metric": "tokens_per_s", "low": 0.0, "high": 0.0}),
         ]
     )
-    assert table is not None
     text = to_text(table)
     assert "-3.1 % to +4.0 %" in text
     assert "not measured" in text

@@ -199,4 +199,4 @@ def test_a_kernel_that_nobody_compared_has_a_wide_range() -> None:
     assert low_s * high_s == pytest.approx(cost.time_s**2)
     assert 1.3 < high_s / cost.time_s < 2
     assert cost.to_dict()["ranges"] == {"share": 0.8, "time_s": {"low": low_s, "high": high_s}}
-    assert re.search(r"time +[\d.]+ us  \(80 %: [\d.]+ to [\d.]+ us\)", cost.to_text())
+    assert re.search(r"time +[\d.]+ us \(80 %: [\d.]+ to [\d.]+ us\)", cost.text())

@@ -1,4 +1,4 @@
-"""`podsim run --mlperf-log`: what result files say, and what they are refused for."""
+"""`tools/mlperf_log.py`: what result files say, and what they are refused for."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from podsim import simulate
-from podsim.cli.app import main
-from podsim.validation.mlperf.benchmark import BENCHMARKS, nominal_batch
-from podsim.validation.mlperf.rounds import reference_mean, round_of
-from podsim.validation.mlperf.write import hyperparameters
+from podsim.cli.ending import run_to_the_end
+from podsim.validation.mlperf.benchmark import nominal_batch
+from tools.mlperf_log import RULES, hyperparameters, main, reference_mean, round_of
 
 Run = Callable[..., tuple[int, str]]
 BERT, RESNET = "bert_v2.0_pod64_closed", "resnet50_v2.0_pod16"
@@ -22,16 +21,14 @@ BERT, RESNET = "bert_v2.0_pod64_closed", "resnet50_v2.0_pod16"
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    """`podsim run` in an empty folder: exit code, and what is said beside the result."""
+    """The tool in an empty folder: exit code, and what is said."""
 
-    def podsim(*arguments: str) -> tuple[int, str]:
+    def tool(*arguments: str) -> tuple[int, str]:
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", ["podsim", "run", *arguments])
-        with pytest.raises(SystemExit) as end:
-            main()
-        return int(end.value.code or 0), capsys.readouterr().err
+        monkeypatch.setattr(sys, "argv", ["mlperf_log.py", *arguments])
+        return run_to_the_end(main), capsys.readouterr().err
 
-    return podsim
+    return tool
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -49,7 +46,7 @@ def times(events: list[dict[str, Any]], key: str) -> list[int]:
 
 
 def test_ten_runs_of_bert_take_what_was_simulated(run: Run, tmp_path: Path) -> None:
-    code, said = run(BERT, "--mlperf-log", "log")
+    code, said = run(BERT, "log")
     files = sorted((tmp_path / "log").iterdir())
     assert (code, len(files)) == (0, 10)
     assert "10 result files, BERT-Large by the rules of MLPerf Training 2.0, closed division" in said
@@ -64,7 +61,7 @@ def test_ten_runs_of_bert_take_what_was_simulated(run: Run, tmp_path: Path) -> N
 
 def test_a_run_of_bert_is_logged_block_by_block(run: Run, tmp_path: Path) -> None:
     """3 packs x 96 x 8 replicas are 2,304 packs of 2.0368 sequences; logged 3,000,000 are 15 marks of 200,000."""
-    run(BERT, "--mlperf-log", "log")
+    run(BERT, "log")
     result, events = simulate(BERT), lines(tmp_path / "log" / "result_0.txt")
     update_ms, samples = 1000 * result.weight_update_s, 2304 * 2.0368
     starts, stops = times(events, "block_start"), times(events, "block_stop")
@@ -86,7 +83,7 @@ def test_a_run_of_bert_is_logged_block_by_block(run: Run, tmp_path: Path) -> Non
 
 
 def test_five_runs_of_resnet_are_logged_epoch_by_epoch(run: Run, tmp_path: Path) -> None:
-    run(RESNET, "--mlperf-log", "log")
+    run(RESNET, "log")
     assert len(list((tmp_path / "log").iterdir())) == 5
     events = lines(tmp_path / "log" / "result_4.txt")
     assert len(times(events, "epoch_start")) == len(times(events, "epoch_stop")) == 38
@@ -100,7 +97,7 @@ def test_five_runs_of_resnet_are_logged_epoch_by_epoch(run: Run, tmp_path: Path)
 
 
 def test_every_file_says_that_it_is_simulated(run: Run, tmp_path: Path) -> None:
-    run(BERT, "--mlperf-log", "log", "--set", "system.machine.ipu.clock=1.5 GHz")
+    run(BERT, "log", "--set", "system.machine.ipu.clock=1.5 GHz")
     for index, file in enumerate(sorted((tmp_path / "log").iterdir())):
         events = lines(file)
         assert values(events, "submission_org") == ["podsim (simulated)"]
@@ -114,7 +111,7 @@ def test_every_file_says_that_it_is_simulated(run: Run, tmp_path: Path) -> None:
 
 def test_hyperparameters_are_those_of_the_submission(run: Run, tmp_path: Path) -> None:
     """MLPERF v2.0, closed, Bow-Pod64: LAMB with 0.0029, 0.51, 0.72, decay 0.001 over 800 steps."""
-    _, said = run(BERT, "--mlperf-log", "log")
+    _, said = run(BERT, "log")
     events = lines(tmp_path / "log" / "result_0.txt")
     keys = ("opt_base_learning_rate", "opt_lamb_beta_1", "opt_lamb_beta_2", "opt_lamb_weight_decay_rate")
     assert [values(events, key) for key in keys] == [[0.0029], [0.51], [0.72], [0.001]]
@@ -140,7 +137,7 @@ def test_the_closest_published_hyperparameters_are_taken(arguments: Any, rate: f
 
 def test_every_weight_of_the_networks_is_named_once() -> None:
     """BERT: 5 + 24 x 16 + 2 + 7. ResNet-50: 5, 16 units of 9, and 3 more in the 4 first ones."""
-    counts = {name: (len(each.tensors), len(set(each.tensors))) for name, each in BENCHMARKS.items()}
+    counts = {name: (len(each.tensors), len(set(each.tensors))) for name, each in RULES.items()}
     assert counts == {"bert": (398, 398), "resnet": (161, 161)}
 
 
@@ -165,9 +162,9 @@ def test_the_mean_of_reference_runs_lies_between_those_that_the_checker_keeps() 
 
 def test_runs_that_converge_faster_than_reference_runs_are_warned_of(run: Run) -> None:
     """MLPerf itself scaled this submission by 1.098."""
-    _, said = run("bert_v1.1_pod16_closed", "--mlperf-log", "log")
+    _, said = run("bert_v1.1_pod16_closed", "log")
     assert "converge 1.098 times as fast" in said
-    _, said = run("bert_v1.1_pod16_closed", "--mlperf-log", "open", "--mlperf-division", "open")
+    _, said = run("bert_v1.1_pod16_closed", "open", "--division", "open")
     assert "times as fast" not in said
 
 
@@ -176,9 +173,9 @@ def test_runs_that_converge_faster_than_reference_runs_are_warned_of(run: Run) -
     [
         (("gpt2_small_pod16",), "the model is no benchmark of MLPerf Training", "bert_v2.0_pod64_closed"),
         (("llama2_7b_pods",), "trains nothing", "run a scenario of training"),
-        (("bert_v1.0_pod16_closed",), "SDK 2.1 took part in round 1.0", "--mlperf-round 2.0"),
+        (("bert_v1.0_pod16_closed",), "SDK 2.1 took part in round 1.0", "--round 2.0"),
         (
-            ("bert_large_phase2_packed_pod16", "--mlperf-round", "2.0"),
+            ("bert_large_phase2_packed_pod16", "--round", "2.0"),
             "there is no time to train",
             "--set run.samples_to_converge.reference_convergence=true",
         ),
@@ -202,23 +199,17 @@ def test_runs_that_converge_faster_than_reference_runs_are_warned_of(run: Run) -
     ],
 )
 def test_what_cannot_be_logged_is_refused(run: Run, tmp_path: Path, arguments: Any, what: str, cure: str) -> None:
-    code, said = run(*arguments, "--mlperf-log", "log")
+    code, said = run(*arguments, "log")
     assert code == 2
     assert what in said
     assert cure in said.partition("do:")[2]
     assert not (tmp_path / "log").exists()
 
 
-@pytest.mark.parametrize("options", [("--mlperf-round", "2.0"), ("--mlperf-division", "open")])
-def test_options_without_result_files_are_refused(run: Run, options: tuple[str, str]) -> None:
-    code, said = run(BERT, *options)
-    assert (code, f"error: {options[0]}: no result files are asked for" in said) == (2, True)
-
-
 def test_a_folder_with_result_files_is_left_as_it_is(run: Run, tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     (tmp_path / "log" / "result_7.txt").write_text("mine", encoding="utf-8")
-    code, said = run(BERT, "--mlperf-log", "log")
+    code, said = run(BERT, "log")
     assert (code, "holds result files already" in said) == (2, True)
     assert [path.name for path in (tmp_path / "log").iterdir()] == ["result_7.txt"]
 
@@ -226,5 +217,5 @@ def test_a_folder_with_result_files_is_left_as_it_is(run: Run, tmp_path: Path) -
 def test_a_folder_that_cannot_be_made_is_refused(run: Run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine", encoding="utf-8")
     for name, what in (("file", "this is a file, not a folder"), ("a/b", "the folder `a` does not exist")):
-        code, said = run(BERT, "--mlperf-log", name)
+        code, said = run(BERT, name)
         assert (code, what in said) == (2, True), said

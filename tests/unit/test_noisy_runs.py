@@ -20,10 +20,11 @@ from podsim.errors import PodsimError
 from podsim.program.compile import in_turns
 from podsim.program.task import Jitter, Program
 from podsim.result.result import Drift
+from podsim.result.standing import noise_table
 from podsim.runs.training import noise
 from podsim.runs.training.noisy_runs import Floats, RunSeries, Updates, all_runs, job_of, run_updates
 from podsim.scenario import TrainingScenario, load_scenario
-from podsim.show.tables import noise_table, training_headline
+from podsim.show.text import to_text
 from tests.examples import plan_of
 
 POD16, RESNET = "bert_v1.1_pod16_open", "resnet50_v1.1_pod16"
@@ -263,7 +264,7 @@ def test_a_result_on_many_machines_says_that_it_is_without_drift() -> None:
     found = podsim.simulate("bert_v1.1_pod64_open")
     assert found.drift == Drift(16, 0.008, 0.046)
     assert found.drift.on_average == pytest.approx((0.004, 0.023))
-    assert ("  drift", "", found.drift.words) in training_headline(found)
+    assert found.drift.words in [note for tile in found.headline() for note in tile.notes]
     assert found.drift.words == (
         "without drift; runs on 16 machines and more were 0.8 to 4.6 % slower at their end, 0.4 to 2.3 % on average"
     )
@@ -287,14 +288,7 @@ def test_a_run_without_noise_says_nothing_of_it() -> None:
 
 
 def shown(found: Noisy) -> str:
-    table = noise_table(found)
-    assert table is not None
-    from rich.console import Console
-
-    console = Console(width=100)
-    with console.capture() as captured:
-        console.print(table)
-    return captured.get()
+    return to_text(noise_table(found), 100)
 
 
 # What is refused

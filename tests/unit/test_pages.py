@@ -22,17 +22,16 @@ from podsim.many.sweeps.space import space_of
 from podsim.pages import sweep_page as sweep_module
 from podsim.pages.comparison_page import comparison_page
 from podsim.pages.plan_page import plan_page
-from podsim.pages.result_page import result_page
 from podsim.report.chart import FASTER, INK, SLOWER, Chart, Fill, TimelineChart, fills_in_turn
 from podsim.report.report import Folded, Report
-from podsim.report.table import Table
+from podsim.report.table import Cell, Table
 from podsim.result.kinds import FAMILIES, KINDS, fill_of_kind, kind_of
 from podsim.result.slices import OPERATION, PASS, REPEATED, Slice
+from podsim.result.timeline import MOST_MARKS, MOST_OF_CYCLES, OperationMark, marks_of, merged, pieces_of
 from podsim.result.windows import Window
 from podsim.scenario.document import Document
-from podsim.show import html_page as html
 from podsim.show import html_page
-from podsim.show.timeline import MOST_MARKS, MOST_OF_CYCLES, OperationMark, marks_of, merged, pieces_of
+from podsim.show import html_page as html
 from podsim.show.vega_charts import choices_of, definitions, paint, vega_spec
 from podsim.units import ps_to_seconds
 from tests.unit.bad_input_cases import Run
@@ -40,6 +39,10 @@ from tests.unit.page_examples import EVIL, Tags, answer, blocks_of, charts_of, e
 from tests.unit.report_examples import MAKESPAN_PS, make_forward, make_result
 
 BERT = "bert_v1.1_pod16_open"
+PARTS = [
+    *("Where time goes", "Timeline", "IPUs of one replica", "Longest operations", "Memory"),
+    *("Assumptions by influence", "Sources"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +54,7 @@ def bert() -> RunResult:
 
 @pytest.fixture(scope="module")
 def page(bert: RunResult) -> Report:
-    return result_page(bert)
+    return bert.report()
 
 
 @pytest.fixture(scope="module")
@@ -81,19 +84,22 @@ def test_a_waterfall_goes_from_nothing_to_the_whole_and_each_step_is_its_kind_of
     breakdown = bert.to_dict()["breakdown"]
     assert isinstance(breakdown, Mapping)
     shown = {each["row"]: each["end"] - each["start"] for each in steps}
-    assert shown == pytest.approx({kind_of(kind).label: time for kind, time in breakdown.items() if time})
+    least = bert.weight_update_s / 1000
+    expected = {kind_of(kind).label: time for kind, time in breakdown.items() if time >= least}
+    expected["other"] = sum(time for time in breakdown.values() if time < least)
+    assert shown == pytest.approx(expected)
 
 
 def test_the_table_below_has_the_numbers_of_the_chart(bert: RunResult, charts: list[Chart]) -> None:
     assert charts[0].numbers is not None
-    *rows, total = charts[0].numbers.rows
-    assert sum(float(row[1]) for row in rows) == pytest.approx(float(total[1]), rel=1e-7)
-    assert float(total[1]) == pytest.approx(bert.weight_update_s, rel=1e-8)
+    cells = [[each.value for each in row if isinstance(each, Cell)] for row in charts[0].numbers.rows]
+    assert [sum(column) for column in zip(*cells, strict=True)] == pytest.approx([1.0, 1e3 * bert.weight_update_s])
 
 
 def test_each_ipu_fills_its_weight_update(bert: RunResult, charts: list[Chart]) -> None:
     by_row: dict[str, list[dict[str, Any]]] = {}
-    for bar in bars_of(charts[1]):
+    (ipus,) = (each for each in charts if " is at work " in each.title)
+    for bar in bars_of(ipus):
         by_row.setdefault(bar["row"], []).append(bar)
     mean = by_row.pop("mean")
     assert sum(bar["end"] - bar["start"] for bar in mean) == pytest.approx(bert.weight_update_s, rel=1e-9)
@@ -101,7 +107,7 @@ def test_each_ipu_fills_its_weight_update(bert: RunResult, charts: list[Chart]) 
     assert len(by_row) == len(bert.ipus) == 4
     for account, bars in zip(bert.ipus, by_row.values(), strict=True):
         assert sum(bar["end"] - bar["start"] for bar in bars) == pytest.approx(bert.weight_update_s, rel=1e-9)
-        assert len(bars) == sum(1 for time in account.time_ps.values() if time)
+        assert len(bars) <= sum(1 for time in account.time_ps.values() if time)
 
 
 def test_a_memory_map_is_as_long_as_what_is_used(bert: RunResult, charts: list[Chart]) -> None:
@@ -110,8 +116,8 @@ def test_a_memory_map_is_as_long_as_what_is_used(bert: RunResult, charts: list[C
         bars = [bar for bar in bars_of(chart) if bar["row"] == f"IPU {ipu}"]
         assert sum(bar["end"] - bar["start"] for bar in bars) * 2**20 == pytest.approx(bert.memory.used_bytes(ipu))
     assert chart.numbers is not None
-    written = {int(row[0]): int(row[-2].replace(",", "")) for row in chart.numbers.rows}
-    assert written == {ipu: bert.memory.used_bytes(ipu) for ipu in range(4)}
+    written = {str(row[0]): row[-2].value for row in chart.numbers.rows if isinstance(row[-2], Cell)}
+    assert written == {str(ipu): bert.memory.used_bytes(ipu) for ipu in range(4)}
 
 
 def test_assumptions_are_shown_as_far_as_they_move_the_result(
@@ -136,37 +142,37 @@ def assumed(key: str, low: float | None, high: float | None) -> dict[str, object
 
 def test_ends_of_ranges_hide_neither_one_another_nor_what_is_impossible() -> None:
     rows = (assumed("one.a.x", 0.1, 0.3), assumed("two.a.x", None, -0.2), assumed("b.y", 0.0001, 0.0))
-    chart = charts_of(result_page(make_result(assumptions=rows)))[-1]
+    chart = charts_of(make_result(assumptions=rows).report())[-1]
     assert [(bar["row"], bar["end"], bar.get("text")) for bar in bars_of(chart)] == [
         ("one.a.x = 1", pytest.approx(30), "+30.0 %"),
         ("one.a.x = 1", pytest.approx(10), "+10.0 %"),
         ("two.a.x = 1", pytest.approx(-20), "-20.0 %"),
         ("two.a.x = 1", 0, "impossible"),
     ]
-    nothing = charts_of(result_page(make_result(assumptions=(assumed("a.x", None, None),))))[-1]
+    nothing = charts_of(make_result(assumptions=(assumed("a.x", None, None),)).report())[-1]
     assert [bar["text"] for bar in bars_of(nothing)] == ["impossible"] * 2
     low, high = vega_spec(nothing)["layer"][0]["encoding"]["x"]["scale"]["domain"]
     assert low < 0 < high
 
 
 def test_tiles_are_the_headline_of_the_terminal_with_what_was_measured() -> None:
-    tiles = {tile.label: tile for tile in result_page(make_result()).tiles}
+    tiles = {tile.label: tile for tile in make_result().report().tiles}
     assert tiles["Weight update"].value == "100 us"
     assert tiles["Weight update"].notes == ("measured 80 us, error +25.0 %",)
     assert tiles["MFU"].notes == ("of all 4 IPUs 12.5 %",)
 
 
 def test_a_page_says_what_was_simulated() -> None:
-    page = result_page(make_result(warnings=("Mind the gap.",)))
+    page = make_result(warnings=("Mind the gap.",)).report()
     assert page.title == "Two IPUs [by hand]"
     assert list(page.about) == list(make_result().about)
     assert page.warnings == ("Mind the gap.",)
 
 
 def test_a_result_without_a_timeline_has_a_page_without_one() -> None:
-    titles = [section.title for section in result_page(make_result(trace=None)).sections]
-    assert titles == ["Where time goes", "Memory", "Assumptions by influence", "Sources"]
-    assert "Timeline" in [section.title for section in result_page(make_forward()).sections]
+    titles = [each.title for each in make_result(trace=None).report().sections if each.paged and each.blocks]
+    assert titles == [*PARTS[:1], *PARTS[2:]]
+    assert "Timeline" in [section.title for section in make_forward().report().sections]
 
 
 def test_a_waterfall_between_results_adds_up_and_shows_what_moved() -> None:
@@ -296,7 +302,7 @@ def pattern_of(fill: Fill) -> tuple[str, str]:
     if paint(fill) == fill.colour:
         return fill.colour, ""
     name = paint(fill).removeprefix("url(#").removesuffix(")")
-    found = re.search(rf'<pattern id="{name}".*?fill="(#\w+)"/>(.*?)</pattern>', definitions())
+    found = re.search(rf'<pattern id="{name}".*?fill="(#\w+)"/>(.*?)</pattern>', definitions(paint(fill)))
     assert found is not None, name
     return found[1], re.sub(r'"#\w+"', "", found[2])
 
@@ -358,7 +364,7 @@ def test_what_users_write_stays_text(with_script: None) -> None:
 
 
 def test_a_page_asks_the_network_for_nothing(with_script: None) -> None:
-    tags = Tags(html.as_html(result_page(make_result())))
+    tags = Tags(html.as_html(make_result().report()))
     for tag, given in tags.tags:
         assert "src" not in given
         if "href" in given and tag != "a":
@@ -389,15 +395,15 @@ def test_headings_labels_and_tables_are_there_for_those_who_do_not_see_charts(
 
 
 def test_addresses_of_sources_are_links_and_nothing_else_is(with_script: None) -> None:
-    page = result_page(make_result(warnings=("javascript:alert(1)",)))
+    page = make_result(warnings=("javascript:alert(1)",)).report()
     reference = {"key": "k", "value": "1", "basis": "assumed", "note": "see https://example.org/a?b=1&c='x'."}
-    page = result_page(make_result(assumptions=(reference,)))
+    page = make_result(assumptions=(reference,)).report()
     links = [given["href"] for tag, given in Tags(html.as_html(page)).tags if tag == "a"]
     assert [each for each in links if not str(each).startswith("#")] == ["https://example.org/a?b=1&c="]
 
 
 def test_the_same_result_gives_the_same_bytes(with_script: None) -> None:
-    assert html.as_html(result_page(make_result())) == html.as_html(result_page(make_result()))
+    assert html.as_html(make_result().report()) == html.as_html(make_result().report())
 
 
 def test_a_page_with_its_library_has_five_megabytes_at_most(tmp_path: Path, page: Report) -> None:
@@ -444,7 +450,7 @@ def test_a_missing_library_says_how_to_install_it(podsim: Run, monkeypatch: pyte
 def test_a_page_never_overwrites_what_it_stands_on(
     podsim: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, with_script: None
 ) -> None:
-    monkeypatch.setattr(write, "check_library", lambda: None)
+    monkeypatch.setattr(html_page, "check_library", lambda: None)
     (tmp_path / "link.html").symlink_to(tmp_path / "good.yaml")
     before = (tmp_path / "good.yaml").read_text()
     for arguments in (["run", "good.yaml"], ["compare", "good.yaml", BERT]):
@@ -458,7 +464,7 @@ def test_a_page_never_overwrites_what_it_stands_on(
 @pytest.mark.parametrize(
     ("arguments", "title", "sections"),
     [
-        (["run", "good.yaml"], None, ["Where time goes", "Timeline", "Memory", "Assumptions by influence", "Sources"]),
+        (["run", "good.yaml"], None, PARTS),
         (["compare", "good.yaml", "good.yaml"], "good.yaml against good.yaml", ["B against A: training"]),
         (["check", "agreed.yaml"], "All scenarios hold", ["Scenarios"]),
         (["sweep", "study.yaml", "-o", "t.csv"], "One &lt;key&gt;", ["Over the keys", "Points"]),
@@ -472,7 +478,7 @@ def test_each_command_writes_its_page_and_says_so(
     title: str | None,
     sections: list[str],
 ) -> None:
-    monkeypatch.setattr(write, "check_library", lambda: None)
+    monkeypatch.setattr(html_page, "check_library", lambda: None)
     study = f"kind: study\ndescription: One <key>\nscenario: {BERT}\nkeys: {{software.host_call: [100 ms, 136 ms]}}\n"
     Path("study.yaml").write_text(study)
     Path("agreed.yaml").write_text("base: ./good.yaml\nexpect: {throughput_samples_per_s: '> 1'}\n")
@@ -572,7 +578,7 @@ def test_of_many_points_some_are_drawn_and_the_best_is_one_of_them(
 
 
 def test_the_makespan_of_the_example_is_shown_whole() -> None:
-    chart = timeline_of(charts_of(result_page(make_result())))
+    chart = timeline_of(charts_of(make_result().report()))
     assert isinstance(chart.drawn, TimelineChart)
     assert [(each.start, each.end) for each in chart.drawn.stretches] == [(0.0, MAKESPAN_PS / 1e9)]
     assert json.dumps(vega_spec(chart))

@@ -26,9 +26,9 @@ from podsim.placement.search.dimensions import divisors
 from podsim.placement.search.families import CheckpointedSlices
 from podsim.placement.search.search import Search, pipeline_cycles
 from podsim.placement.search.space import accumulation
+from podsim.result.division import choice_yaml, division_blocks, ipus_of
 from podsim.scenario import TrainingScenario
 from podsim.scenario.schedules import ScheduleName
-from podsim.show.choice_table import choice_tables, choice_yaml, ipus_of
 from podsim.watch import silent
 from tests.examples import Mapping, small_bert, small_cnn, small_pod
 from tests.unit.bad_input_cases import SCENARIO, Run, error_of
@@ -629,7 +629,7 @@ def test_the_table_of_candidates_is_whole(width: int) -> None:
     choice = simulate("bert_v1.1_pod16_open", overrides=["parallelism={auto: true, ipus_per_replica: 4}"]).choice
     assert choice is not None
     console = Console(width=width, file=StringIO(), record=True)
-    console.print(*choice_tables(choice), sep="\n")
+    console.print(*division_blocks(choice), sep="\n")
     text = console.export_text()
     assert "…" not in text
     assert all(word in text for word in ("redo", "too big", "  chosen"))

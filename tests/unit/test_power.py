@@ -10,6 +10,7 @@ import pytest
 import podsim
 from podsim.errors import SpecError
 from podsim.format import format_energy_j
+from podsim.report.report import Tile
 from podsim.result.power import Energy, Meter, WorkDone
 from podsim.result.rows import Reference
 from podsim.scenario import load_scenario
@@ -18,7 +19,6 @@ from podsim.scenario.expectations import expectation
 from podsim.scenario.hardware import System
 from podsim.scenario.load import load_hardware
 from podsim.scenario.power import ChipPower, HostPower, MachinePower, PodPower
-from podsim.show.tables import spent_rows
 from podsim.tiles.planned import Chip
 from podsim.validation.comparison import RowComparison
 from podsim.validation.power import compare_power, power_titles
@@ -258,7 +258,7 @@ def test_a_chip_that_says_nothing_of_power_has_none() -> None:
     result = podsim.run("bert_v1.1_pod16_open", overrides=["system.machine.ipu.power=null"])
     assert (result.energy, result.mean_power_w, result.energy_per_run_j) == (None, None, None)
     assert result.to_dict()["energy"] is None
-    assert spent_rows(result) == [("Power", "", "not known without system.machine.ipu.power")]
+    assert list(result.spent_tiles()) == [Tile("Power", "not known without system.machine.ipu.power")]
 
 
 def test_energy_may_be_expected_in_its_units() -> None:
@@ -268,7 +268,7 @@ def test_energy_may_be_expected_in_its_units() -> None:
 
 
 def test_a_result_without_a_meter_shows_no_power() -> None:
-    assert spent_rows(make_result()) == []
+    assert list(make_result().spent_tiles()) == []
 
 
 def test_the_table_shows_power_and_energy() -> None:
@@ -276,10 +276,10 @@ def test_the_table_shows_power_and_energy() -> None:
     pod4 = system("ipu_pod4", host_count=1, power=None)
     result = make_result(meter=Meter(pod4, 2))
     assert result.mean_power_w == pytest.approx(80 + 300 + 800 + 2 * (0.725 * AT_WORK_W + 2))
-    rows = {name: value for _, name, value in spent_rows(result)}
-    assert (rows["mean_power_w"], rows[""][:8]) == ("1.25 kW", "1.17 to ")
-    assert (rows["energy_per_sample_j"], rows["energy_per_run_j"]) == ("15.7 mJ/sample", "0.545 kWh/run")
-    assert all(value in result_text(result) for value in rows.values())
+    power, energy = result.spent_tiles()
+    assert (power.value, power.notes[0][:14]) == ("1.25 kW", "range 1.17 to ")
+    assert (energy.value, energy.notes) == ("15.7 mJ/sample", ("0.545 kWh/run",))
+    assert all(value in result_text(result) for value in (power.value, *power.notes, energy.value, *energy.notes))
 
 
 def test_measured_power_is_shown_beside_it() -> None:

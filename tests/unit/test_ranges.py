@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 import podsim
 from podsim.draws import Draws, Range, Seeds
 from podsim.many.compare.comparison import compare
 from podsim.many.compare.show import as_text
-from podsim.pages.result_page import result_page
 from podsim.result.evidence import Evidence, residuals
 from podsim.result.influence import Measure, StandsOn, doubt_of_change
 from podsim.result.ranges import CONVERGENCE, MODEL, Contribution, Doubt, of_triangle, of_values, ranges_of
@@ -23,8 +20,6 @@ from podsim.scenario import load_scenario
 from podsim.scenario.scenario import Scenario
 from podsim.scenario.training import TrainingScenario
 from podsim.show.html_page import as_html
-from podsim.show.page import print_result
-from podsim.show.tables import generation_tables
 from tests.unit.report_examples import result_text
 
 CALL = "software.host_call"
@@ -132,7 +127,7 @@ def test_every_headline_carries_its_range(bert: podsim.RunResult) -> None:
         assert "  (80 %: " in line
     found = bert.ranges["weight_update_s"]
     assert f"{bert.weight_update_s * 1e3:.1f} ms  (80 %: {found.low * 1e3:.0f} to {found.high * 1e3:.0f})" in text
-    assert f"80 %: {found.low * 1e3:.0f} to {found.high * 1e3:.0f}" in as_html(result_page(bert))
+    assert f"80 %: {found.low * 1e3:.0f} to {found.high * 1e3:.0f}" in as_html(bert.report())
 
 
 def test_the_json_has_them(bert: podsim.RunResult) -> None:
@@ -172,12 +167,10 @@ def test_what_most_of_an_answer_stands_on_is_said_first(bert: podsim.RunResult) 
     """The call of a token may take from 1 to 10 ms; BERT's calls are fitted, and its pod has been compared."""
     result = podsim.run("llama2_7b_pods", variant="pod32_resident_one_stage")
     result.assumptions.evidence = Evidence(0.01)  # type: ignore[attr-defined]
-    buffer = io.StringIO()
-    print_result(result, generation_tables, Console(file=buffer, width=200))
-    text = buffer.getvalue()
+    text = result.text()
     assert "software.token_call" in result.verdict[0] and "most of the doubt" in result.verdict[0]
     assert text.index("verdict: most of the doubt") < text.index("Time to first token")
-    page = as_html(result_page(result))
+    page = as_html(result.report())
     assert page.index("most of the doubt") < page.index('class="tiles"')
     assert bert.verdict == ()
 

@@ -209,7 +209,7 @@ def test_the_result_says_what_ran_and_who_waited(tmp_path: Path) -> None:
     assert (shown["makespan_s"], shown["recorded_s"]) == (3e-6, 3e-6)
     assert shown["waiting"] == pytest.approx(2 / 6)
     assert json.loads(found.to_json()) == json.loads(json.dumps(shown))
-    assert found.tables()[2].rows[0] == ("1", "1 us", "2 us")
+    assert found.report().sections[0].blocks[2].rows[0] == ("1", "1 us", "2 us")
 
 
 def test_the_command_prints_tables_or_json(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from podsim.errors import MissingDataError, OutputError
 from podsim.models.op import Elementwise
 from podsim.program.passes_in_order import Repeat
 from podsim.result.base import Result
-from podsim.show.perfetto import Event, build_timeline, write_trace
+from podsim.result.perfetto import Event, build_timeline, write_trace
 from podsim.tiles.account import Account
 from podsim.tiles.model import OpCost
 from tests.unit.report_examples import MAKESPAN_PS, US, make_result, make_trace

@@ -12,15 +12,13 @@ from matplotlib.transforms import Bbox
 
 from podsim.engine.trace import PhaseRecord
 from podsim.errors import OutputError
-from podsim.report.chart import Bars, Sheet
+from podsim.report.chart import Bars
 from podsim.result.base import Result
-from podsim.result.generation import GenerationResult
 from podsim.result.kinds import fill_of_kind
 from podsim.result.rows import IpuAccount
 from podsim.result.windows import UpdatePart, Window, parts_of, windows_of
 from podsim.scenario.resolve import Change
 from podsim.show.matplotlib_charts import check_plot_path, figure_of, write_sheet
-from podsim.show.run_charts import generation_sheet, run_sheet
 from tests.unit.report_examples import LANES, MAKESPAN_PS, PHASES, SIMULATED, US, make_forward, make_result, make_trace
 from tests.unit.test_generation_plot import make_result as make_generation
 
@@ -28,13 +26,13 @@ SIGNATURES = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}
 
 
 def test_the_title_says_the_conclusion() -> None:
-    assert run_sheet(make_result()).title == (
+    assert make_result().report().sheet().title == (
         "Two IPUs [by hand]\n100 us per weight update: matmul 65 %, all-reduce 20 %, optimizer 8 %; IPU 0 sets the pace"
     )
 
 
 def test_panels_of_a_short_update() -> None:
-    figure = figure_of(run_sheet(make_result()))
+    figure = figure_of(make_result().report().sheet())
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert titles == [
         "One weight update",
@@ -52,7 +50,7 @@ def test_panels_of_a_long_update() -> None:
         PhaseRecord("replica0", "update", 1, 70 * US, 100 * US),
     )
     long = replace(make_trace(), phases=phases)
-    titles = [axes.get_title(loc="left") for axes in figure_of(run_sheet(make_result(trace=long))).axes]
+    titles = [axes.get_title(loc="left") for axes in figure_of(make_result(trace=long).report().sheet()).axes]
     assert titles[1:4] == [
         "A   Start: fill 10 us",
         "B   2 of 6 main cycles, 10 us each",
@@ -61,18 +59,18 @@ def test_panels_of_a_long_update() -> None:
 
 
 def test_without_a_timeline_only_the_breakdown_is_drawn() -> None:
-    assert len(figure_of(run_sheet(make_result(trace=None))).axes) == 1
+    assert len(figure_of(make_result(trace=None).report().sheet()).axes) == 1
 
 
 def test_a_single_ipu_has_no_pace_to_set() -> None:
     alone = make_result(ipus=(IpuAccount(0, "ipu0", "all", LANES["ipu0"]),))
-    assert "pace" not in run_sheet(alone).title
-    assert figure_of(run_sheet(alone)).axes[-1].get_title(loc="left") == "How the IPU spends one weight update"
+    assert "pace" not in alone.report().sheet().title
+    assert figure_of(alone.report().sheet()).axes[-1].get_title(loc="left") == "How the IPU spends one weight update"
 
 
 def test_below_the_ipus_stands_their_mean() -> None:
     """Of two IPUs that spend 70 and 60 of 100 us in products: 65 us."""
-    (*_, (chart,)) = run_sheet(make_result()).rows
+    (*_, (chart,)) = make_result().report().sheet().rows
     assert isinstance(chart.drawn, Bars) and chart.numbers is not None
     assert chart.drawn.rows == ["IPU 0: embedding + 3 layers", "IPU 1: 4 layers + head", "mean"]
     matmul = [bar.end - bar.start for bar in chart.drawn.bars if bar.fill == fill_of_kind("matmul")]
@@ -84,8 +82,8 @@ def test_below_the_ipus_stands_their_mean() -> None:
 @pytest.mark.parametrize("suffix", SIGNATURES)
 def test_the_suffix_chooses_the_format_and_pixels_repeat(tmp_path: Path, suffix: str) -> None:
     first, second = tmp_path / f"first{suffix}", tmp_path / f"second{suffix.upper()}"
-    write_sheet(lambda: run_sheet(make_result()), first, ())
-    write_sheet(lambda: run_sheet(make_result()), second, ())
+    write_sheet(lambda: make_result().report().sheet(), first, ())
+    write_sheet(lambda: make_result().report().sheet(), second, ())
     assert first.read_bytes().startswith(SIGNATURES[suffix])
     if suffix == ".png":  # a PDF embeds its fonts with the time of day, an SVG names clip paths by address
         assert first.read_bytes() == second.read_bytes()
@@ -98,7 +96,7 @@ def test_the_suffix_chooses_the_format_and_pixels_repeat(tmp_path: Path, suffix:
 def test_a_suffix_that_cannot_be_drawn(tmp_path: Path, name: str, what: str) -> None:
     path = tmp_path / name
     with pytest.raises(OutputError) as caught:
-        write_sheet(lambda: run_sheet(make_result()), path, ())
+        write_sheet(lambda: make_result().report().sheet(), path, ())
     assert str(caught.value) == f"{path}: {what}\n  do: end the name in .png, .svg, .pdf"
     assert list(tmp_path.iterdir()) == []
 
@@ -159,8 +157,7 @@ def test_long_words_stay_in_the_figure_and_apart(made: Callable[..., Result]) ->
         warnings=("what must be known is said at length, and then once more in other words; " * 4,) * 3,
         simulated=replace(SIMULATED, overrides=("x=1",), changes=(change,) * 6),
     )
-    make: Callable[..., Sheet] = generation_sheet if isinstance(result, GenerationResult) else run_sheet
-    figure = figure_of(make(result))
+    figure = figure_of(result.report().sheet())
     head = [text.get_text() for text in figure.subfigs[0].texts]
     assert any(line.startswith("IPU-POD4, 2 of 4 IPUs in use, GC200 at 1.33 GHz") for line in head)
     assert sum(line.startswith("warning: ") for line in head) == 3
@@ -172,10 +169,9 @@ def test_long_words_stay_in_the_figure_and_apart(made: Callable[..., Result]) ->
 
 
 def test_forward_passes_have_the_chart_of_a_call() -> None:
-    figure = figure_of(run_sheet(make_forward()))
+    figure = figure_of(make_forward().report().sheet())
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert titles[:2] == ["One session call", "The whole session call"]
-    assert run_sheet(make_forward()).title == (
-        "Two IPUs [by hand]\n"
-        "100 us per call of 3 batches: matmul 65 %, all-reduce 20 %, optimizer 8 %; IPU 0 sets the pace"
-    )
+    told, _, rest = make_forward().conclusion().partition(": ")
+    assert told == "60,000 samples/s, 100 us per call of 3 batches"
+    assert rest == "matmul 65 %, all-reduce 20 %, optimizer 8 %; IPU 0 sets the pace"

@@ -7,6 +7,7 @@ from dataclasses import fields
 
 import pytest
 
+from podsim.draws import Range
 from podsim.result.result import RunResult
 from podsim.result.rows import IN_PROCESSOR, STREAMING, Reference
 from tests.unit.report_examples import MIB, US, make_result
@@ -61,7 +62,7 @@ def test_memory_is_summed_by_ipu_and_place() -> None:
 def test_json_holds_every_field_but_what_is_too_large_and_what_was_not_asked_for() -> None:
     stored = json.loads(make_result().to_json())
     assert {field.name for field in fields(RunResult)} - set(stored) == {
-        *("trace", "passes", "program", "stash", "outcome", "look"),
+        *("trace", "passes", "program", "stash", "outcome"),
         *("choice", "uncertainty", "noise", "drift", "faults", "tokens_per_sample"),
         "sources",  # as `breakdown_basis`
         *("meter", "products"),  # as `energy`
@@ -95,6 +96,24 @@ def test_json_is_the_same_text_each_time_and_begins_with_the_name() -> None:
 def test_json_refuses_what_is_not_a_number() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         make_result(mfu=float("nan")).to_json()
+
+
+def test_a_frame_has_each_figure_between_the_ends_of_its_range() -> None:
+    """A range has the unit of its figure; a figure without a range has no such columns."""
+    result = make_result()
+    result.__dict__["ranges"] = {"weight_update_s": Range(90e-6, 130e-6), "mfu": Range(0.2, 0.3)}
+    frame = result.to_frame()
+    place = list(frame.columns).index("weight_update_s")
+    assert list(frame.columns)[place : place + 3] == ["weight_update_s", "weight_update_s_low", "weight_update_s_high"]
+    assert frame[["weight_update_s_low", "weight_update_s", "weight_update_s_high"]].to_numpy().tolist() == [
+        [90e-6, 100e-6, 130e-6]
+    ]
+    assert frame[["mfu_low", "mfu_high"]].to_numpy().tolist() == [[0.2, 0.3]]
+    units = frame.attrs["unit"]
+    assert (units["weight_update_s_low"], units["mfu_high"]) == ("s", "1")
+    ends = [name for name in frame.columns if name.endswith(("_low", "_high"))]
+    assert len(ends) == 4
+    assert list(result.to_frame(ranges=False).columns) == [name for name in frame.columns if name not in ends]
 
 
 def test_breakdown_frame() -> None:

@@ -19,12 +19,9 @@ from podsim.draws import Draws
 from podsim.errors import DoesNotFitError, PodsimError, SpecError
 from podsim.placement.generation import Generation, plan_generation
 from podsim.placement.generation_job import generation_job
-from podsim.report.table import sparkline
 from podsim.runs.step_times import PlannedSteps, service_steps
 from podsim.scenario import GenerationScenario, load_scenario
 from podsim.show.matplotlib_charts import write_sheet
-from podsim.show.serving_charts import serving_sheet
-from podsim.show.serving_table import serving_headline
 from podsim.units import PS_PER_S
 from tests.unit.bad_input_cases import Run
 
@@ -206,8 +203,8 @@ def test_users_are_told_in_place_of_a_rate() -> None:
     assert result.to_dict()["service"]["users"] == 4  # type: ignore[index]
     assert result.to_dict()["service"]["think_s"] == 1.0  # type: ignore[index]
     assert result.rate_per_s == outcome.offered_per_s
-    (row,) = (row for row in serving_headline(result) if row[0] == "Requests")
-    assert row[2].startswith("of 4 users who think 1 s each time; ")
+    (tile,) = (tile for tile in result.headline() if tile.label == "Requests")
+    assert tile.notes[0].startswith("of 4 users who think 1 s each time; ")
     assert not result.is_saturated
     few = served("serving.request_count=30", users=4, think=1.0, uncertainty=None)
     assert any("raise serving.request_count to 40 or more" in each for each in few.warnings)
@@ -367,7 +364,7 @@ def small(tmp_path: Path) -> str:
 @pytest.mark.usefixtures("podsim")
 def test_the_command_prints_tables(small: str) -> None:
     output = CliRunner().invoke(app, ["serve", small, "--rate", "5", "--load", "0.5"]).output
-    for line in ("Saturation", "time to first token", "time per output token", "latency", "Requests in the queue"):
+    for line in ("Saturation", "time to first token", "time per output token", "latency", "requests on average"):
         assert line in output
     assert "50 %" in output
 
@@ -385,19 +382,13 @@ def test_a_chart_has_the_same_bytes_each_time(tmp_path: Path, suffix: str) -> No
     result = served(rate=20.0)
     paths = [tmp_path / f"{number}{suffix}" for number in range(2)]
     for path in paths:
-        write_sheet(lambda: serving_sheet(result), path, ())
+        write_sheet(result.report().sheet, path, ())
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
 def test_a_chart_says_what_it_shows() -> None:
     result = served(rate=20.0)
-    assert "at 20/s, P99 is" in serving_sheet(result).title
-
-
-def test_a_line_of_bars_keeps_peaks() -> None:
-    assert sparkline([0] * 500 + [3] + [0] * 499, width=10) == "     █    "
-    assert sparkline([0, 1, 2], width=3) == " ▄█"
-    assert sparkline([0, 0], width=2) == "  "
+    assert "at 20/s, P99 is" in result.conclusion()
 
 
 # Long runs
@@ -439,7 +430,7 @@ def test_an_estimate_counts_requests_at_the_pace_of_steps_that_are_known(
     and twice 200 for the saturation, 1,800 in all. The 20 s before go to two runs as well, so that steps take nothing.
     """
     seconds, texts = iter([0.0, 20.0, 40.0]), list[str]()
-    monkeypatch.setattr("podsim.runs.serve.clock", lambda: next(seconds))
+    monkeypatch.setattr("podsim.runs.service.clock", lambda: next(seconds))
     podsim.serve(SMALL, loads=[0.5], uncertainty=draws, tell=texts.append)
     assert texts == [told]
 

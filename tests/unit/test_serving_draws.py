@@ -14,7 +14,6 @@ from podsim.draws import Draws, Range
 from podsim.many.capacity import Goal, find_systems
 from podsim.many.capacity.limits import limit
 from podsim.many.capacity.show import answer_tables
-from podsim.pages.result_page import serving_sections, serving_tiles
 from podsim.placement.generation import Generation
 from podsim.placement.generation_job import generation_job
 from podsim.result.serving import DrawnService, ServiceDraws, ServingResult
@@ -22,9 +21,8 @@ from podsim.runs.serve import serve
 from podsim.runs.step_times import MovedSteps, PlannedSteps
 from podsim.scenario import GenerationScenario, load_scenario
 from podsim.scenario.assumptions import with_number
-from podsim.show.page import print_result
-from podsim.show.serving_charts import serving_conclusion
-from podsim.show.serving_table import serving_tables
+from podsim.show.html_page import as_html
+from podsim.show.text import report_as_text
 
 SERVING = "serving_llama2_7b_pod64"
 FEW = ("serving.request_count=300", "serving.loads=[0.8]")
@@ -95,10 +93,7 @@ def test_draws_of_the_first_requests_count_by_how_far_they_are_off(result: Servi
 
 
 def shown(result: ServingResult) -> str:
-    console = Console(file=StringIO(), width=80)
-    print_result(result, serving_tables, console)
-    text: str = console.file.getvalue()  # type: ignore[attr-defined]
-    return text
+    return report_as_text(result.report(), 80)
 
 
 def test_saturated_and_impossible_draws_are_told(result: ServingResult) -> None:
@@ -138,9 +133,9 @@ def test_terminal_json_page_and_chart_have_the_ranges(result: ServingResult) -> 
             ends = plain["ranges"][f"{name}_{share}_s"]
             assert ends["low"] <= ends["high"] and ends["share"] == 0.8
     assert {"throughput_requests_per_s", "saturation_per_s", "load"} < set(plain["ranges"])
-    page = str([*serving_tiles(result), *serving_sections(result)])
-    assert "80 %: from" in page and page.count("(80 %: ") >= 3
-    assert serving_conclusion(result).count("(80 %: ") == 2
+    page = as_html(result.report())
+    assert "80 %: from" in page and page.count("80 %: ") >= 7
+    assert result.conclusion().count("(80 %: ") == 2
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 import sys
@@ -10,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 import podsim
 from podsim.cli.app import main
@@ -18,9 +16,7 @@ from podsim.result.base import Result
 from podsim.result.shared import Simulated
 from podsim.scenario import load_scenario
 from podsim.scenario.library import data_file
-from podsim.show.page import print_result
-from podsim.show.serving_table import serving_tables
-from podsim.show.tables import forward_tables, generation_tables, training_tables
+from podsim.show.text import report_as_text
 from podsim.validation.reference_data import submissions
 
 TRAINING, GENERATION, FORWARD = "bert_v1.1_pod16_open", "llama2_7b_pods", "e5_large_pod4"
@@ -29,15 +25,7 @@ SERVED = "serving_llama2_7b_pod64"
 
 def text_of(result: Result) -> str:
     """The tables of a result, on lines that hold all of it."""
-    tables = {
-        podsim.RunResult: training_tables,
-        podsim.GenerationResult: generation_tables,
-        podsim.ForwardResult: forward_tables,
-        podsim.ServingResult: serving_tables,
-    }[type(result)]
-    buffer = io.StringIO()
-    print_result(result, tables, Console(file=buffer, width=400, color_system=None))
-    return buffer.getvalue()
+    return report_as_text(result.report(), 400)
 
 
 def results(pod: str) -> list[podsim.RunResult | podsim.GenerationResult | podsim.ForwardResult | podsim.ServingResult]:

@@ -10,8 +10,8 @@ from matplotlib.text import Annotation
 import podsim
 from podsim.many.capacity.plot import plan_sheet, weighed_charts
 from podsim.report.chart import Axis, Bar, Bars, Chart, Curves, Fill, Mark, TextPlace
+from podsim.result.base import tornado_sheet
 from podsim.show.matplotlib_charts import figure_of
-from podsim.show.run_charts import run_sheet, tornado_sheet
 from podsim.show.vega_charts import vega_spec
 from tests.unit.page_examples import answer
 
@@ -59,7 +59,7 @@ def test_changes_of_a_tornado_stand_outside_of_their_bars() -> None:
 
 def test_the_letter_of_the_second_window_stands_to_its_right() -> None:
     """Of windows that lie close together at the start of a long update; others stand in the middle."""
-    figure = figure_of(run_sheet(podsim.simulate("bert_v1.1_pod16_open", record=True)))
+    figure = figure_of(podsim.simulate("bert_v1.1_pod16_open", record=True).report().sheet())
     overview = figure.axes[0]
     letters = {text.get_text(): text for text in overview.texts if text.get_text() in ("A", "B", "C")}
     assert [letters[name].get_horizontalalignment() for name in "ABC"] == ["center", "left", "center"]

@@ -263,7 +263,7 @@ def test_what_would_help_is_ranked_as_the_command_ranks_it(job: answer.Job) -> N
     ranked = [each.change for each in side.effects]
     places = [found[answer.HELP].index(f"<td>{change}</td>") for change in ranked]
     assert places == sorted(places)
-    assert "Most of a weight update is" in found[answer.HELP]
+    assert " per weight update: " in found[answer.HELP]
     assert f"<td>{CLOCK} 1.5 GHz</td>" in found[answer.HELP]
     assert "<td>all together</td>" in found[answer.HELP]
     assert told[0] == (0, 6)

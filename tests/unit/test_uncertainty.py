@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 import podsim
 from podsim.cli.app import main
 from podsim.draws import Draws, Uncertainty
 from podsim.errors import PodsimError
+from podsim.result.base import tornado_sheet
 from podsim.result.evidence import Evidence, evidence_of
 from podsim.result.influence import Measure, StandsOn
 from podsim.result.uncertainty import draw, drawing_of, uncertainty
@@ -23,9 +23,6 @@ from podsim.scenario.assumptions import assumptions
 from podsim.scenario.scenario import Scenario
 from podsim.scenario.training import TrainingScenario
 from podsim.show.matplotlib_charts import figure_of
-from podsim.show.page import print_result
-from podsim.show.run_charts import tornado_sheet
-from podsim.show.tables import training_tables
 from podsim.watch import silent
 
 CALL = "software.host_call"
@@ -126,11 +123,11 @@ def test_a_model_that_gets_nothing_wrong_has_no_such_factor(spec: TrainingScenar
     assert found.model_scatter == 0
 
 
-def test_a_run_says_what_the_model_itself_may_get_wrong(capsys: pytest.CaptureFixture[str]) -> None:
-    print_result(podsim.run(NAME, uncertainty=Draws(4)), training_tables, Console(width=200))
+def test_a_run_says_what_the_model_itself_may_get_wrong() -> None:
+    text = podsim.run(NAME, uncertainty=Draws(4)).text()
     sigma = evidence_of(load_scenario(NAME).spec).sigma
     told = f"model form: one factor on all times of a draw, {sigma:.1%} (one standard deviation)"
-    assert told in capsys.readouterr().out
+    assert told in text
 
 
 def test_inputs_of_long_simulations_are_drawn() -> None:

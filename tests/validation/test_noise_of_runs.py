@@ -13,8 +13,10 @@ import pytest
 from podsim.cli.app import main
 from podsim.scenario import TrainingScenario, load_scenario
 from podsim.scenario.software import Noise
+from podsim.show.markdown import report_as_markdown
+from podsim.show.text import report_as_text
 from podsim.validation.noise import RUNS, NoisyRow, mean_factor, noisy_rows
-from podsim.validation.show import show_noisy
+from podsim.validation.show import NoiseHeld
 from podsim.watch import silent
 from tools.noise_of_logs import expected
 
@@ -73,11 +75,12 @@ def test_a_factor_is_as_bad_above_as_below(rows: tuple[NoisyRow, ...]) -> None:
 
 
 def test_rows_are_shown_in_every_format(rows: tuple[NoisyRow, ...]) -> None:
-    table, text = show_noisy(rows, 3, "table"), show_noisy(rows, 3, "markdown")
-    assert len(table.splitlines()) == len(rows) + 9
+    report = NoiseHeld(rows, 3).report()
+    table, text = report_as_text(report), report_as_markdown(report)
+    assert len(table.splitlines()) == len(rows) + 10
     assert max(map(len, table.splitlines())) <= 110
     assert "bert_v1.1_pod64_open *  " in table and "| bert_v1.1_pod64_closed |" in text
-    found = json.loads(show_noisy(rows, 3, "json"))
+    found = json.loads(NoiseHeld(rows, 3).to_json())
     assert (found["runs"], found["seed"], len(found["rows"])) == (RUNS, 3, len(rows))
     assert found["rows"][0].keys() == {
         *("scenario", "role", "machines"),

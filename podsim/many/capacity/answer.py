@@ -22,11 +22,12 @@ from podsim.many.capacity.simulate import Options
 from podsim.many.capacity.sure import RELIABLE, Contender, Sureness, sureness
 from podsim.many.capacity.systems import place_named
 from podsim.metrics import IPUS, metric_of
+from podsim.options import Overrides
 from podsim.report.chart import Sheet
 from podsim.scenario import LoadedScenario, load_hardware, load_scenario
 from podsim.scenario.activity import Activity
 from podsim.scenario.expectations import Expectation
-from podsim.scenario.load import Overrides, override_texts
+from podsim.scenario.load import override_texts
 from podsim.scenario.scenario import Scenario
 from podsim.show.answers import Answered
 from podsim.show.html_page import to_html

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from podsim.placement.search.choice import Candidate
+from podsim.result.division import section_lines
 from podsim.scenario import LoadedScenario
 from podsim.scenario.auto import AUTO
 from podsim.scenario.document import Document
 from podsim.scenario.pins import PARALLELISM
 from podsim.scenario.resolve import assigned, lay_over
 from podsim.scenario.wording import flow
-from podsim.show.choice_table import section_lines
 
 _MEMORY: Final = "memory"
 _SUFFIXES: Final = (".yaml", ".yml", ".csv")

@@ -8,14 +8,13 @@ from string import ascii_uppercase
 from typing import Final
 
 from podsim.errors import PodsimError
-from podsim.format import format_error
+from podsim.format import format_error, unit_for_s
 from podsim.many.checks.verdict import GAIN, Finding
 from podsim.many.compare import Comparison
 from podsim.many.compare.difference import Waterfall
 from podsim.many.compare.show import change_of, duration_of_ps, waterfall_table
 from podsim.report.chart import FASTER, SLOWER, TOTAL, Axis, Bar, Bars, Chart, Fill, Sheet
 from podsim.result.kinds import kind_of
-from podsim.show.run_charts import unit_for_s
 from podsim.units import ps_to_seconds
 
 _PRECISION: Final = 4

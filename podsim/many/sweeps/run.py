@@ -67,7 +67,7 @@ class Swept(Answered):
 
     def to_frame(self) -> DataFrame:
         """The table, one row per point, with the units of its columns in `attrs["unit"]`."""
-        from podsim.result.frames import frame_of, frame_of_file
+        from podsim.show.frames import frame_of, frame_of_file
 
         return frame_of(self.kept) if self.output is None else frame_of_file(self.output)
 

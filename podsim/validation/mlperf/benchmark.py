@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from podsim.errors import PodsimError
-
-_ENCODER_LAYERS: Final = 24
-_NORM: Final = ("LayerNorm/gamma", "LayerNorm/beta")
-_ATTENTION: Final = tuple(
-    f"attention/self/{projection}/{part}" for projection in ("query", "key", "value") for part in ("kernel", "bias")
-)
-_UNITS_OF_STAGES: Final = (3, 4, 6, 3)
-_CONVOLUTIONS: Final = (("1", "1"), ("2", "2"), ("3", "3"))
-_SHORTCUT: Final = ("1sc", "sc")
-"""Convolutions of a unit with their norms, as tensors are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,63 +17,13 @@ class Benchmark:
     Attributes:
         name: As result files call it.
         title: As people do.
-        run_count: Runs of a submission.
-        target: The quality at which a run ends.
-        ended: What to add to a command line so that a run ends.
-        evaluated: What to add so that it is evaluated.
-        tensors: Names of the weights whose initial values have to be logged.
     """
 
     name: str
     title: str
-    run_count: int
-    target: float
-    ended: str
-    evaluated: str
-    tensors: tuple[str, ...]
 
 
-def _bert_tensors() -> Iterator[str]:
-    for kind in ("word", "position", "token_type"):
-        yield f"bert/embeddings/{kind}_embeddings"
-    yield from (f"bert/embeddings/{part}" for part in _NORM)
-    dense = ("dense/kernel", "dense/bias")
-    layer = (
-        *_ATTENTION,
-        *(f"attention/output/{part}" for part in (*dense, *_NORM)),
-        *(f"intermediate/{part}" for part in dense),
-        *(f"output/{part}" for part in (*dense, *_NORM)),
-    )
-    yield from (f"bert/encoder/layer_{index}/{part}" for index in range(_ENCODER_LAYERS) for part in layer)
-    yield from (f"bert/pooler/{part}" for part in dense)
-    yield from (f"cls/predictions/{part}" for part in ("output_bias", *(f"transform/{p}" for p in (*dense, *_NORM))))
-    yield from (f"cls/seq_relationship/output_{part}" for part in ("weights", "bias"))
-
-
-def _resnet_tensors() -> Iterator[str]:
-    yield from ("conv0_weight", "bn0_gamma", "bn0_beta", "fc1_weight", "fc1_bias")
-    for stage, units in enumerate(_UNITS_OF_STAGES, 1):
-        for unit in range(1, units + 1):
-            # The first unit of a stage has a convolution in its shortcut.
-            for conv, norm in (*_CONVOLUTIONS, *((_SHORTCUT,) if unit == 1 else ())):
-                for tensor in (f"conv{conv}_weight", f"bn{norm}_gamma", f"bn{norm}_beta"):
-                    yield f"stage{stage}_unit{unit}_{tensor}"
-
-
-_BERT_ENDED: Final = "`--set run.samples_to_converge.reference_convergence=true --set run.evaluation.samples=10000`"
-_RESNET_ENDED: Final = "`--set run.epochs=40 --set run.checkpoint.every_epochs=4 --set run.validation.samples=50000`"
-_RESNET_EVALUATED: Final = "`--set run.checkpoint.every_epochs=4 --set run.validation.samples=50000`"
-
-BENCHMARKS: Final = {
-    "bert": Benchmark(
-        *("bert", "BERT-Large", 10, 0.72, _BERT_ENDED, "`--set run.evaluation.samples=10000`"),
-        tensors=tuple(_bert_tensors()),
-    ),
-    "resnet": Benchmark(
-        *("resnet", "ResNet-50", 5, 0.759, _RESNET_ENDED, _RESNET_EVALUATED),
-        tensors=tuple(_resnet_tensors()),
-    ),
-}
+BENCHMARKS: Final = {"bert": Benchmark("bert", "BERT-Large"), "resnet": Benchmark("resnet", "ResNet-50")}
 """By the name that result files have."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -27,23 +26,3 @@ class Event:
     value: Any = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     line: int = 0
-
-    @property
-    def text(self) -> str:
-        """The line as it is written."""
-        data = {
-            "namespace": "",
-            "time_ms": self.time_ms,
-            "event_type": _type_of(self.key),
-            "key": self.key,
-            "value": self.value,
-            "metadata": dict(self.metadata),
-        }
-        return f"{TOKEN} {json.dumps(data, allow_nan=False)}\n"
-
-
-def _type_of(key: str) -> str:
-    """The type that the logger of MLPerf gives to an event."""
-    if key.endswith("_start"):
-        return "INTERVAL_START"
-    return "INTERVAL_END" if key.endswith("_stop") else "POINT_IN_TIME"

@@ -1,13 +1,15 @@
-"""Logged runs beside predictions, as tables or as JSON."""
+"""Logged runs beside predictions, as an answer."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+from podsim._version import __version__
 from podsim.format import format_duration_s, format_error
-from podsim.report.table import Cell, Cells, Table, columns
-from podsim.show.text import to_text
+from podsim.report.report import Report, Section
+from podsim.report.table import Cell, Cells, Passage, Table, columns
 from podsim.validation.mlperf.compare import ComparedRun, LoggedPhase, score_of
 
 _HEADS = columns("phase", ">logged", ">predicted", ">error")
@@ -15,28 +17,41 @@ _DIGITS = 4
 _LEAST_S = 0.0005
 
 
-def show(compared: Sequence[ComparedRun], *, as_json: bool) -> str:
-    """A table for each run, and MLPerf's mean where there are several."""
-    if as_json:
-        return _as_json(compared)
-    blocks = ["\n".join((*_heading(each), "", to_text(Table(_HEADS, list(_rows(each)))))) for each in compared]
-    if len(compared) > 1:
-        blocks.append(to_text(Table(_HEADS, [_row(score_of(compared))])))
-    return "\n".join(blocks)
+@dataclass(frozen=True, slots=True)
+class LoggedRuns:
+    """Logged runs beside predicted ones, and MLPerf's mean where there are several."""
+
+    runs: Sequence[ComparedRun]
+
+    def report(self) -> Report:
+        """A table for each run, and one for the mean."""
+        sections = [Section(each.run.name, list(_parts(each)), short=True) for each in self.runs]
+        if len(self.runs) > 1:
+            sections.append(Section("Mean", [Table(_HEADS, [_row(score_of(self.runs))])], short=True))
+        title = f"{len(self.runs)} logged run{'s' * (len(self.runs) > 1)} of MLPerf Training beside predictions"
+        return Report(title, [f"podsim {__version__}"], __version__, (), sections=sections)
+
+    def to_json(self) -> str:
+        """The same with all digits."""
+        data = {
+            "runs": [_data(each) for each in self.runs],
+            "score": _phase(score_of(self.runs)) if len(self.runs) > 1 else None,
+        }
+        return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
 
 
-def _heading(each: ComparedRun) -> Iterator[str]:
+def _parts(each: ComparedRun) -> Iterator[Passage | Table]:
+    """What a run is, and its phases without those that neither took nor were to take any time."""
     run = each.run
-    yield f"{run.name}: {run.benchmark.title}, batch size {run.batch_size:,}, {run.platform}"
-    yield f"beside {each.scenario}: {each.title}"
-    yield from (f"note: {note}" for note in each.notes)
-
-
-def _rows(each: ComparedRun) -> Iterator[Cells]:
-    """Phases that neither took nor were to take any time are left out."""
-    for phase in each.phases:
-        if any(abs(time_s or 0.0) >= _LEAST_S for time_s in (phase.logged_s, phase.predicted_s)):
-            yield _row(phase)
+    head = f"{run.name}: {run.benchmark.title}, batch size {run.batch_size:,}, {run.platform}"
+    notes = (f"note: {note}" for note in each.notes)
+    yield Passage("\n".join([head, f"beside {each.scenario}: {each.title}", *notes]))
+    shown = (
+        phase
+        for phase in each.phases
+        if any(abs(time_s or 0.0) >= _LEAST_S for time_s in (phase.logged_s, phase.predicted_s))
+    )
+    yield Table(_HEADS, list(map(_row, shown)))
 
 
 def _row(phase: LoggedPhase) -> Cells:
@@ -46,14 +61,6 @@ def _row(phase: LoggedPhase) -> Cells:
     )
     error = "" if phase.error is None or not phase.predicted_s else Cell(format_error(phase.error), phase.error)
     return phase.name, *told, error
-
-
-def _as_json(compared: Sequence[ComparedRun]) -> str:
-    data = {
-        "runs": [_data(each) for each in compared],
-        "score": _phase(score_of(compared)) if len(compared) > 1 else None,
-    }
-    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _data(each: ComparedRun) -> dict[str, object]:

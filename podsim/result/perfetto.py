@@ -22,9 +22,9 @@ from podsim.errors import MissingDataError
 from podsim.format import natural_key
 from podsim.program.passes_in_order import Passes
 from podsim.result.base import Result
+from podsim.result.counters import Gauge, gauges_of_result, gauges_of_use
 from podsim.result.files import check_not_read, write_atomically
 from podsim.result.slices import REPEATED, Slice, slices_of
-from podsim.show.counters import Gauge, gauges_of_result, gauges_of_use
 
 Event = dict[str, object]
 
@@ -42,14 +42,7 @@ _DIGITS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class ViewerTrace:
-    """A trace made ready for the viewer.
-
-    Attributes:
-        events: Chrome trace events, metadata first.
-        slice_count: How many of them are stretches of time.
-        is_folded: Whether repeated cycles are shown once, with their count, to keep the file small.
-        is_detailed: Whether passes hold their operations; otherwise their time by kind alone, in no order.
-    """
+    """A trace made ready for the viewer."""
 
     events: tuple[Event, ...]
     slice_count: int
@@ -68,12 +61,6 @@ def build_timeline(
     Repeated cycles are all shown as long as they make no more than `event_limit` events. Beyond it, each is
     shown once, and one slice named `96 more like this` fills the rest of its phase. If that is still too much,
     operations are left out.
-
-    Args:
-        trace: A trace with its records.
-        event_limit: Most slices before repeated cycles are shown once.
-        passes: Operations of the passes, by name of the pass.
-        gauges: What is counted beside IPUs and links in use.
     """
     shown = list(slices_of(trace.records, passes or {}))
     is_detailed = sum(each.count for each in shown) <= event_limit

@@ -33,13 +33,7 @@ Steps = Sequence[tuple[int, float]]
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """Something that is counted.
-
-    Attributes:
-        name: What, with its unit.
-        of_links: Whether it belongs to the links, not to the IPUs.
-        steps: Its values.
-    """
+    """Something that is counted."""
 
     name: str
     of_links: bool

@@ -1,31 +1,133 @@
-"""Result files of a simulated training run, in the form of a submission to MLPerf Training.
+"""Writes result files of a simulated training run, in the form of a submission to MLPerf Training.
+
+    python tools/mlperf_log.py bert_v2.0_pod64_closed FOLDER
 
 They follow the rules that MLPerf's checkers hold, and say in each file that nothing was measured: the
 submitter is `podsim (simulated)`, the status `research`, and `podsim_simulated` names the scenario. What they say of
 the optimizer and a simulation does not know is taken from what was published, and never made up.
 
-Source: [mlperf_logs] for submissions, [mlperf_rcp] for MLPerf's reference runs.
+Source: [mlperf_logs] for submissions, [mlperf_rcp] for MLPerf's reference runs, [mlperf_training_rules] for lines.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import sys
+from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, cycle, groupby, islice, pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from podsim.errors import MissingDataError
+from podsim import simulate
+from podsim.cli.ending import run_to_the_end, say
+from podsim.errors import MissingDataError, OutputError, PodsimError
+from podsim.result.files import write_atomically
 from podsim.result.reference_data import rows
 from podsim.result.result import RunResult
 from podsim.runs.training import TrainingOutcome
 from podsim.runs.training.outcome import EpochRun, mlperf_score
 from podsim.runs.training.timeline import RunPart, parts_of_epochs, parts_of_samples
+from podsim.scenario import Activity, TrainingScenario, load_scenario
 from podsim.validation.mlperf.benchmark import Benchmark, batch_size, benchmark_of, nominal_batch, section
-from podsim.validation.mlperf.events import Event
-from podsim.validation.mlperf.folder import write_folder
-from podsim.validation.mlperf.rounds import reference_mean
+from podsim.validation.mlperf.events import TOKEN, Event
 
+_ENCODER_LAYERS: Final = 24
+_NORM: Final = ("LayerNorm/gamma", "LayerNorm/beta")
+_ATTENTION: Final = tuple(
+    f"attention/self/{projection}/{part}" for projection in ("query", "key", "value") for part in ("kernel", "bias")
+)
+_UNITS_OF_STAGES: Final = (3, 4, 6, 3)
+_CONVOLUTIONS: Final = (("1", "1"), ("2", "2"), ("3", "3"))
+_SHORTCUT: Final = ("1sc", "sc")
+"""Convolutions of a unit with their norms, as tensors are named."""
+
+
+def _bert_tensors() -> Iterator[str]:
+    for kind in ("word", "position", "token_type"):
+        yield f"bert/embeddings/{kind}_embeddings"
+    yield from (f"bert/embeddings/{part}" for part in _NORM)
+    dense = ("dense/kernel", "dense/bias")
+    layer = (
+        *_ATTENTION,
+        *(f"attention/output/{part}" for part in (*dense, *_NORM)),
+        *(f"intermediate/{part}" for part in dense),
+        *(f"output/{part}" for part in (*dense, *_NORM)),
+    )
+    yield from (f"bert/encoder/layer_{index}/{part}" for index in range(_ENCODER_LAYERS) for part in layer)
+    yield from (f"bert/pooler/{part}" for part in dense)
+    yield from (f"cls/predictions/{part}" for part in ("output_bias", *(f"transform/{p}" for p in (*dense, *_NORM))))
+    yield from (f"cls/seq_relationship/output_{part}" for part in ("weights", "bias"))
+
+
+def _resnet_tensors() -> Iterator[str]:
+    yield from ("conv0_weight", "bn0_gamma", "bn0_beta", "fc1_weight", "fc1_bias")
+    for stage, units in enumerate(_UNITS_OF_STAGES, 1):
+        for unit in range(1, units + 1):
+            # The first unit of a stage has a convolution in its shortcut.
+            for conv, norm in (*_CONVOLUTIONS, *((_SHORTCUT,) if unit == 1 else ())):
+                for tensor in (f"conv{conv}_weight", f"bn{norm}_gamma", f"bn{norm}_beta"):
+                    yield f"stage{stage}_unit{unit}_{tensor}"
+
+
+_BERT: Final = {
+    "opt_base_learning_rate": "base_learning_rate",
+    "opt_epsilon": "epsilon",
+    "opt_learning_rate_training_steps": "decay_steps",
+    "opt_learning_rate_warmup_steps": "warmup",
+    "num_warmup_steps": "warmup",
+    "start_warmup_step": "start_warmup_step",
+    "opt_lamb_learning_rate_decay_poly_power": "decay_power",
+    "opt_lamb_beta_1": "beta_1",
+    "opt_lamb_beta_2": "beta_2",
+    "opt_lamb_weight_decay_rate": "weight_decay",
+}
+_RESNET: Final = {
+    "lars_opt_base_learning_rate": "base_learning_rate",
+    "lars_opt_end_learning_rate": "end_learning_rate",
+    "lars_opt_learning_rate_decay_poly_power": "decay_power",
+    "lars_opt_learning_rate_decay_steps": "decay_steps",
+    "lars_epsilon": "epsilon",
+    "lars_opt_learning_rate_warmup_epochs": "warmup",
+    "lars_opt_momentum": "momentum",
+    "lars_opt_weight_decay": "weight_decay",
+}
+_BERT_ENDED: Final = "`--set run.samples_to_converge.reference_convergence=true --set run.evaluation.samples=10000`"
+_RESNET_ENDED: Final = "`--set run.epochs=40 --set run.checkpoint.every_epochs=4 --set run.validation.samples=50000`"
+_RESNET_EVALUATED: Final = "`--set run.checkpoint.every_epochs=4 --set run.validation.samples=50000`"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the rules ask of the result files of a benchmark.
+
+    Attributes:
+        run_count: Runs of a submission.
+        target: The quality at which a run ends.
+        ended: What to add to a command line so that a run ends.
+        evaluated: What to add so that it is evaluated.
+        columns: Columns of `reference_data/mlperf_hyperparameters.csv` by key of a result file.
+        tensors: Names of the weights whose initial values have to be logged.
+    """
+
+    run_count: int
+    target: float
+    ended: str
+    evaluated: str
+    columns: Mapping[str, str]
+    tensors: tuple[str, ...]
+
+
+RULES: Final = {
+    "bert": Rules(
+        *(10, 0.72, _BERT_ENDED, "`--set run.evaluation.samples=10000`", _BERT),
+        tensors=tuple(_bert_tensors()),
+    ),
+    "resnet": Rules(5, 0.759, _RESNET_ENDED, _RESNET_EVALUATED, _RESNET, tuple(_resnet_tensors())),
+}
+"""By the name that result files have."""
 _ORGANISATION: Final = "podsim (simulated)"
 _STATUS: Final = "research"
 _NOT_SIMULATED: Final = ("initialisation", "accuracy", "initial weights")
@@ -81,7 +183,7 @@ def write_result_files(
     texts, logs, start_ms = [], [], 0
     for index, parts in enumerate(runs):
         log = RunLog(benchmark, parts, samples_per_update, start_ms)
-        texts.append("".join(event.text for event in (*_head(submission, log, index), *run_events(log))))
+        texts.append("".join(text_of(event) for event in (*_head(submission, log, index), *run_events(log))))
         start_ms = log.placed()[-1].stop_ms
         logs.append(log)
     return ResultFiles(write_folder(Path(folder), texts), tuple(_notes(submission, logs)))
@@ -90,7 +192,7 @@ def write_result_files(
 def _timelines(result: RunResult, benchmark: Benchmark) -> Iterator[tuple[RunPart, ...]]:
     """The first runs that the time to train is made of, part by part; again from the first if there are too few."""
     outcome = _converging(result, benchmark)
-    for run in islice(cycle(outcome.runs), benchmark.run_count):
+    for run in islice(cycle(outcome.runs), RULES[benchmark.name].run_count):
         if isinstance(run, EpochRun):
             parts = tuple(parts_of_epochs(run))
         else:
@@ -98,7 +200,7 @@ def _timelines(result: RunResult, benchmark: Benchmark) -> Iterator[tuple[RunPar
             parts = tuple(parts_of_samples(run, outcome.schedule))
         if not any(part.kind == "evaluation" for part in parts):
             what = "the run has no evaluation, and a result file must have one"
-            raise MissingDataError(what, key="run", do=f"use {benchmark.evaluated}")
+            raise MissingDataError(what, key="run", do=f"use {RULES[benchmark.name].evaluated}")
         yield parts
 
 
@@ -107,12 +209,12 @@ def _converging(result: RunResult, benchmark: Benchmark) -> TrainingOutcome:
     outcome, run = result.outcome, section(result.scenario, "run")
     if outcome is None or not outcome.runs:
         what = "nothing says when the run ends for this model, data and batch size, so there is no time to train"
-        raise MissingDataError(what, do=f"use {benchmark.ended}", key="run")
+        raise MissingDataError(what, do=f"use {RULES[benchmark.name].ended}", key="run")
     if outcome.schedule is not None and run.get("samples_to_converge") is None:
         ends = [key for key in ("weight_updates", "epochs") if run.get(key) is not None]
         instead = " ".join(f"--set run.{key}=null" for key in ends)
         what = f"`run.{ends[0]}` says when the run ends, and nothing says that it converges"
-        raise MissingDataError(what, do=f"use `{instead}` and {benchmark.ended}", key="run")
+        raise MissingDataError(what, do=f"use `{instead}` and {RULES[benchmark.name].ended}", key="run")
     return outcome
 
 
@@ -150,7 +252,7 @@ def _head(submission: _Submission, log: RunLog, index: int) -> Iterator[Event]:
         lines["model_bn_span"] = span
     yield Event("podsim_simulated", log.start_ms, True, _said(submission))
     yield from (Event(key, log.start_ms, value) for key, value in lines.items())
-    for tensor in submission.benchmark.tensors:
+    for tensor in RULES[submission.benchmark.name].tensors:
         yield Event("weights_initialization", log.start_ms, None, {"tensor": tensor})
     yield Event("init_stop", log.start_ms)
 
@@ -198,32 +300,6 @@ def _converged(log: RunLog) -> int:
     return max(part.epoch for part in log.parts) if log.counts_epochs else log.sample_count
 
 
-_BERT: Final = {
-    "opt_base_learning_rate": "base_learning_rate",
-    "opt_epsilon": "epsilon",
-    "opt_learning_rate_training_steps": "decay_steps",
-    "opt_learning_rate_warmup_steps": "warmup",
-    "num_warmup_steps": "warmup",
-    "start_warmup_step": "start_warmup_step",
-    "opt_lamb_learning_rate_decay_poly_power": "decay_power",
-    "opt_lamb_beta_1": "beta_1",
-    "opt_lamb_beta_2": "beta_2",
-    "opt_lamb_weight_decay_rate": "weight_decay",
-}
-_RESNET: Final = {
-    "lars_opt_base_learning_rate": "base_learning_rate",
-    "lars_opt_end_learning_rate": "end_learning_rate",
-    "lars_opt_learning_rate_decay_poly_power": "decay_power",
-    "lars_opt_learning_rate_decay_steps": "decay_steps",
-    "lars_epsilon": "epsilon",
-    "lars_opt_learning_rate_warmup_epochs": "warmup",
-    "lars_opt_momentum": "momentum",
-    "lars_opt_weight_decay": "weight_decay",
-}
-_COLUMNS: Final = {"bert": _BERT, "resnet": _RESNET}
-"""Columns of `reference_data/mlperf_hyperparameters.csv` by key of a result file."""
-
-
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
     """Entries of a result file about the optimizer.
@@ -264,7 +340,7 @@ def hyperparameters(
         return (row["division"] == "reference", *(row[name] != value for name, value in wanted.items()))
 
     best = min(found, key=distance)
-    values = ((key, number(best[column])) for key, column in _COLUMNS[benchmark].items())
+    values = ((key, number(best[column])) for key, column in RULES[benchmark].columns.items())
     return Hyperparameters((("opt_name", optimizer), *values), _origin(best))
 
 
@@ -377,7 +453,7 @@ def _evaluation(run: RunLog, each: _Placed, epoch: int, *, is_last: bool) -> Ite
     about = {"epoch_num": epoch}
     yield Event("eval_start", each.start_ms, None, about)
     if is_last:
-        yield Event("eval_accuracy", each.stop_ms, run.benchmark.target, about)
+        yield Event("eval_accuracy", each.stop_ms, RULES[run.benchmark.name].target, about)
     yield Event("eval_stop", each.stop_ms, None, about)
 
 
@@ -399,3 +475,124 @@ def _epochs(run: RunLog, placed: Sequence[_Placed]) -> Iterator[Event]:
     for each in placed:
         if each.part.kind == "evaluation":
             yield from _evaluation(run, each, each.part.epoch, is_last=each is last)
+
+
+ROUNDS: Final = ("1.1", "2.0")
+"""Rounds whose rules result files can follow."""
+
+
+def round_of(sdk: str) -> str:
+    """The round whose submissions ran on a version of the SDK.
+
+    Raises:
+        PodsimError: None did, or one whose rules are not known.
+    """
+    taken = {row["round"].removeprefix("v") for row in rows("mlperf_submissions") if _runs_on(row["sdk"], sdk)}
+    known = sorted(taken & set(ROUNDS))
+    if known:
+        return known[0]
+    took = f"took part in round {min(taken)}" if taken else "took part in no round"
+    what = f"Poplar SDK {sdk} {took}, and result files follow the rules of {' or '.join(ROUNDS)}"
+    raise PodsimError(what, where="--round", do=f"say which: `--round {ROUNDS[-1]}`")
+
+
+def _runs_on(text: str, sdk: str) -> bool:
+    version = text.split()[-1]
+    return version == sdk or version.startswith(f"{sdk}.")
+
+
+def reference_mean(benchmark: str, round_name: str, batch_size: int) -> float | None:
+    """Samples or epochs to converge of MLPerf's reference runs at a batch size, or between two; None outside.
+
+    Only points that MLPerf's checker keeps, of this round or an earlier one. Source: [mlperf_rcp].
+    """
+    points = sorted(
+        (int(row["gbs"]), mlperf_score([float(run) for run in row["runs"].split()]))
+        for row in rows("mlperf_rcp")
+        if row["benchmark"] == benchmark and row["in_pruned_set"] == "true" and row["round"] <= round_name
+    )
+    for (low, low_mean), (high, high_mean) in pairwise(points):
+        if low <= batch_size <= high:
+            return low_mean + (high_mean - low_mean) * (batch_size - low) / (high - low)
+    return None
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that cannot hold result files, or holds some already, before anything is simulated.
+
+    Raises:
+        OutputError: It is a file, lies in no folder, may not be written, or holds files of that name.
+    """
+    cure = "give another folder, which is made if its parent exists"
+    if folder.exists() and not folder.is_dir():
+        raise OutputError("this is a file, not a folder", where=str(folder), do=cure)
+    if not folder.exists() and not folder.parent.is_dir():
+        raise OutputError(f"the folder `{folder.parent}` does not exist", where=str(folder), do=cure)
+    if not os.access(folder if folder.exists() else folder.parent, os.W_OK):
+        raise OutputError("cannot be written: no permission", where=str(folder), do=cure)
+    if folder.exists() and any(folder.glob("result_*.txt")):
+        what = "the folder holds result files already, and a submission is all of those in a folder"
+        raise OutputError(what, where=str(folder), do="give an empty or a new folder")
+
+
+def write_folder(folder: Path, texts: Sequence[str]) -> tuple[Path, ...]:
+    """Write `result_0.txt`, `result_1.txt`, ….
+
+    Raises:
+        OutputError: The folder cannot hold them.
+    """
+    check_folder(folder)
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        cure = "give another folder"
+        raise OutputError(f"cannot be made: {error.strerror}", where=str(folder), do=cure) from error
+    paths = tuple(folder / f"result_{index}.txt" for index in range(len(texts)))
+    for path, text in zip(paths, texts, strict=True):
+        write_atomically(path, text.encode())
+    return paths
+
+
+def text_of(event: Event) -> str:
+    """The line of an event as the logger of MLPerf writes it."""
+    kind = {"_start": "INTERVAL_START", "_stop": "INTERVAL_END"}
+    end = event.key[event.key.rfind("_") :]
+    data = {
+        "namespace": "",
+        "time_ms": event.time_ms,
+        "event_type": kind.get(end, "POINT_IN_TIME"),
+        "key": event.key,
+        "value": event.value,
+        "metadata": dict(event.metadata),
+    }
+    return f"{TOKEN} {json.dumps(data, allow_nan=False)}\n"
+
+
+def main() -> int:
+    """Simulate a scenario, and write its result files."""
+    parser = ArgumentParser(description="Write result files of a simulated run as MLPerf Training has them.")
+    parser.add_argument("scenario", help="a scenario of training of BERT-Large or ResNet-50, or the name of one")
+    parser.add_argument("folder", type=Path, help="where they go; made if its parent exists")
+    parser.add_argument("--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--round", choices=ROUNDS, help="whose rules they follow; else that of the SDK")
+    parser.add_argument("--division", choices=("closed", "open"), default="closed")
+    asked = parser.parse_args()
+    loaded = load_scenario(asked.scenario, None, asked.overrides)
+    if loaded.spec.activity is not Activity.TRAINING:
+        what = f"{loaded.name} trains nothing, and MLPerf Training is about training"
+        raise PodsimError(what, do="run a scenario of training")
+    spec = loaded.of(TrainingScenario)
+    sdk = spec.software.sdk
+    benchmark_of(spec.benchmark, loaded.name)
+    check_folder(asked.folder)
+    round_name, origin = (asked.round, "as asked") if asked.round else (round_of(sdk), f"that of SDK {sdk}")
+    written = write_result_files(simulate(loaded), spec.benchmark, asked.folder, round_name, asked.division)
+    by = f"{written.notes[0]} (the round is {origin})"
+    say(f"wrote {asked.folder}: {len(written.paths)} result files, {by}")
+    for note in written.notes[1:]:
+        say(note)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_to_the_end(main))

@@ -11,19 +11,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import Final, NamedTuple
 
+from podsim.deferred import Deferred
 from podsim.engine.trace import Trace
-from podsim.format import format_count, format_duration_s, format_percent, natural_key
+from podsim.format import format_duration_s, format_percent, natural_key
 from podsim.program.passes_in_order import Passes
 from podsim.report.chart import FOLDED, Axis, Chart, TimelineBar, TimelineChart, TimelineStretch
+from podsim.report.report import Section
 from podsim.report.table import Table, columns
 from podsim.result.kinds import fill_of_kind, in_kind_order, kind_of, legend_of_kinds
 from podsim.result.rows import of_first_group
 from podsim.result.slices import PASS, REPEATED, Slice, slices_of
+from podsim.result.where import MOST_IPUS, left_out
 from podsim.result.windows import Window, parts_of, windows_of
 from podsim.units import ps_to_seconds
 
-MOST_IPUS: Final = 16
-"""Rows of a chart; more would be read by nobody."""
 MOST_MARKS: Final = 1400
 """Of a stretch, so that a page stays small and quick."""
 MOST_OF_CYCLES: Final = 4000
@@ -36,17 +37,7 @@ _STEP: Final = 1.1
 
 
 class OperationMark(NamedTuple):
-    """An operation, or several that are drawn as one; there are many thousands, and a tuple is made fastest.
-
-    Attributes:
-        lane: The IPU.
-        name: What went on.
-        kind: Kind of time that it is drawn as.
-        start_ps: Where it begins. [ps]
-        end_ps: Where it ends. [ps]
-        operations: How many it stands for.
-        mixture: Its kinds of time in words, where there are several.
-    """
+    """An operation, or several that are drawn as one; there are many thousands, and a tuple is made fastest."""
 
     lane: str
     name: str
@@ -63,13 +54,7 @@ class OperationMark(NamedTuple):
 
 
 def marks_of(slices: Iterable[Slice], window: Window, most: int) -> list[OperationMark]:
-    """The marks of a stretch of a timeline.
-
-    Args:
-        slices: Passes with their operations.
-        window: The stretch.
-        most: Marks that are not too many; neighbours that are short become one until there are no more than that.
-    """
+    """The marks of a stretch; neighbours that are short become one until there are no more than so many."""
     by_lane: dict[str, list[OperationMark]] = {}
     for one in slices:
         by_lane.setdefault(one.lane, []).extend(_pieces_in(one, window))
@@ -122,13 +107,7 @@ def pieces_of(one: Slice) -> Iterator[OperationMark]:
 
 
 def _repeated(part: Slice, count: int, once: Sequence[OperationMark]) -> Iterator[OperationMark]:
-    """The pieces of so many repetitions in the time that they take together.
-
-    Args:
-        part: That time.
-        count: How many there are.
-        once: The pieces of one before them, which takes nearly as long.
-    """
+    """The pieces of so many repetitions in the time that they take together, as those of one before them lie."""
     first_ps, length_ps = once[0].start_ps, once[-1].end_ps - once[0].start_ps
     edges = [part.start_ps + (part.end_ps - part.start_ps) * number // count for number in range(count + 1)]
     for start_ps, end_ps in pairwise(edges):
@@ -181,14 +160,18 @@ def _joined(run: Sequence[OperationMark], owed_ps: dict[str, int]) -> OperationM
     return OperationMark(run[0].lane, name, drawn, run[0].start_ps, run[-1].end_ps, len(names), mixture)
 
 
-def timeline_chart(trace: Trace | None, passes: Passes | None, what: str) -> Chart | None:
-    """The timeline of a recorded stretch of time; None if nothing was recorded.
+def timeline_section(trace: Trace | None, passes: Passes | None, what: str, *, plotted: bool = True) -> Section:
+    """The timeline of what was recorded, made when it is looked at."""
 
-    Args:
-        trace: The recording.
-        passes: Operations of its passes.
-        what: What it is of, such as `weight update`.
-    """
+    def make() -> list[Chart]:
+        chart = timeline_chart(trace, passes, what)
+        return [] if chart is None else [chart]
+
+    return Section("Timeline", Deferred(make), plotted=plotted)
+
+
+def timeline_chart(trace: Trace | None, passes: Passes | None, what: str) -> Chart | None:
+    """The timeline of a recorded stretch of time; None if nothing was recorded."""
     if trace is None or not trace.records or not trace.phases or not trace.makespan_ps:
         return None
     phases = of_first_group(trace.phases)
@@ -221,13 +204,6 @@ def timeline_chart(trace: Trace | None, passes: Passes | None, what: str) -> Cha
         numbers=_numbers(marks),
         notes=[f"Parts in order: {told}.", *_notes(marks, folded), *left_out(len(all_lanes))],
     )
-
-
-def left_out(ipu_count: int) -> list[str]:
-    """A note where a chart does not show all IPUs."""
-    if ipu_count <= MOST_IPUS:
-        return []
-    return [f"The first {MOST_IPUS} of {format_count(ipu_count)} IPUs are shown."]
 
 
 def shown_stretches(windows: Sequence[Window], makespan_ps: int) -> list[Window]:

@@ -17,7 +17,7 @@ _PLACES: Final = {"in_processor_memory": "chip", "streaming_memory": "stream"}
 _WIDTH: Final = 78
 
 
-def choice_tables(choice: Choice) -> tuple[Block, ...]:
+def division_blocks(choice: Choice) -> tuple[Block, ...]:
     """The chosen division, the runners-up, and those that do not fit; then YAML to paste."""
     counts = f"{format_count(choice.considered_count)} considered, {choice.simulated_count} simulated"
     chosen = choice.chosen

@@ -1,0 +1,224 @@
+"""What a result stands on, and how sure it is: inputs by influence, percentiles over runs, and sources."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from podsim.draws import Noisy, Uncertainty
+from podsim.format import format_count, format_duration_s, format_error, format_significant
+from podsim.metrics import SECONDS, metric_of
+from podsim.report.chart import FASTER, SLOWER, Axis, Bar, Bars, Chart, TextPlace
+from podsim.report.report import Folded, Part
+from podsim.report.table import Cell, Cells, Column, Table, columns
+
+_DIGITS: Final = 4
+_MOST_LISTED, _MOST_DRAWN = 8, 15
+_LEAST: Final = 0.0005
+_KEY_WIDTH: Final = 36
+_ROOM: Final = 0.18
+_PERCENT: Final = 100
+_NOT_MEASURED: Final = "not measured"
+_ENDS: Final = {"low": ("at the lower end of its range", FASTER), "high": ("at the upper end", SLOWER)}
+Input = Mapping[str, object]
+
+
+# Inputs
+
+
+def inputs_blocks(assumptions: Sequence[Input]) -> Iterator[Part]:
+    """How far inputs move the headline, as a chart over the table of the first of them; then all, folded."""
+    if not assumptions:
+        return
+    table = inputs_table(assumptions)
+    yield inputs_chart(assumptions, table) or table
+    heads = columns("input", "value", "basis", ">at lower end", ">at upper end", "source", "note")
+    rows = [
+        (
+            *(str(each.get(name) or "") for name in ("key", "value", "basis")),
+            *(_end(each, end, 2) for end in _ENDS),
+            *(str(each.get(name) or "") for name in ("source", "note")),
+        )
+        for each in assumptions
+    ]
+    yield Folded(f"All {len(assumptions)} inputs, with their notes", [Table(heads, rows)])
+
+
+def inputs_table(assumptions: Sequence[Input]) -> Table:
+    """The inputs that move the headline of a result, the most influential first."""
+    counts = Counter(str(each.get("basis", "")) for each in assumptions)
+    moving = [(each, text) for each in assumptions if (text := _influence(each))]
+    figure = _moved_figure(assumptions)
+    rows = [
+        (_broken(str(each["key"])), str(each["value"]), str(each["basis"]), text)
+        for each, text in moving[:_MOST_LISTED]
+    ]
+    notes = ["at the ends of its range, or a tenth either way; products keep their splits"]
+    if any(text == _NOT_MEASURED for _, text in moving):
+        notes.append("not measured: what needs new splits of every product; `--influence` measures it")
+    if (more := len(moving) - _MOST_LISTED) > 0:
+        notes.append(f"and {more} more; `--format json` lists them all")
+    if (others := len(assumptions) - len(moving)) > 0:
+        verb = "moves" if others == 1 else "move"
+        notes.append(f"{others} of them {verb} {figure} by less than 0.05 %, or other figures alone")
+    title = f"Stands on {', '.join(f'{count} {basis}' for basis, count in counts.items())} inputs"
+    return Table(columns("input", "value", "basis", f">{figure}"), rows, title, notes)
+
+
+def inputs_chart(assumptions: Sequence[Input], numbers: Table | None = None) -> Chart | None:
+    """Bars of how far each input moves the headline at both ends of its range; None where none is known to."""
+    moving = [row for row in assumptions if _influence(row) not in ("", _NOT_MEASURED)]
+    if not moving:
+        return None
+    rows, metric, first = moving[:_MOST_DRAWN], _moved_figure(assumptions), str(moving[0]["key"])
+    # Keys without the way to them, which the tip shows, but for those that would be taken for one another.
+    short = {key: ".".join(key.split(".")[-2:]) for key in (str(row["key"]) for row in rows)}
+    counts = Counter(short.values())
+    names = {key: name if counts[name] == 1 else key for key, name in short.items()}
+    bars = [bar for row in rows for bar in _bars(row, f"{names[str(row['key'])]} = {row['value']}")]
+    ends = [bar.end for bar in bars]
+    reach = max(map(abs, ends)) or 1.0
+    low, high = min(0.0, *ends), max(0.0, *ends)
+    room = _ROOM * (high - low)  # for the figures beside the bars, however short those of one side are
+    domain = (low - room, high + room) if any(ends) else (-reach, reach)
+    more = len(moving) - len(rows)
+    return Chart(
+        title=f"Measure this next: {first} moves {metric} most",
+        description=f"Bars of how far each input moves {metric}; {first} moves it most, by up to {reach:.3g} %.",
+        drawn=Bars(bars, Axis(f"change of {metric}", "%", domain), {"no change": 0.0}),
+        legend=dict(_ENDS.values()),
+        numbers=numbers,
+        notes=[f"{more} more inputs move it less."] if more else [],
+    )
+
+
+def _bars(row: Input, name: str) -> list[Bar]:
+    """Both ends, the one that is further away first, so that it does not hide the other."""
+    influence: Any = row["influence"]
+    told = {each: str(row.get(each) or "") for each in ("key", "value", "basis", "source")}
+    bars = []
+    for end, (where, fill) in _ENDS.items():
+        change = _end(row, end)
+        tip = {"where": where, "change": change, **told}
+        bars.append(Bar(name, 0.0, _PERCENT * (influence[end] or 0.0), fill, change, TextPlace.BEYOND, tip))
+    return sorted(bars, key=lambda bar: -abs(bar.end))
+
+
+def _moved_figure(assumptions: Sequence[Input]) -> str:
+    """The headline by which influences are measured, in words."""
+    names = [str(found["metric"]) for each in assumptions if isinstance(found := each.get("influence"), Mapping)]
+    return metric_of(names[0]).head if names else "influence"
+
+
+def _end(row: Input, end: str, decimals: int = 1) -> str:
+    influence = row.get("influence")
+    if not isinstance(influence, Mapping):
+        return _NOT_MEASURED
+    return "impossible" if influence[end] is None else format_error(influence[end], decimals)
+
+
+def _influence(row: Input) -> str:
+    """How far an input moves the headline within its range; empty if it moves other figures alone."""
+    influence = row.get("influence")
+    if not isinstance(influence, Mapping):
+        return _NOT_MEASURED
+    ends = [influence["low"], influence["high"]]
+    known = sorted(end for end in ends if end is not None)
+    texts = [format_error(end) if abs(end) >= _LEAST else "0" for end in known]
+    texts += ["impossible"] * ends.count(None)
+    return "" if set(texts) == {"0"} else " to ".join(texts)
+
+
+def _broken(key: str) -> str:
+    """A long key on two lines, cut behind a dot."""
+    cut = key.rfind(".", 0, _KEY_WIDTH) + 1
+    return key if len(key) <= _KEY_WIDTH or not cut else f"{key[:cut]}\n{key[cut:]}"
+
+
+# Percentiles
+
+
+def noise_table(found: Noisy) -> Table:
+    """Percentiles over the runs with noise."""
+    times = {
+        "weight update": found.weight_update_s,
+        "epoch, its weight updates": found.epoch_s,
+        "time to train": found.time_to_train_s,
+    }
+    rows: list[Cells] = [(label, *_percentiles(values, "s")) for label, values in times.items() if values]
+    runs = "1 run" if found.seeds == 1 else f"{format_count(found.seeds)} runs"
+    side = "less" if found.longer_s < 0 else "more"
+    mean = format_duration_s(found.mean_weight_update_s, _DIGITS)
+    notes = [
+        f"weight updates of a run differ by {format_duration_s(found.jitter_s)} (standard deviation)",
+        f"they take {mean} on average, {format_duration_s(abs(found.longer_s), 2)} {side} than without noise",
+    ]
+    if found.waiting_s:
+        notes.append(f"waiting for the slowest machine: {format_duration_s(found.waiting_s, 2)} per update")
+    if found.drifting_s:
+        drifting, drift = format_duration_s(found.drifting_s, 2), f"{100 * found.drift:.1f} %"
+        notes.append(f"slowing down within a run: {drifting} per update on average, {drift} at its end")
+    if found.run_updates:
+        count = format_count(found.run_updates)
+        notes.append(f"each run has {count} weight updates, counting evaluations in the training program")
+    if found.simulated_updates < (found.run_updates or 0):
+        simulated = format_count(found.simulated_updates)
+        notes.append(f"of each run {simulated} were simulated, and the rest drawn from those of all runs")
+    return Table(_percentile_columns(""), rows, f"Noise: {runs}, seed {found.seed}", notes)
+
+
+def uncertainty_table(found: Uncertainty) -> Table:
+    """Percentiles of each metric over the draws; the width is that of the middle 80 %."""
+    metrics = ((metric_of(name), values) for name, values in found.metrics.items())
+    rows: list[Cells] = [(metric.head, *_percentiles(values, metric.unit, 3)) for metric, values in metrics]
+    notes = ["inputs lie anywhere in their ranges, most often near their values"]
+    if found.model_scatter is None:
+        notes[0] += "; the model itself may be wrong, too"
+    else:
+        scatter = f"{found.model_scatter:.1%} (one standard deviation)"
+        notes.append(f"model form: one factor on all times of a draw, {scatter}")
+    if found.impossible:
+        notes.append(f"{found.impossible:,} draws had no run that is possible")
+    title = f"How sure: {found.draws:,} draws of {len(found.drawn)} inputs, seed {found.seed}"
+    return Table(_percentile_columns("metric"), rows, title, notes)
+
+
+def _percentile_columns(what: str) -> tuple[Column, ...]:
+    return columns(what, ">P10", ">P50", ">P90", ">P10 to P90")
+
+
+def _percentiles(values: Mapping[str, float], unit: str, digits: int = _DIGITS) -> Iterator[Cell]:
+    """P10, P50 and P90, and how far the first and the last are from the middle."""
+    low, middle, high = (values[each] for each in ("p10", "p50", "p90"))
+    told = format_duration_s if unit == SECONDS else format_significant
+    yield from (Cell(told(each, digits), each) for each in (low, middle, high))
+    yield Cell(" to ".join(format_error(each / middle - 1) for each in (low, high)))
+
+
+# Sources
+
+
+def source_blocks(
+    assumptions: Sequence[Input], measured: Sequence[Sequence[str]], inputs: Sequence[tuple[str, str]]
+) -> Iterator[Part]:
+    """Measured figures to compare with, sources of the inputs, and the files that were read with their hashes."""
+    if measured:
+        heads = columns("figure", "quantity", ">measured", ">prediction is off by", "role", "source")
+        yield Table(heads, measured, "Measured and published figures for this scenario")
+    known = _bibliography()
+    keys = dict.fromkeys(str(each["source"]) for each in assumptions if str(each.get("source", "")) in known)
+    if keys:
+        rows = [(key, *(str(known[key].get(name, "")) for name in ("title", "where"))) for key in keys]
+        yield Table(columns("key", "title", "where"), rows, "Sources of the inputs above")
+    yield Folded("Files read, with their SHA-256", [Table(columns("file", "SHA-256"), inputs)])
+
+
+@lru_cache
+def _bibliography() -> Mapping[str, Mapping[str, Any]]:
+    from podsim.scenario import data_file
+    from podsim.scenario.document import plain_data, read_yaml
+
+    data: Mapping[str, Mapping[str, Any]] = plain_data(read_yaml(data_file("hardware_specs/references.yaml")).data)
+    return data

@@ -1,0 +1,207 @@
+"""Where time goes: a waterfall of kinds of time, how each IPU spends it, and the longest operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, groupby
+from typing import Final
+
+from podsim.format import format_count, format_duration_s, format_percent, unit_for_s
+from podsim.report.chart import TOTAL, Axis, Bar, Bars, Chart, TextPlace
+from podsim.report.table import Cell, Cells, Column, Passage, Table, columns
+from podsim.result.breakdown import exact_seconds
+from podsim.result.kinds import COMPUTE, OTHER, WAITING, fill_of_kind, in_kind_order, kind_of
+from podsim.result.rows import IpuAccount, OperationRow, PhaseTime, merged, part_of
+from podsim.result.sources import Sources
+
+MOST_IPUS: Final = 16
+"""Rows of a chart; more would be read by nobody."""
+_DIGITS: Final = 4
+_LEAST: Final = 0.001
+_MS_FROM_S: Final = 0.02
+_MOST_OPERATIONS: Final = 8
+
+
+def told_apart(breakdown: Mapping[str, float]) -> dict[str, float]:
+    """A breakdown in the order of kinds, in which those below 0.1 % of all are one, `other`.
+
+    >>> told_apart({"sync": 0.001, "matmul": 4.0, "exchange": 0.002, "bubble": 0.0})
+    {'matmul': 4.0, 'other': 0.003}
+    """
+    least = _LEAST * sum(breakdown.values())
+    shown = {kind: breakdown[kind] for kind in in_kind_order(breakdown) if breakdown[kind] >= least > 0}
+    rest = sum(time for time in breakdown.values() if 0 < time < least)
+    return shown | ({OTHER: rest} if rest else {})
+
+
+def largest(breakdown: Mapping[str, float], decimals: int = 0) -> str:
+    """The three largest kinds with their shares, in words."""
+    total = sum(breakdown.values()) or 1
+    kinds = sorted(breakdown, key=lambda kind: -breakdown[kind])[:3]
+    return ", ".join(f"{kind_of(kind).label} {format_percent(breakdown[kind] / total, decimals)}" for kind in kinds)
+
+
+def waterfall(
+    what: str,
+    breakdown: Mapping[str, float],
+    sources: Sources,
+    told: str = "",
+    *,
+    loads_s: float = 0.0,
+    until_s: float = 0.0,
+) -> Chart:
+    """Kinds of time one after the other, until they add up to the whole; the table has the largest first.
+
+    Loads of weights meanwhile are no part of it; the axis goes up to `until_s` at least. [s]
+    """
+    times_s, total_s = told_apart(breakdown), sum(breakdown.values())
+    end_s = max(total_s, loads_s, until_s)
+    scale_s, unit = unit_for_s(end_s)
+    shares = {kind: time_s / total_s for kind, time_s in times_s.items()}
+    ends = list(accumulate(times_s.values(), initial=0.0))
+    bars = []
+    for (kind, time_s), start, end in zip(times_s.items(), ends, ends[1:], strict=False):
+        known, share = kind_of(kind), format_percent(shares[kind])
+        tip = {"kind": known.label, "what it is": known.meaning, "time": format_duration_s(time_s, _DIGITS)}
+        tip |= {"share": share, "stands on": sources.main(kind)}
+        text = f"{format_duration_s(time_s)} · {share}"
+        bars.append(Bar(known.label, start / scale_s, end / scale_s, fill_of_kind(kind), text, tip=tip))
+    bars.append(Bar(what.split(" ", 1)[1], 0.0, total_s / scale_s, TOTAL, format_duration_s(total_s, _DIGITS)))
+    if loads_s:
+        meanwhile = "loads of weights by I/O tiles meanwhile"
+        bars.append(Bar(meanwhile, 0.0, loads_s / scale_s, fill_of_kind("streaming"), format_duration_s(loads_s)))
+    finer, finer_s = ("ms", 1e-3) if total_s >= _MS_FROM_S else ("us", 1e-6)
+    rows = [
+        (
+            kind_of(kind).label,
+            Cell(format_percent(shares[kind]), shares[kind]),
+            Cell(f"{time_s / finer_s:,.1f}", time_s / finer_s),
+            sources.main(kind),
+            kind_of(kind).meaning,
+        )
+        for kind, time_s in sorted(times_s.items(), key=lambda item: (item[0] == OTHER, -item[1]))
+    ]
+    heads = (*columns("kind", ">share", f">{finer}", "source"), Column("what it is", style="dim"))
+    stands_on = [f"Sources: {sources.text}"] if sources.text else []
+    return Chart(
+        title=f"Where {what} goes: {format_duration_s(total_s, _DIGITS)}{told}",
+        description=f"Waterfall of the kinds of time of {what}. Largest: {largest(breakdown, 1)}.",
+        drawn=Bars(bars, Axis("time, mean over the IPUs", unit, (0.0, end_s / scale_s))),
+        numbers=Table(heads, rows, notes=stands_on),
+        notes=stands_on,
+    )
+
+
+def ipus_chart(what: str, accounts: Sequence[IpuAccount], mean_ps: Mapping[str, int]) -> Chart:
+    """Bars of the kinds of time of each IPU of a replica and of their mean; in numbers neighbours alike are one row."""
+    mean = exact_seconds(mean_ps)
+    total_s = max([sum(mean.values()), *(sum(each.seconds.values()) for each in accounts)]) or 1.0
+    shown = told_apart(mean)
+    rows = [
+        (f"IPU {each.ipu}" + f": {each.stages}" * bool(each.stages), each.stages, each.seconds) for each in accounts
+    ]
+    drawn = rows[:MOST_IPUS] + ([("mean", "", mean)] if len(accounts) != 1 else [])
+    scale_s, unit = unit_for_s(total_s)
+    bars = []
+    for row, stages, times_s in drawn:
+        end = 0.0
+        for kind in [*(each for each in shown if each != OTHER), OTHER]:
+            rest = sum(time_s for name, time_s in times_s.items() if name not in shown)
+            start, end = end, end + (rest if kind == OTHER else times_s.get(kind, 0.0))
+            if end == start:
+                continue
+            share = format_percent((end - start) / total_s, 0)
+            tip = {"IPU": row.partition(":")[0].removeprefix("IPU "), "holds": stages, "kind": kind_of(kind).label}
+            tip |= {"time": format_duration_s(end - start, _DIGITS), "share": share}
+            bars.append(Bar(row, start / scale_s, end / scale_s, fill_of_kind(kind), share, TextPlace.INSIDE, tip))
+    pace, slowest = f"How the IPU spends one {what}", None
+    if len(accounts) > 1:
+        slowest, idlest = max(accounts, key=lambda each: each.busy_s), min(accounts, key=lambda each: each.busy_s)
+        pace = (
+            f"IPU {slowest.ipu} is at work {format_percent(slowest.busy_s / total_s, 0)} of the time, "
+            f"IPU {idlest.ipu} waits {format_percent(1 - idlest.busy_s / total_s, 0)}"
+        )
+    return Chart(
+        title=pace,
+        description=f"Bars of time by kind in one {what}, one for each IPU of a replica. {pace}.",
+        drawn=Bars(bars, Axis(f"time in one {what}", unit, (0.0, total_s / scale_s))),
+        legend={
+            f"{kind_of(kind).label}  {format_percent(time_s / total_s)}": fill_of_kind(kind)
+            for kind, time_s in shown.items()
+        },
+        legend_title=f"share of the {what.split()[-1]}",
+        numbers=_ipu_table(accounts, mean_ps, slowest),
+        notes=left_out(len(accounts)),
+    )
+
+
+def _ipu_table(accounts: Sequence[IpuAccount], mean_ps: Mapping[str, int], slowest: IpuAccount | None) -> Table:
+    """Shares of computing, moving data and waiting of the first IPUs of a replica, and of all."""
+
+    def shares(time_ps: Mapping[str, int]) -> Iterator[Cell]:
+        total_ps = sum(time_ps.values()) or 1
+        families = {kind: kind_of(kind).family for kind in time_ps}
+        compute, waiting = (
+            sum(each for kind, each in time_ps.items() if families[kind] == family) / total_ps
+            for family in (COMPUTE, WAITING)
+        )
+        yield from (Cell(format_percent(each), each) for each in (compute, 1 - (compute + waiting), waiting))
+
+    def cells(account: IpuAccount) -> Cells:
+        return account.stages, *shares(account.time_ps)
+
+    alike = [(each, list(members)) for each, members in groupby(accounts, key=cells)]
+    rows: list[Cells] = [(numbers_of([one.ipu for one in members]), *each) for each, members in alike[:MOST_IPUS]]
+    left = sum(len(members) for _, members in alike[MOST_IPUS:])
+    if len(accounts) > 1:
+        rows.append(("all", "mean", *shares(mean_ps)))
+    chosen = next((place for place, (_, members) in enumerate(alike) if slowest in members), None)
+    heads = columns(">IPU", "holds", ">compute", ">data", ">waiting")
+    return Table(heads, rows, notes=[f"and {left} more IPUs"] if left else [], chosen=chosen)
+
+
+def numbers_of(ipus: Sequence[int]) -> str:
+    """Numbers of IPUs in a row.
+
+    >>> numbers_of([3]), numbers_of([4, 5, 6])
+    ('3', '4 to 6')
+    """
+    return f"{ipus[0]}" if ipus[0] == ipus[-1] else f"{ipus[0]} to {ipus[-1]}"
+
+
+def left_out(ipu_count: int) -> list[str]:
+    """A note where a chart does not show all IPUs."""
+    shown = f"The first {MOST_IPUS} of {format_count(ipu_count)} IPUs are shown."
+    return [shown] if ipu_count > MOST_IPUS else []
+
+
+def phases_line(phases: Sequence[PhaseTime]) -> Iterator[Passage]:
+    """The parts of a weight update in order, in one line."""
+    parts = []
+    for part, group in groupby(merged(phases), key=lambda phase: part_of(phase.name)):
+        members = list(group)
+        cycles = sum(phase.count for phase in members)
+        count = f" ({format_count(cycles)} cycles)" if len(members) == 1 and cycles > 1 else ""
+        parts.append(f"{part} {format_duration_s(sum(phase.seconds for phase in members))}{count}")
+    if parts:
+        yield Passage(f"Phases: {', '.join(parts)}")
+
+
+def longest_operations(operations: Sequence[OperationRow]) -> Iterator[Table]:
+    """The longest operations of the stage that takes longest."""
+    stages: dict[str, float] = {}
+    for row in operations:
+        stages[row.stage] = stages.get(row.stage, 0.0) + row.total_s
+    if not stages:
+        return
+    slowest = max(stages, key=lambda stage: stages[stage])
+    rows: list[Cells] = []
+    ordered = sorted((row for row in operations if row.stage == slowest), key=lambda row: -row.total_s)
+    for row in ordered[:_MOST_OPERATIONS]:
+        name = row.name.removeprefix(f"{row.block}_backward/").removeprefix(f"{row.block}/")
+        times = (Cell(format_duration_s(each), each) for each in (row.total_s / max(1, row.count), row.total_s))
+        share = row.total_s / (stages[slowest] or 1.0)
+        count = Cell(format_count(row.count), row.count)
+        rows.append((row.block, f"{name} ({row.kind})", count, *times, Cell(format_percent(share), share)))
+    title = f"Slowest: {slowest}, {format_duration_s(stages[slowest])} of operations; the longest are"
+    yield Table(columns("block", "operation", ">runs", ">each", ">time", ">share"), rows, title)

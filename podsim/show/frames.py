@@ -1,0 +1,81 @@
+"""Answers as pandas frames. Column names end in their unit; `attrs["unit"]` says it again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from podsim.metrics import MONEY, PER_MONEY, find_metric
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pandas import DataFrame
+
+_UNITS: Final = {"s": "s", "bytes": "B", "share": "1", "count": "1"}
+"""Units of columns by the last word of their names."""
+
+
+def unit_of_figure(column: str, currency: str = "") -> str | None:
+    """The unit of a column of figures; None of what is no figure, or has a unit of its own in each row.
+
+    Args:
+        column: The key of a figure, such as `weight_update_s`.
+        currency: In which costs are.
+
+    >>> unit_of_figure("weight_update_s"), unit_of_figure("mfu"), unit_of_figure("cost_per_run", "USD")
+    ('s', '1', 'USD')
+    """
+    metric = find_metric(column)
+    unit = metric.unit if metric else ""
+    return (unit.replace(MONEY, currency) if currency else None) if unit in (MONEY, PER_MONEY) else unit or None
+
+
+def frame_of(
+    rows: Sequence[Mapping[str, Any]],
+    units: Mapping[str, str] | None = None,
+    currency: str = "",
+    columns: Sequence[str] | None = None,
+) -> DataFrame:
+    """A frame of rows, with units of columns in its `attrs`.
+
+    Args:
+        rows: One mapping for each row.
+        units: Units of columns that do not follow from their names.
+        currency: In which costs are.
+        columns: Its columns; those of the rows if left out.
+    """
+    import pandas as pd
+
+    return _with_units(pd.DataFrame(list(rows), columns=None if columns is None else [*columns]), units, currency)
+
+
+def frame_of_rows(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> DataFrame:
+    """A frame of rows, with the units that the names of its columns end in."""
+    import pandas as pd
+
+    frame = pd.DataFrame(rows, columns=[*columns])
+    ends = {column: column.rpartition("_")[2] for column in columns}
+    frame.attrs["unit"] = {column: _UNITS[end] for column, end in ends.items() if end in _UNITS}
+    return frame
+
+
+def frame_of_file(path: Path) -> DataFrame:
+    """A table of many results, as Parquet or CSV."""
+    import pandas as pd
+
+    from podsim.harmless import from_csv
+
+    if path.suffix == ".parquet":
+        return _with_units(pd.read_parquet(path))
+    found = pd.read_csv(path)
+    for column in found.select_dtypes(exclude="number"):
+        found[column] = found[column].map(from_csv, na_action="ignore")
+    return _with_units(found)
+
+
+def _with_units(frame: DataFrame, units: Mapping[str, str] | None = None, currency: str = "") -> DataFrame:
+    given = units or {}
+    known = {name: given.get(name) or unit_of_figure(name, currency) for name in map(str, frame.columns)}
+    frame.attrs["unit"] = {name: unit for name, unit in known.items() if unit}
+    return frame
