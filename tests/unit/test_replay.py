@@ -212,6 +212,15 @@ def test_the_result_says_what_ran_and_who_waited(tmp_path: Path) -> None:
     assert found.tables()[2].rows[0] == ("1", "1 us", "2 us")
 
 
+def test_recorded_time_is_from_the_first_start_to_the_last_end(tmp_path: Path) -> None:
+    """Of two ranks: starts at 5 and 7 us, the one from 5 us on ends last; a node without times counts for nothing."""
+    early = node(0, us=9) | {"start_time_micros": 5}
+    late = node(0, us=3) | {"start_time_micros": 7}
+    found = on_pod4(tmp_path, [early, node(1, LOAD, tensor_size=8)], [late])
+    assert found.recorded_ps == 9 * US
+    assert found.to_dict()["recorded_s"] == 9e-6
+
+
 def test_the_command_prints_tables_or_json(tmp_path: Path) -> None:
     folder = str(write(tmp_path / "t", [node(0, us=3)]))
     assert "makespan     3 us" in CliRunner().invoke(app, ["replay", folder, "--system", "ipu_pod4"]).output
@@ -345,6 +354,9 @@ def test_a_trace_beyond_reason_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     ):
         patched.setattr("podsim.chakra.read.MOST_NODES", 2)
         replay(folder, "ipu_pod4")
+    with monkeypatch.context() as patched:
+        patched.setattr("podsim.chakra.read.MOST_NODES", 3)
+        assert replay(folder, "ipu_pod4").nodes == 3, "as many as may be"
     monkeypatch.setattr("podsim.chakra.read._LARGEST", 10)
     with pytest.raises(PodsimError, match=r"job\.0\.et: has more than 10 bytes"):
         replay(folder, "ipu_pod4")

@@ -404,6 +404,15 @@ def test_a_file_of_arrivals(tmp_path: Path) -> None:
     assert read == Requests((0, 0, 2 * PS_PER_S), (10, 20, 30), (7, 8, 9))
 
 
+def test_times_may_count_from_any_origin() -> None:
+    """Unix seconds of a day in 2023: only the days behind the first request are limited, to a hundred."""
+    first, last = 1_700_000_000, 1_700_000_000 + 100 * 86_400
+    read = reader.parse_arrivals(f"{HEADER}{first},5,5\n{last},5,5\n", "f.csv")
+    assert read.arrival_ps == (0, 100 * 86_400 * PS_PER_S)
+    with pytest.raises(SpecError, match=r"f\.csv:3:1 \[arrival_s\]: more than 100 days after the first"):
+        reader.parse_arrivals(f"{HEADER}{first},5,5\n{last + 1},5,5\n", "f.csv")
+
+
 NUMBER = "write for example `128`"
 TOKENS = "needs a whole number from 1 to 1048576"
 TIME = "needs a time of 0 to 1e+10 seconds"
