@@ -121,8 +121,8 @@ def show_cluster(found: Cluster, output_format: str = "table") -> str:
 def _far(found: Cluster) -> Iterator[str]:
     for row in found.rows:
         if row.is_far:
-            cure = "check its unit, and that the scenario is what was run"
-            yield f"warning: {row.measured.where} stays {row.after:+.1%} off, which no constant accounts for: {cure}"
+            what = f"{row.measured.row.where} stays {row.after:+.1%} off, which no constant accounts for"
+            yield f"warning: {what}: check its unit, and that the scenario is what was run"
 
 
 def _cluster_as_json(found: Cluster) -> str:
