@@ -362,6 +362,17 @@ def test_a_trace_beyond_reason_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
         replay(folder, "ipu_pod4")
 
 
+def test_ranks_that_share_layers_have_rings_of_their_own() -> None:
+    """An all-reduce of four ranks over as many rings as the stack has for them, whatever others have."""
+    one = Node(0, "sum", "collective", size_bytes=10**6, collective="all_reduce", group="g")
+
+    def time_ps(node: Node, *rings: int) -> int:
+        return execute(replayed(Recorded(((node,),) * 4, {"g": (0, 1, 2, 3)}), pod4(), *rings)).makespan_ps
+
+    shared = replace(one, of_shards=True)
+    assert time_ps(shared, 4, 1) == time_ps(one, 1, 4) == time_ps(one, 1) > time_ps(one, 4) == time_ps(shared, 4)
+
+
 def test_rings_of_several_ipus_keep_the_order_of_their_group(tmp_path: Path) -> None:
     """A group that lists 0, 1, 3, 2 has the longest hop elsewhere than 0, 1, 2, 3, which goes around neighbours."""
     nodes = [node(0, COLL, comm_type=0, comm_size=4 * 10**6, pg_name="g")]
