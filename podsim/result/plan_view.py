@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from podsim.draws import SHARE
 from podsim.errors import DoesNotFitError, PodsimError
@@ -22,6 +22,8 @@ from podsim.units import format_bytes, format_significant
 
 _SHAPE = re.compile(r"(?:(\d+)x)?(\d+)x(\d+)x(\d+)", re.IGNORECASE)
 _TERA, _MICRO = 1e12, 1e-6
+IN_GROUPS: Final = "convolution in groups"
+"""As it is measured alone."""
 _TOO_LARGE_CURE = "make the product smaller, or divide it among more IPUs"
 
 
@@ -209,6 +211,20 @@ class ConvolutionCost:
         return self.cycles / self.ipu.clock_hz
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know of its range."""
+        notes = []
+        if self.op.group_count > 1:
+            scatter = residuals().kernels[IN_GROUPS]
+            notes.append(
+                f"convolutions in groups that were measured scatter by {scatter:.0%} (one standard deviation; GC2 with "
+                "SDK 1.0): whether groups are joined to fill the matrix unit differs by version of the library"
+            )
+        if self.op.direction != "forward":
+            notes.append("no pass in this direction was measured alone: a step beyond the widest scatter")
+        return tuple(notes)
+
+    @property
     def flop_per_s(self) -> float:
         """Its rate, a multiply-add being two operations and padding counted as work. [FLOP/s]"""
         return self.op.flop / self.time_s
@@ -243,6 +259,7 @@ class ConvolutionCost:
             },
             "breakdown_cycles": dict(plan.account.parts()),
             "temporary_bytes_per_tile": plan.temporary_bytes_per_tile,
+            "notes": list(self.notes),
         }
 
     def to_text(self) -> str:
@@ -263,7 +280,8 @@ class ConvolutionCost:
             f"{self.ipu.tile.count} tiles",
             f"  serial       channels out in {plan.out_slices}, channels in in {plan.in_slices}",
         )
-        return _described(self.ipu, plan, title, split, _rates(self.ipu, plan, op.flop, self.sigma))
+        described = _described(self.ipu, plan, title, split, _rates(self.ipu, plan, op.flop, self.sigma))
+        return described + "".join(f"  note: {each}\n" for each in self.notes)
 
 
 def cost_convolution(
@@ -348,9 +366,8 @@ def cost_convolution(
         what = f"operands and result need {format_bytes(need)}; {chip.name} has {format_bytes(chip.memory_bytes)}"
         raise DoesNotFitError(what, where="--batch", do="make the batch smaller, or divide it among more IPUs")
     plan = planned_conv(Chip(chip), conv_shape(op), dtype, sums, memory)
-    compared = groups == 1 and direction == "forward"
-    sigma = residuals().of_kernel("convolution" if compared else f"{direction} of a convolution in {groups} groups")
-    return ConvolutionCost(chip, op, plan, sigma)
+    measured = IN_GROUPS if groups > 1 else "convolution"
+    return ConvolutionCost(chip, op, plan, residuals().of_kernel(measured if direction == "forward" else direction))
 
 
 def _two(name: str, value: int | Sequence[int]) -> tuple[int, int]:
