@@ -54,6 +54,8 @@ _CHANGES = tuple(0.01 * step for step in range(1, 51))
 _LEAST_CHANGE = 0.05
 """Logarithms of a change that are smaller say little beside the scatter of two measurements."""
 _DIGITS = 5
+_MACHINE, _CHIP = "system.machine.", "system.machine.ipu."
+Ends = tuple[str, float, str, float]
 
 
 @dataclass(frozen=True)
@@ -71,12 +73,13 @@ class Point:
 
 @dataclass
 class Constants:
-    """Fitted constants: the value, and the middle and half the width of the range of each."""
+    """Fitted constants: the value, and the middle and half the width of the range of each; what machines had."""
 
     value: dict[str, float] = field(default_factory=dict)
     middle: dict[str, float] = field(default_factory=dict)
     half: dict[str, float] = field(default_factory=dict)
-    ranges: dict[str, tuple[str, float, str, float]] = field(default_factory=dict)
+    ranges: dict[str, Ends] = field(default_factory=dict)
+    ranges_of_machines: dict[str, dict[str, Ends]] = field(default_factory=dict)
 
 
 def points_of(comparisons: Sequence[RowComparison], known: Constants) -> Iterator[Point]:
@@ -132,16 +135,23 @@ def _moved(title: str, known: Constants) -> tuple[Compared, float, dict[str, flo
         change = log_time(with_number(spec, each.key, each.number * _MOVED)) - base
         if change:
             slopes[constant] = change / (each.number * (_MOVED - 1))
+    of_machine = known.ranges_of_machines.setdefault(f"{spec.system.machine.ipu_count}", {})
     for key, number, _ in numbers(spec):
-        text, value = number.provenance.text, float(number)
-        low_text, low, high_text, high = known.ranges.get(key, (text, value, text, value))
-        low_text, low = (text, value) if value < low else (low_text, low)
-        high_text, high = (text, value) if value > high else (high_text, high)
-        known.ranges[key] = low_text, low, high_text, high
+        _widen(known.ranges, key, number.provenance.text, float(number))
+        if key.startswith(_MACHINE) and not key.startswith(_CHIP):
+            _widen(of_machine, key, number.provenance.text, float(number))
     rate = getattr(result, THROUGHPUT, None)
     sample_s = 1 / rate if rate else math.exp(base)
     features = Compared("", "", evidence(spec), "", features_of(spec), dimensions_of(spec), 0.0, 0.0, sample_s)
     return features, variance, slopes
+
+
+def _widen(ranges: dict[str, Ends], key: str, text: str, value: float) -> None:
+    """Let the least and the greatest number at a key have another between them."""
+    low_text, low, high_text, high = ranges.get(key, (text, value, text, value))
+    low_text, low = (text, value) if value < low else (low_text, low)
+    high_text, high = (text, value) if value > high else (high_text, high)
+    ranges[key] = low_text, low, high_text, high
 
 
 def _constant(each: Any) -> str:
@@ -269,7 +279,12 @@ def main() -> int:
     comparisons, known = validate(list), Constants()
     points = tuple(points_of(comparisons, known))
     runs = tuple(Compared(**_rounded(asdict(each))) for each in without_origins(points, known))
-    rest = {"kernels": kernels_of(comparisons), "machine": known.ranges, "runs": list(map(asdict, runs))}
+    rest = {
+        "kernels": kernels_of(comparisons),
+        "machine": known.ranges,
+        "machines": known.ranges_of_machines,
+        "runs": list(map(asdict, runs)),
+    }
     _write(_rounded(plain_of(runs)) | _rounded(rest))
     return 0
 

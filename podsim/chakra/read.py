@@ -186,6 +186,7 @@ def _node(message: Any, where: str, groups: Mapping[str, tuple[int, ...]]) -> No
         group=group,
         tensor_count=number(f"{OWN}tensor_count", 1, 1),
         lane=_lane_of(values),
+        of_shards=values.get(f"{OWN}of_shards") is True,
     )
 
 

@@ -137,7 +137,7 @@ def replay(
     if len(graph.ranks) > pod.ipu_count:
         what = f"the trace has {len(graph.ranks)} ranks, and {pod.name} has {pod.ipu_count} IPUs"
         raise PodsimError(what, where=str(folder), do="name a larger pod with --system; `podsim list` shows them")
-    trace = execute(replayed(graph, pod, stack.collective_rings), record=record)
+    trace = execute(replayed(graph, pod, stack.collective_rings, stack.rings_of_shards), record=record)
     return Replay(pod.name, stack.name, sum(map(len, graph.ranks)), _recorded_ps(graph), trace)
 
 

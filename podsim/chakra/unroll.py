@@ -299,6 +299,7 @@ class _Unrolled:
             collective=whole.name,
             group=group,
             tensor_count=whole.tensor_count,
+            of_shards=whole.of_shards,
         )
         lane.open = None
         self._add(lane, node, under_way.start_ps)

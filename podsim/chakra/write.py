@@ -142,3 +142,5 @@ def _attributes(node: Node, graph: Recorded, names: Mapping[str, str]) -> Iterat
             yield "comm_size", ("int64", round(node.size_bytes / parts))
             yield "pg_name", ("string", names[node.group])
             yield f"{OWN}whole_bytes", ("double", node.size_bytes)
+            if node.of_shards:
+                yield f"{OWN}of_shards", ("bool", True)

@@ -96,7 +96,7 @@ class GraphBuilder:
         weights: bool = False,
         left_arranged: bool = False,
         gradient_of_weights: bool = False,
-        left_row_count: int | None = None,
+        left_row_length: int | None = None,
         contracts_rows: bool = False,
     ) -> str:
         """Append a product.
@@ -110,7 +110,7 @@ class GraphBuilder:
                 that keeps its groups of channels from one operation to the next.
             left_arranged: The left operand keeps its groups of channels.
             gradient_of_weights: The result goes where the weights lie.
-            left_row_count: Elements of a row, where the left operand lies in rows.
+            left_row_length: Elements of a row, where the left operand lies in rows.
             contracts_rows: Whether these rows are what is summed over.
         """
         return self.add(
@@ -123,7 +123,7 @@ class GraphBuilder:
                 left_arranged=weights or left_arranged,
                 right_arranged=weights,
                 output_arranged=not gradient_of_weights,
-                left_row_count=left_row_count,
+                left_row_length=left_row_length,
                 contracts_rows=contracts_rows,
             )
         )
@@ -135,7 +135,7 @@ class GraphBuilder:
         inputs: Sequence[str],
         dtype: DType | None = None,
         name: str = "",
-        row_count: int | None = None,
+        row_length: int | None = None,
         *,
         even: bool = False,
     ) -> str:
@@ -148,7 +148,7 @@ class GraphBuilder:
                 function=function,
                 dtype=dtype or self.dtype,
                 even=even,
-                row_count=row_count,
+                row_length=row_length,
             )
         )
 
@@ -170,7 +170,7 @@ class GraphBuilder:
         input_count: int,
         source: str,
         dtype: DType | None = None,
-        row_count: int | None = None,
+        row_length: int | None = None,
     ) -> str:
         """Append a reduction of `input_count` elements to `shape`, summed in single precision.
 
@@ -180,7 +180,7 @@ class GraphBuilder:
             input_count: Elements read.
             source: What is reduced.
             dtype: Its number format; that of results if None.
-            row_count: Elements of a row, where rows lie on tiles as a whole.
+            row_length: Elements of a row, where rows lie on tiles as a whole.
         """
         return self.add(
             Reduce(
@@ -189,14 +189,14 @@ class GraphBuilder:
                 dtype="fp32",
                 inputs=(source,),
                 input_count=input_count,
-                row_count=row_count,
+                row_length=row_length,
                 operand_dtype=dtype or self.dtype,
             )
         )
 
-    def rearrange(self, name: str, shape: tuple[int, ...], source: str, row_count: int | None = None) -> str:
+    def rearrange(self, name: str, shape: tuple[int, ...], source: str, row_length: int | None = None) -> str:
         """Append a change of layout; the elements of a row are given where rows are laid out one after the other."""
-        return self.join(name, shape, (source,), row_count)
+        return self.join(name, shape, (source,), row_length)
 
     def spread(
         self,
@@ -204,7 +204,7 @@ class GraphBuilder:
         shape: tuple[int, ...],
         source: str,
         reader_count: int,
-        row_count: int | None,
+        row_length: int | None,
         dtype: DType | None = None,
     ) -> str:
         """Append what brings each element of a tensor to all places of a larger one that read it."""
@@ -214,15 +214,15 @@ class GraphBuilder:
                 shape=shape,
                 dtype=dtype or self.dtype,
                 inputs=(source,),
-                row_count=row_count,
+                row_length=row_length,
                 reader_count=reader_count,
             )
         )
 
-    def join(self, name: str, shape: tuple[int, ...], sources: Sequence[str], row_count: int | None = None) -> str:
+    def join(self, name: str, shape: tuple[int, ...], sources: Sequence[str], row_length: int | None = None) -> str:
         """Append what lays several tensors together as one."""
         name, inputs = self.name(name), tuple(sources)
-        return self.add(Rearrange(name=name, shape=shape, dtype=self.dtype, inputs=inputs, row_count=row_count))
+        return self.add(Rearrange(name=name, shape=shape, dtype=self.dtype, inputs=inputs, row_length=row_length))
 
     def cut(self, name: str, shape: tuple[int, ...], source: str, *, whole: bool) -> str:
         """Append the copy of a part of a tensor; what is `whole` is no part."""
@@ -362,7 +362,7 @@ def softmax(
     source: str,
     *,
     is_shared: bool = False,
-    row_count: int | None = None,
+    row_length: int | None = None,
     dtype: DType | None = None,
 ) -> str:
     """Softmax over the last axis: maximum, subtract, exponential, sum, scale.
@@ -373,13 +373,13 @@ def softmax(
         columns: Columns that are here.
         source: What it is taken of.
         is_shared: Whether shards hold other columns, so that they have to join maxima and sums.
-        row_count: Columns, where each row lies on one tile as a whole.
+        row_length: Columns, where each row lies on one tile as a whole.
         dtype: Number format, where it is not that of the graph.
     """
-    joined, rest = g.add_up if is_shared else str, (dtype, row_count)
+    joined, rest = g.add_up if is_shared else str, (dtype, row_length)
 
     def over_all(function: str, name: str, *sources: str) -> str:
-        return g.elementwise(function, (rows, columns), sources, dtype, f"softmax/{name}", row_count)
+        return g.elementwise(function, (rows, columns), sources, dtype, f"softmax/{name}", row_length)
 
     top = joined(g.reduce("softmax/max", (rows,), rows * columns, source, *rest))
     power = over_all("exp", "exp", over_all("sub", "sub", source, top))
@@ -394,16 +394,16 @@ def softmax_backward(
     columns: int,
     probabilities: str,
     gradient: str,
-    row_count: int | None = None,
+    row_length: int | None = None,
     dtype: DType | None = None,
 ) -> str:
     """Gradient of softmax, p·(dy - sum(p·dy)); the last two arguments as above."""
 
     def over_all(function: str, *sources: str) -> str:
-        return g.elementwise(function, (rows, columns), sources, dtype, f"softmax/{function}", row_count)
+        return g.elementwise(function, (rows, columns), sources, dtype, f"softmax/{function}", row_length)
 
     product = over_all("mul", probabilities, gradient)
-    total = g.reduce("softmax/sum", (rows,), rows * columns, product, dtype, row_count)
+    total = g.reduce("softmax/sum", (rows,), rows * columns, product, dtype, row_length)
     return over_all("sub", product, over_all("mul", probabilities, total))
 
 

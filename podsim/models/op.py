@@ -24,9 +24,9 @@ def result_dtype(operands: str) -> str:
     return "fp16" if operands == "fp8" else operands
 
 
-def _row_bytes(row_count: int | None, size: int) -> int:
+def _row_bytes(row_length: int | None, size: int) -> int:
     """A row: pieces of it lie at fitting places if they divide it. A large piece without rows."""
-    return PIECE_BYTES if row_count is None else row_count * size
+    return PIECE_BYTES if row_length is None else row_length * size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class MatMul(Product):
         left_arranged: The left operand already lies where the plan wants it.
         right_arranged: Likewise for the right operand; true for weights, which the plan allocates.
         output_arranged: The consumer takes the result where the plan leaves it.
-        left_row_count: Elements of a row, where the left operand lies in rows one after the other; None where it lies
+        left_row_length: Elements of a row, where the left operand lies in rows one after the other; None where it lies
             in groups of channels, as results of products do.
         contracts_rows: Whether these rows are what is summed over.
     """
@@ -96,7 +96,7 @@ class MatMul(Product):
     left_arranged: bool = False
     right_arranged: bool = False
     output_arranged: bool = True
-    left_row_count: int | None = None
+    left_row_length: int | None = None
     contracts_rows: bool = False
 
     @property
@@ -106,7 +106,7 @@ class MatMul(Product):
         Rows that are no whole number of grains are not [poplibs_popops].
         """
         size = DTYPE_BYTES[self.operand_dtype]
-        whole = _row_bytes(self.left_row_count, size) % PIECE_BYTES == 0
+        whole = _row_bytes(self.left_row_length, size) % PIECE_BYTES == 0
         return self.operand_elements[0] if self.contracts_rows and whole else 0
 
     @property
@@ -120,7 +120,7 @@ class MatMul(Product):
         """Operands and result that do not lie where the plan wants them."""
         size, (left, right) = DTYPE_BYTES[self.operand_dtype], self.operand_elements
         moved = (
-            (self.left_arranged, size * left, _row_bytes(self.left_row_count, size)),
+            (self.left_arranged, size * left, _row_bytes(self.left_row_length, size)),
             (self.right_arranged, size * right, PIECE_BYTES),
             (self.output_arranged, self.byte_count, PIECE_BYTES),
         )
@@ -154,12 +154,12 @@ class Elementwise(Op):
     Attributes:
         function: The vertex.
         even: Whether the tensor lies evenly on all tiles, as results of a sort do, however small it is.
-        row_count: Elements of a row, where each row lies on one tile as a whole; None where tiles hold equal parts.
+        row_length: Elements of a row, where each row lies on one tile as a whole; None where tiles hold equal parts.
     """
 
     function: str
     even: bool = False
-    row_count: int | None = None
+    row_length: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,12 +168,12 @@ class Reduce(Op):
 
     Attributes:
         input_count: Elements read.
-        row_count: Elements of a row, where each row lies on one tile as a whole; None where tiles hold equal parts.
+        row_length: Elements of a row, where each row lies on one tile as a whole; None where tiles hold equal parts.
         operand_dtype: Number format of what is read.
     """
 
     input_count: int
-    row_count: int | None = None
+    row_length: int | None = None
     operand_dtype: DType = "fp16"
 
 
@@ -182,17 +182,17 @@ class Rearrange(Op):
     """The same elements laid out in another way over the tiles.
 
     Attributes:
-        row_count: Elements of a row, where they lie in rows one after the other; None where they do not.
+        row_length: Elements of a row, where they lie in rows one after the other; None where they do not.
         reader_count: How often each element is in the result, which vertices read where it arrives.
     """
 
-    row_count: int | None = None
+    row_length: int | None = None
     reader_count: int = 1
 
     @property
     def laid_out(self) -> tuple[tuple[int, int], ...]:
         """The tensor, every element once."""
-        row_bytes = _row_bytes(self.row_count, DTYPE_BYTES[self.dtype])
+        row_bytes = _row_bytes(self.row_length, DTYPE_BYTES[self.dtype])
         return ((self.byte_count // self.reader_count, row_bytes),)
 
 

@@ -202,4 +202,7 @@ class _StepProgram:
         ring = Ring.of_shards(system, self._plan.software.rings_of_shards, stage.ipus)
         barrier = Barrier(f"shards of stage {stage.index}", ALL_REDUCE)
         hidden = self._workload.hidden_bytes
-        return {ipu: [ring.step("all_reduce", ipu, hidden), barrier] * (2 * (count - 1)) for ipu in ring.members}
+        return {
+            ipu: [ring.step("all_reduce", ipu, hidden, of_shards=True), barrier] * (2 * (count - 1))
+            for ipu in ring.members
+        }

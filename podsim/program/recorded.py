@@ -67,6 +67,7 @@ class Node:
         group: Name of the ranks that take part.
         tensor_count: Tensors of a transfer or collective, each with a latency of its own.
         lane: What of the rank does it: nothing for the rank itself, otherwise what works beside it.
+        of_shards: Whether a collective is one of ranks that share layers.
     """
 
     number: int
@@ -83,6 +84,7 @@ class Node:
     group: str = ""
     tensor_count: int = 1
     lane: str = ""
+    of_shards: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +111,19 @@ class Recorded:
         return PodsimError(what, where=f"{file}: node {node.number}", do=do)
 
 
-def replayed(recorded: Recorded, system: System, rings: int) -> Program:
+def replayed(recorded: Recorded, system: System, rings: int, shard_rings: int | None = None) -> Program:
     """The program of a recorded graph.
 
     Args:
         recorded: Its nodes.
         system: The pod that it runs on.
         rings: Over how many rings collectives are divided.
+        shard_rings: The same of those of ranks that share layers; as others if left out.
 
     Raises:
         PodsimError: The graph waits for itself, its ranks contradict one another, or the pod cannot do what it asks.
     """
-    return _Replay(recorded, system, rings).program()
+    return _Replay(recorded, system, rings, shard_rings or rings).program()
 
 
 _Place = tuple[int, int]
@@ -137,10 +140,10 @@ class _Lane:
 
 
 class _Replay:
-    def __init__(self, recorded: Recorded, system: System, rings: int) -> None:
-        self._recorded, self._system, self._ring_count = recorded, system, rings
+    def __init__(self, recorded: Recorded, system: System, rings: int, shard_rings: int) -> None:
+        self._recorded, self._system, self._ring_counts = recorded, system, (rings, shard_rings)
         self._routes = Routes(system)
-        self._rings: dict[tuple[int, ...], Ring] = {}
+        self._rings: dict[tuple[int, tuple[int, ...]], Ring] = {}
         self._exchanges: dict[tuple[int, ...], AllToAll] = {}
         self._places = [{node.number: at for at, node in enumerate(nodes)} for nodes in recorded.ranks]
         self._lanes: dict[str, _Lane] = defaultdict(_Lane)
@@ -377,7 +380,7 @@ class _Replay:
         """So many times around the ring of some ranks, which meet after each step."""
         if len(members) == 1:
             return
-        ring = self._rings.setdefault(members, self._ring(members))
+        ring = self._ring(self._ring_counts[node.of_shards], members)
         chunks = tuple(replace(each, kind=node.collective) for each in ring.chunks(rank, size_bytes, node.tensor_count))
         for _ in range(times * (len(members) - 1)):
             yield Exchange(chunks)
@@ -388,11 +391,13 @@ class _Replay:
             self._exchanges[members] = AllToAll.of(self._system, self._routes, members)
         return self._exchanges[members]
 
-    def _ring(self, members: tuple[int, ...]) -> Ring:
+    def _ring(self, count: int, members: tuple[int, ...]) -> Ring:
         """In the order of the group; one that only counts on goes from neighbour to neighbour."""
-        if members == tuple(range(members[0], members[0] + len(members))):
-            members = ring_of(self._system, members)
-        return Ring.of(self._system, self._routes, self._ring_count, members)
+        if (count, members) not in self._rings:
+            counts_on = members == tuple(range(members[0], members[0] + len(members)))
+            order = ring_of(self._system, members) if counts_on else members
+            self._rings[count, members] = Ring.of(self._system, self._routes, count, order)
+        return self._rings[count, members]
 
     def _over_domains(self, place: _Place, node: Node, members: tuple[int, ...], barrier: Barrier) -> Iterator[Step]:
         """An all-reduce: sums in each link domain, then of its parts over GW-Links, then all parts in each domain."""

@@ -52,10 +52,13 @@ class Ring(Around):
             )
             # Summed up is reduced and gathered: around the ring twice.
             what, times = ("all_gather", count) if count % 2 else ("all_reduce", count // 2)
-            yield Exchange(tuple(sent), Collective(what, self.members, byte_count * times, times, 1))
+            whole = Collective(what, self.members, byte_count * times, times, 1, of_shards=True)
+            yield Exchange(tuple(sent), whole)
             yield Barrier(f"{name} of ipu{self.members[0]}", TENSOR_PARALLEL)
 
-    def step(self, what: str, ipu: int, byte_count: float, tensor_count: int = 1) -> Exchange:
+    def step(
+        self, what: str, ipu: int, byte_count: float, tensor_count: int = 1, *, of_shards: bool = False
+    ) -> Exchange:
         """One of the steps in which an IPU reduces and gathers (`all_reduce`), or does one of the two.
 
         Args:
@@ -63,9 +66,10 @@ class Ring(Around):
             ipu: One of the members.
             byte_count: As `chunks` has it. [B]
             tensor_count: As `chunks` has it.
+            of_shards: Whether the members share layers.
         """
         steps = (2 if what == "all_reduce" else 1) * (len(self.members) - 1)
-        collective = Collective(what, self.members, byte_count, tensor_count, steps)
+        collective = Collective(what, self.members, byte_count, tensor_count, steps, of_shards)
         return Exchange(self.chunks(ipu, byte_count, tensor_count), collective)
 
     def chunks(self, ipu: int, byte_count: float, tensor_count: int = 1) -> tuple[Transfer, ...]:

@@ -64,6 +64,7 @@ class Collective:
             into an all-to-all with the part that it keeps. [B]
         tensor_count: Tensors, each with the latency of every step.
         exchanges: In how many exchanges of each member it is done.
+        of_shards: Whether its members share layers, for which a stack may have other rings.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Collective:
     whole_bytes: float
     tensor_count: int
     exchanges: int
+    of_shards: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,11 @@ class Cost(Answered):
 
     __slots__ = ()
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know of its range."""
+        return ()
+
     @abstractmethod
     def _title(self) -> str: ...
 
@@ -44,7 +49,8 @@ class Cost(Answered):
         """What is known of it, and what its time is made of."""
         tables = [Table(columns("", ""), list(self._facts())), self._parts()]
         about = [f"podsim {__version__}"]
-        return Report(self._title(), about, __version__, (), sections=[Section("Cost", tables, short=True)])
+        sections = [Section("Cost", tables, short=True)]
+        return Report(self._title(), about, __version__, (), notes=self.notes, sections=sections)
 
     def _told(self) -> Iterable[str]:
         return self._title(), *(f"{name} {said}" for name, said in list(self._facts())[:1])

@@ -136,6 +136,7 @@ class Envelope:
 
 
 _Model = tuple[tuple[str, float], ...]
+_Ends = tuple[str, float, str, float]
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,8 @@ class Residuals:
         kernels: Standard deviations of what is measured alone, by its name.
         change: Standard deviation of the logarithm of a change, as a share of it.
         machine: Least and greatest of each number of machines and stacks, as they are written and in SI units.
+        machines: The same of the numbers of a machine itself, its chips apart, by how many IPUs it has: a card's memory
+            says nothing of that of a machine with four.
     """
 
     runs: tuple[Compared, ...]
@@ -156,7 +159,8 @@ class Residuals:
     step: float = 0.0
     kernels: Mapping[str, float] = field(default_factory=dict)
     change: float = 0.0
-    machine: Mapping[str, tuple[str, float, str, float]] = field(default_factory=dict)
+    machine: Mapping[str, _Ends] = field(default_factory=dict)
+    machines: Mapping[str, Mapping[str, _Ends]] = field(default_factory=dict)
 
     def of(self, names: Mapping[str, str], sizes: Mapping[str, float]) -> Evidence:
         """The evidence for a run.
@@ -324,7 +328,8 @@ def numbers_beyond(spec: Scenario) -> Iterator[tuple[str, float, str]]:
     Args:
         spec: The scenario, its division chosen.
     """
-    known = residuals().machine
+    table = residuals()
+    known = {**table.machine, **table.machines.get(f"{spec.system.machine.ipu_count}", {})}
     for key, number, _ in numbers(spec):
         if key in known:
             low_text, low, high_text, high = known[key]

@@ -9,7 +9,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from podsim.errors import DoesNotFitError, PodsimError
 from podsim.models.op import DTYPE_BYTES, Conv, Direction, DType, result_dtype
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _SHAPE = re.compile(r"(?:(\d+)x)?(\d+)x(\d+)x(\d+)", re.IGNORECASE)
 _AXES = re.compile(r"(\d{1,8})(?:x(\d{1,8}))?")
 _TERA, _MICRO = 1e12, 1e-6
+IN_GROUPS: Final = "convolution in groups"
+"""As it is measured alone."""
 _TOO_LARGE_CURE = "make the product smaller, or divide it among more IPUs"
 
 
@@ -262,6 +264,22 @@ class ConvolutionCost(_Planned):
         """A multiply-add being two operations, and padding counted as work. [FLOP]"""
         return self.op.flop
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know of its range."""
+        from podsim.result.evidence import residuals
+
+        notes = []
+        if self.op.group_count > 1:
+            scatter = residuals().kernels[IN_GROUPS]
+            notes.append(
+                f"convolutions in groups that were measured scatter by {scatter:.0%} (one standard deviation; GC2 with "
+                "SDK 1.0): whether groups are joined to fill the matrix unit differs by version of the library"
+            )
+        if self.op.direction != "forward":
+            notes.append("no pass in this direction was measured alone: a step beyond the widest scatter")
+        return tuple(notes)
+
     def to_dict(self) -> dict[str, Any]:
         """What `podsim cost convolution --json` prints."""
         op, plan = self.op, self.plan
@@ -292,6 +310,7 @@ class ConvolutionCost(_Planned):
             },
             "breakdown_cycles": dict(plan.account.parts()),
             "temporary_bytes_per_tile": plan.temporary_bytes_per_tile,
+            "notes": list(self.notes),
         }
 
     def _title(self) -> str:
@@ -405,9 +424,8 @@ def cost_convolution(
         what = f"operands and result need {format_bytes(need)}; {chip.name} has {format_bytes(chip.memory_bytes)}"
         raise DoesNotFitError(what, where="--batch", do="make the batch smaller, or divide it among more IPUs")
     plan = planned_conv(Chip(chip), conv_shape(op), dtype, sums, memory)
-    compared = groups == 1 and direction == "forward"
-    sigma = residuals().of_kernel("convolution" if compared else f"{direction} of a convolution in {groups} groups")
-    return ConvolutionCost(chip, op, plan, sigma)
+    measured = IN_GROUPS if groups > 1 else "convolution"
+    return ConvolutionCost(chip, op, plan, residuals().of_kernel(measured if direction == "forward" else direction))
 
 
 def _two(name: str, value: str | int | Sequence[int]) -> tuple[int, int]:

@@ -310,8 +310,8 @@ class CostModel:
 
     def _share(self, op: Elementwise) -> int:
         """Elements on the fullest tile, in whole rows if they have a length."""
-        if op.row_count:
-            return self._whole_rows(op.element_count, op.row_count)
+        if op.row_length:
+            return self._whole_rows(op.element_count, op.row_length)
         if op.even:
             return int(ceil_div(op.element_count, self.ipu.tile.count))
         return tile_share(self.ipu, op.element_count, op.dtype)
@@ -341,7 +341,7 @@ class CostModel:
         """Local partial sums at one 64-bit vector per cycle, an exchange, a small final sum."""
         elements_per_cycle = self.ipu.tile.vector_width_bytes / DTYPE_BYTES[op.operand_dtype]
         share = op.input_count / self.ipu.tile.count
-        local = (self._whole_rows(op.input_count, op.row_count) if op.row_count else share) / elements_per_cycle
+        local = (self._whole_rows(op.input_count, op.row_length) if op.row_length else share) / elements_per_cycle
         exchanged = op.byte_count / self.ipu.tile.count / self.ipu.exchange.bytes_per_cycle
         return Account(
             reduction=local + self.ipu.vertices.reduction.general_fixed,

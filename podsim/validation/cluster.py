@@ -158,9 +158,9 @@ def _modelled(measurements: Sequence[Measurement], progress: Watch) -> list[Mode
         if model.spec.software != first.spec.software:
             stack, other = model.spec.software.name, first.spec.software.name
             what = f"this runs on {stack}" + (" with other keys" if stack == other else f", not {other}")
-            message = f"{what} as the scenario of {first.measured.where}"
+            message = f"{what} as the scenario of {first.measured.row.where}"
             do = "keep the measurements of each stack in a file of their own"
-            raise SpecError([Problem(model.measured.at("scenario"), "scenario", message, do)])
+            raise model.measured.row.wrong("scenario", message, do)
     return models
 
 
@@ -174,7 +174,7 @@ def _at_its_row(measured: Measurement, error: PodsimError) -> Iterator[Problem]:
         do = each.do or "mend the scenario"
         if each.key == VARIANTS:
             do = "write the scenario alone, or one of its variants behind `@`"
-        yield Problem(measured.at(column), column, str(each).partition("\n")[0], do)
+        yield Problem(measured.row.at(column), column, str(each).partition("\n")[0], do)
 
 
 def _model(measured: Measurement) -> Modelled:

@@ -142,4 +142,4 @@ def _far(found: Cluster) -> Iterator[str]:
     for row in found.rows:
         if row.is_far:
             cure = "check its unit, and that the scenario is what was run"
-            yield f"warning: {row.measured.where} stays {row.after:+.1%} off, which no constant accounts for: {cure}"
+            yield f"warning: {row.measured.row.where} stays {row.after:+.1%} off, which no constant accounts for: {cure}"

@@ -58,7 +58,7 @@ NARROWER = {
     "models": set(),  # a model is the same on every machine
     "models.graph": {"scenario.wording", "models.block", "models.layers", "models.op"},  # so is a file
     "engine": {"program.task"},  # lanes and channels, no IPU
-    "runs.serving": {"scenario.wording", "engine._core"},  # times of steps are given to it
+    "runs.serving": {"scenario.csv_file", "scenario.wording", "engine._core"},  # times of steps are given to it
 }
 """Layers that may import less than all before them, beside the foundation."""
 

@@ -52,7 +52,7 @@ def test_scores_and_their_gradients_are_laid_out_in_rows_once() -> None:
 
 def test_products_that_read_rows_of_scores_read_them_in_their_pieces() -> None:
     products = [op for op in (*vision().forward, *vision().backward) if isinstance(op, MatMul)]
-    found = {op.name.rpartition("/")[2]: op.left_row_count for op in products}
+    found = {op.name.rpartition("/")[2]: op.left_row_length for op in products}
     assert {name for name, count in found.items() if count == 197} == IN_ROWS
     assert all(count is None for name, count in found.items() if name not in IN_ROWS)
 

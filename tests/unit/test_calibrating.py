@@ -16,6 +16,7 @@ from podsim.cli.app import main
 from podsim.errors import PodsimError
 from podsim.result.influence import Measure
 from podsim.scenario import load_scenario
+from podsim.scenario.csv_file import Row
 from podsim.scenario.scenario import Scenario
 from podsim.scenario.training import TrainingScenario
 from podsim.validation import calibrate, cluster, noise_fit
@@ -60,8 +61,8 @@ class Call:
 
 
 def measured(figure: str, value: float, error: float) -> Measurement:
-    columns = dict.fromkeys(HEADER.split(","), 1)
-    return Measurement("mine.csv:2", columns, POD64, (), figure, value, f"{value} s", "our logs", error)
+    row = Row("mine.csv:2", dict.fromkeys(HEADER.split(","), ""))
+    return Measurement(row, POD64, (), figure, value, f"{value} s", "our logs", error)
 
 
 @pytest.mark.parametrize("figure", ["weight_update_s", "throughput_samples_per_s"])
@@ -205,39 +206,47 @@ ROW = f"{POD64},weight_update,640,ms,logs"
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "mine.csv:1:1: the file is empty\n  do: give it a first line `scenario,metric,value,unit,source`"),
-        ("\n \n", "mine.csv:1:1: the file is empty\n  do: "),
-        (HEADER, "mine.csv:1:1: there are no measurements\n  do: add a line"),
-        ("scenario,metric,value,unit\n", "mine.csv:1:1: column `source` is missing\n  do: let the first line name it"),
-        (f"{HEADER},sigma\n{ROW},1", "mine.csv:1:35: column `sigma` is not known\n  do: "),
-        (f"{HEADER},standard_eror\n{ROW},1", "mine.csv:1:35: column `standard_eror` is not known\n  do: did you mean"),
-        (f"{HEADER},value\n{ROW},1", "mine.csv:1:35 [value]: this column is there twice\n  do: remove one"),
+        (
+            "",
+            "mine.csv:1:1: columns `scenario`, `metric`, `value`, `unit`, `source` not found\n  do: let the first",
+        ),
+        (HEADER, "mine.csv:1:1: there are no rows\n  do: add a line"),
+        (
+            "scenario,metric,value,unit\n",
+            "mine.csv:1:1: column `source` not found\n  do: let the first line be scenario,",
+        ),
+        (f"{HEADER},sigma\n{ROW},1", "mine.csv:1:6: column `sigma` is not known\n  do: "),
+        (f"{HEADER},standard_eror\n{ROW},1", "mine.csv:1:6: column `standard_eror` is not known\n  do: did you mean"),
+        (f"{HEADER},value\n{ROW},1", "mine.csv:1:6 [value]: this column is there twice\n  do: remove one"),
         (f"{HEADER}\n{POD64},weight_update,640,ms", "mine.csv:2:1: has 4 values, not 5\n  do: give one value"),
         (
             f"{HEADER}\n{POD64},weight_update,640,,logs",
-            "mine.csv:2:40 [unit]: has no unit\n  do: write for example",
+            "mine.csv:2:4 [unit]: unit nothing does not fit `weight_update`\n  do: write for example",
         ),
         (
             f"{HEADER}\n{POD64},weight_update,640,samples/s,logs",
-            "mine.csv:2:40 [unit]: unit `samples/s` does not fit `weight_update`\n  do: write for example `ms`",
+            "mine.csv:2:4 [unit]: unit `samples/s` does not fit `weight_update`\n  do: write for example `ms`",
         ),
-        (f"{HEADER}\n{POD64},throughput,640,ms,logs", "mine.csv:2:37 [unit]: unit `ms` does not fit `throughput`"),
-        (f"{HEADER}\n{POD64},weight_update,640,ms,", "mine.csv:2:43 [source]: is empty\n  do: say who measured it"),
+        (f"{HEADER}\n{POD64},throughput,640,ms,logs", "mine.csv:2:4 [unit]: unit `ms` does not fit `throughput`"),
+        (f"{HEADER}\n{POD64},weight_update,640,ms,", "mine.csv:2:5 [source]: is empty\n  do: say who measured it"),
         (f"{HEADER}\n,weight_update,640,ms,logs", "mine.csv:2:1 [scenario]: is empty\n  do: name the scenario"),
-        (f"{HEADER}\n{POD64},weight_updat,1,ms,logs", "mine.csv:2:22 [metric]: `weight_updat` is not known\n  do: did"),
-        (f"{HEADER}\n{POD64},weight_update,fast,ms,logs", "mine.csv:2:36 [value]: needs a number above 0, not `fast`"),
-        (f"{HEADER}\n{POD64},weight_update,-640,ms,logs", "mine.csv:2:36 [value]: needs a number above 0, not `-640`"),
-        (f"{HEADER}\n{POD64},weight_update,nan,ms,logs", "mine.csv:2:36 [value]: needs a number above 0, not `nan`"),
-        (f"{HEADER}\n{POD64},weight_update,0,ms,logs", "mine.csv:2:36 [value]: needs a number above 0, not `0`"),
+        (f"{HEADER}\n{POD64},weight_updat,1,ms,logs", "mine.csv:2:2 [metric]: `weight_updat` is not known\n  do: did"),
+        (f"{HEADER}\n{POD64},weight_update,fast,ms,logs", "mine.csv:2:3 [value]: needs a number above 0, not `fast`"),
+        (f"{HEADER}\n{POD64},weight_update,-640,ms,logs", "mine.csv:2:3 [value]: needs a number above 0, not `-640`"),
+        (f"{HEADER}\n{POD64},weight_update,nan,ms,logs", "mine.csv:2:3 [value]: needs a number above 0, not `nan`"),
+        (f"{HEADER}\n{POD64},weight_update,0,ms,logs", "mine.csv:2:3 [value]: needs a number above 0, not `0`"),
         (
             f"{HEADER},standard_error\n{ROW},-1",
-            "mine.csv:2:48 [standard_error]: needs a number above 0, not `-1`\n  do: write one, or leave it empty",
+            "mine.csv:2:6 [standard_error]: needs a number above 0, not `-1`\n  do: write for example `0.2`",
         ),
         (
             f"{HEADER}\n{ROW}\n{ROW}",
             "mine.csv:3:1 [scenario]: the same was measured at mine.csv:2\n  do: give",
         ),
-        (f'{HEADER}\n{POD64},weight_update,640,ms,"logs', "mine.csv:2:43: this is not a value\n  do: "),
+        (
+            f'{HEADER}\n{POD64},weight_update,640,ms,"logs',
+            "mine.csv:2:1: cannot be read: unexpected end of data\n  do: ",
+        ),
         (
             f"{HEADER}\nbert_v9,weight_update,640,ms,logs",
             "mine.csv:2:1 [scenario]: no scenario `bert_v9` was found\n  do: ",
@@ -249,12 +258,12 @@ ROW = f"{POD64},weight_update,640,ms,logs"
         ),
         (
             f"{HEADER},overrides\n{ROW},software.host_cal=1 ms",
-            "mine.csv:2:48 [overrides]: --set software.host_cal=1 ms [software]: unknown key `host_cal`\n  do: "
+            "mine.csv:2:6 [overrides]: --set software.host_cal=1 ms [software]: unknown key `host_cal`\n  do: "
             "did you mean `host_call`?",
         ),
         (
             f"{HEADER},overrides\n{ROW},parallelism.recomputation=none",
-            "mine.csv:2:48 [overrides]: --set parallelism.recomputation=none [parallelism]: IPU 3 of each ",
+            "mine.csv:2:6 [overrides]: --set parallelism.recomputation=none [parallelism]: IPU 3 of each ",
         ),
         (
             f"{HEADER}\ngpt2_small_pod4,time_to_train,1,h,logs",
@@ -277,7 +286,7 @@ def test_what_is_no_measurement_is_told_with_its_place(text: str, told: str, com
 def test_every_bad_row_is_told(command: Command) -> None:
     Path("mine.csv").write_text(f"{HEADER}\na,b,c,d,e\n{POD64},weight_update,x,ms,logs\n", encoding="utf-8")
     err = command("--with", "mine.csv")[2]
-    assert "mine.csv:2:3 [metric]" in err and "mine.csv:3:36 [value]" in err
+    assert "mine.csv:2:2 [metric]" in err and "mine.csv:3:3 [value]" in err
 
 
 @pytest.mark.parametrize(
@@ -285,7 +294,7 @@ def test_every_bad_row_is_told(command: Command) -> None:
     [
         (["--write", "mine.yaml"], "error: --write holds the constants of your cluster"),
         (["--with", "none.csv"], "error: none.csv:1:1: the file cannot be read: No such file or directory\n  do: "),
-        (["--with", "."], "error: .:1:1: this is not a file\n  do: name a CSV file"),
+        (["--with", "."], "error: .:1:1: the file cannot be read: Is a directory\n  do: "),
         (["--with", "mine.csv", "--write", "mine.csv"], "error: "),
     ],
 )

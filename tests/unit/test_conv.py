@@ -106,6 +106,38 @@ def test_pointwise_gradient_after_a_stride_leaves_out_the_zeros() -> None:
     assert (shape.field, shape.dilation) == ((5, 5), (1, 1))
 
 
+JOINED = {
+    # A power of two of groups, as many as fit the 16 channels that the unit takes at once, 8 in single precision.
+    "one to one": ((1, 1), 64, "fp16", 16),
+    "one to one in single precision": ((1, 1), 64, "fp32", 8),
+    "two to two": ((2, 2), 64, "fp16", 8),
+    "one to four": ((1, 4), 64, "fp16", 4),
+    "two to three": ((2, 3), 64, "fp16", 4),  # 16 // 3 = 5, of which 4
+    "fewer groups than fit": ((1, 1), 6, "fp16", 4),
+    "all groups": ((1, 1), 16, "fp16", 16),
+    "one to twelve": ((1, 12), 64, "fp16", None),
+    "wider than a block": ((1, 32), 64, "fp16", None),
+    # The library joins groups of one input channel, in half precision of two as well.
+    "three to three": ((3, 3), 64, "fp16", None),
+    "two to two in single precision": ((2, 2), 64, "fp32", None),
+    "in eight bits": ((1, 1), 64, "fp8", None),
+}
+
+
+@pytest.mark.parametrize(("channels", "groups", "dtype", "joined"), JOINED.values(), ids=JOINED)
+def test_groups_are_joined_up_to_a_block(
+    channels: tuple[int, int], groups: int, dtype: str, joined: int | None
+) -> None:
+    inner, outer = channels
+    shape = conv_shape(conv((inner * groups, outer * groups), 14, groups=groups, batch=2))
+    chip = load_ipu("c600") if dtype == "fp8" else GC200
+    found = [each for each in methods(chip, shape, dtype) if each.transform.startswith("combine")]
+    assert {each.transform for each in found} == (set() if joined is None else {f"combine {joined} groups"})
+    for each in found:
+        sizes = each.shape.groups, each.shape.in_channels, each.shape.out_channels
+        assert sizes == (-(-groups // (joined or 1)), inner * (joined or 1), outer * (joined or 1))
+
+
 # Positions on a tile
 
 

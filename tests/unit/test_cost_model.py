@@ -46,7 +46,7 @@ def test_a_layout_changes_in_the_pieces_that_divide_its_rows(row_bytes: int, hel
 def test_a_left_operand_in_rows_is_copied_in_their_pieces_and_no_other_operand_is() -> None:
     """A row of 394 bytes on a tile; otherwise 22 pieces of 8, of 252,160 bytes."""
     shape, inner = (1, 640, 64), 197
-    op, rows = (MatMul(name="m", shape=shape, inner=inner, left_row_count=count) for count in (None, inner))
+    op, rows = (MatMul(name="m", shape=shape, inner=inner, left_row_length=count) for count in (None, inner))
     byte_count = 2 * 640 * 197
     difference = MODEL.op(rows, 0.2).account.cycles - MODEL.op(op, 0.2).account.cycles
     assert difference == pytest.approx(2 * (5.15 * 394 - 176) + (394 - 176) / 4)
@@ -80,9 +80,9 @@ def test_elementwise_pass() -> None:
 
 def test_rows_lie_whole_on_a_tile() -> None:
     """12,288 rows of 1,024 over 1,472 tiles: 9 on the fullest, 1,536 for a worker, 384 vectors of 3 cycles."""
-    op = Elementwise(name="a", shape=(12288, 1024), function="add", row_count=1024)
+    op = Elementwise(name="a", shape=(12288, 1024), function="add", row_length=1024)
     assert MODEL.op(op, 0.2).account.vector == 11 + 6 * (26 + 3 * 384)
-    reads = Reduce(name="r", shape=(12288,), dtype="fp32", input_count=12288 * 1024, row_count=1024)
+    reads = Reduce(name="r", shape=(12288,), dtype="fp32", input_count=12288 * 1024, row_length=1024)
     assert MODEL.op(reads, 0.2).account.reduction == 9 * 1024 / 4 + 660
 
 
@@ -100,7 +100,7 @@ def test_a_dropout_sets_its_seed() -> None:
 
 def test_a_spread_tensor_is_copied_once_and_arrives_often() -> None:
     """A square of 1,024 rows, a row on a tile, for 12 heads: 12,582,912 halves arrive, a twelfth of them as copies."""
-    op = Rearrange(name="m", shape=(12, 1024, 1024), row_count=1024, reader_count=12)
+    op = Rearrange(name="m", shape=(12, 1024, 1024), row_length=1024, reader_count=12)
     account = MODEL.op(op, 0.2).account
     assert account.rearrange == 2 * (288 + 2048) + 2048 / 4
     assert account.exchange == pytest.approx(11 * 1024 * 1024 * 2 / TILES / 4)
@@ -113,13 +113,13 @@ def test_rows_that_are_summed_over_are_regrouped() -> None:
     """
     one = {"name": "m", "shape": (1, 1024, 64)}
     rows, turned = (
-        MatMul(**one, inner=1024, left_row_count=1024, contracts_rows=each)  # type: ignore[arg-type]
+        MatMul(**one, inner=1024, left_row_length=1024, contracts_rows=each)  # type: ignore[arg-type]
         for each in (False, True)
     )
     more = MODEL.op(turned, 0.2).account + MODEL.op(rows, 0.2).account.times(-1)
     assert more.rearrange == 288 + 892 + 357
     assert more.superstep == 2 * IPU.superstep.overhead_cycles
-    odd = MatMul(**one, inner=197, left_row_count=197, contracts_rows=True)  # type: ignore[arg-type]
+    odd = MatMul(**one, inner=197, left_row_length=197, contracts_rows=True)  # type: ignore[arg-type]
     assert odd.regrouped_elements == 0
 
 

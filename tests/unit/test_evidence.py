@@ -26,6 +26,7 @@ from podsim.scenario import load_scenario
 BERT = "bert_v1.1_pod64_open"
 ON_CHIP = "memory.optimizer_state.storage=in_processor_memory"
 CAPACITY = "system.machine.streaming_memory.capacity_per_ipu"
+STREAMED = "system.machine.streaming_memory.bandwidth_per_machine"
 LINKS = "system.machine.ipu_link.bandwidth_per_direction"
 NAMES = {"activity": "training", "stack": "PopART", "family": "bert"}
 SIZES = {"layer_count": 24.0, "ipu_count": 16.0}
@@ -120,6 +121,7 @@ def stands_on(found: Result) -> StandsOn:
         ),
         (BERT, ("system.machine.ipu.exchange.bytes_per_cycle=40 B",), "exchange.bytes_per_cycle 40 B (4 B)"),
         (BERT, (f"{LINKS}=64 GB/s",), "bandwidth_per_direction 64 GB/s (16 GB/s)"),
+        ("llama2_7b_pod16_streamed", (f"{STREAMED}=40 GB/s",), "bandwidth_per_machine 40 GB/s (19.2 GB/s)"),
     ],
 )
 def test_what_was_never_compared_is_named_before_any_number(name: str, overrides: tuple[str, ...], told: str) -> None:
@@ -152,6 +154,15 @@ def test_what_a_machine_moved_widens_the_range_by_its_share() -> None:
     assert stands_on(slow).machine_sigma == 0
     assert stands_on(fast).machine_sigma == pytest.approx(residuals().change * change, rel=1e-6)
     assert stands_on(fast).evidence.sigma == stands_on(slow).evidence.sigma
+
+
+def test_memory_of_a_machine_is_not_held_against_that_of_a_card() -> None:
+    """27.2 GB/s for the one IPU of a card were compared, and 19.2 for four IPUs: 40 for four are more than those."""
+    machine = load_scenario("llama2_7b_pod16_streamed", overrides=[f"{STREAMED}=40 GB/s"]).spec
+    assert [(key, nearest) for key, nearest, _ in numbers_beyond(machine)] == [(STREAMED, 19.2e9)]
+    card = load_scenario("bert_base_c600").spec
+    assert not list(numbers_beyond(card))
+    assert set(residuals().machines) == {"1", "4"}
 
 
 def test_a_number_whose_range_reaches_what_was_compared_is_unsure_and_not_beyond() -> None:

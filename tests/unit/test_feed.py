@@ -10,6 +10,7 @@ from podsim.placement import Plan
 from podsim.program.compile import compile_program, replicas_of
 from podsim.program.feed import Feed
 from podsim.program.task import Acquire, Exchange, Release, Work
+from podsim.scenario.faults import FaultSpec
 from tests.examples import Mapping, plan_of, small_cnn, small_pod
 
 POD16, POD64 = "resnet50_v1.1_pod16", "resnet50_v1.1_pod64"
@@ -67,6 +68,24 @@ def test_with_io_tiles_streaming_memory_is_shared_too() -> None:
     feed = feed_of(plan_of(POD64, "data.decoded_by_host=false", "memory.io_tiles=32", link, cards, memory))
     assert feed.interval_ps() == pytest.approx(4 * IMAGES * IMAGE_BYTES / 20e9 * 1e12, rel=1e-6)
     assert feed.slowest_channel == "machine0/streaming"
+
+
+FAULTS: dict[str, tuple[dict[str, object], float]] = {
+    "a link at a quarter": ({"machine": 0, "part": "host_link", "bandwidth": "25 %"}, 4.0),
+    "a link at three quarters": ({"machine": 3, "part": "host_link", "bandwidth": "75 %"}, 4 / 3),
+    "a server that is not what all wait for": ({"host": 0, "cores": "50 %"}, 1.0),
+}
+
+
+@pytest.mark.parametrize(("fault", "slower"), FAULTS.values(), ids=FAULTS)
+def test_a_slower_channel_sets_a_slower_pace(fault: dict[str, object], slower: float) -> None:
+    """The link of one machine keeps a share of its rate, and nobody decodes."""
+    plan = plan_of(POD64, *hosts(16), "data.decoded_by_host=false")
+    feed = Feed(plan, replicas_of(plan, explicit=True), [FaultSpec.model_validate(fault)])
+    one_link_s = 4 * IMAGES * IMAGE_BYTES / HOST_LINK
+    assert feed.interval_ps() == pytest.approx(slower * one_link_s * 1e12, rel=1e-6)
+    if slower > 1:
+        assert feed.slowest_channel == f"machine{fault['machine']}/host_link"
 
 
 # Waiting

@@ -194,7 +194,7 @@ _UPDATES: tuple[Op, ...] = tuple(
     for width in widths
 )
 _ROWS = tuple(
-    Rearrange(name="rows", shape=(96, 197, count), row_count=count, dtype=dtype)
+    Rearrange(name="rows", shape=(96, 197, count), row_length=count, dtype=dtype)
     for dtype, count in (("fp8", 197), ("fp16", 197), ("fp16", 198))
 )
 _OPS: dict[str, tuple[Op, ...]] = {

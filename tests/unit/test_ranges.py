@@ -51,6 +51,21 @@ def test_values_that_are_equally_frequent() -> None:
     assert (part.mean, part.variance, part.third) == pytest.approx((2.0, 2.0, -2.0))
 
 
+def test_percentiles_of_a_skewed_distribution_by_its_table() -> None:
+    """χ² with 50 degrees of freedom: mean 50, variance 2·50, third central moment 8·50; a hundredth of it is ln t.
+
+    Tables give 37.689, 49.335 and 63.167 for P10, P50 and P90. Without its skewness of 400 / 100**1.5 = 0.4 they would
+    be 37.18, 50 and 62.82; the next term of the expansion is worth 0.1.
+    """
+    skewed = Contribution(0.50, 100 / 1e4, 400 / 1e6)
+    halves = [Contribution(each.mean / 2, each.variance / 2, each.third / 2) for each in (skewed, skewed)]
+    doubt = Doubt({"one": halves[0], "the other": halves[1]})
+    found = [100 * math.log(doubt.at(deviations)) for deviations in (-Z, 0.0, Z)]
+    assert found == pytest.approx([37.689, 49.335, 63.167], abs=0.1)
+    centred = Doubt({"one": Contribution(0.0, skewed.variance, skewed.third)})
+    assert [100 * math.log(each) for each in centred.factors] == pytest.approx([37.689 - 50, 63.167 - 50], abs=0.1)
+
+
 class Run:
     """A run that takes a second and a session call."""
 

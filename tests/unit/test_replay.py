@@ -212,6 +212,15 @@ def test_the_result_says_what_ran_and_who_waited(tmp_path: Path) -> None:
     assert found.report().sections[0].blocks[2].rows[0] == ("1", "1 us", "2 us")
 
 
+def test_recorded_time_is_from_the_first_start_to_the_last_end(tmp_path: Path) -> None:
+    """Of two ranks: starts at 5 and 7 us, the one from 5 us on ends last; a node without times counts for nothing."""
+    early = node(0, us=9) | {"start_time_micros": 5}
+    late = node(0, us=3) | {"start_time_micros": 7}
+    found = on_pod4(tmp_path, [early, node(1, LOAD, tensor_size=8)], [late])
+    assert found.recorded_ps == 9 * US
+    assert found.to_dict()["recorded_s"] == 9e-6
+
+
 def test_the_command_prints_tables_or_json(tmp_path: Path) -> None:
     folder = str(write(tmp_path / "t", [node(0, us=3)]))
     assert "makespan     3 us" in CliRunner().invoke(app, ["replay", folder, "--system", "ipu_pod4"]).output
@@ -345,9 +354,23 @@ def test_a_trace_beyond_reason_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     ):
         patched.setattr("podsim.chakra.read.MOST_NODES", 2)
         replay(folder, "ipu_pod4")
+    with monkeypatch.context() as patched:
+        patched.setattr("podsim.chakra.read.MOST_NODES", 3)
+        assert replay(folder, "ipu_pod4").nodes == 3, "as many as may be"
     monkeypatch.setattr("podsim.chakra.read._LARGEST", 10)
     with pytest.raises(PodsimError, match=r"job\.0\.et: has more than 10 bytes"):
         replay(folder, "ipu_pod4")
+
+
+def test_ranks_that_share_layers_have_rings_of_their_own() -> None:
+    """An all-reduce of four ranks over as many rings as the stack has for them, whatever others have."""
+    one = Node(0, "sum", "collective", size_bytes=10**6, collective="all_reduce", group="g")
+
+    def time_ps(node: Node, *rings: int) -> int:
+        return execute(replayed(Recorded(((node,),) * 4, {"g": (0, 1, 2, 3)}), pod4(), *rings)).makespan_ps
+
+    shared = replace(one, of_shards=True)
+    assert time_ps(shared, 4, 1) == time_ps(one, 1, 4) == time_ps(one, 1) > time_ps(one, 4) == time_ps(shared, 4)
 
 
 def test_rings_of_several_ipus_keep_the_order_of_their_group(tmp_path: Path) -> None:

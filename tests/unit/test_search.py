@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from podsim.placement.cuts import Segment
+from podsim.placement.cuts import Cuts, Segment
 from podsim.placement.job import training_job
+from podsim.placement.layout import ON_CHIP, STREAMING, Layout
+from podsim.placement.search import auto, decoder
 from podsim.placement.search.best_first import Lead
+from podsim.placement.search.bounds import call_s
 from podsim.placement.search.chain import Slices, bare_chain
+from podsim.placement.search.dimensions import SHARED, Pins, in_phases, shared, with_key
 from podsim.placement.search.found import Found
+from podsim.placement.search.phased import PhasedSearch
 from podsim.placement.search.prices import price
 from podsim.placement.search.search import Search
 from podsim.scenario import TrainingScenario, load_scenario
-from tests.examples import Mapping, small_bert, small_cnn, small_pod
+from podsim.watch import silent
+from tests.examples import Mapping, small_bert, small_cnn, small_pod, system_of
 
 CALL_S = 87.8e-3
 """Of PopART [popart_sdk_2.3]."""
@@ -26,11 +34,36 @@ def search_of(scenario: Mapping) -> Search:
     return Search(loaded, loaded.spec)
 
 
-def bert_search(**parallelism: object) -> Search:
-    """The small BERT with four layers on two machines, undivided."""
-    scenario = small_bert(small_pod(2), [4], accumulation=32)
+def bert_scenario(layers: int = 4, **parallelism: object) -> Mapping:
+    """The small BERT on two machines, undivided."""
+    scenario = small_bert(small_pod(2), [layers], accumulation=32)
     del scenario["memory"]
-    return search_of(scenario | {"parallelism": {"auto": True, **parallelism}, "batch_size": 32})
+    return scenario | {"parallelism": {"auto": True, **parallelism}, "batch_size": 32}
+
+
+def bert_search(**parallelism: object) -> Search:
+    return search_of(bert_scenario(**parallelism))  # type: ignore[arg-type]
+
+
+def phased_decoder(batch: int, replicas: int) -> Mapping:
+    """A GPT of two layers on four IPUs of one machine."""
+    size = {"layer_count": 2, "hidden_size": 128, "feed_forward_size": 512, "head_count": 4, "kv_head_count": 4}
+    return {
+        "system": small_pod(1),
+        "software": "popxl_sdk_3.3",
+        "model": {"kind": "decoder", "vocabulary_size": 1000, **size},
+        "data": {"sequence_length": 64},
+        "optimizer": {"kind": "adamw"},
+        "parallelism": {
+            "auto": True,
+            "execution": "phased",
+            "tensor_parallel": 2,
+            "replication_factor": replicas,
+            "recomputation": "none",
+            "batch_serialisation": True,
+        },
+        "batch_size": batch,
+    }
 
 
 def found_in(search: Search) -> list[Found]:
@@ -83,9 +116,12 @@ def test_a_cut_costs_a_sync_and_the_transfer_over_it() -> None:
         bare_chain(workload), lambda start, stop: (Segment(order[start:stop]),), recompute=False, recompute_last=False
     )
     prices = price(slices, job.laid_out(ipus_per_replica=2, micro_batch_size=4, cuts=None))
-    cycles, _ = prices.parts[0]
     transfer = 4 * 8 * 8 * 8 * 2 / (6 * 16e9 * 0.85) * 1.33e9
-    assert cycles[0, 0, 1] == pytest.approx(machine.ipu.multi_ipu_sync_cycles + transfer)
+    (first, _), (last, _) = prices.parts
+    assert first[0, 0, 1] == pytest.approx(machine.ipu.multi_ipu_sync_cycles + transfer)
+    # Nothing is handed over at the end of the chain, whose half of a sync is there all the same.
+    assert last[0, 1, -1] == pytest.approx(machine.ipu.multi_ipu_sync_cycles + transfer)
+    assert last[0, 0, -1] == pytest.approx(machine.ipu.multi_ipu_sync_cycles)
 
 
 def test_an_ipu_of_first_and_last_stage_that_may_hold_less_does() -> None:
@@ -99,3 +135,128 @@ def test_an_ipu_of_first_and_last_stage_that_may_hold_less_does() -> None:
     held = [first.end_bytes] if lighter is None else [first.end_bytes, lighter.end_bytes]
     assert held == sorted(set(held), reverse=True)
     assert prices.fastest(limit_bytes=0.0) is None
+
+
+# Layers, pins, and IPUs of a replica: a stage holds a block at least; embedding and head are two blocks on one IPU.
+IPUS: dict[str, tuple[int, dict[str, object], set[int]]] = {
+    "powers of two": (4, {}, {1, 2, 4, 8}),
+    "nine stages and eight blocks": (3, {}, {1, 2, 4}),
+    "as many stages as blocks": (3, {"ipus_per_replica": 7}, {7}),
+    "all of a domain": (4, {"ipus_per_replica": 8, "tensor_parallel": 2}, {8}),
+    "two numbers": (4, {"ipus_per_replica": 2, "pipeline_stages": 4}, set()),
+    "one number in two words": (4, {"ipus_per_replica": 4, "pipeline_stages": 2, "tensor_parallel": 2}, {4}),
+    "no whole number of stages": (4, {"ipus_per_replica": 3, "tensor_parallel": 2}, set()),
+}
+
+
+@pytest.mark.parametrize(("layers", "pins", "counts"), IPUS.values(), ids=IPUS)
+def test_ipus_of_a_replica(layers: int, pins: dict[str, object], counts: set[int]) -> None:
+    loaded = load_scenario(bert_scenario(layers, **pins))
+    way = next(shared(loaded.of(TrainingScenario), Pins(loaded)))
+    smaller = way.model_copy(update={"system": system_of(small_pod(1))})
+    found = [set(Search(loaded, each).space._ipu_counts()) for each in (way, smaller)]
+    assert found == [counts, {count for count in counts if count <= 4}], "on a pod of eight, and of four"
+
+
+SHARES: dict[str, tuple[int, dict[str, int], list[int]]] = {
+    "as many as heads": (4, {}, [1, 2, 4]),
+    "all of a domain": (8, {}, [1, 2, 4, 8]),
+    "no more than a domain": (64, {}, [1, 2, 4, 8]),
+    "two halves of the width of many heads": (64, {"hidden_parallel": 2}, [2, 4, 8]),
+    "two halves of the width": (4, {"hidden_parallel": 2}, [2, 4, 8]),
+    "two halves of the width of two heads": (2, {"hidden_parallel": 2}, [2, 4]),
+    "three groups of experts": (8, {"expert_parallel": 3}, [3, 6]),
+}
+
+
+@pytest.mark.parametrize(("heads", "ways", "counts"), SHARES.values(), ids=SHARES)
+def test_ipus_that_share_a_layer(heads: int, ways: dict[str, int], counts: list[int]) -> None:
+    """Of a domain of eight: each has a head at least of its part of the width, and they are whole grids and groups."""
+    spec = bert_search().space.spec
+    spec = spec.model_copy(update={"model": spec.model.model_copy(update={"head_count": heads})})
+    for name, count in ways.items():
+        spec = with_key(spec, ("parallelism", name), count)
+    (dimension,) = (each for each in SHARED if each.key[-1] == "tensor_parallel")
+    assert list(dimension.values(spec)) == counts
+
+
+def test_a_bound_of_phases_is_in_proportion_to_the_samples_of_a_replica() -> None:
+    """But for the call: twice the batch takes twice as long, and half on two replicas; fewer IPUs have more to do."""
+    found = {}
+    for batch, replicas in ((8, 1), (16, 1), (16, 2)):
+        loaded = load_scenario(phased_decoder(batch, replicas))
+        spec, pins = loaded.of(TrainingScenario), Pins(loaded)
+        way, *_ = in_phases(spec, pins)
+        search = PhasedSearch(spec, pins)
+        found[batch, replicas] = search._least_s(way, way) - call_s(search._job(way))
+    assert found[8, 1] > 0
+    assert found[16, 1] == pytest.approx(2 * found[8, 1])
+    assert found[16, 2] == pytest.approx(found[8, 1])
+
+
+LOOKS: dict[str, tuple[bool, dict[str, str], list[str], list[bool]]] = {
+    "a pipeline fits": (True, {"roomy": "pipelined"}, ["pipelined"], [False]),
+    "phases fit, and so does a tight pipeline": (
+        True,
+        {"roomy": "phased", "tight": "pipelined"},
+        ["phased", "pipelined"],
+        [False, True],
+    ),
+    "phases alone are asked for": (False, {"roomy": "phased"}, ["phased"], [False]),
+    "nothing has room": (True, {"tight": "pipelined"}, ["pipelined"], [False, True]),
+    "not even in phases": (False, {"tight": "phased"}, ["phased"], [False, True]),
+}
+
+
+@pytest.mark.parametrize(("piped", "fits", "found", "looks"), LOOKS.values(), ids=LOOKS)
+def test_pipelines_are_looked_for_once_more_with_little_memory_where_none_fits(
+    piped: bool, fits: dict[str, str], found: list[str], looks: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = list[bool]()
+
+    class Stood:
+        """One division, or none, of pipelines and phases."""
+
+        considered_count = 1
+
+        def __init__(self, *_: object, tight: bool = False) -> None:
+            looked.append(tight)
+            self._fits = fits.get("tight" if tight else "roomy", "")
+            self.pipelines, self.phased = [SimpleNamespace()] * piped, [SimpleNamespace()]
+
+        def leads(self) -> list[Lead[Any]]:
+            layout = SimpleNamespace(phased=self._fits == "phased")
+            made = SimpleNamespace(plan=SimpleNamespace(layout=layout), kind=self._fits)
+            return [Lead(2.0 - len(looked) / 4, None, made)] if self._fits else []
+
+    monkeypatch.setattr(auto, "Divisions", Stood)
+    monkeypatch.setattr(auto, "_check_size", lambda _: None)
+    _, timed = auto._searched(cast(Any, None), cast(Any, None), silent, prune=True)
+    assert looked == looks
+    assert sorted(each.kind for _, each in timed) == found
+
+
+PAIRS = Cuts((0, 1), (range(2), range(2, 4)))
+"""Two stages of two IPUs each, which share every layer."""
+
+
+@pytest.mark.parametrize(
+    ("changed", "left_out"),
+    [
+        ({}, True),
+        ({"cuts": PAIRS}, False),
+        ({"weight_storage": ON_CHIP}, False),
+        ({"batches_in_flight": 2}, False),
+        ({"io_tiles": 32}, False),
+        ({"io_tiles": 32, "weight_storage": ON_CHIP, "short": ON_CHIP}, True),
+        ({"weight_storage": ON_CHIP, "short": ON_CHIP}, True),
+        ({"cuts": PAIRS, "weight_storage": ON_CHIP}, False),
+        ({"cuts": PAIRS, "batches_in_flight": 2}, False),
+    ],
+)
+def test_a_longer_pipeline_is_left_out_where_its_stages_only_wait(changed: dict[str, Any], left_out: bool) -> None:
+    """Of one batch, alike but for its length; I/O tiles load weights ahead of a turn where they are streamed."""
+    stored = {"weight_storage": changed.pop("short", STREAMING)}
+    short = Layout(ipus_per_replica=2, available_memory_proportion=(0.2,), **stored)
+    long = replace(short, ipus_per_replica=4, **({"weight_storage": STREAMING} | changed))
+    assert decoder._no_slower(short, long) is left_out

@@ -277,8 +277,8 @@ def test_requests_that_all_come_at_once_have_no_rate(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("1,100,29", "log.csv:3:3: 100 + 29 tokens of prompt and output; a sequence has room for 128"),
-        ("1,x,2", "log.csv:3:3 [prompt_tokens]: needs a whole number from 1 to 1048576, not `x`"),
+        ("1,100,29", "log.csv:3:2 [prompt_tokens]: 100 + 29 tokens of prompt and output; a sequence has room for 128"),
+        ("1,x,2", "log.csv:3:2 [prompt_tokens]: needs a whole number from 1 to 1048576, not `x`"),
         ("-1,1,2", "log.csv:3:1 [arrival_s]: needs a time of 0 to 1e+10 seconds, not `-1`"),
         ("0.1,1,2", "log.csv:3:1 [arrival_s]: 0.1 comes before 0.5, above"),
         ("1,1", "log.csv:3:1: has 2 values, not 3"),

@@ -19,7 +19,6 @@ from podsim.runs.serving import (
     Service,
     ServingOutcome,
     StaticBatching,
-    csv_text,
     load_curve,
     read_arrivals,
     saturation,
@@ -28,7 +27,9 @@ from podsim.runs.serving import (
 from podsim.runs.serving import arrivals as reader
 from podsim.runs.serving.outcome import DRAWN_INTERVALS, count_path, draw, grows, percentiles_of
 from podsim.runs.serving.server import StepTable, served_compiled, served_in_python
+from podsim.scenario import csv_file
 from podsim.units import PS_PER_S
+from tests.cases import every_case
 from tests.serving_examples import LinearSteps, OddSteps
 
 STEPS = LinearSteps(prompt_token_s=0.01, step_s=1.0)
@@ -404,100 +405,101 @@ def test_a_file_of_arrivals(tmp_path: Path) -> None:
     assert read == Requests((0, 0, 2 * PS_PER_S), (10, 20, 30), (7, 8, 9))
 
 
-NUMBER = "write for example `128`"
-TOKENS = "needs a whole number from 1 to 1048576"
-TIME = "needs a time of 0 to 1e+10 seconds"
+def test_times_may_count_from_any_origin() -> None:
+    """Unix seconds of a day in 2023: only the days behind the first request are limited, to a hundred."""
+    first, last = 1_700_000_000, 1_700_000_000 + 100 * 86_400
+    read = reader.parse_arrivals(f"{HEADER}{first},5,5\n{last},5,5\n", "f.csv")
+    assert read.arrival_ps == (0, 100 * 86_400 * PS_PER_S)
+    with pytest.raises(SpecError, match=r"f\.csv:3:1 \[arrival_s\]: more than 100 days after the first"):
+        reader.parse_arrivals(f"{HEADER}{first},5,5\n{last + 1},5,5\n", "f.csv")
+
+
+def row(place: str, message: str, do: str) -> str:
+    return f"f.csv:{place}: {message}\n  do: {do}"
+
+
+def no_count(place: str, text: str) -> str:
+    return row(place, f"needs a whole number from 1 to 1048576, not {text}", "write for example `128`")
+
+
+def no_time(text: str) -> str:
+    return row("2:1 [arrival_s]", f"needs a time of 0 to 1e+10 seconds, not `{text}`", "write for example `0.25`")
+
+
+PROMPT, OUTPUT, SORT = "2:2 [prompt_tokens]", "2:3 [output_tokens]", "sort the rows by arrival_s"
+EVERY = "give one value for every column; quote those with commas"
+FIRST = "let the first line be arrival_s,prompt_tokens,output_tokens"
+NONE = "columns `arrival_s`, `prompt_tokens`, `output_tokens` not found"
+OPEN = row("2:1", "cannot be read: unexpected end of data", "close quotes, or save it as CSV")
 BAD_ROWS = {
-    "unsorted": (
-        f"{HEADER}1,5,5\n2.5,5,5\n 2.0,5,5\n",
-        "f.csv:4:2 [arrival_s]: 2.0 comes before 2.5, above\n  do: sort the rows by arrival_s",
-    ),
-    "negative prompt": (f"{HEADER}1,-5,5\n", f"f.csv:2:3 [prompt_tokens]: {TOKENS}, not `-5`\n  do: {NUMBER}"),
-    "no output": (f"{HEADER}1,5,0\n", f"f.csv:2:5 [output_tokens]: {TOKENS}, not `0`\n  do: {NUMBER}"),
-    "half a token": (f"{HEADER}1,5,1.5\n", f"f.csv:2:5 [output_tokens]: {TOKENS}, not `1.5`\n  do: {NUMBER}"),
-    "empty value": (f"{HEADER}1,,5\n", f"f.csv:2:3 [prompt_tokens]: {TOKENS}, not nothing\n  do: {NUMBER}"),
-    "too many tokens": (
-        f"{HEADER}1,9999999999,5\n",
-        f"f.csv:2:3 [prompt_tokens]: {TOKENS}, not `9999999999`\n  do: {NUMBER}",
-    ),
-    "other digits": (f"{HEADER}1,٣,5\n", f"f.csv:2:3 [prompt_tokens]: {TOKENS}, not `٣`\n  do: {NUMBER}"),
-    "negative time": (f"{HEADER}-1,5,5\n", f"f.csv:2:1 [arrival_s]: {TIME}, not `-1`\n  do: write for example `0.25`"),
-    "no number": (f"{HEADER}nan,5,5\n", f"f.csv:2:1 [arrival_s]: {TIME}, not `nan`\n  do: write for example `0.25`"),
-    "time without end": (
-        f"{HEADER}1e999,5,5\n",
-        f"f.csv:2:1 [arrival_s]: {TIME}, not `1e999`\n  do: write for example `0.25`",
-    ),
+    "unsorted": (HEADER + "1,5,5\n2.5,5,5\n 2.0,5,5\n", row("4:1 [arrival_s]", "2.0 comes before 2.5, above", SORT)),
+    "negative prompt": (HEADER + "1,-5,5\n", no_count(PROMPT, "`-5`")),
+    "no output": (HEADER + "1,5,0\n", no_count(OUTPUT, "`0`")),
+    "half a token": (HEADER + "1,5,1.5\n", no_count(OUTPUT, "`1.5`")),
+    "empty value": (HEADER + "1,,5\n", no_count(PROMPT, "nothing")),
+    "too many tokens": (HEADER + "1,9999999999,5\n", no_count(PROMPT, "`9999999999`")),
+    "other digits": (HEADER + "1,٣,5\n", no_count(PROMPT, "`٣`")),
+    "negative time": (HEADER + "-1,5,5\n", no_time("-1")),
+    "no number": (HEADER + "nan,5,5\n", no_time("nan")),
+    "time without end": (HEADER + "1e999,5,5\n", no_time("1e999")),
     "milliseconds": (
-        f"{HEADER}0,5,5\n8640001,5,5\n",
-        "f.csv:3:1 [arrival_s]: more than 100 days after the first\n  do: cut the file; arrival_s is in seconds",
+        HEADER + "0,5,5\n8640001,5,5\n",
+        row("3:1 [arrival_s]", "more than 100 days after the first", "cut the file; arrival_s is in seconds"),
     ),
-    "too few values": (f"{HEADER}1,5\n", "f.csv:2:1: has 2 values, not 3\n  do: give one value for every column"),
-    "too many values": (f"{HEADER}1,5,5,5\n", "f.csv:2:1: has 4 values, not 3\n  do: give one value for every column"),
-    "open quote": (
-        f'{HEADER}1,"5,5\n',
-        "f.csv:2:3: this is not a value\n  do: separate values by commas, without quotes",
+    "too few values": (HEADER + "1,5\n", row("2:1", "has 2 values, not 3", EVERY)),
+    "too many values": (HEADER + "1,5,5,5\n", row("2:1", "has 4 values, not 3", EVERY)),
+    "open quote": (HEADER + '1,"5,5\n', OPEN),
+    "text behind a quote": (
+        HEADER + '"1"x,5,5\n',
+        OPEN.replace("unexpected end of data", "',' expected after '\"'"),
     ),
     "missing column": (
         "arrival_s,prompt,output_tokens\n1,5,5\n",
-        "f.csv:1:1: column `prompt_tokens` is missing\n  do: let the first line name it, separated by commas; "
-        "found there: `arrival_s`, `prompt`, `output_tokens`",
+        row("1:1", "column `prompt_tokens` not found", FIRST),
     ),
-    "no header": (
-        "0,5,5\n",
-        "f.csv:1:1: columns `arrival_s`, `prompt_tokens`, `output_tokens` are missing\n"
-        "  do: let the first line name them, separated by commas; found there: `0`, `5`, `5`",
-    ),
+    "no header": ("0,5,5\n", row("1:1", NONE, FIRST)),
     "column twice": (
-        f"arrival_s,{HEADER}0,0,5,5\n",
-        "f.csv:1:1: column `arrival_s` is there twice\n  do: remove one of them",
+        "arrival_s," + HEADER + "0,0,5,5\n",
+        row("1:2 [arrival_s]", "this column is there twice", "remove one of them"),
     ),
-    "open quote in the header": (
-        'arrival_s,"prompt\n1,5,5\n',
-        "f.csv:1:11: this is not a value\n  do: separate values by commas, without quotes",
-    ),
-    "long line": (
-        f"{HEADER}{'0' * 10_001},5,5\n",
-        "f.csv:2:1: has 10,005 characters\n  do: keep lines to 10,000",
-    ),
-    "many other columns": (
-        "a," * 11 + "a\n",
-        "f.csv:1:1: columns `arrival_s`, `prompt_tokens`, `output_tokens` are missing\n"
-        f"  do: let the first line name them, separated by commas; found there: {'`a`, ' * 10}…",
-    ),
-    "header only": (HEADER, "f.csv:1:1: there are no requests\n  do: add a line per request"),
-    "empty": (
-        "",
-        "f.csv:1:1: the file is empty\n"
-        "  do: give it a first line `arrival_s,prompt_tokens,output_tokens`, then requests",
-    ),
-    "blank": (
-        " \n\n",
-        "f.csv:1:1: the file is empty\n"
-        "  do: give it a first line `arrival_s,prompt_tokens,output_tokens`, then requests",
-    ),
+    "open quote in the header": ('arrival_s,"prompt\n1,5,5\n', OPEN.replace(":2:", ":1:")),
+    "header only": (HEADER, row("1:1", "there are no rows", "add a line for each")),
+    "empty": ("", row("1:1", NONE, FIRST)),
+    "blank": (" \n\n,,\n", row("1:1", NONE, FIRST)),
     "all problems together": (
-        f"{HEADER}1,0,5\n0.5,5,x\n",
-        f"f.csv:2:3 [prompt_tokens]: {TOKENS}, not `0`\n  do: {NUMBER}\n"
-        "f.csv:3:1 [arrival_s]: 0.5 comes before 1.0, above\n  do: sort the rows by arrival_s\n"
-        f"f.csv:3:7 [output_tokens]: {TOKENS}, not `x`\n  do: {NUMBER}",
+        HEADER + "1,0,5\n2,5,5\n0.5,5,5\n1\n",
+        "\n".join(
+            [
+                no_count(PROMPT, "`0`"),
+                row("4:1 [arrival_s]", "0.5 comes before 2.0, above", SORT),
+                row("5:1", "has 1 values, not 3", EVERY),
+            ]
+        ),
     ),
 }
 
 
-@pytest.mark.parametrize(("text", "message"), BAD_ROWS.values(), ids=BAD_ROWS)
-def test_a_wrong_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("f.csv").write_text(text, encoding="utf-8")
+@every_case("name", lambda: BAD_ROWS)
+def test_a_wrong_file(name: str) -> None:
+    text, message = BAD_ROWS[name]
     with pytest.raises(SpecError) as caught:
-        read_arrivals(Path("f.csv"))
+        reader.parse_arrivals(text, "f.csv")
     assert str(caught.value) == message
+
+
+def test_what_spreadsheets_write_is_read() -> None:
+    """Numbers with a point, rows of commas alone, a value over two lines, and any length of a line."""
+    text = f'note,{HEADER}"two\nlines",0.50,128.0,1e1\n,,,\n{"x" * 20_000},+1.5,5,5\n'
+    assert reader.parse_arrivals(text, "f.csv") == Requests((0, PS_PER_S), (128, 5), (10, 5))
+    with pytest.raises(SpecError, match=r"^f\.csv:4:3 \[prompt_tokens\]: needs"):
+        reader.parse_arrivals(f'note,{HEADER}"two\nlines",0.5,1,1\n,0.5,x,1\n', "f.csv")
 
 
 def test_problems_end_somewhere() -> None:
     with pytest.raises(SpecError) as caught:
         reader.parse_arrivals(HEADER + "x,5,5\n" * 1_000, "f.csv")
     assert len(caught.value.problems) == 21
-    assert str(caught.value.problems[-1]) == "f.csv:22:1: the rest was not read\n  do: mend what is above first"
+    assert str(caught.value.problems[-1]) == "f.csv:21:1: the rest was not read\n  do: mend what is above first"
 
 
 def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -505,30 +507,29 @@ def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     Path("folder").mkdir()
     Path("latin.csv").write_bytes(HEADER.encode() + b"1,5,5\n2,\xe95,5\n")
     Path("huge.csv").write_bytes(HEADER.encode() + b"1,5,5\n" * 20)
-    monkeypatch.setattr(csv_text, "MAX_FILE_BYTES", 1 << 20)
+    monkeypatch.setattr(csv_file, "MAX_FILE_BYTES", 1 << 20)
+    assert len(read_arrivals(Path("huge.csv"))) == 20
+    with Path("huge.csv").open("ab") as file:
+        file.truncate(1 << 21)
+    unread, path = "the file cannot be read: ", "check the path and its permissions"
     cases = {
-        "folder": "folder:1:1: this is not a file\n  do: name a CSV file",
-        "none.csv": (
-            "none.csv:1:1: the file cannot be read: No such file or directory\n  do: check the path and its permissions"
-        ),
-        "latin.csv": "latin.csv:3:3: the file is not text in UTF-8\n  do: save it as UTF-8",
+        "folder": f"folder:1:1: {unread}Is a directory\n  do: {path}",
+        "none.csv": f"none.csv:1:1: {unread}No such file or directory\n  do: {path}",
+        "latin.csv": "latin.csv:3:1: the file is not text in UTF-8\n  do: save it as UTF-8",
+        "huge.csv": "huge.csv:1:1: the file has more than 1 MiB\n  do: cut it into parts",
     }
     for name, message in cases.items():
         with pytest.raises(SpecError) as caught:
             read_arrivals(Path(name))
         assert str(caught.value) == message
-    with Path("huge.csv").open("ab") as file:
-        file.truncate(1 << 21)
-    with pytest.raises(SpecError) as caught:
-        read_arrivals(Path("huge.csv"))
-    assert str(caught.value) == "huge.csv:1:1: the file has more than 1 MiB\n  do: cut it into parts"
 
 
 def test_too_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "MAX_REQUESTS", 3)
+    assert len(reader.parse_arrivals(HEADER + "1,5,5\n" * 3, "f.csv")) == 3
     with pytest.raises(SpecError) as caught:
         reader.parse_arrivals(HEADER + "1,5,5\n" * 4, "f.csv")
-    assert str(caught.value) == "f.csv:1:1: the file has 4 requests\n  do: keep to 3"
+    assert str(caught.value) == "f.csv:5:1: there are more than 3 rows\n  do: cut the file into parts"
 
 
 # Arguments

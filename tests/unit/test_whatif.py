@@ -142,6 +142,16 @@ def test_a_change_is_that_of_the_run_with_the_number_written_out() -> None:
     assert effects["system.machine.host_link.latency x0.5"].share is not None
 
 
+def test_a_change_that_leaves_what_was_compared_says_so() -> None:
+    """Twice the clock of a card is no part that anybody measured; its own clock is. From outside nothing leaves."""
+    (workload,) = whatif(CARD, times={"clock": 2, "host_links": 0.999}, processes=1).workloads
+    assert {each.change: each.beyond for each in workload.effects} == {"clock x2": True, "host_links x0.999": False}
+    assert "no published run is like these: clock x2\n" in WhatIf((workload,)).text() + "\n"
+    unlike = podsim.load_scenario(CARD, overrides=["system.machine.ipu.clock=2.972 GHz"])
+    (workload,) = whatif(unlike, times={"clock": 1.1}, processes=1).workloads
+    assert [each.beyond for each in workload.effects] == [False]
+
+
 def test_what_is_impossible_says_why_and_comes_last() -> None:
     (workload,) = whatif(CARD, times={"memory": 0.01, "clock": 0.5}, processes=1).workloads
     slow, small = workload.effects

@@ -89,7 +89,7 @@ class Attention:
         return (*self.scores[:2], self.layer.head_size)
 
     @property
-    def row_count(self) -> int | None:
+    def row_length(self) -> int | None:
         """Scores of a query that lie one after the other; None in a step, whose keys lie in whole pieces of a cache."""
         return None if self.layer.batch.is_step else self.key_count
 
@@ -195,18 +195,18 @@ def _context(g: GraphBuilder, a: Attention, query: str, key: str, value: str) ->
     if not s.scaled_queries:
         scores = _pass(g, a, "divide_by_one_number" if s.divides_scores else "scale", (scores,), "scale")
     rows, dtype = math.prod(a.scores[:2]), a.softmax_dtype
-    probabilities = softmax(g, rows, a.key_count, _masked(g, a, scores), row_count=a.row_count, dtype=dtype)
+    probabilities = softmax(g, rows, a.key_count, _masked(g, a, scores), row_length=a.row_length, dtype=dtype)
     probabilities = keep(_cast(g, a, probabilities, "probabilities/cast"))
     if s.batch.attention_dropout:
         probabilities = keep(_pass(g, a, "dropout", (probabilities,), "probabilities/dropout"))
-    return g.matmul("context", a.context, a.key_count, (probabilities, value), left_row_count=a.row_count)
+    return g.matmul("context", a.context, a.key_count, (probabilities, value), left_row_length=a.row_length)
 
 
 def _pass(
     g: GraphBuilder, a: Attention, function: str, sources: Sequence[str], name: str, dtype: DType | None = None
 ) -> str:
     """An elementwise pass over scores, or over what is shaped like them."""
-    return g.elementwise(function, a.scores, sources, dtype, name, a.row_count)
+    return g.elementwise(function, a.scores, sources, dtype, name, a.row_length)
 
 
 def _cast(g: GraphBuilder, a: Attention, source: str, name: str, dtype: DType | None = None) -> str:
@@ -221,7 +221,7 @@ def _joined(g: GraphBuilder, name: str, a: Attention, parts: Sequence[str]) -> s
 
 def _in_rows(g: GraphBuilder, a: Attention, scores: str) -> str:
     """A softmax has all scores of a query on one tile; the product leaves a few columns of them on each."""
-    return g.rearrange(f"{scores.rpartition('/')[2]}/rows", a.scores, scores, a.row_count)
+    return g.rearrange(f"{scores.rpartition('/')[2]}/rows", a.scores, scores, a.row_length)
 
 
 def _project(g: GraphBuilder, a: Attention, source: str) -> tuple[str, str, str]:
@@ -276,7 +276,7 @@ def _masked(g: GraphBuilder, a: Attention, scores: str) -> str:
 
 def _mask_for_all(g: GraphBuilder, a: Attention, mask: str, dtype: DType | None = None) -> str:
     """The square that a mask is, for the scores of each head."""
-    return g.spread("mask/broadcast", a.scores, mask, a.mask_reader_count, a.row_count, dtype)
+    return g.spread("mask/broadcast", a.scores, mask, a.mask_reader_count, a.row_length, dtype)
 
 
 def _backward(a: Attention) -> GraphBuilder:
@@ -319,19 +319,19 @@ def _context_backward(g: GraphBuilder, a: Attention, gradient: str, part: str) -
         grad_p = _pass(g, a, "dropout", (grad_p,), "probabilities/dropout")
     rows, dtype = math.prod(a.scores[:2]), a.softmax_dtype
     grad_p = _cast(g, a, grad_p, "probabilities/cast", dtype)
-    grad_s = softmax_backward(g, rows, a.key_count, probabilities, grad_p, a.row_count, dtype)
+    grad_s = softmax_backward(g, rows, a.key_count, probabilities, grad_p, a.row_length, dtype)
     grad_s = _cast(g, a, grad_s, "mask/scores")
     if s.multiplies_by_mask:
         grad_s = _pass(g, a, "mul", (grad_s, _mask_for_all(g, a, "@mask/cast")), "mask/mul")
     grad_s = _pass(g, a, "divide_by_one_number" if s.divides_scores else "scale", (grad_s,), "scale")
-    grad_q = g.matmul("query_grad", a.context, a.key_count, (grad_s, "@key"), left_row_count=a.row_count)
+    grad_q = g.matmul("query_grad", a.context, a.key_count, (grad_s, "@key"), left_row_length=a.row_length)
     grad_k = _over_queries(g, a, "key_grad", (grad_s, f"@query{part}"))
     return grad_q, grad_k, grad_v
 
 
 def _over_queries(g: GraphBuilder, a: Attention, name: str, sources: tuple[str, str]) -> str:
     """A gradient that sums over queries, along which the rows of its left operand do not lie."""
-    return g.matmul(name, a.keys, a.scores[1], sources, left_row_count=a.row_count, contracts_rows=True)
+    return g.matmul(name, a.keys, a.scores[1], sources, left_row_length=a.row_length, contracts_rows=True)
 
 
 def _project_backward(g: GraphBuilder, a: Attention, gradients: Mapping[str, str], residual: str) -> None:

@@ -12,7 +12,7 @@ from podsim.placement.memory import IpuMemory
 from podsim.placement.search.best_first import Lead, best_first
 from podsim.placement.search.choice import Candidate, Choice, fullest_bytes, slower_by
 from podsim.placement.search.decoder import choose_decoder
-from podsim.placement.search.dimensions import Pins, may_be_phased, may_be_pipelined, shared
+from podsim.placement.search.dimensions import Pins, batch_of, may_be_phased, may_be_pipelined, shared
 from podsim.placement.search.families import keys
 from podsim.placement.search.found import Found
 from podsim.placement.search.phased import PhasedSearch
@@ -264,7 +264,7 @@ def _division_words(spec: TrainingScenario) -> str:
 
 def _larger_batches(spec: TrainingScenario) -> Iterator[int]:
     """Twice as large, four times, …, up to the batch that fills a pipeline over a whole link domain."""
-    batch = 2 * (spec.batch_size or 1)
+    batch = 2 * batch_of(spec)
     while batch < 4 * spec.system.domain_ipu_count:
         yield batch
         batch *= 2

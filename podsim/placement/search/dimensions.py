@@ -56,6 +56,12 @@ def most_replicas(counts: Sequence[int]) -> list[int]:
     return [count for count in reversed(counts) if count >= _HARDLY_FEWER * counts[-1] or count == 1]
 
 
+def batch_of(spec: TrainingScenario) -> int:
+    """Samples per weight update, without which no division is asked for."""
+    assert spec.batch_size is not None
+    return spec.batch_size
+
+
 @dataclass(frozen=True, slots=True)
 class Dimension:
     """A key and what it may be.
@@ -89,7 +95,7 @@ def _token_divisions(spec: TrainingScenario) -> tuple[bool, ...]:
 
 def _replica_counts(spec: TrainingScenario) -> list[int]:
     """As many as batch and pod allow, or hardly fewer, or one."""
-    return most_replicas(divisors(spec.batch_size or 1, spec.system.room_for(spec.parallelism.shards.count)))
+    return most_replicas(divisors(batch_of(spec), spec.system.room_for(spec.parallelism.shards.count)))
 
 
 def _state_shardings(spec: TrainingScenario) -> tuple[bool, ...]:
@@ -237,7 +243,7 @@ def in_phases(spec: TrainingScenario, pins: Pins) -> Iterator[TrainingScenario]:
 def micro_batches(spec: TrainingScenario, pins: Pins) -> Iterator[TrainingScenario]:
     """With every micro-batch that the batch allows, the smallest first."""
     parallelism, given = spec.parallelism, pins.of(("parallelism", "micro_batch_size"))
-    share, rest = divmod(spec.batch_size or 1, parallelism.replication_factor)
+    share, rest = divmod(batch_of(spec), parallelism.replication_factor)
     for size in () if rest else divisors(share, MOST_SAMPLES):
         if given in (None, size):
             factors = {"micro_batch_size": size, "accumulation_factor": share // size}

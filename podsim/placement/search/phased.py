@@ -24,7 +24,7 @@ from podsim.placement.plan import Plan, job_memory, make_plan, shared_cost_model
 from podsim.placement.search.best_first import Lead
 from podsim.placement.search.bounds import added_up_s, alone_ps, call_s, rings_of_first
 from podsim.placement.search.chain import bare_chain
-from podsim.placement.search.dimensions import SHARE, Pins, in_phases, micro_batches, with_key
+from podsim.placement.search.dimensions import SHARE, Pins, batch_of, in_phases, micro_batches, with_key
 from podsim.placement.search.found import Found
 from podsim.placement.stage_cost import BlockCost, StageCost, stage_cost
 from podsim.program.compile import replicas_of
@@ -117,7 +117,7 @@ class PhasedSearch:
         kind = way.parallelism.shards, job.layout.recompute, job.layout.io_tiles
         if kind not in self._samples:
             self._samples[kind] = self._sample_s(job)
-        return self._samples[kind] * (way.batch_size or 1) / job.layout.replication_factor + call_s(job)
+        return self._samples[kind] * batch_of(way) / job.layout.replication_factor + call_s(job)
 
     def _sample_s(self, job: PlanInput) -> float:
         """Of one sample. [s]"""

@@ -10,7 +10,7 @@ from podsim.models import Workload
 from podsim.placement.cuts import Cuts
 from podsim.placement.layout import ON_CHIP, STREAMING, Layout
 from podsim.placement.search.chain import is_tied
-from podsim.placement.search.dimensions import MOST_SAMPLES, divisors, most_replicas, powers_of_two
+from podsim.placement.search.dimensions import MOST_SAMPLES, batch_of, divisors, most_replicas, powers_of_two
 from podsim.placement.search.families import ConvnetFamily, Family, TransformerFamily
 from podsim.scenario import LoadedScenario, TrainingScenario
 from podsim.scenario.auto import AutoTrainingSpec
@@ -57,7 +57,7 @@ class LayoutSpace:
         """
         auto = loaded.auto
         assert isinstance(auto, AutoTrainingSpec)
-        self.spec, self.batch_size, self._workload = spec, spec.batch_size or 1, workload
+        self.spec, self.batch_size, self._workload = spec, batch_of(spec), workload
         self.auto: AutoTrainingSpec = auto if pinned else type(auto)(auto=True)
         self._gives = loaded.gives if pinned else lambda *_: False
         self.family = _family(spec, auto)

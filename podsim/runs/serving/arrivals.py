@@ -1,14 +1,10 @@
-"""Requests and when they come: at a given rate, at random or evenly, with lengths fixed or drawn; or those of a file.
-
-Files are CSV: text to requests, or every problem with its line and column.
-"""
+"""Requests and when they come: at a given rate, at random or evenly, with lengths fixed or drawn; or as in a file."""
 
 from __future__ import annotations
 
 import math
 import random
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, islice, pairwise
@@ -19,8 +15,8 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from podsim.errors import PodsimError, Problem, SpecError
-from podsim.runs.serving.csv_text import Field, fields_of, lines_of, text_of
+from podsim.errors import PodsimError
+from podsim.scenario.csv_file import Row, rows_of, text_of
 from podsim.scenario.wording import shown
 from podsim.units import PS_PER_S, seconds_to_ps
 
@@ -246,11 +242,7 @@ def _too_long(what: str) -> PodsimError:
 
 
 COLUMNS: Final = ("arrival_s", "prompt_tokens", "output_tokens")
-_MOST_PROBLEMS: Final = 20
-_MOST_NAMED: Final = 10
 _LATEST_S: Final = 1e10
-_SECONDS: Final = re.compile(r"\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
-_TOKENS: Final = re.compile(r"\d{1,9}", re.ASCII)
 
 
 def read_arrivals(path: Path, most_tokens: int = 2 * MAX_TOKENS) -> Requests:
@@ -280,110 +272,27 @@ def parse_arrivals(text: str, name: str, most_tokens: int = 2 * MAX_TOKENS) -> R
     >>> parse_arrivals("arrival_s,prompt_tokens,output_tokens\n5,128,16\n5.5,64,8\n", "trace.csv").arrival_ps
     (0, 500000000000)
     """
-    return _Reader(name, most_tokens).requests(text)
+    times_s = list[float]()
 
-
-class _Reader:
-    """Reads one text and collects what is wrong with it."""
-
-    def __init__(self, name: str, most_tokens: int) -> None:
-        self._name, self._most_tokens = name, most_tokens
-        self._problems: list[Problem] = []
-        self._latest_s = self._first_s = -1.0
-
-    def requests(self, text: str) -> Requests:
-        lines = lines_of(text)
-        if not lines:
-            raise self._alone("1:1", "the file is empty", f"give it a first line `{','.join(COLUMNS)}`, then requests")
-        header = self._fields(*lines[0])
-        if header is None:
-            raise SpecError(self._problems)
-        places = self._places(lines[0][0], [text for _, text in header])
-        if len(lines) == 1:
-            raise self._alone(f"{lines[0][0]}:1", "there are no requests", "add a line per request")
-        if len(lines) - 1 > MAX_REQUESTS:
-            raise self._alone("1:1", f"the file has {len(lines) - 1:,} requests", f"keep to {MAX_REQUESTS:,}")
-        rows = list(self._rows(lines[1:], len(header), places))
-        if self._problems:
-            raise SpecError(self._problems)
-        arrivals, prompts, outputs = zip(*rows, strict=True)
-        return Requests(tuple(seconds_to_ps(time - arrivals[0]) for time in arrivals), prompts, outputs)
-
-    def _rows(
-        self, lines: Sequence[tuple[int, str]], width: int, places: Sequence[int]
-    ) -> Iterator[tuple[float, int, int]]:
-        for number, line in lines:
-            fields = self._fields(number, line)
-            if fields is not None and len(fields) != width:
-                self._problem(
-                    f"{number}:1", "", f"has {len(fields)} values, not {width}", "give one value for every column"
-                )
-            elif fields is not None:
-                arrival, prompt, output = (fields[place] for place in places)
-                time = self._arrival(number, *arrival)
-                lengths = self._tokens(number, COLUMNS[1], *prompt), self._tokens(number, COLUMNS[2], *output)
-                self._check_length(f"{number}:{prompt[0]}", *lengths)
-                yield (time, *lengths)
-            if len(self._problems) >= _MOST_PROBLEMS:
-                self._problem(f"{number + 1}:1", "", "the rest was not read", "mend what is above first")
-                return
-
-    def _fields(self, number: int, line: str) -> list[Field] | None:
-        """Values of a line with their columns; None if it cannot be read."""
-        fields = fields_of(line, f"{self._name}:{number}")
-        if isinstance(fields, Problem):
-            self._problems.append(fields)
-            return None
-        return fields
-
-    def _places(self, line: int, names: list[str]) -> list[int]:
-        missing = [name for name in COLUMNS if name not in names]
-        if missing:
-            what = ", ".join(f"`{name}`" for name in missing)
-            found = ", ".join(shown(name) for name in names[:_MOST_NAMED]) + (", …" if names[_MOST_NAMED:] else "")
-            subject, them = (f"columns {what} are", "them") if len(missing) > 1 else (f"column {what} is", "it")
-            do = f"let the first line name {them}, separated by commas; found there: {found}"
-            raise self._alone(f"{line}:1", f"{subject} missing", do)
-        for name in COLUMNS:
-            if names.count(name) > 1:
-                raise self._alone(f"{line}:1", f"column `{name}` is there twice", "remove one of them")
-        return [names.index(name) for name in COLUMNS]
-
-    def _arrival(self, line: int, column: int, text: str) -> float:
-        where, key = f"{line}:{column}", COLUMNS[0]
-        time = float(text) if _SECONDS.fullmatch(text) else -1.0
-        if not 0 <= time <= _LATEST_S:
-            needs = f"needs a time of 0 to {_LATEST_S:g} seconds, not {_shown(text)}"
-            self._problem(where, key, needs, "write for example `0.25`")
-            return self._latest_s
-        if time < self._latest_s:
-            self._problem(where, key, f"{text} comes before {self._latest_s!r}, above", "sort the rows by arrival_s")
-        elif self._first_s < 0:
-            self._first_s = time
-        elif seconds_to_ps(time - self._first_s) > MAX_SPAN_PS:
+    def request(row: Row) -> tuple[int, int]:
+        time, prompt, output = COLUMNS
+        lengths = _tokens(row, prompt), _tokens(row, output)
+        if sum(lengths) > most_tokens:
+            what = f"{lengths[0]} + {lengths[1]} tokens of prompt and output; a sequence has room for {most_tokens}"
+            raise row.wrong(prompt, what, "shorten the request, or make room for longer sequences")
+        time_s = row.number(time, f"a time of 0 to {_LATEST_S:g} seconds", lambda each: 0 <= each <= _LATEST_S, "0.25")
+        if times_s and time_s < times_s[-1]:
+            raise row.wrong(time, f"{time_s!r} comes before {times_s[-1]!r}, above", "sort the rows by arrival_s")
+        if times_s and seconds_to_ps(time_s - times_s[0]) > MAX_SPAN_PS:
             what = f"more than {MAX_SPAN_DAYS} days after the first"
-            self._problem(where, key, what, "cut the file; arrival_s is in seconds")
-        self._latest_s = max(self._latest_s, time)
-        return time
+            raise row.wrong(time, what, "cut the file; arrival_s is in seconds")
+        times_s.append(time_s)
+        return lengths
 
-    def _tokens(self, line: int, key: str, column: int, text: str) -> int:
-        count = int(text) if _TOKENS.fullmatch(text) else 0
-        if not 1 <= count <= MAX_TOKENS:
-            needs = f"needs a whole number from 1 to {MAX_TOKENS}, not {_shown(text)}"
-            self._problem(f"{line}:{column}", key, needs, "write for example `128`")
-        return count
-
-    def _check_length(self, where: str, prompt: int, output: int) -> None:
-        if prompt + output > self._most_tokens:
-            message = f"{prompt} + {output} tokens of prompt and output; a sequence has room for {self._most_tokens}"
-            self._problem(where, "", message, "shorten the request, or make room for longer sequences")
-
-    def _problem(self, where: str, key: str, message: str, do: str) -> None:
-        self._problems.append(Problem(f"{self._name}:{where}", key, message, do))
-
-    def _alone(self, where: str, message: str, do: str) -> SpecError:
-        return SpecError([Problem(f"{self._name}:{where}", "", message, do)])
+    prompts, outputs = zip(*rows_of(text, name, request, COLUMNS, most=MAX_REQUESTS), strict=True)
+    return Requests(tuple(seconds_to_ps(each - times_s[0]) for each in times_s), prompts, outputs)
 
 
-def _shown(text: str) -> str:
-    return shown(text or None)
+def _tokens(row: Row, column: str) -> int:
+    needs = f"a whole number from 1 to {MAX_TOKENS}"
+    return int(row.number(column, needs, lambda each: 1 <= each <= MAX_TOKENS and each.is_integer(), "128"))

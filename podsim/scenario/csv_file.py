@@ -1,0 +1,156 @@
+"""CSV files that users write, read by the standard library: rows with their places, or every row that is wrong.
+
+A message has one form, `file:line:column [name]: needs …, not …`, and a cure; columns are counted in values.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+from podsim.errors import Problem, SpecError
+from podsim.scenario.wording import known_here, shown
+
+MAX_FILE_BYTES: Final = 1 << 26
+_MOST_PROBLEMS: Final = 20
+_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row with its `file:line`, and the texts of its columns."""
+
+    where: str
+    texts: Mapping[str, str]
+
+    def at(self, column: str) -> str:
+        """`file:line:column` of one of its values."""
+        return f"{self.where}:{[*self.texts].index(column) + 1}"
+
+    def wrong(self, column: str, message: str, do: str) -> SpecError:
+        """What is wrong with one of its values."""
+        return SpecError([Problem(self.at(column), column, message, do)])
+
+    def number(self, column: str, needs: str, allowed: Callable[[float], bool], example: str) -> float:
+        """A number of which something is asked.
+
+        Raises:
+            SpecError: It is none, or not as asked.
+        """
+        text = self.texts[column]
+        value = float(text) if _NUMBER.fullmatch(text) else float("nan")
+        if not allowed(value):
+            raise self.wrong(column, f"needs {needs}, not {shown(text or None)}", f"write for example `{example}`")
+        return value
+
+
+def text_of(path: Path) -> str:
+    """What is in a file.
+
+    Raises:
+        SpecError: It cannot be read, is too long, or is no text.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        what = f"the file cannot be read: {error.strerror or type(error).__name__}"
+        raise _of_line(path, 1, what, "check the path and its permissions") from None
+    if len(content) > MAX_FILE_BYTES:
+        raise _of_line(path, 1, f"the file has more than {MAX_FILE_BYTES >> 20} MiB", "cut it into parts")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise _of_line(path, line, "the file is not text in UTF-8", "save it as UTF-8") from None
+
+
+def rows_of(
+    text: str,
+    name: str,
+    make: Callable[[Row], T],
+    needed: Sequence[str],
+    optional: Sequence[str] | None = None,
+    *,
+    most: int,
+) -> list[T]:
+    r"""What is made of every row below the first, which names the columns; blank rows are left out.
+
+    Args:
+        text: The text.
+        name: How messages name its file.
+        make: Makes something of a row, or raises what is wrong with it.
+        needed: Columns that must be there, in any order.
+        optional: Others that may be; None for any.
+        most: Rows at most.
+
+    Returns:
+        One for each row.
+
+    Raises:
+        SpecError: A column is missing, there are no rows or too many, or rows are wrong; the first twenty are told.
+
+    >>> rows_of("who, what\n\n1, 'a'\n", "x.csv", lambda row: row.number("who", "1", bool, "1"), ["who"], most=9)
+    [1.0]
+    """
+    lines = _lines(text, name)
+    number, columns = next(lines, (1, []))
+    _check_columns(f"{name}:{number}", columns, needed, optional)
+    made, problems = list[T](), list[Problem]()
+    for number, values in lines:
+        if len(made) == most:
+            raise _of_line(name, number, f"there are more than {most:,} rows", "cut the file into parts")
+        try:
+            if len(values) != len(columns):
+                do = "give one value for every column; quote those with commas"
+                raise _of_line(name, number, f"has {len(values)} values, not {len(columns)}", do)
+            made.append(make(Row(f"{name}:{number}", dict(zip(columns, values, strict=True)))))
+        except SpecError as error:
+            problems += error.problems
+        if len(problems) >= _MOST_PROBLEMS:
+            problems += _of_line(name, number, "the rest was not read", "mend what is above first").problems
+            break
+    if problems:
+        raise SpecError(problems)
+    if not made:
+        raise _of_line(name, number, "there are no rows", "add a line for each")
+    return made
+
+
+def _lines(text: str, name: str) -> Iterator[tuple[int, list[str]]]:
+    """Values of each line that has some, with its number."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, skipinitialspace=True)
+    number = 1
+    try:
+        for values in reader:
+            if any(stripped := [value.strip() for value in values]):
+                yield number, stripped
+            number = reader.line_num + 1
+    except csv.Error as error:
+        raise _of_line(name, number, f"cannot be read: {error}", "close quotes, or save it as CSV") from None
+
+
+def _check_columns(where: str, names: Sequence[str], needed: Sequence[str], optional: Sequence[str] | None) -> None:
+    """Refuse a first line without some column, or with one that is unknown or there twice."""
+    problems, known = list[Problem](), (*needed, *(optional or ()))
+    if missing := [f"`{name}`" for name in needed if name not in names]:
+        what = f"column{'s' * (len(missing) > 1)} {', '.join(missing)} not found"
+        problems.append(Problem(f"{where}:1", "", what, f"let the first line be {','.join(needed)}"))
+    for column, name in enumerate(names, 1):
+        if name in names[: column - 1] and name in known:
+            problems.append(Problem(f"{where}:{column}", name, "this column is there twice", "remove one of them"))
+        elif optional is not None and name not in known:
+            what = f"column {shown(name or None)} is not known"
+            problems.append(Problem(f"{where}:{column}", "", what, known_here(name, known, "remove the column")))
+    if problems:
+        raise SpecError(problems)
+
+
+def _of_line(name: object, number: int, message: str, do: str) -> SpecError:
+    return SpecError([Problem(f"{name}:{number}:1", "", message, do)])
