@@ -50,6 +50,9 @@ def sweep(
         str | None, typer.Option(metavar="ADDRESS", help="Simulate on the workers of this Dask scheduler.")
     ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Drop what was found before, and its table.")] = False,
+    ranges: Annotated[
+        bool, typer.Option("--ranges", help="Add the ends of ranges, FIGURE_low and _high; ten times slower.")
+    ] = False,
     plot: Plot = None,
     metric: Annotated[
         str | None,
@@ -66,7 +69,7 @@ def sweep(
 
     check_paths(None, plot)
     check_report(report)
-    _check_metric(study, scenario, plot or report, metric)
+    _check_metric(study, scenario, metric, ranges=ranges)
     file = find(study, "study", ())
     table = output or Path(f"{file.stem}.parquet")
     check_outputs({"table": table, "plot": plot, "report": report}, [("the study", file)])
@@ -77,6 +80,7 @@ def sweep(
             processes=processes,
             scheduler=scheduler,
             restart=restart,
+            ranges=ranges,
             tell=tell,
             look=lambda count: say(f"looking for those of {count:,} combinations that `where` lets through"),
         )
@@ -122,10 +126,11 @@ def _stops_told(show: Tell, *, restart: bool) -> Iterator[Tell]:
         raise
 
 
-def _check_metric(study: str, scenario: str | None, plot: Path | None, metric: str | None) -> None:
+def _check_metric(study: str, scenario: str | None, metric: str | None, *, ranges: bool) -> None:
     """Refuse a wish that the chart cannot meet, before the work."""
     if metric is not None:
         from podsim.many.sweeps.plot import check_metric
+        from podsim.many.sweeps.rows import RowMaker
         from podsim.many.sweeps.space import read_study
 
-        check_metric(read_study(study, scenario), metric)
+        check_metric(RowMaker(read_study(study, scenario), ranges), metric)

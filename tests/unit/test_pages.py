@@ -30,8 +30,8 @@ from podsim.result.kinds import FAMILIES, KINDS, fill_of_kind, kind_of
 from podsim.result.slices import OPERATION, PASS, REPEATED, Slice
 from podsim.result.windows import Window
 from podsim.scenario.document import Document
-from podsim.show import html_page as html
 from podsim.show import html_page
+from podsim.show import html_page as html
 from podsim.show.timeline import MOST_MARKS, MOST_OF_CYCLES, OperationMark, marks_of, merged, pieces_of
 from podsim.show.vega_charts import choices_of, definitions, paint, vega_spec
 from podsim.units import ps_to_seconds

@@ -12,6 +12,7 @@ import time
 import tracemalloc
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -368,10 +369,11 @@ def test_a_wrong_key_has_its_place_in_the_study(tmp_path: Path) -> None:
 
 
 def test_a_metric_is_refused_before_the_work(tmp_path: Path) -> None:
-    found = space_of(Document({**SMALL, "scenario": "bert_v1.1_pod16_open"}))
+    found = RowMaker(space_of(Document({**SMALL, "scenario": "bert_v1.1_pod16_open"})))
     check_metric(found, "breakdown.matmul")
     check_metric(found, "time_to_train_percentiles.p50")  # only at some points
-    for metric in ("matmul", "status", "reason"):
+    check_metric(replace(found, ranges=True), "mfu_low")
+    for metric in ("matmul", "status", "reason", "mfu_low"):
         with pytest.raises(PodsimError, match="no column of numbers"):
             check_metric(found, metric)
 
@@ -390,6 +392,39 @@ def test_a_row_holds_what_a_run_says(tmp_path: Path) -> None:
             assert pd.isna(row["reason"])
         else:
             assert "In-Processor-Memory" in row["reason"]
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_a_row_has_ranges_where_they_are_asked_for(name: str, tmp_path: Path) -> None:
+    """As a run gives them, with the units of their figures; a table without them is that of another study."""
+    study = {**SMALL, "keys": {"parallelism.micro_batch_size": [2, 24]}}
+    frame = sweep(study, tmp_path / name, ranges=True, processes=1).to_frame()
+    result = simulate(study["scenario"], overrides=["parallelism.micro_batch_size=2"])
+    ends = {figure + end: getattr(each, end[1:]) for figure, each in result.ranges.items() for end in ("_low", "_high")}
+    assert {column: frame[column][0] for column in frame if str(column).endswith(("_low", "_high"))} == ends
+    assert len(ends) > 4 and frame["mfu_low"][0] < frame["mfu"][0] < frame["mfu_high"][0]
+    assert frame[list(ends)].iloc[1].isna().all()  # does not fit
+    units = frame.attrs["unit"]
+    assert (units["weight_update_s_low"], units["throughput_samples_per_s_high"]) == ("s", "1/s")
+    assert not sweep(study, tmp_path / name, ranges=True).simulated
+    with pytest.raises(OutputError, match="not known to be of this study"):
+        sweep(study, tmp_path / name)
+    with pytest.raises(SpecError, match="is a figure"):
+        space(names={"mfu_low": [1, 2]})
+
+
+def test_a_study_with_ranges_goes_on_with_ranges_alone(tmp_path: Path) -> None:
+    def stop(done: int, _total: int) -> None:
+        if done == 1:
+            raise KeyboardInterrupt
+
+    study, seen = {**SMALL, "keys": {"parallelism.micro_batch_size": [1, 2]}}, []
+    with pytest.raises(KeyboardInterrupt):
+        sweep(study, tmp_path / "t.csv", ranges=True, tell=stop)
+    with pytest.raises(OutputError, match="holds rows of another study"):
+        sweep(study, tmp_path / "t.csv")
+    frame = sweep(study, tmp_path / "t.csv", ranges=True, tell=lambda done, _: seen.append(done)).to_frame()
+    assert seen == [1, 2] and frame["mfu_low"].notna().all()
 
 
 def test_csv_holds_the_same(tmp_path: Path) -> None:

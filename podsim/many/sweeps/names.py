@@ -9,7 +9,7 @@ from podsim.errors import BadValueError, Problem
 from podsim.many.store import STATUS
 from podsim.many.sweeps.expression import Expression, expressions_in, known_name
 from podsim.many.sweeps.spec import StudySpec
-from podsim.metrics import FULLEST, OWN, SERVING, SPENT
+from podsim.metrics import FULLEST, HIGH, LOW, OWN, SERVING, SPENT
 from podsim.scenario.document import Document
 
 SCENARIO, VARIANT = "scenario", "variant"
@@ -38,7 +38,7 @@ def _taken(study: StudySpec, document: Document) -> Iterator[Problem]:
                 place, do = document.where((section, name)), _CURES.get(name, "leave one of them out")
                 do = "use another name" if name in COLUMNS and name not in _CURES else do
                 yield Problem(place, section, f"`{name}` {meanings[name]}", do)
-            elif name in _OTHER_FIGURES or name.partition(".")[0] in _FIGURES:
+            elif name in _OTHER_FIGURES or name.removesuffix(LOW).removesuffix(HIGH).partition(".")[0] in _FIGURES:
                 what = f"`{name}` is a figure of results, which would replace its values"
                 yield Problem(document.where((section, name)), section, what, "use another name")
             meanings.setdefault(name, f"has its values under `{section}` already")

@@ -68,20 +68,21 @@ def no_column(column: str, numbers: Sequence[str]) -> PodsimError:
     return PodsimError(what, where="--metric", do=known_here(column, list(numbers), "use another"))
 
 
-def check_metric(space: StudySpace, metric: str) -> None:
+def check_metric(make: RowMaker, metric: str) -> None:
     """Refuse a column that will not be there, before the whole study is simulated.
 
     Args:
-        space: The points, of which the first that can be simulated is looked at, in each scenario.
+        make: Simulates points, of which the first that can be simulated is looked at, in each scenario.
         metric: Column that is asked for.
 
     Raises:
         PodsimError: None of them has such a column of numbers.
     """
+    space = make.space
     scenarios = len(space.axes[0].values)
     block = len(space) // scenarios
     starts = (range(place * block, place * block + min(block, _FEW_POINTS)) for place in range(scenarios))
-    rows = [row for start in starts if (row := _first_done(space, start))]
+    rows = [row for start in starts if (row := _first_done(make, start))]
     known = dict.fromkeys(
         name for row in rows for name, each in row.items() if name not in NO_FIGURES and _may_be_number(each)
     )
@@ -89,8 +90,8 @@ def check_metric(space: StudySpace, metric: str) -> None:
         raise no_column(metric, [name for name in known if any(row.get(name) is not None for row in rows)])
 
 
-def _first_done(space: StudySpace, numbers: Iterable[int]) -> Row | None:
-    rows = map(RowMaker(space), (number for number in numbers if space.point(number)))
+def _first_done(make: RowMaker, numbers: Iterable[int]) -> Row | None:
+    rows = map(make, (number for number in numbers if make.space.point(number)))
     return next((row for row in rows if row[STATUS] == DONE), None)
 
 
