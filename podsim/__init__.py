@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from podsim.many.capacity.answer import plan
     from podsim.many.checks.run import check
     from podsim.many.compare import Comparison, compare
-    from podsim.many.sweeps import Swept, sweep
+    from podsim.many.sweeps import SweepResult, Swept, sweep
     from podsim.many.whatif import WhatIf, whatif
     from podsim.result.forward import ForwardResult
     from podsim.result.generation import GenerationResult
@@ -60,6 +60,7 @@ _HOMES = {
     "RunResult": "podsim.result.result",
     "Comparison": "podsim.many.compare",
     "compare": "podsim.many.compare",
+    "SweepResult": "podsim.many.sweeps",
     "Swept": "podsim.many.sweeps",
     "sweep": "podsim.many.sweeps",
     "plan": "podsim.many.capacity.answer",
@@ -104,6 +105,7 @@ __all__ = [
     "RunResult",
     "ServingResult",
     "SpecError",
+    "SweepResult",
     "Swept",
     "WhatIf",
     "__version__",

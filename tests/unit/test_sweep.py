@@ -25,7 +25,7 @@ from podsim.errors import BadValueError, OutputError, PodsimError, SpecError
 from podsim.many.store import Store
 from podsim.many.sweeps import sweep
 from podsim.many.sweeps.expression import Expression, filled_in
-from podsim.many.sweeps.plot import check_metric
+from podsim.many.sweeps.report import check_metric
 from podsim.many.sweeps.rows import RowMaker
 from podsim.many.sweeps.space import StudySpace, read_study, space_of
 from podsim.many.sweeps.spec import MOST_POINTS
@@ -833,7 +833,7 @@ def test_an_interruption_says_how_much_stands(
 
 @pytest.mark.slow
 def test_pandas_is_imported_when_it_is_first_used(tmp_path: Path) -> None:
-    """It takes half a second to import: only charts of studies and frames need it."""
+    """It takes half a second to import: only frames need it."""
     (tmp_path / "s.yaml").write_text(json.dumps({**SMALL, "keys": {"parallelism.micro_batch_size": [1, 2]}}))
     code = """
 import sys
@@ -848,7 +848,7 @@ for wish in (["run", "template"], [*sweep, "t.csv"], [*sweep, "u.csv", "--plot",
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     told = [line for line in done.stderr.splitlines() if line.startswith(("run ", "sweep "))]
-    assert told == ["run 0 False", "sweep 0 False", "sweep 0 True"]
+    assert told == ["run 0 False", "sweep 0 False", "sweep 0 False"]
 
 
 # A cluster

@@ -76,6 +76,13 @@ class StudySpace:
         return tuple(dict.fromkeys((*self.study.keys, *self.study.names, *self.study.derived)))
 
     @cached_property
+    def crossed(self) -> tuple[str, ...]:
+        """Columns that may vary on their own, of each group that varies together the first."""
+        follow = {key for group in self.study.zipped for key in group[1:]}
+        given = dict.fromkeys((SCENARIO, VARIANT, *self.study.keys, *self.study.names))
+        return tuple(key for key in given if key not in follow)
+
+    @cached_property
     def _conditions(self) -> tuple[tuple[int, Expression, bool], ...]:
         """Place, expression and whether it needs what is derived, of each condition."""
         derived = self.study.derived
