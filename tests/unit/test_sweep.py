@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import sqlite3
 import subprocess
@@ -151,6 +152,48 @@ def test_expressions_nested_deep_have_their_value_or_are_refused() -> None:
             Expression(text).value({})
         except BadValueError as error:
             assert "nested too deep" in str(error)
+
+
+def hostile(draw: random.Random, depth: int = 0) -> str:
+    """An expression that asks for too much: powers of powers, long texts, attributes, comprehensions, deep nesting."""
+    if depth > draw.randint(0, 5):
+        if draw.random() < 0.8:
+            return draw.choice(("1", "2", "3.5", "ipus", "c", "64", "1e-3", "'8 GB/s'"))
+        atoms = ("9" * draw.randint(1, 400), "1e308", "2", "-1", "ipus", "'a'", "'8 GB/s'", "a.b.c", "()", "0", "0.1")
+        return draw.choice((*atoms, "'" + "x" * draw.randint(1, 400) + "'", "ipus.__class__.__mro__", "\x00", "10**9"))
+    one, other = hostile(draw, depth + 1), hostile(draw, depth + 1)
+    if draw.random() < 0.8:
+        return f"({one}) {draw.choice(('+', '-', '*', '/', '//', '%', '**', '<', '==', 'and', 'or'))} ({other})"
+    forms = (
+        *(f"({one})**({other})", f"({one})**({other})**9**9**9", f"({one})*({other})", f"({one})<<({other})<<10**9"),
+        *(f"[{one} for x in range({other})]", f"sum(1 for x in range({other}))", f"{{{one}: {other}}}", f"({one}).x"),
+        *(
+            f"({one}).__class__.__bases__[{other}]",
+            f"lambda x: {one}",
+            f"max({one}, {other})",
+            f"round({one}, {other})",
+        ),
+        *("(" * draw.randint(1, 240) + one, "-" * draw.randint(1, 400) + one, "not " * draw.randint(1, 120) + one),
+        *(f"({one})%({other})", f"'%1000000000d' % {one}", f"f'{{{one}}}'", f"'{{:>999999999}}'.format({one})"),
+        *(f"({one}) if {other} else 1", f"({one}) < ({other}) < 1", f"({one}) and ({other})", f"{one};{other}"),
+        *(f"sqrt({one})", f"ceil(({one})/({other}))", f"abs({one})//({other})", f"__import__('os').system({one})"),
+    )
+    return draw.choice(forms)
+
+
+def test_hostile_expressions_end_with_a_number_or_a_cure() -> None:
+    """2,500 from a seed. No value has more digits than a float, and no text is longer than the expression."""
+    draw, refused = random.Random(29), 0
+    for _ in range(2500):
+        text = hostile(draw)
+        try:
+            found = Expression(text).value({"ipus": 64, "a.b.c": "16 GB/s"})
+        except BadValueError as error:
+            assert error.do and str(error)
+            refused += 1
+        else:
+            assert len(found) <= len(text) if isinstance(found, str) else abs(found) < 1.8e308, text
+    assert 800 < refused < 2200
 
 
 def test_texts_are_filled_in() -> None:
