@@ -59,6 +59,7 @@ def sweep(
     report: ReportFile = None,
 ) -> None:
     """Simulate every point of a study, and go on where it was stopped."""
+    from podsim.many.sweeps.report import check_metric
     from podsim.many.sweeps.run import sheet_of
     from podsim.many.sweeps.run import sweep as sweep_study
     from podsim.result.files import check_outputs
@@ -67,7 +68,8 @@ def sweep(
 
     check_paths(None, plot)
     check_report(report)
-    _check_metric(study, scenario, metric, ranges=ranges)
+    if metric is not None:
+        check_metric(metric)
     file = find(study, "study", ())
     table = output or Path(f"{file.stem}.parquet")
     check_outputs({"table": table, "plot": plot, "report": report}, [("the study", file)])
@@ -111,13 +113,3 @@ def _stops_told(show: Tell, *, restart: bool) -> Iterator[Tell]:
         if total:
             say(f"stopped: {done:,} of {total:,} points are kept; {again} goes on from there")
         raise
-
-
-def _check_metric(study: str, scenario: str | None, metric: str | None, *, ranges: bool) -> None:
-    """Refuse a wish that the chart cannot meet, before the work."""
-    if metric is not None:
-        from podsim.many.sweeps.report import check_metric
-        from podsim.many.sweeps.rows import RowMaker
-        from podsim.many.sweeps.space import read_study
-
-        check_metric(RowMaker(read_study(study, scenario), ranges), metric)

@@ -18,10 +18,10 @@ from podsim.format import format_ends, format_percent
 from podsim.many.store import STATUS, Row
 from podsim.many.sweeps.chart_words import listed, numbers_and_unit, quantity, short, told, words
 from podsim.many.sweeps.names import COLUMNS, POINT, REASON, SCENARIO, VARIANT
-from podsim.many.sweeps.rows import DONE, RowMaker
+from podsim.many.sweeps.rows import DONE
 from podsim.many.sweeps.space import StudySpace
 from podsim.many.sweeps.spec import MeasuredSpec, Value
-from podsim.metrics import HEADLINES, HIGH, LOW, PER_SECOND, THROUGHPUT, UPDATE, metric_of
+from podsim.metrics import HEADLINES, HIGH, LOW, METRICS, PER_SECOND, THROUGHPUT, UPDATE, find_metric, metric_of
 from podsim.report.chart import (
     INK,
     LOOKS,
@@ -54,7 +54,7 @@ _MOST_COMPARED: Final = 20_000
 _MOST_VALUES: Final = 1_000
 """Values of a key that are counted."""
 _MOST_SAID, _MOST_GROUPS, _FEW = 3, 30, 3
-_FEW_POINTS, _MOST_LINES, _MOST_PANELS, _MOST_TICKS = 24, 4, 6, 10
+_MOST_LINES, _MOST_PANELS, _MOST_TICKS = 4, 6, 10
 _SAME: Final = 1e-12
 _FULL: Final = 0.5
 """A grid of which fewer cells are filled was not crossed, but sampled."""
@@ -542,23 +542,11 @@ def no_column(column: str, numbers: Sequence[str]) -> PodsimError:
     return PodsimError(what, where="--metric", do=known_here(column, list(numbers), "use another"))
 
 
-def check_metric(make: RowMaker, metric: str) -> None:
-    """Refuse a column that will not be there, before the whole study is simulated.
-
-    Args:
-        make: Simulates points, of which the first that can be simulated is looked at, in each scenario.
-        metric: Column that is asked for.
+def check_metric(metric: str) -> None:
+    """Refuse a column that no table has, before the whole study is simulated.
 
     Raises:
-        PodsimError: None of them has such a column of numbers.
+        PodsimError: It is no figure of results.
     """
-    scenarios = len(make.space.axes[0].values)
-    block = len(make.space) // scenarios
-    rows = []
-    for start in range(0, len(make.space), block):
-        points = (number for number in range(start, start + min(block, _FEW_POINTS)) if make.space.point(number))
-        rows += [row for row in [next((row for row in map(make, points) if row[STATUS] == DONE), None)] if row]
-    # Nothing may be a number at other points.
-    known = {name: each for row in rows for name, each in row.items() if each is None or _is_figure(each)}
-    if rows and not any(metric == name or metric.startswith(f"{name}.") for name in known.keys() - _NO_FIGURES):
-        raise no_column(metric, [name for name, each in known.items() if each is not None and name not in _NO_FIGURES])
+    if find_metric(metric) is None:
+        raise no_column(metric, list(METRICS))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from podsim.errors import DoesNotFitError, NoPlanError, PodsimError
 from podsim.many.store import STATUS, Row
 from podsim.many.sweeps.names import POINT, REASON
-from podsim.many.sweeps.space import Point, StudySpace
+from podsim.many.sweeps.space import StudySpace
 from podsim.metrics import FULLEST, HIGH, LOW, METRICS
 from podsim.runs import run
 from podsim.scenario import LoadedScenario, load_scenario
@@ -44,19 +44,16 @@ class RowMaker:
         if point.problem is not None:
             return values | {STATUS: REFUSED, REASON: str(point.problem)}
         try:
-            result = run(self._read(point))
+            scenario = point.scenario, point.variant
+            if scenario not in self._loaded:
+                self._loaded[scenario] = load_scenario(*scenario)
+            result = run(load_scenario(self._loaded[scenario], overrides=point.overrides))
             ends = dict(_ends(result)) if self.ranges else {}
         except PodsimError as error:
             return values | {STATUS: status_of(error), REASON: str(error)}
         except Exception as error:  # a bug at one point must not cost the others
             return values | {STATUS: FAILED, REASON: f"{type(error).__name__}: {error}"}
         return values | {STATUS: DONE, REASON: None} | dict(figures_of(result)) | ends
-
-    def _read(self, point: Point) -> LoadedScenario:
-        key = point.scenario, point.variant
-        if key not in self._loaded:
-            self._loaded[key] = load_scenario(*key)
-        return load_scenario(self._loaded[key], overrides=point.overrides)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Without what can be read again."""
