@@ -112,7 +112,7 @@ def study_report(
         raise no_column(metric, list(seen.numbers))
     study = space.study
     scenarios = ", ".join([study.scenario] if isinstance(study.scenario, str) else study.scenario)
-    varying = [f"{key} with {seen.value_count(key)} values" for key in seen.keys]
+    varying = [f"{key} with {count} values" for key, count in seen.keys.items()]
     title = study.description or f"A study of {scenarios}"
     return Report(
         title=title,
@@ -142,7 +142,7 @@ class _Seen:
         self._space_keys, self._every = frozenset(space.keys), -(-count // _DRAWN)
         self._values: dict[str, set[object]] = {key: set() for key in space.crossed}
         self._best: list[tuple[float, int, Row]] = []
-        self._worst: tuple[float, int, Row] | None = None
+        self.worst: tuple[float, int, Row] | None = None
         self._compared: list[Row] = []
 
     def add(self, number: int, row: Row) -> None:
@@ -169,29 +169,20 @@ class _Seen:
         self.count += 1
         ranked = (-metric_of(self.metric).rank(value), -int(row[POINT]), row)
         (heappush if len(self._best) < _LISTED else heappushpop)(self._best, ranked)
-        self._worst = ranked if self._worst is None else min(self._worst, ranked)
+        self.worst = ranked if self.worst is None else min(self.worst, ranked)
         if len(self._compared) <= _MOST_COMPARED:
             self._compared.append(row)
 
     @property
-    def keys(self) -> list[str]:
-        """Keys that vary, of each group that varies together the first."""
-        return [key for key, known in self._values.items() if len(known) > 1]
-
-    def value_count(self, key: str) -> str:
-        """How many values a key has."""
-        count = len(self._values[key])
-        return f"{count:,}" if count < _MOST_VALUES else f"{count:,} or more"
+    def keys(self) -> dict[str, str]:
+        """Keys that vary, of each group that varies together the first, and how many values they have."""
+        counts = {key: len(known) for key, known in self._values.items() if len(known) > 1}
+        return {key: f"{count:,}" + " or more" * (count == _MOST_VALUES) for key, count in counts.items()}
 
     @property
     def best(self) -> list[Row]:
         """The best points, the best first; not more than are listed."""
         return [row for *_, row in sorted(self._best, key=lambda each: each[:2], reverse=True)]
-
-    @property
-    def worst(self) -> Row | None:
-        """The worst of the points that have the figure."""
-        return self._worst and self._worst[2]
 
     def at(self, row: Row) -> str:
         """Where a point stands."""
@@ -206,7 +197,7 @@ class _Seen:
         """The best point and the worst; nothing where none has the figure."""
         if self.metric is None or self.worst is None:
             return
-        best, worst = self.best[0], self.worst
+        best, worst = self.best[0], self.worst[2]
         if best[self.metric] == worst[self.metric] and self.count > 1:
             yield f"{told(self.metric, best[self.metric])} at each of {self.count:,} points"
             return
@@ -215,9 +206,10 @@ class _Seen:
 
     def warnings(self) -> Iterator[str]:
         """What results warn of, the most frequent first."""
-        for count, _, text in self._warnings.first():
+        most, left = self._warnings.first()
+        for count, _, text in most:
             yield f"at {count:,} point{'s' * (count != 1)}: {text}"
-        if left := self._warnings.left:
+        if left:
             yield f"{left:,} more points warn of something else: see the column `warnings` of the table"
 
     def without_effect(self) -> list[str]:
@@ -251,28 +243,23 @@ class _Seen:
                 yield f"{what} is the same for {key} {listed([short(each) for each in alike])}"
 
 
-class _Said:
-    """What points say, numbers apart, with the first of those that say the same."""
+class _Said(Counter[tuple[str, str]]):
+    """What points say by what became of them, numbers apart, with the first of those that say the same."""
 
     def __init__(self) -> None:
-        self._counts: Counter[tuple[str, str]] = Counter()
+        super().__init__()
         self._examples: dict[tuple[str, str], str] = {}
 
     def add(self, status: str, text: object) -> None:
         if text:
             alike = status, _NUMBER.sub("#", str(text))
-            self._counts[alike] += 1
+            self[alike] += 1
             self._examples.setdefault(alike, str(text))
 
-    def first(self) -> list[tuple[int, str, str]]:
-        """How many points, what became of them and what they say; the most frequent first."""
-        most = self._counts.most_common(_MOST_SAID)
-        return [(count, alike[0], self._examples[alike]) for alike, count in most]
-
-    @property
-    def left(self) -> int:
-        """How many points say something else."""
-        return self._counts.total() - sum(count for count, *_ in self.first())
+    def first(self) -> tuple[list[tuple[int, str, str]], int]:
+        """How many points say what, the most frequent first; and how many say something else."""
+        most = [(count, alike[0], self._examples[alike]) for alike, count in self.most_common(_MOST_SAID)]
+        return most, self.total() - sum(count for count, *_ in most)
 
 
 def _is_figure(value: Any) -> bool:
@@ -321,10 +308,10 @@ def _sections(space: StudySpace, seen: _Seen, by_status: Mapping[str, int]) -> I
         few = best[:_BEST]
         if count > len(few):
             title = f"The best {_BEST} of {count:,} points, and the worst"
-            few = [*few, seen.worst] if seen.worst is not None else few
+            few = [*few, seen.worst[2]] if seen.worst is not None else few
         yield Section("Points", [_table(seen, metric, few, title)], short=True)
-    if said := seen.reasons.first():
-        left = seen.reasons.left
+    said, left = seen.reasons.first()
+    if said:
         more = [f"{left:,} more say something else: see the column `{REASON}` of the table"] if left else []
         reasons = [(f"{each:,}", _status(status, each), text) for each, status, text in said]
         title = "What could not be simulated"

@@ -158,7 +158,10 @@ def sweep(
     if output is not None:
         check_suffix(Path(output))
         check_writable(Path(output))
-    space = _space(study, scenario)
+    if isinstance(study, Mapping):
+        space = space_of(Document(plain_data(study)), scenario=scenario)
+    else:
+        space = read_study(study, scenario)
     if space.study.where and len(space) > _MANY_POINTS:
         look(len(space))
     numbers = array("q", space.numbers())
@@ -175,7 +178,9 @@ def sweep(
             with Store() as store:
                 fill(store)
                 return SweepResult(space, None, _done_first(store.statuses()), inputs, kept=typed(store.rows))
-        fingerprint = _fingerprint(space, inputs, ranges=ranges)
+        # Of all that rows depend on: the study, the files it reads, and the code that simulates.
+        parts = simulator(), space.study.model_dump_json(), "with ranges" * ranges, *map(" ".join, inputs)
+        fingerprint = digest([each.encode() for each in parts])
         read = [] if isinstance(study, Mapping) else [("the study", find(str(study), "study", ()))]
         beside = _check_written(Path(output), fingerprint, (*read, *files_read(inputs)), restart=restart)
         if beside is None:
@@ -206,12 +211,6 @@ def _check_written(target: Path, fingerprint: str, read: Iterable[tuple[str, Pat
     raise OutputError(what, where=str(target), do=do)
 
 
-def _space(study: str | Path | Mapping[str, Any], scenario: str | None) -> StudySpace:
-    if isinstance(study, Mapping):
-        return space_of(Document(plain_data(study)), scenario=scenario)
-    return read_study(study, scenario)
-
-
 def _check_runs(space: StudySpace, numbers: Sequence[int]) -> None:
     """Refuse a study of which no point is let through, or none of the first can be loaded."""
     if not numbers:
@@ -235,14 +234,13 @@ def _check_runs(space: StudySpace, numbers: Sequence[int]) -> None:
 
 def _in_study(error: SpecError, document: Document) -> SpecError:
     """An error with the places of the keys in the study, where they are known, instead of those of `--set`."""
-    return SpecError([replace(each, where=_place(each.where, document)) for each in error.problems])
 
+    def place(where: str) -> str:
+        given = where.removeprefix("--set ").partition("=")[0] if where.startswith("--set ") else None
+        sections = (section for section in ("keys", "derived") if given in (document.at((section,)) or {}))
+        return next((document.where((section, str(given))) for section in sections), "") or where
 
-def _place(where: str, document: Document) -> str:
-    given = where.removeprefix("--set ").partition("=")[0] if where.startswith("--set ") else None
-    sections = (section for section in ("keys", "derived") if given in (document.at((section,)) or {}))
-    found = next((document.where((section, str(given))) for section in sections), "")
-    return found or where
+    return SpecError([replace(each, where=place(each.where)) for each in error.problems])
 
 
 def _inputs(space: StudySpace) -> tuple[tuple[str, str], ...]:
@@ -250,14 +248,6 @@ def _inputs(space: StudySpace) -> tuple[tuple[str, str], ...]:
     names = next(axis for axis in space.axes if SCENARIO in axis.keys)
     found = (load_scenario(str(values[0])).inputs for values in names.values)
     return tuple(dict.fromkeys(each for inputs in found for each in inputs))
-
-
-def _fingerprint(space: StudySpace, inputs: Iterable[tuple[str, str]], *, ranges: bool) -> str:
-    """Of all that rows depend on: the study, the files it reads, and the code that simulates."""
-    study = space.study.model_dump_json().encode()
-    return digest(
-        [simulator().encode(), study, b"with ranges" * ranges, *(f"{path} {sha}".encode() for path, sha in inputs)]
-    )
 
 
 def _done_first(counts: Mapping[str, int]) -> dict[str, int]:
