@@ -84,15 +84,9 @@ def fills_in_turn(names: Iterable[str]) -> dict[str, Fill]:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis of numbers: as far as there is something to show, unless it has ends.
+    """An axis of numbers: of equal ratios or differences, as far as there is something to show unless it has ends.
 
-    Attributes:
-        label: What it is of.
-        unit: Of its numbers; empty for those that have none.
-        ends: Where it begins and ends.
-        is_log: Whether equal ratios are equally long.
-        from_zero: Whether it begins at 0 where it has no ends.
-        ticks: Numbers that are written on it; empty for round ones.
+    Without ends one of differences begins at 0 if `from_zero`; without `ticks` round numbers are written on it.
     """
 
     label: str
@@ -148,13 +142,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Horizontal bars, in rows in the order in which these appear; those of one row lie one over the other.
-
-    Attributes:
-        bars: The bars.
-        x: The axis of numbers, with its ends.
-        rules: Upright lines, by what they mean.
-    """
+    """Horizontal bars in rows, in the order in which these appear, and upright lines by what they mean."""
 
     bars: Sequence[Bar]
     x: Axis
@@ -193,19 +181,11 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Numbers that belong together.
+    """Numbers that belong together: places along the horizontal axis and heights, with the name that the legend gives.
 
-    Attributes:
-        name: What the legend calls it.
-        mark: How it is drawn.
-        x: Places along the horizontal axis.
-        y: Heights.
-        colour: Of its lines, points or areas.
-        dash: Lengths of dashes and gaps; empty for a line without gaps.
-        marker: `circle`, `square`, `triangle-up`, `diamond` or `cross`.
-        tips: What is shown of each point when it is pointed at.
-        texts: What is written at each point where nobody can point at it; empty for points without.
-        to: The upper ends of a band.
+    `dash` has the lengths of dashes and gaps; a marker is `circle`, `square`, `triangle-up`, `diamond` or `cross`.
+    Of each point, `tips` are shown when it is pointed at, and `texts` are written where nobody can; `to` are the upper
+    ends of a band.
     """
 
     name: str
@@ -264,15 +244,9 @@ class TimelineStretch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimelineChart:
-    """Rows of stretches of time, each with what went on.
+    """Rows of stretches of time from above, each with what went on.
 
-    Attributes:
-        what: The whole, such as `weight update`.
-        rows: The rows from above.
-        pieces: What went on.
-        x: The axis of time.
-        parts: What the whole consists of, in order.
-        stretches: What to look at closely, the first of them all of it.
+    `parts` make up the whole, such as a `weight update`; the first of the `stretches` to look at closely is all of it.
     """
 
     what: str
@@ -285,14 +259,10 @@ class TimelineChart:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key that varies over the points of a study.
+    """A key that varies over the points of a study, with the unit that all its values share on its axis.
 
-    Attributes:
-        name: The key.
-        axis: The same in words, with the unit that all values share.
-        values: What its values are called, in order, without that unit.
-        numbers: The same as numbers; empty if one of them is none.
-        at: Number of the value of each point.
+    Values are texts without that unit, in order; `numbers` is empty if one of them is none. `at` is the place of the
+    value of each point among them.
     """
 
     name: str
@@ -319,16 +289,9 @@ class WayOver(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A figure over several keys of a study.
+    """A figure over several keys of a study: its value at each point, None where it has none, and what became of it.
 
-    Attributes:
-        over: How it is drawn.
-        keys: What varies.
-        figure: What is shown, and its unit.
-        values: The figure of each point; None where it has none.
-        points: Numbers of the points.
-        statuses: What became of each.
-        more_is_better: Whether the best of points that meet is the largest.
+    The best of points that meet is the largest if `more_is_better`.
     """
 
     over: WayOver
@@ -360,16 +323,9 @@ def is_wide(numbers: Iterable[float], ratio: float = 12.0) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart with its words and numbers.
+    """A chart with its words: a description for those who do not see it, fills by what they mean, lines below it.
 
-    Attributes:
-        title: What it shows.
-        description: The same in a sentence or two, for those who do not see it.
-        drawn: Axes and what is drawn over them.
-        legend: Its fills, by what they mean.
-        legend_title: What the legend says beside names; empty where that is nothing.
-        numbers: What it shows as a table.
-        notes: Lines below it.
+    `numbers` is what it shows as a table.
     """
 
     title: str
@@ -383,15 +339,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """Charts of one file.
-
-    Attributes:
-        title: What they show, in one line or more.
-        rows: The charts from above, those of a row side by side.
-        about: What was simulated, in lines.
-        warnings: What a reader must know before using the numbers.
-        inputs: (path, SHA-256) of every file that they stand on.
-    """
+    """Charts of one file from above, those of a row side by side, with what stands over them and is read for them."""
 
     title: str
     rows: Sequence[Sequence[Chart]]

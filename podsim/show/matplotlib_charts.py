@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from io import BytesIO
 from math import isfinite, log2, nan
 from pathlib import Path
 from textwrap import fill, wrap
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from matplotlib import colormaps, rc_context, rcdefaults, rcParams
 from matplotlib.axes import Axes
@@ -87,8 +86,7 @@ _LARGE_CELL, _WHOLE_CELL = 1e4, 100
 _LETTERS: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Style:
+class _Style(NamedTuple):
     """The look of lines of the head: size [points], weight, colour, and how many characters have an inch."""
 
     points: float
@@ -233,14 +231,7 @@ def _height_inches(chart: Chart) -> float:
 
 
 def draw(chart: Chart, place: Figure | SubFigure, *, titled: bool = True, is_first: bool = True) -> None:
-    """Draw a chart with its title and legend.
-
-    Args:
-        chart: The chart.
-        place: Where, all of it.
-        titled: Whether its title is written, which another may say.
-        is_first: Whether it is the first of a row, of which one legend of series is enough.
-    """
+    """Draw a chart, with its title unless another says it; one legend of series is enough in a row."""
     axes: Axes | None = None
     match chart.drawn:
         case Bars():

@@ -17,12 +17,10 @@ from podsim.report.chart import (
     NO_FIGURE,
     PAPER,
     Axis,
-    Bar,
     Bars,
     Chart,
     Curves,
     Fill,
-    Key,
     Mark,
     Shape,
     Study,
@@ -149,22 +147,19 @@ def _rules(rules: Mapping[str, float]) -> list[Spec]:
 
 def _bars(drawn: Bars) -> Spec:
     names = list(dict.fromkeys(name for each in drawn.bars for name in each.tip))
+    values: list[dict[str, Any]] = []
+    for each in drawn.bars:
+        values.append({"row": each.row, "start": each.start, "end": each.end, "fill": paint(each.fill)})
+        if side := each.side(drawn.ends):
+            ink = each.fill.ink if side == "inside" else INK
+            values[-1] |= {"at": each.text_at(drawn.ends), "text": each.text, "side": side, "ink": ink}
+        values[-1] |= _tipped(names, each.tip)
     encoding = {"x": _across(drawn.x, "start"), "x2": {"field": "end"}, "fill": _plain("fill"), "tooltip": _tips(names)}
     bar = {"mark": {"type": "bar", "height": {"band": 0.8}, "clip": True}, "encoding": encoding}
-    sides = {each.side(drawn.ends) for each in drawn.bars}
+    sides = {each.get("side") for each in values}
     texts = [_texts(side, drawn.ends) for side in ("inside", "left", "right") if side in sides]
-    values = [_bar(each, names, drawn.ends) for each in drawn.bars]
     layers = [bar, *texts, *_rules(drawn.rules)]
     return _wide(_ROW_PIXELS * len(drawn.rows), values, layers, encoding={"y": _down("row", drawn.rows)})
-
-
-def _bar(bar: Bar, names: Sequence[str], ends: tuple[float, float]) -> dict[str, Any]:
-    values: dict[str, Any] = {"row": bar.row, "start": bar.start, "end": bar.end, "fill": paint(bar.fill)}
-    if side := bar.side(ends):
-        on_bar = side == "inside"
-        values |= {"at": bar.text_at(ends), "text": bar.text, "side": side}
-        values["ink"] = bar.fill.ink if on_bar else INK
-    return values | _tipped(names, bar.tip)
 
 
 def _texts(side: str, ends: tuple[float, float]) -> Spec:
@@ -201,22 +196,17 @@ def _curves(drawn: Curves) -> Spec:
     shape = _named("name", names, [each.marker if each.mark in _DOTTED else "stroke" for each in named])
     tooltip: Spec = {"tooltip": _tips(tips)}
     line: Spec = {"stroke": colour, "strokeDash": dash}
+    end: Spec = {"x2": {"field": "end"}}
     looks: dict[Mark, Spec] = {
-        Mark.AREA: {"mark": "rect", "encoding": {"y2": {"datum": 0}, "x2": {"field": "end"}, "fill": colour} | tooltip},
-        Mark.LEVELS: {
-            "mark": {"type": "rule", "strokeWidth": 2},
-            "encoding": {"x2": {"field": "end"}, "stroke": colour},
-        },
+        Mark.AREA: {"mark": "rect", "encoding": {"y2": {"datum": 0}, **end, "fill": colour} | tooltip},
+        Mark.LEVELS: {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": {**end, "stroke": colour}},
         Mark.BAND: {"mark": {"type": "area", "opacity": 0.2}, "encoding": {"y2": {"field": "to"}, "fill": colour}},
     }
     for mark, how in ((Mark.LINE, "linear"), (Mark.STEPS_AFTER, "step-after"), (Mark.STEPS_BEFORE, "step-before")):
         looks[mark] = {"mark": {"type": "line", "strokeWidth": 2, "interpolate": how}, "encoding": line}
     used = {each.mark for each in drawn.series}
-    layers = [
-        {"transform": [{"filter": f"datum.mark === '{mark.value}'"}], **look}
-        for mark, look in looks.items()
-        if mark in used
-    ]
+    shown = {mark: look for mark, look in looks.items() if mark in used}
+    layers = [{"transform": [{"filter": f"datum.mark === '{mark.value}'"}], **look} for mark, look in shown.items()]
     if used & {*_DOTTED}:
         dot = {"type": "point", "filled": True, "size": 80, "opacity": 0.9}
         points = " || ".join(f"datum.mark === '{each.value}'" for each in _DOTTED)
@@ -383,8 +373,13 @@ def _parallel(drawn: Study, values: list[dict[str, Any]], tips: list[Spec]) -> S
             "tooltip": tips,
         },
     }
+    told = [
+        {"axis": f"p{number}", "at": round(place / max(1, len(key.values) - 1), 5), "text": text}
+        for number, key in enumerate(keys)
+        for place, text in list(enumerate(key.values))[:: -(-len(key.values) // _MOST_TICKS)]
+    ]
     ticks = {
-        "data": {"values": [tick for number, each in enumerate(keys) for tick in _ticks(number, each)]},
+        "data": {"values": told},
         "mark": {"type": "text", "align": "left", "dx": 5, "fontSize": 11.5}
         | {"limit": {"expr": f"width / {len(keys)} - 8"}},
         "encoding": {
@@ -395,10 +390,3 @@ def _parallel(drawn: Study, values: list[dict[str, Any]], tips: list[Spec]) -> S
         },
     }
     return _wide(_HEIGHT, values, [lines, ticks])
-
-
-def _ticks(number: int, key: Key) -> list[dict[str, object]]:
-    """Some of the values along an axis."""
-    most = max(1, len(key.values) - 1)
-    shown = list(enumerate(key.values))[:: -(-len(key.values) // _MOST_TICKS)]
-    return [{"axis": f"p{number}", "at": round(place / most, 5), "text": text} for place, text in shown]

@@ -46,7 +46,6 @@ from podsim.report.table import Cell, Cells, Column, Table, columns
 from podsim.runs import run
 from podsim.scenario.wording import known_here
 
-_NO_FIGURES: Final = frozenset((*COLUMNS, "warnings"))
 _BEST, _LISTED, _DRAWN = 5, 500, 5_000
 """Points of the table of the best, of longer tables, and of a chart."""
 _MOST_COMPARED: Final = 20_000
@@ -139,7 +138,7 @@ class _Seen:
         self.drawn: list[Row] = []
         self.left_out: list[Row] = []
         self.reasons, self._warnings = _Said(), _Said()
-        self._space_keys, self._every = frozenset(space.keys), -(-count // _DRAWN)
+        self._others, self._every = {*COLUMNS, "warnings", *space.keys}, -(-count // _DRAWN)
         self._values: dict[str, set[object]] = {key: set() for key in space.crossed}
         self._best: list[tuple[float, int, Row]] = []
         self.worst: tuple[float, int, Row] | None = None
@@ -151,7 +150,7 @@ class _Seen:
             if len(known) < _MOST_VALUES:
                 known.add(row.get(key))
         for name, value in row.items():
-            if name not in self.numbers and _is_figure(value) and name not in _NO_FIGURES | self._space_keys:
+            if name not in self.numbers and name not in self._others and _is_figure(value):
                 self.numbers[name] = None
         if self.metric is None:
             self.metric = next((name for name in HEADLINES if name in row), next(iter(self.numbers), None))
@@ -191,7 +190,8 @@ class _Seen:
     def value_of(self, row: Row) -> str:
         """The figure of a point, with its range where it is known."""
         assert self.metric is not None
-        return told(self.metric, row[self.metric]) + _between(self.metric, row, " ({})")
+        between = _between(self.metric, row)
+        return told(self.metric, row[self.metric]) + f" ({between})" * bool(between)
 
     def verdict(self) -> Iterator[str]:
         """The best point and the worst; nothing where none has the figure."""
@@ -276,10 +276,10 @@ def _range_of(row: Row, metric: str) -> tuple[float, float] | None:
     return None if low is None or high is None else (low, high)
 
 
-def _between(metric: str, row: Row, form: str = "{}") -> str:
+def _between(metric: str, row: Row) -> str:
     """The range of a figure beside its value; empty where it is not known."""
     ends = _range_of(row, metric)
-    return form.format(f"80 %: {format_ends(metric_of(metric), row[metric], *ends)}") if ends else ""
+    return f"80 %: {format_ends(metric_of(metric), row[metric], *ends)}" if ends else ""
 
 
 def _tiles(seen: _Seen, by_status: Mapping[str, int]) -> Iterator[Tile]:
