@@ -64,7 +64,7 @@ def test_the_best_and_the_worst_come_first_with_their_units_and_places() -> None
     keys = {"x.a": list(range(1, 8)), "x.b": ["8 GB/s"]}
     rows = [{"x.a": at, "x.b": "8 GB/s", RATE: 10_000.0 * at} for at in (3, 1, 7, 2, 6, 5, 4)]
     found = reported(rows, keys=keys)
-    assert found.verdict == ["best 70,000 samples/s at a 7; worst 10,000 samples/s at a 1"]
+    assert found.verdict == ["best throughput 70,000 samples/s at a 7; worst 10,000 samples/s at a 1"]
     assert table_of(found, "Points") == [
         ["2", "7", "70,000", "100.0 %"],
         ["4", "6", "60,000", "85.7 %"],
@@ -89,7 +89,7 @@ def test_ranges_stand_beside_figures_and_around_lines() -> None:
     for row in rows[:2]:
         row |= {f"{RATE}_low": 0.9 * row[RATE], f"{RATE}_high": 1.2 * row[RATE]}
     found = reported(rows, keys={"a": [1, 2, 3]})
-    assert found.verdict == ["best 300 samples/s at a 3; worst 100 samples/s (80 %: 90 to 120) at a 1"]
+    assert found.verdict == ["best throughput 300 samples/s at a 3; worst 100 samples/s (80 %: 90 to 120) at a 1"]
     assert [row[3] for row in table_of(found, "Points")] == ["–", "180 to 240", "90 to 120"]
     (chart,) = charts_of(found)
     assert isinstance(chart.drawn, Curves)
@@ -97,14 +97,14 @@ def test_ranges_stand_beside_figures_and_around_lines() -> None:
     assert (band.mark, list(band.x), list(band.y), list(band.to)) == (Mark.BAND, [1, 2], [90, 180], [120, 240])
     assert (line.mark, line.x, line.y) == (Mark.LINE, [1, 2, 3], [100, 200, 300])
     assert reported(rows, f"{RATE}_low", keys={"a": [1, 2, 3]}).verdict == [
-        "best 180 samples/s at a 2; worst 90 samples/s at a 1"
+        "best throughput, low end 180 samples/s at a 2; worst 90 samples/s at a 1"
     ]
 
 
 def test_of_times_the_least_is_best() -> None:
     rows = [{"a": at, "weight_update_s": at / 10, RATE: 1.0} for at in (2, 1, 3)]
     found = reported(rows, "weight_update_s", keys={"a": [1, 2, 3]})
-    assert found.verdict == ["best 100 ms at a 1; worst 300 ms at a 3"]
+    assert found.verdict == ["best weight update 100 ms at a 1; worst 300 ms at a 3"]
 
 
 def test_points_that_are_as_good_stand_in_their_order() -> None:
@@ -122,7 +122,7 @@ def test_pods_that_are_not_used_are_told() -> None:
     reason = f"s.yaml:1 [a.b]: {FEW.format(16)}\n  do: x"
     rows.insert(0, {"system": "ipu_pod16", RATE: None, "status": "refused", "reason": reason})
     found = reported(rows, keys={"system": [row["system"] for row in rows]})
-    assert found.verdict == ["4,904 samples/s at each of 3 points"]
+    assert found.verdict == ["throughput 4,904 samples/s at each of 3 points"]
     assert found.warnings == [
         "system changes nothing here: throughput is the same at all 3 values",
         "at 2 points: uses 64 of 128 IPUs: more replicas",
@@ -180,9 +180,13 @@ def test_values_without_effect_are_told(
 def test_places_name_sampled_keys_and_the_first_of_those_that_vary_together() -> None:
     rows = [{"a": each, "b": 10 * each, RATE: each} for each in (0.1, 0.2)]
     ranges = {"a": {"from": 0, "to": 1}, "b": {"from": 0, "to": 9}}
-    assert reported(rows, keys=ranges, samples={"count": 2}).verdict[0].startswith("best 0.2 samples/s at a 0.2, b 2;")
+    assert (
+        reported(rows, keys=ranges, samples={"count": 2})
+        .verdict[0]
+        .startswith("best throughput 0.2 samples/s at a 0.2, b 2;")
+    )
     lists = {"keys": {"a": [0.1, 0.2], "b": [1, 2]}, "zipped": [["a", "b"]]}
-    assert reported(rows, **lists).verdict[0].startswith("best 0.2 samples/s at a 0.2;")
+    assert reported(rows, **lists).verdict[0].startswith("best throughput 0.2 samples/s at a 0.2;")
 
 
 def test_the_most_frequent_reasons_come_first_numbers_apart() -> None:
@@ -211,12 +215,12 @@ def test_the_most_frequent_reasons_come_first_numbers_apart() -> None:
 def test_infinite_and_missing_figures_are_no_best() -> None:
     rows = [{"a": number, RATE: rate} for number, rate in enumerate((float("inf"), float("nan"), None, 2.0))]
     found = reported(rows, keys={"a": [0, 1, 2, 3]})
-    assert (found.verdict, len(table_of(found, "Points"))) == (["best 2 samples/s at a 3"], 1)
+    assert (found.verdict, len(table_of(found, "Points"))) == (["best throughput 2 samples/s at a 3"], 1)
 
 
 def test_a_figure_that_no_point_has_is_refused() -> None:
     rows = crossed(a=[1, 2])
-    assert reported(rows, keys={"a": [1, 2]}).verdict == ["best 500 ms at a 1; worst 1.5 s at a 2"]
+    assert reported(rows, keys={"a": [1, 2]}).verdict == ["best weight update 500 ms at a 1; worst 1.5 s at a 2"]
     with pytest.raises(PodsimError, match="no column of numbers `mfu`"):
         reported(rows, "mfu", keys={"a": [1, 2]})
 
@@ -245,7 +249,7 @@ def test_both_tables_say_the_same(name: str, tmp_path: Path) -> None:
     }
     swept = sweep(study, tmp_path / name)
     found = swept.report()
-    assert found.verdict == ["4,882 samples/s at each of 3 points"]
+    assert found.verdict == ["throughput 4,882 samples/s at each of 3 points"]
     assert found.about[2] == swept.summary == "4 points: 3 done, 1 refused"
     assert found.warnings[0] == "system changes nothing here: throughput is the same at all 3 values"
     assert found.warnings[1].startswith("at 2 points: uses 64 of 128 IPUs: ")
@@ -327,6 +331,9 @@ def test_a_rate_over_replicas_has_the_line_in_proportion() -> None:
     assert (ideal.x, ideal.y, line.x, line.y) == ([1, 4], [10, 40], [1, 2, 4], [10, 18, 34])
     assert (curves.x.is_log, curves.y.is_log) == (True, True)
     assert len(drawn(rows, keys={"x.replicas": [4, 1, 2]}).series) == 1
+    two = [{"w": word, "ipus": at, RATE: at * 3.0} for word, ats in (("x", (2, 4)), ("y", (1, 2))) for at in ats]
+    ideal = drawn(two, RATE, keys={"w": ["x", "y"], "ipus": [1, 2, 4]}).series[0]
+    assert (ideal.name, ideal.x, ideal.y) == ("in proportion", [1, 2], [3, 6])  # of the line that begins first
     assert len(drawn([{"b": row["x.replicas"]} | row for row in rows], RATE, keys={"b": [4, 1, 2]}).series) == 1
 
 

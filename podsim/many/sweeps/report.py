@@ -197,12 +197,12 @@ class _Seen:
         """The best point and the worst; nothing where none has the figure."""
         if self.metric is None or self.worst is None:
             return
-        best, worst = self.best[0], self.worst[2]
+        best, worst, name = self.best[0], self.worst[2], quantity(self.metric, 1.0).name
         if best[self.metric] == worst[self.metric] and self.count > 1:
-            yield f"{told(self.metric, best[self.metric])} at each of {self.count:,} points"
+            yield f"{name} {told(self.metric, best[self.metric])} at each of {self.count:,} points"
             return
         end = f"; worst {self.value_of(worst)} at {self.at(worst)}" if self.count > 1 else ""
-        yield f"best {self.value_of(best)} at {self.at(best)}{end}"
+        yield f"best {name} {self.value_of(best)} at {self.at(best)}{end}"
 
     def warnings(self) -> Iterator[str]:
         """What results warn of, the most frequent first."""
