@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from podsim.many.capacity.answer import plan
     from podsim.many.checks.run import check
     from podsim.many.compare import Comparison, compare
-    from podsim.many.sweeps import Swept, sweep
+    from podsim.many.sweeps import SweepResult, Swept, sweep
     from podsim.many.whatif import WhatIf, whatif
     from podsim.result.forward import ForwardResult
     from podsim.result.generation import GenerationResult
@@ -54,7 +54,7 @@ _NAMES_BY_HOME = {
     "podsim.scenario": "load load_scenario",
     "podsim.result.result": "RunResult",
     "podsim.many.compare": "Comparison compare",
-    "podsim.many.sweeps": "Swept sweep",
+    "podsim.many.sweeps": "SweepResult Swept sweep",
     "podsim.many.capacity.answer": "plan",
     "podsim.many.checks.run": "check",
     "podsim.scenario.catalogue": "list",
@@ -84,6 +84,7 @@ __all__ = [
     "RunResult",
     "ServingResult",
     "SpecError",
+    "SweepResult",
     "Swept",
     "WhatIf",
     "__version__",

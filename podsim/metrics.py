@@ -36,6 +36,8 @@ IPUS: Final = "ipus"
 FULLEST, IN_PROCESSOR, STREAMING = "memory.fullest_ipu_bytes", "in_processor_memory", "streaming_memory"
 HEADLINES: Final = (THROUGHPUT, TOKENS)
 """Rates by which results are compared unless another figure is asked for, the first that is there."""
+LOW, HIGH = "_low", "_high"
+"""Behind the key of a figure: an end of its range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,12 +268,17 @@ def find_metric(name: str) -> Metric | None:
 
     >>> [find_metric(name).key for name in ("latency.p99_s", "latency_p99_s")]
     ['latency_p99_s', 'latency_p99_s']
+    >>> find_metric("weight_update_s_low").titled
+    'weight update, low end [s]'
     >>> find_metric("breakdown.matmul").titled
     'breakdown: matmul [s]'
     """
     found = METRICS.get(name) or _WRITTEN.get(name)
     if found is not None:
         return found
+    for end in (LOW, HIGH):
+        if name.endswith(end) and (figure := find_metric(name.removesuffix(end))):
+            return replace(figure, key=name, label=f"{figure.label}, {end[1:]} end", getter=None)
     family, _, part = name.partition(".")
     known = METRICS.get(family)
     if known is None or not known.is_family or not part:

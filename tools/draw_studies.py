@@ -12,7 +12,7 @@ from pathlib import Path
 from PIL import Image
 
 import podsim
-from podsim.many.sweeps.plot import study_sheet
+from podsim.many.sweeps.run import sheet_of
 from podsim.show.matplotlib_charts import write_sheet
 
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "studies"
@@ -34,7 +34,7 @@ def draw(name: str, metric: str | None, folder: Path) -> None:
     """Simulate a study and keep its chart as a small picture."""
     swept = podsim.sweep(name, folder / f"{name}.parquet")
     large = folder / f"{name}.png"
-    write_sheet(lambda: study_sheet(swept, metric), large, swept.inputs)
+    write_sheet(lambda: sheet_of(swept, swept.report(metric)), large, swept.inputs)
     with Image.open(large) as picture:
         small = picture.convert("RGB").resize(
             (WIDTH, WIDTH * picture.height // picture.width), Image.Resampling.LANCZOS

@@ -16,10 +16,8 @@ from podsim.cli.ending import say
 from podsim.cli.outputs import tell_written
 from podsim.cli.pages import ReportFile, check_report, write_report
 from podsim.cli.running import check_paths
-from podsim.harmless import terminal
 
 if TYPE_CHECKING:
-    from podsim.many.sweeps.run import Swept
     from podsim.watch import Tell
 
 Study = Annotated[
@@ -50,6 +48,9 @@ def sweep(
         str | None, typer.Option(metavar="ADDRESS", help="Simulate on the workers of this Dask scheduler.")
     ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Drop what was found before, and its table.")] = False,
+    ranges: Annotated[
+        bool, typer.Option("--ranges", help="Add the ends of ranges, FIGURE_low and _high; ten times slower.")
+    ] = False,
     plot: Plot = None,
     metric: Annotated[
         str | None,
@@ -58,15 +59,17 @@ def sweep(
     report: ReportFile = None,
 ) -> None:
     """Simulate every point of a study, and go on where it was stopped."""
-    from podsim.many.sweeps import sweep as sweep_study
-    from podsim.many.sweeps.answer import answer, answer_tables
+    from podsim.many.sweeps.report import check_metric
+    from podsim.many.sweeps.run import sheet_of
+    from podsim.many.sweeps.run import sweep as sweep_study
     from podsim.result.files import check_outputs
     from podsim.scenario.library import find
-    from podsim.show.text import print_blocks
+    from podsim.show.text import print_report
 
     check_paths(None, plot)
     check_report(report)
-    _check_metric(study, scenario, plot or report, metric)
+    if metric is not None:
+        check_metric(metric)
     file = find(study, "study", ())
     table = output or Path(f"{file.stem}.parquet")
     check_outputs({"table": table, "plot": plot, "report": report}, [("the study", file)])
@@ -77,6 +80,7 @@ def sweep(
             processes=processes,
             scheduler=scheduler,
             restart=restart,
+            ranges=ranges,
             tell=tell,
             look=lambda count: say(f"looking for those of {count:,} combinations that `where` lets through"),
         )
@@ -84,23 +88,12 @@ def sweep(
         tell_written(table)
     else:
         say(f"{table} holds this study already")
-    typer.echo(terminal(swept.summary))
-    found = answer(swept, metric)
-    print_blocks(answer_tables(found))
-    _draw(swept, plot, report, metric)
+    found = swept.report(metric)
+    print_report(found)
+    write_chart(plot, lambda: sheet_of(swept, found), swept.inputs)
+    write_report(report, lambda: found)
     if "failed" in swept.by_status:
         raise typer.Exit(1)
-
-
-def _draw(swept: Swept, plot: Path | None, report: Path | None, metric: str | None) -> None:
-    """Write the chart and the page that are asked for."""
-    from podsim.many.sweeps.plot import study_sheet
-
-    write_chart(plot, lambda: study_sheet(swept, metric), swept.inputs)
-    if report is not None:
-        from podsim.pages.sweep_page import sweep_page
-
-        write_report(report, lambda: sweep_page(swept, metric))
 
 
 @contextmanager
@@ -120,12 +113,3 @@ def _stops_told(show: Tell, *, restart: bool) -> Iterator[Tell]:
         if total:
             say(f"stopped: {done:,} of {total:,} points are kept; {again} goes on from there")
         raise
-
-
-def _check_metric(study: str, scenario: str | None, plot: Path | None, metric: str | None) -> None:
-    """Refuse a wish that the chart cannot meet, before the work."""
-    if metric is not None:
-        from podsim.many.sweeps.plot import check_metric
-        from podsim.many.sweeps.space import read_study
-
-        check_metric(read_study(study, scenario), metric)

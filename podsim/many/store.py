@@ -30,6 +30,8 @@ _APPLICATION, _FORMAT = 0x706F6473, 1
 _OLDER: Final = b'{"fingerprint": "'
 """How such files of older versions began, which were no databases."""
 _TABLES: Final = f"""
+DROP TABLE IF EXISTS row;
+DROP TABLE IF EXISTS about;
 PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {_FORMAT};
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -143,8 +145,7 @@ class Store:
             lead: So many are made before they start.
 
         Raises:
-            OutputError: They cannot be written.
-            PodsimError: As of `mapped`.
+            PodsimError: They cannot be written, or as of `mapped`.
         """
         left = array("q", (number for number in numbers if number not in self))
         done, total = len(numbers) - len(left), len(numbers)
@@ -170,20 +171,16 @@ class Store:
             raise self._refusal("is a database of something else")
         run("PRAGMA journal_mode = WAL")
         run("PRAGMA synchronous = NORMAL")
-        about = {"fingerprint": fingerprint, "version": __version__, "kind": self._what}
-        if count and form == _FORMAT:
-            known = dict(run("SELECT key, value FROM about"))
-            (rows,) = run("SELECT count(*) FROM row").fetchone()
-            if known.get("fingerprint") == fingerprint:
+        if count and form != _FORMAT:
+            raise self._refusal(f"holds rows of another version of podsim, in format {form}; this one reads {_FORMAT}")
+        if count:
+            if dict(run("SELECT key, value FROM about")).get("fingerprint") == fingerprint:
                 self._learn()
                 return
-            if rows:
+            if run("SELECT number FROM row LIMIT 1").fetchone():
                 raise self._refusal(f"holds rows of another {self._what}, other inputs or another version")
-        elif count:
-            raise self._refusal(f"holds rows of another version of podsim, in format {form}; this one reads {_FORMAT}")
+        about = {"fingerprint": fingerprint, "version": __version__, "kind": self._what}
         with self._transaction():
-            for name in ("row", "about"):
-                run(f"DROP TABLE IF EXISTS {name}")
             for statement in _TABLES.split(";"):
                 run(statement)
             self._connection.executemany("INSERT INTO about VALUES (?, ?)", about.items())
@@ -225,19 +222,16 @@ class Store:
             if code == sqlite3.SQLITE_BUSY:
                 what, do = f"another {self._what} is writing this", f"wait until it ends, or {self._option}"
                 raise OutputError(what, where=str(self.path), do=do) from None
-            if code == sqlite3.SQLITE_NOTADB:
-                raise self._refusal(self._stranger()) from None
             if code == sqlite3.SQLITE_CORRUPT:
                 raise self._refusal("is damaged") from None
+            if code == sqlite3.SQLITE_NOTADB:
+                assert self.path is not None
+                with self.path.open("rb") as file:
+                    is_older = file.read(len(_OLDER)) == _OLDER
+                older = "holds rows of an older version of podsim, which this one cannot go on from"
+                raise self._refusal(older if is_older else "is no file of rows") from None
             do = f"make room or {self._option}; the same command goes on where this one stopped"
             raise OutputError(f"cannot be written: {error}", where=str(self.path), do=do) from error
-
-    def _stranger(self) -> str:
-        assert self.path is not None
-        with self.path.open("rb") as file:
-            if file.read(len(_OLDER)) == _OLDER:
-                return "holds rows of an older version of podsim, which this one cannot go on from"
-        return "is no file of rows"
 
     def _refusal(self, what: str) -> OutputError:
         return OutputError(what, where=str(self.path), do=self._option)

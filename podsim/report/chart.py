@@ -20,6 +20,9 @@ _GAMMA: Final = 2.2
 _HEX: Final = 16
 _RIGHT_HALF: Final = 0.62
 INK, PAPER = "#1a1a1a", "#ffffff"
+NO_FIGURE, LEFT_OUT = "#9a4a00", "#dddddd"
+COLOURS: Final = "viridis"
+"""Of figures, in the words of both renderers; readable in grey and by the colour-blind."""
 LOOKS: Final = (
     ("#1b6ca8", "circle", (1, 0)),
     ("#e6750f", "square", (6, 3)),
@@ -41,12 +44,7 @@ class Shape(StrEnum):
 
 
 class Fill(NamedTuple):
-    """A colour, with a pattern that tells it apart where there is none.
-
-    Attributes:
-        colour: A colour, `#rrggbb`.
-        shape: The pattern on it.
-    """
+    """A colour, `#rrggbb`, with a pattern that tells it apart where there is none."""
 
     colour: str
     shape: Shape = Shape.SOLID
@@ -86,15 +84,9 @@ def fills_in_turn(names: Iterable[str]) -> dict[str, Fill]:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis of numbers.
+    """An axis of numbers: of equal ratios or differences, as far as there is something to show unless it has ends.
 
-    Attributes:
-        label: What it is of.
-        unit: Of its numbers; empty for those that have none.
-        ends: Where it begins and ends; None for as far as there is something to show.
-        is_log: Whether equal ratios are equally long.
-        from_zero: Whether it begins at 0 where it has no ends.
-        ticks: Numbers that are written on it; empty for round ones.
+    Without ends one of differences begins at 0 if `from_zero`; without `ticks` round numbers are written on it.
     """
 
     label: str
@@ -120,17 +112,7 @@ class TextPlace(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A horizontal bar from one number to another.
-
-    Attributes:
-        row: The line it is drawn on.
-        start: Where it begins, in the unit of the axis.
-        end: Where it ends.
-        fill: What it is filled with.
-        text: What is written at it.
-        place: Where that is written.
-        tip: What is shown when it is pointed at.
-    """
+    """A horizontal bar on a row, from one number of its axis to another, with a text and what pointing at it shows."""
 
     row: str
     start: float
@@ -160,13 +142,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Horizontal bars, in rows in the order in which these appear.
-
-    Attributes:
-        bars: The bars; those of one row lie one over the other.
-        x: The axis of numbers, with its ends.
-        rules: Upright lines, by what they mean.
-    """
+    """Horizontal bars in rows, in the order in which these appear, and upright lines by what they mean."""
 
     bars: Sequence[Bar]
     x: Axis
@@ -199,22 +175,17 @@ class Mark(StrEnum):
     """Areas below stretches of the horizontal axis, of which `x` has both ends of each."""
     LEVELS = "levels"
     """Lines at the height of such stretches."""
+    BAND = "band"
+    """What lies between `y` and `to`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Numbers that belong together.
+    """Numbers that belong together: places along the horizontal axis and heights, with the name that the legend gives.
 
-    Attributes:
-        name: What the legend calls it.
-        mark: How it is drawn.
-        x: Places along the horizontal axis.
-        y: Heights.
-        colour: Of its lines, points or areas.
-        dash: Lengths of dashes and gaps; empty for a line without gaps.
-        marker: `circle`, `square`, `triangle-up`, `diamond` or `cross`.
-        tips: What is shown of each point when it is pointed at.
-        texts: What is written at each point where nobody can point at it; empty for points without.
+    `dash` has the lengths of dashes and gaps; a marker is `circle`, `square`, `triangle-up`, `diamond` or `cross`.
+    Of each point, `tips` are shown when it is pointed at, and `texts` are written where nobody can; `to` are the upper
+    ends of a band.
     """
 
     name: str
@@ -226,18 +197,24 @@ class Series:
     marker: str = "circle"
     tips: Sequence[Mapping[str, str]] = ()
     texts: Sequence[str] = ()
+    to: Sequence[float] = ()
+
+
+def in_proportion(name: str, x: Sequence[float], y: Sequence[float]) -> Series:
+    """What would be if the first of some points grew in proportion to its place."""
+    return Series(name, Mark.LINE, [x[0], x[-1]], [y[0], y[0] * x[-1] / x[0]], "#767676", (5, 3), "cross")
+
+
+def band(name: str, x: Sequence[float], ends: Sequence[tuple[float, float] | None], colour: str) -> list[Series]:
+    """The ranges of points, where two or more are known."""
+    known = [(at, *each) for at, each in zip(x, ends, strict=True) if each is not None]
+    places, low, high = zip(*known, strict=True) if len(known) > 1 else ((), (), ())
+    return [Series(name, Mark.BAND, places, low, colour, to=high)] if places else []
 
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """Series over two axes of numbers.
-
-    Attributes:
-        series: The series.
-        x: The horizontal axis.
-        y: The other one.
-        rules: Upright lines, by what they mean.
-    """
+    """Series over two axes of numbers, with upright lines by what they mean."""
 
     series: Sequence[Series]
     x: Axis
@@ -246,17 +223,7 @@ class Curves:
 
 
 class TimelineBar(NamedTuple):
-    """A bar of a timeline; there are many thousands, and a tuple is made fastest.
-
-    Attributes:
-        row: The line it is drawn on.
-        start: Where it begins, in the unit of the axis.
-        end: Where it ends.
-        fill: What it is filled with.
-        what: What went on.
-        kind: Its kind of time in words.
-        time: How long it takes, in words.
-    """
+    """What went on in a stretch of a row of a timeline; there are many thousands, and a tuple is made fastest."""
 
     row: str
     start: float
@@ -268,13 +235,7 @@ class TimelineBar(NamedTuple):
 
 
 class TimelineStretch(NamedTuple):
-    """A part of a timeline.
-
-    Attributes:
-        title: What it is.
-        start: Where it begins, in the unit of the axis.
-        end: Where it ends.
-    """
+    """A part of a timeline, in the unit of its axis."""
 
     title: str
     start: float
@@ -283,15 +244,9 @@ class TimelineStretch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimelineChart:
-    """Rows of stretches of time, each with what went on.
+    """Rows of stretches of time from above, each with what went on.
 
-    Attributes:
-        what: The whole, such as `weight update`.
-        rows: The rows from above.
-        pieces: What went on.
-        x: The axis of time.
-        parts: What the whole consists of, in order.
-        stretches: What to look at closely, the first of them all of it.
+    `parts` make up the whole, such as a `weight update`; the first of the `stretches` to look at closely is all of it.
     """
 
     what: str
@@ -304,14 +259,10 @@ class TimelineChart:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key that varies over the points of a study.
+    """A key that varies over the points of a study, with the unit that all its values share on its axis.
 
-    Attributes:
-        name: The key.
-        axis: The same in words, with the unit that all values share.
-        values: What its values are called, in order, without that unit.
-        numbers: The same as numbers; empty if one of them is none.
-        at: Number of the value of each point.
+    Values are texts without that unit, in order; `numbers` is empty if one of them is none. `at` is the place of the
+    value of each point among them.
     """
 
     name: str
@@ -325,33 +276,9 @@ class Key:
         return round(self.at[point] / max(1, len(self.values) - 1), 5)
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A figure of the points of a study.
-
-    Attributes:
-        axis: What it is, and its unit.
-        values: Of each point; None where it has no such figure.
-        measured: What was measured, by the number of the first key.
-    """
-
-    axis: Axis
-    values: Sequence[float | None]
-    measured: Sequence[tuple[float, float]] = ()
-
-    @property
-    def known(self) -> list[float]:
-        """Values of points that have one."""
-        return [each for each in self.values if each is not None]
-
-
 class WayOver(StrEnum):
-    """The ways to draw a figure over keys."""
+    """The ways to draw a figure over several keys."""
 
-    LINES = "line"
-    """Over a key of numbers, a line for each value of a second key."""
-    BARS = "bars"
-    """A bar for each value of a key of words."""
     HEAT_MAP = "heat map"
     """The first key upwards and the second across, one map for each value of a third; the best where points meet."""
     DOTS = "dots"
@@ -362,37 +289,30 @@ class WayOver(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A figure over the keys of a study.
+    """A figure over several keys of a study: its value at each point, None where it has none, and what became of it.
 
-    Attributes:
-        over: How it is drawn.
-        keys: What varies.
-        figures: What can be shown, the first of them first.
-        points: Numbers of the points.
-        statuses: What became of each.
-        more_is_better: Whether the best of points that meet is the largest.
+    The best of points that meet is the largest if `more_is_better`.
     """
 
     over: WayOver
     keys: Sequence[Key]
-    figures: Sequence[Shown]
+    figure: Axis
+    values: Sequence[float | None]
     points: Sequence[int]
     statuses: Sequence[str]
     more_is_better: bool = True
 
     @property
-    def order(self) -> list[int]:
-        """Places of the points as they are drawn: those without the first figure, then from the worst to the best."""
-        sign = 1 if self.more_is_better else -1
-        return sorted(
-            range(len(self.points)),
-            key=lambda place: -inf if (value := self.figures[0].values[place]) is None else sign * value,
-        )
+    def known(self) -> list[float]:
+        """Figures of points that have one."""
+        return [each for each in self.values if each is not None]
 
     @property
-    def has_log_places(self) -> bool:
-        """True if the axis of the first key is logarithmic."""
-        return is_wide([*self.keys[0].numbers, *(at for at, _ in self.figures[0].measured)])
+    def order(self) -> list[int]:
+        """Places of the points as they are drawn: those without the figure, then from the worst to the best."""
+        sign = 1 if self.more_is_better else -1
+        known = [-inf if value is None else sign * value for value in self.values]
+        return sorted(range(len(known)), key=known.__getitem__)
 
 
 def is_wide(numbers: Iterable[float], ratio: float = 12.0) -> bool:
@@ -403,16 +323,9 @@ def is_wide(numbers: Iterable[float], ratio: float = 12.0) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart with its words and numbers.
+    """A chart with its words: a description for those who do not see it, fills by what they mean, lines below it.
 
-    Attributes:
-        title: What it shows.
-        description: The same in a sentence or two, for those who do not see it.
-        drawn: Axes and what is drawn over them.
-        legend: Its fills, by what they mean.
-        legend_title: What the legend says beside names; empty where that is nothing.
-        numbers: What it shows as a table.
-        notes: Lines below it.
+    `numbers` is what it shows as a table.
     """
 
     title: str
@@ -426,15 +339,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """Charts of one file.
-
-    Attributes:
-        title: What they show, in one line or more.
-        rows: The charts from above, those of a row side by side.
-        about: What was simulated, in lines.
-        warnings: What a reader must know before using the numbers.
-        inputs: (path, SHA-256) of every file that they stand on.
-    """
+    """Charts of one file from above, those of a row side by side, with what stands over them and is read for them."""
 
     title: str
     rows: Sequence[Sequence[Chart]]

@@ -26,7 +26,7 @@ from podsim.report.chart import Chart, Fill, TimelineChart, TimelineStretch
 from podsim.report.report import Folded, Part, Report, Section, Tile
 from podsim.report.table import Block, Passage, Table
 from podsim.result.files import check_not_read, check_writable, write_atomically
-from podsim.show.vega_charts import choices_of, definitions, paint, vega_spec
+from podsim.show.vega_charts import definitions, paint, vega_spec
 
 SUFFIXES: Final = (".html", ".htm")
 _PACKAGE, _DISTRIBUTION = "vl_convert", "vl-convert-python"
@@ -158,16 +158,10 @@ def _block(block: Part, numbers: Iterator[int], prefix: str = "chart") -> Iterat
 
 
 def _chart(chart: Chart, name: str, numbers: Iterator[int]) -> Iterator[str]:
-    choices = choices_of(chart)
     stretches = chart.drawn.stretches if isinstance(chart.drawn, TimelineChart) else ()
     zoom = ' data-zoom="yes"' if stretches else ""
     yield f'<figure id="{name}"{zoom} aria-labelledby="{name}-title">'
     yield f'<figcaption><h3 id="{name}-title">{html(chart.title)}</h3></figcaption>'
-    if choices:
-        options = "".join(
-            f'<option value="{html(key)}" data-scale="{scale}">{html(text)}</option>' for key, text, scale in choices
-        )
-        yield f'<p class="tools"><label>Show <select>{options}</select></label></p>'
     if stretches:
         yield _zoom(stretches)
     yield f'<div class="chart" role="group" aria-label="{html(chart.description)}"{_KEYS * bool(zoom)}></div>'

@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from io import BytesIO
 from math import isfinite, log2, nan
 from pathlib import Path
 from textwrap import fill, wrap
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from matplotlib import colormaps, rc_context, rcdefaults, rcParams
 from matplotlib.axes import Axes
@@ -21,14 +20,16 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from podsim.errors import OutputError
 from podsim.format import format_significant
 from podsim.harmless import terminal, xml
 from podsim.report.chart import (
+    COLOURS,
     INK,
-    LOOKS,
+    LEFT_OUT,
+    NO_FIGURE,
     PAPER,
     Axis,
     Bar,
@@ -41,7 +42,6 @@ from podsim.report.chart import (
     Series,
     Shape,
     Sheet,
-    Shown,
     Study,
     TimelineChart,
     TimelineStretch,
@@ -77,23 +77,16 @@ _RULES: Final = ((0, (4, 2)), (0, (1, 2)))
 _PART_COLOURS: Final = ("#d9d9d9", "#f2f2f2")
 _RIGHT: Final = 0.7
 """Names of points further right stand to their left."""
-_COLOURS: Final = "viridis"  # readable in grey and by the colour-blind
-_NO_FIGURE, _LEFT_OUT = "#9a4a00", "#dddddd"
-_CLEAR: Final = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5}
 _LIGHT: Final = 0.6
-_ROOM_BESIDE: Final = 1.25
-"""Room beside bars for their numbers, as a share of the longest."""
 _MOST_TICKS: Final = 10
 _MOST_LABELS: Final = 8
 _MOST_CELLS_WITH_TEXT: Final = 150
 _LEAST_APART: Final = 0.045
-_DIGITS: Final = 4
 _LARGE_CELL, _WHOLE_CELL = 1e4, 100
 _LETTERS: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Style:
+class _Style(NamedTuple):
     """The look of lines of the head: size [points], weight, colour, and how many characters have an inch."""
 
     points: float
@@ -104,7 +97,7 @@ class _Style:
 
 _TITLE: Final = _Style(13, "bold", "black", 8.2)
 _ABOUT: Final = _Style(9.5, "normal", "#555555", 11.8)
-_WARNING: Final = _Style(9.5, "normal", _NO_FIGURE, 11.8)
+_WARNING: Final = _Style(9.5, "normal", NO_FIGURE, 11.8)
 
 
 def check_plot_path(path: str | Path) -> None:
@@ -238,14 +231,7 @@ def _height_inches(chart: Chart) -> float:
 
 
 def draw(chart: Chart, place: Figure | SubFigure, *, titled: bool = True, is_first: bool = True) -> None:
-    """Draw a chart with its title and legend.
-
-    Args:
-        chart: The chart.
-        place: Where, all of it.
-        titled: Whether its title is written, which another may say.
-        is_first: Whether it is the first of a row, of which one legend of series is enough.
-    """
+    """Draw a chart, with its title unless another says it; one legend of series is enough in a row."""
     axes: Axes | None = None
     match chart.drawn:
         case Bars():
@@ -316,8 +302,7 @@ def _write_at(axes: Axes, bar: Bar, row: int, ends: tuple[float, float]) -> None
     if side == "inside":
         width_inches = abs(bar.end - bar.start) / (ends[1] - ends[0]) * _BAR_AXES_INCHES
         if width_inches >= _CHARACTER_INCHES * (len(bar.text) + 1):
-            halo = {**_CLEAR, "facecolor": bar.fill.colour, "alpha": 1.0} if bar.fill.shape is not Shape.SOLID else None
-            axes.text(at, row, bar.text, ha="center", va="center", fontsize=8.5, color=bar.fill.ink, bbox=halo)
+            write_on_bar(axes, at, row, bar.text, bar.fill.colour)
         return
     shift, aligned = (4, "left") if side == "right" else (-4, "right")
     axes.annotate(bar.text, (at, row), (shift, 0), textcoords="offset points", ha=aligned, va="center", fontsize=8.5)
@@ -325,19 +310,31 @@ def _write_at(axes: Axes, bar: Bar, row: int, ends: tuple[float, float]) -> None
 
 def _scale_to(axes: Axes, axis: Axis, which: str, values: Sequence[float]) -> None:
     """Set limits, ticks and title of an axis of numbers."""
+    line = getattr(axes, f"{which}axis")
     if axis.is_log:
         getattr(axes, f"set_{which}scale")("log", base=2 if axis.ticks else 10)
-        if not axis.ticks:
-            getattr(axes, f"{which}axis").set_major_formatter("{x:g}")
-            getattr(axes, f"{which}axis").set_minor_formatter(NullFormatter())
+        line.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        line.set_minor_locator(NullLocator())
     elif axis.ends is not None:
         getattr(axes, f"set_{which}lim")(*axis.ends)
     elif axis.from_zero:
         getattr(axes, f"set_{which}lim")(0, 1.08 * max(values, default=0.0) or 1)
+    line.set_major_formatter(PLAIN)
     if axis.ticks:
-        getattr(axes, f"set_{which}ticks")(list(axis.ticks), [f"{each:,g}" for each in axis.ticks])
-        getattr(axes, f"{which}axis").set_minor_locator(NullLocator())
+        told = _apart(axis.ticks, log2 if axis.is_log else float)
+        getattr(axes, f"set_{which}ticks")(told, [PLAIN(each) for each in told])
+        line.set_minor_locator(NullLocator())
     getattr(axes, f"set_{which}label")(axis.title, fontsize=9)
+
+
+def _apart(places: Sequence[float], scale: Callable[[float], float]) -> list[float]:
+    """The places of an axis whose labels do not lie over each other."""
+    kept: list[float] = []
+    span = scale(places[-1]) - scale(places[0])
+    for place in places:
+        if not kept or scale(place) - scale(kept[-1]) >= _LEAST_APART * span:
+            kept.append(place)
+    return kept
 
 
 def _draw_curves(axes: Axes, drawn: Curves, *, with_legend: bool) -> None:
@@ -354,16 +351,8 @@ def _draw_curves(axes: Axes, drawn: Curves, *, with_legend: bool) -> None:
     for (name, at), dashes in zip(drawn.rules.items(), _RULES, strict=False):
         axes.axvline(at, color=INK, linewidth=0.9, linestyle=dashes)
         height, aligned = (0.04, "bottom") if dashes is _RULES[0] else (0.96, "top")
-        axes.text(
-            at,
-            height,
-            f" {name}",
-            transform=axes.get_xaxis_transform(),
-            ha="left",
-            va=aligned,
-            fontsize=8.5,
-            rotation=90,
-        )
+        where: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "ha": "left", "va": aligned}
+        axes.text(at, height, f" {name}", fontsize=8.5, rotation=90, **where)
     axes.grid(axis="y", color="#e6e6e6", linewidth=0.8)
     axes.set_axisbelow(True)
     if with_legend and axes.get_legend_handles_labels()[0]:
@@ -380,6 +369,8 @@ def _draw_series(axes: Axes, series: Series) -> None:
             axes.stairs(y, x, fill=True, color=series.colour, label=label)
         case Mark.LEVELS:
             axes.stairs(y, x, color=series.colour, linewidth=1.2, label=label, baseline=None)
+        case Mark.BAND:
+            axes.fill_between(x, y, list(series.to), color=series.colour, alpha=0.2, linewidth=0, label=label)
         case Mark.POINTS:
             axes.plot(x, y, linestyle="", marker=_MARKERS[series.marker], markersize=7, **look)
         case Mark.STEPS_AFTER | Mark.STEPS_BEFORE:
@@ -467,96 +458,20 @@ def _draw_window(axes: Axes, drawn: TimelineChart, window: TimelineStretch) -> N
 
 
 def _draw_study(place: Figure | SubFigure, drawn: Study) -> None:
-    """The first figure over the keys; points without it stay visible, as crosses at the foot or as grey cells."""
-    shown = drawn.figures[0]
-    norm = Normalize(min(shown.known), max(shown.known))
+    """The figure over the keys; points without it stay visible, as crosses or as grey cells."""
+    norm = Normalize(min(drawn.known), max(drawn.known))
     match drawn.over:
-        case WayOver.LINES:
-            _draw_lines(place.add_subplot(), drawn, shown)
-            return
-        case WayOver.BARS:
-            _draw_bars_of_keys(place.add_subplot(), drawn, shown)
-            return
         case WayOver.HEAT_MAP:
-            _draw_heat_maps(place, drawn, shown, norm)
+            _draw_heat_maps(place, drawn, norm)
         case WayOver.DOTS:
-            _draw_dots(place.add_subplot(), drawn, shown, norm)
+            _draw_dots(place.add_subplot(), drawn, norm)
         case WayOver.PARALLEL:
-            _draw_parallel(place.add_subplot(), drawn, shown, norm)
+            _draw_parallel(place.add_subplot(), drawn, norm)
     # `figure.axes` of a part would be those of all parts.
-    place.colorbar(ScalarMappable(norm, _COLOURS), ax=list(place.axes), label=shown.axis.title, format=PLAIN)
+    place.colorbar(ScalarMappable(norm, COLOURS), ax=list(place.axes), label=drawn.figure.title, format=PLAIN)
 
 
-def _draw_lines(axes: Axes, drawn: Study, shown: Shown) -> None:
-    key, *of = drawn.keys
-    groups: dict[int, list[tuple[float, float]]] = {}
-    for point, value in enumerate(shown.values):
-        group = groups.setdefault(of[0].at[point] if of else 0, [])
-        group.append((key.numbers[key.at[point]], nan if value is None else value))
-    for number, points in sorted(groups.items()):
-        colour, marker, dashes = LOOKS[number % len(LOOKS)]
-        label = f"{of[0].axis.title}: {of[0].values[number]}" if of else "_"
-        label = of[0].values[number] if of and of[0].name == "scenario" else label
-        look: dict[str, Any] = {"marker": _MARKERS[marker], "markersize": 5, "color": colour}
-        axes.plot(*zip(*sorted(points), strict=True), linestyle=(0, dashes) if dashes[1] else "-", label=label, **look)
-    if shown.measured:
-        at, heights = zip(*shown.measured, strict=True)
-        axes.plot(at, heights, "+", color=INK, label="measured", markersize=13, markeredgewidth=2)
-    places = sorted({*key.numbers, *(at for at, _ in shown.measured)})
-    if drawn.has_log_places:
-        axes.set_xscale("log", base=2)
-    if shown.axis.is_log:
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_minor_locator(NullLocator())
-    else:
-        axes.set_ylim(0, max(shown.known) * 1.08 or 1)
-    axes.yaxis.set_major_formatter(PLAIN)
-    if len(places) <= _MOST_TICKS:
-        told = _apart(places, log2 if drawn.has_log_places else float)
-        axes.set_xticks(told, [format_significant(each, _DIGITS) for each in told])
-        axes.xaxis.set_minor_locator(NullLocator())
-    else:
-        axes.xaxis.set_major_formatter(PLAIN)
-    missing = [point for point, value in enumerate(shown.values) if value is None]
-    if missing:
-        what = " or ".join(sorted({drawn.statuses[point] for point in missing} - {"done"})) or "no such figure"
-        at_foot = [key.numbers[key.at[point]] for point in missing], [axes.get_ylim()[0]] * len(missing)
-        axes.plot(*at_foot, "x", color=_NO_FIGURE, clip_on=False, label=what, zorder=3)
-    axes.set(xlabel=key.axis.title, ylabel=shown.axis.title)
-    axes.grid(alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(frameon=False, fontsize=9)
-
-
-def _apart(places: Sequence[float], scale: Callable[[float], float]) -> list[float]:
-    """The places of an axis whose labels do not lie over each other."""
-    kept: list[float] = []
-    span = scale(places[-1]) - scale(places[0])
-    for place in places:
-        if not kept or scale(place) - scale(kept[-1]) >= _LEAST_APART * span:
-            kept.append(place)
-    return kept
-
-
-def _draw_bars_of_keys(axes: Axes, drawn: Study, shown: Shown) -> None:
-    key, longest = drawn.keys[0], max(shown.known)
-    for point, value in enumerate(shown.values):
-        row = key.at[point]
-        axes.barh(row, value or 0.0, color=LOOKS[0][0], height=0.6)
-        status = drawn.statuses[point]
-        text = "no figure" if status == "done" else status
-        text = text if value is None else f"{format_significant(value, _DIGITS)} {shown.axis.unit}".rstrip()
-        axes.text(value or 0.0, row, f" {text}", va="center", fontsize=9)
-    axes.set_yticks(range(len(key.values)), list(key.values))
-    axes.invert_yaxis()
-    axes.xaxis.set_major_formatter(PLAIN)
-    axes.set(xlabel=shown.axis.title, xlim=(0, longest * _ROOM_BESIDE))
-    axes.spines[["top", "right"]].set_visible(False)
-
-
-def _draw_heat_maps(place: Figure | SubFigure, drawn: Study, shown: Shown, norm: Normalize) -> None:
+def _draw_heat_maps(place: Figure | SubFigure, drawn: Study, norm: Normalize) -> None:
     """The first key upwards and the second across; a map for each value of the third."""
     down, across, *split = drawn.keys
     count = len(split[0].values) if split else 1
@@ -564,7 +479,7 @@ def _draw_heat_maps(place: Figure | SubFigure, drawn: Study, shown: Shown, norm:
     grid = place.subplots(-(-count // columns), columns, squeeze=False)
     best: dict[tuple[int, int, int], float] = {}
     better = max if drawn.more_is_better else min
-    for point, value in enumerate(shown.values):
+    for point, value in enumerate(drawn.values):
         at = (split[0].at[point] if split else 0, down.at[point], across.at[point])
         if value is not None:
             best[at] = better(best.get(at, value), value)
@@ -581,8 +496,8 @@ def _draw_heat_maps(place: Figure | SubFigure, drawn: Study, shown: Shown, norm:
 
 
 def _draw_heat_map(axes: Axes, cells: list[list[float]], down: Key, across: Key, norm: Normalize) -> None:
-    axes.set_facecolor(_LEFT_OUT)
-    axes.imshow(cells, aspect="auto", cmap=_COLOURS, origin="lower", norm=norm)
+    axes.set_facecolor(LEFT_OUT)
+    axes.imshow(cells, aspect="auto", cmap=COLOURS, origin="lower", norm=norm)
     for key, set_ticks in ((across, axes.set_xticks), (down, axes.set_yticks)):
         every = -(-len(key.values) // (2 * _MOST_TICKS))
         set_ticks(range(0, len(key.values), every), list(key.values)[::every])
@@ -612,31 +527,31 @@ def cell(value: float, most: float) -> str:
     return f"{value:,.0f}" if most >= _WHOLE_CELL else format_significant(value)
 
 
-def _draw_dots(axes: Axes, drawn: Study, shown: Shown, norm: Normalize) -> None:
+def _draw_dots(axes: Axes, drawn: Study, norm: Normalize) -> None:
     down, across = drawn.keys
     places = [(across.numbers[at], down.numbers[up]) for at, up in zip(across.at, down.at, strict=True)]
-    known = [(place, value) for place, value in zip(places, shown.values, strict=True) if value is not None]
+    known = [(place, value) for place, value in zip(places, drawn.values, strict=True) if value is not None]
     at, up = zip(*(place for place, _ in known), strict=True)
-    axes.scatter(at, up, c=[value for _, value in known], norm=norm, cmap=_COLOURS, s=45.0)
-    missing = [place for place, value in zip(places, shown.values, strict=True) if value is None]
+    axes.scatter(at, up, c=[value for _, value in known], norm=norm, cmap=COLOURS, s=45.0)
+    missing = [place for place, value in zip(places, drawn.values, strict=True) if value is None]
     if missing:
-        axes.plot(*zip(*missing, strict=True), "x", color=_NO_FIGURE, label="no figure")
+        axes.plot(*zip(*missing, strict=True), "x", color=NO_FIGURE, label="no figure")
         axes.legend(frameon=False, fontsize=9)
     axes.set(xlabel=across.axis.title, ylabel=down.axis.title)
 
 
-def _draw_parallel(axes: Axes, drawn: Study, shown: Shown, norm: Normalize) -> None:
+def _draw_parallel(axes: Axes, drawn: Study, norm: Normalize) -> None:
     """A line for each point through its value of every key, the best in front."""
     for point in drawn.order:
-        value = shown.values[point]
+        value = drawn.values[point]
         if value is not None:
             heights = [key.place(point) for key in drawn.keys]
-            axes.plot(range(len(heights)), heights, color=colormaps[_COLOURS](norm(value)), alpha=0.6, linewidth=1)
+            axes.plot(range(len(heights)), heights, color=colormaps[COLOURS](norm(value)), alpha=0.6, linewidth=1)
     for place, key in enumerate(drawn.keys):
         axes.axvline(place, color="#888888", linewidth=0.8)
         most = max(1, len(key.values) - 1)
         for number, text in list(enumerate(key.values))[:: -(-len(key.values) // _MOST_TICKS)]:
-            axes.text(place, number / most, f" {text}", fontsize=8, va="center", bbox=_CLEAR)
+            axes.text(place, number / most, f" {text}", fontsize=8, va="center")
     axes.set_xticks(range(len(drawn.keys)), [key.axis.title for key in drawn.keys])
     axes.set(yticks=[], xlim=(-0.1, len(drawn.keys) - 0.75))
     axes.spines[["top", "right", "left", "bottom"]].set_visible(False)

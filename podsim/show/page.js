@@ -14,24 +14,15 @@
       gridColor: "#e6e6e6", domainColor: "#888", tickColor: "#888", titlePadding: 8, labelOverlap: true,
     },
     axisY: { labelPadding: 6, labelLimit: window.innerWidth < NARROW ? 150 : 300 },
-    legend: { labelFontSize: 12, titleFontSize: 12.5, titleFontWeight: "normal", orient: "top" },
+    legend: { symbolOpacity: 1, labelFontSize: 12, titleFontSize: 12.5, titleFontWeight: "normal", orient: "top" },
     style: { cell: { stroke: null } },
   });
 
-  const specOf = (figure) => {
-    const text = figure.querySelector(":scope > script, :scope > .spec").textContent;
-    const choice = figure.querySelector("select");
-    if (!choice) return JSON.parse(text);
-    const chosen = choice.selectedOptions[0];
-    const label = JSON.stringify(chosen.textContent).slice(1, -1);
-    const words = { __column__: choice.value, __label__: label, __scale__: chosen.dataset.scale };
-    return JSON.parse(text.replace(/__(column|label|scale)__/g, (word) => words[word]));
-  };
+  const specOf = (figure) => JSON.parse(figure.querySelector(":scope > script, :scope > .spec").textContent);
 
   const draw = async (figure) => {
     const place = figure.querySelector(".chart");
     try {
-      figure.drawn?.finalize();
       // `ast`: expressions are interpreted, so that the page may forbid the making of code from text.
       const options = { mode: "vega-lite", renderer: "svg", actions: false, ast: true, config: config() };
       figure.drawn = await vegaEmbed(place, specOf(figure), options);
@@ -107,8 +98,6 @@
       figure.dataset.begun = "yes";
       await draw(figure);
       if (figure.dataset.zoom && figure.drawn) zoomable(figure);
-      const choice = figure.querySelector("select");
-      if (choice) choice.onchange = () => draw(figure);
     }
     document.documentElement.dataset.ready = "yes";
   };

@@ -1,8 +1,6 @@
 """Charts in the language of Vega-Lite, for pages.
 
 Fields have short names of their own, since names of keys may hold dots, which that language takes for something else.
-Where a reader chooses what is shown, the field is `__column__`, its title `__label__` and its scale `__scale__`, for
-which the page puts what is chosen.
 """
 
 from __future__ import annotations
@@ -13,16 +11,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from podsim.report.chart import (
+    COLOURS,
     INK,
-    LOOKS,
+    LEFT_OUT,
+    NO_FIGURE,
     PAPER,
     Axis,
-    Bar,
     Bars,
     Chart,
     Curves,
     Fill,
-    Key,
     Mark,
     Shape,
     Study,
@@ -39,20 +37,14 @@ _CELL_PIXELS: Final = 34
 _HEIGHT: Final = 320
 _LOW_HEIGHT: Final = 220
 _CHARACTER_PIXELS: Final = 7.5
-_TEXT: Final = {"type": "text", "fontSize": 12, "baseline": "middle", "strokeWidth": 3.5, "strokeJoin": "round"}
-"""The stroke is a halo in the colour of what is behind, so that a pattern does not make text hard to read."""
+_TEXT: Final = {"type": "text", "fontSize": 12, "baseline": "middle"}
 _DASHES: Final = ([5, 3], [1, 2])
 _DOTTED: Final = (Mark.LINE, Mark.POINTS)
-_COLOURS: Final = "viridis"
-"""Readable in grey and by the colour-blind."""
-_NO_FIGURE, _LEFT_OUT = "#9a4a00", "#dddddd"
 _MOST_TEXTS: Final = 150
 _TEXT_PIXELS: Final = 42
 _MOST_TICKS: Final = 9
 _LIGHT_FROM: Final = 0.6
-_COLUMN, _LABEL, _SCALE = "__column__", "__label__", "__scale__"
-_KNOWN: Final = {"filter": f"isValid(datum.{_COLUMN})"}
-_UNKNOWN: Final = {"filter": f"!isValid(datum.{_COLUMN})"}
+_KNOWN: Final = {"filter": "isValid(datum.figure)"}
 _PATTERN: Final = re.compile(r"url\(#([a-z]+)-([0-9a-f]{6})\)")
 _SHAPES: Final = {
     Shape.RISING: '<path d="M-2 2l4-4M0 8l8-8M6 10l4-4" {pen}/>',
@@ -98,14 +90,6 @@ def vega_spec(chart: Chart) -> Spec:
             return _timeline(chart.drawn)
         case Study():
             return _study(chart.drawn)
-
-
-def choices_of(chart: Chart) -> list[tuple[str, str, str]]:
-    """The figures a reader can choose from: field, title and scale of each; nothing where there is no choice."""
-    figures = chart.drawn.figures if isinstance(chart.drawn, Study) else ()
-    return [
-        (f"m{number}", each.axis.title, "log" if each.axis.is_log else "linear") for number, each in enumerate(figures)
-    ]
 
 
 def _wide(height: int, values: Sequence[Mapping[str, Any]], layers: Sequence[Spec], **more: Any) -> Spec:
@@ -163,22 +147,19 @@ def _rules(rules: Mapping[str, float]) -> list[Spec]:
 
 def _bars(drawn: Bars) -> Spec:
     names = list(dict.fromkeys(name for each in drawn.bars for name in each.tip))
+    values: list[dict[str, Any]] = []
+    for each in drawn.bars:
+        values.append({"row": each.row, "start": each.start, "end": each.end, "fill": paint(each.fill)})
+        if side := each.side(drawn.ends):
+            ink = each.fill.ink if side == "inside" else INK
+            values[-1] |= {"at": each.text_at(drawn.ends), "text": each.text, "side": side, "ink": ink}
+        values[-1] |= _tipped(names, each.tip)
     encoding = {"x": _across(drawn.x, "start"), "x2": {"field": "end"}, "fill": _plain("fill"), "tooltip": _tips(names)}
     bar = {"mark": {"type": "bar", "height": {"band": 0.8}, "clip": True}, "encoding": encoding}
-    sides = {each.side(drawn.ends) for each in drawn.bars}
+    sides = {each.get("side") for each in values}
     texts = [_texts(side, drawn.ends) for side in ("inside", "left", "right") if side in sides]
-    values = [_bar(each, names, drawn.ends) for each in drawn.bars]
     layers = [bar, *texts, *_rules(drawn.rules)]
     return _wide(_ROW_PIXELS * len(drawn.rows), values, layers, encoding={"y": _down("row", drawn.rows)})
-
-
-def _bar(bar: Bar, names: Sequence[str], ends: tuple[float, float]) -> dict[str, Any]:
-    values: dict[str, Any] = {"row": bar.row, "start": bar.start, "end": bar.end, "fill": paint(bar.fill)}
-    if side := bar.side(ends):
-        on_bar = side == "inside"
-        values |= {"at": bar.text_at(ends), "text": bar.text, "side": side}
-        values |= {"behind": bar.fill.colour if on_bar else PAPER, "ink": bar.fill.ink if on_bar else INK}
-    return values | _tipped(names, bar.tip)
 
 
 def _texts(side: str, ends: tuple[float, float]) -> Spec:
@@ -190,8 +171,7 @@ def _texts(side: str, ends: tuple[float, float]) -> Spec:
         filtered += f" && {pixels} > {_CHARACTER_PIXELS} * length(datum.text)"
     encoding = {"x": {"field": "at", "type": "quantitative"}, "text": {"field": "text"}}
     mark = {**_TEXT, "align": align, "dx": shift}
-    encoding |= {"fill": _plain("ink"), "stroke": _plain("behind")}
-    return {"transform": [{"filter": filtered}], "mark": mark, "encoding": encoding}
+    return {"transform": [{"filter": filtered}], "mark": mark, "encoding": encoding | {"fill": _plain("ink")}}
 
 
 def _curves(drawn: Curves) -> Spec:
@@ -205,6 +185,8 @@ def _curves(drawn: Curves) -> Spec:
             values += [shared | {"x": start, "end": end, "y": y} for start, end, y in pairs]
         else:
             values += [shared | {"x": x, "y": y} for x, y in zip(each.x, each.y, strict=True)]
+        for value, to in zip(values[len(values) - len(each.y) :], each.to, strict=False):
+            value["to"] = to
         for value, tip in zip(values[len(values) - len(each.y) :], each.tips, strict=False):
             value |= _tipped(tips, tip)
 
@@ -214,27 +196,23 @@ def _curves(drawn: Curves) -> Spec:
     shape = _named("name", names, [each.marker if each.mark in _DOTTED else "stroke" for each in named])
     tooltip: Spec = {"tooltip": _tips(tips)}
     line: Spec = {"stroke": colour, "strokeDash": dash}
+    end: Spec = {"x2": {"field": "end"}}
     looks: dict[Mark, Spec] = {
-        Mark.AREA: {"mark": "rect", "encoding": {"y2": {"datum": 0}, "x2": {"field": "end"}, "fill": colour} | tooltip},
-        Mark.LEVELS: {
-            "mark": {"type": "rule", "strokeWidth": 2},
-            "encoding": {"x2": {"field": "end"}, "stroke": colour},
-        },
+        Mark.AREA: {"mark": "rect", "encoding": {"y2": {"datum": 0}, **end, "fill": colour} | tooltip},
+        Mark.LEVELS: {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": {**end, "stroke": colour}},
+        Mark.BAND: {"mark": {"type": "area", "opacity": 0.2}, "encoding": {"y2": {"field": "to"}, "fill": colour}},
     }
     for mark, how in ((Mark.LINE, "linear"), (Mark.STEPS_AFTER, "step-after"), (Mark.STEPS_BEFORE, "step-before")):
         looks[mark] = {"mark": {"type": "line", "strokeWidth": 2, "interpolate": how}, "encoding": line}
     used = {each.mark for each in drawn.series}
-    layers = [
-        {"transform": [{"filter": f"datum.mark === '{mark.value}'"}], **look}
-        for mark, look in looks.items()
-        if mark in used
-    ]
+    shown = {mark: look for mark, look in looks.items() if mark in used}
+    layers = [{"transform": [{"filter": f"datum.mark === '{mark.value}'"}], **look} for mark, look in shown.items()]
     if used & {*_DOTTED}:
         dot = {"type": "point", "filled": True, "size": 80, "opacity": 0.9}
         points = " || ".join(f"datum.mark === '{each.value}'" for each in _DOTTED)
         encoding = {"fill": colour, "shape": shape} | tooltip
         layers.append({"transform": [{"filter": points}], "mark": dot, "encoding": encoding})
-    height = _LOW_HEIGHT if used & {Mark.LINE, Mark.AREA} else _HEIGHT
+    height = _LOW_HEIGHT if Mark.AREA in used else _HEIGHT
     axes = {"x": _across(drawn.x, "x"), "y": _across(drawn.y, "y")}
     return _wide(height, values, [*layers, *_rules(drawn.rules)], encoding=axes)
 
@@ -283,7 +261,7 @@ def _timeline(drawn: TimelineChart) -> Spec:
 
 
 def _study(drawn: Study) -> Spec:
-    """A figure over keys; of a point, `k0`, … are values of keys, `n0`, … numbers, `p0`, … places, `m0`, … figures."""
+    """A figure over keys; of a point, `k0`, … are values of keys, `n0`, … numbers, `p0`, … places on axes."""
     values: list[dict[str, Any]] = []
     for place in drawn.order:
         point: dict[str, Any] = {"point": drawn.points[place], "status": drawn.statuses[place]}
@@ -291,92 +269,25 @@ def _study(drawn: Study) -> Spec:
             point |= {f"k{key}": each.values[each.at[place]], f"p{key}": each.place(place)}
             if each.numbers:
                 point[f"n{key}"] = each.numbers[each.at[place]]
-        known = {f"m{figure}": each.values[place] for figure, each in enumerate(drawn.figures)}
-        values.append(point | {name: value for name, value in known.items() if value is not None})
+        if (value := drawn.values[place]) is not None:
+            point["figure"] = value
+        values.append(point)
     tips = [{"field": f"k{key}", "title": each.name + f" [{each.axis.unit}]" * bool(each.axis.unit)}
             for key, each in enumerate(drawn.keys)]  # fmt: skip
-    tips += [{"field": _COLUMN, "title": _LABEL, "format": ",.4~r"}, {"field": "point"}]
+    tips += [{"field": "figure", "title": drawn.figure.title, "format": ",.4~r"}, {"field": "point"}]
     match drawn.over:
-        case WayOver.LINES:
-            return _lines(drawn, values, tips)
-        case WayOver.BARS:
-            return _bars_of_keys(drawn, values, tips)
         case WayOver.HEAT_MAP:
             return _heat_map(drawn, values, tips)
         case WayOver.DOTS:
             return _dots(drawn, values, tips)
         case WayOver.PARALLEL:
-            return _parallel(drawn.keys, values, tips)
+            return _parallel(drawn, values, tips)
 
 
-def _number_axis(key: Key, field: str, *, is_log: bool) -> Spec:
-    scale: Spec = {"type": "log", "base": 2, "nice": False, "padding": 8} if is_log else {"zero": False, "padding": 8}
-    few = {"values": sorted(key.numbers)} if len(key.numbers) <= _MOST_TICKS else {"tickCount": 5}
-    axis = {**few, "format": ",.6~r"}
-    return {"field": field, "type": "quantitative", "title": key.axis.title, "scale": scale, "axis": axis}
-
-
-def _missing(encoding: Spec) -> Spec:
-    """Crosses at the foot for points without a figure."""
-    mark = {"type": "point", "shape": "cross", "angle": 45, "size": 70, "filled": True, "fill": _NO_FIGURE}
-    tip = [{"field": "status"}, {"field": "point"}]
-    return {"transform": [_UNKNOWN], "mark": mark, "encoding": encoding | {"tooltip": tip}}
-
-
-def _lines(drawn: Study, values: list[dict[str, Any]], tips: list[Spec]) -> Spec:
-    key, *of = drawn.keys
-    y = {"field": _COLUMN, "type": "quantitative", "title": _LABEL, "scale": {"type": _SCALE}, "axis": {"tickCount": 6}}
-    x = _number_axis(key, "n0", is_log=drawn.has_log_places)
-    looks: Spec = {"stroke": {"value": LOOKS[0][0]}}
-    marks: Spec = {"fill": {"value": LOOKS[0][0]}}
-    if of:
-        names = list(of[0].values)
-        colour, shape, dash = (
-            {**_named("k1", names, list(each)), "title": of[0].axis.title}
-            for each in zip(*LOOKS[: len(names)], strict=True)
-        )
-        looks, marks = {"stroke": colour, "strokeDash": dash}, {"fill": colour, "shape": shape}
-    measured = [{"n0": at, f"m{number}": value} for number, each in enumerate(drawn.figures)
-                for at, value in each.measured]  # fmt: skip
-    layers: list[Spec] = [
-        {"transform": [_KNOWN], "mark": {"type": "line", "strokeWidth": 2}, "encoding": {"y": y, **looks}},
-        {
-            "transform": [_KNOWN],
-            "mark": {"type": "point", "filled": True, "size": 70},
-            "encoding": {"y": y, "tooltip": tips, **marks},
-        },
-    ]
-    if any(value is None for each in drawn.figures for value in each.values):
-        layers.append(_missing({"y": {"value": "height"}}))
-    if measured:
-        cross = {"type": "point", "shape": "cross", "size": 160, "filled": True, "fill": INK, "stroke": PAPER}
-        tip = [{"field": _COLUMN, "title": "measured", "format": ",.4~r"}]
-        of_them = {"data": {"values": measured}, "transform": [_KNOWN], "mark": cross}
-        layers.append({**of_them, "encoding": {"y": y, "tooltip": tip}})
-    return _wide(_HEIGHT, values, layers, encoding={"x": x})
-
-
-def _bars_of_keys(drawn: Study, values: list[dict[str, Any]], tips: list[Spec]) -> Spec:
-    key = drawn.keys[0]
-    x = {"field": _COLUMN, "type": "quantitative", "title": _LABEL}
-    text = {"type": "text", "align": "left", "dx": 5, "fontSize": 12}
-    layers: list[Spec] = [
-        {"transform": [_KNOWN], "mark": {"type": "bar", "fill": LOOKS[0][0]}, "encoding": {"x": x}
-         | {"tooltip": tips}},
-        {"transform": [_KNOWN], "mark": text, "encoding": {"x": x, "text": {"field": _COLUMN, "format": ",.4~r"}}},
-        {"transform": [_UNKNOWN], "mark": text, "encoding": {"x": {"value": 0}, "text": {"field": "status"}}},
-    ]  # fmt: skip
-    return _wide(_CELL_PIXELS * len(key.values), values, layers, encoding={"y": _down("k0", key.values)})
-
-
-def _coloured(orient: str) -> Spec:
-    legend = {"title": _LABEL, "orient": orient, "gradientLength": 220, "tickCount": 4, "format": ",.4~r"}
-    return {
-        "field": _COLUMN,
-        "type": "quantitative",
-        "scale": {"scheme": _COLOURS, "zero": False},
-        "legend": legend,
-    }
+def _coloured(drawn: Study, orient: str) -> Spec:
+    legend = {"title": drawn.figure.title, "orient": orient, "gradientLength": 220, "tickCount": 4, "format": ",.4~r"}
+    scale = {"scheme": COLOURS, "zero": False}
+    return {"field": "figure", "type": "quantitative", "scale": scale, "legend": legend}
 
 
 def _heat_map(drawn: Study, values: list[dict[str, Any]], tips: list[Spec]) -> Spec:
@@ -389,19 +300,19 @@ def _heat_map(drawn: Study, values: list[dict[str, Any]], tips: list[Spec]) -> S
         values = [each | {"row": f"{each['k2']} · {each['k0']}"} for each in values]
     tip = {"tooltip": [*tips, {"field": "status"}]}
     layers: list[Spec] = [
-        {"mark": {"type": "rect", "fill": _LEFT_OUT}, "encoding": tip},
+        {"mark": {"type": "rect", "fill": LEFT_OUT}, "encoding": tip},
         {
             "transform": [_KNOWN],
             "mark": {"type": "rect", "stroke": PAPER, "strokeWidth": 1},
-            "encoding": {"color": _coloured("top"), "tooltip": tips},
+            "encoding": {"color": _coloured(drawn, "top"), "tooltip": tips},
         },
     ]
     if len(down.values) * len(across.values) <= _MOST_TEXTS:
-        scaled = f"(datum.{_COLUMN} - datum.least) / max(datum.most - datum.least, 1e-300)"
-        ends = [{"op": "min", "field": _COLUMN, "as": "least"}, {"op": "max", "field": _COLUMN, "as": "most"}]
+        scaled = "(datum.figure - datum.least) / max(datum.most - datum.least, 1e-300)"
+        ends = [{"op": "min", "field": "figure", "as": "least"}, {"op": "max", "field": "figure", "as": "most"}]
         wide = f"width / {len(across.values)} > {_TEXT_PIXELS}"
         ink = {"calculate": f"{scaled} > {_LIGHT_FROM} ? '#000000' : '#ffffff'", "as": "ink"}
-        text = {"text": {"field": _COLUMN, "type": "quantitative", "format": ",.4~r"}, "fill": _plain("ink")}
+        text = {"text": {"field": "figure", "type": "quantitative", "format": ",.4~r"}, "fill": _plain("ink")}
         layers.append(
             {
                 "transform": [_KNOWN, {"filter": wide}, {"joinaggregate": ends}, ink],
@@ -420,18 +331,23 @@ def _heat_map(drawn: Study, values: list[dict[str, Any]], tips: list[Spec]) -> S
 
 def _dots(drawn: Study, values: list[dict[str, Any]], tips: list[Spec]) -> Spec:
     down, across = drawn.keys
-    axes = {
-        name: _number_axis(key, field, is_log=False) for name, key, field in (("x", across, "n1"), ("y", down, "n0"))
-    }
-    mark = {"type": "point", "filled": True, "size": 90}
+    axes = {name: _across(key.axis, field) | {"scale": {"zero": False, "padding": 8}}
+            for name, key, field in (("x", across, "n1"), ("y", down, "n0"))}  # fmt: skip
+    cross = {"type": "point", "shape": "cross", "angle": 45, "size": 70, "filled": True, "fill": NO_FIGURE}
+    tip = {"tooltip": [{"field": "status"}, {"field": "point"}]}
     layers = [
-        {"transform": [_KNOWN], "mark": mark, "encoding": {"color": _coloured("top"), "tooltip": tips}},
-        _missing({}),
+        {
+            "transform": [_KNOWN],
+            "mark": {"type": "point", "filled": True, "size": 90},
+            "encoding": {"color": _coloured(drawn, "top"), "tooltip": tips},
+        },
+        {"transform": [{"filter": "!isValid(datum.figure)"}], "mark": cross, "encoding": tip},
     ]
     return _wide(_HEIGHT, values, layers, encoding=axes)
 
 
-def _parallel(keys: Sequence[Key], values: list[dict[str, Any]], tips: list[Spec]) -> Spec:
+def _parallel(drawn: Study, values: list[dict[str, Any]], tips: list[Spec]) -> Spec:
+    keys = drawn.keys
     fields = [f"p{number}" for number in range(len(keys))]
     names = json.dumps([each.axis.title for each in keys])
     x = {
@@ -452,14 +368,19 @@ def _parallel(keys: Sequence[Key], values: list[dict[str, Any]], tips: list[Spec
             "x": x,
             "y": {"field": "at", "type": "quantitative", "axis": None},
             "detail": {"field": "point"},
-            "stroke": _coloured("bottom"),
+            "stroke": _coloured(drawn, "bottom"),
             "strokeWidth": {"condition": {"param": "pointed", "empty": False, "value": 5}, "value": 1.4},
             "tooltip": tips,
         },
     }
+    told = [
+        {"axis": f"p{number}", "at": round(place / max(1, len(key.values) - 1), 5), "text": text}
+        for number, key in enumerate(keys)
+        for place, text in list(enumerate(key.values))[:: -(-len(key.values) // _MOST_TICKS)]
+    ]
     ticks = {
-        "data": {"values": [tick for number, each in enumerate(keys) for tick in _ticks(number, each)]},
-        "mark": {"type": "text", "align": "left", "dx": 5, "fontSize": 11.5, "stroke": PAPER, "strokeWidth": 3}
+        "data": {"values": told},
+        "mark": {"type": "text", "align": "left", "dx": 5, "fontSize": 11.5}
         | {"limit": {"expr": f"width / {len(keys)} - 8"}},
         "encoding": {
             "x": {"field": "axis", "type": "nominal", "sort": fields},
@@ -469,10 +390,3 @@ def _parallel(keys: Sequence[Key], values: list[dict[str, Any]], tips: list[Spec
         },
     }
     return _wide(_HEIGHT, values, [lines, ticks])
-
-
-def _ticks(number: int, key: Key) -> list[dict[str, object]]:
-    """Some of the values along an axis."""
-    most = max(1, len(key.values) - 1)
-    shown = list(enumerate(key.values))[:: -(-len(key.values) // _MOST_TICKS)]
-    return [{"axis": f"p{number}", "at": round(place / most, 5), "text": text} for place, text in shown]

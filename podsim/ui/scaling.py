@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from podsim.draws import Range
 from podsim.errors import PodsimError
-from podsim.format import format_count, format_figure
+from podsim.format import format_count, format_ends, format_figure
 from podsim.metrics import THROUGHPUT, TOKENS, Metric, metric_of
-from podsim.report.chart import Axis, Chart, Curves, Mark, Series
+from podsim.report.chart import Axis, Chart, Curves, Mark, Series, band, in_proportion
 from podsim.report.report import Part
 from podsim.report.table import Table, columns
-from podsim.result.base import Result
 from podsim.runs import run
 from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.activity import Activity
@@ -22,7 +22,7 @@ _REPLICAS: Final = "parallelism.replication_factor"
 _PODS: Final = 4
 """How many times the pod the curve goes on for."""
 _BATCHES: Final = (1, 2, 4, 8, 16, 32, 64)
-_LINE, _OWN, _IN_PROPORTION = "#08306b", "#b35400", "#767676"
+_LINE, _OWN = "#08306b", "#b35400"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,7 @@ class _Point:
     keys: tuple[str, ...]
     is_own: bool
     value: float | None = None
+    range: Range | None = None
     reason: str = ""
 
 
@@ -76,42 +77,41 @@ def _batches(spec: Any) -> Iterator[_Point]:
 
 def _run(loaded: LoadedScenario, point: _Point, metric: Metric) -> _Point:
     try:
-        result: Result = run(load_scenario(loaded, None, point.keys))
-        value = result.predicted(metric.key)
+        result = run(load_scenario(loaded, None, point.keys))
+        return replace(point, value=result.predicted(metric.key), range=result.ranges.get(metric.key))
     except PodsimError as error:
-        return _Point(point.place, point.keys, point.is_own, reason=error.message.splitlines()[0])
-    return _Point(point.place, point.keys, point.is_own, value)
+        return replace(point, reason=error.message.splitlines()[0])
 
 
 def _chart(known: list[_Point], points: list[_Point], metric: Metric, over: str) -> Chart:
     places, values = [float(each.place) for each in known], [each.value or 0.0 for each in known]
     tips = [{over: format_count(each.place), metric.label: format_figure(metric, each.value or 0.0)} for each in known]
-    in_proportion = [values[0] * each / places[0] for each in places]
-    own = [each for each in known if each.is_own]
+    ends = [(each.range.low, each.range.high) if each.range else None for each in known]
+    own = [(at, value) for each, at, value in zip(known, places, values, strict=True) if each.is_own]
     series = [
-        Series("in proportion to the first", Mark.LINE, places, in_proportion, _IN_PROPORTION, (5, 3), "cross"),
+        *band("80 % range", places, ends, _LINE),
+        in_proportion("in proportion to the first", places, values),
         Series("predicted", Mark.LINE, places, values, _LINE, tips=tips),
-        Series("this one", Mark.POINTS, [float(each.place) for each in own], [each.value or 0.0 for each in own], _OWN),
+        *(Series("this one", Mark.POINTS, [at], [value], _OWN) for at, value in own),
     ]
-    unit = metric.head
     rows = [
         (
             f"{format_count(each.place)}{' (this one)' if each.is_own else ''}",
             "–" if each.value is None else format_figure(metric, each.value),
+            format_ends(metric, each.value, each.range.low, each.range.high) if each.value and each.range else "–",
             " ".join(f"--set {key}" for key in each.keys) or "as it is",
             each.reason,
         )
         for each in points
     ]
+    title = "over IPUs: each replica keeps its work" if over == "IPUs" else f"over the {over}"
     return Chart(
-        title=f"{metric.label.capitalize()} over {over}: each replica keeps its work"
-        if over == "IPUs"
-        else f"{metric.label.capitalize()} over the {over}",
+        title=f"{metric.label.capitalize()} {title}",
         description=f"A line of the predicted {metric.label} over {over}, with the point of this scenario.",
         drawn=Curves(
-            [each for each in series if each.x],
+            series,
             Axis(over, is_log=True, from_zero=False, ticks=places),
-            Axis(metric.label, unit, is_log=True, from_zero=False),
+            Axis(metric.label, metric.head, is_log=True, from_zero=False),
         ),
-        numbers=Table(columns(f">{over}", f">{metric.label}", "what differs", "why not"), rows),
+        numbers=Table(columns(f">{over}", f">{metric.label}", ">80 %", "what differs", "why not"), rows),
     )

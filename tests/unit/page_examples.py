@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 from podsim import compare, load, run
@@ -19,7 +18,6 @@ from podsim.many.sweeps import sweep
 from podsim.pages.check_page import check_page
 from podsim.pages.comparison_page import comparison_page
 from podsim.pages.plan_page import plan_page
-from podsim.pages.sweep_page import sweep_page
 from podsim.report.chart import Chart
 from podsim.report.report import Folded, Part, Report
 from podsim.runs.serve import serve
@@ -62,10 +60,10 @@ def blocks_of(page: Report, kind: type[Any]) -> list[Any]:
     return [block for section in page.sections for block in inside(section.blocks) if isinstance(block, kind)]
 
 
-def study(folder: Path, name: str, **keys: Any) -> Report:
+def study(name: str, **keys: Any) -> Report:
     """The page of a study of BERT."""
     content = {"kind": "study", "description": name, "scenario": BERT, "keys": keys}
-    return sweep_page(sweep(content, folder / f"{name}.csv", processes=1))
+    return sweep(content, processes=1).report()
 
 
 def evil_page() -> Report:
@@ -110,7 +108,7 @@ def answer() -> Answer:
     return Answer(goal, ranked, out, second="mfu", inputs=(("goal.yaml", "ab" * 32),))
 
 
-def pages(folder: Path) -> dict[str, Report]:
+def pages() -> dict[str, Report]:
     """A page of each kind."""
     two = compare(BERT, load("bert_pod64_hardware", variant="bow"))
     return {
@@ -118,14 +116,12 @@ def pages(folder: Path) -> dict[str, Report]:
         "forward": run("bert_large_squad_answers_pod16", record=True).report(),
         "generate": run("llama2_7b_pods", record=True).report(),
         "serve": serve(load("llama2_7b_pods", overrides=["serving.request_count=100"])).report(),
-        "line": study(folder, "line", **{CALL: TIMES}),
-        "lines": study(folder, "lines", **{CALL: TIMES, WORDS: ["layer", "none"]}),
-        "bars": study(folder, "bars", **{WORDS: ["layer", "none"]}),
-        "maps": study(folder, "maps", **{CALL: TIMES, LINK: LINKS, SETUP: ["1 s", "9 s"]}),
-        "map": study(folder, "map", **{CALL: TIMES, LINK: LINKS}),
-        "axes": study(
-            folder, "axes", **{CALL: TIMES, LINK: ["8 GB/s", "16 GB/s"], SETUP: ["1 s", "9 s"], BATCHES: [450, 460]}
-        ),
+        "line": study("line", **{CALL: TIMES}),
+        "lines": study("lines", **{CALL: TIMES, WORDS: ["layer", "none"]}),
+        "bars": study("bars", **{WORDS: ["layer", "none"]}),
+        "maps": study("maps", **{CALL: TIMES, LINK: LINKS, SETUP: ["1 s", "9 s"]}),
+        "map": study("map", **{CALL: TIMES, LINK: LINKS}),
+        "axes": study("axes", **{CALL: TIMES, LINK: ["8 GB/s", "16 GB/s"], SETUP: ["1 s", "9 s"], BATCHES: [450, 460]}),
         "compare": comparison_page(two),
         "plan": plan_page(answer()),
         "check": verdict_page(),

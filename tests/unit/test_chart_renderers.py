@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -23,17 +24,18 @@ from podsim.report.chart import (
     Mark,
     Series,
     Sheet,
-    Shown,
     Study,
     TextPlace,
     TimelineBar,
     TimelineChart,
     TimelineStretch,
     WayOver,
+    band,
+    in_proportion,
 )
 from podsim.result.kinds import FAMILIES, KINDS, fill_of_kind
-from podsim.show.matplotlib_charts import figure_of
-from podsim.show.vega_charts import choices_of, vega_spec
+from podsim.show.matplotlib_charts import PLAIN, figure_of
+from podsim.show.vega_charts import vega_spec
 
 
 def axes_of(drawn: Bars | Curves | TimelineChart | Study, **more: Any) -> list[Axes]:
@@ -138,12 +140,9 @@ def test_a_timeline_has_a_window_for_each_stretch() -> None:
     ]
 
 
-def study(
-    over: WayOver, *keys: Key, figures: list[float | None], measured: tuple[tuple[float, float], ...] = ()
-) -> Study:
-    count = len(figures)
+def study(over: WayOver, *keys: Key, figures: list[float | None]) -> Study:
     statuses = ["done" if value is not None else "does not fit" for value in figures]
-    return Study(over, keys, [Shown(Axis("rate", "samples/s"), figures, measured)], range(count), statuses)
+    return Study(over, keys, Axis("rate", "samples/s"), figures, range(len(figures)), statuses)
 
 
 CLOCK = Key("clock", Axis("clock", "GHz"), ["1", "2"], [1.0, 2.0], [0, 1, 0, 1])
@@ -152,23 +151,33 @@ WORDS = Key("words", Axis("words"), ["layer", "none"], [], [0, 0, 1, 1])
 FIGURES: list[float | None] = [10.0, 20.0, 30.0, None]
 
 
-def test_lines_over_a_key_have_a_line_for_each_word() -> None:
-    drawn = study(WayOver.LINES, CLOCK, WORDS, figures=FIGURES, measured=((1.5, 12.0),))
+def test_a_band_lies_between_its_ends() -> None:
+    """The first and the last of three points have a range; what is in proportion starts at the first: 30 at 3."""
+    ends = [(8.0, 12.0), None, (20.0, 30.0)]
+    series = [*band("80 %", [1, 2, 3], ends, "#1b6ca8"), in_proportion("ideal", [1, 2, 3], [10, 15, 25])]
+    drawn = Curves(series, Axis("IPUs", is_log=True, ticks=[1, 3]), Axis("rate", is_log=True))
     (axes,) = axes_of(drawn)
-    layer, none, measured, missing = axes.lines
-    assert list(layer.get_ydata()) == [10, 20]
-    assert list(none.get_ydata())[:1] == [30]
-    assert list(measured.get_xydata()[0]) == [1.5, 12]  # type: ignore[index]
-    assert (list(missing.get_xdata()), missing.get_label()) == ([2], "does not fit")
-    assert [(each["n0"], each["k1"], each.get("m0")) for each in values_of(drawn)] == [
-        (2, "none", None),
-        (1, "layer", 10),
-        (2, "layer", 20),
-        (1, "none", 30),
+    (area,) = axes.collections
+    corners = {tuple(map(float, corner)) for corner in area.get_paths()[0].vertices}  # type: ignore[union-attr]
+    assert corners == {(1, 8), (1, 12), (3, 20), (3, 30)}
+    assert [(each["x"], each["y"], each.get("to")) for each in values_of(drawn)] == [
+        *((1, 8, 12), (3, 20, 30)),
+        *((1, 10, None), (3, 30, None)),
     ]
-    layers = vega_spec(Chart("", "", drawn))["layer"]
-    assert layers[-1]["data"]["values"] == [{"n0": 1.5, "m0": 12.0}]
-    assert choices_of(Chart("", "", drawn)) == [("m0", "rate [samples/s]", "linear")]
+    assert vega_spec(Chart("", "", drawn))["layer"][0]["encoding"]["y2"] == {"field": "to"}
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "3"]
+    assert band("80 %", [1, 2, 3], [None, (1, 2), None], "#1b6ca8") == []
+
+
+def test_numbers_of_axes_are_written_out_and_apart() -> None:
+    """1.302e+06 on no axis; of ticks at 1, 1.01 and 2 the second would lie on the first."""
+    assert [PLAIN(value, 0) for value in (0.25, 13020.4, 1302040.0, 2.5e9)] == [
+        *("0.25", "13,020.4", "1,302,040", "2,500,000,000"),
+    ]
+    line = Series("", Mark.LINE, [1, 1.01, 2], [1, 2, 3], "#1b6ca8")
+    (axes,) = axes_of(Curves([line], Axis("a", from_zero=False, ticks=[1, 1.01, 2]), Axis("b")))
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "2"]
 
 
 def test_of_points_that_meet_in_a_cell_the_best_is_shown() -> None:
@@ -185,12 +194,21 @@ def test_of_points_that_meet_in_a_cell_the_best_is_shown() -> None:
     assert (spec["encoding"]["x"]["sort"], spec["encoding"]["x"]["title"]) == (["1", "2"], "clock [GHz]")
     tips = spec["layer"][1]["encoding"]["tooltip"]
     assert [(each["field"], each["title"]) for each in tips[:2]] == [("k0", "link [GB/s]"), ("k1", "clock [GHz]")]
-    least = Study(drawn.over, drawn.keys, drawn.figures, drawn.points, drawn.statuses, more_is_better=False)
+    low, high = (axes.transData.transform((0, place))[1] for place in (0, 1))
+    assert low < high  # in pixels from the foot of the figure
+    least = replace(drawn, more_is_better=False)
     texts = {text.get_position(): text.get_text() for text in axes_of(least)[0].texts}
     assert texts[0, 0] == "10"
     # A page draws one over the other: the last is seen.
-    assert [each["m0"] for each in values_of(drawn) if (each["k0"], each["k1"]) == ("8", "1")] == [10, 40]
-    assert [each["m0"] for each in values_of(least) if (each["k0"], each["k1"]) == ("8", "1")] == [40, 10]
+    assert [each["figure"] for each in values_of(drawn) if (each["k0"], each["k1"]) == ("8", "1")] == [10, 40]
+    assert [each["figure"] for each in values_of(least) if (each["k0"], each["k1"]) == ("8", "1")] == [40, 10]
+
+
+def test_maps_of_a_third_key_have_one_scale() -> None:
+    third = Key("c", Axis("c"), ["x", "y"], [], [0, 0, 1, 1])
+    maps = [axes for axes in axes_of(study(WayOver.HEAT_MAP, LINK, CLOCK, third, figures=FIGURES)) if axes.images]
+    assert [axes.get_title() for axes in maps] == ["c x", "c y"]
+    assert {axes.images[0].get_clim() for axes in maps} == {(10, 30)}
 
 
 def test_dots_and_parallel_axes_have_each_point_at_its_values() -> None:

@@ -18,7 +18,7 @@ from podsim.many.checks import show
 from podsim.many.checks.baseline import Baseline
 from podsim.many.checks.verdict import Finding, Verdict, check
 from podsim.many.compare.comparison import compare
-from podsim.many.sweeps.plot import study_sheet
+from podsim.many.sweeps.run import sheet_of
 from podsim.many.sweeps.table import write_table
 from podsim.report.report import Report, Section
 from podsim.report.table import Table, columns
@@ -188,7 +188,7 @@ def test_no_name_is_a_formula_of_a_chart(tmp_path: Path) -> None:
     study = "kind: study\nscenario: s.yaml\nall_variants: true\nkeys: {parallelism.micro_batch_size: [8]}\n"
     (tmp_path / "study.yaml").write_text(study)
     swept = podsim.sweep(tmp_path / "study.yaml", tmp_path / "t.csv", processes=1)
-    write_sheet(lambda: study_sheet(swept), tmp_path / "t.svg", swept.inputs)
+    write_sheet(lambda: sheet_of(swept, swept.report()), tmp_path / "t.svg", swept.inputs)
     parser = ET.XMLParser(target=ET.TreeBuilder(insert_comments=True))
     drawn = [each.text or "" for each in ET.parse(tmp_path / "t.svg", parser).iter(ET.Comment)]
     assert any(each.count("$") == 2 for each in drawn), drawn

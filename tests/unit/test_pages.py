@@ -9,7 +9,6 @@ from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from podsim import RunResult, compare, load, run
@@ -17,22 +16,18 @@ from podsim.errors import OutputError, PodsimError
 from podsim.many.compare.difference import Step, Waterfall
 from podsim.many.compare.plot import ends_of_axis, waterfall_chart
 from podsim.many.sweeps import sweep
-from podsim.many.sweeps.run import Swept
-from podsim.many.sweeps.space import space_of
-from podsim.pages import sweep_page as sweep_module
 from podsim.pages.comparison_page import comparison_page
 from podsim.pages.plan_page import plan_page
 from podsim.report.chart import FASTER, INK, SLOWER, Chart, Fill, TimelineChart, fills_in_turn
-from podsim.report.report import Folded, Report
+from podsim.report.report import Report
 from podsim.report.table import Cell, Table
 from podsim.result.kinds import FAMILIES, KINDS, fill_of_kind, kind_of
 from podsim.result.slices import OPERATION, PASS, REPEATED, Slice
 from podsim.result.timeline import MOST_MARKS, MOST_OF_CYCLES, OperationMark, marks_of, merged, pieces_of
 from podsim.result.windows import Window
-from podsim.scenario.document import Document
 from podsim.show import html_page
 from podsim.show import html_page as html
-from podsim.show.vega_charts import choices_of, definitions, paint, vega_spec
+from podsim.show.vega_charts import definitions, paint, vega_spec
 from podsim.units import ps_to_seconds
 from tests.unit.bad_input_cases import Run
 from tests.unit.page_examples import EVIL, Tags, answer, blocks_of, charts_of, evil_page, verdict_page
@@ -529,52 +524,26 @@ def test_a_check_shows_how_far_each_figure_has_moved() -> None:
 
 def test_a_study_shows_what_does_not_fit_and_refuses_figures_that_are_not_there(tmp_path: Path) -> None:
     content = {"kind": "study", "scenario": BERT, "keys": {"parallelism.micro_batch_size": [24, 48]}}
-    none = sweep_module.sweep_page(sweep(content, tmp_path / "none.csv", processes=1))
+    none = sweep(content, processes=1).report()
     assert [(tile.label, tile.value) for tile in none.tiles] == [("Points that do not fit", "2")]
     assert [section.title for section in none.sections] == ["What could not be simulated"]
-    (folded,) = none.sections[0].blocks
-    assert isinstance(folded, Folded)
-    assert folded.title == "2 points, with the reason"
     content = {"kind": "study", "scenario": BERT, "keys": {"parallelism.micro_batch_size": [2, 24]}}
-    swept = sweep(content, tmp_path / "one.csv", processes=1)
+    swept = sweep(content, processes=1)
     with pytest.raises(PodsimError, match="no column of numbers `speed`"):
-        sweep_module.sweep_page(swept, "speed")
-    page = sweep_module.sweep_page(swept, "mfu")
-    (chart,) = charts_of(page)
-    assert choices_of(chart)[0] == ("m0", "MFU", "linear")
-    values = {bar["k0"]: bar.get("m0") for bar in bars_of(chart)}
+        swept.report("speed")
+    (chart,) = charts_of(swept.report("mfu"))
+    values = {(bar["name"], bar["x"]): bar["y"] for bar in bars_of(chart)}
     result = run(BERT, overrides=["parallelism.micro_batch_size=2"])
     assert isinstance(result, RunResult)
-    assert values == {"2": pytest.approx(result.mfu, rel=1e-5), "24": None}
+    assert values == {("MFU", 2): pytest.approx(result.mfu, rel=1e-5), ("does not fit", 24): 0}
     with pytest.raises(OutputError, match="is not a format"):
         html_page.check_page_path(tmp_path / "page.md")
 
 
-def test_variants_of_a_study_have_their_names_and_the_file_itself_none(tmp_path: Path) -> None:
+def test_variants_of_a_study_have_their_names_and_the_file_itself_none() -> None:
     content = {"kind": "study", "scenario": "bert_base_c600", "all_variants": True}
-    (chart,) = charts_of(sweep_module.sweep_page(sweep(content, tmp_path / "variants.csv", processes=1)))
-    assert {bar["k0"] for bar in bars_of(chart)} == {"no variant", "batch_128"}
-
-
-def test_of_many_points_some_are_drawn_and_the_best_is_one_of_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Points 0 to 19, of which every seventh is drawn from the first on; the last is the best, and 5 is infinite."""
-    rows = [{"point": number, "status": "done", "scenario": BERT, "variant": None, "k": number} for number in range(20)]
-    frame = pd.DataFrame([row | {"reason": None, "mfu": (1 + row["point"]) / 100} for row in rows])  # type: ignore[operator]
-    space = space_of(Document({"kind": "study", "scenario": BERT, "names": {"k": list(range(20))}}))
-    swept = Swept(space, tmp_path / "table.csv", 20, {"done": 20}, ())
-    frame.loc[5, "mfu"] = float("inf")
-    frame.to_csv(swept.output, index=False)
-    monkeypatch.setattr(sweep_module, "MOST_POINTS", 3)
-    page = sweep_module.sweep_page(swept, "mfu")
-    assert (page.tiles[0].label, page.tiles[0].value, page.tiles[0].notes) == ("Most MFU", "0.2", ("at k 19",))
-    assert page.warnings == ()
-    (chart,) = charts_of(page)
-    assert [bar["point"] for bar in bars_of(chart)] == [0, 7, 14, 19]
-    assert "4 of 20 points are shown, evenly chosen, and the best." in chart.notes
-    tables = blocks_of(page, Table)
-    assert [row[0] for row in tables[-1].rows] == [str(number) for number in range(19, -1, -1) if number != 5]
+    (chart,) = charts_of(sweep(content, processes=1).report())
+    assert [bar["row"] for bar in bars_of(chart)] == ["no variant", "batch_128"]
 
 
 def test_the_makespan_of_the_example_is_shown_whole() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import sqlite3
 import subprocess
@@ -24,7 +25,7 @@ from podsim.errors import BadValueError, OutputError, PodsimError, SpecError
 from podsim.many.store import Store
 from podsim.many.sweeps import sweep
 from podsim.many.sweeps.expression import Expression, filled_in
-from podsim.many.sweeps.plot import check_metric
+from podsim.many.sweeps.report import check_metric
 from podsim.many.sweeps.rows import RowMaker
 from podsim.many.sweeps.space import StudySpace, read_study, space_of
 from podsim.many.sweeps.spec import MOST_POINTS
@@ -150,6 +151,48 @@ def test_expressions_nested_deep_have_their_value_or_are_refused() -> None:
             Expression(text).value({})
         except BadValueError as error:
             assert "nested too deep" in str(error)
+
+
+def hostile(draw: random.Random, depth: int = 0) -> str:
+    """An expression that asks for too much: powers of powers, long texts, attributes, comprehensions, deep nesting."""
+    if depth > draw.randint(0, 5):
+        if draw.random() < 0.8:
+            return draw.choice(("1", "2", "3.5", "ipus", "c", "64", "1e-3", "'8 GB/s'"))
+        atoms = ("9" * draw.randint(1, 400), "1e308", "2", "-1", "ipus", "'a'", "'8 GB/s'", "a.b.c", "()", "0", "0.1")
+        return draw.choice((*atoms, "'" + "x" * draw.randint(1, 400) + "'", "ipus.__class__.__mro__", "\x00", "10**9"))
+    one, other = hostile(draw, depth + 1), hostile(draw, depth + 1)
+    if draw.random() < 0.8:
+        return f"({one}) {draw.choice(('+', '-', '*', '/', '//', '%', '**', '<', '==', 'and', 'or'))} ({other})"
+    forms = (
+        *(f"({one})**({other})", f"({one})**({other})**9**9**9", f"({one})*({other})", f"({one})<<({other})<<10**9"),
+        *(f"[{one} for x in range({other})]", f"sum(1 for x in range({other}))", f"{{{one}: {other}}}", f"({one}).x"),
+        *(
+            f"({one}).__class__.__bases__[{other}]",
+            f"lambda x: {one}",
+            f"max({one}, {other})",
+            f"round({one}, {other})",
+        ),
+        *("(" * draw.randint(1, 240) + one, "-" * draw.randint(1, 400) + one, "not " * draw.randint(1, 120) + one),
+        *(f"({one})%({other})", f"'%1000000000d' % {one}", f"f'{{{one}}}'", f"'{{:>999999999}}'.format({one})"),
+        *(f"({one}) if {other} else 1", f"({one}) < ({other}) < 1", f"({one}) and ({other})", f"{one};{other}"),
+        *(f"sqrt({one})", f"ceil(({one})/({other}))", f"abs({one})//({other})", f"__import__('os').system({one})"),
+    )
+    return draw.choice(forms)
+
+
+def test_hostile_expressions_end_with_a_number_or_a_cure() -> None:
+    """2,500 from a seed. No value has more digits than a float, and no text is longer than the expression."""
+    draw, refused = random.Random(29), 0
+    for _ in range(2500):
+        text = hostile(draw)
+        try:
+            found = Expression(text).value({"ipus": 64, "a.b.c": "16 GB/s"})
+        except BadValueError as error:
+            assert error.do and str(error)
+            refused += 1
+        else:
+            assert len(found) <= len(text) if isinstance(found, str) else abs(found) < 1.8e308, text
+    assert 800 < refused < 2200
 
 
 def test_texts_are_filled_in() -> None:
@@ -367,13 +410,12 @@ def test_a_wrong_key_has_its_place_in_the_study(tmp_path: Path) -> None:
         sweep(study, tmp_path / "t.csv")
 
 
-def test_a_metric_is_refused_before_the_work(tmp_path: Path) -> None:
-    found = space_of(Document({**SMALL, "scenario": "bert_v1.1_pod16_open"}))
-    check_metric(found, "breakdown.matmul")
-    check_metric(found, "time_to_train_percentiles.p50")  # only at some points
+def test_a_metric_is_refused_before_the_work() -> None:
+    for metric in ("breakdown.matmul", "time_to_train_percentiles.p50", "mfu_low"):
+        check_metric(metric)
     for metric in ("matmul", "status", "reason"):
         with pytest.raises(PodsimError, match="no column of numbers"):
-            check_metric(found, metric)
+            check_metric(metric)
 
 
 def test_a_row_holds_what_a_run_says(tmp_path: Path) -> None:
@@ -390,6 +432,39 @@ def test_a_row_holds_what_a_run_says(tmp_path: Path) -> None:
             assert pd.isna(row["reason"])
         else:
             assert "In-Processor-Memory" in row["reason"]
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_a_row_has_ranges_where_they_are_asked_for(name: str, tmp_path: Path) -> None:
+    """As a run gives them, with the units of their figures; a table without them is that of another study."""
+    study = {**SMALL, "keys": {"parallelism.micro_batch_size": [2, 24]}}
+    frame = sweep(study, tmp_path / name, ranges=True, processes=1).to_frame()
+    result = simulate(study["scenario"], overrides=["parallelism.micro_batch_size=2"])
+    ends = {figure + end: getattr(each, end[1:]) for figure, each in result.ranges.items() for end in ("_low", "_high")}
+    assert {column: frame[column][0] for column in frame if str(column).endswith(("_low", "_high"))} == ends
+    assert len(ends) > 4 and frame["mfu_low"][0] < frame["mfu"][0] < frame["mfu_high"][0]
+    assert frame[list(ends)].iloc[1].isna().all()  # does not fit
+    units = frame.attrs["unit"]
+    assert (units["weight_update_s_low"], units["throughput_samples_per_s_high"]) == ("s", "1/s")
+    assert not sweep(study, tmp_path / name, ranges=True).simulated
+    with pytest.raises(OutputError, match="not known to be of this study"):
+        sweep(study, tmp_path / name)
+    with pytest.raises(SpecError, match="is a figure"):
+        space(names={"mfu_low": [1, 2]})
+
+
+def test_a_study_with_ranges_goes_on_with_ranges_alone(tmp_path: Path) -> None:
+    def stop(done: int, _total: int) -> None:
+        if done == 1:
+            raise KeyboardInterrupt
+
+    study, seen = {**SMALL, "keys": {"parallelism.micro_batch_size": [1, 2]}}, []
+    with pytest.raises(KeyboardInterrupt):
+        sweep(study, tmp_path / "t.csv", ranges=True, tell=stop)
+    with pytest.raises(OutputError, match="holds rows of another study"):
+        sweep(study, tmp_path / "t.csv")
+    frame = sweep(study, tmp_path / "t.csv", ranges=True, tell=lambda done, _: seen.append(done)).to_frame()
+    assert seen == [1, 2] and frame["mfu_low"].notna().all()
 
 
 def test_csv_holds_the_same(tmp_path: Path) -> None:
@@ -798,7 +873,7 @@ def test_an_interruption_says_how_much_stands(
 
 @pytest.mark.slow
 def test_pandas_is_imported_when_it_is_first_used(tmp_path: Path) -> None:
-    """It takes half a second to import: only charts of studies and frames need it."""
+    """It takes half a second to import: only frames need it."""
     (tmp_path / "s.yaml").write_text(json.dumps({**SMALL, "keys": {"parallelism.micro_batch_size": [1, 2]}}))
     code = """
 import sys
@@ -813,7 +888,7 @@ for wish in (["run", "template"], [*sweep, "t.csv"], [*sweep, "u.csv", "--plot",
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     told = [line for line in done.stderr.splitlines() if line.startswith(("run ", "sweep "))]
-    assert told == ["run 0 False", "sweep 0 False", "sweep 0 True"]
+    assert told == ["run 0 False", "sweep 0 False", "sweep 0 False"]
 
 
 # A cluster

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from podsim.errors import BadValueError, PodsimError
@@ -19,11 +20,7 @@ _MOST_LISTED: Final = 2 * MOST_POINTS
 
 
 class AxisError(BadValueError):
-    """Values of a study that do not go together.
-
-    Attributes:
-        path: Key path in the study of what is wrong.
-    """
+    """Values of a study that do not go together, with the key path in the study of what is wrong."""
 
     def __init__(self, message: str, do: str, path: KeyPath) -> None:
         super().__init__(message, do)
@@ -32,12 +29,7 @@ class AxisError(BadValueError):
 
 @dataclass(frozen=True, slots=True)
 class SweptAxis:
-    """Keys that vary together.
-
-    Attributes:
-        keys: Their names.
-        values: Their values, one of each key at every place of the axis.
-    """
+    """Keys that vary together, and one value of each at every place of the axis."""
 
     keys: tuple[str, ...]
     values: Sequence[tuple[Value, ...]]
@@ -51,45 +43,42 @@ def axes_of(study: StudySpec) -> tuple[SweptAxis, ...]:
             differ in length, or ranges and samples do not go together.
     """
     given = {**study.names, **study.keys}
-    drawn = {key: each for key, each in given.items() if isinstance(each, RangeSpec) and each.count is None}
-    _check_count(study, {key: each for key, each in given.items() if key not in drawn}, len(drawn))
-    listed = {key: _values(_path(key, study), each) for key, each in given.items() if key not in drawn}
-    together = [_together(group, listed, ("zipped", place)) for place, group in enumerate(study.zipped)]
-    members = [key for axis in together for key in axis.keys]
-    taken = set(members)
-    if twice := next((key for key in members if members.count(key) > 1), None):
-        what, do = f"`zipped` names `{twice}` twice", "name each key once; keys of one group vary together"
-        raise AxisError(what, do, ("zipped",))
-    alone = [SweptAxis((key,), _Alone(values)) for key, values in listed.items() if key not in taken]
-    return (*together, *alone, *_sampled({_path(key, study): each for key, each in drawn.items()}, study.samples))
-
-
-def _check_count(study: StudySpec, counted: Mapping[str, Sequence[Value] | RangeSpec], drawn: int) -> None:
-    """Refuse more values than fit into memory, before there are any."""
-    zipped = {key for group in study.zipped for key in group}
-    counts = {
-        key: len(each) if not isinstance(each, RangeSpec) else (each.count or 0) * (each.whole or key in zipped)
+    paths: dict[str, KeyPath] = {key: ("keys" if key in study.keys else "names", key) for key in given}
+    drawn = {paths[key]: each for key, each in given.items() if isinstance(each, RangeSpec) and each.count is None}
+    counted = {key: each for key, each in given.items() if paths[key] not in drawn}
+    grouped = [key for group in study.zipped for key in group]
+    listed_counts = {
+        paths[key]: len(each) if not isinstance(each, RangeSpec) else (each.count or 0) * (each.whole or key in grouped)
         for key, each in counted.items()
     }
-    paths = {_path(key, study): count for key, count in counts.items()}
-    paths["samples", "count"] = drawn * (study.samples.count if study.samples else 0)
-    total, (path, most) = sum(paths.values()), max(paths.items(), key=lambda item: item[1])
+    _check_count(listed_counts | {("samples", "count"): len(drawn) * (study.samples.count if study.samples else 0)})
+    listed = {key: _values(paths[key], each) for key, each in counted.items()}
+    together = [_together(group, listed, ("zipped", place)) for place, group in enumerate(study.zipped)]
+    if twice := next((key for key in grouped if grouped.count(key) > 1), None):
+        what, do = f"`zipped` names `{twice}` twice", "name each key once; keys of one group vary together"
+        raise AxisError(what, do, ("zipped",))
+    alone = [
+        SweptAxis((key,), _Made(len(values), partial(_one_of, values)))
+        for key, values in listed.items()
+        if key not in grouped
+    ]
+    return (*together, *alone, *_sampled(drawn, study.samples))
+
+
+def _check_count(counts: Mapping[KeyPath, int]) -> None:
+    """Refuse more values than fit into memory, before there are any."""
+    total, (path, most) = sum(counts.values()), max(counts.items(), key=lambda item: item[1])
     if total > _MOST_LISTED:
         what = f"the study lists {total:,} values, {most:,} of them here; the limit is {_MOST_LISTED:,}"
         raise AxisError(what, "give a smaller `count`", path)
-
-
-def _path(key: str, study: StudySpec) -> KeyPath:
-    return ("keys" if key in study.keys else "names", key)
 
 
 def _together(group: Sequence[str], listed: Mapping[str, Sequence[Value]], path: KeyPath) -> SweptAxis:
     missing = next((key for key in group if key not in listed), None)
     if missing is not None:
         raise AxisError(f"`zipped` names `{missing}`, which has no list of values", "name keys of this study", path)
-    counts = {key: len(listed[key]) for key in group}
-    if len(set(counts.values())) > 1:
-        shown = ", ".join(f"{key} has {count}" for key, count in counts.items())
+    if len({len(listed[key]) for key in group}) > 1:
+        shown = ", ".join(f"{key} has {len(listed[key])}" for key in group)
         what = f"keys that vary together need as many values each: {shown}"
         raise AxisError(what, "give them as many values", path)
     return SweptAxis(tuple(group), list(zip(*(listed[key] for key in group), strict=True)))
@@ -98,25 +87,22 @@ def _together(group: Sequence[str], listed: Mapping[str, Sequence[Value]], path:
 def _values(path: KeyPath, given: Sequence[Value] | RangeSpec) -> Sequence[Value]:
     if not isinstance(given, RangeSpec):
         return given
-    assert given.count is not None
-    values = _Steps(_between(path, given), given.count)
+    count = given.count or 0
+    values = _Made(count, partial(_step, _between(path, given), count))
     return list(dict.fromkeys(values)) if given.whole else values
 
 
 def _sampled(drawn: Mapping[KeyPath, RangeSpec], samples: SamplesSpec | None) -> Iterator[SweptAxis]:
-    if not drawn and samples is None:
-        return
-    if samples is None:
+    if drawn and samples is None:
         path = next(iter(drawn))
         raise AxisError(f"the range of `{path[-1]}` has no count", "give it a `count`, or add `samples`", path)
-    if not drawn:
+    if not drawn and samples is not None:
         raise AxisError("there is no range to draw samples from", "write a range without `count`", ("samples",))
-    ends = [_between(path, each) for path, each in drawn.items()]
-    rows = _spread(len(drawn), samples)
-    yield SweptAxis(
-        tuple(str(path[-1]) for path in drawn),
-        [tuple(at(share) for at, share in zip(ends, row, strict=True)) for row in rows],
-    )
+    if samples is not None:
+        ends = [_between(path, each) for path, each in drawn.items()]
+        rows = _spread(len(drawn), samples)
+        values = [tuple(at(share) for at, share in zip(ends, row, strict=True)) for row in rows]
+        yield SweptAxis(tuple(str(path[-1]) for path in drawn), values)
 
 
 def _spread(dimensions: int, samples: SamplesSpec) -> Sequence[Sequence[float]]:
@@ -136,24 +122,11 @@ def _spread(dimensions: int, samples: SamplesSpec) -> Sequence[Sequence[float]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Alone(Sequence[tuple[Value, ...]]):
-    """Values of a key that varies on its own."""
+class _Made(Sequence[Any]):
+    """Values that are made when they are asked for: there may be millions."""
 
-    values: Sequence[Value]
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def __getitem__(self, place: Any) -> Any:
-        return (self.values[place],)
-
-
-@dataclass(frozen=True, slots=True)
-class _Steps(Sequence[Value]):
-    """Values of a range, made when they are asked for: there may be millions."""
-
-    at: _Between
     length: int
+    make: Callable[[int], Any]
 
     def __len__(self) -> int:
         return self.length
@@ -161,7 +134,15 @@ class _Steps(Sequence[Value]):
     def __getitem__(self, place: Any) -> Any:
         if not 0 <= place < self.length:
             raise IndexError(place)
-        return self.at(place / max(1, self.length - 1))
+        return self.make(place)
+
+
+def _one_of(values: Sequence[Value], place: int) -> tuple[Value, ...]:
+    return (values[place],)
+
+
+def _step(between: _Between, count: int, place: int) -> Value:
+    return between(place / max(1, count - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,12 +167,11 @@ class _Between:
 
 def _between(path: KeyPath, given: RangeSpec) -> _Between:
     (first, unit), (last, other) = (_split(path, end) for end in (given.from_, given.to))
+    between = f"`{path[-1]}` goes from {given.from_} to {given.to}, which"
     if unit != other:
-        what = f"`{path[-1]}` goes from {given.from_} to {given.to}, which have different units"
-        raise AxisError(what, "write both ends in the same unit", path)
+        raise AxisError(f"{between} have different units", "write both ends in the same unit", path)
     if not math.isfinite(last - first):
-        what = f"`{path[-1]}` goes from {given.from_} to {given.to}, which is too far for numbers"
-        raise AxisError(what, "write ends nearer to 0", path)
+        raise AxisError(f"{between} is too far for numbers", "write ends nearer to 0", path)
     if given.scale == "log" and (min(first, last) <= 0 <= max(first, last) or not math.isfinite(last / first)):
         raise AxisError(f"`{path[-1]}` has an end at 0, or ends of both signs", "use `scale: linear`", path)
     return _Between(first, last, unit, given.scale == "log", given.whole)

@@ -24,13 +24,7 @@ _MOST_LISTED: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class AxisFigure:
-    """A figure on an axis.
-
-    Attributes:
-        name: What it is.
-        unit: Of its numbers; empty for those that have none.
-        divisor: What its numbers are divided by for that unit.
-    """
+    """A figure on an axis, with the unit of its numbers and what they are divided by for it."""
 
     name: str
     unit: str = ""

@@ -1,8 +1,8 @@
 """Expressions in study files: arithmetic and comparisons on the values of a point, and nothing else.
 
-The grammar is that of Python's expressions, of which only the listed parts are let through; nothing is ever
-executed as code. A name is a key of the study, whole or by its last part where only one key ends in it. Texts that
-are quantities stand for their number in the SI base unit.
+The grammar is that of Python's expressions, of which only the listed parts are let through; `simpleeval` evaluates
+them, and nothing is ever executed as code. A name is a key of the study, whole or by its last part where only one key
+ends in it. Texts that are quantities stand for their number in the SI base unit.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, Final
+
+from simpleeval import SimpleEval
 
 from podsim.errors import BadValueError
 from podsim.units import UNITS, parse_quantity
@@ -26,25 +28,38 @@ _LARGEST_POWER: Final = 64
 _MOST_BITS: Final = 4096
 _MOST_REMEMBERED: Final = 1024
 _INTERPOLATED: Final = re.compile(r"\$\{([^{}]*)\}")
-_BINARY: Final[dict[type, Callable[[Any, Any], Any]]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
-_UNARY: Final[dict[type, Callable[[Any], Any]]] = {
-    ast.USub: operator.neg,
-    ast.UAdd: operator.pos,
-    ast.Not: operator.not_,
-}
+_Values = Mapping[str, object]
+
+
+def _finite(value: Any) -> Any:
+    """A value that is no number without end; whole ones have as many digits as a float has places for."""
+    if not isinstance(value, str) and not math.isfinite(value):
+        raise ValueError("it is no finite number")
+    return value
+
+
+def _finite_of(combine: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    return _finite(combine(left, right))
+
+
+def _of_numbers(combine: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Arithmetic of numbers alone: a text times a number is a long text."""
+
+    def combined(left: Any, right: Any) -> Any:
+        text = next((each for each in (left, right) if isinstance(each, str)), None)
+        if text is not None:
+            raise TypeError(f"`{text}` is no number")
+        return combine(left, right)
+
+    return combined
+
+
+def _power(base: float, exponent: float) -> Any:
+    if abs(exponent) > _LARGEST_POWER:
+        raise BadValueError(f"an exponent of {exponent:g}", f"use one up to {_LARGEST_POWER}")
+    if isinstance(base, int) and base.bit_length() * abs(exponent) > _MOST_BITS:
+        raise OverflowError("the power is too large")
+    return base**exponent
 
 
 def _rounded(number: float, digits: int | None = None) -> float:
@@ -54,6 +69,27 @@ def _rounded(number: float, digits: int | None = None) -> float:
     return round(number, digits)
 
 
+_ARITHMETIC: Final = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_OPERATORS: Final[dict[type, Callable[..., Any]]] = {
+    **{kind: _of_numbers(partial(_finite_of, combine)) for kind, combine in _ARITHMETIC.items()},
+    ast.Pow: _of_numbers(_power),
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Not: operator.not_,
+}
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "abs": abs,
     "ceil": math.ceil,
@@ -64,19 +100,26 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "round": _rounded,
     "sqrt": math.sqrt,
 }
+_NODES: Final = (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call)
+_LET_THROUGH: Final = (
+    *_NODES,
+    *_OPERATORS,
+    ast.Constant,
+    ast.Name,
+    ast.Attribute,
+    ast.Load,
+    ast.BoolOp,
+    ast.And,
+    ast.Or,
+)
 _GRAMMAR: Final = (
     f"use numbers, keys of the study, + - * / // % **, comparisons, and, or, not, and {', '.join(_FUNCTIONS)}"
 )
-_Values = Mapping[str, object]
 
 
 @dataclass(frozen=True)
 class Expression:
-    """An expression over the keys of a study.
-
-    Attributes:
-        text: As it was written.
-    """
+    """An expression over the keys of a study, as it was written."""
 
     text: str
 
@@ -89,9 +132,9 @@ class Expression:
         try:
             self.names  # noqa: B018
         except RecursionError:
-            raise BadValueError(f"`{self.text}` is nested too deep", "write it in fewer steps") from None
+            raise self._too_deep from None
         for node in ast.walk(self._tree):
-            if not isinstance(node, _LET_THROUGH) or (isinstance(node, ast.Call) and not _is_known(node)):
+            if not _is_let_through(node):
                 raise BadValueError(f"`{self.text}` uses `{type(node).__name__}`, which is not let through", _GRAMMAR)
 
     @cached_property
@@ -105,6 +148,10 @@ class Expression:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise BadValueError(f"`{self.text}` is not an expression", _GRAMMAR) from None
 
+    @property
+    def _too_deep(self) -> BadValueError:
+        return BadValueError(f"`{self.text}` is nested too deep", "write it in fewer steps")
+
     @cached_property
     def names(self) -> frozenset[str]:
         """Names that it asks for."""
@@ -116,10 +163,26 @@ class Expression:
         Raises:
             BadValueError: A name does not exist, a division is by zero, or values do not go together.
         """
+
+        def named(node: ast.expr) -> Any:
+            name = ast.unparse(node)
+            key = key_named(name, values)
+            if key is None:
+                raise BadValueError(f"`{name}` is no key of this study", f"use one of: {', '.join(values)}")
+            return _finite(number_of(values[key]))
+
+        evaluator = SimpleEval(_OPERATORS, _FUNCTIONS, {})
+        both_or_one = evaluator.nodes[ast.BoolOp]
+        evaluator.nodes = {
+            **{kind: evaluator.nodes[kind] for kind in _NODES},
+            ast.BoolOp: lambda node: bool(both_or_one(node)),
+            **dict.fromkeys((ast.Name, ast.Attribute), named),
+            ast.Constant: lambda node: _finite(number_of(node.value)),
+        }
         try:
-            return _finite(_value(self._tree, values))
+            return _finite(evaluator.eval(self.text, self._tree))
         except RecursionError:
-            raise BadValueError(f"`{self.text}` is nested too deep", "write it in fewer steps") from None
+            raise self._too_deep from None
         except ZeroDivisionError:
             raise BadValueError(f"`{self.text}` divides by zero", "exclude such points with `where`") from None
         except (TypeError, ValueError, OverflowError) as error:
@@ -130,6 +193,23 @@ class Expression:
             )
             what = f"`{self.text}` has no value{' at ' * bool(shown)}{shown}: {error}"
             raise BadValueError(what, "check the values that it is made of") from None
+
+
+def _is_let_through(node: ast.AST) -> bool:
+    match node:
+        case ast.Constant():
+            return isinstance(node.value, (bool, int, float, str))
+        case ast.Call():
+            return isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS and not node.keywords
+        case _:
+            return isinstance(node, _LET_THROUGH)
+
+
+def _names(node: ast.AST) -> list[str]:
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        return [ast.unparse(node)]
+    parts = node.args if isinstance(node, ast.Call) else ast.iter_child_nodes(node)
+    return [name for each in parts for name in _names(each)]
 
 
 def filled_in(text: str, values: _Values) -> Any:
@@ -159,72 +239,16 @@ def expressions_in(text: str) -> tuple[Expression, ...]:
 _parsed = lru_cache(_MOST_REMEMBERED)(Expression)
 
 
-def known_name(name: str, keys: Mapping[str, object]) -> bool:
-    """Whether a name stands for exactly one key."""
-    return key_named(name, keys) is not None
-
-
-def _is_known(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Name) and call.func.id in _FUNCTIONS and not call.keywords
-
-
 def _written(value: object) -> str:
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
 def key_named(name: str, keys: Mapping[str, object]) -> str | None:
-    """The key that a name stands for."""
+    """The key that a name stands for; None where it is none, or the last part of several."""
     if name in keys:
         return name
     ending = [key for key in keys if key.endswith(f".{name}")]
     return ending[0] if len(ending) == 1 else None
-
-
-def _names(node: ast.AST) -> list[str]:
-    if isinstance(node, (ast.Name, ast.Attribute)):
-        return [ast.unparse(node)]
-    if isinstance(node, ast.Call):
-        return [name for each in node.args for name in _names(each)]
-    return [name for each in ast.iter_child_nodes(node) for name in _names(each)]
-
-
-def _value(node: ast.AST, values: _Values) -> Any:
-    match node:
-        case ast.Constant(value=bool() | int() | float() | str() as value):
-            return _finite(number_of(value))
-        case ast.Name() | ast.Attribute():
-            return _named(ast.unparse(node), values)
-        case ast.BinOp(left=left, op=ast.Pow(), right=right):
-            return _power(_value(left, values), _value(right, values))
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            return _finite(_BINARY[type(op)](*_numbers(_value(left, values), _value(right, values))))
-        case ast.UnaryOp(op=op, operand=operand):
-            return _UNARY[type(op)](_value(operand, values))
-        case ast.BoolOp(op=op, values=parts):
-            combine = all if isinstance(op, ast.And) else any
-            return combine(_value(each, values) for each in parts)
-        case ast.Compare(left=left, ops=ops, comparators=others):
-            return _holds([left, *others], ops, values)
-        case ast.Call(func=ast.Name(id=name), args=arguments):
-            return _FUNCTIONS[name](*(_value(each, values) for each in arguments))
-    raise BadValueError(f"`{ast.unparse(node)}` is not let through in an expression", _GRAMMAR)
-
-
-def _holds(parts: list[ast.expr], ops: list[ast.cmpop], values: _Values) -> bool:
-    found = [_value(each, values) for each in parts]
-    for op, left, right in zip(ops, found, found[1:], strict=False):
-        if type(op) not in _BINARY:
-            raise BadValueError(f"`{type(op).__name__}` is not let through in an expression", _GRAMMAR)
-        if not _BINARY[type(op)](left, right):
-            return False
-    return True
-
-
-def _named(name: str, values: _Values) -> Any:
-    key = key_named(name, values)
-    if key is None:
-        raise BadValueError(f"`{name}` is no key of this study", f"use one of: {', '.join(values)}")
-    return _finite(number_of(values[key]))
 
 
 def number_of(value: Any) -> Any:
@@ -237,36 +261,3 @@ def number_of(value: Any) -> Any:
         except BadValueError:
             continue
     return value
-
-
-def _numbers(*values: Any) -> tuple[Any, ...]:
-    """Values for arithmetic: a text times a number is a long text, and no number."""
-    text = next((each for each in values if isinstance(each, str)), None)
-    if text is not None:
-        raise TypeError(f"`{text}` is no number")
-    return values
-
-
-def _finite(value: Any) -> Any:
-    """A value that is no number without end; whole ones have as many digits as a float has places for."""
-    if not isinstance(value, str) and not math.isfinite(value):
-        raise ValueError("it is no finite number")
-    return value
-
-
-def _power(base: float, exponent: float) -> float:
-    _numbers(base, exponent)
-    if abs(exponent) > _LARGEST_POWER:
-        raise BadValueError(f"an exponent of {exponent:g}", f"use one up to {_LARGEST_POWER}")
-    if isinstance(base, int) and base.bit_length() * abs(exponent) > _MOST_BITS:
-        raise OverflowError("the power is too large")
-    power: float = base**exponent
-    return power
-
-
-_LET_THROUGH = (
-    *(ast.Constant, ast.Name, ast.Attribute, ast.Load, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Call),
-    *(ast.And, ast.Or, ast.Pow),
-    *_BINARY,
-    *_UNARY,
-)

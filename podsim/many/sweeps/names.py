@@ -7,18 +7,18 @@ from typing import Final
 
 from podsim.errors import BadValueError, Problem
 from podsim.many.store import STATUS
-from podsim.many.sweeps.expression import Expression, expressions_in, known_name
+from podsim.many.sweeps.expression import Expression, expressions_in, key_named
 from podsim.many.sweeps.spec import StudySpec
-from podsim.metrics import FULLEST, OWN, SERVING, SPENT
+from podsim.metrics import FULLEST, HIGH, LOW, OWN, SERVING, SPENT
 from podsim.scenario.document import Document
 
 SCENARIO, VARIANT = "scenario", "variant"
 POINT, REASON = "point", "reason"
 COLUMNS: Final = (POINT, SCENARIO, VARIANT, STATUS, REASON)
 """What every row begins with, or says of itself."""
-_FIGURES: Final = {each.key for each in (*OWN, *SPENT) if each.of != (SERVING,)}
-_OTHER_FIGURES: Final = (FULLEST, "warnings")
+_FIGURES: Final = {*(each.key for each in (*OWN, *SPENT) if each.of != (SERVING,)), FULLEST, "warnings"}
 _CURES: Final = {
+    **dict.fromkeys(COLUMNS, "use another name"),
     SCENARIO: "list several scenarios at the top of the file, `scenario: [a, b]`",
     VARIANT: "write `all_variants: true` at the top of the file",
 }
@@ -26,25 +26,17 @@ _CURES: Final = {
 
 def wrong_names(study: StudySpec, document: Document) -> Iterator[Problem]:
     """Names with two meanings, and expressions that are none or use names without a value."""
-    yield from _taken(study, document)
-    yield from _unknown(study, document)
-
-
-def _taken(study: StudySpec, document: Document) -> Iterator[Problem]:
     meanings = dict.fromkeys(COLUMNS, "is a column of every table")
     for section in ("keys", "names", "derived"):
         for name in getattr(study, section):
+            figure = name.removesuffix(LOW).removesuffix(HIGH)
             if name in meanings:
-                place, do = document.where((section, name)), _CURES.get(name, "leave one of them out")
-                do = "use another name" if name in COLUMNS and name not in _CURES else do
-                yield Problem(place, section, f"`{name}` {meanings[name]}", do)
-            elif name in _OTHER_FIGURES or name.partition(".")[0] in _FIGURES:
+                do = _CURES.get(name, "leave one of them out")
+                yield Problem(document.where((section, name)), section, f"`{name}` {meanings[name]}", do)
+            elif {figure, figure.partition(".")[0]} & _FIGURES:
                 what = f"`{name}` is a figure of results, which would replace its values"
                 yield Problem(document.where((section, name)), section, what, "use another name")
             meanings.setdefault(name, f"has its values under `{section}` already")
-
-
-def _unknown(study: StudySpec, document: Document) -> Iterator[Problem]:
     known: dict[str, object] = dict.fromkeys((*study.keys, *study.names))
     for key, text in study.derived.items():
         yield from _wrong(text, ("derived", key), known, study, document)
@@ -62,8 +54,8 @@ def _wrong(
     except BadValueError as error:
         yield Problem(place, key, str(error), error.do)
         return
-    for name in sorted(name for each in expressions for name in each.names if not known_name(name, known)):
-        if known_name(name, dict.fromkeys(study.derived)):
+    for name in sorted(name for each in expressions for name in each.names if not key_named(name, known)):
+        if key_named(name, dict.fromkeys(study.derived)):
             what, do = f"`{name}` is derived further down", "write it above the keys that follow from it"
         else:
             what = f"`{name}` is no key of this study, or of several the last part"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from podsim.errors import DoesNotFitError, NoPlanError, PodsimError
 from podsim.many.store import STATUS, Row
 from podsim.many.sweeps.names import POINT, REASON
-from podsim.many.sweeps.space import Point, StudySpace
-from podsim.metrics import FULLEST, METRICS
+from podsim.many.sweeps.space import StudySpace
+from podsim.metrics import FULLEST, HIGH, LOW, METRICS
 from podsim.runs import run
 from podsim.scenario import LoadedScenario, load_scenario
 
@@ -29,9 +29,11 @@ class RowMaker:
 
     Attributes:
         space: The points.
+        ranges: Whether figures have the ends of their ranges beside them, which takes about ten times as long.
     """
 
     space: StudySpace
+    ranges: bool = False
     _loaded: dict[tuple[str, str | None], LoadedScenario] = field(default_factory=dict, repr=False, compare=False)
 
     def __call__(self, number: int) -> Row:
@@ -42,22 +44,20 @@ class RowMaker:
         if point.problem is not None:
             return values | {STATUS: REFUSED, REASON: str(point.problem)}
         try:
-            result = run(self._read(point))
+            scenario = point.scenario, point.variant
+            if scenario not in self._loaded:
+                self._loaded[scenario] = load_scenario(*scenario)
+            result = run(load_scenario(self._loaded[scenario], overrides=point.overrides))
+            ends = dict(_ends(result)) if self.ranges else {}
         except PodsimError as error:
             return values | {STATUS: status_of(error), REASON: str(error)}
         except Exception as error:  # a bug at one point must not cost the others
             return values | {STATUS: FAILED, REASON: f"{type(error).__name__}: {error}"}
-        return values | {STATUS: DONE, REASON: None} | dict(figures_of(result))
-
-    def _read(self, point: Point) -> LoadedScenario:
-        key = point.scenario, point.variant
-        if key not in self._loaded:
-            self._loaded[key] = load_scenario(*key)
-        return load_scenario(self._loaded[key], overrides=point.overrides)
+        return values | {STATUS: DONE, REASON: None} | dict(figures_of(result)) | ends
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Without what can be read again."""
-        return RowMaker, (replace(self.space),)
+        return RowMaker, (replace(self.space), self.ranges)
 
 
 def status_of(error: PodsimError) -> str:
@@ -73,3 +73,10 @@ def figures_of(result: Result) -> Iterator[tuple[str, float | str | None]]:
     if (fullest := METRICS[FULLEST].get(result)) is not None:
         yield FULLEST, fullest
     yield "warnings", "; ".join(result.warnings) or None
+
+
+def _ends(result: Result) -> Iterator[tuple[str, float]]:
+    """The columns of the ranges of a result, in the units of their figures."""
+    for figure, found in result.ranges.items():
+        yield figure + LOW, found.low
+        yield figure + HIGH, found.high

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,12 +21,9 @@ from podsim.scenario.load import validated
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One combination of values.
+    """One combination of values, by its place among all of the study.
 
     Attributes:
-        number: Its place among all of the study.
-        scenario: The scenario that varies.
-        variant: Its variant.
         values: Values by key and name, those that are derived last.
         keys: Those of them that are keys of the scenario.
         problem: Why it cannot be simulated, if an expression has no value at it.
@@ -43,11 +39,8 @@ class Point:
     @property
     def overrides(self) -> tuple[str, ...]:
         """As `--set` takes them."""
-        return tuple(f"{key}={_written(self.values[key])}" for key in self.keys)
-
-
-def _written(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        values = ((key, self.values[key]) for key in self.keys)
+        return tuple(f"{key}={str(each).lower() if isinstance(each, bool) else each}" for key, each in values)
 
 
 @dataclass(frozen=True)
@@ -57,13 +50,11 @@ class StudySpace:
     Attributes:
         study: The study.
         axes: What is crossed; the last varies fastest.
-        folder: Where scenarios are looked up by relative paths.
         document: The file of the study, for the places of what is wrong.
     """
 
     study: StudySpec
     axes: tuple[SweptAxis, ...]
-    folder: Path = Path()
     document: Document = field(default_factory=lambda: Document({}))
 
     def __len__(self) -> int:
@@ -76,13 +67,19 @@ class StudySpace:
         return tuple(dict.fromkeys((*self.study.keys, *self.study.names, *self.study.derived)))
 
     @cached_property
+    def crossed(self) -> tuple[str, ...]:
+        """Columns that may vary on their own, of each group that varies together the first."""
+        follow = {key for group in self.study.zipped for key in group[1:]}
+        given = dict.fromkeys((SCENARIO, VARIANT, *self.study.keys, *self.study.names))
+        return tuple(key for key in given if key not in follow)
+
+    @cached_property
     def _conditions(self) -> tuple[tuple[int, Expression, bool], ...]:
         """Place, expression and whether it needs what is derived, of each condition."""
-        derived = self.study.derived
+        derived, keys = self.study.derived, dict.fromkeys(self.keys)
         found = ((place, Expression(text)) for place, text in enumerate(self.study.where))
         return tuple(
-            (place, each, any(key_named(name, dict.fromkeys(self.keys)) in derived for name in each.names))
-            for place, each in found
+            (place, each, any(key_named(name, keys) in derived for name in each.names)) for place, each in found
         )
 
     def point(self, number: int) -> Point | None:
@@ -94,45 +91,22 @@ class StudySpace:
             values.update(zip(axis.keys, axis.values[place], strict=True))
         scenario, variant = str(values.pop(SCENARIO)), values.pop(VARIANT, None)
         ordered = {key: values[key] for key in self.keys if key in values}
+        path: tuple[str | int, ...] = ()
         problem: Problem | None = None
         try:
-            if not self._filled_in(ordered):
-                return None
-        except SpecError as error:
-            (problem,) = error.problems
-        keys = tuple(key for key in self.keys if key not in self.study.names)
-        return Point(number, scenario, str(variant) if variant else None, ordered, keys, problem)
-
-    def _filled_in(self, values: dict[str, Value]) -> bool:
-        """Add values that are derived, unless a condition is not met; those that need none of them come first."""
-        if not self._met(values, late=False):
-            return False
-        for key, text in self.study.derived.items():
-            with self._placed("derived", key):
-                values[key] = filled_in(text, values)
-        return self._met(values, late=True)
-
-    def _met(self, values: Mapping[str, Value], *, late: bool) -> bool:
-        for place, condition, needs_derived in self._conditions:
-            with self._placed("where", place):
-                if needs_derived != late:
-                    continue
-                holds = condition.value(values)
-                if isinstance(holds, str):
-                    what = f"`{condition.text}` is a text, which neither holds nor fails"
-                    raise BadValueError(what, "compare it with something")
-                if not holds:
-                    return False
-        return True
-
-    @contextmanager
-    def _placed(self, *path: str | int) -> Iterator[None]:
-        """Give a value that is not possible the place of its expression."""
-        try:
-            yield
+            # Conditions that need nothing derived come first, and keep points from a division by zero.
+            for late in (False, True):
+                for place, condition, needs_derived in self._conditions:
+                    path = ("where", place)
+                    if needs_derived == late and not _holds(condition, ordered):
+                        return None
+                for key, text in () if late else self.study.derived.items():
+                    path = ("derived", key)
+                    ordered[key] = filled_in(text, ordered)
         except BadValueError as error:
             problem = Problem(self.document.where(path), ".".join(map(str, path)), str(error), error.do)
-            raise SpecError([problem]) from None
+        keys = tuple(key for key in self.keys if key not in self.study.names)
+        return Point(number, scenario, str(variant) if variant else None, ordered, keys, problem)
 
     def numbers(self) -> Iterable[int]:
         """The numbers of all points that `where` lets through."""
@@ -142,6 +116,14 @@ class StudySpace:
         """All points that `where` lets through."""
         found = map(self.point, range(len(self)))
         return (each for each in found if each is not None)
+
+
+def _holds(condition: Expression, values: Mapping[str, Value]) -> bool:
+    holds = condition.value(values)
+    if isinstance(holds, str):
+        what = f"`{condition.text}` is a text, which neither holds nor fails"
+        raise BadValueError(what, "compare it with something")
+    return bool(holds)
 
 
 def read_study(path: str | Path, scenario: str | None = None) -> StudySpace:
@@ -183,7 +165,7 @@ def space_of(document: Document, folder: Path = Path(), scenario: str | None = N
     if problems:
         raise SpecError(problems)
     try:
-        space = StudySpace(study, (*_scenarios(study, folder, document), *axes_of(study)), folder, document)
+        space = StudySpace(study, (*_scenarios(study, folder, document), *axes_of(study)), document)
     except AxisError as error:
         key = ".".join(map(str, error.path))
         raise SpecError([Problem(document.where(error.path), key, str(error), error.do)]) from None
@@ -198,7 +180,8 @@ def space_of(document: Document, folder: Path = Path(), scenario: str | None = N
 
 def _scenarios(study: StudySpec, folder: Path, document: Document) -> Iterator[SweptAxis]:
     names = [study.scenario] if isinstance(study.scenario, str) else study.scenario
-    found = [_located(name, folder) for name in names]
+    beside = [folder / name for name in names]  # a path is one from the file of the study
+    found = [str(path) if path.suffix and path.is_file() else name for path, name in zip(beside, names, strict=True)]
     for name in found:
         find(name, SCENARIO, (), document.where((SCENARIO,)), SCENARIO)
     if not study.all_variants:
@@ -206,9 +189,3 @@ def _scenarios(study: StudySpec, folder: Path, document: Document) -> Iterator[S
         return
     pairs = [(each, variant) for each in found for variant in ("", *variant_names(each))]
     yield SweptAxis((SCENARIO, VARIANT), pairs)
-
-
-def _located(name: str, folder: Path) -> str:
-    """A path as seen from the file of the study; the name of a shipped scenario as it is."""
-    beside = folder / name
-    return str(beside) if Path(name).suffix and beside.is_file() else name

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -21,12 +21,11 @@ from podsim.metrics import BYTES, JOULES, PER_SECOND, SECONDS, WATTS, metric_of
 from podsim.result.files import write_atomically
 
 PARQUET, CSV = ".parquet", ".csv"
-SUFFIXES: Final = (PARQUET, CSV)
 _ROWS_AT_ONCE: Final = 10_000
 _SI: Final = (SECONDS, BYTES, WATTS, JOULES, PER_SECOND)
 _NUMERIC: Final = re.compile(r"-?\d{1,300}(\.\d+)?(e[+-]?\d{1,3})?")
-_FLAGS: Final = {"True": True, "False": False}
-_TEXT, _REAL, _WHOLE, _FLAG = "string", "float64", "int64", "bool"
+_KNOWN: Final = {"": None, "True": True, "False": False}
+_TEXT, _REAL, _WHOLE, _FLAG = "string", "float64", "int64", "bool_"
 
 
 def check_suffix(path: Path) -> None:
@@ -36,9 +35,9 @@ def check_suffix(path: Path) -> None:
         OutputError: Its suffix is none of those that are known.
         PodsimError: Parquet is asked for, and pyarrow is not installed.
     """
-    if path.suffix not in SUFFIXES:
+    if path.suffix not in (PARQUET, CSV):
         what = f"`{path.suffix}` is not a format for tables" if path.suffix else "the name of a table needs a suffix"
-        raise OutputError(what, where=str(path), do=f"end the name in {' or '.join(SUFFIXES)}")
+        raise OutputError(what, where=str(path), do=f"end the name in {PARQUET} or {CSV}")
     if path.suffix == PARQUET:
         _pyarrow()
 
@@ -64,11 +63,13 @@ def write_table(path: Path, rows_of: Callable[[], Iterable[Row]], about: Mapping
     Raises:
         OutputError: It cannot be written.
     """
-    types = _types(rows_of())
     temporary = path.with_name(f".podsim-{secrets.token_hex(8)}.tmp")
     try:
-        write = _write_parquet if path.suffix == PARQUET else _write_csv
-        write(temporary, types, rows_of(), about)
+        types = _types(rows_of())
+        if path.suffix == PARQUET:
+            _write_parquet(temporary, types, rows_of(), about)
+        else:
+            _write_csv(temporary, types, rows_of())
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
         if path.suffix == CSV:  # before the table, which is not known without it
@@ -77,9 +78,8 @@ def write_table(path: Path, rows_of: Callable[[], Iterable[Row]], about: Mapping
         temporary.replace(path)
     except OSError as error:
         what = f"cannot be written: {error.strerror or type(error).__name__}"
-        raise OutputError(
-            what, where=str(path), do="make room; the same command writes it from the rows kept"
-        ) from error
+        do = "make room; the same command writes it from the rows kept"
+        raise OutputError(what, where=str(path), do=do) from error
     finally:
         with suppress(OSError):
             temporary.unlink()
@@ -127,9 +127,15 @@ def read_rows(path: Path) -> Iterator[Row]:
 
 def _read(text: str) -> Any:
     """A cell of a CSV table."""
-    if not text or not _NUMERIC.fullmatch(text):
-        return _FLAGS.get(text, text) if text else None
+    if not _NUMERIC.fullmatch(text):
+        return _KNOWN.get(text, text)
     return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
+def typed(rows_of: Callable[[], Iterable[Row]]) -> tuple[Row, ...]:
+    """All rows as a table would hold them, in memory; `rows_of` gives them, each time it is called."""
+    types = _types(rows_of())
+    return tuple({name: _cell(row.get(name), kind) for name, kind in types.items()} for row in rows_of())
 
 
 def _types(rows: Iterable[Row]) -> dict[str, str]:
@@ -141,24 +147,12 @@ def _types(rows: Iterable[Row]) -> dict[str, str]:
     return {name: _type(name, kinds - {type(None)}) for name, kinds in found.items()}
 
 
-def typed(rows_of: Callable[[], Iterable[Row]]) -> tuple[Row, ...]:
-    """All rows as a table would hold them, in memory.
-
-    Args:
-        rows_of: Gives the rows, each time it is called.
-    """
-    types = _types(rows_of())
-    return tuple({name: _cell(row.get(name), kind) for name, kind in types.items()} for row in rows_of())
-
-
 def _type(name: str, kinds: set[type]) -> str:
-    if not kinds and unit_of(name):
-        return _REAL
-    if kinds and kinds <= {bool}:
-        return _FLAG
-    if kinds and kinds <= {int}:
-        return _WHOLE
-    return _REAL if kinds and kinds <= {int, float} else _TEXT
+    if not kinds:
+        return _REAL if unit_of(name) else _TEXT
+    if len(kinds) == 1:
+        return {bool: _FLAG, int: _WHOLE, float: _REAL}.get(kinds.pop(), _TEXT)
+    return _REAL if kinds == {int, float} else _TEXT
 
 
 def _cell(value: Any, kind: str) -> Any:
@@ -167,7 +161,7 @@ def _cell(value: Any, kind: str) -> Any:
     return str(value) if kind == _TEXT else float(value) if kind == _REAL else value
 
 
-def _write_csv(path: Path, types: Mapping[str, str], rows: Iterable[Row], _about: Mapping[str, str]) -> None:
+def _write_csv(path: Path, types: Mapping[str, str], rows: Iterable[Row]) -> None:
     with path.open("x", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(map(harmless.csv, types))
@@ -178,26 +172,17 @@ def _write_csv(path: Path, types: Mapping[str, str], rows: Iterable[Row], _about
 
 def _write_parquet(path: Path, types: Mapping[str, str], rows: Iterable[Row], about: Mapping[str, str]) -> None:
     arrow, parquet = _pyarrow()
+    units = {name: unit_of(name) for name, kind in types.items() if kind in (_REAL, _WHOLE)}
     fields = [
-        arrow.field(name, getattr(arrow, kind + "_" * (kind == _FLAG))(), metadata=_unit_metadata(name, kind))
+        arrow.field(name, getattr(arrow, kind)(), metadata={"unit": unit} if (unit := units.get(name)) else None)
         for name, kind in types.items()
     ]
     schema = arrow.schema(fields, metadata={f"podsim.{key}": value for key, value in about.items()})
+    left = iter(rows)
     with parquet.ParquetWriter(path, schema) as writer:
-        for batch in _batches(rows):
+        while batch := list(islice(left, _ROWS_AT_ONCE)):
             columns = {name: [_cell(row.get(name), kind) for row in batch] for name, kind in types.items()}
             writer.write_table(arrow.table(columns, schema=schema))
-
-
-def _unit_metadata(name: str, kind: str) -> dict[str, str] | None:
-    unit = unit_of(name) if kind in (_REAL, _WHOLE) else None
-    return {"unit": unit} if unit else None
-
-
-def _batches(rows: Iterable[Row]) -> Iterator[Sequence[Row]]:
-    left = iter(rows)
-    while batch := list(islice(left, _ROWS_AT_ONCE)):
-        yield batch
 
 
 def _pyarrow() -> tuple[Any, Any]:
