@@ -12,6 +12,7 @@ from podsim.cli import completion
 from podsim.cli.charts import Plot, write_chart
 from podsim.cli.comparing import ComparisonFormat, OutputFormat, print_comparison
 from podsim.cli.counting import counted
+from podsim.cli.pages import ReportFile, check_report, write_report
 from podsim.cli.running import check_paths
 from podsim.errors import PodsimError
 
@@ -44,13 +45,15 @@ def whatif(
         int | None, typer.Option(min=1, help="Scenarios at a time.", show_default="as many as cores")
     ] = None,
     plot: Plot = None,
+    report: ReportFile = None,
     output_format: OutputFormat = ComparisonFormat.TEXT,
 ) -> None:
     """Rank what twice the links, clock or memory would bring, each alone, for one workload or several."""
-    from podsim.many.whatif import TWICE, whatif_sheet
+    from podsim.many.whatif import TWICE
     from podsim.many.whatif import whatif as find
 
     check_paths(None, plot)
+    check_report(report)
     factors = [_factor(each) for each in (*(times or ()), *(each for each in scenarios if "=" in each))]
     _check_names(name for name, _ in factors)
     names = [each for each in scenarios if "=" not in each]
@@ -63,7 +66,8 @@ def whatif(
             processes=processes,
             tell=tell,
         )
-    write_chart(plot, lambda: whatif_sheet(found), found.inputs)
+    write_chart(plot, found.report().sheet, found.inputs)
+    write_report(report, found.report)
     print_comparison(found, output_format)
 
 

@@ -24,7 +24,7 @@ from podsim.many.compare.plot import waterfall_chart
 from podsim.many.compare.show import input_table, metric_table
 from podsim.many.compare.sides import of_result
 from podsim.many.compare.subject import Subject
-from podsim.many.whatif import TWICE, WhatIf, effects_of, whatif_sheet
+from podsim.many.whatif import TWICE, WhatIf, effects_of
 from podsim.metrics import PER_SECOND, metric_of
 from podsim.pages.result_page import assumptions_section, headline_tiles, memory_blocks, result_page
 from podsim.report.chart import Chart, Curves, Mark, Series
@@ -290,11 +290,9 @@ def further(job: Job, question: Question, baseline: Question) -> Answer:
     """What limits the run, what each change of the machine would bring, what each moved thing did, and scaling."""
     try:
         loaded = question.loaded(job.scratch)
-        found = effects_of(loaded, TWICE, anew=question.anew, tell=job.tell)
-        ranking = WhatIf((found,))
-        charts = [chart for row in whatif_sheet(ranking).rows for chart in row]
-        moved = list(_moved(job, question, baseline))
-        blocks: list[Part] = [*_limits(run(loaded, watch=job.watch)), *moved, *ranking.tables(), *charts]
+        found = effects_of(loaded, TWICE, replan=question.anew, progress=job.tell)
+        ranking = [part for section in WhatIf((found,)).report().sections for part in section.blocks]
+        blocks = [*_limits(run(loaded, watch=job.watch)), *_moved(job, question, baseline), *ranking]
         beyond = [each.change for each in found.effects if each.beyond]
         red = (
             f'<p class="danger"><strong>No measurement is near:</strong> {html(", ".join(beyond))}</p>'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -13,8 +14,9 @@ import podsim
 from podsim.cli.app import main
 from podsim.draws import Range
 from podsim.errors import PodsimError
-from podsim.many.whatif import Effect, Effects, WhatIf, whatif, whatif_sheet
+from podsim.many.whatif import Effect, Effects, WhatIf, whatif
 from podsim.report.chart import Bars
+from podsim.report.table import Table
 from podsim.result.evidence import residuals
 from podsim.result.influence import StandsOn, doubt_of_change
 from podsim.result.ranges import MACHINE
@@ -48,9 +50,9 @@ def doubt(before: Stands, after: Stands, apart: tuple[str, ...] = ()) -> tuple[f
     return None if found is None else found.factors
 
 
-def side(name: str, *, anew: bool = False, **shares: float | None) -> Effects:
+def side(name: str, *, replanned: bool = False, **shares: float | None) -> Effects:
     effects = tuple(Effect(change, share=share, value=1.0) for change, share in shares.items())
-    return Effects(name, "throughput_samples_per_s", anew, 1000.0, Range(900, 1100), None, effects, ())
+    return Effects(name, "throughput_samples_per_s", replanned, 1000.0, Range(900, 1100), None, effects, ())
 
 
 def test_an_input_that_moves_both_alike_leaves_no_doubt_about_the_change() -> None:
@@ -75,18 +77,39 @@ def test_what_was_changed_is_certain_and_may_be_unmeasured() -> None:
 
 
 def test_together_is_the_geometric_mean_and_leaves_out_what_one_cannot_do() -> None:
-    found = WhatIf((side("a", clock=0.21, links=0.5, memory=None), side("b", clock=0.0, links=-0.5, memory=0.1)))
-    together = dict(found.together(anew=False))
+    found = WhatIf((side("a", clock=0.21, links=0.5, memory=None), side("b", memory=0.1, clock=0.0, links=-0.5)))
+    together = dict(found.together(replanned=False))
     # √(1.21 x 1.00) = 1.1, √(1.5 x 0.5) = √0.75
     assert together == pytest.approx({"clock": 1.1, "links": 0.75**0.5})
     assert list(together) == ["clock", "links"]
-    text = found.text()
-    rows = [line.split("  ") for line in text.splitlines()[3:6]]
-    assert [[cell.strip() for cell in row if cell] for row in rows] == [
+    report = found.report()
+    (table,) = report.sections[0].blocks
+    assert isinstance(table, Table)
+    assert [[*map(str, row)] for row in table.rows] == [
         ["clock", "+21.0 %", "0.0 %", "+10.0 %"],
         ["links", "+50.0 %", "-50.0 %", "-13.4 %"],
         ["memory", "–", "+10.0 %", "–"],
     ]
+    assert report.verdict[0] == "together, division kept: clock brings most, +10.0 %"
+
+
+def test_the_verdict_comes_first_and_names_what_was_never_compared() -> None:
+    """A plain sentence for each workload, whatever its changes bring."""
+    best = Effect("links x2", share=0.2, share_range=Range(0.1, 0.3), value=1.0, beyond=True)
+    for effects, told in (
+        ((best, Effect("clock x2", share=0.1, value=1.0)), "links x2 brings most, +20.0 % (80 %: +10.0 to +30.0 %)"),
+        ((Effect("clock x2", share=0.0, value=1.0),), "no change brings anything"),
+        ((Effect("clock x2", share=-0.1, value=1.0),), "no change brings anything"),
+        ((Effect("clock x2", reason="there is none here"),), "no change is possible"),
+    ):
+        found = replace(side("a"), effects=effects)
+        report = WhatIf((found, replace(found, replanned=True))).report()
+        assert report.verdict == [f"a, division kept: {told}", f"a, division chosen anew: {told}"]
+        assert report.about[0] == "a, division kept: throughput 1,000 samples/s as it is (80 %: 900 to 1,100)"
+        assert report.warnings == [
+            f"no published run is like a, division {each}, with links x2"
+            for each in ("kept", "chosen anew") * (best in effects)
+        ]
 
 
 def test_what_a_change_brings_and_the_run_with_it_say_the_same() -> None:
@@ -116,7 +139,7 @@ def test_no_change_lies_beyond_its_own_range() -> None:
 
 def test_a_chart_has_a_bar_for_each_change_that_is_possible() -> None:
     found = WhatIf((side("a", clock=0.21, memory=-0.04, links=None),))
-    ((chart,),) = whatif_sheet(found).rows
+    ((chart,),) = found.report().sheet().rows
     assert isinstance(chart.drawn, Bars)
     assert [(bar.row, bar.text) for bar in chart.drawn.bars] == [("clock", "+21.0 %"), ("memory", "-4.0 %")]
     assert [bar.end for bar in chart.drawn.bars] == pytest.approx([21, -4])
@@ -159,7 +182,7 @@ def test_a_number_that_cannot_be_is_named_in_a_line() -> None:
 
 def test_a_division_chosen_anew_is_compared_with_the_best_one_of_the_machine_as_it_is() -> None:
     kept, anew = whatif(POD, times={"clock": 1.1}, replan=True, processes=1).workloads
-    assert (kept.anew, anew.anew) == (False, True)
+    assert (kept.replanned, anew.replanned) == (False, True)
     assert kept.alone is None and anew.alone is not None
     assert anew.value == pytest.approx(kept.value * (1 + anew.alone))
     best = podsim.simulate(POD, overrides=["parallelism=auto"])
