@@ -10,7 +10,7 @@ import typer
 
 from podsim.cli import completion
 from podsim.cli.charts import Plot, write_chart
-from podsim.cli.comparing import ComparisonFormat, OutputFormat, print_comparison
+from podsim.cli.comparing import AnswerFormat, OutputFormat, print_answer
 from podsim.cli.counting import counted
 from podsim.cli.pages import ReportFile, check_report, write_report
 from podsim.cli.running import check_paths
@@ -46,7 +46,7 @@ def whatif(
     ] = None,
     plot: Plot = None,
     report: ReportFile = None,
-    output_format: OutputFormat = ComparisonFormat.TEXT,
+    output_format: OutputFormat = AnswerFormat.TEXT,
 ) -> None:
     """Rank what twice the links, clock or memory would bring, each alone, for one workload or several."""
     from podsim.many.whatif import TWICE
@@ -66,9 +66,10 @@ def whatif(
             processes=processes,
             tell=tell,
         )
-    write_chart(plot, found.report().sheet, found.inputs)
-    write_report(report, found.report)
-    print_comparison(found, output_format)
+    shown = found.report()
+    write_chart(plot, shown.sheet, shown.inputs)
+    write_report(report, lambda: shown)
+    print_answer(shown, output_format, found.to_json)
 
 
 def _factor(text: str) -> tuple[str, float]:

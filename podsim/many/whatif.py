@@ -20,7 +20,7 @@ from podsim.errors import PodsimError, SpecError
 from podsim.format import format_error, format_figure, format_span
 from podsim.many.compare.difference import difference
 from podsim.many.compare.metrics import COMPARED
-from podsim.many.compare.show import why
+from podsim.many.compare.report import why
 from podsim.many.compare.sides import of_result
 from podsim.many.compare.subject import Subject
 from podsim.many.sweeps.axes import NUMBER_AND_UNIT
@@ -29,7 +29,6 @@ from podsim.report.chart import FASTER, SLOWER, Axis, Bar, Bars, Chart
 from podsim.report.report import Report, Section
 from podsim.report.table import Cell, Cells, Table, columns
 from podsim.result.base import Result, plain
-from podsim.result.influence import StandsOn, doubt_of_change
 from podsim.runs import Source, run
 from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.assumptions import hardware_keys
@@ -280,7 +279,6 @@ def _effect(
     loaded: LoadedScenario, base: Result, subject: Subject, name: str, factor: float, *, replan: bool
 ) -> Effect:
     """One change; `subject` is the run without it, ready to be compared."""
-    metric = COMPARED[subject.activity][0].figure
     title = f"{name} x{factor:g}"
     changes = _assignments(loaded, name, factor)
     keys = tuple(changes)
@@ -293,23 +291,14 @@ def _effect(
         return Effect(title, keys, reason="; ".join(reasons))
     except PodsimError as error:
         return Effect(title, keys, reason=error.message)
-    before, after = base.predicted(metric.key), result.predicted(metric.key)
-    assert before and after
-    rows = difference(subject, of_result(result, result.name, "")).rows
-    cause = next(why(row) for row in rows if row.metric.figure is metric)
-    if after == before:
+    row = difference(subject, of_result(result, result.name, "")).headline
+    found = Effect(title, keys, row.b, result.ranges.get(row.metric.figure.key), row.change)
+    if not row.change:
         kept = "" if replan else ", with the division as it is"
-        return Effect(title, keys, after, result.ranges.get(metric.key), 0.0, reason=f"changes nothing{kept}")
-    found = Effect(title, keys, after, result.ranges.get(metric.key), after / before - 1, cause=cause)
-    found = replace(found, beyond=base.envelope.inside and not result.envelope.inside)
-    first, second = base.assumptions, result.assumptions
-    assert isinstance(first, StandsOn) and isinstance(second, StandsOn)
-    doubt = doubt_of_change(first, second, metric.key, keys, after / before)
-    if doubt is None:
-        return found
-    low, high = doubt.factors
-    ends = (1 / high, 1 / low) if metric.more_is_better else (low, high)
-    return replace(found, share_range=Range(*(after / before * end - 1 for end in ends)))
+        return replace(found, reason=f"changes nothing{kept}")
+    ends = None if row.change_range is None else Range(*row.change_range)
+    beyond = base.envelope.inside and not result.envelope.inside
+    return replace(found, share_range=ends, cause=why(row), beyond=beyond)
 
 
 def _assignments(loaded: LoadedScenario, name: str, factor: float) -> dict[str, str]:

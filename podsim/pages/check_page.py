@@ -8,9 +8,8 @@ from typing import Final
 from podsim._version import __version__
 from podsim.format import format_error
 from podsim.many.checks.cases import Measured
-from podsim.many.checks.show import counted
+from podsim.many.checks.show import counted, moved_chart
 from podsim.many.checks.verdict import KINDS_OF_FINDING, Finding, Verdict
-from podsim.many.compare.plot import moved_chart
 from podsim.report.report import Folded, Part, Report, Section, Tile
 from podsim.report.table import Table, columns
 

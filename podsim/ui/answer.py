@@ -18,17 +18,16 @@ from podsim.errors import DoesNotFitError, InfeasibleError, PodsimError
 from podsim.format import format_error, format_figure, format_percent, format_significant
 from podsim.harmless import html
 from podsim.importer import ONNX, Request, import_model
-from podsim.many.compare.difference import SAME, difference
+from podsim.many.compare.difference import difference
 from podsim.many.compare.metrics import COMPARED
-from podsim.many.compare.plot import waterfall_chart
-from podsim.many.compare.show import input_table, metric_table
+from podsim.many.compare.report import parts_of
 from podsim.many.compare.sides import of_result
 from podsim.many.compare.subject import Subject
 from podsim.many.whatif import TWICE, WhatIf, effects_of
 from podsim.metrics import PER_SECOND, metric_of
 from podsim.pages.result_page import assumptions_section, headline_tiles, memory_blocks, result_page
 from podsim.report.chart import Chart, Curves, Mark, Series
-from podsim.report.report import Folded, Part, Tile
+from podsim.report.report import Part, Tile
 from podsim.report.table import Cells, Table, columns
 from podsim.result.base import Result
 from podsim.result.forward import ForwardResult
@@ -56,7 +55,6 @@ VERDICT, TILES, AGAINST, MEMORY, LOAD, HELP, SCALING, SURE = (
 )
 AREAS: Final = (VERDICT, TILES, AGAINST, MEMORY, LOAD, HELP, SCALING, SURE)
 """Parts of the page, from above."""
-_PRECISION: Final = 4
 _RED: Final = "#9a1c1c"
 _MEASURING: Final = "its range is being measured"
 
@@ -247,16 +245,9 @@ def _against(job: Job, result: Result, question: Question, baseline: Question, *
         yield f"There is nothing to compare with: {error.message}"
         yield from _alone(result)
         return
-    changed = [row for row in found.rows if row.verdict != SAME]
-    if not changed:
-        yield "No figure differs from the baseline."
-    else:
-        yield metric_table(changed, "B", _PRECISION, "A is the baseline, B is this")
-    charts = [waterfall_chart(each, "B") for each in found.waterfalls if any(step.change_ps for step in each.steps)]
-    yield from charts
-    if found.inputs:
-        yield Folded("What differs in the inputs", [replace(input_table(found, "B", everything=True), title="")])
-    if not charts:
+    yield "A is the baseline, B is this."
+    yield from parts_of(found, "B")
+    if not found.waterfalls:
         yield from _alone(result)
 
 

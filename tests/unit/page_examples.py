@@ -17,7 +17,6 @@ from podsim.many.capacity.option import Option
 from podsim.many.checks.verdict import check
 from podsim.many.sweeps import sweep
 from podsim.pages.check_page import check_page
-from podsim.pages.comparison_page import comparison_page
 from podsim.pages.plan_page import plan_page
 from podsim.pages.result_page import result_page
 from podsim.pages.sweep_page import sweep_page
@@ -127,7 +126,7 @@ def pages(folder: Path) -> dict[str, Report]:
         "axes": study(
             folder, "axes", **{CALL: TIMES, LINK: ["8 GB/s", "16 GB/s"], SETUP: ["1 s", "9 s"], BATCHES: [450, 460]}
         ),
-        "compare": comparison_page(two),
+        "compare": two.report(),
         "plan": plan_page(answer()),
         "check": verdict_page(),
         "evil": evil_page(),

@@ -20,7 +20,6 @@ from podsim.many.compare import sides as sides_module
 from podsim.many.compare.comparison import Comparison, compare
 from podsim.many.compare.difference import Difference, Differing, Row, differing
 from podsim.many.compare.metrics import COMPARED
-from podsim.many.compare.plot import comparison_sheet
 from podsim.many.compare.subject import Subject
 from podsim.report.chart import Bars
 from tests.unit.bad_input_cases import Run
@@ -180,7 +179,7 @@ def test_a_result_is_the_same_as_itself() -> None:
         assert {row.verdict for row in found.differences[0].rows} == {"same"}
         assert not found.is_worse
         assert found.differences[0].inputs == ()
-        assert "no metric changed" in found.text()
+        assert found.report().verdict == ["B is the same as A"]
 
 
 def test_more_memory_is_worse_and_its_tenant_says_why() -> None:
@@ -835,7 +834,7 @@ def test_unchanged_rows_are_shown_on_request() -> None:
     found = compare(training(), training(B_PS))
     assert "MFU of the pod" not in found.text()
     assert "MFU of the pod" in found.text(unchanged=True)
-    assert "2 are the same, which `--all` shows" in found.text()
+    assert "3 of 5 metrics changed (`--all` shows the others)" in found.text()
 
 
 def test_digits_are_as_many_as_asked_for() -> None:
@@ -861,7 +860,7 @@ def test_the_chart_walks_from_a_to_b() -> None:
 
     Changes are small beside the whole, so that the axis begins 18 % of 1000 - 800 below 800.
     """
-    (chart,) = comparison_sheet(compare(training(), training(B_PS))).rows[0]
+    (chart,) = compare(training(), training(B_PS)).report().sheet().rows[0]
     assert isinstance(chart.drawn, Bars)
     scale = max(bar.end for bar in chart.drawn.bars) / 1000
     found = [(bar.start / scale, bar.end / scale) for bar in chart.drawn.bars]

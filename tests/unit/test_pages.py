@@ -15,12 +15,11 @@ import pytest
 from podsim import RunResult, compare, load, run
 from podsim.errors import OutputError, PodsimError
 from podsim.many.compare.difference import Step, Waterfall
-from podsim.many.compare.plot import ends_of_axis, waterfall_chart
+from podsim.many.compare.report import ends_of_axis, waterfall_chart
 from podsim.many.sweeps import sweep
 from podsim.many.sweeps.run import Swept
 from podsim.many.sweeps.space import space_of
 from podsim.pages import sweep_page as sweep_module
-from podsim.pages.comparison_page import comparison_page
 from podsim.pages.plan_page import plan_page
 from podsim.pages.result_page import result_page
 from podsim.report.chart import FASTER, INK, SLOWER, Chart, Fill, TimelineChart, fills_in_turn
@@ -30,8 +29,8 @@ from podsim.result.kinds import FAMILIES, KINDS, fill_of_kind, kind_of
 from podsim.result.slices import OPERATION, PASS, REPEATED, Slice
 from podsim.result.windows import Window
 from podsim.scenario.document import Document
-from podsim.show import html_page as html
 from podsim.show import html_page
+from podsim.show import html_page as html
 from podsim.show.timeline import MOST_MARKS, MOST_OF_CYCLES, OperationMark, marks_of, merged, pieces_of
 from podsim.show.vega_charts import choices_of, definitions, paint, vega_spec
 from podsim.units import ps_to_seconds
@@ -444,7 +443,7 @@ def test_a_missing_library_says_how_to_install_it(podsim: Run, monkeypatch: pyte
 def test_a_page_never_overwrites_what_it_stands_on(
     podsim: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, with_script: None
 ) -> None:
-    monkeypatch.setattr(write, "check_library", lambda: None)
+    monkeypatch.setattr(html_page, "check_library", lambda: None)
     (tmp_path / "link.html").symlink_to(tmp_path / "good.yaml")
     before = (tmp_path / "good.yaml").read_text()
     for arguments in (["run", "good.yaml"], ["compare", "good.yaml", BERT]):
@@ -472,7 +471,7 @@ def test_each_command_writes_its_page_and_says_so(
     title: str | None,
     sections: list[str],
 ) -> None:
-    monkeypatch.setattr(write, "check_library", lambda: None)
+    monkeypatch.setattr(html_page, "check_library", lambda: None)
     study = f"kind: study\ndescription: One <key>\nscenario: {BERT}\nkeys: {{software.host_call: [100 ms, 136 ms]}}\n"
     Path("study.yaml").write_text(study)
     Path("agreed.yaml").write_text("base: ./good.yaml\nexpect: {throughput_samples_per_s: '> 1'}\n")
@@ -580,6 +579,6 @@ def test_the_makespan_of_the_example_is_shown_whole() -> None:
 
 def test_a_tile_of_a_comparison_names_the_variant() -> None:
     bow = load("bert_pod64_hardware", variant="bow")
-    page = comparison_page(compare("bert_pod64_hardware", bow))
+    page = compare("bert_pod64_hardware", bow).report()
     assert page.tiles
     assert all(tile.notes[-1].startswith("B, bow, is ") for tile in page.tiles)

@@ -28,25 +28,33 @@ CARD, POD, BERT = "bert_base_c600", "bert_base_phase1_pod16", "bert_v1.1_pod64_o
 LINKS = "system.machine.ipu_link.bandwidth_per_direction"
 
 
-class Stands:
-    """What a result stands on, as it was measured."""
+def number(key: str, value: float = 2.0, source: str = "here") -> Assumption:
+    return Assumption(key, f"{value}", "assumed", source, None, (1.0, 3.0), (1.0, 3.0), value)
 
-    def __init__(self, moved: dict[str, tuple[float, float]], unmeasured: tuple[str, ...] = ()) -> None:
+
+class Stands:
+    """What a result stands on, as it was measured: inputs from 1 to 3, whose value is 2 if nothing else is said."""
+
+    late = 0.0
+
+    def __init__(
+        self, moved: dict[str, tuple[float, float]], unmeasured: tuple[str, ...] = (), *others: Assumption
+    ) -> None:
         self._moved, self._unmeasured = moved, unmeasured
+        self.inputs = {key: number(key) for key in ("latency", "memory")} | {each.key: each for each in others}
+
+    def is_like(self, _other: Stands) -> bool:
+        return True
 
     def unmeasured(self) -> tuple[str, ...]:
         return self._unmeasured
 
     def moved(self, _name: str) -> dict[Assumption, tuple[float, float]]:
-        """Inputs from 1 to 3, whose value is 2."""
-        return {
-            Assumption(key, "2", "assumed", "here", None, (1.0, 3.0), (1.0, 3.0), 2.0): times
-            for key, times in self._moved.items()
-        }
+        return {self.inputs[key]: times for key, times in self._moved.items()}
 
 
-def doubt(before: Stands, after: Stands, apart: tuple[str, ...] = ()) -> tuple[float, float] | None:
-    found = doubt_of_change(cast(Any, before), cast(Any, after), "throughput_samples_per_s", apart)
+def doubt(before: Stands, after: Stands) -> tuple[float, float] | None:
+    found = doubt_of_change(cast(Any, before), cast(Any, after), "throughput_samples_per_s", 1.0)
     return None if found is None else found.factors
 
 
@@ -71,9 +79,36 @@ def test_an_input_of_one_of_them_leaves_its_own() -> None:
     assert mirrored == pytest.approx((1 / found[1], 1.0), abs=0.01)
 
 
-def test_what_was_changed_is_certain_and_may_be_unmeasured() -> None:
-    assert doubt(Stands({"memory": (0.8, 1.3)}), Stands({}, ("memory",)), ("memory",)) == (1.0, 1.0)
+def test_what_was_asked_is_certain_and_may_be_unmeasured() -> None:
+    asked = number("memory", 4.0, "given")
+    assert doubt(Stands({"memory": (0.8, 1.3)}), Stands({}, ("memory",), asked)) == (1.0, 1.0)
     assert doubt(Stands({}), Stands({}, ("memory",))) is None
+
+
+def test_an_input_that_each_has_of_its_own_counts_in_both() -> None:
+    """As with two stacks: where one input would cancel, two leave √2 of the scatter that one leaves."""
+    before, after = Stands({"latency": (0.8, 1.25)}), Stands({"latency": (0.8, 1.25)}, (), number("latency", 2.0001))
+    assert doubt(before, before) == (1.0, 1.0)
+    both, one = (
+        doubt_of_change(cast(Any, before), cast(Any, each), "throughput_samples_per_s", 1.0)
+        for each in (after, Stands({}, (), number("latency", 2.0001)))
+    )
+    assert both is not None and one is not None
+    assert both.variance == pytest.approx(2 * one.variance, rel=0.01)
+
+
+def test_a_comparison_says_the_same_of_the_same_question() -> None:
+    """Twice the links by `whatif`, and beside the run with 32 and 25 GB/s written out."""
+    (workload,) = whatif(BERT, times={"links": 2}, processes=1).workloads
+    (effect,) = workload.effects
+    gw_links = "system.machine.gw_link.bandwidth_per_direction"
+    fast = podsim.load(BERT, overrides=[f"{LINKS}=32 GB/s", f"{gw_links}=25 GB/s"])
+    row = podsim.compare(BERT, fast).differences[0].headline
+    assert row.metric.name == workload.metric
+    assert (row.a, row.b, row.change) == (workload.value, effect.value, effect.share)
+    assert effect.share_range is not None
+    assert row.change_range == (effect.share_range.low, effect.share_range.high)
+    assert 0 < effect.share_range.low < effect.share_range.high < 2 * effect.share  # type: ignore[operator]
 
 
 def test_together_is_the_geometric_mean_and_leaves_out_what_one_cannot_do() -> None:

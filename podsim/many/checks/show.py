@@ -10,13 +10,18 @@ from typing import Final
 from xml.etree import ElementTree as ET
 
 from podsim import harmless
-from podsim.many.checks.verdict import KINDS_OF_FINDING, Finding, Verdict
+from podsim.format import format_error
+from podsim.many.checks.verdict import GAIN, KINDS_OF_FINDING, Finding, Verdict
+from podsim.report.chart import FASTER, SLOWER, Axis, Bar, Bars, Chart
 from podsim.report.table import Table, columns
 from podsim.show.markdown import to_markdown
 
 NOTHING: Final = "nothing was compared"
 CURE: Final = 'agree on what is given with `--accept --reason "…"`, or write `expect:` in the scenarios'
 _ROWS_IN_COMMENT: Final = 8
+_MOST_BARS: Final = 30
+_PERCENT: Final = 100
+_ROOM: Final = 1.3
 _COMMENT: Final = "<!-- podsim check -->"
 """By which a comment of an earlier run is found, to be edited in place."""
 
@@ -176,3 +181,41 @@ def _change(finding: Finding) -> str:
 
 def _percent(change: float | None) -> str:
     return "" if change is None else f"{change:+.2%}"
+
+
+def moved_chart(findings: Sequence[Finding]) -> Chart | None:
+    """Bars of how far figures have moved beyond their tolerance, the furthest first; None where none has."""
+    moved = sorted(
+        (each for each in findings if each.change is not None),
+        key=lambda each: (-abs(each.change or 0.0), each.case, each.metric),
+    )
+    if not moved:
+        return None
+    shown, fills = moved[:_MOST_BARS], {"better": FASTER, "worse": SLOWER}
+    changes = [_PERCENT * (each.change or 0.0) for each in shown]
+    bars = [
+        Bar(
+            f"{each.metric}, {each.case}",
+            0.0,
+            change,
+            fills["better" if each.kind == GAIN else "worse"],
+            tip={
+                "scenario": each.case,
+                "figure": each.metric,
+                "before": each.before,
+                "after": each.after,
+                "change": format_error(each.change or 0.0, 2),
+                "why": each.why,
+            },
+        )
+        for each, change in zip(shown, changes, strict=True)
+    ]
+    ends = (min(0.0, *changes) * _ROOM, max(0.0, *changes) * _ROOM)
+    first, count = shown[0], len(moved)
+    return Chart(
+        title=f"{first.case}: {first.metric} moved most, {format_error(first.change or 0.0, 2)}",
+        description="Bars of the relative change of each figure beyond its tolerance, what moved most first.",
+        drawn=Bars(bars, Axis("change", "%", ends), {"no change": 0.0}),
+        legend=fills,
+        notes=[f"The {len(shown)} that moved most, of {count:,}."] if count > len(shown) else [],
+    )

@@ -110,8 +110,7 @@ class Verdict(Answered):
         return to_html(verdict_table(self))
 
     def _sheet(self) -> Sheet:
-        from podsim.many.checks.show import headline
-        from podsim.many.compare.plot import moved_chart
+        from podsim.many.checks.show import headline, moved_chart
 
         chart = moved_chart(self.findings)
         if chart is None:

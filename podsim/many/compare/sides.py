@@ -24,6 +24,7 @@ from podsim.git import READ, blobs, commit_of, extract, top_of
 from podsim.many.compare.record import subject_of
 from podsim.many.compare.subject import Subject
 from podsim.result.base import Result, plain
+from podsim.result.influence import StandsOn
 from podsim.runs import run
 from podsim.scenario import LoadedScenario, variant_names
 from podsim.scenario.library import data_root, find
@@ -303,8 +304,11 @@ def of_result(result: Result, label: str, taken: str, *, ranged: bool = True) ->
         taken: What that was taken for.
         ranged: Whether its ranges count, which take longer to find than all the rest.
     """
-    data = replace(result, assumptions=()).to_dict()  # of what they move, the ranges alone are compared
-    return subject_of({**data, "ranges": plain(result.ranges) if ranged else {}}, label, taken)
+    data = replace(result, assumptions=()).to_dict()
+    found = subject_of({**data, "ranges": plain(result.ranges) if ranged else {}}, label, taken)
+    return (
+        replace(found, stands_on=result.assumptions) if ranged and isinstance(result.assumptions, StandsOn) else found
+    )
 
 
 def _of_name(what: Named, how: _Simulation) -> Subject:
