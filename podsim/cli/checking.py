@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from podsim.cli.comparing import print_wide
 from podsim.cli.counting import counted
 from podsim.cli.ending import NOTHING_COMPARED, print_data, say
 from podsim.cli.pages import ReportFile, check_report, write_report
 from podsim.errors import PodsimError
+from podsim.format import format_counted
 
 if TYPE_CHECKING:
     from podsim.many.checks.baseline import Baseline
@@ -70,13 +72,10 @@ def check(
     if accept:
         _accept(file, now, reason)
         return
-    verdict = verdict_on(now, known)
+    compared_with = f"revision {against}" if against else str(file) if known else ""
+    verdict = verdict_on(now, known, compared_with)
     _show(verdict, cases, known, output_format)
-    if report is not None:
-        from podsim.pages.check_page import check_page
-
-        compared_with = f"revision {against}" if against else str(file) if known else "what scenarios expect"
-        write_report(report, lambda: check_page(verdict, now, compared_with))
+    write_report(report, verdict.report)
     if not verdict.holds or verdict.is_empty:
         raise typer.Exit(NOTHING_COMPARED if verdict.is_empty else _DOES_NOT_HOLD)
 
@@ -84,16 +83,20 @@ def check(
 def _check_wishes(
     against: str | None, reason: str, *, accept: bool, baseline: Path | None, report: Path | None
 ) -> None:
-    if baseline is not None and against is not None:
-        raise PodsimError("`--against` does without a baseline", do="leave `--against` or `--baseline` out")
-    if accept and against is not None:
-        raise PodsimError("`--accept` writes a baseline, which `--against` does without", do="leave one of them out")
-    if accept and not reason.strip():
-        raise PodsimError("a baseline needs a reason", do='add `--reason "…"`, for those who review the change')
-    if accept and report is not None:
-        raise PodsimError("`--report` shows a verdict, and `--accept` gives none", do="leave one of them out")
-    if reason and not accept:
-        raise PodsimError("`--reason` belongs to `--accept`", do="add `--accept`, or leave it out")
+    wrong = (
+        (baseline and against, "`--against` does without a baseline", "leave `--against` or `--baseline` out"),
+        (accept and against, "`--accept` writes a baseline, which `--against` does without", "leave one of them out"),
+        (
+            accept and not reason.strip(),
+            "a baseline needs a reason",
+            'add `--reason "…"`, for those who review the change',
+        ),
+        (accept and report, "`--report` shows a verdict, and `--accept` gives none", "leave one of them out"),
+        (reason and not accept, "`--reason` belongs to `--accept`", "add `--accept`, or leave it out"),
+    )
+    for is_wrong, what, do in wrong:
+        if is_wrong:
+            raise PodsimError(what, do=do)
 
 
 def _beside(path: Path) -> Path:
@@ -116,7 +119,6 @@ def _known(file: Path, paths: list[Path], against: str | None, *, given: bool) -
 def _accept(file: Path, now: Mapping[str, Measured], reason: str) -> None:
     from podsim.many.checks.baseline import Baseline, read_baseline, write_baseline
     from podsim.many.checks.cases import NOT_READ
-    from podsim.many.checks.show import counted
 
     wrong = next((each["reason"] for each in now.values() if each["status"] == NOT_READ), None)
     if wrong is not None:
@@ -126,24 +128,23 @@ def _accept(file: Path, now: Mapping[str, Measured], reason: str) -> None:
     write_baseline(file, after)
     for key in sorted({*before.tolerances} - {*after.tolerances}):
         say(f"dropped the tolerance of `{key}`, which nothing uses any more")
-    say(f"wrote {file}: {counted(len(now), 'scenario')}")
+    say(f"wrote {file}: {format_counted(len(now), 'scenario')}")
 
 
 def _show(verdict: Verdict, cases: list[Case], known: Baseline | None, output_format: CheckFormat) -> None:
-    from podsim.many.checks import show
+    from podsim.many.checks import ci
 
     match output_format:
         case CheckFormat.TEXT:
-            text = show.as_text(verdict)
+            print_wide(verdict.report())
         case CheckFormat.MARKDOWN:
-            text = show.as_markdown(verdict)
+            print_data(f"{ci.as_comment(verdict)}\n")
         case CheckFormat.GITHUB:
-            text = show.as_github(verdict, *_places(verdict, cases, known))
+            print_data(f"{ci.as_github(verdict, *_places(verdict, cases, known))}\n")
         case CheckFormat.JUNIT:
-            text = show.as_junit(verdict, [case.name for case in cases])
+            print_data(f"{ci.as_junit(verdict)}\n")
         case CheckFormat.JSON:
-            text = show.as_json(verdict)
-    print_data(f"{text}\n")
+            print_data(f"{verdict.to_json()}\n")
 
 
 def _places(verdict: Verdict, cases: list[Case], known: Baseline | None) -> tuple[dict[str, str], dict[str, int]]:
@@ -154,13 +155,13 @@ def _places(verdict: Verdict, cases: list[Case], known: Baseline | None) -> tupl
     top = _workspace()
     places = {case.name: _seen_from(top, case.path) for case in cases}
     lines: dict[str, int] = {}
-    for finding in verdict.findings:
-        for name in finding.files:
+    for issue in verdict.issues:
+        for name in issue.files:
             file = input_file(name, cases[0].home)
             if file is None or name in places:
                 continue
             places[name] = _seen_from(top, file)
-            agreed = frozenset(known.scenarios[finding.case]["inputs"].values()) if known else frozenset()
+            agreed = frozenset(known.scenarios[issue.case]["inputs"].values()) if known else frozenset()
             line = first_change(file, partial(_is_one_of, agreed), file.read_bytes())
             if line is not None:
                 lines[places[name]] = line

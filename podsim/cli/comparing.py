@@ -81,16 +81,21 @@ def _draws(count: int | None, seed: int) -> Draws | None:
     return Draws(count, seed)
 
 
+def print_wide(shown: Report) -> None:
+    """Print the short answer, as wide as the screen, and elsewhere as wide as its tables are made for."""
+    from podsim.show.text import WIDTH, PlainConsole, print_report
+
+    console = PlainConsole()
+    if not console.is_terminal:
+        console.width = max(console.width, WIDTH)
+    print_report(shown, console)
+
+
 def print_answer(shown: Report, output_format: AnswerFormat, to_json: Callable[[], str]) -> None:
     """Print an answer as it is asked for."""
     match output_format:
         case AnswerFormat.TEXT:
-            from podsim.show.text import WIDTH, PlainConsole, print_report
-
-            console = PlainConsole()
-            if not console.is_terminal:
-                console.width = max(console.width, WIDTH)
-            print_report(shown, console)
+            print_wide(shown)
         case AnswerFormat.MARKDOWN:
             from podsim.show.markdown import report_as_markdown
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from podsim._version import __version__
+from podsim.format import format_counted as counted
 from podsim.format import format_significant
-from podsim.many.checks.show import counted
 from podsim.many.store import STATUS
 from podsim.many.sweeps.answer import answer
 from podsim.many.sweeps.chart_words import told

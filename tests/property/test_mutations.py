@@ -164,7 +164,7 @@ def test_a_mutated_baseline_is_refused_or_every_change_of_it_is_told(seed: int, 
         assert list(faults(error)) == []
         return
     changes = list(moved(baseline))
-    told = {each.case for each in check(now, baseline).findings if each.fails}
+    told = {each.case for each in check(now, baseline).issues if each.fails}
     assert all(any(change.startswith(case) for case in told) for change in changes)
 
 

@@ -16,7 +16,6 @@ from podsim.many.capacity import Answer, Goal
 from podsim.many.capacity.option import Option
 from podsim.many.checks.verdict import check
 from podsim.many.sweeps import sweep
-from podsim.pages.check_page import check_page
 from podsim.pages.plan_page import plan_page
 from podsim.pages.result_page import result_page
 from podsim.pages.sweep_page import sweep_page
@@ -88,7 +87,7 @@ def verdict_page() -> Report:
 
     now = {"one": measured(1.1), "two": measured(1.0)}
     agreed = Baseline().with_measured({"one": measured(1.0), "two": measured(1.0)}, "agreed")
-    return check_page(check(now, agreed), now, "podsim-baseline.json")
+    return check(now, agreed, "podsim-baseline.json").report()
 
 
 def answer() -> Answer:

@@ -459,7 +459,7 @@ def test_a_page_never_overwrites_what_it_stands_on(
     [
         (["run", "good.yaml"], None, ["Where time goes", "Timeline", "Memory", "Assumptions by influence", "Sources"]),
         (["compare", "good.yaml", "good.yaml"], "good.yaml against good.yaml", ["B against A: training"]),
-        (["check", "agreed.yaml"], "All scenarios hold", ["Scenarios"]),
+        (["check", "agreed.yaml"], "holds: 1 scenario, 0 figures, 1 expectation", ["Scenarios"]),
         (["sweep", "study.yaml", "-o", "t.csv"], "One &lt;key&gt;", ["Over the keys", "Points"]),
     ],
 )

@@ -42,6 +42,9 @@ def check(
         against: A git revision to compare with instead.
         tell: Is told how many scenarios are done, and of how many; a line in a notebook shows it if left out.
 
+    Returns:
+        What has moved or is not as expected.
+
     Raises:
         PodsimError: A path, the baseline or the revision cannot be read, or there is no path.
     """
@@ -59,7 +62,8 @@ def check(
     if baseline is not None:
         known = read_baseline(Path(baseline))
     with telling(tell, "scenarios") as told:
-        return verdict_on(measure_all(list(cases_of(files, home)), told), known)
+        now = measure_all(list(cases_of(files, home)), told)
+    return verdict_on(now, known, f"revision {against}" if against else str(baseline or ""))
 
 
 def measure_all(cases: Sequence[Case], tell: Tell, processes: int | None = None) -> dict[str, Measured]:

@@ -1,0 +1,84 @@
+"""A verdict for what reads it in a pipeline: a comment on a pull request, GitHub's annotations, JUnit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+from xml.etree import ElementTree as ET
+
+from podsim import harmless
+from podsim.format import format_counted
+from podsim.many.checks.verdict import Issue, Verdict
+from podsim.report.table import Table, columns
+from podsim.show.markdown import to_markdown
+
+_ROWS_IN_COMMENT: Final = 8
+_COMMENT: Final = "<!-- podsim check -->"
+"""By which a comment of an earlier run is found, to be edited in place."""
+
+
+def as_comment(verdict: Verdict) -> str:
+    """One comment: the verdict in bold, eight rows, the rest folded."""
+    rows = [(each.kind, *each.cells()) for each in verdict.issues]
+    table = Table(columns("", "scenario", "figure", ">before", ">after", ">change", "why"), rows[:_ROWS_IN_COMMENT])
+    lines = [_COMMENT, f"**{verdict.headline}**"]
+    if rows:
+        lines += ["", to_markdown(table).rstrip()]
+    if more := rows[_ROWS_IN_COMMENT:]:
+        folded = to_markdown(replace(table, rows=more)).rstrip()
+        lines += ["", f"<details><summary>{len(more)} more</summary>", "", folded, "", "</details>"]
+    return "\n".join(lines)
+
+
+def as_github(verdict: Verdict, places: Mapping[str, str], lines: Mapping[str, int] | None = None) -> str:
+    """Annotations, then the verdict: one for each file that changed, at the line where it did.
+
+    An issue that no file of its own explains stands at the file of its scenario.
+
+    Args:
+        verdict: What was found.
+        places: Paths of files by what issues call them: the scenarios by their cases, and the inputs that changed.
+        lines: The line that is to blame, by those paths.
+    """
+    told: dict[tuple[bool, str], list[Issue]] = {}
+    for each in verdict.issues:
+        changed = [places[file] for file in each.files if file in places]
+        for path in changed or [places.get(each.case, "")]:
+            told.setdefault((each.fails, path), []).append(each)
+    annotations = [
+        _annotation("error" if fails else "notice", path, (lines or {}).get(path), found)
+        for (fails, path), found in told.items()
+    ]
+    if verdict.is_empty:
+        annotations.append(f"::error title=podsim check::{harmless.github(verdict.headline)}")
+    return "\n".join([*annotations, verdict.headline])
+
+
+def _annotation(level: str, path: str, line: int | None, found: Sequence[Issue]) -> str:
+    """One annotation for all that was found at a file, the gravest in words."""
+    place = [f"file={harmless.github(path, of_property=True)}"] if path else []
+    place += [f"line={line}"] if line else []
+    more = f"; and {format_counted(len(found) - 1, 'more finding')}" if len(found) > 1 else ""
+    said = f"{found[0].words} {harmless.line(found[0].why)}".strip() + more
+    return f"::{level} {','.join([*place, 'title=podsim check'])}::{harmless.github(said)}"
+
+
+def as_junit(verdict: Verdict) -> str:
+    """A suite with a test for each case."""
+    names = list(dict.fromkeys((*verdict.now, *(each.case for each in verdict.issues))))
+    failing = {each.case for each in verdict.issues if each.fails}
+    alone = verdict.not_compared - failing
+    counts = {"tests": len(names), "failures": len(failing), "skipped": len(alone)}
+    suite = ET.Element("testsuite", {"name": "podsim check"} | {key: str(count) for key, count in counts.items()})
+    for name in names:
+        test = ET.SubElement(suite, "testcase", classname="podsim", name=harmless.xml(name))
+        found = [each for each in verdict.issues if each.case == name and each.fails]
+        if found:
+            message = harmless.xml(f"{found[0].kind}: {found[0].title}")
+            failure = ET.SubElement(test, "failure", message=message)
+            failure.text = harmless.xml("\n".join(f"{each.words}; {harmless.line(each.why)}" for each in found))
+        elif name in alone:
+            ET.SubElement(test, "skipped", message="nothing was compared")
+    ET.indent(suite)
+    return ET.tostring(suite, encoding="unicode", xml_declaration=True)
