@@ -16,7 +16,7 @@ import pytest
 from podsim import ForwardResult, GenerationResult, InfeasibleError, RunResult, ServingResult, run, serve
 from podsim.many.checks.baseline import read_baseline
 from podsim.many.checks.cases import Case, cases_of, measured
-from podsim.many.checks.verdict import check as verdict_on
+from podsim.many.checks.verdict import verdict_on
 from podsim.result.rows import MemoryReport, OperationRow
 from podsim.result.step import StepReport
 from podsim.scenario import GenerationScenario, LoadedScenario, TrainingScenario

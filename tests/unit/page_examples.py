@@ -14,7 +14,7 @@ from typing import Any
 from podsim import compare, load, run
 from podsim.many.capacity import Answer, Goal
 from podsim.many.capacity.option import Option
-from podsim.many.checks.verdict import check
+from podsim.many.checks.verdict import verdict_on
 from podsim.many.sweeps import sweep
 from podsim.pages.plan_page import plan_page
 from podsim.pages.result_page import result_page
@@ -87,7 +87,7 @@ def verdict_page() -> Report:
 
     now = {"one": measured(1.1), "two": measured(1.0)}
     agreed = Baseline().with_measured({"one": measured(1.0), "two": measured(1.0)}, "agreed")
-    return check(now, agreed, "podsim-baseline.json").report()
+    return verdict_on(now, agreed, "podsim-baseline.json").report()
 
 
 def answer() -> Answer:

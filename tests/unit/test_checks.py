@@ -22,8 +22,8 @@ from podsim.errors import BadValueError, PodsimError, SpecError
 from podsim.many.capacity.limits import excess, limit, misses
 from podsim.many.checks import ci
 from podsim.many.checks.baseline import Baseline, read_baseline, write_baseline
-from podsim.many.checks.cases import cases_of, measured
-from podsim.many.checks.verdict import check
+from podsim.many.checks.cases import Case, cases_of, measured
+from podsim.many.checks.verdict import verdict_on
 from podsim.scenario import load_scenario
 from podsim.scenario.expectations import expectation
 
@@ -104,7 +104,7 @@ def test_expectations_of_a_base_are_not_inherited(tmp_path: Path) -> None:
 
 
 def kinds(now: Mapping[str, Any], known: Mapping[str, Any], **rest: Any) -> list[tuple[str, str, str]]:
-    verdict = check(now, Baseline(known, **rest))
+    verdict = verdict_on(now, Baseline(known, **rest))
     return [(each.kind, each.case, each.metric) for each in verdict.issues]
 
 
@@ -136,8 +136,8 @@ def test_each_kind_of_finding() -> None:
 
 
 def test_a_new_scenario_alone_does_no_harm() -> None:
-    assert check({"new": given()}, Baseline()).holds
-    assert not check({}, Baseline({"gone": given()})).holds
+    assert verdict_on({"new": given()}, Baseline()).holds
+    assert not verdict_on({}, Baseline({"gone": given()})).holds
 
 
 def test_tolerances_by_metric_case_or_both() -> None:
@@ -163,28 +163,28 @@ def test_tolerances_that_nothing_uses_are_dropped_with_what_used_them() -> None:
 def test_why_names_the_time_and_the_file_that_moved() -> None:
     before, now = given(weight_update_s=10e-3), given(weight_update_s=11.5e-3)
     now |= {"breakdown_ps": {"matmul": 8 * 10**9, "host": 3 * 10**9, "sync": 5 * 10**8}, "inputs": {"a.yaml": "2"}}
-    (finding,) = check({"a": now}, Baseline({"a": before})).issues
+    (finding,) = verdict_on({"a": now}, Baseline({"a": before})).issues
     assert finding.why == "host +1 ms; a.yaml"
     assert finding.change == pytest.approx(0.15)
-    (finding,) = check({"a": now | {"inputs": before["inputs"]}}, Baseline({"a": before})).issues
+    (finding,) = verdict_on({"a": now | {"inputs": before["inputs"]}}, Baseline({"a": before})).issues
     assert finding.why == "host +1 ms; the code of podsim"
 
 
 def test_expectations_are_looked_at_without_a_baseline() -> None:
     found = given(expect={"mfu": "> 40 %", "fits": True, "latency_s": "< 1 s"}, mfu=0.39)
-    findings = check({"a": found}, None).issues
+    findings = verdict_on({"a": found}, None).issues
     assert [(each.metric, each.before, each.after) for each in findings] == [
         ("mfu", "> 40 %", "0.39"),
         ("latency_s", "< 1 s", "nothing"),
     ]
     for expect in ({"fits": True}, {"mfu": "> 1 %"}, {"mfu": "> 1 %", "latency_s": "< 1 s"}):
-        (finding,) = check({"a": given("does not fit", expect)}, None).issues
+        (finding,) = verdict_on({"a": given("does not fit", expect)}, None).issues
         assert (finding.fails, finding.metric, finding.after, finding.why) == (True, "fits", "false", "too large")
-    assert check({"a": given("does not fit", {"fits": False, "mfu": "> 1 %"})}, None).issues == []
+    assert verdict_on({"a": given("does not fit", {"fits": False, "mfu": "> 1 %"})}, None).issues == []
 
 
 def test_what_gives_nothing_is_told_where_nothing_is_known_of_it() -> None:
-    (finding,) = check({"a": given("does not fit")}, None).issues
+    (finding,) = verdict_on({"a": given("does not fit")}, None).issues
     assert (finding.kind, finding.after, finding.why, finding.fails) == (
         "impossible",
         "does not fit",
@@ -198,7 +198,7 @@ def test_what_gives_nothing_is_told_where_nothing_is_known_of_it() -> None:
 
 def verdict_of_many() -> Any:
     before = {f"s{number}": given(weight_update_s=1.0) for number in range(12)}
-    return check({name: given(weight_update_s=1.1) for name in before}, Baseline(before))
+    return verdict_on({name: given(weight_update_s=1.1) for name in before}, Baseline(before))
 
 
 def test_the_comment_has_a_verdict_eight_rows_and_the_rest_folded() -> None:
@@ -218,8 +218,9 @@ def test_junit_has_a_test_per_case() -> None:
     assert failure is not None and failure.get("message") == "drift: s0 weight_update_s"
 
 
-def test_annotations_name_the_file() -> None:
-    first = ci.as_github(verdict_of_many(), {"s0": "x/s0.yaml"}).splitlines()[0]
+def test_annotations_name_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(Path.cwd()))
+    first = ci.as_github(verdict_of_many(), [Case(Path("x/s0.yaml"), "s0")]).splitlines()[0]
     assert first.startswith("::error file=x/s0.yaml,title=podsim check::drift: s0 weight_update_s: 1 → 1.1 (+10.00%25)")
 
 
@@ -237,7 +238,7 @@ def folder(tmp_path: Path) -> Path:
 def test_less_power_is_neither_better_nor_worse_and_less_energy_is_better() -> None:
     """It fails all the same: whatever is counted is compared."""
     baseline = Baseline({"s": given(mean_power_w=5000.0, energy_per_sample_j=3.0)})
-    found = check({"s": given(mean_power_w=4000.0, energy_per_sample_j=2.0)}, baseline).issues
+    found = verdict_on({"s": given(mean_power_w=4000.0, energy_per_sample_j=2.0)}, baseline).issues
     assert [(each.kind, each.metric) for each in found] == [("moved", "mean_power_w"), ("gain", "energy_per_sample_j")]
 
 
@@ -356,7 +357,7 @@ def test_a_tolerance_that_is_dropped_is_told(folder: Path, capsys: pytest.Captur
 
 def test_a_figure_that_is_not_there_is_named(tmp_path: Path) -> None:
     name = "a"
-    verdict = check({name: given(expect={"weight_update": "> 3"}, weight_update_s=4.0)}, None)
+    verdict = verdict_on({name: given(expect={"weight_update": "> 3"}, weight_update_s=4.0)}, None)
     (finding,) = verdict.issues
     assert (finding.kind, finding.after) == ("unmet", "nothing")
     assert "weight_update_s" in finding.why
@@ -405,7 +406,7 @@ def test_a_planted_change_of_two_per_cent_is_found_and_named(key: str, written: 
     before = measured(case)
     (tmp_path / "s.yaml").write_text(scenario)
     after = measured(case)
-    findings = check({"s": after}, Baseline({"s": before}, tolerance="0.01 %")).issues
+    findings = verdict_on({"s": after}, Baseline({"s": before}, tolerance="0.01 %")).issues
     assert findings, key
     assert all("s.yaml" in each.why for each in findings)
 
@@ -472,7 +473,7 @@ def test_a_figure_that_leaves_zero_has_moved_and_one_that_stays_has_not() -> Non
     """There is nothing to relate it to, so that any change is a whole one, upwards."""
     before = {"a": given(weight_update_s=0.0)}
     assert kinds({"a": given(weight_update_s=0.0)}, before) == []
-    (finding,) = check({"a": given(weight_update_s=1e-9)}, Baseline(before, tolerance="99 %")).issues
+    (finding,) = verdict_on({"a": given(weight_update_s=1e-9)}, Baseline(before, tolerance="99 %")).issues
     assert (finding.kind, finding.change) == ("drift", 1.0)
 
 
@@ -488,7 +489,7 @@ def test_a_tolerance_of_a_case_comes_before_that_of_a_figure() -> None:
     ("text", "at_the_bound"), [("< 30 s", False), ("<= 30 s", True), ("> 30 s", False), (">= 30 s", True)]
 )
 def test_a_strict_bound_is_not_met_exactly(text: str, at_the_bound: bool) -> None:
-    found = check({"a": given(expect={"latency_s": text}, latency_s=30.0)}, None)
+    found = verdict_on({"a": given(expect={"latency_s": text}, latency_s=30.0)}, None)
     assert found.holds == at_the_bound
     bound = limit("latency_s", text)
     assert bound.holds(30.0) == at_the_bound
@@ -503,14 +504,14 @@ def test_figures_that_the_baseline_lacks_are_told_and_fail() -> None:
     now = {"a": given(mfu=0.4, latency_s=1.0)}
     assert kinds(now, {"a": given(mfu=0.4)}) == [("missing", "a", "latency_s")]
     assert kinds(now, {"a": given()}) == [("missing", "a", "mfu"), ("missing", "a", "latency_s")]
-    verdict = check(now, Baseline({"a": given()}))
+    verdict = verdict_on(now, Baseline({"a": given()}))
     assert (verdict.holds, verdict.figure_count) == (False, 2)
     assert kinds({"a": given(mfu=0.4)}, {"a": given(mfu=0.4, latency_s=1.0)}) == [("broken", "a", "latency_s")]
 
 
 def test_another_revision_may_know_fewer_figures() -> None:
     now = {"a": given(mfu=0.4, latency_s=1.0)}
-    verdict = check(now, Baseline({"a": given(mfu=0.4)}, is_revision=True))
+    verdict = verdict_on(now, Baseline({"a": given(mfu=0.4)}, is_revision=True))
     assert [(each.kind, each.metric) for each in verdict.issues] == [("added", "latency_s")]
     assert verdict.holds
 
@@ -528,7 +529,7 @@ def test_every_figure_of_a_baseline_that_is_edited_is_found(folder: Path, capsys
         for edited in ({**figures, name: figures[name] * 10}, {key: figures[key] for key in figures if key != name}):
             scenarios = {**good["scenarios"], "s": {**kept, "metrics": edited}}
             path.write_text(json.dumps({**good, "scenarios": scenarios}))
-            verdict = check(now, read_baseline(path))
+            verdict = verdict_on(now, read_baseline(path))
             assert [each.metric for each in verdict.issues if each.fails] == [name]
             assert verdict.figure_count == 9
 
@@ -590,9 +591,9 @@ EMPTY = {"schema": 1, "version": "1", "reason": "", "tolerance": "1 %", "toleran
 
 
 def test_what_stays_impossible_as_agreed_on_was_compared() -> None:
-    verdict = check({"a": given("does not fit")}, Baseline({"a": given("does not fit")}))
+    verdict = verdict_on({"a": given("does not fit")}, Baseline({"a": given("does not fit")}))
     assert verdict.holds and not verdict.is_empty
-    assert check({"a": given("does not fit")}, None).is_empty
+    assert verdict_on({"a": given("does not fit")}, None).is_empty
 
 
 # A file is one file, however it is typed
@@ -627,7 +628,7 @@ FASTER = "system: {base: ipu_pod4, machine: {ipu: {clock: 1.6 GHz}}}\n"
 def test_names_of_an_earlier_version_are_known_by_content_and_by_their_end() -> None:
     before = given(weight_update_s=1.0) | {"inputs": {"scen/s.yaml": "1", "/x/scen/same.yaml": "2", "gone.yaml": "3"}}
     now = given(weight_update_s=2.0) | {"inputs": {"s.yaml": "9", "same.yaml": "2", "new.yaml": "4"}}
-    (finding,) = check({"a": now}, Baseline({"a": before})).issues
+    (finding,) = verdict_on({"a": now}, Baseline({"a": before})).issues
     assert finding.files == ("gone.yaml", "new.yaml", "s.yaml")
 
 

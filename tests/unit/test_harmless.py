@@ -16,7 +16,8 @@ from podsim import harmless
 from podsim.cli.app import main
 from podsim.many.checks import ci
 from podsim.many.checks.baseline import Baseline
-from podsim.many.checks.verdict import Issue, Verdict, check
+from podsim.many.checks.cases import Case
+from podsim.many.checks.verdict import Issue, Verdict, verdict_on
 from podsim.many.compare.comparison import compare
 from podsim.many.sweeps.plot import study_sheet
 from podsim.many.sweeps.table import write_table
@@ -104,7 +105,7 @@ def evil_verdict() -> Verdict:
         "inputs": {EVIL: "2"},
         "expect": {},
     }
-    return check({EVIL: now}, Baseline({EVIL: now | {"metrics": {"mfu": 4.0}, "inputs": {EVIL: "1"}}}))
+    return verdict_on({EVIL: now}, Baseline({EVIL: now | {"metrics": {"mfu": 4.0}, "inputs": {EVIL: "1"}}}))
 
 
 def test_a_verdict_is_harmless_in_each_format() -> None:
@@ -115,7 +116,7 @@ def test_a_verdict_is_harmless_in_each_format() -> None:
     markdown = ci.as_comment(verdict).splitlines()
     assert len(markdown) == 6 and markdown[-1].startswith("| drift | a")
     assert markdown[-1].replace("\\|", "").count("|") == 8
-    annotations = ci.as_github(verdict, {EVIL: f"{EVIL}.yaml"}).splitlines()
+    annotations = ci.as_github(verdict, [Case(Path(f"{EVIL}.yaml".replace("\0", "")), EVIL)]).splitlines()
     assert len(annotations) == 2
     assert annotations[0].partition(",title=")[0].count(",") == 0
     suite = ET.fromstring(ci.as_junit(verdict))
@@ -209,4 +210,4 @@ def test_pages_escape_and_leave_out() -> None:
 
 def test_a_finding_without_a_place_is_annotated() -> None:
     verdict = Verdict([Issue("removed", "gone", before="done")])
-    assert ci.as_github(verdict, {}).splitlines()[0] == "::error title=podsim check::removed: gone: done → nothing"
+    assert ci.as_github(verdict, []).splitlines()[0] == "::error title=podsim check::removed: gone: done → nothing"

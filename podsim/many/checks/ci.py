@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree as ET
 
 from podsim import harmless
+from podsim.errors import PodsimError
 from podsim.format import format_counted
+from podsim.git import first_change, top_of
+from podsim.many.checks.cases import Case, input_file
 from podsim.many.checks.verdict import Issue, Verdict
 from podsim.report.table import Table, columns
 from podsim.show.markdown import to_markdown
@@ -31,28 +38,52 @@ def as_comment(verdict: Verdict) -> str:
     return "\n".join(lines)
 
 
-def as_github(verdict: Verdict, places: Mapping[str, str], lines: Mapping[str, int] | None = None) -> str:
-    """Annotations, then the verdict: one for each file that changed, at the line where it did.
+def as_github(verdict: Verdict, cases: Sequence[Case]) -> str:
+    """Annotations, then the verdict: one for each file that changed, at the first line that did where git knows it.
 
     An issue that no file of its own explains stands at the file of its scenario.
 
     Args:
         verdict: What was found.
-        places: Paths of files by what issues call them: the scenarios by their cases, and the inputs that changed.
-        lines: The line that is to blame, by those paths.
+        cases: What was checked.
     """
+    top = _workspace()
+    places = {case.name: _seen_from(top, case.path) for case in cases}
+    lines: dict[str, int | None] = {}
     told: dict[tuple[bool, str], list[Issue]] = {}
-    for each in verdict.issues:
-        changed = [places[file] for file in each.files if file in places]
-        for path in changed or [places.get(each.case, "")]:
-            told.setdefault((each.fails, path), []).append(each)
+    for issue in verdict.issues:
+        changed = []
+        for file in (found for name in issue.files if (found := input_file(name, cases[0].home))):
+            changed.append(path := _seen_from(top, file))
+            if path not in lines:
+                agreed = () if verdict.agreed is None else verdict.agreed.scenarios[issue.case]["inputs"].values()
+                lines[path] = first_change(file, partial(_is_one_of, frozenset(agreed)), file.read_bytes())
+        for path in changed or [places.get(issue.case, "")]:
+            told.setdefault((issue.fails, path), []).append(issue)
     annotations = [
-        _annotation("error" if fails else "notice", path, (lines or {}).get(path), found)
+        _annotation("error" if fails else "notice", path, lines.get(path), found)
         for (fails, path), found in told.items()
     ]
     if verdict.is_empty:
         annotations.append(f"::error title=podsim check::{harmless.github(verdict.headline)}")
     return "\n".join([*annotations, verdict.headline])
+
+
+def _is_one_of(digests: frozenset[str], content: bytes) -> bool:
+    return sha256(content).hexdigest() in digests
+
+
+def _workspace() -> Path:
+    """The folder from which GitHub names files: the checkout, or the repository, or where the command runs."""
+    try:
+        return Path(os.environ.get("GITHUB_WORKSPACE") or top_of(Path.cwd(), "", ""))
+    except PodsimError:
+        return Path.cwd()
+
+
+def _seen_from(top: Path, file: Path) -> str:
+    path, folder = file.resolve(), top.resolve()
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(file)
 
 
 def _annotation(level: str, path: str, line: int | None, found: Sequence[Issue]) -> str:

@@ -63,10 +63,10 @@ class ScenarioItem(pytest.Item):
     def runtest(self) -> None:
         """Simulate and compare."""
         from podsim.many.checks.cases import measured
-        from podsim.many.checks.verdict import check
+        from podsim.many.checks.verdict import verdict_on
 
         agreed = self._baseline and self._baseline.of_case(self._case.name)
-        verdict = check({self._case.name: measured(self._case)}, agreed, "the baseline" if agreed else "")
+        verdict = verdict_on({self._case.name: measured(self._case)}, agreed, "the baseline" if agreed else "")
         if not verdict.holds:
             raise ScenarioError(verdict.text())
         if verdict.is_empty:

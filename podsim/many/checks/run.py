@@ -16,8 +16,7 @@ from podsim.errors import PodsimError
 from podsim.git import READ, commit_of, extract, top_of
 from podsim.many.checks.baseline import Baseline, read_baseline
 from podsim.many.checks.cases import Case, Measured, cases_of, file_of, measured
-from podsim.many.checks.verdict import Verdict
-from podsim.many.checks.verdict import check as verdict_on
+from podsim.many.checks.verdict import Verdict, verdict_on
 from podsim.many.store import Store
 from podsim.scenario.wording import shown
 from podsim.watch import Tell, telling
@@ -29,10 +28,7 @@ _MEASURES: Final = ("podsim.many.checks.measure", "podsim.checks.measure")
 
 
 def check(
-    *paths: str | Path,
-    baseline: str | Path | None = None,
-    against: str | None = None,
-    tell: Tell | None = None,
+    *paths: str | Path, baseline: str | Path | None = None, against: str | None = None, tell: Tell | None = None
 ) -> Verdict:
     """Compare what scenarios give with a baseline, and with what they expect.
 
@@ -58,11 +54,10 @@ def check(
         raise PodsimError("a revision does without a baseline", do="leave `against` or `baseline` out")
     files = [file_of(Path(path)) for path in paths]
     home = Path(paths[0]).parent if baseline is None else Path(baseline).parent
-    known = of_revision(against, files, home) if against else None
-    if baseline is not None:
-        known = read_baseline(Path(baseline))
+    cases = list(cases_of(files, home))
+    known = of_revision(against, files, home) if against else read_baseline(Path(baseline)) if baseline else None
     with telling(tell, "scenarios") as told:
-        now = measure_all(list(cases_of(files, home)), told)
+        now = measure_all(cases, told)
     return verdict_on(now, known, f"revision {against}" if against else str(baseline or ""))
 
 
@@ -97,8 +92,7 @@ def of_revision(revision: str, paths: Sequence[Path], home: Path) -> Baseline:
     with tempfile.TemporaryDirectory(prefix="podsim-") as folder:
         tree = Path(folder).resolve()
         extract(root, revision, commit, tree, _is_needed)
-        found = _old(tree, inside, home.resolve().relative_to(root), revision)
-    return Baseline(found, is_revision=True)
+        return Baseline(_old(tree, inside, home.resolve().relative_to(root), revision), is_revision=True)
 
 
 def _is_needed(path: PurePosixPath) -> bool:
@@ -114,16 +108,11 @@ def _old(tree: Path, paths: Sequence[Path], home: Path, revision: str) -> Mappin
     if not present:
         raise PodsimError("none of the files is in that revision", where=revision, do="name another revision")
     command = [sys.executable, "-m", theirs or _MEASURES[0], str(home), *present]
-    done = subprocess.run(
-        command, cwd=tree, env=_environment(code), capture_output=True, text=True, check=False, encoding="utf-8"
-    )
+    given = {**os.environ, "PYTHONPATH": str(code)}
+    done = subprocess.run(command, cwd=tree, env=given, capture_output=True, check=False, encoding="utf-8")
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if line.strip() and not line[0].isspace()]
         last = said[-1] if said else "it printed nothing"  # a cure follows, indented
         raise PodsimError(f"podsim of that revision fails: {last}", where=revision, do="name another revision")
     found: Mapping[str, Measured] = json.loads(done.stdout)
     return found
-
-
-def _environment(code: Path) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(code)}

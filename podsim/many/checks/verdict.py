@@ -12,7 +12,7 @@ from podsim._version import __version__
 from podsim.format import format_counted, format_error
 from podsim.harmless import line
 from podsim.many.checks.baseline import Baseline
-from podsim.many.checks.cases import NOT_READ, Measured, expectations_of
+from podsim.many.checks.cases import NOT_READ, Measured
 from podsim.many.sweeps.rows import DONE
 from podsim.metrics import NEITHER, SHARE, metric_of
 from podsim.report.chart import FASTER, SLOWER, Axis, Bar, Bars, Chart
@@ -103,22 +103,32 @@ class Verdict(Answered):
     Attributes:
         issues: The gravest first.
         now: What each case gives.
-        figure_count: How many of their figures were compared.
-        not_compared: Cases of which nothing was agreed on or expected.
-        compared_with: In words, with what.
+        agreed: What that was compared with; None for expectations alone.
+        compared_with: The same in words.
     """
 
     COLUMNS: ClassVar = (*(each.name for each in fields(Issue)), "fails")
     issues: Sequence[Issue]
     now: Mapping[str, Measured] = field(default_factory=dict)
-    figure_count: int = 0
-    not_compared: frozenset[str] = frozenset()
-    compared_with: str = "what scenarios expect"
+    agreed: Baseline | None = None
+    compared_with: str = ""
+
+    @property
+    def figure_count(self) -> int:
+        """How many figures of the cases were compared."""
+        known = {} if self.agreed is None else self.agreed.scenarios
+        both = ((known[name], each) for name, each in self.now.items() if name in known and each["status"] != NOT_READ)
+        return sum(len({*before["metrics"], *after["metrics"]}) for before, after in both)
 
     @property
     def expectation_count(self) -> int:
         """How many expectations of the cases were looked at."""
-        return sum(_looked_at(expectations_of(each)) for each in self.now.values())
+        return sum(_looked_at(each["expect"]) for each in self.now.values())
+
+    @property
+    def not_compared(self) -> frozenset[str]:
+        """Cases that could be read, and of which nothing was agreed on or expected."""
+        return frozenset(name for name, each in self.now.items() if _is_alone(name, each, self.agreed))
 
     @property
     def is_empty(self) -> bool:
@@ -238,40 +248,40 @@ def _moved_chart(moved: Sequence[Issue]) -> Chart | None:
 # What is found
 
 
-def check(now: Mapping[str, Measured], baseline: Baseline | None, compared_with: str = "") -> Verdict:
-    """Compare what cases give with a baseline, and with what they themselves expect.
+def verdict_on(now: Mapping[str, Measured], agreed: Baseline | None, compared_with: str = "") -> Verdict:
+    """Compare what cases give with what was agreed on, and with what they themselves expect.
 
     Args:
         now: What each case gives.
-        baseline: What was agreed on; None for expectations alone.
+        agreed: What was agreed on; None for expectations alone.
         compared_with: What that is, in words.
     """
-    found: list[Issue] = []
-    count = 0
-    alone: set[str] = set()
-    for name, measured in now.items():
-        if measured["status"] == NOT_READ:
-            found.append(Issue(BROKEN, name, after=NOT_READ, why=_first_line(measured["reason"])))
-            continue
-        found += _unmet(name, measured)
-        agreed = None if baseline is None else baseline.scenarios.get(name)
-        if agreed is None and not _looked_at(expectations_of(measured)):
-            alone.add(name)
-        if baseline is None:
-            if measured["status"] != DONE and name in alone:
-                found.append(Issue(IMPOSSIBLE, name, after=measured["status"], why=_first_line(measured["reason"])))
-        elif agreed is None:
-            found.append(Issue(ADDED, name, after=measured["status"]))
-        else:
-            found += _moved(name, agreed, measured, baseline)
-            count += len({*agreed["metrics"], *measured["metrics"]})
-    known = {} if baseline is None else baseline.scenarios
+    known = {} if agreed is None else agreed.scenarios
+    found = [issue for name, each in now.items() for issue in _issues(name, each, agreed)]
     gone = {name: each["status"] for name, each in known.items() if name not in now}
     found += [Issue(REMOVED, name, before=status) for name, status in gone.items() if status != NOT_READ]
     order = list(KINDS_OF_ISSUE)
     ranked = sorted(found, key=lambda each: (order.index(each.kind), -abs(each.change or 0)))
-    other = "what scenarios expect" if baseline is None else "a baseline"
-    return Verdict(ranked, now, count, frozenset(alone), compared_with or other)
+    return Verdict(ranked, now, agreed, compared_with or ("what scenarios expect" if agreed is None else "a baseline"))
+
+
+def _issues(name: str, measured: Measured, agreed: Baseline | None) -> Iterator[Issue]:
+    status, why = measured["status"], _first_line(measured["reason"])
+    if status == NOT_READ:
+        yield Issue(BROKEN, name, after=status, why=why)
+        return
+    yield from _unmet(name, measured)
+    if agreed is not None and name in agreed.scenarios:
+        yield from _moved(name, agreed.scenarios[name], measured, agreed)
+    elif agreed is not None:
+        yield Issue(ADDED, name, after=status)
+    elif status != DONE and _is_alone(name, measured, agreed):
+        yield Issue(IMPOSSIBLE, name, after=status, why=why)
+
+
+def _is_alone(name: str, measured: Measured, agreed: Baseline | None) -> bool:
+    known = agreed is not None and name in agreed.scenarios
+    return not known and measured["status"] != NOT_READ and not _looked_at(measured["expect"])
 
 
 def _looked_at(expect: Given) -> int:
@@ -280,7 +290,7 @@ def _looked_at(expect: Given) -> int:
 
 
 def _unmet(name: str, measured: Measured) -> Iterator[Issue]:
-    expect = expectations_of(measured)
+    expect: Given = measured["expect"]
     fits = measured["status"] == DONE
     if expect and fits != expect.get(FITS, True):
         why = _first_line(measured["reason"])

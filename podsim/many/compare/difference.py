@@ -234,16 +234,13 @@ def _waterfalls(a: Subject, b: Subject) -> Iterator[Waterfall]:
 
 
 def differing(a: Subject, b: Subject) -> Iterator[Differing]:
-    """Inputs that differ, those of the first in their order.
-
-    Where a result does not hold all keys of pod and stack, those that both hold are compared.
-    """
+    """Inputs that differ, those of the first in their order."""
     if a.version != b.version:
         yield Differing("podsim", a.version, b.version)
     yield from _keys(a.inputs, b.inputs)
-    whole = a.whole and b.whole
-    both = {**a.hardware, **b.hardware}.keys() if whole else a.hardware.keys() & b.hardware.keys()
-    yield from _keys(*({key: value for key, value in each.hardware.items() if key in both} for each in (a, b)))
+    whole = a.hardware and b.hardware
+    if whole:
+        yield from _keys(a.hardware, b.hardware)
     others = dict(b.files)
     for path, digest in a.files:
         if others.get(path, digest) != digest and not (whole and path.endswith(_YAML)):  # of those, keys tell all
@@ -270,9 +267,8 @@ def _notes(a: Subject, b: Subject, rows: tuple[Row, ...], *, other_batch: bool) 
         without = [row.metric.figure.label for row in rows if row.verdict != SAME and not row.ranged]
         if without:
             yield f"without a range, so that any change counts: {'; '.join(without)}"
-    if not (a.whole and b.whole):
-        said = " and ".join(dict.fromkeys(each.label for each in (a, b) if not each.whole))
-        yield f"of pod and stack, {said} names few keys: those that both sides name are compared"
+    if without := list(dict.fromkeys(each.label for each in (a, b) if not each.hardware)):
+        yield f"{' and '.join(without)}: without the keys of pod and stack, which are not compared"
     if a.activity == SERVING:
         yield "results of serving hold no time by kind, so that there is no waterfall"
 

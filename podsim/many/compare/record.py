@@ -17,7 +17,7 @@ from podsim.result.rows import MemoryReport, MemoryRow
 from podsim.result.shared import Simulated
 from podsim.scenario.assumptions import Value, scenario_keys
 from podsim.scenario.wording import shown
-from podsim.units import format_significant, seconds_to_ps
+from podsim.units import seconds_to_ps
 
 _MARKS: Final = {
     "weight_update_ps": TRAINING,
@@ -27,10 +27,8 @@ _MARKS: Final = {
 }
 """Keys that results of one activity alone have."""
 _AGAIN: Final = "write it again with `podsim run NAME --format json`"
-_HARDWARE: Final = "hardware"
 _ALL: Final = object()
 _SMALLEST, _LARGEST = 1e-100, 1e100
-_GIGA, _DIGITS = 1e9, 6
 _MEDIAN: Final = f"{PERCENTILES}.p50"
 
 
@@ -99,11 +97,12 @@ def subject_of(data: Mapping[str, Any], label: str, taken: str) -> Subject:
     activity = _activity(record)
     memory = {} if activity == SERVING else _memory(record)
     metrics = dict(_metrics(record, activity)) | {name: float(sum(each.values())) for name, each in memory.items()}
-    spans, about = dict(_spans(record, activity)), _simulated(record)
+    spans = dict(_spans(record, activity))
+    hardware = record.at("hardware", Mapping) if data.get("hardware") else {}
     return Subject(
         label=label,
         taken=taken,
-        machine=about.machine,
+        machine=_simulated(record).machine,
         version=record.at("version", str),
         activity=activity,
         metrics=metrics,
@@ -114,8 +113,7 @@ def subject_of(data: Mapping[str, Any], label: str, taken: str) -> Subject:
         memory=memory,
         work=metrics[THROUGHPUT] * metrics[metric_keys.UPDATE] if activity == TRAINING else None,
         inputs=scenario_keys(record.at("scenario", Mapping)),
-        hardware=dict(_hardware(record, about)),
-        whole=bool(data.get(_HARDWARE)),
+        hardware={key: Value(text, str(text)) for key, text in hardware.items()},
         files=tuple((record.at("path", str, each), record.at("sha256", str, each)) for each in record.listed("inputs")),
         warnings=tuple(map(str, record.listed("warnings"))),
     )
@@ -202,19 +200,3 @@ def _simulated(record: PlainResult) -> Simulated:
     texts: dict[str, Any] = {name: record.at(f"simulated.{name}", str) for name in names}
     texts |= {name: record.whole(f"simulated.{name}") for name in counts}
     return Simulated(clock_hz=record.number("simulated.clock_hz"), **texts)
-
-
-def _hardware(record: PlainResult, about: Simulated) -> Iterator[tuple[str, Value]]:
-    """All keys of pod and stack; of results that do not hold them, those that they name elsewhere."""
-    if record.data.get(_HARDWARE):
-        texts = record.at(_HARDWARE, Mapping)
-        yield from ((key, Value(text, str(text))) for key, text in texts.items())
-        return
-    clock = f"{format_significant(about.clock_hz / _GIGA, _DIGITS)} GHz"
-    yield "system.name", Value(about.system, about.system)
-    yield "system.machine.ipu.name", Value(about.ipu, about.ipu)
-    yield "system.machine.ipu.clock", Value(about.clock_hz, clock)
-    for each in record.listed("assumptions"):
-        value = record.at("value", str, each)
-        yield record.at("key", str, each), Value(value, value)
-    yield "software.name", Value(about.software, about.software)

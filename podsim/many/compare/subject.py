@@ -31,8 +31,7 @@ class Subject:
         memory: Tenants of the fullest IPU, by memory. [B]
         work: Samples of a weight update; None where none is asked for.
         inputs: The scenario by dotted key, without pod and stack.
-        hardware: What is known of pod and stack, by dotted key.
-        whole: Whether that is all keys of pod and stack.
+        hardware: Pod and stack, by dotted key; empty for results that do not hold them.
         files: (path, SHA-256) of every file read.
         warnings: What a reader must know before using the numbers.
         notes: What a reader must know of how it was found.
@@ -53,7 +52,6 @@ class Subject:
     work: float | None = None
     inputs: Mapping[str, Value] = field(default_factory=dict)
     hardware: Mapping[str, Value] = field(default_factory=dict)
-    whole: bool = False
     files: tuple[tuple[str, str], ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
