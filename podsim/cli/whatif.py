@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import Annotated
 
@@ -54,13 +53,12 @@ def whatif(
 
     check_paths(None, plot)
     check_report(report)
-    factors = [_factor(each) for each in (*(times or ()), *(each for each in scenarios if "=" in each))]
-    _check_names(name for name, _ in factors)
+    factors = _factors([*(times or ()), *(each for each in scenarios if "=" in each)])
     names = [each for each in scenarios if "=" not in each]
     with counted("workloads") as tell:
         found = find(
             *names,
-            times=dict(factors) or TWICE,
+            times=factors or TWICE,
             overrides=overrides or (),
             replan=replan,
             processes=processes,
@@ -72,18 +70,17 @@ def whatif(
     print_answer(shown, output_format, found.to_json)
 
 
-def _factor(text: str) -> tuple[str, float]:
-    name, _, factor = text.partition("=")
-    try:
-        return name, float(factor)
-    except ValueError:
-        what, do = "this is not NAME=FACTOR", "write for example `--times links=2 clock=1.1`"
-        raise PodsimError(what, where=f"--times {text}", do=do) from None
-
-
-def _check_names(names: Iterable[str]) -> None:
-    """Refuse a change that is asked for twice: a name has one factor."""
-    for name, count in Counter(names).items():
-        if count > 1:
+def _factors(texts: Iterable[str]) -> dict[str, float]:
+    """Factors by the names of changes, each of which has one."""
+    found: dict[str, float] = {}
+    for text in texts:
+        name, _, factor = text.partition("=")
+        if name in found:
             do = f"write one factor for `{name}`, and run the command again for another"
-            raise PodsimError(f"{name} is given {count} times", where="--times", do=do)
+            raise PodsimError(f"{name} is given more than once", where="--times", do=do)
+        try:
+            found[name] = float(factor)
+        except ValueError:
+            what, do = "this is not NAME=FACTOR", "write for example `--times links=2 clock=1.1`"
+            raise PodsimError(what, where=f"--times {text}", do=do) from None
+    return found

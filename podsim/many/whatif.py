@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from statistics import geometric_mean
 from typing import Final
@@ -24,7 +24,7 @@ from podsim.many.compare.report import why
 from podsim.many.compare.sides import of_result
 from podsim.many.compare.subject import Subject
 from podsim.many.sweeps.axes import NUMBER_AND_UNIT
-from podsim.metrics import SHARE, metric_of
+from podsim.metrics import SHARE, Metric, metric_of
 from podsim.report.chart import FASTER, SLOWER, Axis, Bar, Bars, Chart
 from podsim.report.report import Report, Section
 from podsim.report.table import Cell, Cells, Table, columns
@@ -32,8 +32,8 @@ from podsim.result.base import Result, plain
 from podsim.runs import Source, run
 from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.assumptions import hardware_keys
-from podsim.scenario.levers import LEVERS
 from podsim.scenario.load import Overrides
+from podsim.scenario.parameters import PARAMETERS
 from podsim.scenario.wording import flow, known_here
 from podsim.show.answers import Answered
 from podsim.watch import Tell, telling, untold
@@ -50,6 +50,8 @@ _ROOM: Final = 1.25
 """Of an axis beyond its longest bar, for the text beside it."""
 _REPLAN: Final = "parallelism=auto"
 _MOST_TOLD: Final = 4
+_KEYS: Final = {"replanned": "anew"}
+"""Keys of JSON that have other names here."""
 _RANGES: Final = "80 %: what unsure inputs leave open, and what changes are off by where two runs were published"
 
 
@@ -109,6 +111,21 @@ class Effects:
     effects: tuple[Effect, ...]
     inputs: tuple[tuple[str, str], ...]
 
+    @property
+    def division(self) -> str:
+        """What is done with its division, in words."""
+        return "division chosen anew" if self.replanned else "division kept"
+
+    @property
+    def title(self) -> str:
+        """Its name and what is done with its division."""
+        return f"{self.scenario}, {self.division}"
+
+    @property
+    def label(self) -> str:
+        """Its headline in words."""
+        return metric_of(self.metric).label
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WhatIf(Answered):
@@ -154,10 +171,11 @@ class WhatIf(Answered):
             sides, mean = self._sides(replanned=replanned), self.together(replanned=replanned)
             if len(sides) > 1:
                 sections.append(_together(sides, dict(mean)))
-                verdict += [f"together, {_division(sides[0])}: {_most(*each)}" for each in mean[:1]]
+                most = (f"{change} brings most, {format_error(gain - 1)}" for change, gain in mean[:1])
+                verdict += [f"together, {sides[0].division}: {each}" for each in most]
             sections += map(_section, sides)
-            verdict += [f"{_title(side)}: {_brings_most(side)}" for side in sides]
-        beyond = [(side, [each.change for each in side.effects if each.beyond]) for side in self.workloads]
+            verdict += map(_verdict, sides)
+        beyond = {side.title: [each.change for each in side.effects if each.beyond] for side in self.workloads}
         return Report(
             title=f"What each change brings to {', '.join(dict.fromkeys(side.scenario for side in self.workloads))}",
             about=[_as_it_is(side) for side in self.workloads],
@@ -165,7 +183,7 @@ class WhatIf(Answered):
             inputs=self.inputs,
             verdict=verdict,
             warnings=[
-                f"no published run is like {_title(side)}, with {', '.join(each)}" for side, each in beyond if each
+                f"no published run is like {name}, with {', '.join(each)}" for name, each in beyond.items() if each
             ],
             notes=[_RANGES] if any(each.share_range for side in self.workloads for each in side.effects) else [],
             sections=sections,
@@ -199,7 +217,8 @@ class WhatIf(Answered):
 
     def to_dict(self) -> dict[str, object]:
         """Plain types only."""
-        return {"workloads": [_plain(side) for side in self.workloads]}
+        sides = [{each.name: plain(getattr(side, each.name)) for each in fields(side)} for side in self.workloads]
+        return {"workloads": [{_KEYS.get(name, name): each for name, each in side.items()} for side in sides]}
 
     def to_json(self) -> str:
         """All of it as JSON text."""
@@ -218,12 +237,15 @@ def whatif(
 
     Args:
         scenarios: Paths, names of shipped scenarios, mappings, or scenarios already loaded.
-        times: By how much to multiply what: `clock`, `links`, `memory` and others of `podsim.scenario.levers`, or any
-            key that holds a number.
+        times: By how much to multiply what: `clock`, `links`, `memory` and others of `podsim.scenario.parameters`, or
+            any key that holds a number.
         overrides: `key.path=value` texts, or values by key path, that replace keys of all scenarios.
         replan: Choose the division over the IPUs anew as well, for the machine as it is and with each change.
         processes: How many scenarios are worked on at a time; as many as there are cores by default.
         tell: Is told how many are done, and of how many; a line in a notebook shows it if left out.
+
+    Returns:
+        The effects of each change on each workload.
 
     Raises:
         PodsimError: A scenario is wrong or cannot be run as it is, or nothing is known by the name of a change.
@@ -308,12 +330,12 @@ def _assignments(loaded: LoadedScenario, name: str, factor: float) -> dict[str, 
         PodsimError: Nothing is known by this name, or it is no number.
     """
     hardware = dict(hardware_keys(loaded.spec))
-    if name in LEVERS:
-        return {key: _scaled(key, hardware[key], factor) for key in LEVERS[name] if key in hardware}
+    if name in PARAMETERS:
+        return {key: _scaled(key, hardware[key], factor) for key in PARAMETERS[name] if key in hardware}
     path = tuple(name.split("."))
     written = hardware.get(name) or loaded.document.at(path)
     if written is None:
-        do = known_here(name, LEVERS, "use one, or the full key of a number")
+        do = known_here(name, PARAMETERS, "use one, or the full key of a number")
         raise PodsimError(f"{loaded.name} has no number `{name}` to change", where=f"--times {name}={factor:g}", do=do)
     return {name: _scaled(name, written if isinstance(written, str) else flow(written), factor)}
 
@@ -327,12 +349,6 @@ def _scaled(key: str, written: str, factor: float) -> str:
     return f"{int(number) if number.is_integer() else number} {match[2] or ''}".strip()
 
 
-def _plain(side: Effects) -> dict[str, object]:
-    found = plain(side)
-    assert isinstance(found, dict)
-    return {"anew" if key == "replanned" else key: value for key, value in found.items()}
-
-
 def _together(sides: Sequence[Effects], mean: Mapping[str, float]) -> Section:
     """Changes by workloads, and their geometric mean."""
     by_name = [{each.change: each for each in side.effects} for side in sides]
@@ -341,14 +357,14 @@ def _together(sides: Sequence[Effects], mean: Mapping[str, float]) -> Section:
         shares = [side[change].share for side in by_name]
         rows.append((change, *map(_share, (*shares, mean[change] - 1 if change in mean else None))))
     heads = columns("change", *(f">{side.scenario}" for side in sides), ">together")
-    title = f"Each change alone, {_division(sides[0])}: {', '.join(dict.fromkeys(_label(side) for side in sides))}"
+    title = f"Each change alone, {sides[0].division}: {', '.join(dict.fromkeys(side.label for side in sides))}"
     note = "together: the geometric mean of what each multiplies"
     return Section(title, [Table(heads, rows, title, [note])], short=True)
 
 
 def _section(side: Effects) -> Section:
     """What each change brings to a workload, as bars and as their numbers."""
-    metric, label = metric_of(side.metric), _label(side)
+    metric = metric_of(side.metric)
     rows: list[Cells] = []
     bars: list[Bar] = []
     for each in side.effects:
@@ -357,35 +373,34 @@ def _section(side: Effects) -> Section:
         if each.share is not None:
             fill = FASTER if each.share > 0 else SLOWER
             bars.append(Bar(each.change, 0.0, 100 * each.share, fill, format_error(each.share)))
-    table = Table(columns("change", f">{label}", ">80 %", f">{_unit(side) or 'then'}", "most of it"), rows)
+    table = Table(columns("change", f">{side.label}", ">80 %", f">{_unit(metric) or 'then'}", "most of it"), rows)
     if not bars:
-        return Section(_title(side), [replace(table, title=_title(side))], short=True)
+        return Section(side.title, [replace(table, title=side.title)], short=True)
     reached = [0.0, *(bar.end for bar in bars)]
     chart = Chart(
-        title=_title(side),
-        description=f"Bars of what each change alone brings to the {label} of {side.scenario}.",
-        drawn=Bars(bars, Axis(f"change of {label}", "%", (_ROOM * min(reached), _ROOM * max(reached) or 1.0))),
+        title=side.title,
+        description=f"Bars of what each change alone brings to the {side.label} of {side.scenario}.",
+        drawn=Bars(bars, Axis(f"change of {side.label}", "%", (_ROOM * min(reached), _ROOM * max(reached) or 1.0))),
         numbers=table,
     )
-    return Section(_title(side), [chart], short=True, plotted=True)
+    return Section(side.title, [chart], short=True, plotted=True)
 
 
-def _brings_most(side: Effects) -> str:
+def _verdict(side: Effects) -> str:
     """What a reader must know first of a workload."""
     best = side.effects[0]
     if best.share is None:
-        return "no change is possible"
-    return _most(best.change, 1 + best.share, _span(best)) if best.share > 0 else "no change brings anything"
-
-
-def _most(change: str, gain: float, span: str = "") -> str:
-    return f"{change} brings most, {format_error(gain - 1)}{f' (80 %: {span} %)' if span else ''}"
+        return f"{side.title}: no change is possible"
+    if best.share <= 0:
+        return f"{side.title}: no change brings anything"
+    span = f" (80 %: {_span(best)} %)" if best.share_range else ""
+    return f"{side.title}: {best.change} brings most, {format_error(best.share)}{span}"
 
 
 def _as_it_is(side: Effects) -> str:
     metric, span = metric_of(side.metric), side.range
     ends = "" if span is None else format_span(*(format_figure(metric, end) for end in (span.low, span.high)))
-    told = f"{_title(side)}: {_label(side)} {format_figure(metric, side.value)} {_unit(side)}".strip()
+    told = f"{side.title}: {side.label} {format_figure(metric, side.value)} {_unit(metric)}".strip()
     told += f" as it is (80 %: {ends})" if ends else " as it is"
     return told if side.alone is None else f"{told}; the choice of a division alone: {format_error(side.alone)}"
 
@@ -400,18 +415,5 @@ def _span(each: Effect) -> str:
     return "" if span is None else format_span(*(format_error(end).removesuffix(" %") for end in (span.low, span.high)))
 
 
-def _title(side: Effects) -> str:
-    return f"{side.scenario}, {_division(side)}"
-
-
-def _division(side: Effects) -> str:
-    return "division chosen anew" if side.replanned else "division kept"
-
-
-def _label(side: Effects) -> str:
-    return metric_of(side.metric).label
-
-
-def _unit(side: Effects) -> str:
-    counted = metric_of(side.metric).counted
-    return f"{counted}/s" if counted else ""
+def _unit(metric: Metric) -> str:
+    return f"{metric.counted}/s" if metric.counted else ""

@@ -21,7 +21,7 @@ from podsim.result.evidence import residuals
 from podsim.result.influence import StandsOn, doubt_of_change
 from podsim.result.ranges import MACHINE
 from podsim.scenario.assumptions import Assumption
-from podsim.scenario.levers import LEVERS
+from podsim.scenario.parameters import PARAMETERS
 from tests.unit.bad_input_cases import Run
 
 CARD, POD, BERT = "bert_base_c600", "bert_base_phase1_pod16", "bert_v1.1_pod64_open"
@@ -193,7 +193,7 @@ def test_a_change_is_that_of_the_run_with_the_number_written_out() -> None:
     assert clock.value == fast.throughput_samples_per_s
     assert clock.share == fast.throughput_samples_per_s / base.throughput_samples_per_s - 1
     assert clock.share_range is not None and clock.share_range.low <= clock.share <= clock.share_range.high
-    assert clock.keys == LEVERS["clock"]
+    assert clock.keys == PARAMETERS["clock"]
     assert workload.effects[0] is clock
     # A card has no links to others, and half the latency of its host is one more change of a run.
     assert effects["links x2"] == Effect("links x2", reason="there is none here")
@@ -235,7 +235,7 @@ def test_wrong_words(podsim: Run) -> None:
     )
     assert podsim("whatif", CARD, "--times", "clock=2", "clock=3") == (
         2,
-        "error: --times: clock is given 2 times\n"
+        "error: --times: clock is given more than once\n"
         "  do: write one factor for `clock`, and run the command again for another\n",
     )
     for factor in (0.0, -1.0, float("inf"), float("nan"), 1e300, cast(Any, "2"), cast(Any, None), True):

@@ -23,20 +23,12 @@ DIGITS: Final = 9
 
 @dataclass(frozen=True)
 class Baseline:
-    """What was agreed on.
-
-    Attributes:
-        scenarios: What each case gave.
-        tolerance: By how much a figure may move, as a text such as `1 %`.
-        tolerances: Others, by metric, by case, or by `case metric`.
-        reason: Why it was last rewritten.
-        version: Version of podsim that gave the figures.
-        is_revision: Whether it is what another revision gives, which may know fewer figures.
-    """
+    """What was agreed on, and why; or what another revision gives, which may know fewer figures."""
 
     scenarios: Mapping[str, Measured] = field(default_factory=dict)
     tolerance: str = "1 %"
     tolerances: Mapping[str, str] = field(default_factory=dict)
+    """Others, by metric, by case, or by `case metric`."""
     reason: str = ""
     version: str = __version__
     is_revision: bool = False

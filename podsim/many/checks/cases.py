@@ -43,11 +43,7 @@ def file_of(path: Path) -> Path:
 
 
 def cases_of(paths: Sequence[Path], home: Path) -> Iterator[Case]:
-    """Every scenario in files and folders, itself and with each of its variants.
-
-    Args:
-        paths: Files, or folders that are searched.
-        home: Folder from which names are given.
+    """Every scenario in files and folders, itself and with each of its variants, named from a folder.
 
     Raises:
         PodsimError: A path does not exist or holds no scenario, or two files go by one name.
@@ -74,12 +70,7 @@ def cases_of(paths: Sequence[Path], home: Path) -> Iterator[Case]:
 
 
 def measured(case: Case, simulate: Callable[[LoadedScenario], Result] = run) -> Measured:
-    """What a case gives; one that is impossible, or whose file is wrong, has a reason and no figures.
-
-    Args:
-        case: What to simulate.
-        simulate: How; `podsim.run` unless more than its figures is asked for.
-    """
+    """What a case gives; one that is impossible, or whose file is wrong, has a reason and no figures."""
     given: dict[str, Any] = {"inputs": {}, "expect": {}, "metrics": {}, "breakdown_ps": {}}
     try:
         loaded = load_scenario(case.path, case.variant)

@@ -42,10 +42,6 @@ def as_github(verdict: Verdict, cases: Sequence[Case]) -> str:
     """Annotations, then the verdict: one for each file that changed, at the first line that did where git knows it.
 
     An issue that no file of its own explains stands at the file of its scenario.
-
-    Args:
-        verdict: What was found.
-        cases: What was checked.
     """
     top = _workspace()
     places = {case.name: _seen_from(top, case.path) for case in cases}

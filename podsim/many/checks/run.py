@@ -75,11 +75,6 @@ def _measured(cases: Sequence[Case], number: int) -> Measured:
 def of_revision(revision: str, paths: Sequence[Path], home: Path) -> Baseline:
     """What another revision of a git repository gives for the same paths, with its own code and specifications.
 
-    Args:
-        revision: A commit, branch or tag.
-        paths: Scenario files and folders, inside of the repository.
-        home: Folder from which cases are named.
-
     Raises:
         PodsimError: The paths lie in no repository, there is no such revision, or its podsim cannot be run.
     """

@@ -50,17 +50,9 @@ _ROOM: Final = 1.3
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One thing that a reader has to know.
+    """One thing that a reader has to know: what a figure of a case, or the case as a whole, was or should be, and is.
 
-    Attributes:
-        kind: One of `KINDS_OF_ISSUE`.
-        case: The scenario and variant.
-        metric: The figure; empty for the case as a whole.
-        before: What it was, or what was expected.
-        after: What it is.
-        change: After ÷ before - 1, where both are numbers.
-        why: The kind of time that moved most, and the inputs that changed.
-        files: Those inputs.
+    Why is the kind of time that moved most, and the inputs that changed.
     """
 
     kind: str
@@ -249,13 +241,7 @@ def _moved_chart(moved: Sequence[Issue]) -> Chart | None:
 
 
 def verdict_on(now: Mapping[str, Measured], agreed: Baseline | None, compared_with: str = "") -> Verdict:
-    """Compare what cases give with what was agreed on, and with what they themselves expect.
-
-    Args:
-        now: What each case gives.
-        agreed: What was agreed on; None for expectations alone.
-        compared_with: What that is, in words.
-    """
+    """Compare what cases give with what was agreed on, in words something, and with what they themselves expect."""
     known = {} if agreed is None else agreed.scenarios
     found = [issue for name, each in now.items() for issue in _issues(name, each, agreed)]
     gone = {name: each["status"] for name, each in known.items() if name not in now}

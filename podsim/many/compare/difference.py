@@ -32,15 +32,9 @@ class Differing:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The part of a metric whose cost moved most in the direction of the change.
+    """The part of a metric whose cost moved most in the direction of the change, also as a share of its cost.
 
-    Attributes:
-        span: The stretch of time, `run` or the memory that is divided.
-        kind: The kind of time, part of the run, or tenant.
-        before: Its cost in the first.
-        after: Its cost in the other.
-        share_before: That as a share of the cost of the metric.
-        share_after: The same in the other.
+    It is a kind of a stretch of time, a part of the run, or a tenant of a memory.
     """
 
     span: str
@@ -53,17 +47,10 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A metric of two results.
+    """A metric of two results: its values, P10 and P90 where they were drawn, and what came of it.
 
-    Attributes:
-        metric: Which.
-        a: Its value in the first; None if it has none.
-        b: Its value in the other.
-        a_range: P10 and P90 in the first, if it was drawn.
-        b_range: The same in the other.
-        verdict: `same`, `better`, `worse`, or `neither` where that cannot be said.
-        cause: What of it moved most.
-        change_range: The middle 80 % of its relative change, if that is known.
+    The verdict is `same`, `better`, `worse`, or `neither` where that cannot be said; the range of the change is its
+    middle 80 %.
     """
 
     metric: ComparedMetric
@@ -131,13 +118,7 @@ class Waterfall:
 class Difference:
     """Two results beside one another.
 
-    Attributes:
-        a: The first.
-        b: The other.
-        rows: Metrics that either has: those that changed beyond their ranges, those within, those that are the same.
-        waterfalls: One for each stretch of time that is divided.
-        inputs: What differs in what was asked.
-        notes: What a reader must know before using it.
+    Rows are the metrics that either has: those that changed beyond their ranges, those within, those that are the same.
     """
 
     a: Subject

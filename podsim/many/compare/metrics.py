@@ -30,19 +30,14 @@ Parts = Callable[[Subject, float], Mapping[Part, float]]
 
 @dataclass(frozen=True, slots=True)
 class ComparedMetric:
-    """A metric of a kind of result, as it is compared.
-
-    Attributes:
-        figure: The metric.
-        parts: Divides its cost.
-        per: What a cost of one over it is the time of.
-        of_batch: Whether it says nothing where a batch has another size.
-    """
+    """A metric of a kind of result, as it is compared."""
 
     figure: Metric
     parts: Parts
     per: str = ""
+    """What a cost of one over it is the time of."""
     of_batch: bool = False
+    """Whether it says nothing where a batch has another size."""
 
     @property
     def name(self) -> str:

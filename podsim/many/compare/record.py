@@ -83,12 +83,7 @@ class PlainResult:
 
 
 def subject_of(data: Mapping[str, Any], label: str, taken: str) -> Subject:
-    """One side of a comparison, from a result as plain data.
-
-    Args:
-        data: As `to_dict` makes it.
-        label: What was given.
-        taken: What that was taken for.
+    """One side of a comparison, from a result as `to_dict` makes it; what it is called, and what it was taken for.
 
     Raises:
         PodsimError: It is no result, one of another schema version, or does not add up.

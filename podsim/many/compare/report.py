@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from itertools import chain
 from string import ascii_uppercase
 from typing import Final
 
@@ -36,8 +35,6 @@ _SMALL: Final = 0.35
 _MARGIN: Final = 0.18
 _FILLS: Final = {"less time": FASTER, "more time": SLOWER}
 _PERCENT: Final = 100
-_PARTS: Final = re.compile(r"[@:/\\]")
-"""Between the folders, the name and the variant of a side."""
 _FORMATS: Final[Mapping[str, Callable[[float, int], str]]] = {
     SECONDS: format_duration_s,
     PER_SECOND: lambda value, digits: f"{format_significant(value, digits)}/s",
@@ -49,21 +46,10 @@ _FORMATS: Final[Mapping[str, Callable[[float, int], str]]] = {
 def comparison_report(
     subjects: Sequence[Subject], differences: Sequence[Difference], *, unchanged: bool = False, precision: int = DIGITS
 ) -> Report:
-    """A comparison as a report.
-
-    Args:
-        subjects: The sides.
-        differences: The first beside each of the others.
-        unchanged: Show what is the same as well.
-        precision: Significant digits.
-    """
-    sides, lettered = (
-        list(zip(ascii_uppercase, subjects, strict=False)),
-        list(zip(ascii_uppercase[1:], differences, strict=False)),
-    )
-    notes = [
-        note for each in (*(side.notes for side in subjects), *(one.notes for one in differences)) for note in each
-    ]
+    """A comparison as a report, with what is the same as well if that is asked for, in so many significant digits."""
+    sides = list(zip(ascii_uppercase, subjects, strict=False))
+    lettered = list(zip(ascii_uppercase[1:], differences, strict=False))
+    notes = chain(*(each.notes for each in subjects), *(each.notes for each in differences))
     return Report(
         title=f"{' and '.join(each.label for each in subjects[1:])} against {subjects[0].label}",
         about=[f"{letter}: {each.about}" for letter, each in sides],
@@ -86,49 +72,41 @@ def comparison_report(
 
 
 def parts_of(found: Difference, letter: str, *, unchanged: bool = False, precision: int = DIGITS) -> Iterator[Part]:
-    """Metrics that changed, waterfalls, and inputs that differ; arguments as of `comparison_report`."""
-    changed = [row for row in found.rows if row.verdict != SAME]
+    """Metrics that changed, waterfalls, and inputs that differ."""
     same = [row for row in found.rows if row.verdict == SAME]
-    rows = found.rows if unchanged else changed
+    rows = found.rows if unchanged else [row for row in found.rows if row.verdict != SAME]
     hidden = " (`--all` shows the others)" if same and not unchanged else ""
-    told = f"{len(changed)} of {counted(len(found.rows), 'metric')} changed{hidden}" if changed else "no metric changed"
-    yield _metric_table(found, rows, letter, precision, told) if rows else told.capitalize()
-    if same and not unchanged:
+    told = f"{len(found.rows) - len(same)} of {counted(len(found.rows), 'metric')} changed{hidden}"
+    yield _metric_table(found, rows, letter, precision, told) if rows else "No metric changed."
+    if hidden:
         yield Folded(f"{counted(len(same), 'metric')} the same", [_metric_table(found, same, letter, precision)])
     yield from (waterfall_chart(each, letter, unchanged=unchanged, precision=precision) for each in found.waterfalls)
-    if found.inputs:
-        few, all_of_them = (
-            found.inputs[: len(found.inputs) if unchanged else _MOST_INPUTS],
-            _input_table(found.inputs, letter),
-        )
-        left_out = len(found.inputs) - len(few)
-        more = [f"and {left_out} more, which `--all` shows"] * bool(left_out)
-        yield replace(_input_table(few, letter), notes=more)
-        if left_out:
-            yield Folded("All that differs in the inputs", [replace(all_of_them, title="")])
+    few = found.inputs if unchanged else found.inputs[:_MOST_INPUTS]
+    left_out = len(found.inputs) - len(few)
+    if few:
+        yield _input_table(few, letter, [f"and {left_out} more, which `--all` shows"] * bool(left_out))
+    if left_out:
+        yield Folded("All that differs in the inputs", [_input_table(found.inputs, letter)])
 
 
 def _verdict(letter: str, found: Difference) -> str:
     """What came of it, in a sentence."""
-    row, worse = found.headline, len(found.worse)
+    row, span = found.headline, _span(found.headline)
     if all(each.verdict == SAME for each in found.rows):
         return f"{letter} is the same as A"
-    change = _change(row.change, DIGITS) if row.verdict != SAME else "the same"
-    span = _span(row)
-    told = (
-        f"{letter} against A: {row.metric.figure.words} {change or 'not in both'}{f' (80 %: {span} %)' if span else ''}"
-    )
-    sure = ", which may be no change" if row.within_ranges else ""
-    return f"{told}{sure}; {counted(worse, 'metric')} worse" if worse else f"{told}{sure}; no metric worse"
+    change = "the same" if row.verdict == SAME else _change(row.change, DIGITS) or "not in both"
+    change += f" (80 %: {span} %)" if span else ""
+    change += ", which may be no change" if row.within_ranges else ""
+    worse = counted(len(found.worse), "metric") if found.worse else "no metric"
+    return f"{letter} against A: {row.metric.figure.words} {change}; {worse} worse"
 
 
 def _tiles(found: Difference, letter: str, most: int) -> Iterator[Tile]:
     """The metrics that changed, as many as have room."""
     for row in [row for row in found.rows if row.verdict != SAME][:most]:
         first, second = (_value(row.metric, value, DIGITS) for value in (row.a, row.b))
-        verdict = f"{letter}, {_PARTS.split(found.b.label)[-1]}, is {_is(row)}"
         change = _change_of_row(row, DIGITS) or second
-        yield Tile(in_title(row.metric.figure.label), change, (f"{first} to {second}", verdict))
+        yield Tile(in_title(row.metric.figure.label), change, (f"{first} to {second}", f"{letter} is {_is(row)}"))
 
 
 def _metric_table(found: Difference, rows: Sequence[Row], letter: str, precision: int, note: str = "") -> Table:
@@ -217,12 +195,12 @@ def _waterfall_table(found: Waterfall, letter: str, precision: int, *, unchanged
     return Table(columns("kind", ">A", f">{letter}", ">change", ">change [ps]"), rows)
 
 
-def _input_table(inputs: Sequence[Differing], letter: str) -> Table:
+def _input_table(inputs: Sequence[Differing], letter: str, notes: Sequence[str] = ()) -> Table:
     """Inputs that differ; of long keys the end, which tells most, of long values the part in which they differ."""
     rows = [
         (each.key if len(each.key) <= _LONGEST else f"…{each.key[1 - _LONGEST :]}", *_texts(each)) for each in inputs
     ]
-    return Table((Column("key", whole=True), *columns("A", letter)), rows, "What differs in the inputs")
+    return Table((Column("key", whole=True), *columns("A", letter)), rows, "What differs in the inputs", notes)
 
 
 def _texts(differing: Differing) -> list[str]:

@@ -45,13 +45,7 @@ _WRITE: Final = "write one with `podsim run NAME --format json > FILE`"
 
 
 def side(given: Side, letter: str, draws: Draws | None, watch: Watch) -> Subject:
-    """One side of a comparison.
-
-    Args:
-        given: What to compare.
-        letter: What it is called where it has no name.
-        draws: How often the run of a scenario is repeated with inputs drawn from their ranges.
-        watch: Passes on the names of the steps in which it is simulated.
+    """One side of a comparison, called by a letter where it has no name.
 
     Raises:
         PodsimError: It is nothing that can be compared, or cannot be simulated.
@@ -75,14 +69,7 @@ def side(given: Side, letter: str, draws: Draws | None, watch: Watch) -> Subject
 
 
 def of_result(result: Result, label: str, taken: str, *, ranged: bool = True) -> Subject:
-    """One side of a comparison, from a result.
-
-    Args:
-        result: The result.
-        label: What was given.
-        taken: What that was taken for.
-        ranged: Whether ranges count, its own and those of changes, which take longer to find than all the rest.
-    """
+    """One side of a comparison, from a result; its ranges and those of changes take longer than all the rest."""
     data = replace(result, assumptions=()).to_dict()
     found = subject_of({**data, "ranges": plain(result.ranges) if ranged else {}}, label, taken)
     return (
