@@ -150,6 +150,15 @@ def format_count(value: float) -> str:
     return f"{value:,d}" if isinstance(value, int) else format_significant(value, 4)
 
 
+def format_counted(count: int, what: str) -> str:
+    """A count and what is counted.
+
+    >>> format_counted(1, "scenario"), format_counted(2000, "figure")
+    ('1 scenario', '2,000 figures')
+    """
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
 def format_percent(ratio: float, decimals: int = 1) -> str:
     """A ratio as a percentage.
 

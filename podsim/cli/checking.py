@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from enum import StrEnum
-from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from podsim.cli.comparing import print_wide
 from podsim.cli.counting import counted
 from podsim.cli.ending import NOTHING_COMPARED, print_data, say
 from podsim.cli.pages import ReportFile, check_report, write_report
 from podsim.errors import PodsimError
+from podsim.format import format_counted
 
 if TYPE_CHECKING:
-    from podsim.many.checks.baseline import Baseline
     from podsim.many.checks.cases import Case, Measured
     from podsim.many.checks.verdict import Verdict
 
@@ -55,68 +53,46 @@ def check(
 
     Exit code 1 if that does not hold, 5 if there is nothing to compare with.
     """
+    from podsim.many.checks.baseline import read_baseline
     from podsim.many.checks.cases import cases_of, file_of
-    from podsim.many.checks.run import measure_all
-    from podsim.many.checks.verdict import check as verdict_on
+    from podsim.many.checks.run import measure_all, of_revision
+    from podsim.many.checks.verdict import verdict_on
 
-    _check_wishes(against, reason, accept=accept, baseline=baseline, report=report)
+    for is_wrong, what, do in (
+        (baseline and against, "`--against` does without a baseline", "leave `--against` or `--baseline` out"),
+        (accept and against, "`--accept` writes a baseline, which `--against` does without", "leave one of them out"),
+        (accept and not reason.strip(), "a baseline needs a reason", 'add `--reason "…"`, for the review of it'),
+        (accept and report, "`--report` shows a verdict, and `--accept` gives none", "leave one of them out"),
+        (reason and not accept, "`--reason` belongs to `--accept`", "add `--accept`, or leave it out"),
+    ):
+        if is_wrong:
+            raise PodsimError(what, do=do)
     check_report(report)
-    file = baseline or _beside(paths[0])
-    paths = [file_of(path) for path in paths]
-    cases = list(cases_of(paths, file.parent))
-    known = None if accept else _known(file, paths, against, given=baseline is not None)
+    file = baseline or (paths[0] if paths[0].is_dir() else paths[0].parent) / _BASELINE
+    files = [file_of(path) for path in paths]
+    cases = list(cases_of(files, file.parent))
+    known, compared_with = None, ""
+    if against:
+        known, compared_with = of_revision(against, files, file.parent), f"revision {against}"
+    elif not accept and (baseline or file.exists()):
+        known, compared_with = read_baseline(file), str(file)
+    elif not accept:
+        say(f"no baseline: looking at expectations alone; `--accept --reason …` writes {file}")
     with counted("scenarios") as tell:
         now = measure_all(cases, tell)
     if accept:
         _accept(file, now, reason)
         return
-    verdict = verdict_on(now, known)
-    _show(verdict, cases, known, output_format)
-    if report is not None:
-        from podsim.pages.check_page import check_page
-
-        compared_with = f"revision {against}" if against else str(file) if known else "what scenarios expect"
-        write_report(report, lambda: check_page(verdict, now, compared_with))
+    verdict = verdict_on(now, known, compared_with)
+    _show(verdict, cases, output_format)
+    write_report(report, verdict.report)
     if not verdict.holds or verdict.is_empty:
         raise typer.Exit(NOTHING_COMPARED if verdict.is_empty else _DOES_NOT_HOLD)
-
-
-def _check_wishes(
-    against: str | None, reason: str, *, accept: bool, baseline: Path | None, report: Path | None
-) -> None:
-    if baseline is not None and against is not None:
-        raise PodsimError("`--against` does without a baseline", do="leave `--against` or `--baseline` out")
-    if accept and against is not None:
-        raise PodsimError("`--accept` writes a baseline, which `--against` does without", do="leave one of them out")
-    if accept and not reason.strip():
-        raise PodsimError("a baseline needs a reason", do='add `--reason "…"`, for those who review the change')
-    if accept and report is not None:
-        raise PodsimError("`--report` shows a verdict, and `--accept` gives none", do="leave one of them out")
-    if reason and not accept:
-        raise PodsimError("`--reason` belongs to `--accept`", do="add `--accept`, or leave it out")
-
-
-def _beside(path: Path) -> Path:
-    return (path if path.is_dir() else path.parent) / _BASELINE
-
-
-def _known(file: Path, paths: list[Path], against: str | None, *, given: bool) -> Baseline | None:
-    """What to compare with; nothing but expectations where no baseline is there or asked for."""
-    from podsim.many.checks.baseline import read_baseline
-    from podsim.many.checks.run import of_revision
-
-    if against is not None:
-        return of_revision(against, paths, file.parent)
-    if given or file.exists():
-        return read_baseline(file)
-    say(f"no baseline: looking at expectations alone; `--accept --reason …` writes {file}")
-    return None
 
 
 def _accept(file: Path, now: Mapping[str, Measured], reason: str) -> None:
     from podsim.many.checks.baseline import Baseline, read_baseline, write_baseline
     from podsim.many.checks.cases import NOT_READ
-    from podsim.many.checks.show import counted
 
     wrong = next((each["reason"] for each in now.values() if each["status"] == NOT_READ), None)
     if wrong is not None:
@@ -126,62 +102,20 @@ def _accept(file: Path, now: Mapping[str, Measured], reason: str) -> None:
     write_baseline(file, after)
     for key in sorted({*before.tolerances} - {*after.tolerances}):
         say(f"dropped the tolerance of `{key}`, which nothing uses any more")
-    say(f"wrote {file}: {counted(len(now), 'scenario')}")
+    say(f"wrote {file}: {format_counted(len(now), 'scenario')}")
 
 
-def _show(verdict: Verdict, cases: list[Case], known: Baseline | None, output_format: CheckFormat) -> None:
-    from podsim.many.checks import show
+def _show(verdict: Verdict, cases: list[Case], output_format: CheckFormat) -> None:
+    from podsim.many.checks import ci
 
     match output_format:
         case CheckFormat.TEXT:
-            text = show.as_text(verdict)
+            print_wide(verdict.report())
         case CheckFormat.MARKDOWN:
-            text = show.as_markdown(verdict)
+            print_data(f"{ci.as_comment(verdict)}\n")
         case CheckFormat.GITHUB:
-            text = show.as_github(verdict, *_places(verdict, cases, known))
+            print_data(f"{ci.as_github(verdict, cases)}\n")
         case CheckFormat.JUNIT:
-            text = show.as_junit(verdict, [case.name for case in cases])
+            print_data(f"{ci.as_junit(verdict)}\n")
         case CheckFormat.JSON:
-            text = show.as_json(verdict)
-    print_data(f"{text}\n")
-
-
-def _places(verdict: Verdict, cases: list[Case], known: Baseline | None) -> tuple[dict[str, str], dict[str, int]]:
-    """Paths of scenarios and of inputs that changed, as seen from the repository, and the lines that changed."""
-    from podsim.git import first_change
-    from podsim.many.checks.cases import input_file
-
-    top = _workspace()
-    places = {case.name: _seen_from(top, case.path) for case in cases}
-    lines: dict[str, int] = {}
-    for finding in verdict.findings:
-        for name in finding.files:
-            file = input_file(name, cases[0].home)
-            if file is None or name in places:
-                continue
-            places[name] = _seen_from(top, file)
-            agreed = frozenset(known.scenarios[finding.case]["inputs"].values()) if known else frozenset()
-            line = first_change(file, partial(_is_one_of, agreed), file.read_bytes())
-            if line is not None:
-                lines[places[name]] = line
-    return places, lines
-
-
-def _is_one_of(digests: frozenset[str], content: bytes) -> bool:
-    return sha256(content).hexdigest() in digests
-
-
-def _workspace() -> Path:
-    """The folder from which GitHub names files: the checkout, or the repository, or where the command runs."""
-    from podsim.git import top_of
-
-    given = os.environ.get("GITHUB_WORKSPACE")
-    try:
-        return Path(given) if given else top_of(Path.cwd(), "", "")
-    except PodsimError:
-        return Path.cwd()
-
-
-def _seen_from(top: Path, file: Path) -> str:
-    path, folder = file.resolve(), top.resolve()
-    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(file)
+            print_data(f"{verdict.to_json()}\n")

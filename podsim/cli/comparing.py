@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,23 +13,21 @@ from podsim.cli.charts import Plot, write_chart
 from podsim.cli.ending import BEYOND_LIMITS, print_data
 from podsim.cli.pages import ReportFile, check_report, write_report
 from podsim.cli.running import check_paths
-from podsim.harmless import terminal
 
 if TYPE_CHECKING:
     from podsim.draws import Draws
-    from podsim.many.compare import Comparison
-    from podsim.many.whatif import WhatIf
+    from podsim.report.report import Report
 
 
-class ComparisonFormat(StrEnum):
-    """How a comparison is printed."""
+class AnswerFormat(StrEnum):
+    """How an answer is printed."""
 
     TEXT = "text"
     MARKDOWN = "markdown"
     JSON = "json"
 
 
-OutputFormat = Annotated[ComparisonFormat, typer.Option("--format", help="What to print.")]
+OutputFormat = Annotated[AnswerFormat, typer.Option("--format", help="What to print.")]
 
 
 class FailOn(StrEnum):
@@ -46,7 +45,7 @@ def compare(
             autocompletion=completion.scenarios,
         ),
     ],
-    output_format: OutputFormat = ComparisonFormat.TEXT,
+    output_format: OutputFormat = AnswerFormat.TEXT,
     unchanged: Annotated[bool, typer.Option("--all", help="Show what is the same, too.")] = False,
     precision: Annotated[int, typer.Option(min=2, max=15, help="Significant digits.")] = 4,
     plot: Plot = None,
@@ -61,18 +60,15 @@ def compare(
 ) -> None:
     """Compare results with the first: what changed and why, time by kind, and what differs in the inputs."""
     from podsim.many.compare import compare as compare_sides
-    from podsim.many.compare.plot import comparison_sheet
     from podsim.show.progress import track
 
     check_paths(None, plot)
     check_report(report)
     found = compare_sides(*sides, uncertainty=_draws(draw_count, seed), watch=lambda names: track(names, "comparing:"))
-    write_chart(plot, lambda: comparison_sheet(found), found.inputs)
-    if report is not None:
-        from podsim.pages.comparison_page import comparison_page
-
-        write_report(report, lambda: comparison_page(found))
-    print_comparison(found, output_format, unchanged=unchanged, precision=precision)
+    shown = found.report(unchanged=unchanged, precision=precision)
+    write_chart(plot, shown.sheet, shown.inputs)
+    write_report(report, lambda: shown)
+    print_answer(shown, output_format, found.to_json)
     if fail_on is FailOn.WORSE and found.is_worse:
         raise typer.Exit(BEYOND_LIMITS)
 
@@ -85,12 +81,24 @@ def _draws(count: int | None, seed: int) -> Draws | None:
     return Draws(count, seed)
 
 
-def print_comparison(found: Comparison | WhatIf, output_format: ComparisonFormat, **shown: Any) -> None:
-    """Print an answer as it is asked for; `shown` says what of it."""
+def print_wide(shown: Report) -> None:
+    """Print the short answer, as wide as the screen, and elsewhere as wide as its tables are made for."""
+    from podsim.show.text import WIDTH, PlainConsole, print_report
+
+    console = PlainConsole()
+    if not console.is_terminal:
+        console.width = max(console.width, WIDTH)
+    print_report(shown, console)
+
+
+def print_answer(shown: Report, output_format: AnswerFormat, to_json: Callable[[], str]) -> None:
+    """Print an answer as it is asked for."""
     match output_format:
-        case ComparisonFormat.TEXT:
-            typer.echo(terminal(found.text(**shown)), nl=False)
-        case ComparisonFormat.MARKDOWN:
-            print_data(found.markdown(**shown))
-        case ComparisonFormat.JSON:
-            print_data(f"{found.to_json()}\n")
+        case AnswerFormat.TEXT:
+            print_wide(shown)
+        case AnswerFormat.MARKDOWN:
+            from podsim.show.markdown import report_as_markdown
+
+            print_data(report_as_markdown(shown))
+        case AnswerFormat.JSON:
+            print_data(f"{to_json()}\n")

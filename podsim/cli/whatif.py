@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import Annotated
 
@@ -10,8 +9,9 @@ import typer
 
 from podsim.cli import completion
 from podsim.cli.charts import Plot, write_chart
-from podsim.cli.comparing import ComparisonFormat, OutputFormat, print_comparison
+from podsim.cli.comparing import AnswerFormat, OutputFormat, print_answer
 from podsim.cli.counting import counted
+from podsim.cli.pages import ReportFile, check_report, write_report
 from podsim.cli.running import check_paths
 from podsim.errors import PodsimError
 
@@ -44,41 +44,43 @@ def whatif(
         int | None, typer.Option(min=1, help="Scenarios at a time.", show_default="as many as cores")
     ] = None,
     plot: Plot = None,
-    output_format: OutputFormat = ComparisonFormat.TEXT,
+    report: ReportFile = None,
+    output_format: OutputFormat = AnswerFormat.TEXT,
 ) -> None:
     """Rank what twice the links, clock or memory would bring, each alone, for one workload or several."""
-    from podsim.many.whatif import TWICE, whatif_sheet
+    from podsim.many.whatif import TWICE
     from podsim.many.whatif import whatif as find
 
     check_paths(None, plot)
-    factors = [_factor(each) for each in (*(times or ()), *(each for each in scenarios if "=" in each))]
-    _check_names(name for name, _ in factors)
+    check_report(report)
+    factors = _factors([*(times or ()), *(each for each in scenarios if "=" in each)])
     names = [each for each in scenarios if "=" not in each]
     with counted("workloads") as tell:
         found = find(
             *names,
-            times=dict(factors) or TWICE,
+            times=factors or TWICE,
             overrides=overrides or (),
             replan=replan,
             processes=processes,
             tell=tell,
         )
-    write_chart(plot, lambda: whatif_sheet(found), found.inputs)
-    print_comparison(found, output_format)
+    shown = found.report()
+    write_chart(plot, shown.sheet, shown.inputs)
+    write_report(report, lambda: shown)
+    print_answer(shown, output_format, found.to_json)
 
 
-def _factor(text: str) -> tuple[str, float]:
-    name, _, factor = text.partition("=")
-    try:
-        return name, float(factor)
-    except ValueError:
-        what, do = "this is not NAME=FACTOR", "write for example `--times links=2 clock=1.1`"
-        raise PodsimError(what, where=f"--times {text}", do=do) from None
-
-
-def _check_names(names: Iterable[str]) -> None:
-    """Refuse a change that is asked for twice: a name has one factor."""
-    for name, count in Counter(names).items():
-        if count > 1:
+def _factors(texts: Iterable[str]) -> dict[str, float]:
+    """Factors by the names of changes, each of which has one."""
+    found: dict[str, float] = {}
+    for text in texts:
+        name, _, factor = text.partition("=")
+        if name in found:
             do = f"write one factor for `{name}`, and run the command again for another"
-            raise PodsimError(f"{name} is given {count} times", where="--times", do=do)
+            raise PodsimError(f"{name} is given more than once", where="--times", do=do)
+        try:
+            found[name] = float(factor)
+        except ValueError:
+            what, do = "this is not NAME=FACTOR", "write for example `--times links=2 clock=1.1`"
+            raise PodsimError(what, where=f"--times {text}", do=do) from None
+    return found

@@ -9,34 +9,33 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
+from statistics import geometric_mean
 from typing import Final
 
+from podsim._version import __version__
 from podsim.draws import Range
 from podsim.errors import PodsimError, SpecError
 from podsim.format import format_error, format_figure, format_span
 from podsim.many.compare.difference import difference
 from podsim.many.compare.metrics import COMPARED
-from podsim.many.compare.show import why
+from podsim.many.compare.report import why
 from podsim.many.compare.sides import of_result
 from podsim.many.compare.subject import Subject
 from podsim.many.sweeps.axes import NUMBER_AND_UNIT
 from podsim.metrics import SHARE, Metric, metric_of
 from podsim.options import Overrides
-from podsim.report.chart import FASTER, SLOWER, Axis, Bar, Bars, Chart, Sheet
-from podsim.report.table import Block, Cell, Cells, Table, columns
+from podsim.report.chart import FASTER, SLOWER, Axis, Bar, Bars, Chart
+from podsim.report.report import Report, Section
+from podsim.report.table import Cell, Cells, Table, columns
 from podsim.result.base import Result, plain
-from podsim.result.influence import StandsOn, doubt_of_change
 from podsim.runs import Source, run
 from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.assumptions import hardware_keys
-from podsim.scenario.levers import LEVERS
+from podsim.scenario.parameters import PARAMETERS
 from podsim.scenario.wording import flow, known_here
 from podsim.show.answers import Answered
-from podsim.show.html_page import to_html
-from podsim.show.markdown import to_markdown
-from podsim.show.text import to_text
 from podsim.watch import Tell, telling, untold
 from podsim.workers import mapped
 
@@ -49,8 +48,11 @@ _LEAST: Final = 1e-6
 """The least factor; the largest is one over it."""
 _ROOM: Final = 1.25
 """Of an axis beyond its longest bar, for the text beside it."""
-_ANEW: Final = "parallelism=auto"
+_REPLAN: Final = "parallelism=auto"
 _MOST_TOLD: Final = 4
+_KEYS: Final = {"replanned": "anew"}
+"""Keys of JSON that have other names here."""
+_RANGES: Final = "80 %: what unsure inputs leave open, and what changes are off by where two runs were published"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ class Effects:
     Attributes:
         scenario: Its name.
         metric: Key of its headline.
-        anew: Whether its division over the IPUs is chosen anew for each machine.
+        replanned: Whether its division over the IPUs is chosen anew for each machine.
         value: The headline without a change.
         range: Its middle 80 %, if that is known.
         alone: What the choice of a division alone brought, as a share; None where the division is kept.
@@ -102,12 +104,27 @@ class Effects:
 
     scenario: str
     metric: str
-    anew: bool
+    replanned: bool
     value: float
     range: Range | None
     alone: float | None
     effects: tuple[Effect, ...]
     inputs: tuple[tuple[str, str], ...]
+
+    @property
+    def division(self) -> str:
+        """What is done with its division, in words."""
+        return "division chosen anew" if self.replanned else "division kept"
+
+    @property
+    def title(self) -> str:
+        """Its name and what is done with its division."""
+        return f"{self.scenario}, {self.division}"
+
+    @property
+    def label(self) -> str:
+        """Its headline in words."""
+        return metric_of(self.metric).label
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -125,57 +142,62 @@ class WhatIf(Answered):
         """(path, SHA-256) of every file read."""
         return tuple(dict.fromkeys(each for workload in self.workloads for each in workload.inputs))
 
-    def together(self, *, anew: bool) -> list[tuple[str, float]]:
+    def together(self, *, replanned: bool) -> list[tuple[str, float]]:
         """Changes with the geometric mean of what they multiply, over all workloads, the most first.
 
         A change that is impossible for one of them is left out.
 
         Args:
-            anew: Of workloads whose division is chosen anew, or of those where it is kept.
+            replanned: Of workloads whose division is chosen anew, or of those where it is kept.
+
+        Returns:
+            Names of changes with these means, as factors.
         """
-        found = []
-        sides = [{each.change: each.gain for each in side.effects} for side in self.workloads if side.anew is anew]
-        for change in sides[0] if sides else ():
-            gains = [gain for side in sides if (gain := side[change])]
-            if len(gains) == len(sides):
-                found.append((change, math.exp(sum(map(math.log, gains)) / len(gains))))
+        sides = [{each.change: each.gain for each in side.effects} for side in self._sides(replanned=replanned)]
+        gains = {change: [side[change] for side in sides] for change in (sides[0] if sides else ())}
+        found = [
+            (change, geometric_mean([gain for gain in each if gain])) for change, each in gains.items() if all(each)
+        ]
         return sorted(found, key=lambda each: -each[1])
 
-    def tables(self) -> Iterator[Block]:
-        """A table of all workloads if there are several, and one of each."""
-        for anew in (False, True):
-            sides = [side for side in self.workloads if side.anew is anew]
+    def _sides(self, *, replanned: bool) -> list[Effects]:
+        return [side for side in self.workloads if side.replanned is replanned]
+
+    def report(self) -> Report:
+        """The answer as data: a table of all workloads if there are several, and a chart of each."""
+        sections: list[Section] = []
+        verdict: list[str] = []
+        for replanned in (False, True):
+            sides, mean = self._sides(replanned=replanned), self.together(replanned=replanned)
             if len(sides) > 1:
-                yield _joint_table(sides, self.together(anew=anew))
-            yield from map(_table, sides)
-
-    def text(self) -> str:
-        """The tables for a terminal of 100 columns."""
-        return "\n".join(map(to_text, self.tables()))
-
-    def markdown(self) -> str:
-        """The tables in Markdown."""
-        return "\n".join(to_markdown(each, level=3) for each in self.tables())
-
-    def _repr_html_(self) -> str:
-        """The tables, for notebooks."""
-        return "".join(map(to_html, self.tables()))
+                sections.append(_together(sides, dict(mean)))
+                most = (f"{change} brings most, {format_error(gain - 1)}" for change, gain in mean[:1])
+                verdict += [f"together, {sides[0].division}: {each}" for each in most]
+            sections += map(_section, sides)
+            verdict += map(_verdict, sides)
+        beyond = {side.title: [each.change for each in side.effects if each.beyond] for side in self.workloads}
+        return Report(
+            title=f"What each change brings to {', '.join(dict.fromkeys(side.scenario for side in self.workloads))}",
+            about=[_as_it_is(side) for side in self.workloads],
+            version=__version__,
+            inputs=self.inputs,
+            verdict=verdict,
+            warnings=[
+                f"no published run is like {name}, with {', '.join(each)}" for name, each in beyond.items() if each
+            ],
+            notes=[_RANGES] if any(each.share_range for side in self.workloads for each in side.effects) else [],
+            sections=sections,
+        )
 
     def _told(self) -> Iterator[str]:
-        for side in self.workloads[:_MOST_TOLD]:
-            known = [each for each in side.effects if each.share is not None]
-            ranked = ", ".join(f"{each.change} {format_error(each.share or 0.0)}" for each in known)
-            yield f"{side.scenario}, {_division(side)}: {_label(side)} {ranked or 'no change is possible'}"
-
-    def _sheet(self) -> Sheet:
-        return whatif_sheet(self)
+        yield from self.report().verdict[:_MOST_TOLD]
 
     def _records(self) -> list[dict[str, object]]:
         """A row for each change of each workload."""
         return [
             {
                 "scenario": side.scenario,
-                "anew": side.anew,
+                "anew": side.replanned,
                 "metric": side.metric,
                 "change": each.change,
                 "value": each.value,
@@ -195,9 +217,8 @@ class WhatIf(Answered):
 
     def to_dict(self) -> dict[str, object]:
         """Plain types only."""
-        found = plain(self)
-        assert isinstance(found, dict)
-        return found
+        sides = [{each.name: plain(getattr(side, each.name)) for each in fields(side)} for side in self.workloads]
+        return {"workloads": [{_KEYS.get(name, name): each for name, each in side.items()} for side in sides]}
 
     def to_json(self) -> str:
         """All of it as JSON text."""
@@ -216,12 +237,15 @@ def whatif(
 
     Args:
         scenarios: Paths, names of shipped scenarios, mappings, or scenarios already loaded.
-        times: By how much to multiply what: `clock`, `links`, `memory` and others of `podsim.scenario.levers`, or any
-            key that holds a number.
+        times: By how much to multiply what: `clock`, `links`, `memory` and others of `podsim.scenario.parameters`, or
+            any key that holds a number.
         overrides: `key.path=value` texts, or values by key path, that replace keys of all scenarios.
         replan: Choose the division over the IPUs anew as well, for the machine as it is and with each change.
         processes: How many scenarios are worked on at a time; as many as there are cores by default.
         tell: Is told how many are done, and of how many; a line in a notebook shows it if left out.
+
+    Returns:
+        The effects of each change on each workload.
 
     Raises:
         PodsimError: A scenario is wrong or cannot be run as it is, or nothing is known by the name of a change.
@@ -237,10 +261,8 @@ def whatif(
     for each in loaded:
         for name, factor in times.items():
             _assignments(each, name, factor)
-    asked = [
-        (each, anew) for each in loaded for anew in ((False, True) if replan else (False,)) if anew or not each.auto
-    ]
-    asked += [(each, True) for each in loaded if each.auto and not replan]
+    asked = [(each, False) for each in loaded if not each.auto]
+    asked += [(each, True) for each in loaded if each.auto or replan]
     found: dict[int, Effects] = {}
     work = partial(_numbered, asked, dict(times))
     with telling(tell, "workloads") as told:
@@ -252,41 +274,33 @@ def whatif(
 
 
 def _numbered(asked: Sequence[tuple[LoadedScenario, bool]], times: Mapping[str, float], number: int) -> Effects:
-    loaded, anew = asked[number]
-    return effects_of(loaded, times, anew=anew)
+    loaded, replan = asked[number]
+    return effects_of(loaded, times, replan=replan)
 
 
-def effects_of(
-    loaded: LoadedScenario,
-    times: Mapping[str, float],
-    *,
-    anew: bool,
-    tell: Tell = untold,
-) -> Effects:
-    """What changes bring to one workload; arguments as of `whatif`, but that `tell` counts changes."""
-    alone = None
-    given: Result | None = None
-    if anew and loaded.auto is None:
+def effects_of(loaded: LoadedScenario, times: Mapping[str, float], *, replan: bool, progress: Tell = untold) -> Effects:
+    """What changes bring to one workload; arguments as of `whatif`, but that `progress` counts changes."""
+    given = None
+    if replan and loaded.auto is None:
         given = run(loaded)
-        loaded = load_scenario(loaded, None, (_ANEW,))
+        loaded = load_scenario(loaded, None, (_REPLAN,))
     base = run(loaded)
     subject = of_result(base, base.name, "")
     metric = COMPARED[subject.activity][0].figure
-    value = base.predicted(metric.key)
-    assert value is not None
-    if given is not None:
-        alone = value / (given.predicted(metric.key) or value) - 1
+    value = subject.metrics[metric.key]
+    alone = None if given is None else value / (given.predicted(metric.key) or value) - 1
     effects: list[Effect] = []
     for name, factor in times.items():
-        tell(len(effects), len(times))
-        effects.append(_effect(loaded, base, subject, name, factor, anew=anew))
+        progress(len(effects), len(times))
+        effects.append(_effect(loaded, base, subject, name, factor, replan=replan))
     ranked = tuple(sorted(effects, key=lambda each: -math.inf if each.share is None else each.share, reverse=True))
-    return Effects(base.name, metric.key, anew, value, base.ranges.get(metric.key), alone, ranked, base.inputs)
+    return Effects(base.name, metric.key, replan, value, base.ranges.get(metric.key), alone, ranked, base.inputs)
 
 
-def _effect(loaded: LoadedScenario, base: Result, subject: Subject, name: str, factor: float, *, anew: bool) -> Effect:
+def _effect(
+    loaded: LoadedScenario, base: Result, subject: Subject, name: str, factor: float, *, replan: bool
+) -> Effect:
     """One change; `subject` is the run without it, ready to be compared."""
-    metric = COMPARED[subject.activity][0].figure
     title = f"{name} x{factor:g}"
     changes = _assignments(loaded, name, factor)
     keys = tuple(changes)
@@ -299,23 +313,14 @@ def _effect(loaded: LoadedScenario, base: Result, subject: Subject, name: str, f
         return Effect(title, keys, reason="; ".join(reasons))
     except PodsimError as error:
         return Effect(title, keys, reason=error.message)
-    before, after = base.predicted(metric.key), result.predicted(metric.key)
-    assert before and after
-    rows = difference(subject, of_result(result, result.name, "")).rows
-    cause = next(why(row) for row in rows if row.metric.figure is metric)
-    if after == before:
-        kept = "" if anew else ", with the division as it is"
-        return Effect(title, keys, after, result.ranges.get(metric.key), 0.0, reason=f"changes nothing{kept}")
-    found = Effect(title, keys, after, result.ranges.get(metric.key), after / before - 1, cause=cause)
-    found = replace(found, beyond=base.envelope.inside and not result.envelope.inside)
-    first, second = base.assumptions, result.assumptions
-    assert isinstance(first, StandsOn) and isinstance(second, StandsOn)
-    doubt = doubt_of_change(first, second, metric.key, keys, after / before)
-    if doubt is None:
-        return found
-    low, high = doubt.factors
-    ends = (1 / high, 1 / low) if metric.more_is_better else (low, high)
-    return replace(found, share_range=Range(*(after / before * end - 1 for end in ends)))
+    row = difference(subject, of_result(result, result.name, "")).headline
+    found = Effect(title, keys, row.b, result.ranges.get(row.metric.figure.key), row.change)
+    if not row.change:
+        kept = "" if replan else ", with the division as it is"
+        return replace(found, reason=f"changes nothing{kept}")
+    ends = None if row.change_range is None else Range(*row.change_range)
+    beyond = base.envelope.inside and not result.envelope.inside
+    return replace(found, share_range=ends, cause=why(row), beyond=beyond)
 
 
 def _assignments(loaded: LoadedScenario, name: str, factor: float) -> dict[str, str]:
@@ -325,12 +330,12 @@ def _assignments(loaded: LoadedScenario, name: str, factor: float) -> dict[str, 
         PodsimError: Nothing is known by this name, or it is no number.
     """
     hardware = dict(hardware_keys(loaded.spec))
-    if name in LEVERS:
-        return {key: _scaled(key, hardware[key], factor) for key in LEVERS[name] if key in hardware}
+    if name in PARAMETERS:
+        return {key: _scaled(key, hardware[key], factor) for key in PARAMETERS[name] if key in hardware}
     path = tuple(name.split("."))
     written = hardware.get(name) or loaded.document.at(path)
     if written is None:
-        do = known_here(name, LEVERS, "use one, or the full key of a number")
+        do = known_here(name, PARAMETERS, "use one, or the full key of a number")
         raise PodsimError(f"{loaded.name} has no number `{name}` to change", where=f"--times {name}={factor:g}", do=do)
     return {name: _scaled(name, written if isinstance(written, str) else flow(written), factor)}
 
@@ -344,80 +349,71 @@ def _scaled(key: str, written: str, factor: float) -> str:
     return f"{int(number) if number.is_integer() else number} {match[2] or ''}".strip()
 
 
-def _joint_table(sides: Sequence[Effects], together: Sequence[tuple[str, float]]) -> Table:
+def _together(sides: Sequence[Effects], mean: Mapping[str, float]) -> Section:
     """Changes by workloads, and their geometric mean."""
-    mean = dict(together)
     by_name = [{each.change: each for each in side.effects} for side in sides]
-    ranked = [*mean, *(each.change for each in sides[0].effects if each.change not in mean)]
     rows: list[Cells] = []
-    for change in ranked:
-        cells = [_share_cell(side[change]) for side in by_name]
-        all_of_them = Cell(format_error(mean[change] - 1), mean[change] - 1) if change in mean else Cell("–")
-        rows.append((change, *cells, all_of_them))
+    for change in dict.fromkeys((*mean, *(each.change for each in sides[0].effects))):
+        shares = [side[change].share for side in by_name]
+        rows.append((change, *map(_share, (*shares, mean[change] - 1 if change in mean else None))))
     heads = columns("change", *(f">{side.scenario}" for side in sides), ">together")
-    title = f"Each change alone, {_division(sides[0])}: {', '.join(dict.fromkeys(_label(side) for side in sides))}"
-    return Table(heads, rows, title, ["together: the geometric mean of what each multiplies"])
+    title = f"Each change alone, {sides[0].division}: {', '.join(dict.fromkeys(side.label for side in sides))}"
+    note = "together: the geometric mean of what each multiplies"
+    return Section(title, [Table(heads, rows, title, [note])], short=True)
 
 
-def _table(side: Effects) -> Table:
+def _section(side: Effects) -> Section:
+    """What each change brings to a workload, as bars and as their numbers."""
     metric = metric_of(side.metric)
-    unit = f" {metric.counted}/s" if metric.counted else ""
     rows: list[Cells] = []
+    bars: list[Bar] = []
     for each in side.effects:
-        if each.value is None:
-            rows.append((each.change, "–", "", "–", each.reason))
-            continue
-        span = each.share_range
-        ends = "" if span is None else format_span(*(format_error(end) for end in (span.low, span.high)))
-        value = Cell(format_figure(metric, each.value), each.value)
-        rows.append((each.change, _share_cell(each), ends.replace(" % to", " to"), value, each.cause or each.reason))
-    likely = "" if side.range is None else f" (80 %: {_ends(metric, side.range)})"
-    notes = [f"as it is: {format_figure(metric, side.value)}{unit}{likely}"]
-    if any(each.share_range for each in side.effects):
-        notes.append("80 %: what unsure inputs leave open, and what changes are off by where two runs were published")
-    if beyond := [each.change for each in side.effects if each.beyond]:
-        notes.append(f"no published run is like these: {', '.join(beyond)}")
-    if side.alone is not None:
-        notes.append(f"the choice of a division alone: {format_error(side.alone)}, which is in `as it is`")
-    heads = columns("change", f">{_label(side)}", ">80 %", f">{unit.strip() or 'then'}", "most of it")
-    return Table(heads, rows, f"{side.scenario}, {_division(side)}", notes)
-
-
-def whatif_sheet(found: WhatIf) -> Sheet:
-    """What each change brings, as bars below one another for each workload."""
-    names = ", ".join(dict.fromkeys(side.scenario for side in found.workloads))
-    return Sheet(
-        f"What each change brings to {names}", [[_chart(side)] for side in found.workloads], inputs=found.inputs
+        value = "–" if each.value is None else Cell(format_figure(metric, each.value), each.value)
+        rows.append((each.change, _share(each.share), _span(each), value, each.cause or each.reason))
+        if each.share is not None:
+            fill = FASTER if each.share > 0 else SLOWER
+            bars.append(Bar(each.change, 0.0, 100 * each.share, fill, format_error(each.share)))
+    table = Table(columns("change", f">{side.label}", ">80 %", f">{_unit(metric) or 'then'}", "most of it"), rows)
+    if not bars:
+        return Section(side.title, [replace(table, title=side.title)], short=True)
+    reached = [0.0, *(bar.end for bar in bars)]
+    chart = Chart(
+        title=side.title,
+        description=f"Bars of what each change alone brings to the {side.label} of {side.scenario}.",
+        drawn=Bars(bars, Axis(f"change of {side.label}", "%", (_ROOM * min(reached), _ROOM * max(reached) or 1.0))),
+        numbers=table,
     )
+    return Section(side.title, [chart], short=True, plotted=True)
 
 
-def _chart(side: Effects) -> Chart:
-    known = [each for each in side.effects if each.share is not None]
-    shares = {each.change: 100 * (each.share or 0.0) for each in known}
-    bars = [
-        Bar(change, 0.0, share, FASTER if share > 0 else SLOWER, format_error(share / 100))
-        for change, share in shares.items()
-    ]
-    ends = (_ROOM * min(0.0, *shares.values()), _ROOM * max(0.0, *shares.values()) or 1.0)
-    return Chart(
-        title=f"{side.scenario}, {_division(side)}",
-        description=f"Bars of what each change alone brings to the {_label(side)} of {side.scenario}.",
-        drawn=Bars(bars, Axis(f"change of {_label(side)}", "%", ends)),
-        numbers=replace(_table(side), title=""),
-    )
+def _verdict(side: Effects) -> str:
+    """What a reader must know first of a workload."""
+    best = side.effects[0]
+    if best.share is None:
+        return f"{side.title}: no change is possible"
+    if best.share <= 0:
+        return f"{side.title}: no change brings anything"
+    span = f" (80 %: {_span(best)} %)" if best.share_range else ""
+    return f"{side.title}: {best.change} brings most, {format_error(best.share)}{span}"
 
 
-def _share_cell(each: Effect) -> Cell:
-    return Cell("–") if each.share is None else Cell(format_error(each.share), each.share)
+def _as_it_is(side: Effects) -> str:
+    metric, span = metric_of(side.metric), side.range
+    ends = "" if span is None else format_span(*(format_figure(metric, end) for end in (span.low, span.high)))
+    told = f"{side.title}: {side.label} {format_figure(metric, side.value)} {_unit(metric)}".strip()
+    told += f" as it is (80 %: {ends})" if ends else " as it is"
+    return told if side.alone is None else f"{told}; the choice of a division alone: {format_error(side.alone)}"
 
 
-def _ends(metric: Metric, span: Range) -> str:
-    return format_span(*(format_figure(metric, end) for end in (span.low, span.high)))
+def _share(share: float | None) -> str | Cell:
+    return "–" if share is None else Cell(format_error(share), share)
 
 
-def _division(side: Effects) -> str:
-    return "division chosen anew" if side.anew else "division kept"
+def _span(each: Effect) -> str:
+    """The range of a change in per cent; empty without one."""
+    span = each.share_range
+    return "" if span is None else format_span(*(format_error(end).removesuffix(" %") for end in (span.low, span.high)))
 
 
-def _label(side: Effects) -> str:
-    return metric_of(side.metric).label
+def _unit(metric: Metric) -> str:
+    return f"{metric.counted}/s" if metric.counted else ""

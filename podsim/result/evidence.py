@@ -260,6 +260,13 @@ def interval_score(sigma: float, error: float) -> float:
     return 2 * half + _MISSED * max(0.0, abs(error) - half)
 
 
+def are_alike(one: Any, other: Any) -> bool:
+    """Whether two scenarios ask for the same activity of the same model with the same framework."""
+    names, others = features_of(one), features_of(other)
+    models = _model_of(names["family"], dimensions_of(one)), _model_of(others["family"], dimensions_of(other))
+    return models[0] == models[1] and all(names[each] == others[each] for each in ("activity", "stack"))
+
+
 def features_of(spec: Any) -> dict[str, str]:
     """What a run is like, by name; what it does not have is left out.
 

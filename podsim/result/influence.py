@@ -11,7 +11,7 @@ The same runs say how unsure each figure of the result is, together with the sca
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar
@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from podsim.deferred import Deferred
 from podsim.errors import PodsimError
 from podsim.metrics import TIME, metric_of
-from podsim.result.evidence import Envelope, Evidence, evidence_of, numbers_beyond, residuals
+from podsim.result.evidence import Envelope, Evidence, are_alike, evidence_of, numbers_beyond, residuals
 from podsim.result.ranges import (
     CONVERGENCE,
     LATE,
@@ -33,7 +33,7 @@ from podsim.result.ranges import (
     of_uniform,
     of_values,
 )
-from podsim.scenario.assumptions import Assumption, assumptions, watched, with_number
+from podsim.scenario.assumptions import GIVEN, Assumption, assumptions, watched, with_number
 from podsim.scenario.scenario import Scenario
 
 _Row = Mapping[str, object]
@@ -151,11 +151,25 @@ class StandsOn(Deferred[_Row]):
         return self._watched[0]
 
     @cached_property
+    def inputs(self) -> Mapping[str, Assumption]:
+        """Every number that is unsure, by its key, whether or not it moves anything."""
+        return {each.key: each for each in assumptions(self.spec)}
+
+    @property
+    def figures(self) -> Mapping[str, float]:
+        """The figures of the run that it is known how unsure they are, the headline among them."""
+        return _figures(self._base, self.probe.metric)
+
+    def is_like(self, other: StandsOn) -> bool:
+        """Whether another run is of the same activity, model and stack, so that both are off alike."""
+        return are_alike(self.spec, other.spec)
+
+    @cached_property
     def _moving(self) -> list[tuple[Assumption, list[_End]]]:
         """Inputs that move anything, each with the runs at both ends of its range."""
         tried = (
             (each, [self._moved(each.key, bound) for bound in each.bounds])
-            for each in assumptions(self.spec)
+            for each in self.inputs.values()
             if each.key in self._watched[1]
         )
         return [
@@ -180,9 +194,8 @@ class StandsOn(Deferred[_Row]):
 
     def moved(self, name: str) -> dict[Assumption, tuple[float, float]]:
         """The time of a figure with an input at both ends of its range, as multiples, by the inputs that move any."""
-        metric = self.probe.metric
-        value = _figures(self._base, metric)[name]
-        return {each: _times(ends, name, value, metric) for each, ends in self._moving}
+        value = self.figures[name]
+        return {each: _times(ends, name, value, self.probe.metric) for each, ends in self._moving}
 
     def of_inputs(self, name: str) -> dict[str, Contribution]:
         """What each input adds to the doubt about the time of a figure."""
@@ -202,17 +215,26 @@ class StandsOn(Deferred[_Row]):
 
     def _doubted(self) -> Iterator[tuple[str, Doubt]]:
         metric, base = self.probe.metric, self._base
-        figures = _figures(base, metric)
-        for name in sorted(figures, key=lambda each: each != metric):
+        for name in sorted(self.figures, key=lambda each: each != metric):
             parts = {MODEL: Contribution(0.0, self.evidence.sigma**2)}
             if self.machine_sigma:
                 parts[MACHINE] = Contribution(0.0, self.machine_sigma**2)
             parts |= self.of_inputs(name)
-            if base.longer:
-                parts[LATE] = of_uniform(math.log1p(base.longer))
+            if self.late:
+                parts[LATE] = of_uniform(math.log1p(self.late))
             if name == TIME and base.times_to_train_s:
-                parts[CONVERGENCE] = of_values([math.log(each / figures[name]) for each in base.times_to_train_s])
+                parts[CONVERGENCE] = of_values(self.converging())
             yield name, Doubt(parts)
+
+    @property
+    def late(self) -> float:
+        """What times are longer on average, as a share, where machines wait for late ones."""
+        return self._base.longer
+
+    def converging(self) -> list[float]:
+        """Logarithms of the times to train that are given or drawn, over the predicted one; none without an end."""
+        predicted_s = self.figures.get(TIME, math.nan)
+        return [math.log(each / predicted_s) for each in self._base.times_to_train_s]
 
     def _moved(self, key: str, value: float) -> _End:
         """The run with another number at a key, or why it is impossible."""
@@ -251,31 +273,54 @@ def _part(assumption: Assumption, times: tuple[float, float]) -> Contribution:
     return of_triangle(*times, below, assumption.basis)
 
 
-def doubt_of_change(
-    before: StandsOn, after: StandsOn, name: str, apart: Collection[str], times: float = 1.0
-) -> Doubt | None:
-    """How unsure the ratio of a time is to what it was: an input is in both runs what it is in one of them.
+def doubt_of_change(before: StandsOn, after: StandsOn, name: str, times: float) -> Doubt | None:
+    """How unsure the ratio of a time is to what it was in another run.
 
-    What the model itself gets wrong of a change is a share of it, which pairs of published runs show.
+    What the model itself gets wrong of a change is a share of it for runs of one model and one stack, as pairs of
+    published runs show; otherwise it is what it gets wrong of either run. There is no doubt about an input that differs
+    because it was given with the question. Any other is in both runs what it is in one of them, or, where each has its
+    own, counts in each.
 
     Args:
         before: What the first result stands on.
         after: The same of the second.
         name: The figure.
-        apart: Keys that were changed from the first to the second, about which there is no doubt.
         times: The ratio.
 
     Returns:
         None where an input is not measured.
     """
-    if {*before.unmeasured(), *after.unmeasured()} - {*apart}:
+    first, second = before.inputs, after.inputs
+    shared = {key for key in first if key in second and first[key].is_like(second[key])}
+    asked = {key for side in (first, second) for key in side if key not in shared and side[key].source == GIVEN}
+    if {*before.unmeasured(), *after.unmeasured()} - asked:
         return None
-    first, second = before.moved(name), after.moved(name)
-    none, parts = (1.0, 1.0), {MODEL: Contribution(0.0, (residuals().change * math.log(times)) ** 2)}
-    for key, assumption in {each.key: each for each in (*first, *second) if each.key not in apart}.items():
-        was, now = ({each.key: times for each, times in side.items()}.get(key, none) for side in (first, second))
-        parts[key] = _part(assumption, (now[0] / was[0], now[1] / was[1]))
-    return Doubt(parts)
+    off = [residuals().change * math.log(times)]
+    if not before.is_like(after):
+        off = [sigma for side in (before, after) for sigma in (side.evidence.sigma, side.machine_sigma)]
+    parts = {MODEL: Contribution(0.0, sum(sigma**2 for sigma in off))}
+    was, now = ({each.key: ends for each, ends in side.moved(name).items()} for side in (before, after))
+    still = (1.0, 1.0)
+    for key in (key for key in was | now if key not in asked):
+        (low, high), ends = was.get(key, still), now.get(key, still)
+        if key in shared:
+            parts[key] = _part(first[key], (ends[0] / low, ends[1] / high))
+            continue
+        if key in was:
+            parts[f"{key}, before"] = _part(first[key], (1 / low, 1 / high))
+        if key in now:
+            parts[key] = _part(second[key], ends)
+    return Doubt(parts | dict(_by_chance(before, after, name)))
+
+
+def _by_chance(before: StandsOn, after: StandsOn, name: str) -> Iterator[tuple[str, Contribution]]:
+    """What late machines and the samples to converge add to a change; runs of one seed draw these alike."""
+    if longer := math.log1p(after.late) - math.log1p(before.late):
+        yield LATE, of_uniform(longer)
+    was, now = (side.converging() if name == TIME else [] for side in (before, after))
+    if len(was) == len(now):
+        was, now = [], [new - old for old, new in zip(was, now, strict=True)]
+    yield from ((key, of_values(each)) for key, each in ((f"{CONVERGENCE}, before", was), (CONVERGENCE, now)) if each)
 
 
 def _change(end: _End, base: Measure) -> float | None:

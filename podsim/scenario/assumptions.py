@@ -19,6 +19,8 @@ from podsim.scenario.scenario import Scenario
 from podsim.scenario.wording import flow
 
 CERTAIN = ("published", "measured")
+GIVEN: Final = "given"
+"""Source of a number that stands in a question without one."""
 _WITHOUT_RANGE = 0.1
 """How far a number is moved that has no range of its own, as a share of it."""
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -49,6 +51,10 @@ class Assumption:
     bounds: tuple[float, float] = field(repr=False)
     number: float = field(repr=False)
     level: str | None = None
+
+    def is_like(self, other: Assumption) -> bool:
+        """Whether another says the same: the same number with the same bounds."""
+        return (self.number, self.bounds) == (other.number, other.bounds)
 
     def to_dict(self) -> dict[str, Any]:
         """The assumption as plain data."""

@@ -11,7 +11,7 @@ from podsim.errors import Problem
 from podsim.scenario.base import keys_of
 from podsim.scenario.docstrings import field_docs
 from podsim.scenario.document import Document, KeyPath
-from podsim.scenario.levers import LEVERS
+from podsim.scenario.parameters import PARAMETERS
 from podsim.scenario.software import Software
 from podsim.scenario.wording import known_here, nearest, shown
 
@@ -124,8 +124,8 @@ def _meant(path: KeyPath, here: Sequence[str], model: type[BaseModel]) -> str:
     if known and sorted(known) == sorted(written):
         return ""
     places = [each for name in names for each in _places(model, name)]
-    if path[0] in (written, "system") and written in LEVERS:
-        places += [tuple(key.split(".")) for key in LEVERS[written]]
+    if path[0] in (written, "system") and written in PARAMETERS:
+        places += [tuple(key.split(".")) for key in PARAMETERS[written]]
     below = [each for each in places if each[: len(path) - 1] == path[:-1]]
     found = list(dict.fromkeys(below or places))
     return "` or `".join(map(_dotted, found)) if len(found) <= _MOST_PLACES else ""

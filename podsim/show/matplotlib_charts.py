@@ -22,7 +22,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from podsim.errors import OutputError
+from podsim.errors import OutputError, PodsimError
 from podsim.format import format_significant
 from podsim.harmless import terminal, xml
 from podsim.report.chart import (
@@ -185,7 +185,13 @@ def _with_numbered_clips(svg: bytes) -> bytes:
 
 
 def figure_of(sheet: Sheet) -> Figure:
-    """A figure of charts: title, what was simulated and warnings, and the charts below."""
+    """A figure of charts: title, what was simulated and warnings, and the charts below.
+
+    Raises:
+        PodsimError: There is no chart.
+    """
+    if not sheet.rows:
+        raise PodsimError(f"there is nothing to draw: {sheet.title}", do="leave the chart out, and print the answer")
     alone = len(sheet.rows) == len(sheet.rows[0]) == 1 and isinstance(sheet.rows[0][0].drawn, (Study, Curves))
     width_inches = _NARROW_INCHES if alone else _WIDTH_INCHES
     lines = list(_head(sheet, width_inches))

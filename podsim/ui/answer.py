@@ -18,16 +18,15 @@ from podsim.errors import DoesNotFitError, InfeasibleError, PodsimError
 from podsim.format import format_error, format_figure, format_significant
 from podsim.harmless import html
 from podsim.importer import ONNX, Request, import_model
-from podsim.many.compare.difference import SAME, difference
+from podsim.many.compare.difference import difference
 from podsim.many.compare.metrics import COMPARED
-from podsim.many.compare.plot import waterfall_chart
-from podsim.many.compare.show import input_table, metric_table
+from podsim.many.compare.report import parts_of
 from podsim.many.compare.sides import of_result
 from podsim.many.compare.subject import Subject
-from podsim.many.whatif import TWICE, WhatIf, effects_of, whatif_sheet
+from podsim.many.whatif import TWICE, WhatIf, effects_of
 from podsim.metrics import PER_SECOND, metric_of
 from podsim.report.chart import Chart, Curves, Mark, Series
-from podsim.report.report import Folded, Part, Report, Tile
+from podsim.report.report import Part, Report, Tile
 from podsim.report.table import Cells, Table, columns
 from podsim.result.base import STANDS_ON, Result
 from podsim.result.memory import memory_title
@@ -48,7 +47,6 @@ VERDICT, TILES, AGAINST, MEMORY, LOAD, HELP, SCALING, SURE = (
 )
 AREAS: Final = (VERDICT, TILES, AGAINST, MEMORY, LOAD, HELP, SCALING, SURE)
 """Parts of the page, from above."""
-_PRECISION: Final = 4
 _RED: Final = "#9a1c1c"
 _MEASURING: Final = "its range is being measured"
 
@@ -228,16 +226,9 @@ def _against(job: Job, result: Result, question: Question, baseline: Question, *
         yield f"There is nothing to compare with: {error.message}"
         yield from _alone(result)
         return
-    changed = [row for row in found.rows if row.verdict != SAME]
-    if not changed:
-        yield "No figure differs from the baseline."
-    else:
-        yield metric_table(changed, "B", _PRECISION, "A is the baseline, B is this")
-    charts = [waterfall_chart(each, "B") for each in found.waterfalls if any(step.change_ps for step in each.steps)]
-    yield from charts
-    if found.inputs:
-        yield Folded("What differs in the inputs", [replace(input_table(found, "B", everything=True), title="")])
-    if not charts:
+    yield "A is the baseline, B is this."
+    yield from parts_of(found, "B")
+    if not found.waterfalls:
         yield from _alone(result)
 
 
@@ -262,16 +253,10 @@ def further(job: Job, question: Question, baseline: Question) -> Answer:
     """What limits the run, what each change of the machine would bring, what each moved thing did, and scaling."""
     try:
         loaded = question.loaded(job.scratch)
-        found = effects_of(loaded, TWICE, anew=question.anew, tell=job.tell)
-        ranking = WhatIf((found,))
-        charts = [chart for row in whatif_sheet(ranking).rows for chart in row]
-        moved = list(_moved(job, question, baseline))
-        blocks: list[Part] = [
-            f"{run(loaded, watch=job.watch).conclusion(ranged=False)}.",
-            *moved,
-            *ranking.tables(),
-            *charts,
-        ]
+        found = effects_of(loaded, TWICE, replan=question.anew, progress=job.tell)
+        ranking = [part for section in WhatIf((found,)).report().sections for part in section.blocks]
+        limits = f"{run(loaded, watch=job.watch).conclusion(ranged=False)}."
+        blocks: list[Part] = [limits, *_moved(job, question, baseline), *ranking]
         beyond = [each.change for each in found.effects if each.beyond]
         red = (
             f'<p class="danger"><strong>No measurement is near:</strong> {html(", ".join(beyond))}</p>'

@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from podsim import ForwardResult, GenerationResult, InfeasibleError, RunResult, ServingResult, run, serve
-from podsim.many.checks import show
 from podsim.many.checks.baseline import read_baseline
 from podsim.many.checks.cases import Case, cases_of, measured
-from podsim.many.checks.verdict import check as verdict_on
+from podsim.many.checks.verdict import verdict_on
 from podsim.result.rows import MemoryReport, OperationRow
 from podsim.result.step import StepReport
 from podsim.scenario import GenerationScenario, LoadedScenario, TrainingScenario
@@ -169,7 +168,7 @@ def test_no_number_moved(file: Path, baseline: Any, update_golden: bool) -> None
         recorded = Recorded()
         verdict = verdict_on({case.name: measured(case, recorded)}, baseline.of_case(case.name))
         check(f"results/{title(case)}", recorded.behind, update=update_golden)
-        assert verdict.holds or update_golden, show.as_text(verdict)
+        assert verdict.holds or update_golden, verdict.text()
 
     holds()
 

@@ -18,7 +18,7 @@ from podsim import disk, memo
 from podsim.errors import BadValueError, PodsimError, SpecError
 from podsim.many.capacity import find_systems, read_goal
 from podsim.many.checks.baseline import Baseline, read_baseline
-from podsim.many.checks.verdict import check
+from podsim.many.checks.verdict import verdict_on
 from podsim.many.sweeps.expression import Expression
 from podsim.many.sweeps.run import _check_runs
 from podsim.many.sweeps.space import space_of
@@ -164,7 +164,7 @@ def test_a_mutated_baseline_is_refused_or_every_change_of_it_is_told(seed: int, 
         assert list(faults(error)) == []
         return
     changes = list(moved(baseline))
-    told = {each.case for each in check(now, baseline).findings if each.fails}
+    told = {each.case for each in verdict_on(now, baseline).issues if each.fails}
     assert all(any(change.startswith(case) for case in told) for change in changes)
 
 

@@ -13,10 +13,8 @@ from typing import Any
 from podsim import compare, load, run
 from podsim.many.capacity import Answer, Goal
 from podsim.many.capacity.option import Option
-from podsim.many.checks.verdict import check
+from podsim.many.checks.verdict import verdict_on
 from podsim.many.sweeps import sweep
-from podsim.pages.check_page import check_page
-from podsim.pages.comparison_page import comparison_page
 from podsim.pages.plan_page import plan_page
 from podsim.report.chart import Chart
 from podsim.report.report import Folded, Part, Report
@@ -86,7 +84,7 @@ def verdict_page() -> Report:
 
     now = {"one": measured(1.1), "two": measured(1.0)}
     agreed = Baseline().with_measured({"one": measured(1.0), "two": measured(1.0)}, "agreed")
-    return check_page(check(now, agreed), now, "podsim-baseline.json")
+    return verdict_on(now, agreed, "podsim-baseline.json").report()
 
 
 def answer() -> Answer:
@@ -122,7 +120,7 @@ def pages() -> dict[str, Report]:
         "maps": study("maps", **{CALL: TIMES, LINK: LINKS, SETUP: ["1 s", "9 s"]}),
         "map": study("map", **{CALL: TIMES, LINK: LINKS}),
         "axes": study("axes", **{CALL: TIMES, LINK: ["8 GB/s", "16 GB/s"], SETUP: ["1 s", "9 s"], BATCHES: [450, 460]}),
-        "compare": comparison_page(two),
+        "compare": two.report(),
         "plan": plan_page(answer()),
         "check": verdict_page(),
         "evil": evil_page(),

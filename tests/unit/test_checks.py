@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from podsim._version import __version__
 from podsim.cli.app import main
 from podsim.errors import BadValueError, PodsimError, SpecError
 from podsim.many.capacity.limits import excess, limit, misses
-from podsim.many.checks import show
+from podsim.many.checks import ci
 from podsim.many.checks.baseline import Baseline, read_baseline, write_baseline
-from podsim.many.checks.cases import cases_of, measured
-from podsim.many.checks.verdict import check
+from podsim.many.checks.cases import Case, cases_of, measured
+from podsim.many.checks.verdict import verdict_on
 from podsim.scenario import load_scenario
 from podsim.scenario.expectations import expectation
 
@@ -102,8 +104,8 @@ def test_expectations_of_a_base_are_not_inherited(tmp_path: Path) -> None:
 
 
 def kinds(now: Mapping[str, Any], known: Mapping[str, Any], **rest: Any) -> list[tuple[str, str, str]]:
-    verdict = check(now, Baseline(known, **rest))
-    return [(each.kind, each.case, each.metric) for each in verdict.findings]
+    verdict = verdict_on(now, Baseline(known, **rest))
+    return [(each.kind, each.case, each.metric) for each in verdict.issues]
 
 
 def test_each_kind_of_finding() -> None:
@@ -134,8 +136,8 @@ def test_each_kind_of_finding() -> None:
 
 
 def test_a_new_scenario_alone_does_no_harm() -> None:
-    assert check({"new": given()}, Baseline()).holds
-    assert not check({}, Baseline({"gone": given()})).holds
+    assert verdict_on({"new": given()}, Baseline()).holds
+    assert not verdict_on({}, Baseline({"gone": given()})).holds
 
 
 def test_tolerances_by_metric_case_or_both() -> None:
@@ -161,28 +163,28 @@ def test_tolerances_that_nothing_uses_are_dropped_with_what_used_them() -> None:
 def test_why_names_the_time_and_the_file_that_moved() -> None:
     before, now = given(weight_update_s=10e-3), given(weight_update_s=11.5e-3)
     now |= {"breakdown_ps": {"matmul": 8 * 10**9, "host": 3 * 10**9, "sync": 5 * 10**8}, "inputs": {"a.yaml": "2"}}
-    (finding,) = check({"a": now}, Baseline({"a": before})).findings
+    (finding,) = verdict_on({"a": now}, Baseline({"a": before})).issues
     assert finding.why == "host +1 ms; a.yaml"
     assert finding.change == pytest.approx(0.15)
-    (finding,) = check({"a": now | {"inputs": before["inputs"]}}, Baseline({"a": before})).findings
+    (finding,) = verdict_on({"a": now | {"inputs": before["inputs"]}}, Baseline({"a": before})).issues
     assert finding.why == "host +1 ms; the code of podsim"
 
 
 def test_expectations_are_looked_at_without_a_baseline() -> None:
     found = given(expect={"mfu": "> 40 %", "fits": True, "latency_s": "< 1 s"}, mfu=0.39)
-    findings = check({"a": found}, None).findings
+    findings = verdict_on({"a": found}, None).issues
     assert [(each.metric, each.before, each.after) for each in findings] == [
         ("mfu", "> 40 %", "0.39"),
         ("latency_s", "< 1 s", "nothing"),
     ]
     for expect in ({"fits": True}, {"mfu": "> 1 %"}, {"mfu": "> 1 %", "latency_s": "< 1 s"}):
-        (finding,) = check({"a": given("does not fit", expect)}, None).findings
+        (finding,) = verdict_on({"a": given("does not fit", expect)}, None).issues
         assert (finding.fails, finding.metric, finding.after, finding.why) == (True, "fits", "false", "too large")
-    assert check({"a": given("does not fit", {"fits": False, "mfu": "> 1 %"})}, None).findings == []
+    assert verdict_on({"a": given("does not fit", {"fits": False, "mfu": "> 1 %"})}, None).issues == []
 
 
 def test_what_gives_nothing_is_told_where_nothing_is_known_of_it() -> None:
-    (finding,) = check({"a": given("does not fit")}, None).findings
+    (finding,) = verdict_on({"a": given("does not fit")}, None).issues
     assert (finding.kind, finding.after, finding.why, finding.fails) == (
         "impossible",
         "does not fit",
@@ -196,11 +198,11 @@ def test_what_gives_nothing_is_told_where_nothing_is_known_of_it() -> None:
 
 def verdict_of_many() -> Any:
     before = {f"s{number}": given(weight_update_s=1.0) for number in range(12)}
-    return check({name: given(weight_update_s=1.1) for name in before}, Baseline(before))
+    return verdict_on({name: given(weight_update_s=1.1) for name in before}, Baseline(before))
 
 
 def test_the_comment_has_a_verdict_eight_rows_and_the_rest_folded() -> None:
-    lines = show.as_markdown(verdict_of_many()).splitlines()
+    lines = ci.as_comment(verdict_of_many()).splitlines()
     assert lines[1] == "**does not hold: 12 drift of 12 scenarios, 12 figures**"
     folded = lines.index("<details><summary>4 more</summary>")
     rows = [place for place, line in enumerate(lines) if line.startswith("| drift")]
@@ -208,15 +210,17 @@ def test_the_comment_has_a_verdict_eight_rows_and_the_rest_folded() -> None:
 
 
 def test_junit_has_a_test_per_case() -> None:
-    suite = ET.fromstring(show.as_junit(verdict_of_many(), ["s0", "other"]))
+    verdict = verdict_of_many()
+    suite = ET.fromstring(ci.as_junit(replace(verdict, now={**verdict.now, "other": given()})))
     assert (suite.get("tests"), suite.get("failures")) == ("13", "12")
     assert suite.find("testcase[@name='other']/failure") is None
     failure = suite.find("testcase[@name='s0']/failure")
     assert failure is not None and failure.get("message") == "drift: s0 weight_update_s"
 
 
-def test_annotations_name_the_file() -> None:
-    first = show.as_github(verdict_of_many(), {"s0": "x/s0.yaml"}).splitlines()[0]
+def test_annotations_name_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(Path.cwd()))
+    first = ci.as_github(verdict_of_many(), [Case(Path("x/s0.yaml"), "s0")]).splitlines()[0]
     assert first.startswith("::error file=x/s0.yaml,title=podsim check::drift: s0 weight_update_s: 1 → 1.1 (+10.00%25)")
 
 
@@ -234,7 +238,7 @@ def folder(tmp_path: Path) -> Path:
 def test_less_power_is_neither_better_nor_worse_and_less_energy_is_better() -> None:
     """It fails all the same: whatever is counted is compared."""
     baseline = Baseline({"s": given(mean_power_w=5000.0, energy_per_sample_j=3.0)})
-    found = check({"s": given(mean_power_w=4000.0, energy_per_sample_j=2.0)}, baseline).findings
+    found = verdict_on({"s": given(mean_power_w=4000.0, energy_per_sample_j=2.0)}, baseline).issues
     assert [(each.kind, each.metric) for each in found] == [("moved", "mean_power_w"), ("gain", "energy_per_sample_j")]
 
 
@@ -257,7 +261,9 @@ def test_a_baseline_is_written_held_and_rewritten(folder: Path, capsys: pytest.C
         "s": "done",
         "s@too_large": "does not fit",
     }
-    assert told(capsys, str(folder)) == (0, "holds: 2 scenarios, 9 figures, 4 expectations\n")
+    code, text = told(capsys, str(folder))
+    assert (code, text.splitlines()[0]) == (0, "holds: 2 scenarios, 9 figures, 4 expectations")
+    assert " ".join(text.split()).endswith(f"compared with {folder / 'podsim-baseline.json'}, podsim {__version__}")
     # A call takes 87.8 ms.
     (folder / "s.yaml").write_text(SCENARIO + "software: {base: popart_sdk_2.3, host_call: 300 ms}\n")
     code, text = told(capsys, str(folder))
@@ -330,8 +336,11 @@ def test_a_wrong_file_is_a_finding_among_others(
     (folder / "bad.yaml").write_text(content)
     code, text = told(capsys, str(folder))
     assert code == 1
-    assert re.search(rf"broken: .*\n  bad: not read\n +.*bad.yaml.*{words}", text), text
-    assert "s: not read" not in text
+    assert "broken: worked and now fails, or cannot be read" in text
+    code, text = told(capsys, str(folder), "--format", "json")
+    broken = [each for each in json.JSONDecoder().raw_decode(text)[0]["findings"] if each["kind"] == "broken"]
+    assert {(each["case"].partition("@")[0], each["after"]) for each in broken} == {("bad", "not read")}
+    assert re.search(rf"bad.yaml.*{words}", broken[0]["why"]), text
     code, text = told(capsys, str(folder), "--accept", "--reason", "x")
     assert code == 2 and words in text
     assert not (folder / "podsim-baseline.json").exists()
@@ -348,8 +357,8 @@ def test_a_tolerance_that_is_dropped_is_told(folder: Path, capsys: pytest.Captur
 
 def test_a_figure_that_is_not_there_is_named(tmp_path: Path) -> None:
     name = "a"
-    verdict = check({name: given(expect={"weight_update": "> 3"}, weight_update_s=4.0)}, None)
-    (finding,) = verdict.findings
+    verdict = verdict_on({name: given(expect={"weight_update": "> 3"}, weight_update_s=4.0)}, None)
+    (finding,) = verdict.issues
     assert (finding.kind, finding.after) == ("unmet", "nothing")
     assert "weight_update_s" in finding.why
 
@@ -397,7 +406,7 @@ def test_a_planted_change_of_two_per_cent_is_found_and_named(key: str, written: 
     before = measured(case)
     (tmp_path / "s.yaml").write_text(scenario)
     after = measured(case)
-    findings = check({"s": after}, Baseline({"s": before}, tolerance="0.01 %")).findings
+    findings = verdict_on({"s": after}, Baseline({"s": before}, tolerance="0.01 %")).issues
     assert findings, key
     assert all("s.yaml" in each.why for each in findings)
 
@@ -444,7 +453,7 @@ def test_pytest_collects_scenarios(folder: Path) -> None:
     assert "2 passed" in asked.stdout, asked.stdout
     (folder / "s.yaml").write_text(SCENARIO.replace("40 min", "10 min"))
     failed = subprocess.run([*command, "--podsim", str(folder)], capture_output=True, text=True, cwd=folder)
-    assert "1 failed, 1 passed" in failed.stdout and "time_to_train_s: < 10 min" in failed.stdout
+    assert "1 failed, 1 passed" in failed.stdout and re.search("time_to_train_s +< 10 min", failed.stdout)
     assert "Traceback" not in failed.stdout
 
 
@@ -464,7 +473,7 @@ def test_a_figure_that_leaves_zero_has_moved_and_one_that_stays_has_not() -> Non
     """There is nothing to relate it to, so that any change is a whole one, upwards."""
     before = {"a": given(weight_update_s=0.0)}
     assert kinds({"a": given(weight_update_s=0.0)}, before) == []
-    (finding,) = check({"a": given(weight_update_s=1e-9)}, Baseline(before, tolerance="99 %")).findings
+    (finding,) = verdict_on({"a": given(weight_update_s=1e-9)}, Baseline(before, tolerance="99 %")).issues
     assert (finding.kind, finding.change) == ("drift", 1.0)
 
 
@@ -480,7 +489,7 @@ def test_a_tolerance_of_a_case_comes_before_that_of_a_figure() -> None:
     ("text", "at_the_bound"), [("< 30 s", False), ("<= 30 s", True), ("> 30 s", False), (">= 30 s", True)]
 )
 def test_a_strict_bound_is_not_met_exactly(text: str, at_the_bound: bool) -> None:
-    found = check({"a": given(expect={"latency_s": text}, latency_s=30.0)}, None)
+    found = verdict_on({"a": given(expect={"latency_s": text}, latency_s=30.0)}, None)
     assert found.holds == at_the_bound
     bound = limit("latency_s", text)
     assert bound.holds(30.0) == at_the_bound
@@ -495,15 +504,15 @@ def test_figures_that_the_baseline_lacks_are_told_and_fail() -> None:
     now = {"a": given(mfu=0.4, latency_s=1.0)}
     assert kinds(now, {"a": given(mfu=0.4)}) == [("missing", "a", "latency_s")]
     assert kinds(now, {"a": given()}) == [("missing", "a", "mfu"), ("missing", "a", "latency_s")]
-    verdict = check(now, Baseline({"a": given()}))
+    verdict = verdict_on(now, Baseline({"a": given()}))
     assert (verdict.holds, verdict.figure_count) == (False, 2)
     assert kinds({"a": given(mfu=0.4)}, {"a": given(mfu=0.4, latency_s=1.0)}) == [("broken", "a", "latency_s")]
 
 
 def test_another_revision_may_know_fewer_figures() -> None:
     now = {"a": given(mfu=0.4, latency_s=1.0)}
-    verdict = check(now, Baseline({"a": given(mfu=0.4)}, is_revision=True))
-    assert [(each.kind, each.metric) for each in verdict.findings] == [("added", "latency_s")]
+    verdict = verdict_on(now, Baseline({"a": given(mfu=0.4)}, is_revision=True))
+    assert [(each.kind, each.metric) for each in verdict.issues] == [("added", "latency_s")]
     assert verdict.holds
 
 
@@ -520,8 +529,8 @@ def test_every_figure_of_a_baseline_that_is_edited_is_found(folder: Path, capsys
         for edited in ({**figures, name: figures[name] * 10}, {key: figures[key] for key in figures if key != name}):
             scenarios = {**good["scenarios"], "s": {**kept, "metrics": edited}}
             path.write_text(json.dumps({**good, "scenarios": scenarios}))
-            verdict = check(now, read_baseline(path))
-            assert [each.metric for each in verdict.findings if each.fails] == [name]
+            verdict = verdict_on(now, read_baseline(path))
+            assert [each.metric for each in verdict.issues if each.fails] == [name]
             assert verdict.figure_count == 9
 
 
@@ -582,9 +591,9 @@ EMPTY = {"schema": 1, "version": "1", "reason": "", "tolerance": "1 %", "toleran
 
 
 def test_what_stays_impossible_as_agreed_on_was_compared() -> None:
-    verdict = check({"a": given("does not fit")}, Baseline({"a": given("does not fit")}))
+    verdict = verdict_on({"a": given("does not fit")}, Baseline({"a": given("does not fit")}))
     assert verdict.holds and not verdict.is_empty
-    assert check({"a": given("does not fit")}, None).is_empty
+    assert verdict_on({"a": given("does not fit")}, None).is_empty
 
 
 # A file is one file, however it is typed
@@ -608,8 +617,8 @@ def test_a_file_is_one_file_however_it_is_typed(
     for typed, folder in (*ways, ("../scen", scen), ("s.yaml", scen), ("scen/../scen/s.yaml", tmp_path)):
         monkeypatch.chdir(folder)
         baseline = ("--baseline", str(scen / "podsim-baseline.json"))
-        _, text = told(capsys, typed, *baseline)
-        blamed = {line.partition("; ")[2] for line in text.splitlines() if line.startswith("      ")}
+        _, text = told(capsys, typed, *baseline, "--format", "json")
+        blamed = {each["why"].partition("; ")[2] for each in json.loads(text)["findings"] if each["why"]}
         assert blamed == {"s.yaml"}, typed
 
 
@@ -619,7 +628,7 @@ FASTER = "system: {base: ipu_pod4, machine: {ipu: {clock: 1.6 GHz}}}\n"
 def test_names_of_an_earlier_version_are_known_by_content_and_by_their_end() -> None:
     before = given(weight_update_s=1.0) | {"inputs": {"scen/s.yaml": "1", "/x/scen/same.yaml": "2", "gone.yaml": "3"}}
     now = given(weight_update_s=2.0) | {"inputs": {"s.yaml": "9", "same.yaml": "2", "new.yaml": "4"}}
-    (finding,) = check({"a": now}, Baseline({"a": before})).findings
+    (finding,) = verdict_on({"a": now}, Baseline({"a": before})).issues
     assert finding.files == ("gone.yaml", "new.yaml", "s.yaml")
 
 

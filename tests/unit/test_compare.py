@@ -20,9 +20,9 @@ from podsim.many.compare import sides as sides_module
 from podsim.many.compare.comparison import Comparison, compare
 from podsim.many.compare.difference import Difference, Differing, Row, differing
 from podsim.many.compare.metrics import COMPARED
-from podsim.many.compare.plot import comparison_sheet
 from podsim.many.compare.subject import Subject
 from podsim.report.chart import Bars
+from podsim.scenario.assumptions import Value
 from tests.unit.bad_input_cases import Run
 from tests.unit.report_examples import make_result
 
@@ -180,7 +180,7 @@ def test_a_result_is_the_same_as_itself() -> None:
         assert {row.verdict for row in found.differences[0].rows} == {"same"}
         assert not found.is_worse
         assert found.differences[0].inputs == ()
-        assert "no metric changed" in found.text()
+        assert found.report().verdict == ["B is the same as A"]
 
 
 def test_more_memory_is_worse_and_its_tenant_says_why() -> None:
@@ -389,20 +389,14 @@ def test_keys_that_differ() -> None:
 
 
 def test_what_results_say_of_pod_and_stack() -> None:
-    """Assumptions that one of them does not name may be in both; the content of files may differ."""
-    other = training(
-        simulated={**SIMULATED, "clock_hz": 1.85e9},
-        assumptions=[{"key": "software.host_call", "value": "100 ms"}, {"key": "software.setup", "value": "1 s"}],
-        inputs=[{"path": "hand.yaml", "sha256": "b" * 64}],
-        version="1.2.4",
-    )
-    found = between(training(), other).inputs
-    assert [(each.key, each.before, each.after) for each in found] == [
-        ("podsim", "1.2.3", "1.2.4"),
-        ("system.machine.ipu.clock", "1.33 GHz", "1.85 GHz"),
-        ("software.host_call", "136 ms", "100 ms"),
-        ("file hand.yaml", "a" * 12, "b" * 12),
-    ]
+    """Where one of them does not hold all keys, files tell that something differs; otherwise the keys do."""
+    other = {"inputs": [{"path": "hand.yaml", "sha256": "b" * 64}], "version": "1.2.4"}
+    version, file = ("podsim", "1.2.3", "1.2.4"), ("file hand.yaml", "a" * 12, "b" * 12)
+    clock, slow, fast = "system.machine.ipu.clock", "1.33 GHz", "1.85 GHz"
+    for first, second, expected in (({}, {clock: fast}, file), ({clock: slow}, {clock: fast}, (clock, slow, fast))):
+        found = between(training(hardware=first), training(hardware=second, **other))
+        assert [(each.key, each.before, each.after) for each in found.inputs] == [version, expected]
+        assert any("without the keys of pod and stack" in note for note in found.notes) == (not first)
 
 
 def test_files_of_data_are_told_where_keys_tell_all_of_those_with_keys() -> None:
@@ -410,7 +404,7 @@ def test_files_of_data_are_told_where_keys_tell_all_of_those_with_keys() -> None
         Subject(
             **dict.fromkeys(("label", "taken", "machine", "version", "activity"), "the same"),
             metrics={},
-            whole=True,
+            hardware={"system.name": Value("POD4", "POD4")},
             files=(("a.yaml", digest), ("rows.csv", digest)),
         )
         for digest in ("1" * 64, "2" * 64)
@@ -440,7 +434,7 @@ def test_a_result_in_a_file_tells_all_of_its_hardware(tmp_path: Path) -> None:
     found = compare(str(file), "bert_pod64_hardware@slower_links")
     key = "system.machine.ipu_link.bandwidth_per_direction"
     assert [(each.key, each.before, each.after) for each in found.differences[0].inputs] == [(key, "16 GB/s", "8 GB/s")]
-    assert "names few keys" not in found.text()
+    assert "without the keys" not in found.text()
 
 
 def test_a_variant_differs_in_what_it_says() -> None:
@@ -677,7 +671,6 @@ def test_shipped_files_of_today_are_named(repository: Path, monkeypatch: pytest.
         (json.dumps(training(scenario=[])), "`scenario` is a list"),
         (json.dumps(training(hardware=["x"])), "`hardware` is a list"),
         (json.dumps(training(memory={"rows": [None]})), "`ipu` is missing"),
-        (json.dumps(training(assumptions=[None])), "`value` is missing"),
         (json.dumps(training(inputs=["x"])), "`path` is missing"),
         (json.dumps(training(uncertainty={"metrics": {"mfu": {}}})), "`uncertainty.metrics.mfu.p10` is missing"),
         (json.dumps(generation(steps=[None])), "`name` is missing"),
@@ -835,7 +828,7 @@ def test_unchanged_rows_are_shown_on_request() -> None:
     found = compare(training(), training(B_PS))
     assert "MFU of the pod" not in found.text()
     assert "MFU of the pod" in found.text(unchanged=True)
-    assert "2 are the same, which `--all` shows" in found.text()
+    assert "3 of 5 metrics changed (`--all` shows the others)" in found.text()
 
 
 def test_digits_are_as_many_as_asked_for() -> None:
@@ -861,7 +854,7 @@ def test_the_chart_walks_from_a_to_b() -> None:
 
     Changes are small beside the whole, so that the axis begins 18 % of 1000 - 800 below 800.
     """
-    (chart,) = comparison_sheet(compare(training(), training(B_PS))).rows[0]
+    (chart,) = compare(training(), training(B_PS)).report().sheet().rows[0]
     assert isinstance(chart.drawn, Bars)
     scale = max(bar.end for bar in chart.drawn.bars) / 1000
     found = [(bar.start / scale, bar.end / scale) for bar in chart.drawn.bars]

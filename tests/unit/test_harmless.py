@@ -14,9 +14,10 @@ import pytest
 import podsim
 from podsim import harmless
 from podsim.cli.app import main
-from podsim.many.checks import show
+from podsim.many.checks import ci
 from podsim.many.checks.baseline import Baseline
-from podsim.many.checks.verdict import Finding, Verdict, check
+from podsim.many.checks.cases import Case
+from podsim.many.checks.verdict import Issue, Verdict, verdict_on
 from podsim.many.compare.comparison import compare
 from podsim.many.sweeps.run import sheet_of
 from podsim.many.sweeps.table import write_table
@@ -104,21 +105,21 @@ def evil_verdict() -> Verdict:
         "inputs": {EVIL: "2"},
         "expect": {},
     }
-    return check({EVIL: now}, Baseline({EVIL: now | {"metrics": {"mfu": 4.0}, "inputs": {EVIL: "1"}}}))
+    return verdict_on({EVIL: now}, Baseline({EVIL: now | {"metrics": {"mfu": 4.0}, "inputs": {EVIL: "1"}}}))
 
 
 def test_a_verdict_is_harmless_in_each_format() -> None:
     verdict = evil_verdict()
-    text = show.as_text(verdict)
+    text = verdict.text()
     assert text.splitlines()[0] == "does not hold: 1 drift of 1 scenario, 1 figure"
-    assert len(text.splitlines()) == 5
-    markdown = show.as_markdown(verdict).splitlines()
+    assert not any("\n" in cell for cell in verdict.issues[0].cells())
+    markdown = ci.as_comment(verdict).splitlines()
     assert len(markdown) == 6 and markdown[-1].startswith("| drift | a")
     assert markdown[-1].replace("\\|", "").count("|") == 8
-    annotations = show.as_github(verdict, {EVIL: f"{EVIL}.yaml"}).splitlines()
+    annotations = ci.as_github(verdict, [Case(Path(f"{EVIL}.yaml".replace("\0", "")), EVIL)]).splitlines()
     assert len(annotations) == 2
     assert annotations[0].partition(",title=")[0].count(",") == 0
-    suite = ET.fromstring(show.as_junit(verdict, [EVIL]))
+    suite = ET.fromstring(ci.as_junit(verdict))
     assert suite.get("failures") == "1"
     for each in (text, *markdown, *annotations):
         assert not {"\x1b", "\x9b", "\x07", "\r", "\u202e", "\u2028"} & {*each}
@@ -208,5 +209,5 @@ def test_pages_escape_and_leave_out() -> None:
 
 
 def test_a_finding_without_a_place_is_annotated() -> None:
-    verdict = Verdict([Finding("removed", "gone", before="done")], 0, 0)
-    assert show.as_github(verdict, {}).splitlines()[0] == "::error title=podsim check::removed: gone: done → nothing"
+    verdict = Verdict([Issue("removed", "gone", before="done")])
+    assert ci.as_github(verdict, []).splitlines()[0] == "::error title=podsim check::removed: gone: done → nothing"

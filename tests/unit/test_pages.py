@@ -14,9 +14,8 @@ import pytest
 from podsim import RunResult, compare, load, run
 from podsim.errors import OutputError, PodsimError
 from podsim.many.compare.difference import Step, Waterfall
-from podsim.many.compare.plot import ends_of_axis, waterfall_chart
+from podsim.many.compare.report import ends_of_axis, waterfall_chart
 from podsim.many.sweeps import sweep
-from podsim.pages.comparison_page import comparison_page
 from podsim.pages.plan_page import plan_page
 from podsim.report.chart import FASTER, INK, SLOWER, Chart, Fill, TimelineChart, fills_in_turn
 from podsim.report.report import Report
@@ -461,7 +460,7 @@ def test_a_page_never_overwrites_what_it_stands_on(
     [
         (["run", "good.yaml"], None, PARTS),
         (["compare", "good.yaml", "good.yaml"], "good.yaml against good.yaml", ["B against A: training"]),
-        (["check", "agreed.yaml"], "All scenarios hold", ["Scenarios"]),
+        (["check", "agreed.yaml"], "holds: 1 scenario, 0 figures, 1 expectation", ["Scenarios"]),
         (["sweep", "study.yaml", "-o", "t.csv"], "One &lt;key&gt;", ["Over the keys", "Points"]),
     ],
 )
@@ -553,8 +552,8 @@ def test_the_makespan_of_the_example_is_shown_whole() -> None:
     assert json.dumps(vega_spec(chart))
 
 
-def test_a_tile_of_a_comparison_names_the_variant() -> None:
+def test_a_tile_of_a_comparison_says_what_is_better() -> None:
     bow = load("bert_pod64_hardware", variant="bow")
-    page = comparison_page(compare("bert_pod64_hardware", bow))
+    page = compare("bert_pod64_hardware", bow).report()
     assert page.tiles
-    assert all(tile.notes[-1].startswith("B, bow, is ") for tile in page.tiles)
+    assert all(tile.notes[-1] in ("B is better", "B is worse") for tile in page.tiles)

@@ -12,7 +12,6 @@ import pytest
 import podsim
 from podsim.draws import Draws, Range, Seeds
 from podsim.many.compare.comparison import compare
-from podsim.many.compare.show import as_text
 from podsim.result.evidence import Evidence, residuals
 from podsim.result.influence import Measure, StandsOn, doubt_of_change
 from podsim.result.ranges import CONVERGENCE, MODEL, Contribution, Doubt, of_triangle, of_values, ranges_of
@@ -165,7 +164,7 @@ def test_a_comparison_names_the_ranges_of_its_sides(bert: podsim.RunResult) -> N
         f"{end * 1e3:.0f} ms" for end in (expected["weight_update_s"]["low"], expected["weight_update_s"]["high"])
     )
     told = f"weight update {low} to {high}"
-    assert " ".join(as_text(found, unchanged=False, precision=3).split()).count(told) == 2
+    assert " ".join(found.text(precision=3).split()).count(told) == 2
     assert {row.a_range for row in found.differences[0].rows} == {None}
 
 
@@ -237,9 +236,19 @@ def test_a_change_is_off_by_a_share_of_it() -> None:
     """A second and a call of 100 ms, then of 400 ms: 1.4 over 1.1, and the change of the model's share of that."""
     slow = StandsOn(load_scenario(BERT, overrides=[f"{CALL}=400 ms"]).spec, Run())
     fast = StandsOn(load_scenario(BERT, overrides=[f"{CALL}=100 ms"]).spec, Run())
-    doubt = doubt_of_change(fast, slow, "time_to_train_s", [CALL], 1.4 / 1.1)
-    assert doubt is not None and set(doubt.parts) == {MODEL}
+    doubt = doubt_of_change(fast, slow, "time_to_train_s", 1.4 / 1.1)
+    assert doubt is not None and set(doubt.parts) == {MODEL, CONVERGENCE}
+    assert doubt.parts[CONVERGENCE].variance == 0  # as many samples in both
     assert math.sqrt(doubt.variance) == pytest.approx(residuals().change * math.log(1.4 / 1.1))
+
+
+def test_runs_of_two_models_are_off_as_each_is() -> None:
+    """Pairs of published runs say nothing of them: variances add up, the call is in both what it is in one."""
+    one, other = (StandsOn(load_scenario(name).spec, Run()) for name in (BERT, "resnet50_v1.0_pod16"))
+    assert not one.is_like(other)
+    doubt = doubt_of_change(one, other, "time_to_train_s", 1.0)
+    assert doubt is not None
+    assert doubt.parts[MODEL].variance == pytest.approx(one.evidence.sigma**2 + other.evidence.sigma**2)
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -13,44 +14,53 @@ import podsim
 from podsim.cli.app import main
 from podsim.draws import Range
 from podsim.errors import PodsimError
-from podsim.many.whatif import Effect, Effects, WhatIf, whatif, whatif_sheet
+from podsim.many.whatif import Effect, Effects, WhatIf, whatif
 from podsim.report.chart import Bars
+from podsim.report.table import Table
 from podsim.result.evidence import residuals
 from podsim.result.influence import StandsOn, doubt_of_change
 from podsim.result.ranges import MACHINE
 from podsim.scenario.assumptions import Assumption
-from podsim.scenario.levers import LEVERS
+from podsim.scenario.parameters import PARAMETERS
 from tests.unit.bad_input_cases import Run
 
 CARD, POD, BERT = "bert_base_c600", "bert_base_phase1_pod16", "bert_v1.1_pod64_open"
 LINKS = "system.machine.ipu_link.bandwidth_per_direction"
 
 
-class Stands:
-    """What a result stands on, as it was measured."""
+def number(key: str, value: float = 2.0, source: str = "here") -> Assumption:
+    return Assumption(key, f"{value}", "assumed", source, None, (1.0, 3.0), (1.0, 3.0), value)
 
-    def __init__(self, moved: dict[str, tuple[float, float]], unmeasured: tuple[str, ...] = ()) -> None:
+
+class Stands:
+    """What a result stands on, as it was measured: inputs from 1 to 3, whose value is 2 if nothing else is said."""
+
+    late = 0.0
+
+    def __init__(
+        self, moved: dict[str, tuple[float, float]], unmeasured: tuple[str, ...] = (), *others: Assumption
+    ) -> None:
         self._moved, self._unmeasured = moved, unmeasured
+        self.inputs = {key: number(key) for key in ("latency", "memory")} | {each.key: each for each in others}
+
+    def is_like(self, _other: Stands) -> bool:
+        return True
 
     def unmeasured(self) -> tuple[str, ...]:
         return self._unmeasured
 
     def moved(self, _name: str) -> dict[Assumption, tuple[float, float]]:
-        """Inputs from 1 to 3, whose value is 2."""
-        return {
-            Assumption(key, "2", "assumed", "here", None, (1.0, 3.0), (1.0, 3.0), 2.0): times
-            for key, times in self._moved.items()
-        }
+        return {self.inputs[key]: times for key, times in self._moved.items()}
 
 
-def doubt(before: Stands, after: Stands, apart: tuple[str, ...] = ()) -> tuple[float, float] | None:
-    found = doubt_of_change(cast(Any, before), cast(Any, after), "throughput_samples_per_s", apart)
+def doubt(before: Stands, after: Stands) -> tuple[float, float] | None:
+    found = doubt_of_change(cast(Any, before), cast(Any, after), "throughput_samples_per_s", 1.0)
     return None if found is None else found.factors
 
 
-def side(name: str, *, anew: bool = False, **shares: float | None) -> Effects:
+def side(name: str, *, replanned: bool = False, **shares: float | None) -> Effects:
     effects = tuple(Effect(change, share=share, value=1.0) for change, share in shares.items())
-    return Effects(name, "throughput_samples_per_s", anew, 1000.0, Range(900, 1100), None, effects, ())
+    return Effects(name, "throughput_samples_per_s", replanned, 1000.0, Range(900, 1100), None, effects, ())
 
 
 def test_an_input_that_moves_both_alike_leaves_no_doubt_about_the_change() -> None:
@@ -69,24 +79,72 @@ def test_an_input_of_one_of_them_leaves_its_own() -> None:
     assert mirrored == pytest.approx((1 / found[1], 1.0), abs=0.01)
 
 
-def test_what_was_changed_is_certain_and_may_be_unmeasured() -> None:
-    assert doubt(Stands({"memory": (0.8, 1.3)}), Stands({}, ("memory",)), ("memory",)) == (1.0, 1.0)
+def test_what_was_asked_is_certain_and_may_be_unmeasured() -> None:
+    asked = number("memory", 4.0, "given")
+    assert doubt(Stands({"memory": (0.8, 1.3)}), Stands({}, ("memory",), asked)) == (1.0, 1.0)
     assert doubt(Stands({}), Stands({}, ("memory",))) is None
 
 
+def test_an_input_that_each_has_of_its_own_counts_in_both() -> None:
+    """As with two stacks: where one input would cancel, two leave √2 of the scatter that one leaves."""
+    before, after = Stands({"latency": (0.8, 1.25)}), Stands({"latency": (0.8, 1.25)}, (), number("latency", 2.0001))
+    assert doubt(before, before) == (1.0, 1.0)
+    both, one = (
+        doubt_of_change(cast(Any, before), cast(Any, each), "throughput_samples_per_s", 1.0)
+        for each in (after, Stands({}, (), number("latency", 2.0001)))
+    )
+    assert both is not None and one is not None
+    assert both.variance == pytest.approx(2 * one.variance, rel=0.01)
+
+
+def test_a_comparison_says_the_same_of_the_same_question() -> None:
+    """Twice the links by `whatif`, and beside the run with 32 and 25 GB/s written out."""
+    (workload,) = whatif(BERT, times={"links": 2}, processes=1).workloads
+    (effect,) = workload.effects
+    gw_links = "system.machine.gw_link.bandwidth_per_direction"
+    fast = podsim.load(BERT, overrides=[f"{LINKS}=32 GB/s", f"{gw_links}=25 GB/s"])
+    row = podsim.compare(BERT, fast).differences[0].headline
+    assert row.metric.name == workload.metric
+    assert (row.a, row.b, row.change) == (workload.value, effect.value, effect.share)
+    assert effect.share_range is not None
+    assert row.change_range == (effect.share_range.low, effect.share_range.high)
+    assert 0 < effect.share_range.low < effect.share_range.high < 2 * effect.share  # type: ignore[operator]
+
+
 def test_together_is_the_geometric_mean_and_leaves_out_what_one_cannot_do() -> None:
-    found = WhatIf((side("a", clock=0.21, links=0.5, memory=None), side("b", clock=0.0, links=-0.5, memory=0.1)))
-    together = dict(found.together(anew=False))
+    found = WhatIf((side("a", clock=0.21, links=0.5, memory=None), side("b", memory=0.1, clock=0.0, links=-0.5)))
+    together = dict(found.together(replanned=False))
     # √(1.21 x 1.00) = 1.1, √(1.5 x 0.5) = √0.75
     assert together == pytest.approx({"clock": 1.1, "links": 0.75**0.5})
     assert list(together) == ["clock", "links"]
-    text = found.text()
-    rows = [line.split("  ") for line in text.splitlines()[3:6]]
-    assert [[cell.strip() for cell in row if cell] for row in rows] == [
+    report = found.report()
+    (table,) = report.sections[0].blocks
+    assert isinstance(table, Table)
+    assert [[*map(str, row)] for row in table.rows] == [
         ["clock", "+21.0 %", "0.0 %", "+10.0 %"],
         ["links", "+50.0 %", "-50.0 %", "-13.4 %"],
         ["memory", "–", "+10.0 %", "–"],
     ]
+    assert report.verdict[0] == "together, division kept: clock brings most, +10.0 %"
+
+
+def test_the_verdict_comes_first_and_names_what_was_never_compared() -> None:
+    """A plain sentence for each workload, whatever its changes bring."""
+    best = Effect("links x2", share=0.2, share_range=Range(0.1, 0.3), value=1.0, beyond=True)
+    for effects, told in (
+        ((best, Effect("clock x2", share=0.1, value=1.0)), "links x2 brings most, +20.0 % (80 %: +10.0 to +30.0 %)"),
+        ((Effect("clock x2", share=0.0, value=1.0),), "no change brings anything"),
+        ((Effect("clock x2", share=-0.1, value=1.0),), "no change brings anything"),
+        ((Effect("clock x2", reason="there is none here"),), "no change is possible"),
+    ):
+        found = replace(side("a"), effects=effects)
+        report = WhatIf((found, replace(found, replanned=True))).report()
+        assert report.verdict == [f"a, division kept: {told}", f"a, division chosen anew: {told}"]
+        assert report.about[0] == "a, division kept: throughput 1,000 samples/s as it is (80 %: 900 to 1,100)"
+        assert report.warnings == [
+            f"no published run is like a, division {each}, with links x2"
+            for each in ("kept", "chosen anew") * (best in effects)
+        ]
 
 
 def test_what_a_change_brings_and_the_run_with_it_say_the_same() -> None:
@@ -116,7 +174,7 @@ def test_no_change_lies_beyond_its_own_range() -> None:
 
 def test_a_chart_has_a_bar_for_each_change_that_is_possible() -> None:
     found = WhatIf((side("a", clock=0.21, memory=-0.04, links=None),))
-    ((chart,),) = whatif_sheet(found).rows
+    ((chart,),) = found.report().sheet().rows
     assert isinstance(chart.drawn, Bars)
     assert [(bar.row, bar.text) for bar in chart.drawn.bars] == [("clock", "+21.0 %"), ("memory", "-4.0 %")]
     assert [bar.end for bar in chart.drawn.bars] == pytest.approx([21, -4])
@@ -135,7 +193,7 @@ def test_a_change_is_that_of_the_run_with_the_number_written_out() -> None:
     assert clock.value == fast.throughput_samples_per_s
     assert clock.share == fast.throughput_samples_per_s / base.throughput_samples_per_s - 1
     assert clock.share_range is not None and clock.share_range.low <= clock.share <= clock.share_range.high
-    assert clock.keys == LEVERS["clock"]
+    assert clock.keys == PARAMETERS["clock"]
     assert workload.effects[0] is clock
     # A card has no links to others, and half the latency of its host is one more change of a run.
     assert effects["links x2"] == Effect("links x2", reason="there is none here")
@@ -169,7 +227,7 @@ def test_a_number_that_cannot_be_is_named_in_a_line() -> None:
 
 def test_a_division_chosen_anew_is_compared_with_the_best_one_of_the_machine_as_it_is() -> None:
     kept, anew = whatif(POD, times={"clock": 1.1}, replan=True, processes=1).workloads
-    assert (kept.anew, anew.anew) == (False, True)
+    assert (kept.replanned, anew.replanned) == (False, True)
     assert kept.alone is None and anew.alone is not None
     assert anew.value == pytest.approx(kept.value * (1 + anew.alone))
     best = podsim.simulate(POD, overrides=["parallelism=auto"])
@@ -187,7 +245,7 @@ def test_wrong_words(podsim: Run) -> None:
     )
     assert podsim("whatif", CARD, "--times", "clock=2", "clock=3") == (
         2,
-        "error: --times: clock is given 2 times\n"
+        "error: --times: clock is given more than once\n"
         "  do: write one factor for `clock`, and run the command again for another\n",
     )
     for factor in (0.0, -1.0, float("inf"), float("nan"), 1e300, cast(Any, "2"), cast(Any, None), True):

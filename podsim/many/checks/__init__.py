@@ -1,6 +1,1 @@
 """The regression gate: does what scenarios say still hold, and what has moved it?"""
-
-from podsim.many.checks.cases import Case, cases_of
-from podsim.many.checks.verdict import Finding, Verdict, check
-
-__all__ = ["Case", "Finding", "Verdict", "cases_of", "check"]

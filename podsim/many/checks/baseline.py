@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
@@ -19,35 +19,24 @@ from podsim.units import parse_quantity
 
 SCHEMA: Final = 1
 DIGITS: Final = 9
-_DEFAULT: Final = "1 %"
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """What was agreed on.
-
-    Attributes:
-        scenarios: What each case gave.
-        tolerance: By how much a figure may move, as a text such as `1 %`.
-        tolerances: Others, by metric, by case, or by `case metric`.
-        reason: Why it was last rewritten.
-        version: Version of podsim that gave the figures.
-        is_revision: Whether it is what another revision gives, which may know fewer figures.
-    """
+    """What was agreed on, and why; or what another revision gives, which may know fewer figures."""
 
     scenarios: Mapping[str, Measured] = field(default_factory=dict)
-    tolerance: str = _DEFAULT
+    tolerance: str = "1 %"
     tolerances: Mapping[str, str] = field(default_factory=dict)
+    """Others, by metric, by case, or by `case metric`."""
     reason: str = ""
     version: str = __version__
     is_revision: bool = False
 
     def tolerance_of(self, case: str, metric: str) -> float:
         """By which share a figure may move."""
-        keys = (f"{case} {metric}", case, metric)
-        return parse_quantity(
-            next((self.tolerances[key] for key in keys if key in self.tolerances), self.tolerance), "ratio"
-        )
+        given = (self.tolerances[key] for key in (f"{case} {metric}", case, metric) if key in self.tolerances)
+        return parse_quantity(next(given, self.tolerance), "ratio")
 
     def of_case(self, case: str) -> Baseline:
         """The part of one case, for who knows nothing of the others."""
@@ -58,6 +47,31 @@ class Baseline:
         used = _uses(scenarios)
         kept = {key: each for key, each in self.tolerances.items() if key in used}
         return Baseline(scenarios, self.tolerance, kept, reason)
+
+
+class _Kept(BaseModel):
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    status: str
+    metrics: dict[str, float]
+    breakdown_ps: dict[str, float]
+    inputs: dict[str, str]
+
+
+def _share(text: str) -> str:
+    if parse_quantity(text, "ratio") < 0:
+        raise BadValueError(f"{text} is below 0", "write for example `1 %`")
+    return text
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    scenarios: dict[str, _Kept]
+    tolerance: Annotated[str, AfterValidator(_share)]
+    tolerances: dict[str, Annotated[str, AfterValidator(_share)]]
+    reason: str
+    version: str
 
 
 def read_baseline(path: Path) -> Baseline:
@@ -89,11 +103,14 @@ def read_baseline(path: Path) -> Baseline:
         said = str(first.get("ctx", {}).get("error") or first["msg"])
         what = f"`{'.'.join(map(str, first['loc']))}`: {said[0].lower()}{said[1:]}"
         raise PodsimError(f"this is no baseline: {what}", where=str(path), do=anew) from None
-    unused = next((key for key in data["tolerances"] if key not in _uses(data["scenarios"])), None)
-    if unused is not None:
-        what = f"`tolerances.{unused}` is for no scenario and no figure of this baseline"
-        raise PodsimError(what, where=str(path), do=f"take it out, or {_closest(unused, _uses(data['scenarios']))}")
-    return Baseline(**{key: data[key] for key in ("scenarios", "tolerance", "tolerances", "reason", "version")})
+    known = _uses(data["scenarios"])
+    for key in data["tolerances"]:
+        if key not in known:
+            close = nearest(key, known)
+            cure = f"write `{close}`" if close else "name a scenario, a figure, or both with a space between"
+            what = f"`tolerances.{key}` is for no scenario and no figure of this baseline"
+            raise PodsimError(what, where=str(path), do=f"take it out, or {cure}")
+    return Baseline(**{name: data[name] for name in _File.model_fields})
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -116,66 +133,23 @@ def _uses(scenarios: Mapping[str, Measured]) -> set[str]:
     return {*scenarios, *(metric for _, metric in pairs), *(f"{case} {metric}" for case, metric in pairs)}
 
 
-def _closest(written: str, known: Iterable[str]) -> str:
-    close = nearest(written, known)
-    return f"write `{close}`" if close else "name a scenario, a figure, or both with a space between"
-
-
-def _share(text: str) -> str:
-    if parse_quantity(text, "ratio") < 0:
-        raise BadValueError(f"{text} is below 0", "write for example `1 %`")
-    return text
-
-
-_Share = Annotated[str, AfterValidator(_share)]
-
-
-class _Kept(BaseModel):
-    """What a case gave, as the file holds it."""
-
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
-
-    status: str
-    metrics: dict[str, float]
-    breakdown_ps: dict[str, float]
-    inputs: dict[str, str]
-
-
-class _File(BaseModel):
-    """A baseline file."""
-
-    model_config = ConfigDict(strict=True)
-
-    scenarios: dict[str, _Kept]
-    tolerance: _Share
-    tolerances: dict[str, _Share]
-    reason: str
-    version: str
-
-
 def write_baseline(path: Path, baseline: Baseline) -> None:
     """Write it, one figure a line, so that a change is seen in review.
 
     Raises:
         OutputError: It cannot be written.
     """
-    scenarios = {name: _kept(each) for name, each in sorted(baseline.scenarios.items())}
     data = {
         "schema": SCHEMA,
         "version": __version__,
         "reason": baseline.reason,
         "tolerance": baseline.tolerance,
         "tolerances": dict(baseline.tolerances),
-        "scenarios": scenarios,
+        "scenarios": {name: _kept(each) for name, each in sorted(baseline.scenarios.items())},
     }
     write_atomically(path, (json.dumps(data, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 def _kept(found: Measured) -> dict[str, Any]:
     metrics = {name: float(f"{value:.{DIGITS}g}") for name, value in found["metrics"].items()}
-    return {
-        "status": found["status"],
-        "metrics": metrics,
-        "breakdown_ps": found["breakdown_ps"],
-        "inputs": found["inputs"],
-    }
+    return {name: found[name] for name in _Kept.model_fields} | {"metrics": metrics}

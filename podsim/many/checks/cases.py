@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +14,6 @@ from podsim.many.sweeps.rows import DONE, figures_of, status_of
 from podsim.runs import run
 from podsim.scenario import LoadedScenario, load_scenario, variant_names
 from podsim.scenario.document import read_yaml
-from podsim.scenario.expectations import Given
 from podsim.scenario.library import data_file, display_path, is_as_shipped, shipped
 
 if TYPE_CHECKING:
@@ -29,14 +29,7 @@ Measured = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A scenario with one of its variants.
-
-    Attributes:
-        path: Its file.
-        name: By which a baseline knows it: the path from the baseline's folder without suffix, and the variant.
-        variant: The variant; None for the file itself.
-        home: Folder from which files are named, the baseline's.
-    """
+    """A scenario with one of its variants, by the name by which a baseline in a folder, its home, knows it."""
 
     path: Path
     name: str
@@ -50,11 +43,7 @@ def file_of(path: Path) -> Path:
 
 
 def cases_of(paths: Sequence[Path], home: Path) -> Iterator[Case]:
-    """Every scenario in files and folders, itself and with each of its variants.
-
-    Args:
-        paths: Files, or folders that are searched.
-        home: Folder from which names are given.
+    """Every scenario in files and folders, itself and with each of its variants, named from a folder.
 
     Raises:
         PodsimError: A path does not exist or holds no scenario, or two files go by one name.
@@ -62,9 +51,8 @@ def cases_of(paths: Sequence[Path], home: Path) -> Iterator[Case]:
     files: dict[str, Path] = {}
     for path in paths:
         if not path.exists():
-            raise OutputError(
-                "there is no such file or folder", where=str(path), do="name scenario files or their folder"
-            )
+            what, do = "there is no such file or folder", "name scenario files or their folder"
+            raise OutputError(what, where=str(path), do=do)
         there = sorted(each for each in path.rglob("*") if each.suffix in _SUFFIXES) if path.is_dir() else [path]
         found = [each for each in there if is_scenario(each)]
         if not found:
@@ -75,42 +63,27 @@ def cases_of(paths: Sequence[Path], home: Path) -> Iterator[Case]:
             if name not in files:
                 files[name] = file
                 yield Case(file, name, home=home)
-                yield from (Case(file, f"{name}@{variant}", variant, home) for variant in _variants(file))
+                with suppress(SpecError):  # which is said when the file itself is measured
+                    yield from (Case(file, f"{name}@{each}", each, home) for each in variant_names(file))
             elif files[name].resolve() != file.resolve():
                 raise OutputError(f"goes by the same name as {files[name]}", where=str(file), do="rename one of them")
 
 
-def _variants(file: Path) -> tuple[str, ...]:
-    """The variants of a file; none of one that is wrong, which is said when the file itself is measured."""
-    try:
-        return variant_names(file)
-    except SpecError:
-        return ()
-
-
 def measured(case: Case, simulate: Callable[[LoadedScenario], Result] = run) -> Measured:
-    """What a case gives; one that is impossible, or whose file is wrong, has a reason and no figures.
-
-    Args:
-        case: What to simulate.
-        simulate: How; `podsim.run` unless more than its figures is asked for.
-    """
+    """What a case gives; one that is impossible, or whose file is wrong, has a reason and no figures."""
+    given: dict[str, Any] = {"inputs": {}, "expect": {}, "metrics": {}, "breakdown_ps": {}}
     try:
         loaded = load_scenario(case.path, case.variant)
+        given["inputs"] = {_input(path, digest, case.home): digest for path, digest in loaded.inputs}
+        given["expect"] = dict(loaded.spec.expect or {})
     except SpecError as error:
-        nothing: dict[str, Any] = {"inputs": {}, "expect": {}, "metrics": {}, "breakdown_ps": {}}
-        return nothing | {"status": NOT_READ, "reason": str(error)}
-    inputs = {_input(path, digest, case.home): digest for path, digest in loaded.inputs}
-    given: dict[str, Any] = {"inputs": inputs, "expect": dict(loaded.spec.expect or {})}
+        return given | {"status": NOT_READ, "reason": str(error)}
     try:
         result = simulate(loaded)
     except PodsimError as error:
-        return given | {"status": status_of(error), "reason": str(error), "metrics": {}, "breakdown_ps": {}}
-    metrics = {
-        name: value
-        for name, value in figures_of(result)
-        if isinstance(value, (int, float)) and not name.startswith(_FIGURES)
-    }
+        return given | {"status": status_of(error), "reason": str(error)}
+    numbers = ((name, value) for name, value in figures_of(result) if isinstance(value, (int, float)))
+    metrics = {name: value for name, value in numbers if not name.startswith(_FIGURES)}
     return given | {"status": DONE, "reason": None, "metrics": metrics, "breakdown_ps": dict(result.breakdown_ps)}
 
 
@@ -124,12 +97,6 @@ def _input(path: str, digest: str, home: Path) -> str:
 def input_file(name: str, home: Path) -> Path | None:
     """The file that an input is the name of; None if it is not there any more."""
     return next((path for path in (home / name, data_file(name)) if path.is_file()), None)
-
-
-def expectations_of(found: Measured) -> Given:
-    """What the scenario itself expects."""
-    expect: Given = found["expect"]
-    return expect
 
 
 def _relative(file: Path, home: Path) -> str:

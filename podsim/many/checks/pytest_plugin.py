@@ -63,16 +63,14 @@ class ScenarioItem(pytest.Item):
     def runtest(self) -> None:
         """Simulate and compare."""
         from podsim.many.checks.cases import measured
-        from podsim.many.checks.show import as_text
-        from podsim.many.checks.verdict import check
+        from podsim.many.checks.verdict import verdict_on
 
-        verdict = check(
-            {self._case.name: measured(self._case)}, self._baseline and self._baseline.of_case(self._case.name)
-        )
+        agreed = self._baseline and self._baseline.of_case(self._case.name)
+        verdict = verdict_on({self._case.name: measured(self._case)}, agreed, "the baseline" if agreed else "")
         if not verdict.holds:
-            raise ScenarioError(as_text(verdict))
+            raise ScenarioError(verdict.text())
         if verdict.is_empty:
-            pytest.skip(as_text(verdict))
+            pytest.skip(verdict.headline)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The verdict alone, without a traceback."""

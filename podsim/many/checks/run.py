@@ -16,8 +16,7 @@ from podsim.errors import PodsimError
 from podsim.git import READ, commit_of, extract, top_of
 from podsim.many.checks.baseline import Baseline, read_baseline
 from podsim.many.checks.cases import Case, Measured, cases_of, file_of, measured
-from podsim.many.checks.verdict import Verdict
-from podsim.many.checks.verdict import check as verdict_on
+from podsim.many.checks.verdict import Verdict, verdict_on
 from podsim.many.store import Store
 from podsim.scenario.wording import shown
 from podsim.watch import Tell, telling
@@ -29,10 +28,7 @@ _MEASURES: Final = ("podsim.many.checks.measure", "podsim.checks.measure")
 
 
 def check(
-    *paths: str | Path,
-    baseline: str | Path | None = None,
-    against: str | None = None,
-    tell: Tell | None = None,
+    *paths: str | Path, baseline: str | Path | None = None, against: str | None = None, tell: Tell | None = None
 ) -> Verdict:
     """Compare what scenarios give with a baseline, and with what they expect.
 
@@ -41,6 +37,9 @@ def check(
         baseline: What was agreed on; expectations of the scenarios alone are looked at if left out.
         against: A git revision to compare with instead.
         tell: Is told how many scenarios are done, and of how many; a line in a notebook shows it if left out.
+
+    Returns:
+        What has moved or is not as expected.
 
     Raises:
         PodsimError: A path, the baseline or the revision cannot be read, or there is no path.
@@ -55,11 +54,11 @@ def check(
         raise PodsimError("a revision does without a baseline", do="leave `against` or `baseline` out")
     files = [file_of(Path(path)) for path in paths]
     home = Path(paths[0]).parent if baseline is None else Path(baseline).parent
-    known = of_revision(against, files, home) if against else None
-    if baseline is not None:
-        known = read_baseline(Path(baseline))
+    cases = list(cases_of(files, home))
+    known = of_revision(against, files, home) if against else read_baseline(Path(baseline)) if baseline else None
     with telling(tell, "scenarios") as told:
-        return verdict_on(measure_all(list(cases_of(files, home)), told), known)
+        now = measure_all(cases, told)
+    return verdict_on(now, known, f"revision {against}" if against else str(baseline or ""))
 
 
 def measure_all(cases: Sequence[Case], tell: Tell, processes: int | None = None) -> dict[str, Measured]:
@@ -76,11 +75,6 @@ def _measured(cases: Sequence[Case], number: int) -> Measured:
 def of_revision(revision: str, paths: Sequence[Path], home: Path) -> Baseline:
     """What another revision of a git repository gives for the same paths, with its own code and specifications.
 
-    Args:
-        revision: A commit, branch or tag.
-        paths: Scenario files and folders, inside of the repository.
-        home: Folder from which cases are named.
-
     Raises:
         PodsimError: The paths lie in no repository, there is no such revision, or its podsim cannot be run.
     """
@@ -93,8 +87,7 @@ def of_revision(revision: str, paths: Sequence[Path], home: Path) -> Baseline:
     with tempfile.TemporaryDirectory(prefix="podsim-") as folder:
         tree = Path(folder).resolve()
         extract(root, revision, commit, tree, _is_needed)
-        found = _old(tree, inside, home.resolve().relative_to(root), revision)
-    return Baseline(found, is_revision=True)
+        return Baseline(_old(tree, inside, home.resolve().relative_to(root), revision), is_revision=True)
 
 
 def _is_needed(path: PurePosixPath) -> bool:
@@ -110,16 +103,11 @@ def _old(tree: Path, paths: Sequence[Path], home: Path, revision: str) -> Mappin
     if not present:
         raise PodsimError("none of the files is in that revision", where=revision, do="name another revision")
     command = [sys.executable, "-m", theirs or _MEASURES[0], str(home), *present]
-    done = subprocess.run(
-        command, cwd=tree, env=_environment(code), capture_output=True, text=True, check=False, encoding="utf-8"
-    )
+    given = {**os.environ, "PYTHONPATH": str(code)}
+    done = subprocess.run(command, cwd=tree, env=given, capture_output=True, check=False, encoding="utf-8")
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if line.strip() and not line[0].isspace()]
         last = said[-1] if said else "it printed nothing"  # a cure follows, indented
         raise PodsimError(f"podsim of that revision fails: {last}", where=revision, do="name another revision")
     found: Mapping[str, Measured] = json.loads(done.stdout)
     return found
-
-
-def _environment(code: Path) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(code)}

@@ -10,77 +10,31 @@ from podsim.errors import PodsimError
 from podsim.many.compare.metrics import COMPARED, SERVING, UPDATE, ComparedMetric
 from podsim.many.compare.subject import Range, Subject
 from podsim.metrics import BYTES
+from podsim.result.influence import doubt_of_change
 from podsim.result.kinds import in_kind_order
 from podsim.scenario.assumptions import Value
 
+SAME, BETTER, WORSE, NEITHER = "same", "better", "worse", "neither"
+_SAME_WITHIN: Final = 1e-12
+"""Relative; what floating-point numbers lose."""
 _YAML: Final = (".yaml", ".yml")
 _SHORT_HASH: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Differing:
-    """An input that differs.
-
-    Attributes:
-        key: Its dotted path, `file PATH` for the content of a file, or `podsim` for its version.
-        before: The text of its value in the first; None if it has none.
-        after: The same in the other.
-    """
+    """An input that differs: its dotted path, `file PATH` or `podsim`, and its texts, None where a side has none."""
 
     key: str
     before: str | None
     after: str | None
 
 
-def differing(a: Subject, b: Subject) -> Iterator[Differing]:
-    """Inputs that differ, those of the first in their order.
-
-    Where a result does not hold all keys of pod and stack, those that both hold are compared.
-    """
-    if a.version != b.version:
-        yield Differing("podsim", a.version, b.version)
-    yield from _keys(a.inputs, b.inputs)
-    if a.whole and b.whole:
-        yield from _keys(a.hardware, b.hardware)
-    else:
-        both = a.hardware.keys() & b.hardware.keys()
-        first, second = ({key: each.hardware[key] for key in a.hardware if key in both} for each in (a, b))
-        yield from _keys(first, second)
-    yield from _files(a, b)
-
-
-def _keys(first: Mapping[str, Value], second: Mapping[str, Value]) -> Iterator[Differing]:
-    for key in {**first, **second}:
-        before, after = first.get(key), second.get(key)
-        if before is None or after is None or not before.same_as(after):
-            yield Differing(key, *(None if each is None else each.text for each in (before, after)))
-
-
-def _files(a: Subject, b: Subject) -> Iterator[Differing]:
-    """Files of the same path and another content, where keys do not tell all that is in them."""
-    known = a.whole and b.whole
-    others = dict(b.files)
-    for path, digest in a.files:
-        if others.get(path, digest) != digest and not (known and path.endswith(_YAML)):
-            yield Differing(f"file {path}", digest[:_SHORT_HASH], others[path][:_SHORT_HASH])
-
-
-SAME, BETTER, WORSE, NEITHER = "same", "better", "worse", "neither"
-_SAME_WITHIN: Final = 1e-12
-"""Relative; what floating-point numbers lose."""
-
-
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The part of a metric whose cost moved most in the direction of the change.
+    """The part of a metric whose cost moved most in the direction of the change, also as a share of its cost.
 
-    Attributes:
-        span: The stretch of time, `run` or the memory that is divided.
-        kind: The kind of time, part of the run, or tenant.
-        before: Its cost in the first.
-        after: Its cost in the other.
-        share_before: That as a share of the cost of the metric.
-        share_after: The same in the other.
+    It is a kind of a stretch of time, a part of the run, or a tenant of a memory.
     """
 
     span: str
@@ -93,16 +47,10 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A metric of two results.
+    """A metric of two results: its values, P10 and P90 where they were drawn, and what came of it.
 
-    Attributes:
-        metric: Which.
-        a: Its value in the first; None if it has none.
-        b: Its value in the other.
-        a_range: P10 and P90 in the first, if they are known.
-        b_range: The same in the other.
-        verdict: `same`, `better`, `worse`, or `neither` where that cannot be said.
-        cause: What of it moved most.
+    The verdict is `same`, `better`, `worse`, or `neither` where that cannot be said; the range of the change is its
+    middle 80 %.
     """
 
     metric: ComparedMetric
@@ -112,6 +60,7 @@ class Row:
     b_range: Range | None
     verdict: str
     cause: Cause | None
+    change_range: Range | None = None
 
     @property
     def change(self) -> float | None:
@@ -120,26 +69,22 @@ class Row:
 
     @property
     def ranged(self) -> bool:
-        """True if both have a range."""
-        return self.a_range is not None and self.b_range is not None
+        """Whether ranges can say that it did not change."""
+        return self.change_range is not None or (self.a_range is not None and self.b_range is not None)
 
     @property
     def within_ranges(self) -> bool:
-        """True if each value lies within the range of the other."""
-        if self.a is None or self.b is None or self.a_range is None or self.b_range is None:
+        """Whether ranges hold that it did not change: each value that of the other where both were drawn."""
+        if self.a is None or self.b is None:
             return False
-        return _within(self.a, self.b_range) and _within(self.b, self.a_range)
+        if self.a_range is not None and self.b_range is not None:
+            return _within(self.a, self.b_range) and _within(self.b, self.a_range)
+        return self.change_range is not None and _within(0.0, self.change_range)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A kind of time of two results.
-
-    Attributes:
-        kind: Its name.
-        a_ps: Time in the first. [ps]
-        b_ps: Time in the other. [ps]
-    """
+    """A kind of time of two results. [ps]"""
 
     kind: str
     a_ps: int
@@ -153,12 +98,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Waterfall:
-    """A stretch of time from the first result to the other; its steps add up exactly.
-
-    Attributes:
-        span: Its name.
-        steps: Every kind of time that either has, in the order of the kinds.
-    """
+    """A stretch of time from the first result to the other; its steps, in the order of the kinds, add up exactly."""
 
     span: str
     steps: tuple[Step, ...]
@@ -178,13 +118,7 @@ class Waterfall:
 class Difference:
     """Two results beside one another.
 
-    Attributes:
-        a: The first.
-        b: The other.
-        rows: Compareds that either has: those that changed beyond their ranges, those within, those that are the same.
-        waterfalls: One for each stretch of time that is divided.
-        inputs: What differs in what was asked.
-        notes: What a reader must know before using it.
+    Rows are the metrics that either has: those that changed beyond their ranges, those within, those that are the same.
     """
 
     a: Subject
@@ -193,6 +127,12 @@ class Difference:
     waterfalls: tuple[Waterfall, ...]
     inputs: tuple[Differing, ...]
     notes: tuple[str, ...]
+
+    @property
+    def headline(self) -> Row:
+        """The metric that stands for the activity, or the first that there is."""
+        order = [metric.name for metric in COMPARED[self.a.activity]]
+        return min(self.rows, key=lambda row: order.index(row.metric.name))
 
     @property
     def worse(self) -> tuple[Row, ...]:
@@ -210,8 +150,8 @@ def difference(a: Subject, b: Subject) -> Difference:
         what = f"this is a result of {b.activity}, that of {a.label} is of {a.activity}: no metric is in both"
         raise PodsimError(what, where=b.label, do="compare results of the same activity")
     other_batch = a.work is not None and b.work is not None and not _same(a.work, b.work)
-    rows = [row for metric in COMPARED[a.activity] if (row := _row(metric, a, b, other_batch=other_batch))]
-    ranked = tuple(sorted(rows, key=_rank))
+    rows = (_row(metric, a, b, other_batch=other_batch) for metric in COMPARED[a.activity])
+    ranked = tuple(sorted((row for row in rows if row), key=_rank))
     notes = tuple(_notes(a, b, ranked, other_batch=other_batch))
     return Difference(a, b, ranked, tuple(_waterfalls(a, b)), tuple(differing(a, b)), notes)
 
@@ -226,19 +166,32 @@ def _row(metric: ComparedMetric, a: Subject, b: Subject, *, other_batch: bool) -
         return None
     if metric.figure.unit == BYTES:
         first, second = first or 0.0, second or 0.0
-    verdict = _verdict(metric, first, second)
-    if metric.of_batch and other_batch and verdict != SAME:
-        verdict = NEITHER
-    cause = None if verdict == SAME or first is None or second is None else _cause(metric, a, b, first, second)
-    return Row(metric, first, second, metric.range_in(a), metric.range_in(b), verdict, cause)
-
-
-def _verdict(metric: ComparedMetric, first: float | None, second: float | None) -> str:
+    ranges = metric.range_in(a), metric.range_in(b)
     if first is None or second is None:
-        return NEITHER
+        return Row(metric, first, second, *ranges, NEITHER, None)
     if _same(first, second):
-        return SAME
-    return BETTER if (second - first) * metric.figure.better > 0 else WORSE
+        return Row(metric, first, second, *ranges, SAME, None)
+    verdict = BETTER if (second - first) * metric.figure.better > 0 else WORSE
+    if metric.of_batch and other_batch:
+        verdict = NEITHER
+    cause, span = _cause(metric, a, b, first, second), _change_range(metric, a, b, first, second)
+    return Row(metric, first, second, *ranges, verdict, cause, span)
+
+
+def _change_range(metric: ComparedMetric, a: Subject, b: Subject, first: float, second: float) -> Range | None:
+    """The middle 80 % of a relative change; None where nobody measured what inputs move."""
+    before, after, figure = a.stands_on, b.stands_on, metric.figure
+    if before is None or after is None or not first or not second:
+        return None
+    name = next((key for key in (figure.key, figure.follows) if key in before.figures and key in after.figures), None)
+    if name is None:
+        return None
+    doubt = doubt_of_change(before, after, name, after.figures[name] / before.figures[name])
+    if doubt is None:
+        return None
+    low, high = doubt.factors
+    ends = (1 / high, 1 / low) if figure.more_is_better else (low, high)
+    return second / first * ends[0] - 1, second / first * ends[1] - 1
 
 
 def _cause(metric: ComparedMetric, a: Subject, b: Subject, first: float, second: float) -> Cause | None:
@@ -249,9 +202,9 @@ def _cause(metric: ComparedMetric, a: Subject, b: Subject, first: float, second:
     most = max(moved, key=lambda part: moved[part], default=None)
     if most is None or moved[most] <= 0:
         return None
-    sums = (sum(before.values()) or 1.0, sum(after.values()) or 1.0)
     values = before.get(most, 0.0), after.get(most, 0.0)
-    return Cause(*most, *values, *(value / whole for value, whole in zip(values, sums, strict=True)))
+    shares = (value / (sum(of.values()) or 1.0) for value, of in zip(values, (before, after), strict=True))
+    return Cause(*most, *values, *shares)
 
 
 def _waterfalls(a: Subject, b: Subject) -> Iterator[Waterfall]:
@@ -259,6 +212,27 @@ def _waterfalls(a: Subject, b: Subject) -> Iterator[Waterfall]:
         first, second = a.spans.get(span, {}), b.spans.get(span, {})
         kinds = in_kind_order([*first, *second])
         yield Waterfall(span, tuple(Step(kind, first.get(kind, 0), second.get(kind, 0)) for kind in kinds))
+
+
+def differing(a: Subject, b: Subject) -> Iterator[Differing]:
+    """Inputs that differ, those of the first in their order."""
+    if a.version != b.version:
+        yield Differing("podsim", a.version, b.version)
+    yield from _keys(a.inputs, b.inputs)
+    whole = a.hardware and b.hardware
+    if whole:
+        yield from _keys(a.hardware, b.hardware)
+    others = dict(b.files)
+    for path, digest in a.files:
+        if others.get(path, digest) != digest and not (whole and path.endswith(_YAML)):  # of those, keys tell all
+            yield Differing(f"file {path}", digest[:_SHORT_HASH], others[path][:_SHORT_HASH])
+
+
+def _keys(first: Mapping[str, Value], second: Mapping[str, Value]) -> Iterator[Differing]:
+    for key in {**first, **second}:
+        before, after = first.get(key), second.get(key)
+        if before is None or after is None or not before.same_as(after):
+            yield Differing(key, *(None if each is None else each.text for each in (before, after)))
 
 
 def _notes(a: Subject, b: Subject, rows: tuple[Row, ...], *, other_batch: bool) -> Iterator[str]:
@@ -274,9 +248,8 @@ def _notes(a: Subject, b: Subject, rows: tuple[Row, ...], *, other_batch: bool) 
         without = [row.metric.figure.label for row in rows if row.verdict != SAME and not row.ranged]
         if without:
             yield f"without a range, so that any change counts: {'; '.join(without)}"
-    if not (a.whole and b.whole):
-        said = " and ".join(dict.fromkeys(each.label for each in (a, b) if not each.whole))
-        yield f"of pod and stack, {said} names few keys: those that both sides name are compared"
+    if without := list(dict.fromkeys(each.label for each in (a, b) if not each.hardware)):
+        yield f"{' and '.join(without)}: without the keys of pod and stack, which are not compared"
     if a.activity == SERVING:
         yield "results of serving hold no time by kind, so that there is no waterfall"
 

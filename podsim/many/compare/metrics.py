@@ -30,19 +30,14 @@ Parts = Callable[[Subject, float], Mapping[Part, float]]
 
 @dataclass(frozen=True, slots=True)
 class ComparedMetric:
-    """A metric of a kind of result, as it is compared.
-
-    Attributes:
-        figure: The metric.
-        parts: Divides its cost.
-        per: What a cost of one over it is the time of.
-        of_batch: Whether it says nothing where a batch has another size.
-    """
+    """A metric of a kind of result, as it is compared."""
 
     figure: Metric
     parts: Parts
     per: str = ""
+    """What a cost of one over it is the time of."""
     of_batch: bool = False
+    """Whether it says nothing where a batch has another size."""
 
     @property
     def name(self) -> str:
@@ -56,7 +51,7 @@ class ComparedMetric:
         return 1 / value if value else 0.0
 
     def range_in(self, subject: Subject) -> Range | None:
-        """P10 and P90, if they are known."""
+        """P10 and P90 of what was drawn, if that is known."""
         name, followed = self.figure.key, self.figure.follows
         if name in subject.ranges:
             return subject.ranges[name]
@@ -94,8 +89,7 @@ def _of_memory(where: str, subject: Subject, _cost: float) -> Mapping[Part, floa
     return {(where, tenant): size_bytes for tenant, size_bytes in subject.memory.get(where, {}).items()}
 
 
-_update, _prefill, _decode = (partial(_of_span, each) for each in (UPDATE, PREFILL, DECODE))
-_batch, _call = (partial(_of_span, each) for each in (BATCH, CALL))
+_update, _prefill, _decode, _batch, _call = (partial(_of_span, each) for each in (UPDATE, PREFILL, DECODE, BATCH, CALL))
 _MEMORY: Final = tuple(ComparedMetric(METRICS[each], partial(_of_memory, each)) for each in (IN_PROCESSOR, STREAMING))
 COMPARED: Final[Mapping[str, tuple[ComparedMetric, ...]]] = {
     TRAINING: (

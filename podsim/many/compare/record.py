@@ -17,7 +17,7 @@ from podsim.result.rows import MemoryReport, MemoryRow
 from podsim.result.shared import Simulated
 from podsim.scenario.assumptions import Value, scenario_keys
 from podsim.scenario.wording import shown
-from podsim.units import format_significant, seconds_to_ps
+from podsim.units import seconds_to_ps
 
 _MARKS: Final = {
     "weight_update_ps": TRAINING,
@@ -27,21 +27,14 @@ _MARKS: Final = {
 }
 """Keys that results of one activity alone have."""
 _AGAIN: Final = "write it again with `podsim run NAME --format json`"
-_HARDWARE: Final = "hardware"
 _ALL: Final = object()
 _SMALLEST, _LARGEST = 1e-100, 1e100
-_GIGA, _DIGITS = 1e9, 6
 _MEDIAN: Final = f"{PERCENTILES}.p50"
 
 
 @dataclass(frozen=True, slots=True)
 class PlainResult:
-    """A result as plain data.
-
-    Attributes:
-        data: As `to_dict` makes it.
-        label: What it is called in messages.
-    """
+    """A result as plain data, as `to_dict` makes it, and what it is called in messages."""
 
     data: Mapping[str, Any]
     label: str
@@ -51,24 +44,19 @@ class PlainResult:
         return PodsimError(what, where=self.label, do=do)
 
     def at(self, key: str, kind: type[Any] | tuple[type[Any], ...], inside: Any = _ALL) -> Any:
-        """The value of a key, of a kind that is given.
-
-        Args:
-            key: Dotted path.
-            kind: What it must be.
-            inside: Where it is looked up; the whole result if left out.
-
-        Raises:
-            PodsimError: It is missing, or something else.
-        """
+        """The value of a dotted key, of a kind that is given, in a part of the result or all of it."""
         value: Any = self.data if inside is _ALL else inside
         for part in key.split("."):
             value = value.get(part) if isinstance(value, Mapping) else None
-        wrong = isinstance(value, bool) and bool not in (kind if isinstance(kind, tuple) else (kind,))
-        if not isinstance(value, kind) or wrong:
+        if not isinstance(value, kind) or isinstance(value, bool):
             found = "is missing" if value is None else f"is {shown(value)}"
             raise self.refusal(f"this is no result that can be compared: `{key}` {found}")
         return value
+
+    def listed(self, key: str) -> list[Any]:
+        """A list."""
+        found: list[Any] = self.at(key, list)
+        return found
 
     def number(self, key: str, inside: Any = _ALL) -> float:
         """A number that is not negative, and of a size that can be computed with."""
@@ -82,6 +70,10 @@ class PlainResult:
         self.number(key, inside)
         return int(self.at(key, int, inside))
 
+    def numbers(self, key: str) -> dict[str, float]:
+        """A mapping of numbers."""
+        return {name: self.number(f"{key}.{name}") for name in self.at(key, Mapping)}
+
     def maybe(self, key: str) -> float | None:
         """A number, or None where there is none."""
         value: Any = self.data
@@ -91,40 +83,34 @@ class PlainResult:
 
 
 def subject_of(data: Mapping[str, Any], label: str, taken: str) -> Subject:
-    """One side of a comparison, from a result as plain data.
-
-    Args:
-        data: As `to_dict` makes it.
-        label: What was given.
-        taken: What that was taken for.
+    """One side of a comparison, from a result as `to_dict` makes it; what it is called, and what it was taken for.
 
     Raises:
         PodsimError: It is no result, one of another schema version, or does not add up.
     """
     record = PlainResult(data, label)
     activity = _activity(record)
-    metrics = dict(_metrics(record, activity))
     memory = {} if activity == SERVING else _memory(record)
-    metrics |= {where: float(sum(tenants.values())) for where, tenants in memory.items()}
-    spans, about = dict(_spans(record, activity)), _simulated(record)
+    metrics = dict(_metrics(record, activity)) | {name: float(sum(each.values())) for name, each in memory.items()}
+    spans = dict(_spans(record, activity))
+    hardware = record.at("hardware", Mapping) if data.get("hardware") else {}
     return Subject(
         label=label,
         taken=taken,
-        machine=about.machine,
+        machine=_simulated(record).machine,
         version=record.at("version", str),
         activity=activity,
         metrics=metrics,
         spans=spans,
         ranges=dict(_ranges(record)),
-        sure=dict(_sure(record)),
-        parts=_parts(record) if activity == TRAINING else {},
+        own_ranges=_own_ranges(record),
+        parts=record.numbers("run_breakdown") if activity == TRAINING else {},
         memory=memory,
         work=metrics[THROUGHPUT] * metrics[metric_keys.UPDATE] if activity == TRAINING else None,
         inputs=scenario_keys(record.at("scenario", Mapping)),
-        hardware=dict(_hardware(record, about)),
-        whole=bool(data.get(_HARDWARE)),
-        files=tuple((record.at("path", str, each), record.at("sha256", str, each)) for each in _list(record, "inputs")),
-        warnings=tuple(map(str, _list(record, "warnings"))),
+        hardware={key: Value(text, str(text)) for key, text in hardware.items()},
+        files=tuple((record.at("path", str, each), record.at("sha256", str, each)) for each in record.listed("inputs")),
+        warnings=tuple(map(str, record.listed("warnings"))),
     )
 
 
@@ -154,7 +140,7 @@ def _spans(record: PlainResult, activity: str) -> Iterator[tuple[str, Mapping[st
         times_ps = {kind: record.whole(f"breakdown_ps.{kind}") for kind in record.at("breakdown_ps", Mapping)}
         yield UPDATE, _adding_up(record, UPDATE, times_ps, record.whole("weight_update_ps"), 0)
     elif activity != SERVING:
-        for step in _list(record, "steps"):
+        for step in record.listed("steps"):
             name = record.at("name", str, step)
             kinds = record.at("breakdown", Mapping, step)
             times_ps = {kind: seconds_to_ps(record.number(kind, kinds)) for kind in kinds}
@@ -172,10 +158,6 @@ def _adding_up(
     return apportion(total_ps, times_ps)
 
 
-def _parts(record: PlainResult) -> dict[str, float]:
-    return {name: record.number(f"run_breakdown.{name}") for name in record.at("run_breakdown", Mapping)}
-
-
 def _memory(record: PlainResult) -> dict[str, Mapping[str, int]]:
     """Tenants of the fullest IPU, by memory."""
     rows = tuple(
@@ -185,7 +167,7 @@ def _memory(record: PlainResult) -> dict[str, Mapping[str, int]]:
             record.whole("size_bytes", each),
             record.at("where", str, each),
         )
-        for each in _list(record, "memory.rows")
+        for each in record.listed("memory.rows")
     )
     report = MemoryReport(rows, 0, 0)
     fullest = {where: report.fullest_ipu(where) for where in dict.fromkeys(row.where for row in rows)}
@@ -202,41 +184,14 @@ def _ranges(record: PlainResult) -> Iterator[tuple[str, Range]]:
             yield _MEDIAN, (low, high)
 
 
-def _sure(record: PlainResult) -> Iterator[tuple[str, Range]]:
+def _own_ranges(record: PlainResult) -> dict[str, Range]:
     """Ranges of a single run; results of older versions have none."""
-    for name in record.at("ranges", Mapping) if record.data.get("ranges") else ():
-        bounds = record.data["ranges"][name]
-        low, high = (record.number(end, bounds) for end in ("low", "high"))
-        yield name, (low, high)
+    known = record.at("ranges", Mapping) if record.data.get("ranges") else {}
+    return {name: (record.number("low", ends), record.number("high", ends)) for name, ends in known.items()}
 
 
 def _simulated(record: PlainResult) -> Simulated:
-    return Simulated(
-        system=record.at("simulated.system", str),
-        ipu=record.at("simulated.ipu", str),
-        clock_hz=record.number("simulated.clock_hz"),
-        software=record.at("simulated.software", str),
-        ipus_used=record.whole("simulated.ipus_used"),
-        ipu_count=record.whole("simulated.ipu_count"),
-    )
-
-
-def _hardware(record: PlainResult, about: Simulated) -> Iterator[tuple[str, Value]]:
-    """All keys of pod and stack; of results that do not hold them, those that they name elsewhere."""
-    if record.data.get(_HARDWARE):
-        texts = record.at(_HARDWARE, Mapping)
-        yield from ((key, Value(text, str(text))) for key, text in texts.items())
-        return
-    clock = f"{format_significant(about.clock_hz / _GIGA, _DIGITS)} GHz"
-    yield "system.name", Value(about.system, about.system)
-    yield "system.machine.ipu.name", Value(about.ipu, about.ipu)
-    yield "system.machine.ipu.clock", Value(about.clock_hz, clock)
-    for each in _list(record, "assumptions"):
-        value = record.at("value", str, each)
-        yield record.at("key", str, each), Value(value, value)
-    yield "software.name", Value(about.software, about.software)
-
-
-def _list(record: PlainResult, key: str) -> list[Any]:
-    found: list[Any] = record.at(key, list)
-    return found
+    names, counts = ("system", "ipu", "software"), ("ipus_used", "ipu_count")
+    texts: dict[str, Any] = {name: record.at(f"simulated.{name}", str) for name in names}
+    texts |= {name: record.whole(f"simulated.{name}") for name in counts}
+    return Simulated(clock_hz=record.number("simulated.clock_hz"), **texts)

@@ -9,7 +9,7 @@ _MACHINE: Final = "system.machine"
 _IPU_LINKS: Final = f"{_MACHINE}.ipu_link.bandwidth_per_direction"
 _GW_LINKS: Final = f"{_MACHINE}.gw_link.bandwidth_per_direction"
 
-LEVERS: Final[Mapping[str, tuple[str, ...]]] = {
+PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
     "clock": (f"{_MACHINE}.ipu.clock",),
     "tiles": (f"{_MACHINE}.ipu.tile.count",),
     "memory": (f"{_MACHINE}.ipu.tile.memory",),
