@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from podsim import compare, load, run
-from podsim.many.capacity import Answer, Goal
+from podsim.many.capacity import Goal, PlanResult
 from podsim.many.capacity.option import Option
 from podsim.many.checks.verdict import check
 from podsim.many.sweeps import sweep
 from podsim.pages.check_page import check_page
 from podsim.pages.comparison_page import comparison_page
-from podsim.pages.plan_page import plan_page
 from podsim.pages.result_page import result_page
 from podsim.pages.sweep_page import sweep_page
 from podsim.report.chart import Chart
@@ -92,7 +91,7 @@ def verdict_page() -> Report:
     return check_page(check(now, agreed), now, "podsim-baseline.json")
 
 
-def answer() -> Answer:
+def answer() -> PlanResult:
     """An answer of three options, of which a limit rules one out."""
 
     def option(system: str, ipus: int, update_s: float, reason: str = "", mfu: float = 0.2) -> Option:
@@ -108,7 +107,7 @@ def answer() -> Answer:
     ranked = [option("bow_pod64", 64, 0.5), option("bow_pod16", 16, 1.0, mfu=0.3)]
     late = option("ipu_pod16", 16, 2.0, "weight_update_s < 1.5 s: +33.3%")
     out = [late, Option("ipu_pod4", "as given", reason="16 IPUs are needed")]
-    return Answer(goal, ranked, out, second="mfu", inputs=(("goal.yaml", "ab" * 32),))
+    return PlanResult(goal, ranked, out, second="mfu", inputs=(("goal.yaml", "ab" * 32),))
 
 
 def pages(folder: Path) -> dict[str, Report]:
@@ -128,7 +127,7 @@ def pages(folder: Path) -> dict[str, Report]:
             folder, "axes", **{CALL: TIMES, LINK: ["8 GB/s", "16 GB/s"], SETUP: ["1 s", "9 s"], BATCHES: [450, 460]}
         ),
         "compare": comparison_page(two),
-        "plan": plan_page(answer()),
+        "plan": answer().report(),
         "check": verdict_page(),
         "evil": evil_page(),
     }

@@ -21,7 +21,6 @@ from podsim.many.sweeps.run import Swept
 from podsim.many.sweeps.space import space_of
 from podsim.pages import sweep_page as sweep_module
 from podsim.pages.comparison_page import comparison_page
-from podsim.pages.plan_page import plan_page
 from podsim.pages.result_page import result_page
 from podsim.report.chart import FASTER, INK, SLOWER, Chart, Fill, TimelineChart, fills_in_turn
 from podsim.report.report import Folded, Report
@@ -30,8 +29,8 @@ from podsim.result.kinds import FAMILIES, KINDS, fill_of_kind, kind_of
 from podsim.result.slices import OPERATION, PASS, REPEATED, Slice
 from podsim.result.windows import Window
 from podsim.scenario.document import Document
-from podsim.show import html_page as html
 from podsim.show import html_page
+from podsim.show import html_page as html
 from podsim.show.timeline import MOST_MARKS, MOST_OF_CYCLES, OperationMark, marks_of, merged, pieces_of
 from podsim.show.vega_charts import choices_of, definitions, paint, vega_spec
 from podsim.units import ps_to_seconds
@@ -485,7 +484,7 @@ def test_each_command_writes_its_page_and_says_so(
 
 
 def test_a_plan_shows_what_rules_a_system_out_and_what_none_beats(with_script: None) -> None:
-    page = plan_page(answer())
+    page = answer().report()
     assert [(tile.label, tile.value) for tile in page.tiles] == [
         ("Best", "bow_pod64"),
         ("Weight update", "500 ms"),
