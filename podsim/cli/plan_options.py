@@ -53,14 +53,12 @@ Leased = Annotated[Lease | None, typer.Option(help="Whether cost counts machines
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key on all systems.")
 ]
-Trials = Annotated[
-    int | None, typer.Option(min=1, show_default="200", help="Most candidates to look at; a search picks them.")
-]
+Trials = Annotated[int | None, typer.Option(min=1, show_default="200", help="Most candidates; more are refused.")]
 DrawCount = Annotated[
     int | None,
     typer.Option(min=0, show_default="50; 20 of requests", help="Draws of uncertain inputs, to see how sure it is."),
 ]
-Seed = Annotated[int | None, typer.Option(min=0, show_default="0", help="Of search and draws.")]
+Seed = Annotated[int | None, typer.Option(min=0, show_default="0", help="Of the draws.")]
 Processes = Annotated[int | None, typer.Option(min=1, show_default="all cores", help="Candidates looked at at a time.")]
 JournalFile = Annotated[Path | None, typer.Option(help="Keep what was found in this file, and go on from it.")]
 OutputFormat = Annotated[PlanFormat, typer.Option("--format", help="What to print.")]

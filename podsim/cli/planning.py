@@ -42,7 +42,7 @@ from podsim.cli.running import check_paths
 from podsim.errors import BadValueError, InfeasibleError, PodsimError
 
 if TYPE_CHECKING:
-    from podsim.many.capacity import Answer, Goal
+    from podsim.many.capacity import Goal, PlanResult
     from podsim.many.capacity.limits import Limit
 
 _KEPT_FROM = 48
@@ -118,12 +118,12 @@ def _divisions(division: DivisionRule | None) -> tuple[str, ...] | None:
     return None if division is None else (GIVEN,) if division is DivisionRule.GIVEN else (CHOSEN,)
 
 
-def _found(wanted: Goal, name: str, journal: Path | None, processes: int | None) -> Answer:
+def _found(wanted: Goal, name: str, journal: Path | None, processes: int | None) -> PlanResult:
     """The answer; what a long plan has found is kept in a file of its own until it ends."""
     from podsim.many.capacity import find_systems
-    from podsim.many.capacity.candidates import CandidateSystems
+    from podsim.many.capacity.simulate import CandidateSystems
 
-    is_long = journal is None and min(len(CandidateSystems(wanted)), wanted.trials) >= _KEPT_FROM
+    is_long = journal is None and len(CandidateSystems(wanted)) >= _KEPT_FROM
     kept = Path(f"{Path(name).stem if Path(name).is_file() else name}.journal") if is_long else journal
     with counted("candidates") as tell:
         answer = find_systems(wanted, tell, processes, journal=kept, say=say)
@@ -132,10 +132,10 @@ def _found(wanted: Goal, name: str, journal: Path | None, processes: int | None)
     return answer
 
 
-def _show(answer: Answer, output_format: PlanFormat) -> None:
-    from podsim.many.capacity.show import answer_tables, option_table
+def _show(answer: PlanResult, output_format: PlanFormat) -> None:
+    from podsim.many.capacity.report import option_table
     from podsim.show.markdown import to_csv
-    from podsim.show.text import print_blocks
+    from podsim.show.text import print_report
 
     match output_format:
         case PlanFormat.JSON:
@@ -143,7 +143,7 @@ def _show(answer: Answer, output_format: PlanFormat) -> None:
         case PlanFormat.CSV:
             print_data(to_csv(option_table(answer, [*answer.ranked, *answer.ruled_out])))
         case PlanFormat.TABLE:
-            print_blocks(answer_tables(answer))
+            print_report(answer.report())
 
 
 def _check_outputs(plot: Path | None, save: Path | None, report: Path | None, goal: str) -> None:
@@ -189,15 +189,11 @@ def _option(text: str) -> Iterator[None]:
         raise PodsimError(str(error), where=text, do=error.do) from None
 
 
-def _write(answer: Answer, plot: Path | None, folder: Path | None, report: Path | None) -> None:
-    from podsim.many.capacity.plot import plan_sheet
+def _write(answer: PlanResult, plot: Path | None, folder: Path | None, report: Path | None) -> None:
     from podsim.result.files import check_outputs, files_read, write_atomically
 
-    write_chart(plot, lambda: plan_sheet(answer), answer.inputs)
-    if report is not None:
-        from podsim.pages.plan_page import plan_page
-
-        write_report(report, lambda: plan_page(answer))
+    write_chart(plot, lambda: answer.report().sheet(), answer.inputs)
+    write_report(report, answer.report)
     if folder is not None and answer.best is not None:
         check_outputs({name: folder / name for name in answer.best.files}, files_read(answer.inputs))
         folder.mkdir(parents=True, exist_ok=True)

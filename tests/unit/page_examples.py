@@ -11,11 +11,10 @@ from html.parser import HTMLParser
 from typing import Any
 
 from podsim import compare, load, run
-from podsim.many.capacity import Answer, Goal
+from podsim.many.capacity import Goal, PlanResult
 from podsim.many.capacity.option import Option
 from podsim.many.checks.verdict import verdict_on
 from podsim.many.sweeps import sweep
-from podsim.pages.plan_page import plan_page
 from podsim.report.chart import Chart
 from podsim.report.report import Folded, Part, Report
 from podsim.runs.serve import serve
@@ -87,7 +86,7 @@ def verdict_page() -> Report:
     return verdict_on(now, agreed, "podsim-baseline.json").report()
 
 
-def answer() -> Answer:
+def answer() -> PlanResult:
     """An answer of three options, of which a limit rules one out."""
 
     def option(system: str, ipus: int, update_s: float, reason: str = "", mfu: float = 0.2) -> Option:
@@ -103,7 +102,7 @@ def answer() -> Answer:
     ranked = [option("bow_pod64", 64, 0.5), option("bow_pod16", 16, 1.0, mfu=0.3)]
     late = option("ipu_pod16", 16, 2.0, "weight_update_s < 1.5 s: +33.3%")
     out = [late, Option("ipu_pod4", "as given", reason="16 IPUs are needed")]
-    return Answer(goal, ranked, out, second="mfu", inputs=(("goal.yaml", "ab" * 32),))
+    return PlanResult(goal, ranked, out, second="mfu", inputs=(("goal.yaml", "ab" * 32),))
 
 
 def pages() -> dict[str, Report]:
@@ -121,7 +120,7 @@ def pages() -> dict[str, Report]:
         "map": study("map", **{CALL: TIMES, LINK: LINKS}),
         "axes": study("axes", **{CALL: TIMES, LINK: ["8 GB/s", "16 GB/s"], SETUP: ["1 s", "9 s"], BATCHES: [450, 460]}),
         "compare": two.report(),
-        "plan": plan_page(answer()),
+        "plan": answer().report(),
         "check": verdict_page(),
         "evil": evil_page(),
     }

@@ -16,10 +16,11 @@ from podsim import load, run
 from podsim.cli.app import main
 from podsim.errors import PodsimError, SpecError
 from podsim.many.capacity import Goal, Option, find_systems, read_goal
-from podsim.many.capacity.answer import Answer
-from podsim.many.capacity.show import answer_tables, option_table
+from podsim.many.capacity.answer import PlanResult
+from podsim.many.capacity.report import option_table
 from podsim.scenario.expectations import expectation
 from podsim.show.markdown import to_csv
+from podsim.show.text import report_as_text
 
 BERT = "bert_v1.1_pod16_open"
 
@@ -58,15 +59,9 @@ def test_what_is_saved_gives_the_same(answer, tmp_path: Path) -> None:  # type: 
 
 
 def test_tables_fit_eighty_columns(answer) -> None:  # type: ignore[no-untyped-def]
-    from io import StringIO
-
-    from rich.console import Console
-
-    console = Console(file=StringIO(), width=80)
-    for table in answer_tables(answer):
-        console.print(table)
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "bow_pod16" in text and "as given" in text and "16 (= 4 × 4)" in text and "Ruled out" in text
+    text = report_as_text(answer.report(), 80)
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert "bow_pod16" in text and "as given" in text and "Ruled out" in text
     json.dumps(answer.to_dict())
 
 
@@ -156,34 +151,20 @@ def test_flags_and_files_say_the_same(capsys: pytest.CaptureFixture[str], tmp_pa
 
 def test_a_cost_has_its_currency_and_no_cell_is_cut_off() -> None:
     """The heading of a long name takes several lines instead."""
-    from io import StringIO
-
-    from rich.console import Console
-
     goal = Goal(BERT, "", "cost_per_million_samples")
     figures = {"cost_per_million_samples": 8.5466, "throughput_samples_per_s": 780.0, "weight_update_s": 10.5}
     option = Option("ipu_pod64", "as given", "", 64, 4, 4, figures, currency="USD")
-    console = Console(file=StringIO(), width=80)
-    for table in answer_tables(Answer(goal, [option], [])):
-        console.print(table)
-    text = console.file.getvalue()  # type: ignore[attr-defined]
+    text = report_as_text(PlanResult(goal, [option], []).report(), 80)
     assert "8.547 USD" in text and "64 (16 used, 4 × 4)" in text and "as given" in text and "…" not in text
 
 
 def test_a_figure_with_a_limit_is_shown_however_long_names_are() -> None:
     """Partitions with many replicas take the width; the time that the deadline is about stays."""
-    from io import StringIO
-
-    from rich.console import Console
-
     goal = Goal(BERT, objective="cost_per_run", limits=(expectation("time_to_train_s", "< 12 h"),))
     figures = {"cost_per_run": 1234.5, "time_to_train_s": 25554.0, "throughput_samples_per_s": 780.0}
     option = Option("32 of bow_pod1024", "as given", "", 1024, 16, 1, figures, currency="USD")
     long = replace(option, system="hardware/a_pod_with_a_very_long_name.yaml", ipu_count=16384)
-    console = Console(file=StringIO(), width=80)
-    for table in answer_tables(Answer(goal, [option, long], [])):
-        console.print(table)
-    text = console.file.getvalue()  # type: ignore[attr-defined]
+    text = report_as_text(PlanResult(goal, [option, long], []).report(), 80)
     assert "7.098 h" in text and "1,234 USD" in text and "…" not in text
     assert all(len(line) <= 80 for line in text.splitlines())
 
@@ -194,7 +175,7 @@ def test_all_options_are_rows_of_csv_with_figures_in_si_units() -> None:
         fast, figures={"time_to_train_s": 1084.5, "ipus": 16, "mfu": 0.25, "cost_per_run": 8.5}, currency="USD"
     )
     slow = replace(fast, system="ipu_pod4", ipu_count=4, figures={"time_to_train_s": 5184.0}, reason="=late, by far")
-    answer = Answer(Goal("x"), [fast], [slow, Option("ipu_pod64", "as given", reason="16 IPUs, not 64")])
+    answer = PlanResult(Goal("x"), [fast], [slow, Option("ipu_pod64", "as given", reason="16 IPUs, not 64")])
     assert to_csv(option_table(answer, [*answer.ranked, *answer.ruled_out])).splitlines() == [
         "option,IPUs,time to train [s],MFU,cost per run [USD],ruled out by",
         '"bow_pod16, chosen",16,1084.5,0.25,8.5,',

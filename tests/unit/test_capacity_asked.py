@@ -25,7 +25,7 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> None:
     def options(*_: object) -> None:
         raise AssertionError("a candidate was simulated")
 
-    monkeypatch.setattr(answer, "Options", options)
+    monkeypatch.setattr(answer, "options_of", options)
 
 
 @pytest.mark.usefixtures("idle")

@@ -8,9 +8,9 @@ import pytest
 
 from podsim import run
 from podsim.errors import NoPlanError, SpecError
-from podsim.many.capacity import Answer, Goal, Job, Option, Part, find_systems, read_goal
+from podsim.many.capacity import Goal, Job, Part, PlanResult, find_systems, read_goal
 from podsim.many.capacity.goal import told_apart
-from podsim.many.capacity.show import answer_tables, jobs_table
+from podsim.many.capacity.report import jobs_table
 from podsim.many.capacity.systems import Place, place_named
 from podsim.many.capacity.totals import totals
 from podsim.report.table import Cell
@@ -149,13 +149,13 @@ SIDE_BY_SIDE = (Job("large", BERT16, overrides=WIDE, ipus=32), Job("small", BERT
 
 
 @pytest.fixture(scope="module")
-def twice() -> Answer:
+def twice() -> PlanResult:
     systems = ("ipu_pod16", "bow_pod16", "32 of bow_pod64")
     goal = Goal(jobs=TWO, systems=systems, divisions=("as given",), overrides=(RENT,), draws=0)
     return find_systems(goal, processes=1)
 
 
-def test_two_runs_take_twice_as_long(twice: Answer) -> None:
+def test_two_runs_take_twice_as_long(twice: PlanResult) -> None:
     once = run(BERT16, overrides=["system=bow_pod16", RENT])
     found = {option.system: option for option in twice.ranked}["bow_pod16"]
     assert found.figures is not None and once.time_to_train_s is not None and once.cost_per_run is not None
@@ -184,12 +184,12 @@ def test_jobs_side_by_side_have_partitions_of_their_own() -> None:
     at = next(place for place, column in enumerate(table.columns) if column.head == "time to train")
     numbers = [found_in.value for row in table.rows if isinstance(found_in := row[at], Cell)]
     assert numbers == [large.figures["time_to_train_s"], small.figures["time_to_train_s"]]
-    assert table in [*answer_tables(answer)]
+    assert table in [*answer.report().short()]
     (out,) = answer.ruled_out
     assert out.reason == "jobs side by side need 32 + 8 = 40 IPUs; bow_pod16 has 16"
 
 
-def test_each_job_is_saved_and_gives_the_same(twice: Answer, tmp_path: Path) -> None:
+def test_each_job_is_saved_and_gives_the_same(twice: PlanResult, tmp_path: Path) -> None:
     best = twice.best
     assert best is not None and len(best.files) == 2
     for (name, text), each in zip(best.files.items(), best.parts, strict=True):
@@ -226,28 +226,6 @@ def test_a_limit_of_one_job_rules_out_and_names_it() -> None:
     )
     answer = find_systems(goal, processes=1)
     assert all("second: time_to_train_s < 1 min: +" in option.reason for option in answer.ruled_out)
-
-
-def test_what_twice_the_ipus_give(twice: Answer) -> None:
-    """As given, 16 IPUs are used on 32 as well; a job that uses all of them doubles."""
-    assert not twice.doublings
-    figures = ({"time_to_train_s": 100.0, "cost_per_run": 5.0}, {"time_to_train_s": 60.0, "cost_per_run": 6.0})
-    small, large = (
-        Option(
-            system,
-            "chosen",
-            f"Bow Pod{count}",
-            count,
-            4,
-            count // 4,
-            each,
-            parts=(Part("", system, count, 4, count // 4, each),),
-        )
-        for system, count, each in zip(("bow_pod64", "bow_pod128"), (64, 128), figures, strict=True)
-    )
-    (found,) = Answer(Goal(BERT16), [large, small], []).doublings
-    assert (found.small.system, found.large.system) == ("bow_pod64", "bow_pod128")
-    assert found.ratios == {"time_to_train_s": 0.6, "cost_per_run": 1.2}
 
 
 JOBS = f"kind: goal\njobs:\n- scenario: {BERT16}\n- {{scenario: {BERT16}, limits: {{time: < 2 h}}}}\n"

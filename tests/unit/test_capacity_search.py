@@ -1,8 +1,7 @@
-"""What varies: every combination where they are few, a search where they are many; killed, and gone on."""
+"""What varies: every combination and a refusal of too many; killed, and gone on."""
 
 from __future__ import annotations
 
-import importlib.util
 import random
 from itertools import product
 from pathlib import Path
@@ -12,10 +11,9 @@ import pytest
 
 from podsim import run
 from podsim.errors import OutputError, PodsimError, SpecError
-from podsim.many.capacity import Answer, Goal, Option, find_systems, read_goal, simulate
-from podsim.many.capacity.candidates import CandidateSystems
-from podsim.many.capacity.front import pareto_front
-from podsim.many.capacity.show import drawn
+from podsim.many.capacity import Goal, Option, PlanResult, find_systems, read_goal, simulate
+from podsim.many.capacity.answer import pareto_front
+from podsim.many.capacity.simulate import CandidateSystems
 
 BERT = "bert_v1.1_pod16_open"
 VARIED = f"""\
@@ -58,14 +56,13 @@ def test_every_combination_is_looked_at_and_the_best_is_that_of_all(tmp_path: Pa
 
 def test_a_candidate_has_a_number_and_a_number_its_candidate(tmp_path: Path) -> None:
     candidates = CandidateSystems(goal(tmp_path, 5))
-    assert candidates.axes == (2, 1, 1, 3, 5) and len(candidates) == 30
-    for places in product(*map(range, candidates.axes)):
-        number = candidates.number(places)
+    assert len(candidates) == 30
+    for number, (pod, size, _) in enumerate(product(("ipu_pod16", "bow_pod16"), (1, 2, 3), range(5))):
         found = candidates.candidate(number)
-        assert (found is None) == (places[3] == 0)  # micro-batches of 1
+        assert (found is None) == (size == 1)
         if found is not None:
-            assert found.system == ("ipu_pod16", "bow_pod16")[places[0]]
-            assert found.values["parallelism.micro_batch_size"] == places[3] + 1
+            assert (found.number, found.system) == (number, pod)
+            assert found.values["parallelism.micro_batch_size"] == size
 
 
 @pytest.mark.parametrize(
@@ -104,18 +101,7 @@ def test_nothing_that_is_not_beaten_is_missing_from_a_front() -> None:
         assert front == set(numbers) - beaten
 
 
-def test_a_chart_of_characters_has_its_ends_in_its_corners() -> None:
-    rows = drawn([(1.0, 20.0, "1"), (3.0, 10.0, "2"), (3.0, 20.0, "·")], (1.0, 3.0), (10.0, 20.0))
-    assert (rows[0][0], rows[-1][-1], rows[0][-1]) == ("1", "2", "·")
-    assert sum(character != " " for row in rows for character in row) == 3
-    assert drawn([(1.0, 1.0, "1"), (1.0, 1.0, "2")], (1.0, 1.0), (1.0, 1.0))[-1][0] == "+"
-
-
 # Many
-
-
-needs_optuna = pytest.mark.skipif(importlib.util.find_spec("optuna") is None, reason="needs podsim[plan]")
-SEARCHED = "trials: 20\nseed: 3\n"
 
 
 class Killed(BaseException):
@@ -135,20 +121,16 @@ def interrupted(after: int, monkeypatch: pytest.MonkeyPatch, simulated: list[int
     monkeypatch.setattr(simulate, "option_for", option_for)
 
 
-def numbers(answer: Answer) -> list[int]:
+def numbers(answer: PlanResult) -> list[int]:
     return [option.number for option in (*answer.ranked, *answer.ruled_out)]
 
 
-@needs_optuna
-def test_a_search_is_the_same_on_any_number_of_cores_and_when_it_was_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The fastest clock and the largest micro-batch win; 20 of 804 candidates find them."""
-    wanted, journal = goal(tmp_path, 134, SEARCHED), tmp_path / "kept.journal"
+def test_a_plan_that_was_killed_goes_on_to_the_same_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two pods, micro-batches of 2 and 3, seven clocks: 28 candidates, of which 13 were kept."""
+    wanted, journal = goal(tmp_path, 7), tmp_path / "kept.journal"
     said: list[str] = []
     whole = find_systems(wanted, processes=2, say=said.append)
-    assert said[0] == "804 candidates: a search looks at 20 of them (--trials)"
-    assert len(set(numbers(whole))) == 20
+    assert said[0] == "42 candidates: all are looked at"
     assert whole.ranked[0].values == {"parallelism.micro_batch_size": 3, "system.machine.ipu.clock": "1.8 GHz"}
     simulated: list[int] = []
     with monkeypatch.context() as patch:
@@ -161,7 +143,7 @@ def test_a_search_is_the_same_on_any_number_of_cores_and_when_it_was_killed(
         again = find_systems(wanted, processes=1, journal=journal)
     assert numbers(again) == numbers(whole)
     assert again.to_dict() == whole.to_dict()
-    assert len(simulated) == 13 and len(rest) == 7 and not set(simulated) & set(rest)
+    assert len(simulated) == 13 and len(rest) == 15 and not set(simulated) & set(rest)
 
 
 def test_what_was_found_serves_other_limits_and_no_other_goal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,8 +170,12 @@ def test_what_was_found_with_another_pod_is_not_taken(tmp_path: Path, monkeypatc
         find_systems(wanted, processes=1, journal=Path("kept.journal"))
 
 
-def test_without_optuna_a_message_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "optuna", None)
-    with pytest.raises(PodsimError, match="optuna is not installed") as told:
-        find_systems(goal(tmp_path, 134, SEARCHED), processes=1)
-    assert "pip install 'podsim[plan]'" in str(told.value)
+def test_more_candidates_than_are_looked_at_are_refused_with_what_to_do(tmp_path: Path) -> None:
+    """Two pods, three micro-batches and 134 clocks; a Sobol sequence of four clocks instead."""
+    wanted = goal(tmp_path, 134)
+    with pytest.raises(PodsimError, match="804 candidates are more than the 200 that are looked at") as told:
+        find_systems(wanted, processes=1)
+    assert "`samples: {count: 64}`" in told.value.do and "--trials 804" in told.value.do
+    sampled = VARIED.partition("where:")[0].replace(", count: COUNT", "").replace("[1, 2, 3]", "[3]")
+    (tmp_path / "g.yaml").write_text(f"{sampled}samples: {{count: 4}}\n")
+    assert find_systems(read_goal(tmp_path / "g.yaml"), processes=1).candidate_count == 8

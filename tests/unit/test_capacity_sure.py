@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from podsim import run
 from podsim.draws import Draws, Range
 from podsim.errors import PodsimError
-from podsim.many.capacity import Answer, Goal, Option, Part, find_systems, sure
+from podsim.many.capacity import Goal, Option, Part, PlanResult, confidence, find_systems
 from podsim.many.capacity.answer import reliable_first
+from podsim.many.capacity.confidence import RELIABLE, confidence_of, drawn_figures
 from podsim.many.capacity.limits import limit
-from podsim.many.capacity.plot import options_chart, plan_sheet, weighed_charts
-from podsim.many.capacity.show import answer_tables
-from podsim.many.capacity.sure import drawn_figures, sureness
-from podsim.report.chart import Bars, Curves
+from podsim.report.chart import Bars, Chart, Curves
 from podsim.result.uncertainty import percentiles
 from podsim.show.matplotlib_charts import write_sheet
+from podsim.show.text import report_as_text
 
 BERT = "bert_v1.1_pod16_open"
 TIME, COST = "time_to_train_s", "cost_per_run"
@@ -47,8 +44,8 @@ def sure_of(
         asked.append(part.system)
         return [None if each is None else {TIME: each} for each in times[part.system]]
 
-    monkeypatch.setattr(sure, "_drawn", _drawn)
-    found = sureness(Goal(BERT, **{"draws": 4, **wanted}), ranked, out, processes=1)
+    monkeypatch.setattr(confidence, "_drawn", _drawn)
+    found = confidence_of(Goal(BERT, **{"draws": 4, **wanted}), ranked, out, processes=1)
     assert found is not None
     return [(each.option.system, each.first, each.within, each.possible) for each in found.contenders], asked
 
@@ -106,15 +103,15 @@ def test_what_rarely_holds_does_not_lead(monkeypatch: pytest.MonkeyPatch) -> Non
     }
     wanted: dict[str, Any] = {"objective": "cost", "limits": (limit("time", "< 10 s"),), "draws": 5}
     sure_of(times, ranked, [], monkeypatch, **wanted)
-    found = sureness(Goal(BERT, **wanted), ranked, [], processes=1)
-    assert found is not None and [each.is_reliable for each in found.contenders] == [False, False, True, True]
+    found = confidence_of(Goal(BERT, **wanted), ranked, [], processes=1)
+    assert found is not None and [each.within >= RELIABLE for each in found.contenders] == [False, False, True, True]
     assert [each.system for each in reliable_first(ranked, found)] == ["c", "d", "b", "a"]
-    answer = Answer(Goal(BERT, **wanted), reliable_first(ranked, found), [], COST, 4, found)
+    answer = PlanResult(Goal(BERT, **wanted), reliable_first(ranked, found), [], COST, 4, found)
     assert [each["holds_in"] for each in answer.to_dict()["ranked"]] == [0.8, 1.0, 0.6, 0.4]
     assert [each["reliable"] for each in answer.to_dict()["ranked"]] == [True, True, False, False]
     text = printed(answer)
-    assert "! 60 %" in text and "! 40 %" in text and "! holds in less than 80 % of the draws" in text
-    assert answer.doubt == ""
+    assert "! 60 %" in text and "! 40 %" in text and "! less likely than 80 %" in text
+    assert answer.report().warnings == ()
 
 
 def test_none_that_holds_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,14 +122,16 @@ def test_none_that_holds_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     times["f"] = [9.0, 9.0, 9.0, 11.0]
     _, asked = sure_of(times, ranked, [], monkeypatch, **wanted)
     assert asked == list("abcdefgh")
-    found = sureness(Goal(BERT, **{"draws": 4, **wanted}), ranked, [], processes=1)
+    found = confidence_of(Goal(BERT, **{"draws": 4, **wanted}), ranked, [], processes=1)
     assert found is not None
     order = reliable_first(ranked, found)
     assert [each.system for each in order] == list("fabcdeghi")
-    answer = Answer(Goal(BERT, **{"draws": 4, **wanted}), order, [], None, 9, found)
-    assert answer.doubt == "no option holds in 80 % of the draws: the first does in 75 %"
+    answer = PlanResult(Goal(BERT, **{"draws": 4, **wanted}), order, [], None, 9, found)
+    doubt = "no option holds in 80 % of the draws: the first does in 75 %"
     text = printed(answer)
-    assert answer.doubt in text and "– not drawn" in text and "no other has" not in text
+    assert (
+        answer.report().warnings == (doubt,) and doubt in text and "– not drawn" in text and "no other has" not in text
+    )
     assert answer.to_dict()["ranked"][-1]["holds_in"] is None
 
 
@@ -151,21 +150,17 @@ def test_what_counts_and_what_is_limited_has_ranges(monkeypatch: pytest.MonkeyPa
     times: dict[str, list[float | None]] = {"a": [float(each) for each in range(1, 11)], "b": [None] + [12.0] * 9}
     wanted: dict[str, Any] = {"objective": "cost", "limits": (limit("time", "< 30 s"),), "draws": 10}
     sure_of(times, ranked, [], monkeypatch, **wanted)
-    found = sureness(Goal(BERT, **wanted), ranked, [], processes=1)
+    found = confidence_of(Goal(BERT, **wanted), ranked, [], processes=1)
     assert found is not None
     first, second = found.contenders
     assert first.ranges == {COST: Range(2.0, 20.0), TIME: Range(1.0, 10.0)}
     assert second.ranges == {COST: Range(21.0, 21.0), TIME: Range(12.0, 12.0)}
-    text = printed(Answer(Goal(BERT, **wanted), ranked, [], TIME, 2, found))
-    assert "Between what figures lie in 80 % of the draws" in text and "2 to 20 USD" in text and "1 to 10 s" in text
+    text = printed(PlanResult(Goal(BERT, **wanted), ranked, [], TIME, 2, found))
+    assert "2 to 20 USD" in text and "1 to 10 s" in text
 
 
-def printed(answer: Answer) -> str:
-    console = Console(file=StringIO(), width=80)
-    for table in answer_tables(answer):
-        console.print(table)
-    text: str = console.file.getvalue()  # type: ignore[attr-defined]
-    return text
+def printed(answer: PlanResult) -> str:
+    return report_as_text(answer.report(), 80)
 
 
 def test_shares_are_of_draws_in_which_something_reaches_the_goal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +193,7 @@ def test_cost_and_energy_follow_time() -> None:
 
 
 @pytest.fixture(scope="module")
-def answer() -> Answer:
+def answer() -> PlanResult:
     rent = "cost.price_per_ipu_hour=1.5 USD"
     systems = ("ipu_pod16", "bow_pod16", "32 of ipu_pod64", "48 of ipu_pod64")
     wide = ("parallelism.micro_batch_size=1", "parallelism.accumulation_factor=384", rent)
@@ -207,38 +202,35 @@ def answer() -> Answer:
     return find_systems(goal, processes=1)
 
 
-def test_draws_are_those_of_a_run(answer: Answer) -> None:
+def test_draws_are_those_of_a_run(answer: PlanResult) -> None:
     """The faster chip wins in every draw: what is drawn is common to both."""
-    assert answer.sureness is not None
-    first, *others = answer.sureness.contenders
+    assert answer.confidence is not None
+    first, *others = answer.confidence.contenders
     assert (first.option.system, first.first) == ("bow_pod16", 1.0) and all(each.first == 0 for each in others)
     assert answer.best is not None
-    drawn = sure._drawn(answer.best.parts[0], answer.goal)
+    drawn = confidence._drawn(answer.best.parts[0], answer.goal)
     wide = ["parallelism.micro_batch_size=1", "parallelism.accumulation_factor=384"]
     again = run(BERT, overrides=["system=bow_pod16", *wide], uncertainty=Draws(10)).uncertainty
     assert again is not None
     assert percentiles([each[TIME] for each in drawn if each is not None]) == again.metrics[TIME]
 
 
-def test_tables_with_all_that_there_is_to_say_fit_eighty_columns(answer: Answer) -> None:
-    console = Console(file=StringIO(), width=80)
-    for table in answer_tables(answer):
-        console.print(table)
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    for words in ("Ruled out", "48 IPUs are no partition", "How sure: 10 draws", "within limits in", "100 %"):
+def test_tables_with_all_that_there_is_to_say_fit_eighty_columns(answer: PlanResult) -> None:
+    text = printed(answer)
+    for words in ("Ruled out", "48 IPUs are no partition", "How sure: 10 draws", "100 %"):
         assert words in text
     assert "…" not in text and max(map(len, text.splitlines())) <= 80
     assert answer.to_dict()["sureness"]["contenders"][0]["option"] == "bow_pod16, as given"
 
 
 @pytest.mark.parametrize("name", ["chart.png", "chart.svg"])
-def test_a_chart_shows_the_options_and_is_the_same_again(name: str, answer: Answer, tmp_path: Path) -> None:
+def test_a_chart_shows_the_options_and_is_the_same_again(name: str, answer: PlanResult, tmp_path: Path) -> None:
     for path in (tmp_path / "a" / name, tmp_path / "b" / name):
         path.parent.mkdir()
-        write_sheet(lambda: plan_sheet(answer), path, answer.inputs)
+        write_sheet(answer.report().sheet, path, answer.inputs)
     assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
-    with pytest.raises(PodsimError, match="two figures"):
-        plan_sheet(Answer(Goal(BERT), [option("a", 1)], []))
+    with pytest.raises(PodsimError, match="nothing to draw"):
+        PlanResult(Goal(BERT), [], []).plot()
 
 
 @pytest.mark.parametrize(
@@ -252,7 +244,8 @@ def test_a_chart_shows_the_options_and_is_the_same_again(name: str, answer: Answ
 )
 def test_axes_of_plans_have_the_unit_that_suits(figure: str, value: float, unit: str, shown: float) -> None:
     found = Option("a", "chosen", ipu_count=4, figures={figure: value})
-    drawn = options_chart(Answer(Goal(BERT, objective=figure), [found], [])).drawn
+    ((chart,),) = PlanResult(Goal(BERT, objective=figure), [found], []).report().sheet().rows
+    drawn = chart.drawn
     assert isinstance(drawn, Bars)
     assert drawn.x.unit == unit
     assert [bar.end for bar in drawn.bars] == [pytest.approx(shown)]
@@ -261,11 +254,12 @@ def test_axes_of_plans_have_the_unit_that_suits(figure: str, value: float, unit:
 def test_points_of_a_plan_carry_the_names_of_their_options() -> None:
     figures = ({"time_to_train_s": 100.0 * count, "cost_per_run": 400.0 / count} for count in (1, 2, 4))
     found = [Option(f"pod{place}", "chosen", ipu_count=4**place, figures=each) for place, each in enumerate(figures, 1)]
-    answer = Answer(Goal(BERT, objective="time_to_train_s"), found, [], second="cost_per_run")
-    charts = dict(weighed_charts(answer))
-    assert set(charts) == {"Weighed", "Against size"}
-    for chart in charts.values():
-        assert isinstance(chart.drawn, Curves)
+    answer = PlanResult(Goal(BERT, objective="time_to_train_s"), found, [], second="cost_per_run")
+    sections = {section.title: section.blocks for section in answer.report().sections}
+    for title in ("Weighed", "Against size"):
+        (chart,) = sections[title]
+        assert isinstance(chart, Chart) and isinstance(chart.drawn, Curves)
         texts = [text for series in chart.drawn.series for text in series.texts]
         assert sorted(texts) == ["pod1, chosen", "pod2, chosen", "pod3, chosen"]
-    assert not dict(weighed_charts(Answer(answer.goal, found[:2], [], second="cost_per_run")))  # two are no chart
+    two = PlanResult(answer.goal, found[:2], [], second="cost_per_run").report()
+    assert not {section.title for section in two.sections} & {"Weighed", "Against size"}  # two are no chart

@@ -16,7 +16,6 @@ from podsim.errors import OutputError, PodsimError
 from podsim.many.compare.difference import Step, Waterfall
 from podsim.many.compare.report import ends_of_axis, waterfall_chart
 from podsim.many.sweeps import sweep
-from podsim.pages.plan_page import plan_page
 from podsim.report.chart import FASTER, INK, SLOWER, Chart, Fill, TimelineChart, fills_in_turn
 from podsim.report.report import Report
 from podsim.report.table import Cell, Table
@@ -485,7 +484,7 @@ def test_each_command_writes_its_page_and_says_so(
 
 
 def test_a_plan_shows_what_rules_a_system_out_and_what_none_beats(with_script: None) -> None:
-    page = plan_page(answer())
+    page = answer().report()
     assert [(tile.label, tile.value) for tile in page.tiles] == [
         ("Best", "bow_pod64"),
         ("Weight update", "500 ms"),

@@ -8,7 +8,6 @@ import pytest
 from matplotlib.text import Annotation
 
 import podsim
-from podsim.many.capacity.plot import plan_sheet, weighed_charts
 from podsim.report.chart import Axis, Bar, Bars, Chart, Curves, Fill, Mark, TextPlace
 from podsim.result.base import tornado_sheet
 from podsim.show.matplotlib_charts import figure_of
@@ -71,7 +70,7 @@ def test_the_letter_of_the_second_window_stands_to_its_right() -> None:
 
 def test_names_of_options_at_the_right_end_stand_to_their_left() -> None:
     """Of three options, at an MFU of 0.2, 0.2 and 0.3, of which the last has no room on its right."""
-    (axes,) = figure_of(plan_sheet(answer())).axes
+    (axes,) = figure_of(answer().report().sheet()).axes
     notes = [each for each in axes.texts if isinstance(each, Annotation)]
     sides = sorted((each.xy[0], each.get_horizontalalignment(), each.xyann[0] > 0) for each in notes)
     assert sides == [(0.2, "left", True), (0.2, "left", True), (0.3, "right", False)]
@@ -79,11 +78,11 @@ def test_names_of_options_at_the_right_end_stand_to_their_left() -> None:
 
 def test_the_line_of_the_front_is_what_some_option_reaches() -> None:
     """An MFU of 0.25 at least is reached in 1 s, and none of 0.2 in less than 0.5 s: it goes up before it goes on."""
-    (chart,) = plan_sheet(answer()).rows[0]
+    (chart,) = answer().report().sheet().rows[0]
     assert isinstance(chart.drawn, Curves)
     front = chart.drawn.series[0]
     assert (front.mark, front.x, front.y) == (Mark.STEPS_BEFORE, [0.2, 0.3], [0.5, 1.0])
-    line = figure_of(plan_sheet(answer())).axes[0].lines[0]
+    line = figure_of(answer().report().sheet()).axes[0].lines[0]
     assert line.get_drawstyle() == "steps-pre"
     spec = vega_spec(chart)
     assert [each["mark"].get("interpolate") for each in spec["layer"]] == ["step-before", None]
@@ -92,11 +91,11 @@ def test_the_line_of_the_front_is_what_some_option_reaches() -> None:
 def test_two_options_are_bars_since_two_points_have_no_shape() -> None:
     found = answer()
     two = replace(found, ruled_out=found.ruled_out[1:])
-    (chart,) = plan_sheet(two).rows[0]
+    (chart,) = two.report().sheet().rows[0]
     assert isinstance(chart.drawn, Bars)
     # The figure that counts, a weight update: 0.5 s on 64 IPUs and 1 s on 16.
     assert [(bar.row, bar.text) for bar in chart.drawn.bars] == [
         (option.label, text) for option, text in zip(two.ranked, ("500 ms", "1 s"), strict=True)
     ]
-    assert [name for name, _ in weighed_charts(two)] == []
-    assert [name for name, _ in weighed_charts(found)] == ["Weighed", "Against size"]
+    titles = [{section.title for section in each.report().sections} for each in (found, two)]
+    assert titles[0] - titles[1] == {"Weighed", "Against size"}

@@ -1,7 +1,10 @@
 """Capacity planning: which system and division reach a goal best, and what rules the others out."""
 
-from podsim.many.capacity.answer import Answer, find_systems
+from podsim.many.capacity.answer import PlanResult, find_systems
 from podsim.many.capacity.goal import Goal, Job, read_goal
 from podsim.many.capacity.option import Option, Part
 
-__all__ = ["Answer", "Goal", "Job", "Option", "Part", "find_systems", "read_goal"]
+Answer = PlanResult
+"""The name of a `PlanResult` until 0.12."""
+
+__all__ = ["Answer", "Goal", "Job", "Option", "Part", "PlanResult", "find_systems", "read_goal"]

@@ -69,14 +69,7 @@ def _made(result: Result | ServingResult) -> dict[str, Any]:
 
 
 def names_of(spec: Scenario, *, served: bool) -> tuple[str, ...]:
-    """Figures that results of a scenario can have, known before anything is simulated.
-
-    Those that end in a dot stand for all that begin so.
-
-    Args:
-        spec: The scenario.
-        served: Whether requests are served.
-    """
+    """Figures that results can have, known before any runs; those that end in a dot stand for all that begin so."""
     kind = SERVING if served else spec.activity.value
     metrics = (*metrics_of(kind), *(each for each in (*SPENT, *MADE) if kind in each.of))
     own = (f"{each.key}." if each.is_family else each.key for each in metrics)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from podsim.errors import BadValueError, PodsimError, Problem, SpecError
 from podsim.many.capacity.figures import SERVED, figure_named
-from podsim.many.capacity.limits import Limit, at_most, check_limits, limits_of
+from podsim.many.capacity.limits import Limit, at_most, check_limits, limit
 from podsim.many.capacity.spec import CHOSEN, DRAWS, GIVEN, SEQUENCE, SERVED_DRAWS, TRIALS, GoalSpec, JobSpec
 from podsim.many.capacity.systems import place_named, shipped_places
 from podsim.many.sweeps.space import StudySpace, space_of
@@ -64,9 +64,9 @@ class Goal:
         request_rate: Requests per second that are to be served.
         divisions: Divisions to look at.
         space: What varies beside systems and divisions.
-        trials: Most candidates that are looked at.
+        trials: Most candidates; a goal with more is refused.
         draws: How often uncertain inputs are drawn; as often as suits what is run if None.
-        seed: Of the draws and of the search.
+        seed: Of the draws.
     """
 
     scenario: str = ""
@@ -160,19 +160,28 @@ def read_goal(path: Path) -> Goal:
     """
     document = read_yaml(path, str(path))
     spec = validated(GoalSpec, document)
-    limits, problems = _limits(spec.limits, document, ("limits",))
-    problems += [*_wrong(spec, document)]
-    jobs = []
-    for place, each in enumerate(spec.jobs or []):
-        own, wrong = _limits(each.limits, document, ("jobs", place, "limits"))
-        problems += wrong
-        jobs.append(_job(each, own, path.parent))
+    problems: list[Problem] = []
+
+    def placed(at: KeyPath, make: Callable[[str, str], Limit], metric: str, text: str) -> Iterator[Limit]:
+        try:
+            yield make(metric, text)
+        except BadValueError as error:
+            problems.append(Problem(document.where(at), ".".join(map(str, at)), str(error), error.do))
+
+    def limits_at(given: Mapping[str, str | list[str]], at: KeyPath) -> Iterator[Limit]:
+        for metric, texts in given.items():
+            for text in texts if isinstance(texts, list) else [texts]:
+                yield from placed((*at, metric), limit, metric, text)
+
+    limits = [*limits_at(spec.limits, ("limits",))]
+    problems += _wrong(spec, document)
+    jobs = [
+        _job(each, (*limits_at(each.limits, ("jobs", place, "limits")),), path.parent)
+        for place, each in enumerate(spec.jobs or [])
+    ]
     for key in ("deadline", "budget"):
         if text := getattr(spec, key):
-            try:
-                limits.append(at_most(key, text))
-            except BadValueError as error:
-                problems.append(Problem(document.where((key,)), key, str(error), error.do))
+            limits += placed((key,), at_most, key, text)
     if problems:
         raise SpecError(problems)
     check_limits(limits)
@@ -199,19 +208,17 @@ def read_goal(path: Path) -> Goal:
 def told_apart(jobs: Sequence[Job]) -> tuple[Job, ...]:
     """Jobs with names that differ: those with the same name are numbered."""
     names = [job.name for job in jobs]
-    seen: dict[str, int] = {}
-    for place, name in enumerate(names):
-        seen[name] = seen.get(name, 0) + 1
-        if names.count(name) > 1:
-            jobs = [*jobs[:place], replace(jobs[place], name=f"{name} {seen[name]}"), *jobs[place + 1 :]]
-    return tuple(jobs)
+    return tuple(
+        replace(job, name=f"{job.name} {names[: place + 1].count(job.name)}") if names.count(job.name) > 1 else job
+        for place, job in enumerate(jobs)
+    )
 
 
-def _job(spec: JobSpec, limits: list[Limit], folder: Path) -> Job:
+def _job(spec: JobSpec, limits: tuple[Limit, ...], folder: Path) -> Job:
     scenario = _located(spec.scenario, folder)
     stem = Path(scenario).stem if Path(scenario).is_file() else scenario
     name = spec.name or (f"{stem}:{spec.variant}" if spec.variant else stem)
-    return Job(name, scenario, spec.variant, tuple(spec.overrides), tuple(limits), spec.ipus)
+    return Job(name, scenario, spec.variant, tuple(spec.overrides), limits, spec.ipus)
 
 
 def _located(name: str, folder: Path) -> str:
@@ -224,17 +231,6 @@ def _found(system: str, folder: Path) -> str:
     """A pod or partition, whose file is named as seen from that of the goal."""
     place = place_named(system)
     return replace(place, pod=_located(place.pod, folder)).text
-
-
-def _limits(given: Any, document: Document, at: KeyPath) -> tuple[list[Limit], list[Problem]]:
-    limits, problems = [], []
-    for metric, found in limits_of(given):
-        if isinstance(found, BadValueError):
-            key = ".".join(map(str, (*at, metric)))
-            problems.append(Problem(document.where((*at, metric)), key, str(found), found.do))
-        else:
-            limits.append(found)
-    return limits, problems
 
 
 def _wrong(spec: GoalSpec, document: Document) -> Iterator[Problem]:

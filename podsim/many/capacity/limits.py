@@ -22,11 +22,7 @@ _EXAMPLE: Final = "500 USD"
 
 @dataclass(frozen=True, slots=True)
 class Limit(Expectation):
-    """Bounds of a figure.
-
-    Attributes:
-        currency: Of a bound of a cost; empty if it was given without one.
-    """
+    """Bounds of a figure; those of a cost may have a currency."""
 
     currency: str = ""
 
@@ -39,28 +35,21 @@ def limit(metric: str, text: float | str) -> Limit:
         text: An expectation; one of a cost may have a currency.
 
     Raises:
-        BadValueError: It is none, or its unit does not fit.
+        BadValueError: It is none, its unit does not fit, or no or every figure keeps to it.
 
     >>> limit("deadline", "<= 12 h").high, limit("cost", "< 500 USD").currency
     (43200.0, 'USD')
     """
-    key, written = figure_named(metric), str(text)
-    priced = _SIGNED_PRICE.fullmatch(written) if metric_of(key).unit == MONEY else None
-    if priced is None:
-        found = _finite(expectation(key, text), written)
-        return Limit(key, written, found.low, found.high, found.open_ended)
-    amount, currency = parse_price(priced[2], {"": 1.0}, _EXAMPLE)
-    found = _finite(expectation(key, f"{priced[1]} {amount!r}"), written)
-    return Limit(key, written.strip(), found.low, found.high, found.open_ended, currency)
-
-
-def _finite(found: Expectation, written: str) -> Expectation:
-    """Refuse bounds that no figure or every figure keeps to: those that are no number, or infinite where given."""
+    key, written, currency = figure_named(metric), str(text), ""
+    bounds: float | str = text
+    if metric_of(key).unit == MONEY and (priced := _SIGNED_PRICE.fullmatch(written)):
+        amount, currency = parse_price(priced[2], {"": 1.0}, _EXAMPLE)
+        written, bounds = written.strip(), f"{priced[1]} {amount!r}"
+    found = expectation(key, bounds)
     given = [each for each in (found.low, found.high) if not math.isinf(each)]
-    around = not _SIGN.match(written)
-    if len(given) != 1 + around or any(map(math.isnan, given)):
+    if len(given) != 1 + (not _SIGN.match(written)) or any(map(math.isnan, given)):
         raise BadValueError(f"`{written.strip()}` is no finite bound", "give a finite number, for example `< 30 min`")
-    return found
+    return Limit(key, written, found.low, found.high, found.open_ended, currency)
 
 
 def at_most(metric: str, most: str) -> Limit:
@@ -74,53 +63,35 @@ def at_most(metric: str, most: str) -> Limit:
     return limit(metric, f"<= {most}")
 
 
-def limits_of(given: Mapping[str, Any]) -> Iterator[tuple[str, Limit | BadValueError]]:
-    """The limits of a mapping, each figure with one text or several; what is none as its error."""
-    for metric, texts in given.items():
-        for text in texts if isinstance(texts, (list, tuple)) else [texts]:
-            try:
-                yield metric, limit(metric, text)
-            except BadValueError as error:
-                yield metric, error
-
-
 def check_limits(limits: Iterable[Expectation]) -> None:
     """Refuse limits that no figure can meet together.
 
     Raises:
         PodsimError: Two exclude each other, are in several currencies, or one leaves nothing.
     """
-    together: dict[str, Limit] = {}
-    for each in map(_priced, limits):
+    together: dict[str, Expectation] = {}
+    currencies: dict[str, set[str]] = {}
+    for each in limits:
         if each.high <= 0 and (figure := METRICS.get(each.metric)) and figure.unit != SHARE:
             raise PodsimError(f"nothing can have {each.metric} {each.text}", do="give a bound above 0")
         known = together.get(each.metric)
         together[each.metric] = each if known is None else _both(known, each)
-    currencies = {each.currency for each in together.values() if each.currency}
-    if len(currencies) > 1:
+        currencies.setdefault(each.metric, set()).update(currencies_of([each]))
+        if len(own := sorted(currencies[each.metric])) > 1:
+            what = f"limits of {each.metric} are in {' and '.join(reversed(own))}"
+            raise PodsimError(what, do="give both in the currency of the prices")
+    if len(several := sorted(set().union(*currencies.values()))) > 1:
         raise PodsimError(
-            f"limits are in several currencies: {', '.join(sorted(currencies))}", do="give all in that of the prices"
+            f"limits are in several currencies: {', '.join(several)}", do="give all in that of the prices"
         )
 
 
-def _priced(bounds: Expectation) -> Limit:
-    """Bounds that were given without a currency, as a limit."""
-    if isinstance(bounds, Limit):
-        return bounds
-    return Limit(bounds.metric, bounds.text, bounds.low, bounds.high, bounds.open_ended)
-
-
-def _both(one: Limit, other: Limit) -> Limit:
-    low, high = max(one.low, other.low), min(one.high, other.high)
-    if low > high or (low == high and (one.open_ended or other.open_ended)):
+def _both(one: Expectation, other: Expectation) -> Expectation:
+    low, high, is_open = max(one.low, other.low), min(one.high, other.high), one.open_ended or other.open_ended
+    if low > high or (low == high and is_open):
         what = f"limits contradict each other: {one.metric} {one.text} and {other.text}"
         raise PodsimError(what, do="drop or loosen one of them")
-    if one.currency and other.currency and one.currency != other.currency:
-        what = f"limits of {one.metric} are in {one.currency} and {other.currency}"
-        raise PodsimError(what, do="give both in the currency of the prices")
-    text = f"{one.text} and {other.text}"
-    open_ended = one.open_ended or other.open_ended
-    return replace(one, text=text, low=low, high=high, open_ended=open_ended, currency=one.currency or other.currency)
+    return replace(one, text=f"{one.text} and {other.text}", low=low, high=high, open_ended=is_open)
 
 
 def currencies_of(limits: Iterable[Expectation]) -> set[str]:
@@ -129,40 +100,25 @@ def currencies_of(limits: Iterable[Expectation]) -> set[str]:
 
 
 def misses(limits: Iterable[Expectation], figures: Mapping[str, Any], whose: str = "") -> Iterator[str]:
-    """The limits that figures miss, each with by how much.
-
-    Args:
-        limits: The limits.
-        figures: The figures.
-        whose: Of which job they are, to be written before each.
-    """
+    """The limits that figures miss, each with by how much, behind the name of the job whose they are."""
     before = f"{whose}: " if whose else ""
-    for each in limits:
-        value = figures.get(each.metric)
-        if not isinstance(value, (int, float)):
-            yield f"{before}no {each.metric}"
-        elif not each.holds(value):
-            yield f"{before}{each.metric} {each.text}{_by(value, each)}"
-
-
-def _by(value: float, missed: Expectation) -> str:
-    bound = missed.high if value >= missed.high else missed.low
-    if not bound:
-        return ""
-    off = value / bound - 1
-    if not off:
-        return ": it is the bound itself"
-    return f": {off:+.1%}" if abs(off) >= _NEAR_NOTHING else f": {off:+.1e}"
+    yield from (f"{before}{text}" for _, text in _missed(limits, figures))
 
 
 def excess(limits: Iterable[Expectation], figures: Mapping[str, Any]) -> float:
     """How far figures miss limits in all, as shares of their bounds; nothing where they keep to them."""
-    total = 0.0
+    return sum(size for size, _ in _missed(limits, figures))
+
+
+def _missed(limits: Iterable[Expectation], figures: Mapping[str, Any]) -> Iterator[tuple[float, str]]:
+    """How far each limit is missed, as a share of its bound, and in words."""
     for each in limits:
         value = figures.get(each.metric)
         if not isinstance(value, (int, float)):
-            total += 1.0
+            yield 1.0, f"no {each.metric}"
         elif not each.holds(value):
             bound = each.high if value >= each.high else each.low
-            total += abs(value / bound - 1) + _NEAR_NOTHING if bound else 1.0
-    return total
+            off = value / bound - 1 if bound else 0.0
+            words = f": {off:+.1%}" if abs(off) >= _NEAR_NOTHING else f": {off:+.1e}"
+            words = "" if not bound else words if off else ": it is the bound itself"
+            yield abs(off) + _NEAR_NOTHING if bound else 1.0, f"{each.metric} {each.text}{words}"

@@ -11,27 +11,7 @@ from podsim.many.sweeps.spec import Value
 
 _LONGEST: Final = 120
 """Letters of the name of a file."""
-
-
-@dataclass(frozen=True)
-class SystemCandidate:
-    """What is to be looked at.
-
-    Attributes:
-        number: Its place among all of a goal.
-        system: The pod or partition, as it was asked for.
-        division: `as given`, or `chosen`.
-        values: Values of what varies, without those that follow from others.
-        overrides: Those that are keys, as `--set` takes them.
-        problem: Why it cannot be simulated, if an expression has no value at it.
-    """
-
-    number: int
-    system: str
-    division: str
-    values: Mapping[str, Value] = field(default_factory=dict)
-    overrides: tuple[str, ...] = ()
-    problem: str = ""
+_OF_A_JOB: Final = ("name", "system", "ipus", "ipus_per_replica", "replicas", "figures")
 
 
 @dataclass(frozen=True)
@@ -104,6 +84,11 @@ class Option:
     number: int = 0
     together: bool = False
 
+    def value(self, figure: str | None) -> float | None:
+        """A figure by its key, in its SI unit; None if it has none."""
+        found = (self.figures or {}).get(figure) if figure else None
+        return float(found) if isinstance(found, (int, float)) else None
+
     @property
     def name(self) -> str:
         """System, division and values in a word, for a file.
@@ -136,14 +121,12 @@ class Option:
         >>> Option("ipu_pod64", "chosen", ipu_count=64, ipus_per_replica=4, replicas=16).arithmetic
         '64 (= 4 × 16)'
         """
-        products = [(part.ipus_per_replica, part.replicas) for part in self.parts if part.ipus_per_replica]
-        products = products or ([(self.ipus_per_replica, self.replicas)] if self.ipus_per_replica else [])
+        parts: Sequence[Part | Option] = self.parts or [self]
+        products = [(each.ipus_per_replica, each.replicas) for each in parts if each.ipus_per_replica]
         if not products:
             return f"{self.ipu_count}"
-        each_used = [ipus * replicas for ipus, replicas in products]
-        used = sum(each_used) if self.together else max(each_used)
-        if not self.together:
-            products = list(dict.fromkeys(products))
+        used = (sum if self.together else max)(ipus * replicas for ipus, replicas in products)
+        products = products if self.together else list(dict.fromkeys(products))
         words = (" + " if self.together else ", then ").join(f"{ipus} × {replicas}" for ipus, replicas in products)
         sign = "=" if used == self.ipu_count else f"{used} used,"
         return f"{self.ipu_count} ({sign} {words})"
@@ -171,26 +154,12 @@ class Option:
             "reason": self.reason or None,
         }
         if len(self.parts) > 1:
-            plain["jobs"] = [_plain(part) for part in self.parts]
+            jobs = (asdict(part) | {"ipus": part.ipu_count} for part in self.parts)
+            plain["jobs"] = [{key: job[key] for key in _OF_A_JOB} for job in jobs]
         return plain
-
-    def row(self) -> dict[str, Any]:
-        """All of it as plain data."""
-        return asdict(self)
 
 
 def option_of(row: Mapping[str, Any]) -> Option:
-    """The option that plain data stands for."""
+    """The option that plain data stands for, as `asdict` makes it of one."""
     parts = [Part(**(each | {"overrides": tuple(each["overrides"])})) for each in row["parts"]]
     return Option(**{**row, "parts": parts})
-
-
-def _plain(part: Part) -> dict[str, Any]:
-    return {
-        "name": part.name,
-        "system": part.system,
-        "ipus": part.ipu_count,
-        "ipus_per_replica": part.ipus_per_replica,
-        "replicas": part.replicas,
-        "figures": dict(part.figures),
-    }

@@ -1,4 +1,4 @@
-"""From a candidate to an option: each job is run on its part of the system, and what they give is added up.
+"""From a goal to its options: each job is run on its part of a system, and what they give is added up.
 
 Options are made on all cores, kept in a file if one is given, and never made twice.
 """
@@ -6,25 +6,25 @@ Options are made on all cores, kept in a file if one is given, and never made tw
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from podsim.disk import digest, simulator, source
 from podsim.draws import Draws
 from podsim.errors import NoPlanError, PodsimError, Problem, SpecError
-from podsim.many.capacity.candidates import CandidateSystems
 from podsim.many.capacity.figures import figures, served_figures
 from podsim.many.capacity.goal import Goal, Job
-from podsim.many.capacity.option import Option, Part, SystemCandidate, option_of
+from podsim.many.capacity.option import Option, Part, option_of
 from podsim.many.capacity.spec import CHOSEN, TOGETHER
 from podsim.many.capacity.systems import Place, place_named
 from podsim.many.capacity.totals import totals
 from podsim.many.capacity.writing import written
 from podsim.many.store import STATUS, Row, Store
 from podsim.many.sweeps.rows import DONE
+from podsim.many.sweeps.spec import Value
 from podsim.memo import files_held
 from podsim.metrics import IPUS
 from podsim.runs import run
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 AUTO: Final = "parallelism=auto"
 _ONE_LOAD: Final = (0.8,)
 _OPTION: Final = "option"
-_OUT: Final = "ruled out"
+_NAMED: Final = ("system", "system.base")
 _LONG_S: Final = 5.0
 _ENOUGH: Final = 8
 """Candidates after which the time that the others take can be told; the first waits for processes to start."""
@@ -47,89 +47,122 @@ _NOT_NAMED: Final = 24
 """As few candidates need no words."""
 
 
-class Options:
-    """The options of a goal that are known."""
+@dataclass(frozen=True)
+class SystemCandidate:
+    """What is to be looked at, by its number among all of a goal.
 
-    def __init__(
-        self,
-        candidates: CandidateSystems,
-        journal: Path | None,
-        inputs: Sequence[tuple[str, str]],
-        tell: Tell,
-        say: Callable[[str], None],
-        processes: int | None,
-    ) -> None:
-        """Nothing is simulated yet.
+    Overrides are values of what varies as `--set` takes them; `problem` says which expression has no value at them.
+    """
 
-        Args:
-            candidates: All that can be looked at.
-            journal: File that keeps them.
-            inputs: (path, SHA-256) of every file that they stand on.
-            tell: Is told of progress.
-            say: Takes lines for the reader.
-            processes: How many are looked at at a time.
+    number: int
+    system: str
+    division: str
+    values: Mapping[str, Value] = field(default_factory=dict)
+    overrides: tuple[str, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class CandidateSystems:
+    """All that a goal can look at: systems × divisions × what varies."""
+
+    goal: Goal
+
+    def __len__(self) -> int:
+        """How many there are, those included that `where` leaves out."""
+        return len(self.goal.candidates) * len(self.goal.divisions) * self._points
+
+    @property
+    def _points(self) -> int:
+        return len(self.goal.space) if self.goal.space else 1
+
+    def candidate(self, number: int) -> SystemCandidate | None:
+        """A candidate by its number; None if `where` leaves it out."""
+        rest, place = divmod(number, self._points)
+        system, division = divmod(rest, len(self.goal.divisions))
+        where, how = self.goal.candidates[system], self.goal.divisions[division]
+        if self.goal.space is None:
+            return SystemCandidate(number, where, how)
+        point = self.goal.space.point(place)
+        if point is None:
+            return None
+        derived, problem = self.goal.space.study.derived, point.problem.message if point.problem else ""
+        values = {key: value for key, value in point.values.items() if key not in derived}
+        return SystemCandidate(number, where, how, values, point.overrides, problem)
+
+    def all(self) -> Iterator[SystemCandidate]:
+        """Those that `where` lets through."""
+        found = map(self.candidate, range(len(self)))
+        return (each for each in found if each is not None)
+
+    def check(self) -> None:
+        """Refuse systems that are none, what leaves nothing, and more candidates than are to be looked at.
+
+        Raises:
+            PodsimError: Says which, and what to do.
         """
-        self.candidates = candidates
-        self._tell, self._say, self._processes = tell, say, processes
-        goal, count = candidates.goal, len(candidates)
-        option = "give another --journal, or remove that file"
-        self._store = Store(journal, fingerprint(goal, inputs), what="goal", option=option)
-        self._most = min(count, goal.trials)
-        self._told()
-        if len(self._store) < self._most:
-            if count > goal.trials:
-                say(f"{count:,} candidates: a search looks at {goal.trials:,} of them (--trials)")
-            elif count > _NOT_NAMED:
-                say(f"{count:,} candidates: all are looked at")
+        for name in self.goal.candidates:
+            _ = place_named(name).system
+        for text in (*self.goal.overrides, *(each for job in self.goal.work for each in job.overrides)):
+            if text.partition("=")[0].strip() in _NAMED:
+                what = f"`{text}` names one pod for all candidates"
+                raise PodsimError(what, do="name pods with --system, or under `systems`")
+        if self.goal.space is not None and next(self.goal.space.points(), None) is None:
+            raise PodsimError(f"`where` leaves out all of {len(self):,} candidates", do="loosen a condition")
+        if len(self) > self.goal.trials:
+            what = f"{len(self):,} candidates are more than the {self.goal.trials:,} that are looked at"
+            do = f"give ranges without `count` and `samples: {{count: 64}}`, vary less, or --trials {len(self)}"
+            raise PodsimError(what, do=do)
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self._store.__exit__()
+def options_of(
+    candidates: CandidateSystems,
+    journal: Path | None,
+    inputs: Sequence[tuple[str, str]],
+    tell: Tell,
+    say: Callable[[str], None],
+    processes: int | None,
+) -> list[Option]:
+    """The options of all candidates, in their order.
 
-    def of(self, numbers: Sequence[int]) -> list[Option]:
-        """The options of candidates, in their order; those that `where` leaves out are missing.
+    Args:
+        candidates: All that is looked at.
+        journal: File that keeps them.
+        inputs: (path, SHA-256) of every file that they stand on.
+        tell: Is told of progress.
+        say: Takes lines for the reader.
+        processes: How many are looked at at a time.
+    """
+    wanted = [each.number for each in candidates.all()]
+    cure = "give another --journal, or remove that file"
+    with Store(journal, fingerprint(candidates.goal, inputs), what="goal", option=cure) as store, files_held():
+        left, begun_s = sum(number not in store for number in wanted), list[float]()
+        if left and len(wanted) > _NOT_NAMED:
+            say(f"{len(candidates):,} candidates: all are looked at")
 
-        Args:
-            numbers: Of the candidates.
-        """
-        wanted = [number for number in dict.fromkeys(numbers) if self.candidates.candidate(number)]
-        left = sum(number not in self._store for number in wanted)
-        begun_s = list[float]()
-
-        def tell(done: int, total: int) -> None:
-            self._told()
+        def told(done: int, total: int) -> None:
+            tell(done, total)
             made = left - (total - done)
             if made and not begun_s:
                 begun_s.append(time.monotonic() if made < _ENOUGH else 0.0)
             elif made >= _ENOUGH and begun_s[0]:
                 each_s, begun_s[0] = (time.monotonic() - begun_s[0]) / (made - 1), 0.0
                 if each_s * (left - made) > _LONG_S:
-                    self._say(f"{left - made:,} more candidates take about {each_s * (left - made):.0f} s")
+                    say(f"{left - made:,} more candidates take about {each_s * (left - made):.0f} s")
 
-        with files_held():
-            self._store.fill(partial(_row, self.candidates), wanted, tell, processes=self._processes)
-        return [option_of(self._store[number][_OPTION]) for number in numbers if number in self._store]
-
-    def _told(self) -> None:
-        self._tell(min(len(self._store), self._most), self._most)
+        store.fill(partial(_row, candidates), wanted, told, processes=processes)
+        return [option_of(store[number][_OPTION]) for number in wanted]
 
 
 def _row(candidates: CandidateSystems, number: int) -> Row:
     candidate = candidates.candidate(number)
     assert candidate is not None
     option = option_for(candidates.goal, candidate)
-    return {STATUS: _OUT if option.reason else DONE, _OPTION: option.row()}
+    return {STATUS: "ruled out" if option.reason else DONE, _OPTION: asdict(option)}
 
 
 def fingerprint(goal: Goal, inputs: Sequence[tuple[str, str]]) -> str:
-    """Of all that options depend on; objective, limits, trials and draws can be others when a plan goes on.
-
-    Args:
-        goal: What is wanted.
-        inputs: (path, SHA-256) of every file that it reads.
-    """
+    """Of all that options depend on; objective, limits, trials and draws can be others when a plan goes on."""
     jobs = [(job.name, job.scenario, job.variant, job.overrides, job.ipus) for job in goal.work]
     study = goal.space.study.model_dump_json() if goal.space is not None else ""
     asked: Any = (jobs, goal.order, goal.candidates, goal.divisions, goal.overrides, goal.request_rate, goal.is_served)
@@ -155,19 +188,26 @@ def option_for(goal: Goal, candidate: SystemCandidate) -> Option:
         return replace(option, reason=cause(error))
     refused = [f"{part.name}: {part.refused}" if goal.jobs else part.refused for part in parts if part.refused]
     first = parts[0]
-    return replace(
-        option,
-        title=place.system.name,
-        ipu_count=place.size,
-        ipus_per_replica=first.ipus_per_replica,
-        replicas=first.replicas,
-        figures=dict(first.figures if len(parts) == 1 else totals(parts, place.system, together=option.together))
-        | {IPUS: place.size},
-        reason="; ".join(refused),
-        written=first.written if len(parts) == 1 else "",
-        currency=first.bill.get("currency") or "",
-        parts=parts,
+    return with_parts(
+        replace(
+            option,
+            title=place.system.name,
+            ipu_count=place.size,
+            ipus_per_replica=first.ipus_per_replica,
+            replicas=first.replicas,
+            reason="; ".join(refused),
+            written=first.written if len(parts) == 1 else "",
+            currency=first.bill.get("currency") or "",
+        ),
+        parts,
     )
+
+
+def with_parts(option: Option, parts: Sequence[Part]) -> Option:
+    """An option with its jobs, and the figures that they have together."""
+    of_one = len(parts) == 1
+    found = parts[0].figures if of_one else totals(parts, place_named(option.system).system, together=option.together)
+    return replace(option, parts=parts, figures=dict(found) | {IPUS: option.ipu_count})
 
 
 def _parts(goal: Goal, whole: Place, candidate: SystemCandidate) -> list[Part]:
@@ -206,18 +246,14 @@ def _places(goal: Goal, whole: Place) -> tuple[Place, ...]:
     return tuple(whole.within(size) for size in sizes)
 
 
-def overrides_for(goal: Goal, job: Job, place: Place, candidate: SystemCandidate) -> tuple[str, ...]:
-    """What is laid over a scenario for a candidate, in this order; what varies can pin a part of a chosen division."""
-    division = (AUTO,) if candidate.division == CHOSEN else ()
-    return (*place.overrides(), *goal.overrides, *job.overrides, *division, *candidate.overrides)
-
-
 def _part(goal: Goal, job: Job, place: Place, candidate: SystemCandidate) -> Part:
-    overrides = overrides_for(goal, job, place, candidate)
+    division = (AUTO,) if candidate.division == CHOSEN else ()
+    # In this order: what varies can pin a part of a chosen division.
+    overrides = (*place.overrides(), *goal.overrides, *job.overrides, *division, *candidate.overrides)
     loaded = load_scenario(job.scenario, job.variant, overrides)
     if goal.is_served:
         loaded = _asked(goal, loaded)
-    result: Any = served(goal, loaded) if goal.is_served else run(loaded)
+    result: Any = served(loaded) if goal.is_served else run(loaded)
     chosen = result.choice.chosen if result.choice is not None else None
     ipus, replicas = _divided(result)
     return Part(
@@ -235,28 +271,27 @@ def _part(goal: Goal, job: Job, place: Place, candidate: SystemCandidate) -> Par
 
 
 def _asked(goal: Goal, loaded: LoadedScenario) -> LoadedScenario:
-    """A scenario with the rate of requests that a goal gives; files and users are replaced by it while serving."""
+    """A scenario with the rate of requests that a goal gives, in place of its users, so that its file says the same."""
     serving: Any = getattr(loaded.spec, "serving", None)
     known = serving is not None and (serving.rate or serving.file or serving.users)
-    if goal.request_rate is None and not known:
-        what, do = "nothing says how many requests come", "give `request_rate`, or --rate 3.5"
-        raise SpecError([Problem("", "request_rate", what, do)])
-    if goal.request_rate is None or (serving is not None and (serving.file or serving.users)):
+    if goal.request_rate is None:
+        if not known:
+            what, do = "nothing says how many requests come", "give `request_rate`, or --rate 3.5"
+            raise SpecError([Problem("", "request_rate", what, do)])
         return loaded
-    return load_scenario(loaded, overrides=[f"serving.rate={goal.request_rate}"])
+    if known and serving.file:
+        what = f"requests come as `{serving.file}` says, and the goal gives a rate"
+        do = "leave `request_rate` out, or replace the file: --set serving.file=null with `serving.lengths`"
+        raise SpecError([Problem("", "request_rate", what, do)])
+    alone = ("serving.users=null", "serving.think=null") if known and serving.users else ()
+    return load_scenario(loaded, overrides=[*alone, f"serving.rate={goal.request_rate}"])
 
 
-def served(goal: Goal, loaded: LoadedScenario, draws: Draws | None = None) -> ServingResult:
-    """The requests of a scenario, at the rate of the goal if it gives one.
-
-    Args:
-        goal: What is wanted.
-        loaded: The scenario.
-        draws: How often uncertain inputs are drawn; not at all if None.
-    """
+def served(loaded: LoadedScenario, draws: Draws | None = None) -> ServingResult:
+    """The requests of a scenario as `podsim serve` has them, with draws of uncertain inputs if these are asked for."""
     from podsim.runs.serve import serve
 
-    return serve(loaded, rate=goal.request_rate, loads=_ONE_LOAD, uncertainty=draws)
+    return serve(loaded, loads=_ONE_LOAD, uncertainty=draws)
 
 
 def _swamped(result: ServingResult) -> str:

@@ -80,8 +80,8 @@ class GoalSpec(CombinedSpec):
     vary: Annotated[Mapping[str, Varied], Field(default_factory=dict)]
     """Values by key of the scenario or its hardware, as the `keys` of a study."""
     trials: Count = TRIALS
-    """Most candidates that are looked at; of more, a search picks so many."""
+    """Most candidates; a goal with more is refused."""
     draws: Annotated[int, Field(strict=True, ge=0, le=MOST_DRAWS)] | None = None
     """How often uncertain inputs are drawn to see how sure the ranking is; 50 times if left out, 20 for requests."""
     seed: CountOrZero = 0
-    """Of the draws and of the search."""
+    """Of the draws."""

@@ -1,0 +1,439 @@
+"""The report of a plan: the verdict, ranked options, what rules the others out, how sure that is, and charts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from podsim._version import __version__
+from podsim.draws import Range
+from podsim.format import (
+    format_ends,
+    format_figure,
+    format_percent,
+    format_span,
+    in_title,
+    unit_of_duration,
+    unit_of_energy,
+)
+from podsim.many.capacity.answer import MOST_SHOWN, PlanResult
+from podsim.many.capacity.confidence import RELIABLE, Spread
+from podsim.many.capacity.option import Option
+from podsim.many.capacity.spec import TOGETHER
+from podsim.many.sweeps.chart_words import short
+from podsim.metrics import (
+    COST,
+    IPU,
+    IPUS,
+    JOULES,
+    LATENCY,
+    MONEY,
+    PER_SECOND,
+    SECONDS,
+    SHARE,
+    THROUGHPUT,
+    TIME,
+    TOKENS,
+    WATTS,
+    metric_of,
+)
+from podsim.report.chart import FOLDED, SLOWER, TOTAL, Axis, Bar, Bars, Chart, Curves, Mark, Series
+from podsim.report.report import Folded, Part, Report, Section, Tile
+from podsim.report.table import Cell, Cells, Column, Table, columns
+
+_MOST_KEYS: Final = 3
+"""More that vary share a column."""
+_FIGURES: Final = 3
+_MOST_LISTED: Final = 500
+_MOST_BARS: Final = 30
+_MOST_LABELS: Final = 12
+"""Of more points, those of the front alone have names."""
+_TOO_FEW: Final = 2
+"""Points through which no shape is seen; bars tell them better."""
+_ROOM: Final = 1.02
+_DIGITS: Final = 4
+_LEASED: Final = {"machines": "machines in use", "partition": "the whole partition", "pod": "the whole pod"}
+_SHOWN: Final = (
+    *(TIME, THROUGHPUT, TOKENS, LATENCY, "latency_p99_s", COST),
+    *("energy_per_run_j", "weight_update_s", "mfu", "mean_power_w"),
+)
+_WITHIN, _RARELY, _BEYOND = "within all limits", "less likely to hold", "ruled out by a limit"
+_FILLS: Final = {_WITHIN: TOTAL, _RARELY: SLOWER, _BEYOND: FOLDED}
+_LOOKS: Final = {
+    _WITHIN: (TOTAL.colour, "circle"),
+    _RARELY: ("#7b6fa8", "diamond"),
+    _BEYOND: ("#e08214", "triangle-up"),
+}
+_FRONT, _FRONT_COLOUR = "no other beats it in both", "#1b5e92"
+
+
+def plan_report(found: PlanResult) -> Report:
+    """The report of a plan."""
+    goal = found.goal
+    overrides = f"; changed: {', '.join(goal.overrides)}" if goal.overrides else ""
+    variant = f", variant {goal.variant}" if goal.variant else ""
+    least = "most" if goal.more_is_better else "least"
+    return Report(
+        title=goal.description or in_title(f"{least} {metric_of(goal.figure).head}: {goal.title}"),
+        about=(f"{goal.title}{variant}, podsim {__version__}{overrides}",),
+        version=__version__,
+        inputs=found.inputs,
+        verdict=(verdict(found),),
+        warnings=tuple(_warnings(found)),
+        tiles=list(_tiles(found)),
+        sections=list(_sections(found)),
+    )
+
+
+def verdict(found: PlanResult) -> str:
+    """In one sentence: what was asked, whether it is met and by what, how likely, and what was never compared."""
+    goal, best, figure = found.goal, found.best, found.goal.figure
+    limits = [f"{limit.metric} {limit.text}" for limit in goal.limits]
+    limits += [f"{job.name}: {limit.metric} {limit.text}" for job in goal.work for limit in job.limits]
+    least = "most" if goal.more_is_better else "least"
+    asked = ", ".join((f"{least} {metric_of(figure).head} of {goal.title}", *limits))
+    closest = best or next(iter(found.ruled_out), None)
+    new = "; ".join(found.spreads.get(closest.label, Spread()).new) if closest else ""
+    if best is None or closest is None:
+        told = f"{asked}: not met, nothing reaches the goal"
+        if closest is not None:
+            told += f"; {closest.label} comes closest, {closest.reason}{_likely(found, closest)}"
+    else:
+        ends = _span(found, best, figure)
+        value = f"{cell(figure, best.value(figure), best.currency)}{f' (80 %: {ends})' if ends else ''}"
+        told = f"{asked}: {'met by' if goal.asked else 'the best is'} {best.label}, {value}{_likely(found, best)}"
+    return f"unknown: {told}; never compared with a published run: {new}" if new else told
+
+
+def _likely(found: PlanResult, option: Option) -> str:
+    """How likely an option is to hold, as the end of a sentence; empty where there is nothing to miss."""
+    share = found.likelihood(option)
+    if share is None:
+        without = " without draws" if found.goal.is_served and found.confidence is None else ""
+        return f", how likely is not known{without}" if found.goal.asked else ""
+    if found.confidence is not None:
+        return f", holds in {format_percent(share, 0)} of {found.confidence.draws} draws"
+    return f", {format_percent(share, 0)} likely" if found.goal.asked else ""
+
+
+def _warnings(found: PlanResult) -> Iterator[str]:
+    share = None if found.best is None else found.likelihood(found.best)
+    if share is not None and share < RELIABLE:
+        likely, least = format_percent(share, 0), format_percent(RELIABLE, 0)
+        drawn = f"no option holds in {least} of the draws: the first does in {likely}"
+        yield (
+            drawn
+            if found.confidence
+            else f"the first holds with a likelihood of {likely}; draws rank likely ones first"
+        )
+
+
+def _sections(found: PlanResult) -> Iterator[Section]:
+    known, second = _with_figures(found), found.second
+    placed = [each for each in known if each.value(second) is not None]
+    is_weighed = second is not None and len(placed) > _TOO_FEW
+    bars = [_options_chart(found, known)] if known else []
+    ranking: list[Part] = [*([ranked_table(found)] if found.ranked else []), *bars]
+    yield Section("Ranking", ranking, short=True, plotted=not is_weighed)
+    if len(found.goal.work) > 1 and found.ranked:
+        yield Section("Each job", [jobs_table(found)], short=True)
+    if is_weighed:
+        yield Section("Weighed", [_scatter(found, placed, second)], short=len(found.front) > 1, plotted=True)
+    if found.ruled_out:
+        yield Section("Ruled out", [_ruled_out(found)], short=True)
+    if len({each.ipu_count for each in known}) > 1 and len(known) > _TOO_FEW:
+        yield Section("Against size", [_scatter(found, known, None)])
+    if found.confidence is not None:
+        yield Section("How sure", [_how_sure(found)], short=True)
+    if known:
+        more = [f"The best {_MOST_LISTED} of {len(known):,}."] if len(known) > _MOST_LISTED else []
+        shown = option_table(found, known[:_MOST_LISTED], more)
+        yield Section("Figures", [Folded("All figures of all options", [shown])])
+
+
+def cell(figure: str, number: float | None, currency: str = "") -> Cell:
+    """A figure with its unit, or a dash where there is none."""
+    return Cell("–" if number is None else format_figure(metric_of(figure), number, currency), number)
+
+
+def _ends(figure: str, value: float | None, ends: Range | None) -> str:
+    """Between what a figure lies, in the unit in which it is shown; empty where that is not known, or certain."""
+    if ends is None or value is None or ends.low == ends.high:
+        return ""
+    return format_ends(metric_of(figure), value, ends.low, ends.high)
+
+
+def _figure_column(figure: str, currency: str = "") -> Column:
+    metric = metric_of(figure)
+    unit = {MONEY: currency, PER_SECOND: "", SHARE: "", IPU: ""}.get(metric.unit, metric.unit)
+    return Column(metric.head, is_number=True, unit=unit)
+
+
+def ranked_table(found: PlanResult) -> Table:
+    """The options within all limits, the best first, by what tells them apart; the range of the figure that counts."""
+    shown, goal, names = found.ranked[:MOST_SHOWN], found.goal, _names(found, found.ranked)
+    shares = [found.likelihood(each) for each in shown]
+    is_sure = any(each is not None for each in shares) and bool(goal.asked or found.confidence)
+    room = _FIGURES - is_sure - any(each.values for each in shown)
+    figures, spans = list(_columns(found, room)), list[str]()
+    ranged = next(
+        (name for name in (goal.figure, *figures) if any(spans := [_span(found, each, name) for each in shown])), ""
+    )
+    rows: list[Cells] = []
+    for place, option, span, share in zip(found.ranks, shown, spans, shares, strict=False):
+        row: list[str | Cell] = [str(place), *_named(option, names), option.arithmetic]
+        for name in figures:
+            row += [cell(name, option.value(name), option.currency), *[span or "–"] * (name == ranged)]
+        mark = "" if found.is_reliable(option) else "! "
+        held = Cell("–") if share is None else Cell(f"{mark}{format_percent(share, 0)}", share)
+        rows.append((*row, *[held] * is_sure))
+    heads = [*columns(">"), *(Column(name, whole=True) for name in names), *columns(">IPUs")]
+    for name in figures:
+        heads += [_figure_column(name, found.currency), *columns(*[">80 %"] * (name == ranged))]
+    title = f"{'Most' if goal.more_is_better else 'Least'} {metric_of(goal.figure).head} first"
+    notes = list(_footer(found, is_sure=is_sure))
+    return Table([*heads, *columns(*[">likely"] * is_sure)], rows, title, notes)
+
+
+def _span(found: PlanResult, option: Option, figure: str) -> str:
+    return _ends(figure, option.value(figure), found.range(option, figure))
+
+
+def _footer(found: PlanResult, *, is_sure: bool) -> Iterator[str]:
+    if len(found.ranked) > MOST_SHOWN:
+        yield f"and {len(found.ranked) - MOST_SHOWN:,} more; --format json has all"
+    if is_sure:
+        drawn = found.confidence
+        by = f"the share of {drawn.draws} draws in which it fits and keeps" if drawn else "by its ranges, that it keeps"
+        yield f"likely: {by} to all limits"
+        if any(found.likelihood(each) is not None and not found.is_reliable(each) for each in found.ranked):
+            behind = "; options that hold in more draws come first" if drawn else ""
+            yield f"! less likely than {format_percent(RELIABLE, 0)}{behind}"
+        if drawn and not all(map(found.drawn, found.ranked[:MOST_SHOWN])):
+            yield "– not drawn: others come first"
+    if found.second and list(found.front) == [found.best] and len(found.ranked) > 1:
+        side = "more" if metric_of(found.second).more_is_better else "less"
+        yield f"no other has {side} {metric_of(found.second).head} than the first"
+    if found.currency:
+        parts = [part for option in found.ranked for part in option.parts if part.bill]
+        leases = dict.fromkeys(_LEASED[part.bill["lease"]] for part in parts)
+        yield f"cost: {' and '.join(leases)} leased"
+
+
+def _columns(found: PlanResult, room: int) -> Iterator[str]:
+    """The figure that counts, what it is weighed against, those with a limit, and others where there is room."""
+    goal, second = found.goal, found.second
+    is_shown = second and (goal.second is not None or metric_of(second).unit == MONEY)
+    asked = (goal.figure, *([second] if second and is_shown else []), *(limit.metric for limit in goal.limits))
+    wanted = [name for name in dict.fromkeys(asked) if name != IPUS]
+    known = (name for name in _SHOWN if all(each.value(name) is not None for each in found.ranked))
+    yield from (*wanted, *[name for name in known if name not in wanted][: max(0, room - len(wanted))])
+
+
+def jobs_table(found: PlanResult) -> Table:
+    """Each job of the ranked options on its part of the system, with as many of its figures as fit."""
+    shown, goal = found.ranked[:MOST_SHOWN], found.goal
+    parts = [part for option in shown for part in option.parts]
+    limited = (limit.metric for job in goal.work for limit in job.limits)
+    wanted = dict.fromkeys((*limited, goal.figure, *_SHOWN))
+    known = [name for name in wanted if any(part.figures.get(name) is not None for part in parts)][:_FIGURES]
+    rows: list[Cells] = [
+        (
+            *(str(place) if part is option.parts[0] else "", part.name),
+            f"{part.used} (= {part.ipus_per_replica} × {part.replicas})",
+            *(cell(name, part.figures.get(name), option.currency) for name in known),
+        )
+        for place, option in zip(found.ranks, shown, strict=False)
+        for part in option.parts
+    ]
+    figures = (_figure_column(name, found.currency) for name in known)
+    words = "side by side" if goal.order == TOGETHER else "one after another"
+    return Table((*columns(">", "job", ">IPUs"), *figures), rows, f"Each job, {words}")
+
+
+def _ruled_out(found: PlanResult) -> Table:
+    names, shown = _names(found, found.ruled_out), found.ruled_out[:MOST_SHOWN]
+    rows = [(*_named(option, names), option.reason.partition(" (largest: ")[0]) for option in shown]
+    rest = Counter(each.reason.partition(": +")[0].partition(": -")[0] for each in found.ruled_out[MOST_SHOWN:])
+    notes = [f"and {count:,} more: {reason}" for reason, count in rest.most_common()]
+    return Table([*(Column(name, whole=True) for name in names), Column("why not")], rows, "Ruled out", notes)
+
+
+def _names(found: PlanResult, options: Sequence[Option]) -> dict[str, str]:
+    """Columns that tell options apart: heading, and attribute or key. Where keys vary, what is the same is left out."""
+    keys, goal = list(dict.fromkeys(key for option in options for key in option.values)), found.goal
+    several = {"system": len(goal.candidates) > 1, "division": len(goal.divisions) > 1}
+    names = {name: name for name, differs in several.items() if differs} or ({} if keys else {"system": "system"})
+    if len(keys) > _MOST_KEYS:
+        return names | {"varied": "varied"}
+    ends = [key.rpartition(".")[2] for key in keys]
+    heads = (end.replace("_", " ") if ends.count(end) == 1 else key for key, end in zip(keys, ends, strict=True))
+    return names | dict(zip(heads, keys, strict=True))
+
+
+def _named(option: Option, names: Mapping[str, str]) -> Iterator[str]:
+    own = {"system": option.system, "division": option.division, "varied": option.varied}
+    yield from (own[name] if name in own else short(option.values.get(name, "–")) for name in names.values())
+
+
+def _how_sure(found: PlanResult) -> Table:
+    """In how many draws each contender is the best, holds and fits, and between what its figures lie there."""
+    drawn = found.confidence
+    assert drawn is not None
+    shares = {"first in": [each.first for each in drawn.contenders]}
+    if found.goal.asked:
+        shares["within limits in"] = [each.within for each in drawn.contenders]
+    if any(each.possible < 1 for each in drawn.contenders):
+        shares["fits in"] = [each.possible for each in drawn.contenders]
+    names = {name: name.rpartition(": ") for name in dict.fromkeys(k for each in drawn.contenders for k in each.ranges)}
+    rows = [
+        (
+            each.option.label,
+            *(Cell(format_percent(share, 0), share) for share in found_in),
+            *(_span_with_unit(key, each.ranges.get(name), each.option.currency) for name, (*_, key) in names.items()),
+        )
+        for each, *found_in in zip(drawn.contenders, *shares.values(), strict=True)
+    ]
+    heads = (f">{job}{between}{metric_of(key).head}" for job, between, key in names.values())
+    reached = "" if drawn.reached == drawn.draws else f"; in {drawn.reached} of them one reaches the goal"
+    title = f"How sure: {drawn.draws} draws of what is assumed or calibrated, figures in 80 % of them{reached}"
+    return Table([Column("system", whole=True), *columns(*(f">{head}" for head in shares), *heads)], rows, title)
+
+
+def _span_with_unit(figure: str, ends: Range | None, currency: str) -> str:
+    if ends is None:
+        return "–"
+    return format_span(*(format_figure(metric_of(figure), end, currency) for end in (ends.low, ends.high)))
+
+
+def option_table(found: PlanResult, options: Sequence[Option], notes: Sequence[str] = ()) -> Table:
+    """All figures that options have, and what rules them out."""
+    named = (name for each in options for name in each.figures or {} if each.value(name) is not None)
+    known = [name for name in dict.fromkeys(named) if name != IPUS]
+    rows: list[Cells] = [
+        (
+            each.label,
+            Cell(each.arithmetic, each.ipu_count),
+            *(cell(name, each.value(name), each.currency) for name in known),
+            each.reason,
+        )
+        for each in options
+    ]
+    figures = (_figure_column(name, found.currency) for name in known)
+    return Table((*columns("option", ">IPUs"), *figures, *columns("ruled out by")), rows, notes=notes)
+
+
+def _tiles(found: PlanResult) -> Iterator[Tile]:
+    best = found.best
+    if best is not None:
+        yield Tile("Best", best.system, tuple(text for text in (best.division, best.varied) if text))
+        for figure in (found.goal.figure, *([found.second] if found.second else [])):
+            notes = (f"80 %: {ends}",) if (ends := _span(found, best, figure)) else ()
+            yield Tile(in_title(metric_of(figure).head), str(cell(figure, best.value(figure), best.currency)), notes)
+        if share := found.likelihood(best):
+            by = f"of {found.confidence.draws} draws" if found.confidence else "by its range"
+            yield Tile("Likely", format_percent(share, 0), (by,))
+        yield Tile("IPUs", best.arithmetic)
+    count = len(found.ranked) + len(found.ruled_out)
+    yield Tile("Within all limits", f"{len(found.ranked):,} of {count:,} options")
+
+
+def _with_figures(found: PlanResult) -> list[Option]:
+    """Options that have the figure that counts, those within all limits first, the best first."""
+    figure = found.goal.figure
+    known = [each for each in (*found.ranked, *found.ruled_out) if each.value(figure) is not None]
+    return sorted(known, key=lambda each: (bool(each.reason), metric_of(figure).rank(each.value(figure) or 0.0)))
+
+
+def _options_chart(found: PlanResult, known: Sequence[Option]) -> Chart:
+    """The figure that counts, of each option that has it."""
+    figure, shown = found.goal.figure, known[:_MOST_BARS]
+    label, unit, scale = _scale(figure, known, found.currency)
+    values = [(each.value(figure) or 0.0) / scale for each in shown]
+    texts = [str(cell(figure, each.value(figure), each.currency)) for each in shown]
+    bars = [
+        Bar(each.label, 0.0, number, _FILLS[_state(found, each)], text, tip=_tip(each, [figure]))
+        for each, number, text in zip(shown, values, texts, strict=True)
+    ]
+    ends = (min(0.0, *values), max(*values, 0.0) * _ROOM or 1.0)
+    return Chart(
+        title=f"{in_title(metric_of(figure).head)} of each option",
+        description=f"Bars of {label}; the best within all limits first.",
+        drawn=Bars(bars, Axis(label, unit, ends)),
+        legend=_FILLS,
+        notes=[f"{len(known) - len(shown):,} more options are in the tables."] if len(known) > len(shown) else [],
+    )
+
+
+def _state(found: PlanResult, option: Option) -> str:
+    """The words for an option that reaches the goal, is too unlikely to, or does not."""
+    is_rare = found.likelihood(option) is not None and not found.is_reliable(option)
+    return _BEYOND if option.reason else _RARELY if is_rare else _WITHIN
+
+
+def _tip(option: Option, figures: Sequence[str]) -> dict[str, str]:
+    shown = {metric_of(figure).head: str(cell(figure, option.value(figure), option.currency)) for figure in figures}
+    return {"option": option.label, "IPUs": option.arithmetic, **shown, "ruled out by": option.reason or "nothing"}
+
+
+def _scatter(found: PlanResult, known: Sequence[Option], second: str | None) -> Chart:
+    """Options by two figures, with the front that no option beats; or by their IPUs."""
+    figure, front = found.goal.figure, [each for each in found.front if second]
+    figures = [figure, *([second] if second else [])]
+    label, unit, scale = _scale(figure, known, found.currency)
+    if second is None:
+        against, across = "the size of the pod", {id(each): float(each.ipu_count) for each in known}
+        x = Axis("IPUs of the pod", is_log=True, ticks=sorted(set(across.values())))
+    else:
+        against = metric_of(second).head
+        second_label, second_unit, second_scale = _scale(second, known, found.currency)
+        across = {id(each): (each.value(second) or 0.0) / second_scale for each in known}
+        x = Axis(second_label, second_unit, from_zero=False)
+    up = {id(each): (each.value(figure) or 0.0) / scale for each in known}
+
+    def places(options: Sequence[Option]) -> tuple[list[float], list[float]]:
+        return [across[id(each)] for each in options], [up[id(each)] for each in options]
+
+    series = []
+    if front:
+        ordered = sorted((each for each in known if each in front), key=lambda each: across[id(each)])
+        # Between two of the front, what is as good as the worse of them in one figure is known to be reached.
+        is_worse_right = second is not None and not metric_of(second).more_is_better
+        series.append(
+            Series(_FRONT, Mark.STEPS_AFTER if is_worse_right else Mark.STEPS_BEFORE, *places(ordered), _FRONT_COLOUR)
+        )
+    for state, (colour, marker) in _LOOKS.items():
+        if those := [each for each in known if _state(found, each) == state]:
+            texts = [each.label if len(known) <= _MOST_LABELS or each in front else "" for each in those]
+            tips = [_tip(each, figures) for each in those]
+            series.append(Series(state, Mark.POINTS, *places(those), colour, (), marker, tips, texts))
+    title = f"{in_title(metric_of(figure).head)} against {against}"
+    rows: list[Cells] = [
+        (each.label, each.arithmetic, *(cell(name, each.value(name), each.currency) for name in figures))
+        for each in front
+    ]
+    heads = (*columns("option", ">IPUs"), *(_figure_column(name, found.currency) for name in figures))
+    return Chart(
+        title=title,
+        description=f"{title}: a point for each option.",
+        drawn=Curves(series, x, Axis(label, unit, from_zero=second is None)),
+        numbers=Table(heads, rows, f"{title}: no other option beats these in both") if front else None,
+        notes=["The line joins the options within all limits that none beats in both figures."] if front else [],
+    )
+
+
+def _scale(figure: str, options: Sequence[Option], currency: str) -> tuple[str, str, float]:
+    """Label and unit of an axis of a figure of options, and how much of the base unit that is."""
+    metric, largest = metric_of(figure), max(each.value(figure) or 0.0 for each in options)
+    if metric.unit == MONEY:
+        return metric.label, currency, 1.0
+    label, _, unit = metric.titled.removesuffix("]").partition(" [")
+    scale: Any = 1.0
+    if metric.unit == SECONDS and largest:
+        unit, scale = unit_of_duration(largest, _DIGITS)
+    elif metric.unit == JOULES and largest:
+        unit, scale = unit_of_energy(largest)
+    elif metric.unit == WATTS and largest >= 1000:
+        unit, scale = "kW", 1000.0
+    return label, unit, scale
