@@ -120,7 +120,7 @@ def cost_multi_slice(
         DoesNotFitError: The temporaries need more than a tile has.
 
     >>> cost_multi_slice(256, 512, 32, ipu="bow", loop_supersteps=0).cycles
-    1243.0
+    1304.0
     """
     return _slices("multi-slice", rows, features, lookups, dtype, memory, ipu, loop_supersteps)
 
