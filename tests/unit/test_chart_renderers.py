@@ -152,9 +152,9 @@ FIGURES: list[float | None] = [10.0, 20.0, 30.0, None]
 
 
 def test_a_band_lies_between_its_ends() -> None:
-    """The first and the last of three points have a range; what is in proportion starts at the first: 30 at 3."""
+    """The first and the last of three points have a range; of 10 at 2, 30 at 6 is in proportion."""
     ends = [(8.0, 12.0), None, (20.0, 30.0)]
-    series = [*band("80 %", [1, 2, 3], ends, "#1b6ca8"), in_proportion("ideal", [1, 2, 3], [10, 15, 25])]
+    series = [*band("80 %", [1, 2, 3], ends, "#1b6ca8"), in_proportion("ideal", [2, 3, 6], [10, 15, 25])]
     drawn = Curves(series, Axis("IPUs", is_log=True, ticks=[1, 3]), Axis("rate", is_log=True))
     (axes,) = axes_of(drawn)
     (area,) = axes.collections
@@ -162,7 +162,7 @@ def test_a_band_lies_between_its_ends() -> None:
     assert corners == {(1, 8), (1, 12), (3, 20), (3, 30)}
     assert [(each["x"], each["y"], each.get("to")) for each in values_of(drawn)] == [
         *((1, 8, 12), (3, 20, 30)),
-        *((1, 10, None), (3, 30, None)),
+        *((2, 10, None), (6, 30, None)),
     ]
     assert vega_spec(Chart("", "", drawn))["layer"][0]["encoding"]["y2"] == {"field": "to"}
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")

@@ -29,6 +29,7 @@ from podsim.many.sweeps.report import check_metric
 from podsim.many.sweeps.rows import RowMaker
 from podsim.many.sweeps.space import StudySpace, read_study, space_of
 from podsim.many.sweeps.spec import MOST_POINTS
+from podsim.many.sweeps.table import typed, write_table
 from podsim.scenario.document import Document
 
 LINK = "system.machine.ipu_link.bandwidth_per_direction"
@@ -59,6 +60,7 @@ def values(found: StudySpace) -> list[tuple[object, ...]]:
         ("-per < 0 <= ipus", True),
         ("ipus == 64 and not per > 4", True),
         ("ipus < 4 or per == 4", True),
+        ("ipus and per", True),  # and not 4, as in Python
         ("ipus == 64 and per > 4", False),
         ("ipus < 4 and per == 4", False),
         ("ipus < 4 or per > 4", False),
@@ -67,7 +69,7 @@ def values(found: StudySpace) -> list[tuple[object, ...]]:
         ("round(ipus / 7, 1)", 9.1),
         ("round(ipus, -1)", 60),
         ("round(ipus, -64)", 0),
-        ("(2**63) ** 64 > 0", True),  # of 64 bits, 64 times: 4,096 of them
+        ("(2**15) ** 64 > 0", True),  # 960 bits, which a float has places for
         ("max(ipus, per, 100) / 8", 12.5),
         ("ceil(7 / 2)", 4),
         ("bandwidth / 1e9", 16),
@@ -105,6 +107,7 @@ def test_expressions(text: str, value: object) -> None:
         "2 ** 65 == 0",
         "2 ** -65 == 0",
         "(2**64) ** 64 > 0",  # of 65 bits
+        "(2**63) ** 64 > 0",  # of 64 bits
         "round(1, -65) == 0",
         "round(1.5, 65) == 0",
         "round(1, -10**9) == 0",
@@ -472,6 +475,19 @@ def test_csv_holds_the_same(tmp_path: Path) -> None:
         sweep(SMALL, tmp_path / name, processes=count).to_frame() for name, count in (("t.parquet", 2), ("t.csv", 1))
     ]
     pd.testing.assert_frame_equal(*(frame.astype(object).fillna("") for frame in frames), check_dtype=False)
+
+
+def test_a_column_has_one_type(tmp_path: Path) -> None:
+    """Whole numbers beside others are none; what is a number at no point still is one where it has a unit."""
+    rows = [{"a": 1, "b": True, "c": 3, "weight_update_s": None, "d": None}, {"a": 2.5, "b": "x", "c": 4}]
+    assert repr([list(row.values()) for row in typed(lambda: rows)]) == repr(
+        [[1.0, "True", 3, None, None], [2.5, "x", 4, None, None]]
+    )
+    from pyarrow import parquet
+
+    write_table(tmp_path / "t.parquet", lambda: rows, {})
+    types = {field.name: str(field.type) for field in parquet.read_schema(tmp_path / "t.parquet")}
+    assert types == {"a": "double", "b": "string", "c": "int64", "weight_update_s": "double", "d": "string"}
 
 
 def test_units_and_inputs_are_in_the_schema(tmp_path: Path) -> None:

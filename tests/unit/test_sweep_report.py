@@ -333,7 +333,7 @@ def test_a_rate_over_replicas_has_the_line_in_proportion() -> None:
     assert len(drawn(rows, keys={"x.replicas": [4, 1, 2]}).series) == 1
     two = [{"w": word, "ipus": at, RATE: at * 3.0} for word, ats in (("x", (2, 4)), ("y", (1, 2))) for at in ats]
     ideal = drawn(two, RATE, keys={"w": ["x", "y"], "ipus": [1, 2, 4]}).series[0]
-    assert (ideal.name, ideal.x, ideal.y) == ("in proportion", [1, 2], [3, 6])  # of the line that begins first
+    assert (ideal.name, ideal.x, ideal.y) == ("in proportion", [1, 4], [3, 12])  # of the line that begins first
     assert len(drawn([{"b": row["x.replicas"]} | row for row in rows], RATE, keys={"b": [4, 1, 2]}).series) == 1
 
 

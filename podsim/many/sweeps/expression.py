@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import math
-import operator
 import re
 import warnings
 from collections.abc import Callable, Mapping
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from typing import Any, Final
 
-from simpleeval import SimpleEval
+from simpleeval import DEFAULT_OPERATORS, SimpleEval
 
 from podsim.errors import BadValueError
 from podsim.units import UNITS, parse_quantity
@@ -38,20 +37,12 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _finite_of(combine: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    return _finite(combine(left, right))
-
-
-def _of_numbers(combine: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _of_numbers(combine: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
     """Arithmetic of numbers alone: a text times a number is a long text."""
-
-    def combined(left: Any, right: Any) -> Any:
-        text = next((each for each in (left, right) if isinstance(each, str)), None)
-        if text is not None:
-            raise TypeError(f"`{text}` is no number")
-        return combine(left, right)
-
-    return combined
+    text = next((each for each in (left, right) if isinstance(each, str)), None)
+    if text is not None:
+        raise TypeError(f"`{text}` is no number")
+    return _finite(combine(left, right))
 
 
 def _power(base: float, exponent: float) -> Any:
@@ -69,26 +60,12 @@ def _rounded(number: float, digits: int | None = None) -> float:
     return round(number, digits)
 
 
-_ARITHMETIC: Final = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
+_ARITHMETIC: Final = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
+_OTHERS: Final = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.USub, ast.UAdd, ast.Not)
 _OPERATORS: Final[dict[type, Callable[..., Any]]] = {
-    **{kind: _of_numbers(partial(_finite_of, combine)) for kind, combine in _ARITHMETIC.items()},
-    ast.Pow: _of_numbers(_power),
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.USub: operator.neg,
-    ast.UAdd: operator.pos,
-    ast.Not: operator.not_,
+    **{kind: partial(_of_numbers, DEFAULT_OPERATORS[kind]) for kind in _ARITHMETIC},
+    **{kind: DEFAULT_OPERATORS[kind] for kind in _OTHERS},
+    ast.Pow: partial(_of_numbers, _power),
 }
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "abs": abs,

@@ -475,8 +475,8 @@ def _lines(space: StudySpace, key: Key, of_words: Sequence[Key], rows: Sequence[
             continue
         colour, marker, dashes = LOOKS[number % len(LOOKS)]
         x, y = [at[each] for each in those], [_rounded((values[each] or 0.0) / shown.divisor) for each in those]
-        ends = [_range_of(rows[each], metric) for each in those]
-        scaled = [each and (each[0] / shown.divisor, each[1] / shown.divisor) for each in ends]
+        ranges = [_range_of(rows[each], metric) for each in those]
+        scaled = [each and (each[0] / shown.divisor, each[1] / shown.divisor) for each in ranges]
         tips = [
             {key.axis.title: key.values[key.at[each]], shown.label: short(height), POINT: str(rows[each][POINT])}
             for each, height in zip(those, y, strict=True)
@@ -486,7 +486,8 @@ def _lines(space: StudySpace, key: Key, of_words: Sequence[Key], rows: Sequence[
         lines.append(Series(label, Mark.LINE, x, y, colour, dash, marker, tips))
         bands += band(f"{label}, 80 %", x, scaled, colour)
     first = min(lines, key=lambda line: line.x[0])
-    ideal = [in_proportion("in proportion", first.x, first.y)] if scales and len(first.x) > 1 else []
+    ends = first.x[0], max(line.x[-1] for line in lines)
+    ideal = [in_proportion("in proportion", ends, first.y)] if scales and ends[1] > ends[0] > 0 else []
     places: Any = numbers_and_unit([each for each, _ in measured])
     if measured and places:
         heights = [_rounded(value / shown.divisor) for _, value in measured]
