@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import product
@@ -176,12 +176,14 @@ class Residuals:
     def scatter(self, names: Mapping[str, str], sizes: Mapping[str, float]) -> float:
         """The standard deviation that runs show which are like it; arguments as of `of`.
 
-        An activity, a stack or a size that no run has is the least favourable of those that runs have.
+        An activity, a stack, a family or a size that no run has is the least favourable of those that runs have.
         """
         same = self._same(names)
         activities, stacks = ({run.names[name] for run in same} for name in ("activity", "stack"))
         stacks = {names["stack"]} & stacks or stacks
-        models = {_model_of(names["family"], sizes), *(_model_of(*each) for each in self._nearest(names, sizes, same))}
+        of_kind = [run for run in same if run.names["family"] == names["family"]]
+        near = self._nearest(sizes, of_kind) if of_kind else ((run.names["family"], run.sizes) for run in same)
+        models = {_model_of(*each) for each in ((names["family"], sizes), *near)}
         return max(self._mean(*each) for each in product(activities, stacks, models))
 
     def _mean(self, activity: str, stack: str, model: tuple[str, _Model]) -> float:
@@ -211,11 +213,9 @@ class Residuals:
         """Runs of an activity; all of them where it has none."""
         return [run for run in self.runs if run.names["activity"] == names["activity"]] or self.runs
 
-    def _nearest(
-        self, names: Mapping[str, str], sizes: Mapping[str, float], same: Iterable[Compared]
-    ) -> Iterator[tuple[str, Mapping[str, float]]]:
-        """Families and sizes of the runs whose numbers are nearest to those that lie beyond all runs."""
-        of_kind = [run for run in same if run.names["family"] == names["family"]]
+    @staticmethod
+    def _nearest(sizes: Mapping[str, float], of_kind: Sequence[Compared]) -> Iterator[tuple[str, Mapping[str, float]]]:
+        """Families and sizes of the runs of a kind whose numbers are nearest to those that lie beyond all of them."""
         for name, _, ends in _beyond(sizes, of_kind):
             nearest = min(ends, key=lambda end: abs(math.log(sizes[name] / end)))
             yield from ((run.names["family"], run.sizes) for run in of_kind if run.sizes.get(name) == nearest)

@@ -92,7 +92,7 @@ def test_further_from_what_was_compared_is_never_narrower(name: str) -> None:
             assert all(less < more for less, more in pairwise(found))
 
 
-@pytest.mark.parametrize("name", ["stack", "execution", "shards", "experts", "formats", "links"])
+@pytest.mark.parametrize("name", ["stack", "family", "execution", "shards", "experts", "formats", "links"])
 def test_what_no_run_has_is_never_narrower(name: str) -> None:
     """Than with any value that runs have of that activity, whatever else they share."""
     table = residuals()
