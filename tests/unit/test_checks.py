@@ -613,8 +613,8 @@ def test_a_file_is_one_file_however_it_is_typed(
     assert sorted(kept) == ["common", "s"]
     assert {"common.yaml", "s.yaml"} == {path for path in kept["s"]["inputs"] if "/" not in path}
     (scen / "s.yaml").write_text(f"# a comment\nbase: common.yaml\n{FASTER}")
-    ways = (("scen", tmp_path), ("./scen", tmp_path), (str(scen), tmp_path), ("link", tmp_path), (".", scen))
-    for typed, folder in (*ways, ("../scen", scen), ("s.yaml", scen), ("scen/../scen/s.yaml", tmp_path)):
+    ways = (("scen", tmp_path), (str(scen), tmp_path), ("link", tmp_path), (".", scen))
+    for typed, folder in (*ways, ("scen/../scen/s.yaml", tmp_path)):
         monkeypatch.chdir(folder)
         baseline = ("--baseline", str(scen / "podsim-baseline.json"))
         _, text = told(capsys, typed, *baseline, "--format", "json")

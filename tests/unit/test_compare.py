@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -370,6 +371,26 @@ def test_within_its_range_a_metric_is_not_worse() -> None:
     one = compare(drawn(training(), **wide), slower)
     assert one.is_worse
     assert "only A has ranges" in one.text()
+
+
+@pytest.mark.parametrize(
+    ("ends", "is_worse", "told"),
+    [
+        ((-0.1, -0.01), True, "-4.76 % (80 %: -10 to -1 %); 5 metrics worse"),
+        ((-0.1, 0.01), False, "-4.76 % (80 %: -10 to +1 %), which may be no change; no metric worse"),
+    ],
+)
+def test_a_change_whose_range_holds_none_is_not_worse(ends: tuple[float, float], is_worse: bool, told: str) -> None:
+    """An update of 1,050 ms instead of 1,000: 1 / 1.05 of the throughput."""
+    slower = training({**A_PS, "bubble": 150 * MS}, mfu=0.24, mfu_of_pod=0.24)
+    (found,) = compare(training(), slower).differences
+    other = replace(found, rows=tuple(replace(row, change_range=ends) for row in found.rows))
+    answer = Comparison((other.a, other.b), (other,))
+    assert answer.is_worse == is_worse
+    assert answer.report().verdict == [f"B against A: throughput {told}"]
+    assert ("  ~ " in answer.text()) != is_worse
+    assert [row["within_ranges"] for row in answer._records()] == [not is_worse] * 5
+    assert {(row["change_low"], row["change_high"]) for row in answer._records()} == {ends}
 
 
 def test_a_metric_that_no_draw_covers_is_named() -> None:

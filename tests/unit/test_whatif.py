@@ -24,7 +24,7 @@ from podsim.scenario.assumptions import Assumption
 from podsim.scenario.parameters import PARAMETERS
 from tests.unit.bad_input_cases import Run
 
-CARD, POD, BERT = "bert_base_c600", "bert_base_phase1_pod16", "bert_v1.1_pod64_open"
+CARD, POD, BERT = "bert_base_c600", "conductivity_cnn_pod4", "bert_v1.1_pod64_open"
 LINKS = "system.machine.ipu_link.bandwidth_per_direction"
 
 
