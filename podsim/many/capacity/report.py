@@ -222,7 +222,7 @@ def _footer(found: PlanResult, *, is_sure: bool) -> Iterator[str]:
 
 
 def _columns(found: PlanResult, room: int) -> Iterator[str]:
-    """The figure that counts, what it is weighed against, those with a limit, and others where there is room."""
+    """The figure that counts, what it is weighed against, those with a limit; others where there is room."""
     goal, second = found.goal, found.second
     is_shown = second and (goal.second is not None or metric_of(second).unit == MONEY)
     asked = (goal.figure, *([second] if second and is_shown else []), *(limit.metric for limit in goal.limits))
