@@ -8,6 +8,7 @@ import sys
 from types import FrameType
 
 _BY_SIGNAL = 128
+_MOMENT_S = 0.02
 
 
 def main() -> None:
@@ -17,8 +18,16 @@ def main() -> None:
     def unwind(number: int, _frame: FrameType | None) -> None:
         """Turn a signal into an exit, so that a file that is being written is removed."""
         received.append(number)
-        sys.unraisablehook = lambda _: None  # where it cannot go up, as in the callback of a weak reference
+        sys.unraisablehook = send_again
         sys.exit(_BY_SIGNAL + number)
+
+    def send_again(_: object) -> None:
+        """Once more, a moment later: this one could not go up, as from the callback of a weak reference."""
+        from threading import Timer
+
+        timer = Timer(_MOMENT_S, os.kill, (os.getpid(), received[0]))
+        timer.daemon = True
+        timer.start()
 
     heeded = [each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) is not signal.SIG_IGN]
     for each in heeded:

@@ -11,7 +11,7 @@ from typing import Literal
 from podsim.models.op import DTYPE_BYTES
 from podsim.scenario.ipu import Ipu
 from podsim.tiles.conv_shape import ConvShape
-from podsim.tiles.vector import ceil_div, layout_cycles
+from podsim.tiles.vector import WORD_BYTES, ceil_div, layout_cycles
 
 Vertex = Literal["amp", "slic", "vmac", "hmac", "outer_product"]
 _FILTER_HEIGHTS = (1, 2, 4)
@@ -60,7 +60,7 @@ def methods(ipu: Ipu, shape: ConvShape, dtype: str) -> Iterator[Method]:
         few = ipu.amp.in_channels(dtype) - 1 if shape.groups > 1 else _FEWEST_CHANNELS
         if dtype != "fp8" and min(shape.in_channels, shape.out_channels) <= few:
             # Channels are taken to fill words of the exchange and no more.
-            grain = ipu.exchange.bytes_per_cycle // DTYPE_BYTES[dtype]
+            grain = WORD_BYTES // DTYPE_BYTES[dtype]
             yield Method(vertex="hmac", shape=form, transform=transform, moved_count=moved, in_grain=grain)
 
 
@@ -122,7 +122,7 @@ def _combined_groups(ipu: Ipu, shape: ConvShape, dtype: str) -> int:
     Source: [poplibs_poplin], which joins groups of one input channel, in half precision of two as well.
     """
     channels = max(shape.in_channels, shape.out_channels)
-    if dtype == "fp8" or shape.in_channels > ipu.exchange.bytes_per_cycle // DTYPE_BYTES[dtype]:
+    if dtype == "fp8" or shape.in_channels > WORD_BYTES // DTYPE_BYTES[dtype]:
         return 1
     return 1 << (min(ipu.amp.in_channels(dtype) // channels, shape.groups) or 1).bit_length() - 1
 

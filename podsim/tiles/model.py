@@ -36,11 +36,18 @@ from podsim.tiles.conv_shape import conv_shape
 from podsim.tiles.planned import PLANNED_FOR, Chip, planned_conv, planned_matmul, planned_slices
 from podsim.tiles.plans import ConvPlan, MatMulPlan, MatMulShape, SliceKind, SlicePlan, SliceShape
 from podsim.tiles.sorting import compare_swap_cycles, passes
-from podsim.tiles.vector import ceil_div, elementwise_cycles, layout_cycles, pool_cycles, tile_copy_cycles, tile_share
+from podsim.tiles.vector import (
+    WORD_BYTES,
+    ceil_div,
+    elementwise_cycles,
+    layout_cycles,
+    pool_cycles,
+    tile_copy_cycles,
+    tile_share,
+)
 
 _Plan = TypeVar("_Plan", MatMulPlan, ConvPlan, SlicePlan)
 _Made = TypeVar("_Made")
-_WORD_BYTES = 4
 _SEED_STEPS = 3
 _MOST = 4096
 """Sequences, products and costed stages that a model remembers."""
@@ -378,7 +385,7 @@ class CostModel:
         row_parts = max(1, min(op.table_rows, self.ipu.tile.count // (column_parts * copies)))
         indices, width = ceil_div(op.shape[0], copies), ceil_div(op.shape[1], column_parts)
         hits: int = ceil_div(indices, row_parts)
-        words: int = ceil_div(width * DTYPE_BYTES[op.dtype], _WORD_BYTES)
+        words: int = ceil_div(width * DTYPE_BYTES[op.dtype], WORD_BYTES)
         if isinstance(op, Gather):
             hit = vertex.per_index + vertex.cycles_per_pair * words
             copied = ceil_div(op.table_rows, row_parts) * width * DTYPE_BYTES[op.dtype] if copies > 1 else 0

@@ -8,6 +8,8 @@ from typing import Any, Final
 from podsim.models.op import DTYPE_BYTES, PIECE_BYTES
 from podsim.scenario.ipu import Ipu
 
+WORD_BYTES: Final = 4
+"""Of the exchange and of a tile's integers, whatever a tile receives in a cycle."""
 _LEAST_BYTES: Final = 128
 """Of a tensor on a tile."""
 

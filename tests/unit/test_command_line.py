@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -173,27 +174,58 @@ def test_nobody_reads_any_more(tmp_path: Path, arguments: tuple[str, ...]) -> No
     assert (ended.returncode, ended.stderr) == (NO_READER, b"")
 
 
-@pytest.mark.parametrize(
+SIGNALS = pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, INTERRUPTED), (signal.SIGTERM, TERMINATED)], ids=["SIGINT", "SIGTERM"]
 )
-@pytest.mark.parametrize("delay_s", [1.0, 2.5])
+
+
+def heeding(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
+    """A process that signals end, as one that is started by hand.
+
+    Shells start what runs in the background with this signal ignored, and children inherit that.
+    """
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=folder, env=environment(), stdout=pipe, stderr=pipe, preexec_fn=heed)
+
+
+@SIGNALS
+@pytest.mark.parametrize(("delay_s", "work"), [(0.7, "--explicit"), (2.0, "--explicit"), (2.0, "--noise=1000")])
 def test_a_signal_ends_it_without_a_word_and_without_a_file(
-    tmp_path: Path, number: signal.Signals, code: int, delay_s: float
+    tmp_path: Path, number: signal.Signals, code: int, delay_s: float, work: str
 ) -> None:
-    many = ("run", "bert_large_phase1_pod64", "--explicit", "--trace", "t.json")
-    process = subprocess.Popen(
-        command(*many),
-        cwd=tmp_path,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        # Shells start what runs in the background with this signal ignored, and children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    """While modules are imported, while a timeline is recorded, and in the compiled engine: a minute each, 200 MB."""
+    process = heeding(command("run", "bert_v1.1_pod16_open", work, "--trace", "t.json"), tmp_path)
     time.sleep(delay_s)
     process.send_signal(number)
     assert (process.communicate(), process.returncode) == ((b"", b""), code)
     assert list(tmp_path.iterdir()) == []
+
+
+SWALLOWING = """
+import os, time, weakref
+import podsim.__main__ as process
+
+class Held: pass
+
+def command():
+    held = Held()
+    reference = weakref.ref(held, lambda _: (os.kill(os.getpid(), {number}), list(range(9))))
+    del held
+    time.sleep(60)
+
+process._run_command = command
+process.main()
+"""
+
+
+@SIGNALS
+def test_a_signal_in_a_callback_that_nothing_can_go_up_from_ends_it_as_well(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    """As that of a weak reference, of which imports have many: Python swallows what is raised there."""
+    process = heeding([sys.executable, "-c", SWALLOWING.format(number=int(number))], tmp_path)
+    assert (process.communicate(timeout=30), process.returncode) == ((b"", b""), code)
 
 
 @pytest.mark.parametrize(

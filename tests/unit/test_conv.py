@@ -138,6 +138,17 @@ def test_groups_are_joined_up_to_a_block(
         assert sizes == (-(-groups // (joined or 1)), inner * (joined or 1), outer * (joined or 1))
 
 
+@pytest.mark.parametrize("dtype", ["fp16", "fp32"])
+@pytest.mark.parametrize(("channels", "groups"), [(64, 64), (128, 32)])
+def test_a_wider_exchange_is_never_slower(channels: int, groups: int, dtype: str) -> None:
+    """A word has four bytes however many arrive in a cycle; channels of a dot product fill words."""
+    shape = conv_shape(conv((channels, channels), 14, groups=groups, batch=2))
+    for ipu in (load_ipu("gc2"), GC200):
+        chips = [with_value(ipu, "exchange.bytes_per_cycle", width) for width in (1, 2, 4, 8, 40)]
+        cycles = [plan_conv(chip, shape, dtype, dtype).account.cycles for chip in chips]
+        assert cycles == sorted(cycles, reverse=True)
+
+
 # Positions on a tile
 
 
