@@ -8,7 +8,7 @@ from string import ascii_uppercase
 from typing import Final
 
 from podsim._version import __version__
-from podsim.format import format_bytes, format_duration_s, format_significant, format_span, in_title
+from podsim.format import format_bytes, format_duration_s, format_significant, format_span, in_title, unit_for_s
 from podsim.many.compare.difference import SAME, Difference, Differing, Row, Step, Waterfall
 from podsim.many.compare.metrics import DECODE, PREFILL, ComparedMetric
 from podsim.many.compare.subject import Subject
@@ -18,7 +18,6 @@ from podsim.report.report import Folded, Part, Report, Section, Tile
 from podsim.report.table import Cell, Cells, Column, Table, columns
 from podsim.result.kinds import kind_of
 from podsim.scenario.wording import counted
-from podsim.show.run_charts import unit_for_s
 from podsim.units import ps_to_seconds
 
 DIGITS: Final = 4
