@@ -135,7 +135,7 @@ def preregister_alone(path: Path, asked: ValidateRequest) -> None:
     tell_written(path)
 
 
-def _coverage_alone(asked: ValidateRequest, preregister: Path | None) -> None:
+def _coverage_alone(asked: ValidateRequest, preregister: Path | None, *, noise: bool) -> None:
     """Print how published runs lie in their ranges, which says nothing of errors.
 
     Raises:
@@ -145,7 +145,7 @@ def _coverage_alone(asked: ValidateRequest, preregister: Path | None) -> None:
     from podsim.validation.coverage import coverage
     from podsim.validation.show import show_coverage
 
-    if preregister is not None or asked != ValidateRequest(asked.output_format):
+    if noise or preregister is not None or asked != ValidateRequest(asked.output_format):
         what = "--coverage looks at ranges, not at errors, and goes with --format alone"
         raise PodsimError(what, do="leave the other options out, or give them in a command without --coverage")
     text = show_coverage(coverage(residuals()), asked.output_format.value)
@@ -205,7 +205,7 @@ def validate(
 
     asked = ValidateRequest(output_format, role, tuple(groups or ()), summary, max_mean, max_worst, score)
     if coverage:
-        _coverage_alone(asked, preregister)
+        _coverage_alone(asked, preregister, noise=noise)
     elif noise:
         _noise_alone(asked, preregister, Seeds(1, seed).seed)
     elif preregister is not None:
