@@ -7,6 +7,7 @@ import math
 import re
 import sys
 from pathlib import Path
+from statistics import NormalDist
 
 import pytest
 
@@ -37,13 +38,28 @@ def noise_of(row: NoisyRow) -> Noise:
 def test_the_engine_draws_what_the_closed_form_says(rows: tuple[NoisyRow, ...]) -> None:
     """A block of calls differs by the root of their number; that of 4,000 updates, few of them late, is off by some.
 
-    Calls of v1.0 with a hundred updates each differ by 63 ms, and an update by eight times its share of the call, which
-    is distributed so unevenly that a tenth is in updates that are not met.
+    Calls of TensorFlow in v1.0, with a hundred updates each, differ by 63 ms, and an update by twelve times its share
+    of the call. Most of that variance is in updates of which 4,000 have less than one on average.
     """
     assert len(rows) == 24
+    rarely_met = {"resnet50_v1.0_pod16", "resnet50_v1.0_pod64"}
     for row in rows:
-        say = expected(row.logged, noise_of(row)).block_variation * row.logged.update_s
-        assert row.blocks * row.mean_s == pytest.approx(say, rel=0.2), row.logged.scenario
+        name, say = row.logged.scenario, expected(row.logged, noise_of(row)).block_variation * row.logged.update_s
+        least = met_share(row) if name in rarely_met else 1.0
+        assert 0.8 * least < row.blocks * row.mean_s / say < 1.2, name
+
+
+def met_share(row: NoisyRow) -> float:
+    """Spread of an update without what fewer than one in all draws exceed, over its spread.
+
+    A log-normal draw has Phi(z - 2 width) of its second moment below the quantile z of its normal distribution.
+    """
+    software = load_scenario(row.logged.scenario).spec.of(TrainingScenario).software
+    updates_per_call = row.logged.updates / row.logged.calls
+    of_mean = noise_of(row).call_spread_s * math.sqrt(updates_per_call) / software.host_call_s
+    width = math.sqrt(math.log1p(of_mean**2))
+    normal, draws = NormalDist(), RUNS * 200
+    return math.sqrt(normal.cdf(normal.inv_cdf(1 - 1 / draws) - 2 * width))
 
 
 def test_updates_are_longer_by_the_wait_alone(rows: tuple[NoisyRow, ...]) -> None:
@@ -92,7 +108,7 @@ def test_rows_are_shown_in_every_format(rows: tuple[NoisyRow, ...]) -> None:
     ("given", "told"),
     [
         (["--summary"], "error: --noise looks at how much runs differ, not at errors"),
-        (["--coverage", "3"], "error: --noise looks at how much runs differ, not at errors"),
+        (["--coverage"], "error: --coverage looks at ranges, not at errors, and goes with --format alone"),
         (["--preregister", "new.yaml"], "error: --noise looks at how much runs differ, not at errors"),
         (["--seed", "-1"], "error: the seed -1 is negative"),
     ],

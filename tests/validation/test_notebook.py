@@ -170,14 +170,14 @@ def test_why_a_pod256_is_not_sixteen_pod16() -> None:
     predicted, measured = (speedups(resnet, results(), prefix) for prefix in BOTH)
     states("mlperf_v1", "trains 7.5 times as fast")
     states("mlperf_v1", "takes 36 % more time of an IPU")
-    states("mlperf_v1", "Each predicted step is within 5 % of the measured one")
+    states("mlperf_v1", "28 % of the run instead of 3 %. Each predicted step is within 5 % of the measured one")
     assert (round(measured[-1], 1), round(16 / measured[1], 2)) == (7.5, 1.36)
     assert predicted == pytest.approx(measured, rel=0.05)
-    for pod, share in ((16, 0.03), (256, 0.26)):
+    for pod, share in ((16, 0.03), (256, 0.28)):
         parts = results()[f"resnet50_v1.1_pod{pod}"].run_breakdown
         rest = parts["checkpoint"] + parts["evaluation"]
         assert 45 < rest < 75
-        assert rest / sum(parts.values()) == pytest.approx(share, abs=0.015)
+        assert round(rest / sum(parts.values()), 2) == share
 
 
 def test_what_grows_with_the_pod_for_bert() -> None:
@@ -232,12 +232,14 @@ def test_from_gc200_to_bow() -> None:
 
 
 def test_what_grows_with_the_bow_pod_for_bert() -> None:
-    states("mlperf_v2", "(53 % in the logs)")
+    """The predicted loss is too small, by both ends: of BERT in v2.0 Bow Pod16 and Bow Pod256 are the worst."""
+    states("mlperf_v2", "trains 58 % as fast as one of a Bow Pod16 (53 % in the logs")
+    states("mlperf_v2", "Bow Pod16 is predicted 5 % too slow and Bow Pod256 5 % too fast)")
     small, large = (f"bert_v2.0_pod{ipus}_closed" for ipus in (16, 256))
     bert = of_round("v2.0").loc[[small, large]]
     measured, predicted = (speedups(bert, results(), prefix)[1] / 16 for prefix in ("measured_", ""))
-    assert round(measured, 2) == 0.53
-    assert predicted == pytest.approx(measured, abs=0.03)
+    assert (round(measured, 2), round(predicted, 2)) == (0.53, 0.58)
+    assert list((bert["update_ms"] / bert["measured_update_ms"] - 1).round(2)) == [0.05, -0.05]
     same = {"matmul", "vector", "reduction", "exchange", "rearrange", "superstep"}
     assert cost_us(same, large) == pytest.approx(cost_us(same, small), rel=0.02)
     every = set(results()[large].breakdown) | set(results()[small].breakdown)

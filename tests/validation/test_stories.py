@@ -54,9 +54,9 @@ def test_placement_of_bert_large() -> None:
     states(BERT, "An earlier stage stashes more activations")
     stash = [result.memory.tenants(ipu, "in_processor_memory")["stash"] for ipu in (1, 2, 3)]
     assert stash[0] > stash[1] > stash[2]
-    states(BERT, "IPU 1 is the fullest, 93 % of its memory.")
+    states(BERT, "IPU 1 is the fullest, 94 % of its memory.")
     used = result.memory.used_bytes(1) / result.memory.in_processor_memory_bytes
-    assert result.memory.fullest_ipu() == 1 and round(used, 2) == 0.93
+    assert result.memory.fullest_ipu() == 1 and round(used, 2) == 0.94
 
 
 def test_batches_of_bert_large() -> None:
@@ -68,9 +68,9 @@ def test_batches_of_bert_large() -> None:
     assert (frame["IPUs"] == 4 * frame["replicas"]).all() and (frame["IPUs per replica"] == 4).all()
     for name, result in bert().items():
         assert samples_of_update(result) == pytest.approx(frame["batch"][name])
-    states(BERT, "take 0.9 % of it on a POD4 and 6 % on a POD64 (phase 1)")
+    states(BERT, "take 1 % of it on a POD4 and 8 % on a POD64 (phase 1)")
     outside = [frame["outside main cycles [%]"][f"bert_large_phase1_pod{pod}"] for pod in (4, 64)]
-    assert (round(outside[0], 1), round(outside[1])) == (0.9, 6)
+    assert (round(outside[0]), round(outside[1])) == (1, 8)
 
 
 def test_what_scaling_costs_bert_large() -> None:
@@ -78,23 +78,23 @@ def test_what_scaling_costs_bert_large() -> None:
     states(BERT, "Compute and movement on the chip take the same time for a sequence everywhere.")
     same = ("matmul", "vector", "reduction", "exchange", "rearrange", "superstep")
     assert ipu_time_s(large, *same) == pytest.approx(ipu_time_s(small, *same), rel=0.001)
-    states(BERT, "An IPU of a POD64 is 4 % slower than one of a POD4, and two thirds of that is the host")
+    states(BERT, "An IPU of a POD64 is 5 % slower than one of a POD4, and three quarters of that is the host")
     growth = ipu_time_s(large) - ipu_time_s(small)
-    assert round(1 - ipu_time_s(small) / ipu_time_s(large), 2) == 0.04
-    assert (ipu_time_s(large, "host") - ipu_time_s(small, "host")) / growth == pytest.approx(0.67, abs=0.03)
+    assert round(1 - ipu_time_s(small) / ipu_time_s(large), 2) == 0.05
+    assert (ipu_time_s(large, "host") - ipu_time_s(small, "host")) / growth == pytest.approx(0.75, abs=0.03)
 
 
 def test_throughputs_of_both_phases() -> None:
     named = bert_large.phase_results(bert())
-    states(BERT, "Four times the IPUs train 3.9 times as fast from POD16 to POD64, in either phase.")
+    states(BERT, "Four times the IPUs train 3.8 times as fast from POD16 to POD64, in either phase.")
     for phase in ("phase 1", "phase 2"):
         small, large = (named[f"{phase}, IPU-POD{pod}"].throughput_samples_per_s for pod in (16, 64))
-        assert round(large / small, 1) == 3.9
+        assert round(large / small, 1) == 3.8
     frame = throughput_frame(named, bert_large.THROUGHPUTS)
     assert len(frame) == 9 and frame["published"].notna().sum() == 3
-    states(BERT, "TensorFlow 2 is 10 % too fast, the rows of PyTorch are within 4 %")
+    states(BERT, "TensorFlow 2 is 4 % too fast, the rows of PyTorch are within 2 %")
     first, *others = (frame["predicted"] / frame["published"] - 1).dropna()
-    assert round(first, 2) == 0.1 and all(abs(error) < 0.04 for error in others)
+    assert round(first, 2) == 0.04 and all(abs(error) < 0.02 for error in others)
     assert list(frame["role"].dropna()) == ["hold-out", "calibration", "calibration"]
 
 
@@ -104,9 +104,9 @@ def test_hours_of_bert_large() -> None:
     states(BERT, "13.2 h on an IPU-POD64 with SDK 1.4 and 69.5 h on a DGX A100, 5.3 times as long")
     assert (published, gpus, round(gpus / published, 1)) == (13.2, 69.5, 5.3)
     assert published_row("BLOG-001")["sdk"] == "SDK 1.4"
-    states(BERT, "podsim predicts 10.8 h, 18 % too fast")
-    states(BERT, "podsim predicts 10.8 h for both phases on an IPU-POD64, 18 % less than published")
-    assert (round(ours, 1), round(1 - ours / published, 2)) == (10.8, 0.18)
+    states(BERT, "podsim predicts 11.4 h, 13 % too fast")
+    states(BERT, "podsim predicts 11.4 h for both phases on an IPU-POD64, 13 % less than published")
+    assert (round(ours, 1), round(1 - ours / published, 2)) == (11.4, 0.13)
     states(BERT, "a weight update of BERT on a POD64 became 13 % shorter in MLPerf's logs")
     found = {
         row["round"]: float(row["step_ms_median"])
@@ -114,8 +114,8 @@ def test_hours_of_bert_large() -> None:
         if (row["benchmark"], row["division"], row["ipus"]) == ("bert", "open", "64")
     }
     assert round(1 - found["v1.1"] / found["v1.0"], 2) == 0.13
-    states(BERT, "The same gain once more would make 12.4 h of 10.8.")
-    assert round(ours * found["v1.0"] / found["v1.1"], 1) == 12.4
+    states(BERT, "The same gain once more would make 13.2 h of 11.4.")
+    assert round(ours * found["v1.0"] / found["v1.1"], 1) == 13.2
     states(BERT, "the number of weight updates is assumed, 7,038 and 2,137")
     runs = [load_scenario(f"bert_large_{phase}_pod64").of(TrainingScenario).run for phase in bert_large.PHASES]
     assert [getattr(run, "weight_updates", None) for run in runs] == [7038, 2137]
@@ -126,20 +126,20 @@ def test_hours_of_efficientnet() -> None:
     published = published_figure(efficientnet_b4.HOURS)
     hours = {name: efficientnet_b4.hours(result) for name, result in efficientnet_b4.assumed_results().items()}
     plain, every, both = hours[""], hours["checkpoint and validation\nafter each epoch"], hours["all three"]
-    states(EFFICIENTNET, "The scenario predicts 1.44 h, 20 % less than published")
-    states(EFFICIENTNET, "1.44 h on an IPU-POD256, 20 % less than the published 1.8 h")
-    assert (round(plain, 2), round(1 - plain / published, 2), published) == (1.44, 0.2, 1.8)
-    states(EFFICIENTNET, "it would be 1.78 h; with five session calls per epoch")
-    states(EFFICIENTNET, "and both, 1.81 h, 1 % more than published")
-    assert (round(every, 2), round(both, 2), round(both / published - 1, 2)) == (1.78, 1.81, 0.01)
+    states(EFFICIENTNET, "The scenario predicts 1.47 h, 18 % less than published")
+    states(EFFICIENTNET, "1.47 h on an IPU-POD256, 18 % less than the published 1.8 h")
+    assert (round(plain, 2), round(1 - plain / published, 2), published) == (1.47, 0.18, 1.8)
+    states(EFFICIENTNET, "it would be 1.81 h; with five session calls per epoch")
+    states(EFFICIENTNET, "and both, 1.83 h, 2 % more than published")
+    assert (round(every, 2), round(both, 2), round(both / published - 1, 2)) == (1.81, 1.83, 0.02)
     resnet = load_scenario("resnet50_v1.1_pod256").of(TrainingScenario).run
     assert (f"run.session_calls_per_epoch={getattr(resnet, 'session_calls_per_epoch', None)}",) == efficientnet_b4.CALLS
 
 
 def test_images_of_efficientnet_beside_the_published_throughput() -> None:
     frame = throughput_frame({}, efficientnet_b4.THROUGHPUTS)
-    states(EFFICIENTNET, "the prediction is 5 % below it")
-    assert [round(1 - error, 2) for error in frame["predicted"] / frame["published"]] == [0.05]
+    states(EFFICIENTNET, "the prediction is 7 % below it")
+    assert [round(1 - error, 2) for error in frame["predicted"] / frame["published"]] == [0.07]
 
 
 def test_what_scaling_costs_efficientnet() -> None:
@@ -157,23 +157,27 @@ def test_what_scaling_costs_efficientnet() -> None:
 
 def test_speed_ups_by_packing() -> None:
     frame = packs()
-    states(PACKING, "Each speed-up is within 3 % of the published one.")
-    states(PACKING, "predicted speed-ups of 1.16 to 1.96 lie within 3 % of the published ones")
-    errors = (frame["predicted"] / frame["published"] - 1).abs()
-    assert round(errors.max(), 2) <= 0.03
-    assert (round(frame["predicted"].min(), 2), round(frame["predicted"].max(), 2)) == (1.16, 1.96)
+    states(PACKING, "Speed-ups at 128 and 384 tokens are within 2 % of the published ones")
+    states(PACKING, "that at 512 tokens (PACK-001) is 4 % too high.")
+    states(PACKING, "speed-ups of 1.17 to 1.99 lie within 2 % of the published ones, but for 4 % at 512 tokens")
+    errors = frame["predicted"] / frame["published"] - 1
+    (broken,) = (case.name for case in packing.CASES if case.row == "PACK-001")
+    assert round(errors[broken], 2) == 0.04
+    assert errors.drop(broken).abs().max() < 0.02
+    assert (round(frame["predicted"].min(), 2), round(frame["predicted"].max(), 2)) == (1.17, 1.99)
     for case, factor in zip(packing.CASES, frame["factor"], strict=True):
         assert f"packing factor {round(factor, 2)}" in published_row(case.row)["notes"]
 
 
 def test_costs_of_packing() -> None:
     frame = packs()
-    states(PACKING, "4.29 % at 512 tokens, is 2.3 percentage points more than predicted")
+    states(PACKING, "4.29 % at 512 tokens, is 3.5 percentage points more than predicted")
     assert "overhead 4.29% at SL512" in published_row("PACK-001")["notes"]
-    assert round(4.29 - 100 * frame["cost"].iloc[0], 1) == 2.3
+    assert round(4.29 - 100 * frame["cost"].iloc[0], 1) == 3.5
     states(PACKING, "It hardly differs from that of a cycle")
     assert (frame["update"] / frame["predicted"] - 1).abs().max() < 0.001
-    states(PACKING, "podsim adds one mask to the scores and predicts two more positions per pack")
+    states(PACKING, "podsim adds a square mask to the scores where sequences without packs add a row")
+    states(PACKING, "and predicts two more positions per pack")
     for case in packing.CASES:
         data = load_scenario(case.scenario, overrides=case.packed).of(TrainingScenario).data
         assert getattr(data, "masked_token_count", None) == case.masked + 2
@@ -183,8 +187,8 @@ def test_rates_of_llama() -> None:
     published = llama2_7b.published_rates()
     states(LLAMA, "Published are 3.50, 3.51 and 3.78 steps per second on 16 IPUs")
     assert [(ipus, round(rate, 2)) for ipus, rate in published] == [(16, 3.50), (16, 3.51), (16, 3.78)]
-    states(LLAMA, "On 16 IPUs 3.70 steps per second are predicted, 1.9 % below the third published rate")
-    assert (round(rates()[16], 2), round(100 * (1 - rates()[16] / published[2][1]), 1)) == (3.70, 1.9)
+    states(LLAMA, "On 16 IPUs 3.70 steps per second are predicted, 2.0 % below the third published rate")
+    assert (round(rates()[16], 2), round(100 * (1 - rates()[16] / published[2][1]), 1)) == (3.70, 2.0)
     states(LLAMA, "From 4 to 16 IPUs the rate grows 3.0 times, and 3.9 times with keys and values kept")
     kept = llama2_7b.kept_rates(llama2_7b.rows_of_pods(("pod4", "pod16", "pod64")))
     assert sorted(kept) == [4, 16]
@@ -196,15 +200,15 @@ def test_rates_of_llama() -> None:
 def test_hours_beside_those_of_gpus() -> None:
     frame = gpu_hours.hours_frame()
     states(
-        HOURS, "An A100 does what takes 3.3 GC200 or 2.6 Bow IPUs at 7 billion parameters, and 3.9 or 3.3 at 13 billion"
+        HOURS, "An A100 does what takes 4.1 GC200 or 3.4 Bow IPUs at 7 billion parameters, and 5.6 or 5.1 at 13 billion"
     )
     ratios = {each: round(frame["hours"][each] / frame["hours"][each[0], "A100"], 1) for each in frame.index}
     predicted = [ratios[model, chip] for model in ("7B", "13B") for chip in ("GC200", "Bow")]
-    assert predicted == [3.3, 2.6, 3.9, 3.3]
-    states(HOURS, "the GPUs reached 46 and 54 % of their peak, and 17 % is the most predicted here")
+    assert predicted == [4.1, 3.4, 5.6, 5.1]
+    states(HOURS, "the GPUs reached 46 and 54 % of their peak, and 14 % is the most predicted here")
     shares = frame["mfu"].map(lambda share: round(100 * share))
     assert [shares[model, "A100"] for model in ("7B", "13B")] == [46, 54]
-    assert shares.drop("A100", level="chip").max() == 17
+    assert shares.drop("A100", level="chip").max() == 14
     assert all(
         frame["least"][each] < frame["hours"][each] < frame["most"][each] for each in frame.index if "A100" not in each
     )
@@ -219,5 +223,8 @@ def test_peak_flop_of_the_gpu_by_hand() -> None:
 
 def test_where_the_time_of_llama_goes() -> None:
     shares = gpu_hours.shares_frame()
+    states(HOURS, "(`tensor_parallel`): 32 to 63 % of a weight update")
+    sums = shares["tensor_parallel"]
+    assert (round(sums.min(), 2), round(sums.max(), 2)) == (0.32, 0.63)
     states(HOURS, "take more than half as long as the products themselves")
     assert all((shares["exchange"] + shares["reduction"])[each] > 0.5 * shares["matmul"][each] for each in shares.index)
