@@ -96,6 +96,10 @@ def test_ranges_stand_beside_figures_and_around_lines() -> None:
     band, line = chart.drawn.series
     assert (band.mark, list(band.x), list(band.y), list(band.to)) == (Mark.BAND, [1, 2], [90, 180], [120, 240])
     assert (line.mark, line.x, line.y) == (Mark.LINE, [1, 2, 3], [100, 200, 300])
+    share = [{"mfu": 0.15, "mfu_low": 0.14, "mfu_high": 0.165}]  # the ends in the unit of the value
+    assert reported(share, "mfu", names={"a": [1]}, keys={"b": [1]}).verdict == [
+        "best MFU 15.0 % (80 %: 14 to 16.5) at the only point"
+    ]
     assert reported(rows, f"{RATE}_low", keys={"a": [1, 2, 3]}).verdict == [
         "best throughput, low end 180 samples/s at a 2; worst 90 samples/s at a 1"
     ]

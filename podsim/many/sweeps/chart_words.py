@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from podsim.format import format_significant
+from podsim.format import format_bytes, format_figure, format_significant
 from podsim.many.sweeps.axes import NUMBER_AND_UNIT
 from podsim.many.sweeps.expression import number_of
 from podsim.metrics import BYTES, JOULES, PER_SECOND, SECONDS, WATTS, find_metric, metric_of
@@ -59,14 +59,15 @@ def quantity(metric: str, most: float) -> AxisFigure:
 
 
 def told(metric: str, value: float) -> str:
-    """A figure with its unit.
+    """A figure with its unit, as all commands write it.
 
     >>> told("throughput_samples_per_s", 250_000.0), told("time_to_train_s", 90.0), told("mfu", 0.153)
-    ('250,000 samples/s', '90 s', '0.153')
+    ('250,000 samples/s', '90 s', '15.3 %')
     """
-    is_rate = metric_of(metric).unit == PER_SECOND
-    shown = quantity(metric, min(abs(value), _THOUSANDS_FROM - 1) if is_rate else abs(value))
-    return f"{short(value / shown.divisor)} {shown.unit}".rstrip()
+    known = metric_of(metric)
+    if known.unit == BYTES:
+        return format_bytes(value)
+    return f"{format_figure(known, value)} {f'{known.counted}/s' * (known.unit == PER_SECOND)}".rstrip()
 
 
 def listed(texts: Sequence[str]) -> str:

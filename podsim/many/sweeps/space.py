@@ -14,7 +14,7 @@ from podsim.many.sweeps.expression import Expression, filled_in, key_named
 from podsim.many.sweeps.names import SCENARIO, VARIANT, wrong_names
 from podsim.many.sweeps.spec import MOST_POINTS, StudySpec, Value
 from podsim.scenario import variant_names
-from podsim.scenario.document import Document, read_yaml
+from podsim.scenario.document import Document, KeyPath, read_yaml
 from podsim.scenario.library import display_path, find
 from podsim.scenario.load import validated
 
@@ -155,27 +155,29 @@ def space_of(document: Document, folder: Path = Path(), scenario: str | None = N
         other = isinstance(document.data, dict) and document.data.get("kind") == "goal"
         do = "begin it with `kind: study` and `scenario: NAME`; `podsim run` simulates a scenario as it is"
         do = "`podsim plan` takes goals" if other else do
-        raise SpecError([Problem(document.where(("kind",)), "kind", "this is no study", do)])
+        raise _wrong(document, ("kind",), "this is no study", do)
     if scenario is not None:
         places = {**document.places, (SCENARIO,): "--scenario"}
         document = replace(document, data={**document.data, SCENARIO: scenario}, places=places)
         folder = Path()
     study = validated(StudySpec, document)
-    problems = list(wrong_names(study, document))
-    if problems:
+    if problems := list(wrong_names(study, document)):
         raise SpecError(problems)
     try:
         space = StudySpace(study, (*_scenarios(study, folder, document), *axes_of(study)), document)
     except AxisError as error:
-        key = ".".join(map(str, error.path))
-        raise SpecError([Problem(document.where(error.path), key, str(error), error.do)]) from None
+        raise _wrong(document, error.path, str(error), error.do) from None
     if not (study.keys or study.names) and len(space) == 1:
         do = "give `keys` with lists or ranges; `podsim run` simulates one scenario"
-        raise SpecError([Problem(document.where(("keys",)), "keys", "nothing varies in this study", do)])
+        raise _wrong(document, ("keys",), "nothing varies in this study", do)
     if len(space) > MOST_POINTS:
         what = f"the study has {len(space):,} points; the limit is {MOST_POINTS:,}"
-        raise SpecError([Problem(document.where(("keys",)), "keys", what, "give fewer values, or draw `samples`")])
+        raise _wrong(document, ("keys",), what, "give fewer values, or draw `samples`")
     return space
+
+
+def _wrong(document: Document, path: KeyPath, what: str, do: str) -> SpecError:
+    return SpecError([Problem(document.where(path), ".".join(map(str, path)), what, do)])
 
 
 def _scenarios(study: StudySpec, folder: Path, document: Document) -> Iterator[SweptAxis]:
