@@ -172,6 +172,8 @@ def _settle(figure: Figure) -> None:
         return
     engine.execute(figure)
     figure.set_layout_engine("none")
+    for part in (each for row in figure.subfigs for each in (row, *row.subfigs)):
+        part.bbox_relative.set_points(part.bbox_relative.get_points().round(6))
     for axes in figure.axes:
         left, bottom, width, height = axes.get_position(original=True).bounds
         axes.set_position((round(left, 6), round(bottom, 6), round(width, 6), round(height, 6)))
