@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 import podsim as library
 from podsim.draws import Draws
 from podsim.errors import DoesNotFitError, PodsimError
-from podsim.many.compare import sides as sides_module
 from podsim.many.compare.comparison import Comparison, compare
 from podsim.many.compare.difference import Difference, Differing, Row, differing
 from podsim.many.compare.metrics import COMPARED
@@ -587,7 +586,6 @@ def test_a_variant_comes_before_a_revision_and_both_can_be_named() -> None:
         "variant half of question.yaml at revision first",
     ]
     assert clocks(found) == [(CLOCK[0], "1.6 GHz", "1.5 GHz")]
-    assert "half is a variant of question.yaml and a revision" in found.text()
 
 
 @pytest.mark.usefixtures("repository")
@@ -650,18 +648,6 @@ def test_without_git_or_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(PodsimError, match="git is not installed"):
         compare("mine.yaml@HEAD", "mine.yaml")
-
-
-def test_shipped_files_of_today_are_named(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a checkout of podsim, whose own files are read as they are now."""
-    monkeypatch.setattr(sides_module, "data_root", lambda: repository / "sub")
-    pod = repository / "sub" / "hardware_specs" / "mine.yaml"
-    files = (("hardware_specs/mine.yaml", sides_module._digest(pod) or ""), ("question.yaml", "another"))
-    what = sides_module.named("question.yaml@first")
-    assert what.revision is not None
-    with sides_module.extracted(what.revision) as folder:
-        (note,) = sides_module._of_today(what, what.revision, folder, files)
-    assert "these were others then: hardware_specs/mine.yaml" in note
 
 
 # Bad input

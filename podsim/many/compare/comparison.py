@@ -133,7 +133,7 @@ def _side(letter: str, subject: Subject) -> dict[str, object]:
         "version": subject.version,
         "ranges": {name: _ends(ends) for name, ends in subject.own_ranges.items()},
         "warnings": list(subject.warnings),
-        "notes": list(subject.notes),
+        "notes": [],
         "inputs": [{"path": path, "sha256": digest} for path, digest in subject.files],
     }
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Final
 
 from podsim.errors import PodsimError
 from podsim.many.compare.metrics import COMPARED, SERVING, UPDATE, ComparedMetric
 from podsim.many.compare.subject import Range, Subject
 from podsim.metrics import BYTES
-from podsim.result.influence import doubt_of_change
+from podsim.result.influence import StandsOn, doubt_of_change
 from podsim.result.kinds import in_kind_order
+from podsim.result.ranges import Doubt
 from podsim.scenario.assumptions import Value
 
 SAME, BETTER, WORSE, NEITHER = "same", "better", "worse", "neither"
@@ -150,7 +152,8 @@ def difference(a: Subject, b: Subject) -> Difference:
         what = f"this is a result of {b.activity}, that of {a.label} is of {a.activity}: no metric is in both"
         raise PodsimError(what, where=b.label, do="compare results of the same activity")
     other_batch = a.work is not None and b.work is not None and not _same(a.work, b.work)
-    rows = (_row(metric, a, b, other_batch=other_batch) for metric in COMPARED[a.activity])
+    doubt = cache(partial(_doubt, a.stands_on, b.stands_on))
+    rows = (_row(metric, a, b, doubt, other_batch=other_batch) for metric in COMPARED[a.activity])
     ranked = tuple(sorted((row for row in rows if row), key=_rank))
     notes = tuple(_notes(a, b, ranked, other_batch=other_batch))
     return Difference(a, b, ranked, tuple(_waterfalls(a, b)), tuple(differing(a, b)), notes)
@@ -160,7 +163,16 @@ def _rank(row: Row) -> int:
     return 2 if row.verdict == SAME else int(row.within_ranges)
 
 
-def _row(metric: ComparedMetric, a: Subject, b: Subject, *, other_batch: bool) -> Row | None:
+def _doubt(before: StandsOn | None, after: StandsOn | None, name: str) -> Doubt | None:
+    """How unsure the change of a figure is; None where nobody measured what inputs move of it."""
+    if before is None or after is None or name not in before.figures or name not in after.figures:
+        return None
+    return doubt_of_change(before, after, name, after.figures[name] / before.figures[name])
+
+
+def _row(
+    metric: ComparedMetric, a: Subject, b: Subject, doubt: Callable[[str], Doubt | None], *, other_batch: bool
+) -> Row | None:
     first, second = (each.metrics.get(metric.figure.key) for each in (a, b))
     if first is None and second is None:
         return None
@@ -174,24 +186,13 @@ def _row(metric: ComparedMetric, a: Subject, b: Subject, *, other_batch: bool) -
     verdict = BETTER if (second - first) * metric.figure.better > 0 else WORSE
     if metric.of_batch and other_batch:
         verdict = NEITHER
-    cause, span = _cause(metric, a, b, first, second), _change_range(metric, a, b, first, second)
-    return Row(metric, first, second, *ranges, verdict, cause, span)
-
-
-def _change_range(metric: ComparedMetric, a: Subject, b: Subject, first: float, second: float) -> Range | None:
-    """The middle 80 % of a relative change; None where nobody measured what inputs move."""
-    before, after, figure = a.stands_on, b.stands_on, metric.figure
-    if before is None or after is None or not first or not second:
-        return None
-    name = next((key for key in (figure.key, figure.follows) if key in before.figures and key in after.figures), None)
-    if name is None:
-        return None
-    doubt = doubt_of_change(before, after, name, after.figures[name] / before.figures[name])
-    if doubt is None:
-        return None
-    low, high = doubt.factors
-    ends = (1 / high, 1 / low) if figure.more_is_better else (low, high)
-    return second / first * ends[0] - 1, second / first * ends[1] - 1
+    unsure = doubt(metric.figure.key) or doubt(metric.figure.follows)
+    span = None
+    if unsure and first and second:
+        low, high = unsure.factors
+        ends = (1 / high, 1 / low) if metric.figure.more_is_better else (low, high)
+        span = second / first * ends[0] - 1, second / first * ends[1] - 1
+    return Row(metric, first, second, *ranges, verdict, _cause(metric, a, b, first, second), span)
 
 
 def _cause(metric: ComparedMetric, a: Subject, b: Subject, first: float, second: float) -> Cause | None:

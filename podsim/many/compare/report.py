@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
 from string import ascii_uppercase
 from typing import Final
 
@@ -48,7 +47,6 @@ def comparison_report(
     """A comparison as a report, with what is the same as well if that is asked for, in so many significant digits."""
     sides = list(zip(ascii_uppercase, subjects, strict=False))
     lettered = list(zip(ascii_uppercase[1:], differences, strict=False))
-    notes = chain(*(each.notes for each in subjects), *(each.notes for each in differences))
     return Report(
         title=f"{' and '.join(each.label for each in subjects[1:])} against {subjects[0].label}",
         about=[f"{letter}: {each.about}" for letter, each in sides],
@@ -56,7 +54,7 @@ def comparison_report(
         inputs=list(dict.fromkeys(each for subject in subjects for each in subject.files)),
         verdict=[_verdict(letter, each) for letter, each in lettered],
         warnings=[f"({letter}) {text}" for letter, each in sides for text in each.warnings],
-        notes=list(dict.fromkeys(notes)),
+        notes=list(dict.fromkeys(note for each in differences for note in each.notes)),
         tiles=[tile for letter, each in lettered for tile in _tiles(each, letter, max(1, _TILES // len(lettered)))],
         sections=[
             Section(

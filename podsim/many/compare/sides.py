@@ -9,11 +9,9 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NoReturn
 
@@ -63,9 +61,8 @@ def side(given: Side, letter: str, draws: Draws | None, watch: Watch) -> Subject
         raise PodsimError(f"{type(given).__name__} is nothing that can be compared", where=letter, do=do)
     what = named(os.fspath(given))
     if what.revision is None:
-        return replace(_of_path(what.path, what, draws, watch), notes=what.notes)
-    with extracted(what.revision) as folder:
-        return _at_revision(what, what.revision, folder, draws)
+        return _of_path(what.path, what, draws, watch)
+    return _at_revision(what, what.revision, draws)
 
 
 def of_result(result: Result, label: str, taken: str, *, ranged: bool = True) -> Subject:
@@ -114,14 +111,13 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A word of the command line: what it is taken for, its file or shipped name, and what else it could have meant."""
+    """A word of the command line: what it is taken for, and its file or shipped name."""
 
     label: str
     taken: str
     path: str
     variant: str | None = None
     revision: Revision | None = None
-    notes: tuple[str, ...] = ()
 
     @property
     def is_result(self) -> bool:
@@ -151,17 +147,14 @@ def named(word: str) -> Named:
         return Named(word, f"variant {variant[0]} of {path} at {revision.text}", path, variant[0], revision)
     file = _found(path)
     variants = () if file is None or Path(path).suffix.lower() == _RESULT else variant_names(path)
+    if name in variants:
+        return Named(word, f"variant {name} of {path}", path, name)
     try:
         revision = _revision(path, name)
     except PodsimError as error:
-        if name in variants:
-            return Named(word, f"variant {name} of {path}", path, name)
         known = f"{path} has no variant `{name}`" if file else f"no scenario `{path}` was found"
         cure = known_here(name, variants, error.do or "name a revision") if variants else error.do
         raise PodsimError(f"{known}; as a revision: {error.message}", where=word, do=cure) from None
-    if name in variants:
-        note = f"{name} is a variant of {path} and a revision of its repository; the variant is taken"
-        return Named(word, f"variant {name} of {path}", path, name, notes=(note,))
     return Named(word, f"{path} at {revision.text}", path, revision=revision)
 
 
@@ -193,58 +186,30 @@ def _revision(path: str, name: str) -> Revision:
 # Revisions
 
 
-@contextmanager
-def extracted(revision: Revision) -> Iterator[Path]:
-    """A folder with the files of a repository at a revision that a scenario may name; it is gone afterwards."""
+def _at_revision(what: Named, revision: Revision, draws: Draws | None) -> Subject:
+    """A side with the files of a revision, in a folder that is laid out like the repository and gone afterwards."""
+
+    def is_wanted(path: PurePosixPath) -> bool:
+        return path.suffix.lower() in READ or path == revision.path
+
     with tempfile.TemporaryDirectory(prefix="podsim-") as name:
-        folder, where = Path(name).resolve(), f"{revision.path}@{revision.name}"
+        folder, now = Path(name).resolve(), Path.cwd().resolve()
+        extract(revision.top, f"{revision.path}@{revision.name}", revision.commit, folder, is_wanted)
+        here = folder / now.relative_to(revision.top) if now.is_relative_to(revision.top) else now
+        here.mkdir(parents=True, exist_ok=True)
 
-        def is_wanted(path: PurePosixPath) -> bool:
-            return path.suffix.lower() in READ or path == revision.path
+        def inside(text: str | None) -> str:
+            near = f"{here}/" if here.is_relative_to(folder) else f"{folder}/"
+            return (text or "").replace(near, "").replace(f"{folder}/", "")
 
-        extract(revision.top, where, revision.commit, folder, is_wanted)
-        yield folder
-
-
-def _at_revision(what: Named, revision: Revision, folder: Path, draws: Draws | None) -> Subject:
-    """A side whose files lie in a folder that is laid out like the repository, made by a process that works there."""
-    now = Path.cwd().resolve()
-    here = folder / now.relative_to(revision.top) if now.is_relative_to(revision.top) else now
-    here.mkdir(parents=True, exist_ok=True)
-    prefixes = (f"{here}/" if here.is_relative_to(folder) else f"{folder}/", f"{folder}/")
-    try:
-        with ProcessPoolExecutor(1, initializer=os.chdir, initargs=(here,)) as pool:
-            subject = pool.submit(_of_path, str(folder / revision.path), what, draws, silent).result()
-    except PodsimError as error:
-        for name in ("message", "where", "do"):
-            setattr(error, name, _without(getattr(error, name) or "", prefixes))
-        raise error.at(what.label) from None
-    files = tuple((name.removeprefix(prefixes[0]).removeprefix(prefixes[1]), digest) for name, digest in subject.files)
-    taken = f"{subject.taken}, at {revision.text}" if what.is_result else what.taken
-    return replace(subject, taken=taken, files=files, notes=tuple(_of_today(what, revision, folder, files)))
-
-
-def _without(text: str, prefixes: Sequence[str]) -> str:
-    for each in prefixes:
-        text = text.replace(each, "")
-    return text
-
-
-def _of_today(what: Named, revision: Revision, folder: Path, files: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """A note on shipped files that were another at the revision and are read as they are now."""
-    root = data_root().resolve()
-    if not root.is_relative_to(revision.top):
-        return
-    then = folder / root.relative_to(revision.top)
-    other = [
-        name for name, digest in files if _digest(root / name) == digest and _digest(then / name) not in (None, digest)
-    ]
-    if other:
-        yield f"{what.label}: shipped files are read as they are now; these were others then: {', '.join(other)}"
-
-
-def _digest(path: Path) -> str | None:
-    return sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+        try:
+            with ProcessPoolExecutor(1, initializer=os.chdir, initargs=(here,)) as pool:  # which may work elsewhere
+                found = pool.submit(_of_path, str(folder / revision.path), what, draws, silent).result()
+        except PodsimError as error:
+            error.message, error.where, error.do = map(inside, (error.message, error.where, error.do))
+            raise error.at(what.label) from None
+    taken = f"{found.taken}, at {revision.text}" if what.is_result else what.taken
+    return replace(found, taken=taken, files=tuple((inside(path), digest) for path, digest in found.files))
 
 
 # Results in files

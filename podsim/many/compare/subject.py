@@ -42,7 +42,6 @@ class Subject:
     files: tuple[tuple[str, str], ...] = ()
     """Path and SHA-256 of every file read."""
     warnings: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
     stands_on: StandsOn | None = field(default=None, compare=False, repr=False)
     """What its inputs move; None for results in files."""
 
