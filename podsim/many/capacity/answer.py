@@ -39,7 +39,6 @@ from podsim.watch import Tell, telling, untold
 Say = Callable[[str], None]
 MOST_SHOWN: Final = 20
 """Options in a table, and those whose ranges are measured."""
-_NOTES: Final = "warnings"
 _FILES: Final = (".yaml", ".yml")
 
 
@@ -223,7 +222,7 @@ def find_systems(
 
     Raises:
         PodsimError: The goal or a scenario is wrong, there are more candidates than are to be looked at, limits
-            contradict each other, or results have no such figure as the goal counts or limits.
+            contradict each other, or results cannot have such a figure as the goal counts or limits.
     """
     for limits in (goal.limits, *(job.limits for job in goal.work)):
         check_limits(limits)
@@ -233,7 +232,6 @@ def find_systems(
     _check_wanted(goal, [each.spec for each in loaded])
     inputs = _inputs(goal, loaded)
     found = options_of(candidates, journal, inputs, tell, say, processes)
-    _check_figures(goal, found)
     _check_currencies(goal, found)
     limited = [_limited(goal, option) for option in found]
     out = [each for each in limited if each.reason]
@@ -289,53 +287,20 @@ def _check_wanted(goal: Goal, specs: Sequence[Scenario]) -> None:
                 what = f"{asked} of requests that are served, and {job.name or job.scenario} is {spec.activity.words}"
                 raise PodsimError(what, do="serve a scenario whose model is of kind `decoder`, or count other figures")
     of_jobs = [names_of(spec, served=goal.is_served) for spec in specs]
-    wanted = _wanted(goal, TOTALS if len(specs) > 1 else of_jobs[0], of_jobs)
+    whole, second = TOTALS if len(specs) > 1 else of_jobs[0], [goal.second_figure] if goal.second_figure else []
+    wanted = [(name, whole) for name in (goal.figure, *second, *(limit.metric for limit in goal.limits))]
+    wanted += [(limit.metric, names) for job, names in zip(goal.work, of_jobs, strict=True) for limit in job.limits]
+    varied = (key for axis in (goal.space.axes if goal.space else ()) for key in axis.keys)
+    is_priced = any(spec.cost is not None for spec in specs) or any(key.startswith("cost") for key in varied)
+    whose = f"serving {goal.scenario}" if goal.is_served else goal.scenario or "these jobs together"
     for metric, names in wanted:
         starts = tuple(name for name in names if name.endswith("."))
         if metric not in names and not (starts and metric.startswith(starts)):
-            raise _no_figure(goal, metric, [f"{name}…" if name in starts else name for name in names], priced=True)
-    varied = (key for axis in (goal.space.axes if goal.space else ()) for key in axis.keys)
-    if any(spec.cost is not None for spec in specs) or any(key.startswith("cost") for key in varied):
-        return
-    for metric, names in wanted:
-        if metric_of(metric).is_cost:
-            raise _no_figure(goal, metric, names)
-
-
-_Names = Sequence[str]
-
-
-def _wanted(goal: Goal, whole: _Names, of_jobs: Sequence[_Names]) -> list[tuple[str, _Names]]:
-    """Every figure that is counted or limited, with the names that the whole, or its job, has."""
-    second = [goal.second_figure] if goal.second_figure else []
-    return [
-        *((name, whole) for name in (goal.figure, *second, *(limit.metric for limit in goal.limits))),
-        *((limit.metric, names) for job, names in zip(goal.work, of_jobs, strict=True) for limit in job.limits),
-    ]
-
-
-def _check_figures(goal: Goal, found: Iterable[Option]) -> None:
-    """Refuse a figure that none of the results has."""
-    known = [each for each in found if each.figures is not None]
-    whole = _numbers(each.figures or {} for each in known)
-    of_jobs = _numbers(part.figures for each in known for part in each.parts)
-    for metric, names in _wanted(goal, whole, [of_jobs] * len(goal.work)):
-        if known and metric not in names:
-            raise _no_figure(goal, metric, names)
-
-
-def _numbers(figures: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Figures that are numbers where a result has them."""
-    known = (item for each in figures for item in each.items())
-    return list(dict.fromkeys(k for k, v in known if k != _NOTES and (v is None or isinstance(v, (int, float)))))
-
-
-def _no_figure(goal: Goal, metric: str, names: Sequence[str], *, priced: bool = False) -> PodsimError:
-    whose = f"serving {goal.scenario}" if goal.is_served else goal.scenario or "these jobs together"
-    if metric_of(metric).is_cost and not priced:
-        do = "give one, for example --set 'cost.price_per_ipu_hour=1.5 USD'"
-        return PodsimError(f"results of {whose} have no `{metric}`: there is no price", do=do)
-    return PodsimError(f"results of {whose} have no figure `{metric}`", do=f"use one of: {', '.join(names)}")
+            known = ", ".join(f"{name}…" if name in starts else name for name in names)
+            raise PodsimError(f"results of {whose} have no figure `{metric}`", do=f"use one of: {known}")
+        if metric_of(metric).is_cost and not is_priced:
+            do = "give one, for example --set 'cost.price_per_ipu_hour=1.5 USD'"
+            raise PodsimError(f"results of {whose} have no `{metric}`: there is no price", do=do)
 
 
 def _check_currencies(goal: Goal, found: Iterable[Option]) -> None:

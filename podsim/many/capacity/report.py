@@ -132,18 +132,16 @@ def _warnings(found: PlanResult) -> Iterator[str]:
 def _sections(found: PlanResult) -> Iterator[Section]:
     known, second = _with_figures(found), found.second
     placed = [each for each in known if each.value(second) is not None]
-    is_weighed = second is not None and len(placed) > _TOO_FEW
+    weighed = [_scatter(found, placed, second)] if second and len(placed) > _TOO_FEW else []
     bars = [_options_chart(found, known)] if known else []
     ranking: list[Part] = [*([ranked_table(found)] if found.ranked else []), *bars]
-    yield Section("Ranking", ranking, short=True, plotted=not is_weighed)
+    yield Section("Ranking", ranking, short=True, plotted=not weighed)
     if len(found.goal.work) > 1 and found.ranked:
         yield Section("Each job", [jobs_table(found)], short=True)
-    if is_weighed:
-        yield Section("Weighed", [_scatter(found, placed, second)], short=len(found.front) > 1, plotted=True)
+    if weighed:
+        yield Section("Weighed", weighed, short=len(found.front) > 1, plotted=True)
     if found.ruled_out:
         yield Section("Ruled out", [_ruled_out(found)], short=True)
-    if len({each.ipu_count for each in known}) > 1 and len(known) > _TOO_FEW:
-        yield Section("Against size", [_scatter(found, known, None)])
     if found.confidence is not None:
         yield Section("How sure", [_how_sure(found)], short=True)
     if known:
@@ -377,38 +375,25 @@ def _tip(option: Option, figures: Sequence[str]) -> dict[str, str]:
     return {"option": option.label, "IPUs": option.arithmetic, **shown, "ruled out by": option.reason or "nothing"}
 
 
-def _scatter(found: PlanResult, known: Sequence[Option], second: str | None) -> Chart:
-    """Options by two figures, with the front that no option beats; or by their IPUs."""
-    figure, front = found.goal.figure, [each for each in found.front if second]
-    figures = [figure, *([second] if second else [])]
-    label, unit, scale = _scale(figure, known, found.currency)
-    if second is None:
-        against, across = "the size of the pod", {id(each): float(each.ipu_count) for each in known}
-        x = Axis("IPUs of the pod", is_log=True, ticks=sorted(set(across.values())))
-    else:
-        against = metric_of(second).head
-        second_label, second_unit, second_scale = _scale(second, known, found.currency)
-        across = {id(each): (each.value(second) or 0.0) / second_scale for each in known}
-        x = Axis(second_label, second_unit, from_zero=False)
-    up = {id(each): (each.value(figure) or 0.0) / scale for each in known}
+def _scatter(found: PlanResult, known: Sequence[Option], second: str) -> Chart:
+    """Options by the figure that counts and a second one, with the front that no option beats."""
+    figures, front = (found.goal.figure, second), found.front
+    up, across = (_scale(figure, known, found.currency) for figure in figures)
 
     def places(options: Sequence[Option]) -> tuple[list[float], list[float]]:
-        return [across[id(each)] for each in options], [up[id(each)] for each in options]
+        x = [(each.value(second) or 0.0) / across[2] for each in options]
+        return x, [(each.value(found.goal.figure) or 0.0) / up[2] for each in options]
 
-    series = []
-    if front:
-        ordered = sorted((each for each in known if each in front), key=lambda each: across[id(each)])
-        # Between two of the front, what is as good as the worse of them in one figure is known to be reached.
-        is_worse_right = second is not None and not metric_of(second).more_is_better
-        series.append(
-            Series(_FRONT, Mark.STEPS_AFTER if is_worse_right else Mark.STEPS_BEFORE, *places(ordered), _FRONT_COLOUR)
-        )
+    # Between two of the front, what is as good as the worse of them in one figure is known to be reached.
+    mark = Mark.STEPS_BEFORE if metric_of(second).more_is_better else Mark.STEPS_AFTER
+    ordered = sorted((each for each in known if each in front), key=lambda each: each.value(second) or 0.0)
+    series = [Series(_FRONT, mark, *places(ordered), _FRONT_COLOUR)] if front else []
     for state, (colour, marker) in _LOOKS.items():
         if those := [each for each in known if _state(found, each) == state]:
             texts = [each.label if len(known) <= _MOST_LABELS or each in front else "" for each in those]
             tips = [_tip(each, figures) for each in those]
             series.append(Series(state, Mark.POINTS, *places(those), colour, (), marker, tips, texts))
-    title = f"{in_title(metric_of(figure).head)} against {against}"
+    title = f"{in_title(metric_of(figures[0]).head)} against {metric_of(second).head}"
     rows: list[Cells] = [
         (each.label, each.arithmetic, *(cell(name, each.value(name), each.currency) for name in figures))
         for each in front
@@ -417,7 +402,7 @@ def _scatter(found: PlanResult, known: Sequence[Option], second: str | None) -> 
     return Chart(
         title=title,
         description=f"{title}: a point for each option.",
-        drawn=Curves(series, x, Axis(label, unit, from_zero=second is None)),
+        drawn=Curves(series, Axis(*across[:2], from_zero=False), Axis(*up[:2], from_zero=False)),
         numbers=Table(heads, rows, f"{title}: no other option beats these in both") if front else None,
         notes=["The line joins the options within all limits that none beats in both figures."] if front else [],
     )
