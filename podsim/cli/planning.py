@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from podsim.many.capacity import Goal, PlanResult
     from podsim.many.capacity.limits import Limit
 
+_DIVISIONS = {DivisionRule.GIVEN: ("as given",), DivisionRule.CHOSEN: ("chosen",)}
 _KEPT_FROM = 48
 """From so many candidates on, what was found is kept until the plan is made."""
 
@@ -76,46 +77,42 @@ def plan(
     """Rank systems and divisions by what counts, within limits, and say what rules the others out."""
     from podsim.many.capacity.goal import goal_of
 
-    leased = [f"cost.lease={lease.value}"] if lease else []
-    wanted = _with(
-        goal_of(goal),
-        (*_limits(limits or (), deadline, budget, rack_power, latency),),
-        (*(overrides or ()), *leased),
-        objective=objective,
-        second=second,
-        systems=tuple(systems or ()) or None,
-        divisions=_divisions(division),
-        request_rate=_possible(rate),
-        trials=trials,
-        draws=draws,
-        seed=seed,
-    )
-    _check_outputs(plot, save, report, goal)
-    answer = _found(wanted, goal, journal, processes)
-    _show(answer, output_format)
-    _write(answer, plot, save, report)
-    if not answer.ranked:
-        raise InfeasibleError("nothing reaches the goal", do="loosen the limit that rules most out, or add systems")
+    check_report(report)
+    if save is not None and save.exists() and not save.is_dir():
+        raise PodsimError("this is a file, not a folder", where=str(save), do="name a folder")
+    if plot is not None:
+        from podsim.result.files import check_outputs
 
-
-def _possible(rate: float | None) -> float | None:
+        check_paths(None, plot)
+        check_outputs({"plot": plot, "report": report}, [("the goal", Path(goal))])
     if rate is not None:
         from podsim.runs.serving.arrivals import check_rate
 
         check_rate(rate)
-    return rate
-
-
-def _with(goal: Goal, limits: tuple[Limit, ...], overrides: tuple[str, ...], **given: Any) -> Goal:
-    """A goal with what was given beside it."""
-    known = {key: value for key, value in given.items() if value is not None}
-    return replace(goal, limits=(*goal.limits, *limits), overrides=(*goal.overrides, *overrides), **known)
-
-
-def _divisions(division: DivisionRule | None) -> tuple[str, ...] | None:
-    from podsim.many.capacity.spec import CHOSEN, GIVEN
-
-    return None if division is None else (GIVEN,) if division is DivisionRule.GIVEN else (CHOSEN,)
+    known = goal_of(goal)
+    given: dict[str, Any] = {
+        "objective": objective,
+        "second": second,
+        "systems": tuple(systems or ()) or None,
+        "divisions": division and _DIVISIONS[division],
+        "request_rate": rate,
+        "trials": trials,
+        "draws": draws,
+        "seed": seed,
+    }
+    wanted = replace(
+        known,
+        limits=(*known.limits, *_limits(limits or (), deadline, budget, rack_power, latency)),
+        overrides=(*known.overrides, *(overrides or ()), *([f"cost.lease={lease.value}"] if lease else [])),
+        **{key: value for key, value in given.items() if value is not None},
+    )
+    found = _found(wanted, goal, journal, processes)
+    _show(found, output_format)
+    write_chart(plot, lambda: found.report().sheet(), found.inputs)
+    write_report(report, found.report)
+    _save(found, save)
+    if not found.ranked:
+        raise InfeasibleError("nothing reaches the goal", do="loosen the limit that rules most out, or add systems")
 
 
 def _found(wanted: Goal, name: str, journal: Path | None, processes: int | None) -> PlanResult:
@@ -132,29 +129,18 @@ def _found(wanted: Goal, name: str, journal: Path | None, processes: int | None)
     return answer
 
 
-def _show(answer: PlanResult, output_format: PlanFormat) -> None:
+def _show(found: PlanResult, output_format: PlanFormat) -> None:
     from podsim.many.capacity.report import option_table
     from podsim.show.markdown import to_csv
     from podsim.show.text import print_report
 
     match output_format:
         case PlanFormat.JSON:
-            print_data(json.dumps(answer.to_dict(), indent=2, ensure_ascii=False) + "\n")
+            print_data(json.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n")
         case PlanFormat.CSV:
-            print_data(to_csv(option_table(answer, [*answer.ranked, *answer.ruled_out])))
+            print_data(to_csv(option_table(found, [*found.ranked, *found.ruled_out])))
         case PlanFormat.TABLE:
-            print_report(answer.report())
-
-
-def _check_outputs(plot: Path | None, save: Path | None, report: Path | None, goal: str) -> None:
-    check_report(report)
-    if save is not None and save.exists() and not save.is_dir():
-        raise PodsimError("this is a file, not a folder", where=str(save), do="name a folder")
-    if plot is not None:
-        from podsim.result.files import check_outputs
-
-        check_paths(None, plot)
-        check_outputs({"plot": plot, "report": report}, [("the goal", Path(goal))])
+            print_report(found.report())
 
 
 def _limits(
@@ -189,14 +175,12 @@ def _option(text: str) -> Iterator[None]:
         raise PodsimError(str(error), where=text, do=error.do) from None
 
 
-def _write(answer: PlanResult, plot: Path | None, folder: Path | None, report: Path | None) -> None:
+def _save(found: PlanResult, folder: Path | None) -> None:
     from podsim.result.files import check_outputs, files_read, write_atomically
 
-    write_chart(plot, lambda: answer.report().sheet(), answer.inputs)
-    write_report(report, answer.report)
-    if folder is not None and answer.best is not None:
-        check_outputs({name: folder / name for name in answer.best.files}, files_read(answer.inputs))
+    if folder is not None and found.best is not None:
+        check_outputs({name: folder / name for name in found.best.files}, files_read(found.inputs))
         folder.mkdir(parents=True, exist_ok=True)
-        for name, text in answer.best.files.items():
+        for name, text in found.best.files.items():
             write_atomically(folder / name, text.encode())
             tell_written(folder / name)

@@ -16,8 +16,7 @@ from podsim import load, run
 from podsim.cli.app import main
 from podsim.errors import PodsimError, SpecError
 from podsim.many.capacity import Goal, Option, find_systems, read_goal
-from podsim.many.capacity.answer import PlanResult
-from podsim.many.capacity.report import option_table
+from podsim.many.capacity.report import PlanResult, option_table
 from podsim.scenario.expectations import expectation
 from podsim.show.markdown import to_csv
 from podsim.show.text import report_as_text

@@ -12,7 +12,7 @@ import pytest
 from podsim import run
 from podsim.errors import OutputError, PodsimError, SpecError
 from podsim.many.capacity import Goal, Option, PlanResult, find_systems, read_goal, simulate
-from podsim.many.capacity.answer import pareto_front
+from podsim.many.capacity.report import pareto_front
 from podsim.many.capacity.simulate import CandidateSystems
 
 BERT = "bert_v1.1_pod16_open"

@@ -98,4 +98,4 @@ def test_two_options_are_bars_since_two_points_have_no_shape() -> None:
         (option.label, text) for option, text in zip(two.ranked, ("500 ms", "1 s"), strict=True)
     ]
     titles = [{section.title for section in each.report().sections} for each in (found, two)]
-    assert titles[0] - titles[1] == {"Weighed", "Against size"}
+    assert titles[0] - titles[1] == {"Weighed"}

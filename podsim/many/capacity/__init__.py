@@ -1,8 +1,9 @@
 """Capacity planning: which system and division reach a goal best, and what rules the others out."""
 
-from podsim.many.capacity.answer import PlanResult, find_systems
+from podsim.many.capacity.answer import find_systems
 from podsim.many.capacity.goal import Goal, Job, read_goal
 from podsim.many.capacity.option import Option, Part
+from podsim.many.capacity.report import PlanResult
 
 Answer = PlanResult
 """The name of a `PlanResult` until 0.12."""

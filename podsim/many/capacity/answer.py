@@ -2,170 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from podsim.draws import Range
 from podsim.errors import PodsimError
 from podsim.many.capacity.confidence import (
     RELIABLE,
     Confidence,
-    Contender,
-    Spread,
     confidence_of,
     gap,
-    likelihood,
     spreads_of,
 )
 from podsim.many.capacity.figures import SERVED, TOTALS, names_of, second_of
 from podsim.many.capacity.goal import Goal, Job, goal_of
 from podsim.many.capacity.limits import check_limits, currencies_of, limit, misses
 from podsim.many.capacity.option import Option
+from podsim.many.capacity.report import MOST_SHOWN, PlanResult, rank_key
 from podsim.many.capacity.simulate import CandidateSystems, options_of
 from podsim.many.capacity.systems import place_named
-from podsim.metrics import IPUS, metric_of
+from podsim.metrics import metric_of
 from podsim.options import Overrides
-from podsim.report.report import Report
 from podsim.scenario import LoadedScenario, load_hardware, load_scenario
 from podsim.scenario.activity import Activity
 from podsim.scenario.load import override_texts
 from podsim.scenario.scenario import Scenario
-from podsim.show.answers import Answered
 from podsim.watch import Tell, telling, untold
 
 Say = Callable[[str], None]
-MOST_SHOWN: Final = 20
-"""Options in a table, and those whose ranges are measured."""
-_NOTES: Final = "warnings"
 _FILES: Final = (".yaml", ".yml")
-
-
-@dataclass(frozen=True, repr=False)
-class PlanResult(Answered):
-    """What was found.
-
-    Attributes:
-        goal: What was wanted.
-        ranked: Options within all limits, those first that hold in nearly all draws, and of these the best.
-        ruled_out: The others, each with its reason; those that come closest first.
-        second: Figure that the objective is weighed against.
-        candidate_count: How many there were to look at.
-        confidence: How often each of the best comes first with inputs drawn from their ranges; None without draws.
-        inputs: (path, SHA-256) of every file read.
-        spreads: Between what figures lie, by the labels of the options that are shown.
-    """
-
-    goal: Goal
-    ranked: Sequence[Option]
-    ruled_out: Sequence[Option]
-    second: str | None = None
-    candidate_count: int = 0
-    confidence: Confidence | None = None
-    inputs: tuple[tuple[str, str], ...] = ()
-    spreads: Mapping[str, Spread] = field(default_factory=dict)
-
-    @property
-    def best(self) -> Option | None:
-        """The best; None where nothing reaches the goal."""
-        return self.ranked[0] if self.ranked else None
-
-    @property
-    def currency(self) -> str:
-        """Of all costs."""
-        return next((each.currency for each in (*self.ranked, *self.ruled_out) if each.currency), "")
-
-    @cached_property
-    def front(self) -> Sequence[Option]:
-        """Options within all limits that no other beats in the objective and in the second figure."""
-        return pareto_front(self.ranked, self.goal.figure, self.second) if self.second else ()
-
-    @cached_property
-    def ranks(self) -> Sequence[int]:
-        """Places of the ranked options, from 1; those that are as good and as likely in all that counts share one."""
-        keys = [(*_rank(self.goal, each, self.second)[:3], self.likelihood(each)) for each in self.ranked]
-        return [keys.index(key) + 1 for key in keys]
-
-    def drawn(self, option: Option) -> Contender | None:
-        """What came of an option with inputs drawn; None if it was not drawn."""
-        return None if self.confidence is None else self.confidence.of(option)
-
-    def likelihood(self, option: Option) -> float | None:
-        """How likely an option keeps to all limits: the share of draws in which it does; without draws by its ranges.
-
-        Returns:
-            A share from 0 to 1; None where nothing is known of it.
-        """
-        if self.confidence is None:
-            return likelihood(self.goal, option, self.spreads.get(option.label, Spread()).ranges)
-        drawn = self.confidence.of(option)
-        return None if drawn is None else drawn.within
-
-    def is_reliable(self, option: Option) -> bool:
-        """Whether it is known to hold in four fifths of the draws, or to be as likely to."""
-        return (self.likelihood(option) or 0.0) >= RELIABLE
-
-    def range(self, option: Option, figure: str) -> Range | None:
-        """The middle 80 % of what a figure of an option may be, as `podsim run` says, or else in the draws."""
-        drawn = self.drawn(option)
-        known = self.spreads.get(option.label, Spread()).ranges or ({} if drawn is None else drawn.ranges)
-        return known.get(figure)
-
-    def report(self) -> Report:
-        """The answer as data: the verdict, tables of options, what rules others out, and charts."""
-        from podsim.many.capacity.report import plan_report
-
-        return plan_report(self)
-
-    def _told(self) -> Iterator[str]:
-        yield from self.report().verdict
-        yield f"options: {len(self.ranked):,} reach the goal, {len(self.ruled_out):,} ruled out"
-
-    def _records(self) -> list[dict[str, Any]]:
-        """A row for each option, the ranked ones first."""
-        places = [*self.ranks, *[None] * len(self.ruled_out)]
-        return [
-            {"rank": place, "system": each.system, "division": each.division}
-            | {"ipus": each.ipu_count, "reason": each.reason or None, **each.values}
-            | {name: figure for name, figure in (each.figures or {}).items() if name != IPUS}
-            for place, each in zip(places, (*self.ranked, *self.ruled_out), strict=True)
-        ]
-
-    def _currency(self) -> str:
-        return self.currency
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain types only."""
-        texts: dict[str, list[str]] = {}
-        for each in self.goal.limits:
-            texts.setdefault(each.metric, []).append(each.text)
-        return {
-            "verdict": list(self.report().verdict),
-            "scenario": self.goal.scenario or None,
-            "jobs": [job.name for job in self.goal.jobs],
-            "order": self.goal.order if self.goal.jobs else None,
-            "objective": self.goal.figure,
-            "second": self.second,
-            "limits": {metric: " and ".join(told) for metric, told in texts.items()},
-            "candidate_count": self.candidate_count,
-            "ranked": [each.to_dict() | self._known(each) for each in self.ranked],
-            "ruled_out": [each.to_dict() for each in self.ruled_out],
-            "front": [each.label for each in self.front],
-            "sureness": None if self.confidence is None else self.confidence.to_dict(),
-        }
-
-    def _known(self, option: Option) -> dict[str, Any]:
-        """How likely an option is to hold, and between what it lies; nothing known of those that were not drawn."""
-        drawn, names = self.drawn(option), (self.goal.figure, *(each.metric for each in self.goal.limits))
-        return {
-            "holds_in": None if drawn is None else drawn.within,
-            "reliable": None if drawn is None else drawn.within >= RELIABLE,
-            "likelihood": self.likelihood(option),
-            "ranges": {name: asdict(found) for name in names if (found := self.range(option, name))},
-        }
 
 
 def plan(
@@ -224,7 +91,7 @@ def find_systems(
 
     Raises:
         PodsimError: The goal or a scenario is wrong, there are more candidates than are to be looked at, limits
-            contradict each other, or results have no such figure as the goal counts or limits.
+            contradict each other, or results cannot have such a figure as the goal counts or limits.
     """
     for limits in (goal.limits, *(job.limits for job in goal.work)):
         check_limits(limits)
@@ -234,7 +101,6 @@ def find_systems(
     _check_wanted(goal, [each.spec for each in loaded])
     inputs = _inputs(goal, loaded)
     found = options_of(candidates, journal, inputs, tell, say, processes)
-    _check_figures(goal, found)
     _check_currencies(goal, found)
     limited = [_limited(goal, option) for option in found]
     out = [each for each in limited if each.reason]
@@ -243,28 +109,12 @@ def find_systems(
     second = goal.second_figure or next(
         (name for each in (*within, *out) if each.figures and (name := second_of(goal.figure, each.figures))), None
     )
-    ranked = _without_repeats(sorted(within, key=lambda each: _rank(goal, each, second)))
+    ranked = _without_repeats(sorted(within, key=lambda each: rank_key(goal, each, second)))
     confidence = confidence_of(goal, ranked, out, processes)
     ranked = ranked if confidence is None else reliable_first(ranked, confidence)
     shown = [*ranked[: 1 if goal.is_served else MOST_SHOWN], *(each for each in out[:1] if each.parts)]
     spreads = spreads_of(goal, shown, processes)
     return PlanResult(goal, ranked, out, second, len(candidates), confidence, inputs, spreads)
-
-
-def pareto_front(options: Sequence[Option], first: str, second: str) -> list[Option]:
-    """Options that no other beats in one figure without losing in the other, by the first figure."""
-    placed = [
-        (metric_of(first).rank(a), metric_of(second).rank(b), place)
-        for place, each in enumerate(options)
-        if (a := each.value(first)) is not None and (b := each.value(second)) is not None
-    ]
-    front: list[Option] = []
-    best = float("inf")
-    for _, other, place in sorted(placed):
-        if other < best:
-            front.append(options[place])
-            best = other
-    return front
 
 
 def reliable_first(ranked: Sequence[Option], confidence: Confidence) -> list[Option]:
@@ -290,53 +140,20 @@ def _check_wanted(goal: Goal, specs: Sequence[Scenario]) -> None:
                 what = f"{asked} of requests that are served, and {job.name or job.scenario} is {spec.activity.words}"
                 raise PodsimError(what, do="serve a scenario whose model is of kind `decoder`, or count other figures")
     of_jobs = [names_of(spec, served=goal.is_served) for spec in specs]
-    wanted = _wanted(goal, TOTALS if len(specs) > 1 else of_jobs[0], of_jobs)
+    whole, second = TOTALS if len(specs) > 1 else of_jobs[0], [goal.second_figure] if goal.second_figure else []
+    wanted = [(name, whole) for name in (goal.figure, *second, *(limit.metric for limit in goal.limits))]
+    wanted += [(limit.metric, names) for job, names in zip(goal.work, of_jobs, strict=True) for limit in job.limits]
+    varied = (key for axis in (goal.space.axes if goal.space else ()) for key in axis.keys)
+    is_priced = any(spec.cost is not None for spec in specs) or any(key.startswith("cost") for key in varied)
+    whose = f"serving {goal.scenario}" if goal.is_served else goal.scenario or "these jobs together"
     for metric, names in wanted:
         starts = tuple(name for name in names if name.endswith("."))
         if metric not in names and not (starts and metric.startswith(starts)):
-            raise _no_figure(goal, metric, [f"{name}…" if name in starts else name for name in names], priced=True)
-    varied = (key for axis in (goal.space.axes if goal.space else ()) for key in axis.keys)
-    if any(spec.cost is not None for spec in specs) or any(key.startswith("cost") for key in varied):
-        return
-    for metric, names in wanted:
-        if metric_of(metric).is_cost:
-            raise _no_figure(goal, metric, names)
-
-
-_Names = Sequence[str]
-
-
-def _wanted(goal: Goal, whole: _Names, of_jobs: Sequence[_Names]) -> list[tuple[str, _Names]]:
-    """Every figure that is counted or limited, with the names that the whole, or its job, has."""
-    second = [goal.second_figure] if goal.second_figure else []
-    return [
-        *((name, whole) for name in (goal.figure, *second, *(limit.metric for limit in goal.limits))),
-        *((limit.metric, names) for job, names in zip(goal.work, of_jobs, strict=True) for limit in job.limits),
-    ]
-
-
-def _check_figures(goal: Goal, found: Iterable[Option]) -> None:
-    """Refuse a figure that none of the results has."""
-    known = [each for each in found if each.figures is not None]
-    whole = _numbers(each.figures or {} for each in known)
-    of_jobs = _numbers(part.figures for each in known for part in each.parts)
-    for metric, names in _wanted(goal, whole, [of_jobs] * len(goal.work)):
-        if known and metric not in names:
-            raise _no_figure(goal, metric, names)
-
-
-def _numbers(figures: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Figures that are numbers where a result has them."""
-    known = (item for each in figures for item in each.items())
-    return list(dict.fromkeys(k for k, v in known if k != _NOTES and (v is None or isinstance(v, (int, float)))))
-
-
-def _no_figure(goal: Goal, metric: str, names: Sequence[str], *, priced: bool = False) -> PodsimError:
-    whose = f"serving {goal.scenario}" if goal.is_served else goal.scenario or "these jobs together"
-    if metric_of(metric).is_cost and not priced:
-        do = "give one, for example --set 'cost.price_per_ipu_hour=1.5 USD'"
-        return PodsimError(f"results of {whose} have no `{metric}`: there is no price", do=do)
-    return PodsimError(f"results of {whose} have no figure `{metric}`", do=f"use one of: {', '.join(names)}")
+            known = ", ".join(f"{name}…" if name in starts else name for name in names)
+            raise PodsimError(f"results of {whose} have no figure `{metric}`", do=f"use one of: {known}")
+        if metric_of(metric).is_cost and not is_priced:
+            do = "give one, for example --set 'cost.price_per_ipu_hour=1.5 USD'"
+            raise PodsimError(f"results of {whose} have no `{metric}`: there is no price", do=do)
 
 
 def _check_currencies(goal: Goal, found: Iterable[Option]) -> None:
@@ -371,14 +188,6 @@ def _read(goal: Goal, job: Job) -> LoadedScenario:
             wrong = wrong or error
     assert wrong is not None
     raise wrong
-
-
-def _rank(goal: Goal, option: Option, second: str | None) -> tuple[float, int, float, str]:
-    """A key for sorting: by the objective, then fewer IPUs, then the second figure."""
-    figure, other = option.value(goal.figure), option.value(second)
-    assert figure is not None
-    weighed = float("inf") if second is None or other is None else metric_of(second).rank(other)
-    return metric_of(goal.figure).rank(figure), option.ipu_count, weighed, option.name
 
 
 def _limited(goal: Goal, option: Option) -> Option:

@@ -84,12 +84,6 @@ class Contender:
     possible: float
     ranges: Mapping[str, Range] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain types only."""
-        shares = {"first": self.first, "within": self.within, "possible": self.possible}
-        ranges = {name: asdict(each) for name, each in self.ranges.items()}
-        return {"option": self.option.label, **shares, "reliable": self.within >= RELIABLE, "ranges": ranges}
-
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
@@ -102,8 +96,10 @@ class Confidence:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types only."""
-        contenders = [each.to_dict() for each in self.contenders]
-        return {"draws": self.draws, "seed": self.seed, "reached": self.reached, "contenders": contenders}
+        told = asdict(self)
+        for each, contender in zip(told["contenders"], self.contenders, strict=True):
+            each |= {"option": contender.option.label, "reliable": contender.within >= RELIABLE}
+        return told
 
     def of(self, option: Option) -> Contender | None:
         """What is known of an option; None if it was not drawn."""
@@ -174,18 +170,15 @@ def _spread(goal: Goal, options: Sequence[Option], place: int) -> Spread:
 def confidence_of(
     goal: Goal, ranked: Sequence[Option], out: Sequence[Option], processes: int | None = None
 ) -> Confidence | None:
-    """How often each of the best comes first; None if nothing is drawn, or nothing can change.
+    """How often each of the best comes first, of options that are ranked and those that limits rule out.
 
-    Args:
-        goal: What is wanted.
-        ranked: Options within all limits, the best first.
-        out: Options that limits rule out.
-        processes: How many are drawn at a time.
+    Returns:
+        None if nothing is drawn, or nothing can change.
     """
     contenders, draws = _contenders(goal, ranked, out), goal.draw_count
     if not draws or not contenders or (len(contenders) == 1 and not goal.asked):
         return None
-    near = [each for each in contenders if not _is_far(goal, contenders[0], each)]
+    near = [each for each in contenders if _is_near(goal, contenders[0], each)]
     behind = [each for each in ranked[MOST_CONTENDERS:] if each not in contenders][:MOST_CONTENDERS]
     options, moved, placed = list[Option](), list[list[Option | None]](), list[list[tuple[float, int]]]()
     for group in (near, contenders[len(near) :], behind):
@@ -245,9 +238,9 @@ def _contenders(goal: Goal, ranked: Sequence[Option], out: Sequence[Option]) -> 
     return sorted([*best, *better[:most]], key=key)
 
 
-def _is_far(goal: Goal, best: Option, other: Option) -> bool:
-    a, b = best.value(goal.figure), other.value(goal.figure)
-    return a is not None and b is not None and max(a, b) > _WITHIN * min(a, b)
+def _is_near(goal: Goal, best: Option, other: Option) -> bool:
+    a, b = best.value(goal.figure) or 0.0, other.value(goal.figure) or 0.0
+    return max(a, b) <= _WITHIN * min(a, b)
 
 
 def _mapped(
@@ -284,12 +277,7 @@ def _placed(goal: Goal, moved: Sequence[Option | None]) -> Iterator[tuple[float,
 
 
 def drawn_figures(part: Part, seen: Mapping[str, float]) -> dict[str, Any]:
-    """The figures of a job in a draw: those that were simulated, and what follows from them.
-
-    Args:
-        part: The job.
-        seen: What was simulated; all there is of requests that are served.
-    """
+    """The figures of a job in a draw: those that were simulated, and what follows from them unless it is served."""
     if SWAMPED in seen:
         return {**part.figures, **seen}
     known = part.figures

@@ -1,9 +1,11 @@
-"""The report of a plan: the verdict, ranked options, what rules the others out, how sure that is, and charts."""
+"""What a plan found, and its report: the verdict, ranked options, what rules the others out, and charts."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 from podsim._version import __version__
@@ -17,8 +19,8 @@ from podsim.format import (
     unit_of_duration,
     unit_of_energy,
 )
-from podsim.many.capacity.answer import MOST_SHOWN, PlanResult
-from podsim.many.capacity.confidence import RELIABLE, Spread
+from podsim.many.capacity.confidence import RELIABLE, Confidence, Contender, Spread, likelihood
+from podsim.many.capacity.goal import Goal
 from podsim.many.capacity.option import Option
 from podsim.many.capacity.spec import TOGETHER
 from podsim.many.sweeps.chart_words import short
@@ -41,7 +43,10 @@ from podsim.metrics import (
 from podsim.report.chart import FOLDED, SLOWER, TOTAL, Axis, Bar, Bars, Chart, Curves, Mark, Series
 from podsim.report.report import Folded, Part, Report, Section, Tile
 from podsim.report.table import Cell, Cells, Column, Table, columns
+from podsim.show.answers import Answered
 
+MOST_SHOWN: Final = 20
+"""Options in a table, and those whose ranges are measured."""
 _MOST_KEYS: Final = 3
 """More that vary share a column."""
 _FIGURES: Final = 3
@@ -66,6 +71,152 @@ _LOOKS: Final = {
     _BEYOND: ("#e08214", "triangle-up"),
 }
 _FRONT, _FRONT_COLOUR = "no other beats it in both", "#1b5e92"
+
+
+@dataclass(frozen=True, repr=False)
+class PlanResult(Answered):
+    """What was found.
+
+    Attributes:
+        goal: What was wanted.
+        ranked: Options within all limits, those first that hold in nearly all draws, and of these the best.
+        ruled_out: The others, each with its reason; those that come closest first.
+        second: Figure that the objective is weighed against.
+        candidate_count: How many there were to look at.
+        confidence: How often each of the best comes first with inputs drawn from their ranges; None without draws.
+        inputs: (path, SHA-256) of every file read.
+        spreads: Between what figures lie, by the labels of the options that are shown.
+    """
+
+    goal: Goal
+    ranked: Sequence[Option]
+    ruled_out: Sequence[Option]
+    second: str | None = None
+    candidate_count: int = 0
+    confidence: Confidence | None = None
+    inputs: tuple[tuple[str, str], ...] = ()
+    spreads: Mapping[str, Spread] = field(default_factory=dict)
+
+    @property
+    def best(self) -> Option | None:
+        """The best; None where nothing reaches the goal."""
+        return self.ranked[0] if self.ranked else None
+
+    @property
+    def currency(self) -> str:
+        """Of all costs."""
+        return next((each.currency for each in (*self.ranked, *self.ruled_out) if each.currency), "")
+
+    @cached_property
+    def front(self) -> Sequence[Option]:
+        """Options within all limits that no other beats in the objective and in the second figure."""
+        return pareto_front(self.ranked, self.goal.figure, self.second) if self.second else ()
+
+    @cached_property
+    def ranks(self) -> Sequence[int]:
+        """Places of the ranked options, from 1; those that are as good and as likely in all that counts share one."""
+        keys = [(*rank_key(self.goal, each, self.second)[:3], self.likelihood(each)) for each in self.ranked]
+        return [keys.index(key) + 1 for key in keys]
+
+    def drawn(self, option: Option) -> Contender | None:
+        """What came of an option with inputs drawn; None if it was not drawn."""
+        return None if self.confidence is None else self.confidence.of(option)
+
+    def likelihood(self, option: Option) -> float | None:
+        """How likely an option keeps to all limits: the share of draws in which it does; without draws by its ranges.
+
+        Returns:
+            A share from 0 to 1; None where nothing is known of it.
+        """
+        if self.confidence is None:
+            return likelihood(self.goal, option, self.spreads.get(option.label, Spread()).ranges)
+        drawn = self.confidence.of(option)
+        return None if drawn is None else drawn.within
+
+    def is_reliable(self, option: Option) -> bool:
+        """Whether it is known to hold in four fifths of the draws, or to be as likely to."""
+        return (self.likelihood(option) or 0.0) >= RELIABLE
+
+    def range(self, option: Option, figure: str) -> Range | None:
+        """The middle 80 % of what a figure of an option may be, as `podsim run` says, or else in the draws."""
+        drawn = self.drawn(option)
+        known = self.spreads.get(option.label, Spread()).ranges or ({} if drawn is None else drawn.ranges)
+        return known.get(figure)
+
+    def report(self) -> Report:
+        """The answer as data: the verdict, tables of options, what rules others out, and charts."""
+        return plan_report(self)
+
+    def _told(self) -> Iterator[str]:
+        yield f"best: {_in_words(self, self.best)}" if self.best else "nothing reaches the goal"
+        yield f"options: {len(self.ranked):,} reach the goal, {len(self.ruled_out):,} ruled out"
+
+    def _records(self) -> list[dict[str, Any]]:
+        """A row for each option, the ranked ones first."""
+        places = [*self.ranks, *[None] * len(self.ruled_out)]
+        return [
+            {"rank": place, "system": each.system, "division": each.division}
+            | {"ipus": each.ipu_count, "reason": each.reason or None, **each.values}
+            | {name: figure for name, figure in (each.figures or {}).items() if name != IPUS}
+            for place, each in zip(places, (*self.ranked, *self.ruled_out), strict=True)
+        ]
+
+    def _currency(self) -> str:
+        return self.currency
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types only."""
+        texts: dict[str, list[str]] = {}
+        for each in self.goal.limits:
+            texts.setdefault(each.metric, []).append(each.text)
+        return {
+            "verdict": list(self.report().verdict),
+            "scenario": self.goal.scenario or None,
+            "jobs": [job.name for job in self.goal.jobs],
+            "order": self.goal.order if self.goal.jobs else None,
+            "objective": self.goal.figure,
+            "second": self.second,
+            "limits": {metric: " and ".join(told) for metric, told in texts.items()},
+            "candidate_count": self.candidate_count,
+            "ranked": [each.to_dict() | self._known(each) for each in self.ranked],
+            "ruled_out": [each.to_dict() for each in self.ruled_out],
+            "front": [each.label for each in self.front],
+            "sureness": None if self.confidence is None else self.confidence.to_dict(),
+        }
+
+    def _known(self, option: Option) -> dict[str, Any]:
+        """How likely an option is to hold, and between what it lies; nothing known of those that were not drawn."""
+        drawn, names = self.drawn(option), (self.goal.figure, *(each.metric for each in self.goal.limits))
+        return {
+            "holds_in": None if drawn is None else drawn.within,
+            "reliable": None if drawn is None else drawn.within >= RELIABLE,
+            "likelihood": self.likelihood(option),
+            "ranges": {name: asdict(found) for name in names if (found := self.range(option, name))},
+        }
+
+
+def pareto_front(options: Sequence[Option], first: str, second: str) -> list[Option]:
+    """Options that no other beats in one figure without losing in the other, by the first figure."""
+    placed = [
+        (metric_of(first).rank(a), metric_of(second).rank(b), place)
+        for place, each in enumerate(options)
+        if (a := each.value(first)) is not None and (b := each.value(second)) is not None
+    ]
+    front: list[Option] = []
+    best = float("inf")
+    for _, other, place in sorted(placed):
+        if other < best:
+            front.append(options[place])
+            best = other
+    return front
+
+
+def rank_key(goal: Goal, option: Option, second: str | None) -> tuple[float, int, float, str]:
+    """A key for sorting: by the objective, then fewer IPUs, then the second figure."""
+    figure, other = option.value(goal.figure), option.value(second)
+    assert figure is not None
+    weighed = float("inf") if second is None or other is None else metric_of(second).rank(other)
+    return metric_of(goal.figure).rank(figure), option.ipu_count, weighed, option.name
 
 
 def plan_report(found: PlanResult) -> Report:
@@ -100,10 +251,15 @@ def verdict(found: PlanResult) -> str:
         if closest is not None:
             told += f"; {closest.label} comes closest, {closest.reason}{_likely(found, closest)}"
     else:
-        ends = _span(found, best, figure)
-        value = f"{cell(figure, best.value(figure), best.currency)}{f' (80 %: {ends})' if ends else ''}"
-        told = f"{asked}: {'met by' if goal.asked else 'the best is'} {best.label}, {value}{_likely(found, best)}"
+        told = f"{asked}: {'met by' if goal.asked else 'the best is'} {_in_words(found, best)}"
     return f"unknown: {told}; never compared with a published run: {new}" if new else told
+
+
+def _in_words(found: PlanResult, option: Option) -> str:
+    """An option, the figure that counts with its range, and how likely it is to hold."""
+    figure, ends = found.goal.figure, _span(found, option, found.goal.figure)
+    value = f"{cell(figure, option.value(figure), option.currency)}{f' (80 %: {ends})' if ends else ''}"
+    return f"{option.label}, {value}{_likely(found, option)}"
 
 
 def _likely(found: PlanResult, option: Option) -> str:
@@ -132,18 +288,16 @@ def _warnings(found: PlanResult) -> Iterator[str]:
 def _sections(found: PlanResult) -> Iterator[Section]:
     known, second = _with_figures(found), found.second
     placed = [each for each in known if each.value(second) is not None]
-    is_weighed = second is not None and len(placed) > _TOO_FEW
+    weighed = [_scatter(found, placed, second)] if second and len(placed) > _TOO_FEW else []
     bars = [_options_chart(found, known)] if known else []
     ranking: list[Part] = [*([ranked_table(found)] if found.ranked else []), *bars]
-    yield Section("Ranking", ranking, short=True, plotted=not is_weighed)
+    yield Section("Ranking", ranking, short=True, plotted=not weighed)
     if len(found.goal.work) > 1 and found.ranked:
         yield Section("Each job", [jobs_table(found)], short=True)
-    if is_weighed:
-        yield Section("Weighed", [_scatter(found, placed, second)], short=len(found.front) > 1, plotted=True)
+    if weighed:
+        yield Section("Weighed", weighed, short=len(found.front) > 1, plotted=True)
     if found.ruled_out:
         yield Section("Ruled out", [_ruled_out(found)], short=True)
-    if len({each.ipu_count for each in known}) > 1 and len(known) > _TOO_FEW:
-        yield Section("Against size", [_scatter(found, known, None)])
     if found.confidence is not None:
         yield Section("How sure", [_how_sure(found)], short=True)
     if known:
@@ -377,38 +531,25 @@ def _tip(option: Option, figures: Sequence[str]) -> dict[str, str]:
     return {"option": option.label, "IPUs": option.arithmetic, **shown, "ruled out by": option.reason or "nothing"}
 
 
-def _scatter(found: PlanResult, known: Sequence[Option], second: str | None) -> Chart:
-    """Options by two figures, with the front that no option beats; or by their IPUs."""
-    figure, front = found.goal.figure, [each for each in found.front if second]
-    figures = [figure, *([second] if second else [])]
-    label, unit, scale = _scale(figure, known, found.currency)
-    if second is None:
-        against, across = "the size of the pod", {id(each): float(each.ipu_count) for each in known}
-        x = Axis("IPUs of the pod", is_log=True, ticks=sorted(set(across.values())))
-    else:
-        against = metric_of(second).head
-        second_label, second_unit, second_scale = _scale(second, known, found.currency)
-        across = {id(each): (each.value(second) or 0.0) / second_scale for each in known}
-        x = Axis(second_label, second_unit, from_zero=False)
-    up = {id(each): (each.value(figure) or 0.0) / scale for each in known}
+def _scatter(found: PlanResult, known: Sequence[Option], second: str) -> Chart:
+    """Options by the figure that counts and a second one, with the front that no option beats."""
+    figures, front = (found.goal.figure, second), found.front
+    up, across = (_scale(figure, known, found.currency) for figure in figures)
 
     def places(options: Sequence[Option]) -> tuple[list[float], list[float]]:
-        return [across[id(each)] for each in options], [up[id(each)] for each in options]
+        x = [(each.value(second) or 0.0) / across[2] for each in options]
+        return x, [(each.value(found.goal.figure) or 0.0) / up[2] for each in options]
 
-    series = []
-    if front:
-        ordered = sorted((each for each in known if each in front), key=lambda each: across[id(each)])
-        # Between two of the front, what is as good as the worse of them in one figure is known to be reached.
-        is_worse_right = second is not None and not metric_of(second).more_is_better
-        series.append(
-            Series(_FRONT, Mark.STEPS_AFTER if is_worse_right else Mark.STEPS_BEFORE, *places(ordered), _FRONT_COLOUR)
-        )
+    # Between two of the front, what is as good as the worse of them in one figure is known to be reached.
+    mark = Mark.STEPS_BEFORE if metric_of(second).more_is_better else Mark.STEPS_AFTER
+    ordered = sorted((each for each in known if each in front), key=lambda each: each.value(second) or 0.0)
+    series = [Series(_FRONT, mark, *places(ordered), _FRONT_COLOUR)] if front else []
     for state, (colour, marker) in _LOOKS.items():
         if those := [each for each in known if _state(found, each) == state]:
             texts = [each.label if len(known) <= _MOST_LABELS or each in front else "" for each in those]
             tips = [_tip(each, figures) for each in those]
             series.append(Series(state, Mark.POINTS, *places(those), colour, (), marker, tips, texts))
-    title = f"{in_title(metric_of(figure).head)} against {against}"
+    title = f"{in_title(metric_of(figures[0]).head)} against {metric_of(second).head}"
     rows: list[Cells] = [
         (each.label, each.arithmetic, *(cell(name, each.value(name), each.currency) for name in figures))
         for each in front
@@ -417,7 +558,7 @@ def _scatter(found: PlanResult, known: Sequence[Option], second: str | None) -> 
     return Chart(
         title=title,
         description=f"{title}: a point for each option.",
-        drawn=Curves(series, x, Axis(label, unit, from_zero=second is None)),
+        drawn=Curves(series, Axis(*across[:2], from_zero=False), Axis(*up[:2], from_zero=False)),
         numbers=Table(heads, rows, f"{title}: no other option beats these in both") if front else None,
         notes=["The line joins the options within all limits that none beats in both figures."] if front else [],
     )

@@ -5,7 +5,6 @@ Options are made on all cores, kept in a file if one is given, and never made tw
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -40,9 +39,6 @@ AUTO: Final = "parallelism=auto"
 _ONE_LOAD: Final = (0.8,)
 _OPTION: Final = "option"
 _NAMED: Final = ("system", "system.base")
-_LONG_S: Final = 5.0
-_ENOUGH: Final = 8
-"""Candidates after which the time that the others take can be told; the first waits for processes to start."""
 _NOT_NAMED: Final = 24
 """As few candidates need no words."""
 
@@ -123,34 +119,13 @@ def options_of(
     say: Callable[[str], None],
     processes: int | None,
 ) -> list[Option]:
-    """The options of all candidates, in their order.
-
-    Args:
-        candidates: All that is looked at.
-        journal: File that keeps them.
-        inputs: (path, SHA-256) of every file that they stand on.
-        tell: Is told of progress.
-        say: Takes lines for the reader.
-        processes: How many are looked at at a time.
-    """
+    """The options of all candidates, in their order, kept in a journal if one is given."""
     wanted = [each.number for each in candidates.all()]
     cure = "give another --journal, or remove that file"
     with Store(journal, fingerprint(candidates.goal, inputs), what="goal", option=cure) as store, files_held():
-        left, begun_s = sum(number not in store for number in wanted), list[float]()
-        if left and len(wanted) > _NOT_NAMED:
+        if len(wanted) > _NOT_NAMED and len(store) < len(wanted):
             say(f"{len(candidates):,} candidates: all are looked at")
-
-        def told(done: int, total: int) -> None:
-            tell(done, total)
-            made = left - (total - done)
-            if made and not begun_s:
-                begun_s.append(time.monotonic() if made < _ENOUGH else 0.0)
-            elif made >= _ENOUGH and begun_s[0]:
-                each_s, begun_s[0] = (time.monotonic() - begun_s[0]) / (made - 1), 0.0
-                if each_s * (left - made) > _LONG_S:
-                    say(f"{left - made:,} more candidates take about {each_s * (left - made):.0f} s")
-
-        store.fill(partial(_row, candidates), wanted, told, processes=processes)
+        store.fill(partial(_row, candidates), wanted, tell, processes=processes)
         return [option_of(store[number][_OPTION]) for number in wanted]
 
 
@@ -243,7 +218,7 @@ def _places(goal: Goal, whole: Place) -> tuple[Place, ...]:
         words = " + ".join(map(str, sizes))
         what = f"jobs side by side need {words} = {sum(sizes)} IPUs; {whole.text} has {whole.size}"
         raise NoPlanError(what, do="use a larger pod, or smaller partitions")
-    return tuple(whole.within(size) for size in sizes)
+    return tuple(Place(whole.pod, size) for size in sizes)
 
 
 def _part(goal: Goal, job: Job, place: Place, candidate: SystemCandidate) -> Part:

@@ -19,23 +19,14 @@ _PARTITION: Final = re.compile(r"\s*(\d{1,6})\s+of\s+(\S.*?)\s*")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a job runs.
-
-    Attributes:
-        pod: The pod, by path or name.
-        ipus: IPUs of the partition; None for the whole pod.
-    """
+    """Where a job runs: a pod by path or name, or so many IPUs of it."""
 
     pod: str
     ipus: int | None = None
 
     @property
     def system(self) -> System:
-        """The pod as its file has it.
-
-        Raises:
-            SpecError: There is no such file, or it is wrong.
-        """
+        """The pod as its file has it, which is refused if it is wrong or not there."""
         pod, _ = load_hardware(self.pod, "pod")
         assert isinstance(pod, System)
         return pod
@@ -50,10 +41,6 @@ class Place:
         """IPUs."""
         return self.ipus or self.system.ipu_count
 
-    def within(self, ipus: int | None) -> Place:
-        """A partition of the same pod; the same place if nothing is said."""
-        return self if ipus is None else Place(self.pod, ipus)
-
     def overrides(self) -> tuple[str, ...]:
         """The place as `--set` takes it.
 
@@ -64,7 +51,7 @@ class Place:
         system = self.system
         if self.ipus is None or self.ipus == system.ipu_count:
             return (named,)
-        refuse(self.ipus, system)
+        _check_partition(self.ipus, system)
         machines = self.ipus // int(system.machine.ipu_count)
         whole = int(system.whole_machine_count)
         opened = system.topology == "torus" and machines < min(whole, system.link_domain_machine_count)
@@ -106,12 +93,8 @@ def shipped_places() -> tuple[str, ...]:
     return (*names, *parts)
 
 
-def refuse(ipus: int, system: System) -> None:
-    """Refuse a number of IPUs that is no partition of a pod.
-
-    Raises:
-        NoPlanError: Says why, and what is one.
-    """
+def _check_partition(ipus: int, system: System) -> None:
+    """Refuse a number of IPUs that is no partition of a pod, and say what is one."""
     smallest, largest = int(system.machine.ipu_count), int(system.ipu_count)
     if ipus > largest:
         raise NoPlanError(f"{ipus} IPUs are more than the {largest} of {system.name}", do=f"use {largest} or fewer")

@@ -23,14 +23,7 @@ _PLACEMENTS: Final = ("stages", "layers_per_ipu", "pipeline_stages", "chunks_per
 
 
 def written(scenario: str, loaded: LoadedScenario, chosen: Candidate | None, about: str) -> str:
-    """A file that gives the same.
-
-    Args:
-        scenario: What it is based on, by path or name.
-        loaded: The scenario as it was run.
-        chosen: The division that was chosen, if one was.
-        about: What it is, for its description.
-    """
+    """A file that gives the same as a scenario that was run, based on its path or name, with the division chosen."""
     path = Path(scenario)
     name = path.stem if path.is_file() else scenario
     variant = [loaded.written.variants[loaded.variant]] if loaded.variant else []
@@ -38,7 +31,10 @@ def written(scenario: str, loaded: LoadedScenario, chosen: Candidate | None, abo
     data = _found(reduce(lay_over, layers, Document({})).data, (Path(), loaded.folder))
     if chosen is not None:
         # A division that a file gives is replaced key by key, so that another way to place layers has to go.
-        gone = dict.fromkeys(key for key in _PLACEMENTS if key not in chosen.parallelism and _gives(loaded, key))
+        given = loaded.written.document.at
+        gone = {
+            key: None for key in _PLACEMENTS if key not in chosen.parallelism and given((PARALLELISM, key)) is not None
+        }
         pinned = {key: value for key, value in _section(data, PARALLELISM).items() if key not in (AUTO, *_PLACEMENTS)}
         data[PARALLELISM] = gone | pinned | dict(chosen.parallelism)
         data[_MEMORY] = _section(data, _MEMORY) | dict(chosen.memory)
@@ -55,12 +51,6 @@ def written(scenario: str, loaded: LoadedScenario, chosen: Candidate | None, abo
 def _section(data: Mapping[str, Any], key: str) -> dict[str, Any]:
     section = data.get(key)
     return dict(section) if isinstance(section, Mapping) else {}
-
-
-def _gives(loaded: LoadedScenario, key: str) -> bool:
-    """Whether the file itself places layers in that way."""
-    given = loaded.written.document.at((PARALLELISM, key))
-    return given is not None
 
 
 def _found(value: Any, folders: tuple[Path, ...]) -> Any:
