@@ -137,7 +137,7 @@ def test_a_result_in_python_does_not_overwrite_what_it_stands_on(tmp_path: Path)
 def test_what_was_written_is_told_with_its_size(podsim: Run) -> None:
     code, told = podsim("run", "good.yaml", "--trace", "t.json", "--plot", "p.svg")
     assert code == 0
-    chart, trace = told.splitlines()
+    trace, chart = told.splitlines()
     assert chart.startswith("wrote p.svg: ")
     assert trace == f"wrote t.json: {Path('t.json').stat().st_size / 2**20:.3g} MiB"
 
