@@ -103,12 +103,7 @@ def choice_yaml(candidate: Candidate) -> str:
 
 
 def section_lines(title: str, keys: Mapping[str, Any]) -> Iterator[str]:
-    """A section of a scenario as it is written.
-
-    Args:
-        title: Its name.
-        keys: What it holds.
-    """
+    """A section of a scenario as it is written."""
     yield f"{title}:"
     for key, value in keys.items():
         if isinstance(value, list | tuple) and value and isinstance(value[0], dict):

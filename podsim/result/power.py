@@ -70,13 +70,7 @@ class PowerDraw:
 
 @dataclass(frozen=True)
 class Meter:
-    """What is metered.
-
-    Attributes:
-        system: The pod.
-        ipus_used: IPUs that the figures of a result stand for.
-        ipus_per_copy: Those of each copy of the model; any number if they are in one row.
-    """
+    """What is metered: the machines of the IPUs that figures stand for, in copies of so many IPUs."""
 
     system: System
     ipus_used: int

@@ -43,12 +43,7 @@ _MEANS = (REQUESTS, SERVED_TOKENS, "utilization", "mean_batch", "mean_waiting")
 
 @dataclass(frozen=True, slots=True)
 class DrawnService:
-    """The same requests with uncertain inputs drawn from their ranges.
-
-    Attributes:
-        outcome: What came of them.
-        saturation_per_s: The largest rate that could be served. [1/s]
-    """
+    """The same requests with uncertain inputs drawn from their ranges."""
 
     outcome: ServingOutcome
     saturation_per_s: float
@@ -363,14 +358,7 @@ def _rounded(key: str, value: float) -> str:
 def serving_warnings(
     rate_per_s: float | None, outcome: ServingOutcome, saturation: Saturation, users: int | None = None
 ) -> Iterator[str]:
-    """Warnings: what a reader must know before using the numbers.
-
-    Args:
-        rate_per_s: Rate at which requests came; None if all came at once. [1/s]
-        outcome: What came of them.
-        saturation: The largest rate that can be served.
-        users: Users who sent them, if they wait for their answers.
-    """
+    """Warnings: what a reader must know before using the numbers."""
     if users is not None:
         count = len(outcome.timeline.requests)
         if count < _ROUNDS * users:

@@ -30,7 +30,7 @@ def to_markdown(block: Block, level: int = 2) -> str:
     lines = [[harmless.markdown(column.head) for column in block.columns]]
     lines.append(["--:" if column.is_number else "---" for column in block.columns])
     for row in block.rows:
-        cells = [harmless.markdown(str(cell)) for cell in row]
+        cells = ["<br>".join(map(harmless.markdown, str(cell).split("\n"))) for cell in row]
         lines.append(cells if len(cells) == count else [f"**{cells[0]}**", *[""] * (count - 1)])
     text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
     return head + text + "".join(f"\n{harmless.markdown(note)}\n" for note in block.notes)

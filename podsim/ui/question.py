@@ -37,16 +37,9 @@ _SUFFIXES: Final = frozenset({".yaml", ".yml", ".json", ".onnx"})
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A scenario with what was moved in it.
+    """A scenario with what was moved in it, in the order in which keys are laid over it.
 
-    Attributes:
-        scenario: Name of a shipped scenario, path of a file that was named at the start, or the name of `text`.
-        variant: One of its variants; empty for none.
-        text: The scenario itself, where it was dropped on the page; empty for one that has a name.
-        folder: Where files lie that came with it; empty if none did.
-        serves: Whether requests are served, as `podsim serve` does.
-        anew: Whether the division over the IPUs is chosen anew.
-        moved: Keys with the text of their values, in the order in which they are laid over the scenario.
+    One that was dropped on the page has its text, and the folder of files that came with it; any other has a name.
     """
 
     scenario: str
@@ -78,9 +71,6 @@ class Question:
 
     def loaded(self, scratch: Path) -> LoadedScenario:
         """The scenario, loaded and checked.
-
-        Args:
-            scratch: A folder of the server, where a scenario without a file gets one, so that errors have places.
 
         Raises:
             SpecError: Everything that is wrong with it.
@@ -136,11 +126,6 @@ class Question:
 def read_query(query: str, named: Iterable[str], default: str) -> Question:
     """The question of an address.
 
-    Args:
-        query: What is behind its question mark.
-        named: Files that were named when the server was started.
-        default: The scenario of an address without one.
-
     Raises:
         SpecError: It names a file that nobody named, or is no question.
     """
@@ -164,12 +149,6 @@ def read_query(query: str, named: Iterable[str], default: str) -> Question:
 
 def dropped(name: str, text: str, folder: str = "", own: Sequence[str] = ()) -> Question:
     """The question of a scenario file that was dropped on the page.
-
-    Args:
-        name: Of the file.
-        text: What is in it.
-        folder: Where files lie that came with it.
-        own: Names of these, which it may name.
 
     Raises:
         SpecError: It is no YAML, or names files of this machine.

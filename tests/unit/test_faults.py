@@ -14,6 +14,7 @@ from podsim.placement.topology import Routes
 from podsim.program.compile import compile_program
 from podsim.program.faults import channels_of, slow_parts
 from podsim.program.task import Barrier, Exchange, Group, Phase, Program, Slowdown, Transfer, Work
+from podsim.result.faults import FaultReport, StretchReport, Waiting, fault_tables
 from podsim.result.result import RunResult
 from podsim.runs.training.stretches import Stretch, stretches_of, updates_in
 from podsim.scenario.faults import FaultSpec
@@ -253,3 +254,19 @@ def test_a_fault_for_a_time_needs_a_run() -> None:
 def test_a_link_at_no_speed_is_a_wrong_scenario() -> None:
     with pytest.raises(ModelError, match="transfer at no speed"):
         with_faults("{link: [0, 1], bandwidth: 0 %}")
+
+
+def test_tables_of_faults_say_when_they_hold_and_who_waits() -> None:
+    """Of 4 IPUs three are alike; of their changes, 10 us are below a hundredth of the largest, 50 ms."""
+    more = {"slowed": 0.05, "bubble": -0.02, "sync": 1e-5}
+    stretches = (StretchReport(0, 120, ("ipu 1 is slow",), 0.2, 600), StretchReport(120, None, (), 0.1, None))
+    report = FaultReport(0.1, stretches, 0, (Waiting((0, 1, 2), more), Waiting((3,), {})))
+    faults, waiting = fault_tables(report, 4)
+    assert [tuple(map(str, row)) for row in faults.rows] == [
+        ("0 s", "2 min", "200 ms", "600", "ipu 1 is slow (shown here)"),
+        ("2 min", "end", "100 ms", "", "none"),
+    ]
+    assert list(waiting.rows) == [("all others", "slowed +50 ms, bubble -20 ms"), ("3", "as without")]
+    assert list(waiting.notes) == [
+        "Without faults a weight update takes 100 ms; with those shown here it is 100.0 % longer."
+    ]

@@ -41,14 +41,14 @@ def test_where_the_time_went_largest_first() -> None:
 
 
 def test_kinds_below_a_thousandth_are_one_row_and_sums_stay() -> None:
-    """Of 100 us, 98 are products; exchange 60 ns and sync 40 ns are below 0.1 %, 1.9 us of vectors are not."""
-    short = {"matmul": 98 * US, "vector": 19 * US // 10, "exchange": 6 * US // 100, "sync": 4 * US // 100}
+    """Of 100 us, exchange takes 60 ns and sync 40 ns, which is below 0.1 %; 150 ns of vectors are not."""
+    short = {"matmul": 9975 * US // 100, "vector": 15 * US // 100, "exchange": 6 * US // 100, "sync": 4 * US // 100}
     result = make_result(breakdown_ps=short, sources=Sources((("matmul", {"published": 1}), ("sync", {"assumed": 1}))))
     (chart,) = [each for each in charts_of(result.report()) if each.title.startswith("Where one")]
     assert isinstance(chart.drawn, Bars) and chart.numbers is not None
     assert [str(row[0]) for row in chart.numbers.rows] == ["matmul", "vector", "other"]
     assert [bar.row for bar in chart.drawn.bars] == ["matmul", "vector", "other", "weight update"]
-    assert [bar.end - bar.start for bar in chart.drawn.bars] == pytest.approx([98, 1.9, 0.1, 100])
+    assert [bar.end - bar.start for bar in chart.drawn.bars] == pytest.approx([99.75, 0.15, 0.1, 100])
     assert list(result.breakdown) == list(short)
 
 

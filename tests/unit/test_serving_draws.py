@@ -16,6 +16,8 @@ from podsim.many.capacity.limits import limit
 from podsim.many.capacity.show import answer_tables
 from podsim.placement.generation import Generation
 from podsim.placement.generation_job import generation_job
+from podsim.report.chart import Chart, Curves
+from podsim.report.table import Cell, Table
 from podsim.result.serving import DrawnService, ServiceDraws, ServingResult
 from podsim.runs.serve import serve
 from podsim.runs.step_times import MovedSteps, PlannedSteps
@@ -136,6 +138,24 @@ def test_terminal_json_page_and_chart_have_the_ranges(result: ServingResult) -> 
     page = as_html(result.report())
     assert "80 %: from" in page and page.count("80 %: ") >= 7
     assert result.conclusion().count("(80 %: ") == 2
+
+
+def test_a_report_has_the_numbers_of_what_requests_see(result: ServingResult) -> None:
+    """Percentiles with their ranges below them, and the curve of each kind of time with both rates as lines."""
+    sections = {each.title: each.blocks for each in result.report().sections}
+    table, *charts = sections["What requests see"]
+    assert isinstance(table, Table)
+    first, low, high = ([cell.value or 0.0 for cell in row if isinstance(cell, Cell)] for row in table.rows[:3])
+    times = result.outcome.time_to_first_token
+    assert times is not None and first == [times.p50_s, times.p95_s, times.p99_s, times.mean_s]
+    assert all(a <= b <= c for a, b, c in zip(low, first, high, strict=True)) and low != high
+    assert len(charts) == 3
+    assert result.rate_per_s is not None and result.rate_per_s < result.saturation.rate_per_s
+    for chart in charts:
+        assert isinstance(chart, Chart) and isinstance(chart.drawn, Curves) and chart.numbers is not None
+        assert list(chart.drawn.rules.values()) == [result.saturation.rate_per_s, result.rate_per_s]
+        loads = [row[0].value for row in chart.numbers.rows if isinstance(row[0], Cell)]
+        assert loads == sorted(point.rate_per_s / result.saturation.rate_per_s for point in result.points)
 
 
 @pytest.mark.slow
