@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from podsim.cli import completion
 from podsim.cli.ending import print_data, say
-from podsim.cli.flags import Force
+from podsim.cli.flags import Force, System
 from podsim.cli.outputs import inputs_of_import, tell_written
 
 
@@ -43,9 +42,7 @@ def import_file(
     model: Annotated[
         str, typer.Argument(help="A Hugging Face config.json, an ONNX file, or a .shapes.json of PyTorch.")
     ],
-    system: Annotated[
-        str, typer.Option(help="The pod it is to run on.", autocompletion=completion.systems)
-    ] = "ipu_pod16",
+    system: System = "ipu_pod16",
     activity: Annotated[
         Activity | None,
         typer.Option(show_default="generate of a decoder", help="What it is to do; otherwise, what it is made for."),

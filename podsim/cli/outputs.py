@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
-    """How a result is printed."""
+    """How an answer is printed."""
 
     TABLE = "table"
     JSON = "json"
@@ -45,10 +45,10 @@ class Answer(Protocol):
     """What every answer says of itself."""
 
     def report(self) -> Report:
-        """The answer as data."""
+        """For people."""
 
     def to_json(self) -> str:
-        """The answer for programs."""
+        """For programs."""
 
 
 def show(
@@ -59,15 +59,7 @@ def show(
     *,
     rows: Table | None = None,
 ) -> None:
-    """Write the charts and the page of an answer that are asked for, and print it.
-
-    Args:
-        found: The answer.
-        output_format: One of those of `LongFormat`.
-        plot: Where its charts go.
-        report: Where its page goes.
-        rows: What CSV has; the first table if left out.
-    """
+    """Write charts and page of an answer if they are asked for, and print it; CSV has `rows`, or its first table."""
     if output_format == "json" and plot is None and report is None:
         print_data(f"{found.to_json()}\n")
         return
@@ -157,11 +149,7 @@ def inputs_of_import(model: str, system: str, output: Path) -> Iterator[tuple[st
 
 
 def _load_matplotlib() -> None:
-    """Import matplotlib without a backend of the environment; its complaints about folders do not matter here.
-
-    Raises:
-        PodsimError: Its configuration cannot be read.
-    """
+    """Import matplotlib without a backend of the environment; its complaints about folders do not matter here."""
     os.environ.pop("MPLBACKEND", None)
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
@@ -176,13 +164,7 @@ def _load_matplotlib() -> None:
 
 
 def write_chart(path: Path | None, make: Callable[[], Sheet], inputs: Iterable[tuple[str, str]]) -> None:
-    """Write the charts that are asked for, and report it.
-
-    Args:
-        path: The file, if there is to be one.
-        make: Makes the charts.
-        inputs: (path, SHA-256) of every file they stand on, none of which is overwritten.
-    """
+    """Write the charts that are asked for over none of the files they stand on, by path and SHA-256, and report it."""
     if path is not None:
         from podsim.show.matplotlib_charts import write_sheet
 

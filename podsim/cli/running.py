@@ -32,18 +32,7 @@ def run_scenario(
     plot: Path | None = None,
     report: Path | None = None,
 ) -> None:
-    """Simulate a scenario, write the files that are asked for, report them, and print the result.
-
-    Args:
-        ask: `podsim.run`.
-        asked: Its parameters.
-        output_format: How the result is printed.
-        trace: Where the timeline goes.
-        chakra: The folder of Chakra execution traces.
-        tornado: Where the chart of what moves the result most goes.
-        plot: Where the chart goes.
-        report: Where the page goes.
-    """
+    """Simulate a scenario by `podsim.run`, write the files that are asked for, and print the result."""
     check_paths(trace, plot, tornado, report=report)
     if chakra is not None:
         from podsim.chakra.write import check_folder
@@ -81,12 +70,7 @@ def run_scenario(
 
 
 def load_asked(asked: dict[str, Any], **outputs: Path | None) -> LoadedScenario:
-    """Load the scenario that is asked for, and refuse outputs that would overwrite what it reads.
-
-    Args:
-        asked: Parameters of `podsim.run` or `podsim.serve`; those that say which scenario are taken out.
-        outputs: Files to write by what they are.
-    """
+    """Take the scenario out of what is asked for and load it; no output may overwrite what it reads."""
     from podsim.scenario import load_scenario
 
     scenario = asked.pop("scenario")

@@ -17,6 +17,7 @@ import podsim.runs
 from podsim import ForwardResult, GenerationResult, PodsimError, RunResult, load
 from podsim.cli.app import app
 from podsim.draws import Draws, Seeds
+from podsim.program.size import unseen
 from podsim.runs.settings import Settings
 from podsim.scenario import TrainingScenario
 from podsim.scenario.activity import Activity
@@ -114,19 +115,12 @@ def test_no_code_asks_for_the_kind_of_a_scenario_but_the_scenario() -> None:
     assert asking == []
 
 
-def test_keywords_of_functions_are_settings_with_the_same_defaults() -> None:
-    """An option has one form, which the functions of the package and the command line fill in."""
+def test_keywords_of_run_are_settings_with_the_same_defaults() -> None:
+    """A seed belongs to draws or noise, and where nothing follows a run it is unseen."""
     settings = {each.name: each.default for each in fields(Settings)}
-    keywords = {
-        function: {
-            name: each.default
-            for name, each in signature(function).parameters.items()
-            if name not in ("scenario", "variant", "overrides")
-        }
-        for function in (podsim.run, podsim.simulate, podsim.generate, podsim.infer)
-    }
-    assert keywords[podsim.run] == settings
-    assert all(each.items() <= settings.items() for each in keywords.values())
+    keywords = {name: each.default for name, each in signature(podsim.run).parameters.items()}
+    beside = {"scenario", "variant", "overrides", "seed"}
+    assert {**keywords, "follow": unseen}.items() - {(name, keywords[name]) for name in beside} == settings.items()
 
 
 def test_the_command_line_makes_the_settings_that_python_makes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

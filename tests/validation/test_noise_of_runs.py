@@ -93,7 +93,7 @@ def test_a_factor_is_as_bad_above_as_below(rows: tuple[NoisyRow, ...]) -> None:
 def test_rows_are_shown_in_every_format(rows: tuple[NoisyRow, ...]) -> None:
     report = NoiseHeld(rows, 3).report()
     table, text = report_as_text(report), report_as_markdown(report)
-    assert len(table.splitlines()) == len(rows) + 10
+    assert len(table.splitlines()) == len(rows) + 11
     assert max(map(len, table.splitlines())) <= 110
     assert "bert_v1.1_pod64_open *  " in table and "| bert_v1.1_pod64_closed |" in text
     found = json.loads(NoiseHeld(rows, 3).to_json())
