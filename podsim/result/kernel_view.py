@@ -194,7 +194,7 @@ def cost_schnet_block(
     passes = "forward and backward pass" if backward else "forward pass"
     asked = {"operation": "schnet-block", "nodes": nodes, "features": features, "edges": edges, "gaussians": gaussians}
     result_bytes = nodes * features * DTYPE_BYTES[dtype] / chip.tile.count
-    loop = _loop(chip, loop_supersteps, _COPIES["schnet-block"], result_bytes)
+    loop = _loop(chip, loop_supersteps, _COPIES["schnet-block"], chip.vertices.call.word_copy.added, result_bytes)
     return KernelCost(
         ipu=chip,
         title=f"interaction block of {nodes:,} nodes and {edges:,} edges with {features} features and "
@@ -217,7 +217,10 @@ def _slices(
     if held > most:
         what = f"its temporaries need {held:,} B on a tile; {chip.name} has {most:,} B"
         raise DoesNotFitError(what, do="make the table, its rows or the lookups fewer")
-    loop = _loop(chip, loop_supersteps, _COPIES[kind], plan.result_bytes_per_tile)
+    supersteps = max(0, loop_supersteps - plan.has_indices_on_one_tile)
+    copied = chip.vertices.call.word_copy
+    rate = copied.found if kind == "multi-slice" else copied.added
+    loop = _loop(chip, supersteps, _COPIES[kind], rate, plan.result_bytes_per_tile)
     return KernelCost(
         ipu=chip,
         title=f"{kind} of {shape.lookups:,} rows in a table of {shape.rows:,} x {shape.features:,} {dtype}",
@@ -244,18 +247,19 @@ def _longest(costs: tuple[OpCost, ...]) -> tuple[tuple[str, str], ...]:
     return (("operations", f"{len(costs)}; the longest are"), *(("", line) for line in shown))
 
 
-def _loop(ipu: Ipu, supersteps: int, copies: int, result_bytes: float) -> Account:
+def _loop(ipu: Ipu, supersteps: int, copies: int, rate: tuple[int, ...], result_bytes: float) -> Account:
     """What an iteration of a loop on the device adds to the operation in it.
 
     Args:
         ipu: The chip.
         supersteps: With one copy of the result; no loop if 0.
         copies: Of the result.
+        rate: Of a copy. [cycles, B]
         result_bytes: On a tile. [B]
     """
     if not supersteps:
         return Account()
-    cycles, copied = ipu.vertices.call.word_copy
+    cycles, copied = rate
     return Account(
         superstep=(supersteps + copies - 1) * ipu.superstep.overhead_cycles,
         rearrange=copies * result_bytes * cycles / copied,

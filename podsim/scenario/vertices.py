@@ -36,6 +36,17 @@ class PieceCopies(Spec):
         return {1: self.one, 2: self.two, 4: self.four}[piece_bytes]
 
 
+class WordCopies(Spec):
+    """Copies word by word, [cycles, bytes]."""
+
+    found: Pair
+    """Of rows that were looked up."""
+    added: Pair
+    """Of tables that are added to, and of other results."""
+    summed: Pair
+    """Of copies of a table that other tiles sum."""
+
+
 class Call(Spec):
     """Starting programs."""
 
@@ -45,8 +56,8 @@ class Call(Spec):
     """Cycles of an on-tile copy call, data apart."""
     pieces: PieceCopies
     """What a byte adds to it in small pieces."""
-    word_copy: Pair
-    """What loops and sums of partial tables copy word by word: [cycles, bytes]."""
+    word_copy: WordCopies
+    """What loops and sums of copies of a table copy word by word."""
 
 
 class PoolVertex(Spec):
@@ -72,6 +83,17 @@ class TransformVertex(Spec):
     """Elements per step."""
 
 
+class StridedSum(Spec):
+    """Sums of partial results that lie a stride apart, in worker cycles; a partial is one more for each vector."""
+
+    worker_fixed: CountOrZero
+    """Set-up of a call."""
+    per_vector: CountOrZero
+    """An output vector."""
+    vector: Count
+    """Elements of an output vector."""
+
+
 class ReductionVertex(Spec):
     """Sums of partial results."""
 
@@ -89,6 +111,10 @@ class ReductionVertex(Spec):
     """Partials from which two stages are used."""
     three_stage_depth: Count
     """Partials from which three stages are used."""
+    one_stage_depth: Count
+    """Partials up to which other sums than those of products are made in one stage."""
+    strided: StridedSum
+    """Sums of copies of a table, in single precision."""
     general_fixed: CountOrZero
     """Cycles of a general reduction beside its supersteps and its data."""
 
@@ -108,6 +134,15 @@ class SliceVertex(Spec):
     """Whether the result of a slice takes another layout when it is joined to the others."""
 
 
+class PlannedLookUp(Spec):
+    """What a planner takes a look-up for, in worker cycles."""
+
+    worker_fixed: CountOrZero
+    """Set-up of a look-up."""
+    per_index: CountOrZero
+    """A row that lies on this tile."""
+
+
 class GatherVertex(Spec):
     """Row look-ups and row updates, in worker cycles."""
 
@@ -119,6 +154,8 @@ class GatherVertex(Spec):
     """Two elements of such a row."""
     skip: CountOrZero
     """A row that lies elsewhere."""
+    planned: PlannedLookUp
+    """The first two of these as the library's planner has them."""
     divide: CountOrZero
     """An index by a number that is no power of two."""
     update_worker_fixed: CountOrZero

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from podsim.models.op import DTYPE_BYTES
 from podsim.scenario.ipu import Ipu
@@ -136,6 +136,10 @@ class SliceShape:
     lookups: int
 
 
+LEAST_INDICES: Final = 32
+"""Of a tile, where so many are looked up."""
+
+
 @dataclass(frozen=True, slots=True)
 class SlicePlan:
     """The chosen split and its cost.
@@ -166,6 +170,11 @@ class SlicePlan:
     def tiles_used(self) -> int:
         """Tiles that hold a part."""
         return self.lookup_parts * self.row_parts * self.feature_parts
+
+    @property
+    def has_indices_on_one_tile(self) -> bool:
+        """Whether no index moves from tile to tile before it is used: a loop around then has a superstep less."""
+        return self.kind == "multi-slice" and self.row_parts == 1 and self.shape.lookups <= LEAST_INDICES
 
     @property
     def result_bytes_per_tile(self) -> int:

@@ -11,6 +11,7 @@ Source: [poplibs_popops] for planner and objective, [poplibs_estimators] for the
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Final
@@ -21,21 +22,22 @@ from numpy.typing import NDArray
 from podsim.errors import NoPlanError
 from podsim.models.op import DTYPE_BYTES
 from podsim.scenario.ipu import Ipu
+from podsim.scenario.vertices import GatherVertex, PlannedLookUp
 from podsim.tiles.account import Account
-from podsim.tiles.plans import SliceKind, SlicePlan, SliceShape
-from podsim.tiles.split import choose, distinct_parts, reduce_vertex_cycles, sum_partials
+from podsim.tiles.plans import LEAST_INDICES, SliceKind, SlicePlan, SliceShape
+from podsim.tiles.split import choose, distinct_parts, strided_sum_cycles
 from podsim.tiles.vector import ceil_div
 
 _INDEX_BYTES: Final = 4
 _GRAIN_BYTES: Final = 8
-_LEAST_INDICES: Final = 32
-"""Of a tile, where so many are looked up."""
 _LEAST_ROWS: Final = 2
 """Of a tile, where a table is cut along its rows."""
 _TURNS: Final = tuple(1 << exponent for exponent in range(12))
 """Parts of the lookups that are served one after the other."""
 _BLOM: Final = 0.375
 """The largest of n draws lies at the share (n - 0.375)/(n + 0.25) of their distribution."""
+_MOST_TILES: Final = 0.75
+"""Share of the tiles from which sums are spread over enough of them."""
 _SKEW: Final = 6
 """Divisor of the skewness in Cornish and Fisher's expansion of a quantile."""
 
@@ -145,8 +147,9 @@ def _slice_estimate(ipu: Ipu, shape: SliceShape, s: _Splits, dtype: str) -> NDAr
     own = ceil_div(s.lookups, s.row_parts)
     copied = np.maximum((s.lookup_parts > 1) * s.rows * row_bytes, _uneven_bytes(ipu, shape, s, size))
     mine, second = ceil_div(s.lookups, workers), ceil_div(own, workers)
-    first_stage = _slice_vertex(ipu, shape.lookups, mine, np.ceil(mine * share), s.features, dtype)
-    second_stage = _slice_vertex(ipu, shape.lookups, second, np.ceil(second * share), s.features, dtype)
+    planned = ipu.vertices.gather.planned
+    first_stage = _slice_vertex(ipu, planned, shape.lookups, mine, np.ceil(mine * share), s.features)
+    second_stage = _slice_vertex(ipu, planned, shape.lookups, second, np.ceil(second * share), s.features)
     collected = ceil_div(s.row_parts * own * row_bytes, port)
     least = ceil_div(shape.lookups * shape.features * size, _GRAIN_BYTES)
     too_fast = s.turns * s.lookup_parts * s.feature_parts * first_stage < least
@@ -165,9 +168,10 @@ def _slice_parts(ipu: Ipu, shape: SliceShape, s: _Splits, dtype: str) -> dict[st
     collected = cut * ceil_div(s.row_parts * own * row_bytes, port)
     mine = ceil_div(s.lookups, workers)
     hits = fullest(mine, s.rows / shape.rows, workers * s.lookup_parts * s.row_parts)
-    vertex = _slice_vertex(ipu, s.lookups, mine, hits, s.features, dtype)
+    spent = ipu.vertices.gather
+    vertex = _slice_vertex(ipu, spent, s.lookups, mine, hits, s.features)
     mine = ceil_div(own, workers)
-    second = cut * _slice_vertex(ipu, own, mine, mine, s.features, dtype)
+    second = cut * _slice_vertex(ipu, spent, own, mine, mine, s.features)
     places, pieces = _places(ipu, shape, s)
     return {
         "vector": s.turns * (vertex + second + cut * places),
@@ -184,7 +188,7 @@ def _places(ipu: Ipu, shape: SliceShape, s: _Splits) -> tuple[NDArray[Any], NDAr
     The part of the table that an index falls into, times the rows found there, and a counter. The part is an index
     divided by the rows of a part, which only for a power of two needs no division.
     """
-    share = np.maximum(ceil_div(ceil_div(shape.lookups, s.turns), ipu.tile.count), _LEAST_INDICES)
+    share = np.maximum(ceil_div(ceil_div(shape.lookups, s.turns), ipu.tile.count), LEAST_INDICES)
     share = np.minimum(share, shape.lookups)
     divided = (s.rows & (s.rows - 1)) > 0
     workers, (cycles, copied) = ipu.tile.worker_count, ipu.vertices.call.pieces.four
@@ -194,13 +198,15 @@ def _places(ipu: Ipu, shape: SliceShape, s: _Splits) -> tuple[NDArray[Any], NDAr
     return counted + division, 2 * share * _INDEX_BYTES * cycles / copied
 
 
-def _slice_vertex(ipu: Ipu, lookups: Any, mine: Any, hits: Any, features: Any, dtype: str) -> Any:
+def _slice_vertex(
+    ipu: Ipu, priced: GatherVertex | PlannedLookUp, lookups: Any, mine: Any, hits: Any, features: Any
+) -> Any:
     """Workers share the lookups; the words of a single one are spread over them. [cycles]"""
     vertex, workers = ipu.vertices.gather, ipu.tile.worker_count
     vectors = ceil_div(features, 2)  # of two elements in either format
     vectors = np.where(lookups == 1, ceil_div(vectors, workers), vectors)
-    found = hits * (vertex.per_index + vectors * vertex.cycles_per_pair)
-    return workers * (vertex.worker_fixed + found + (mine - hits) * vertex.skip)
+    found = hits * (priced.per_index + vectors * vertex.cycles_per_pair)
+    return workers * (priced.worker_fixed + found + (mine - hits) * vertex.skip)
 
 
 def _update_bytes(ipu: Ipu, shape: SliceShape, s: _Splits, size: int) -> NDArray[Any]:
@@ -221,7 +227,7 @@ def _update_estimate(ipu: Ipu, shape: SliceShape, s: _Splits, dtype: str) -> NDA
     updates = (s.row_parts > 1) * ceil_div(s.lookups * s.features * size, port)
     hits = ceil_div(s.lookups * ceil_div(s.rows, workers), shape.rows)
     own = ceil_div(part, s.lookup_parts)
-    sums = reduce_vertex_cycles(ipu, own, s.lookup_parts, "fp32")
+    sums = strided_sum_cycles(ipu, own, s.lookup_parts)
     sent = ceil_div(s.lookup_parts * own * DTYPE_BYTES["fp32"], port)
     passes = _pass(ipu, "fill", part, "fp32") + _pass(ipu, "scaled_add", own, dtype)
     vertex = _update_vertex(ipu, s.lookups, hits, s.features, dtype)
@@ -238,19 +244,37 @@ def _update_parts(ipu: Ipu, shape: SliceShape, s: _Splits, dtype: str) -> dict[s
     updates = ceil_div(s.lookups * (cut * s.features * size + _INDEX_BYTES), port)
     share = ceil_div(s.rows, workers) / shape.rows
     hits = fullest(s.lookups, share, np.minimum(s.rows, workers) * s.row_parts * s.lookup_parts)
-    sums, sums_exchange, stages = sum_partials(ipu, part, s.lookup_parts, "fp32")
+    sums, stages = _sums(ipu, s, part)
     passes = shared * (_pass(ipu, "fill", part, "fp32") + _pass(ipu, "scaled_add", own, dtype))
     # The table begins as zeros: a pass that the planner of the update does not see.
     zeros = _pass(ipu, "fill", own, dtype)
-    cycles, copied = ipu.vertices.call.word_copy
+    away = part * DTYPE_BYTES["fp32"] * (1 - 1 / s.lookup_parts)
+    cycles, copied = ipu.vertices.call.word_copy.summed
     return {
         "vector": s.turns * _update_vertex(ipu, s.lookups, hits, s.features, dtype) + passes + zeros,
         "reduction": sums,
-        "exchange": s.turns * updates + sums_exchange,
-        "rearrange": shared * part * DTYPE_BYTES["fp32"] * cycles / copied,
+        "exchange": s.turns * updates + ceil_div(stages * away, port),
+        "rearrange": away * cycles / copied,
         # Zeros and the sum that is added to them lie where they are needed.
         "superstep": (s.turns + stages) * float(ipu.superstep.overhead_cycles),
     }
+
+
+def _sums(ipu: Ipu, s: _Splits, part: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Cycles and stages of summing the copies of each part of the table.
+
+    A second stage comes first where more tiles than a few have a copy of each, or where few tiles have any.
+    """
+    few = s.lookup_parts < 2 * math.sqrt(ipu.tile.count)
+    spread = s.lookup_parts * s.row_parts * s.feature_parts > _MOST_TILES * ipu.tile.count
+    deep = (s.lookup_parts > ipu.vertices.reduction.one_stage_depth) & ~(few & spread)
+    first = np.where(deep, np.ceil(np.sqrt(s.lookup_parts)), s.lookup_parts)
+    left = ceil_div(s.lookup_parts, first)
+    held = ceil_div(part, first)
+    cycles = strided_sum_cycles(ipu, held, first)
+    cycles = cycles + (left > 1) * strided_sum_cycles(ipu, ceil_div(held, left), left)
+    shared = s.lookup_parts > 1
+    return shared * cycles, shared * (1 + deep)
 
 
 def _update_vertex(ipu: Ipu, lookups: Any, hits: Any, features: Any, dtype: str) -> Any:

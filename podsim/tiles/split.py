@@ -48,7 +48,7 @@ def distinct_parts(length: int, most: int | None = None) -> NDArray[Any]:
 def sum_partials(
     ipu: Ipu, out: NDArray[Any], depth: NDArray[Any], partials: str
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Cycles, exchange cycles and stages of summing `depth` partials of `out` elements per tile."""
+    """Cycles, exchange cycles and stages of summing `depth` partials of `out` elements per tile, as products do."""
     vertex = ipu.vertices.reduction
     stage_count = 1 + (depth >= vertex.two_stage_depth) + (depth >= vertex.three_stage_depth)
     step = np.ceil(depth ** (1 / stage_count) - _ROUNDING).astype(int)
@@ -64,6 +64,16 @@ def sum_partials(
         stages = stages + active
         held, left = np.where(active, share, held), np.where(active, ceil_div(left, factor), left)
     return cycles, exchange, stages
+
+
+def strided_sum_cycles(ipu: Ipu, outputs: Any, depth: Any) -> Any:
+    """One tile sums `depth` partials that lie a stride apart for each of `outputs` elements, in fp32. [cycles]
+
+    Source: [poplibs_popops], strided reduction.
+    """
+    vertex, workers = ipu.vertices.reduction, ipu.tile.worker_count
+    vectors = ceil_div(ceil_div(outputs, vertex.strided.vector), workers)
+    return vertex.fixed + workers * (vertex.strided.worker_fixed + vectors * (vertex.strided.per_vector + depth))
 
 
 def reduce_vertex_cycles(ipu: Ipu, outputs: Any, depth: Any, dtype: str) -> Any:
