@@ -65,7 +65,7 @@ def misfit_text(memory: Sequence[IpuMemory]) -> str:
 
 
 def overflow(memory: Sequence[IpuMemory]) -> float:
-    """What the fullest memory needs over what it has."""
+    """What the fullest memory needs as a share of what it has."""
     return max(_overflow(ipu, storage) for ipu in memory for storage in _STORAGE_NAMES)
 
 

@@ -177,7 +177,7 @@ def _stacked_s(plan: Plan) -> float:
 
 
 def _streams(plan: Plan) -> float:
-    """Tensors that a process hands over or takes in a session call, one after the other.
+    """What a process hands over or takes in a session call, one after the other. [tensors]
 
     Each tensor of each micro-batch, and once more for each replica with its results, of the last micro-batch alone.
     """

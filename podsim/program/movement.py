@@ -307,7 +307,7 @@ class Fabric:
         return self.all_tiles - (self.tile_count if self.others else 1)
 
     def _holders(self, byte_count: int, dtype: str) -> tuple[Fabric, int]:
-        """The tiles that hold a share of a sum, which are few if its elements are, and the bytes of a share."""
+        """The tiles that hold a share of a sum, which are few if its elements are, and a share. [B]"""
         elements, size = ceil_div(byte_count, DTYPE_BYTES[dtype]), DTYPE_BYTES[dtype]
         share = ceil_div(elements, self.all_tiles)
         chips = self.chips[: min(self.ipu_count, elements)]
@@ -469,7 +469,7 @@ class Fabric:
         return Movement(tuple(parts), moved, bound)
 
     def _between_domains(self, domains: Sequence[Sequence[int]], whole: float, steps: int) -> list[tuple[str, float]]:
-        """So many steps over GW-Links, in each of which a chip sends a part of its part."""
+        """So many steps over GW-Links, in each of which a chip sends a part of its part. [s]"""
         system, part_count = given(self.system), len(domains[0]) * len(domains)
         staged = first_fragments_bytes(system, {int(whole): 1}, part_count)
         sent = [

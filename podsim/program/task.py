@@ -49,7 +49,7 @@ class Transfer:
 
     @property
     def units(self) -> int:
-        """The size, at least 1."""
+        """Its size [B], or the longest time [ps] of one without a size; at least 1."""
         return self.size or max((time for _, time in self.channels), default=0) or 1
 
 

@@ -13,7 +13,7 @@ class Account:
 
     Attributes:
         matmul: The matrix unit and its weight loads. [cycles]
-        vector: Elementwise work, gathers and random numbers. [cycles]
+        vector: Elementwise work, pools, sorts, rows of tables and random numbers. [cycles]
         reduction: Sums of partial results. [cycles]
         exchange: Data on the on-chip exchange. [cycles]
         rearrange: Copies that change a layout, with their exchange. [cycles]
@@ -36,7 +36,7 @@ class Account:
         return compute + self.exchange + self.rearrange + self.superstep + self.all_reduce
 
     def parts(self) -> tuple[tuple[str, float], ...]:
-        """(kind, cycles) of every kind that is not zero."""
+        """Every kind that is not zero, with its time. [cycles]"""
         return tuple([pair for pair in zip(_KINDS, _cycles_by_kind(self), strict=True) if pair[1]])
 
     def __add__(self, other: Account) -> Account:

@@ -50,7 +50,7 @@ def amp_vertex_cycles(
 
 
 def weight_load_cycles(ipu: Ipu, dtype: str, partials: str) -> tuple[int, int]:
-    """Passes for a group of output channels, and the cycles to load the weights of one pass."""
+    """Passes for a group of output channels [passes], and loading the weights of one pass [cycles]."""
     amp = ipu.amp
     units = amp.conv_units(dtype, partials)
     # One 64-bit load feeds 8 bytes of the 32-byte coefficient line of each unit and input group.
@@ -59,7 +59,7 @@ def weight_load_cycles(ipu: Ipu, dtype: str, partials: str) -> tuple[int, int]:
 
 
 def _inner_cycles(ipu: Ipu, rows: Any, dtype: str, partials: str, first_pass: bool) -> Any:
-    """Cycles of the worker loop over the positions of one block."""
+    """The worker loop over the positions of one block. [cycles]"""
     workers = ipu.tile.worker_count
     fullest = ceil_div(rows, workers)
     # Workers take equal shares in turn; the last one gets what is left, possibly nothing.
@@ -69,7 +69,7 @@ def _inner_cycles(ipu: Ipu, rows: Any, dtype: str, partials: str, first_pass: bo
 
 
 def _worker_cycles(ipu: Ipu, positions: Any, dtype: str, partials: str, first_pass: bool) -> Any:
-    """Worker cycles for a number of positions; those of FP8 and of half differ in nothing but the unit's rate."""
+    """A number of positions; FP8 and half differ in nothing but the unit's rate. [worker cycles]"""
     vertex, half = ipu.vertices.amp, dtype != "fp32"
     passes = vertex.half_worker if half else vertex.single_worker
     table = np.asarray(passes.first if first_pass else passes.later)

@@ -51,7 +51,7 @@ class Neighbours:
     clock_hz: float
 
     def sum_s(self, byte_count: int) -> float:
-        """Reduce-scatter and all-gather. [s]"""
+        """Reduce-scatter and all-gather, twice the steps of either. [s]"""
         return 2 * (self.small if byte_count <= self.halved_bytes else self.large).time_s(byte_count)
 
 

@@ -27,10 +27,7 @@ from podsim.tiles.conv_cost import KINDS, SplitArrays, cost_of, splits_of
 from podsim.tiles.conv_method import Method, copy_cycles, methods
 from podsim.tiles.conv_shape import ConvShape
 from podsim.tiles.plans import ConvPlan
-from podsim.tiles.split import (
-    choose,
-    serial_slices,
-)
+from podsim.tiles.split import choose, serial_slices
 from podsim.tiles.vector import ceil_div
 
 _MOST_ELEMENTS = 2**40
@@ -38,7 +35,7 @@ _MOST_ELEMENTS = 2**40
 
 @dataclass(frozen=True, slots=True)
 class _Costed:
-    """A method with its splits, their cycles by kind and in all, and their temporaries."""
+    """A method with its splits, what they take by kind and in all [cycles], and their temporaries [B]."""
 
     method: Method
     candidates: SplitArrays
@@ -116,16 +113,7 @@ def _plan(shape: ConvShape, dtype: str, partials: str, costed: _Costed, index: i
 
 @dataclass
 class _Planner:
-    """Costs methods in turn and passes over those that cannot be the cheapest.
-
-    Attributes:
-        ipu: The chip.
-        dtype: Format of the operands.
-        partials: Format of the partial results.
-        bound_bytes: Allowed temporaries per tile. [B]
-        copy_cycles_per_byte: Rate of copies; the library's own estimate if None. [cycles/B]
-        cheapest: Least cycles so far of a split within the bound.
-    """
+    """Costs methods in turn and passes over those that cannot be the `cheapest` within the bound. [cycles]"""
 
     ipu: Ipu
     dtype: str
@@ -161,7 +149,7 @@ class _Planner:
 
 
 def _least_cycles(ipu: Ipu, method: Method, dtype: str) -> float:
-    """Cycles of the inner loop alone for whole grains spread evenly over all tiles."""
+    """The inner loop alone for whole grains spread evenly over all tiles: a bound from below. [cycles]"""
     shape, vertices = method.shape, ipu.vertices
     first, *others = shape.kernel or (1,)
     taps = ceil_div(first, method.filter_height) * math.prod(others) / math.prod(shape.dilation)

@@ -64,7 +64,7 @@ def splits_of(ipu: Ipu, method: Method, dtype: str, partials: str, slices: Seque
 
 
 def _splits_of_slice(ipu: Ipu, method: Method, rows: Rows, out_slices: int, in_slices: int) -> NDArray[Any]:
-    """The lines of `Candidates` behind the first, for one way of slicing serially."""
+    """The lines of `SplitArrays` behind the first, for one way of slicing serially."""
     shape = method.shape
     group_sets = ceil_div(shape.groups, method.group_grain)
     out_grains = ceil_div(ceil_div(shape.out_channels, out_slices), method.out_grain)
@@ -124,7 +124,7 @@ def cost_of(
 def _vertex_cycles(
     ipu: Ipu, method: Method, c: SplitArrays, first: Any, positions: Any, dtype: str, partials: str
 ) -> NDArray[Any]:
-    """Cycles of the fullest tile's vertex, none faster than the peak of the tiles in use."""
+    """The fullest tile's vertex, none faster than the peak of the tiles in use. [cycles]"""
     tiles = c.groups * c.rows.tiles[c.index] * c.kernel * c.inner * c.out * c.out_slices * c.in_slices
     products = method.shape.flop / 2 / tiles
     estimate = _estimate(ipu, method, c, first, positions, dtype, partials)
@@ -134,7 +134,7 @@ def _vertex_cycles(
 def _estimate(
     ipu: Ipu, method: Method, c: SplitArrays, first: Any, positions: Any, dtype: str, partials: str
 ) -> NDArray[Any]:
-    """What the library estimates for the vertex."""
+    """What the library estimates for the vertex. [cycles]"""
     share = _tile_share(method, c, first, positions)
     match method.vertex:
         case "slic":

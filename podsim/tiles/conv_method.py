@@ -16,10 +16,7 @@ from podsim.tiles.vector import WORD_BYTES, ceil_div, layout_cycles
 Vertex = Literal["amp", "slic", "vmac", "hmac", "outer_product"]
 _FILTER_HEIGHTS = (1, 2, 4)
 _FEWEST_CHANNELS = 4
-"""Channels that the matrix unit takes at least, and up to which other vertices can be cheaper.
-
-In groups of less than a block others can be the only ones that fit.
-"""
+"""Channels that the matrix unit takes at least, and up to which others can be cheaper; with groups, up to a block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +114,7 @@ def _foldable(shape: ConvShape) -> Iterator[tuple[int, ...]]:
 
 
 def _combined_groups(ipu: Ipu, shape: ConvShape, dtype: str) -> int:
-    """Groups, a power of two, that together fill no more than one block; of more input channels than this none are.
+    """Groups that become one, a power of two: as many as fill a block, if the input channels of one fit a word.
 
     Source: [poplibs_poplin], which joins groups of one input channel, in half precision of two as well.
     """

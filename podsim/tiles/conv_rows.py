@@ -32,8 +32,8 @@ class Rows:
         batch: Images of the fullest tile.
         field: Output positions of the fullest tile, one line per axis.
         owned: Input positions that lie on a tile before any exchange.
-        slowest: Worker cycles of a row work list, slowest worker; zero for vertices without one.
-        fastest: The same, fastest worker.
+        slowest: The slowest worker with its rows; zero for vertices without a list of them. [worker cycles]
+        fastest: The same of the fastest. [worker cycles]
         favourites: For each split the best with no more tiles, one line per criterion.
     """
 
@@ -109,7 +109,7 @@ def input_positions(shape: ConvShape, batch: Ints, field: Ints, first_axis: Any 
 
 
 def _workers(ipu: Ipu, method: Method, batch: Ints, field: Ints, dtype: str, partials: str) -> tuple[Ints, Ints]:
-    """Cycles of the slowest and fastest worker for one position of the kernel, or one part of it."""
+    """The slowest and the fastest worker for one position of the kernel, or one part of it. [worker cycles]"""
     shape = method.shape
     if not shape.field or method.vertex not in ("amp", "slic"):
         return np.zeros_like(batch), np.zeros_like(batch)
@@ -123,7 +123,7 @@ def _workers(ipu: Ipu, method: Method, batch: Ints, field: Ints, dtype: str, par
 
 
 def _with_halo(ipu: Ipu, method: Method, compute: Ints, needed: Ints, dtype: str) -> list[Ints]:
-    """Worker cycles and exchange of a grain of input channels together, for a few reuses of the input."""
+    """Workers and exchange of a grain of channels for a few reuses of the input [cycles], and all that is read."""
     exchange = needed * method.in_grain * DTYPE_BYTES[dtype] // ipu.exchange.bytes_per_cycle
     taps = math.prod(method.shape.kernel)
     return [ipu.tile.worker_count * taps * groups * compute + exchange for groups in _OUT_GROUPS_FED] + [needed]

@@ -38,7 +38,7 @@ class RowSegments:
     last: NDArray[Any]
 
     def worker_cycles(self, segment_cycles: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
-        """What a cost per segment comes to for each worker."""
+        """What a cost per segment comes to for each worker. [worker cycles]"""
         ends = [np.where(end > 0, segment_cycles(end), 0) for end in (self.first, self.last)]
         return np.asarray(ends[0] + self.whole * segment_cycles(self.width) + ends[1])
 
@@ -122,7 +122,7 @@ def nx1_cycles(
 
 
 def _zero_cycles(ipu: Ipu, share: TileShare, partials: str) -> Any:
-    """Clearing of the partials before a vertex adds to them."""
+    """Clearing of the partials before a vertex adds to them. [cycles]"""
     v, groups, outs = ipu.vertices.nx1, share.conv_groups, share.out_groups
     per_vector = ipu.tile.vector_width_bytes // DTYPE_BYTES[partials]
     elements = ceil_div(share.positions, ipu.tile.worker_count) * ipu.amp.half_conv_units

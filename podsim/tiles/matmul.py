@@ -164,7 +164,7 @@ def _temporary_bytes(c: _Candidates, ipu: Ipu, dtype: str, partials: str) -> NDA
 
 
 def _cost(ipu: Ipu, shape: MatMulShape, c: _Candidates, dtype: str, partials: str) -> dict[str, NDArray[Any]]:
-    """Cycles of every candidate by kind of work."""
+    """Every candidate by kind of work. [cycles]"""
     left, right, out = _tile_elements(c, ipu, dtype)
     operand, result = DTYPE_BYTES[dtype], result_dtype(dtype)
     port = ipu.exchange.bytes_per_cycle

@@ -345,7 +345,7 @@ class CostModel:
         )
 
     def _reduce(self, op: Reduce) -> Account:
-        """Local partial sums at one 64-bit vector per cycle, an exchange, a small final sum."""
+        """Local sums at a vector of the data path per cycle, the exchange of the results, a small final sum."""
         elements_per_cycle = self.ipu.tile.vector_width_bytes / DTYPE_BYTES[op.operand_dtype]
         share = op.input_count / self.ipu.tile.count
         local = (self._whole_rows(op.input_count, op.row_length) if op.row_length else share) / elements_per_cycle
@@ -381,6 +381,7 @@ class CostModel:
         return Account(vector=min(splits), exchange=exchanged, superstep=2 * self.ipu.superstep.overhead_cycles)
 
     def _row_cycles(self, op: Gather | ScatterAdd, column_parts: int, copies: int) -> int:
+        """A tile whose workers each go through all of its indices, and copy all of its rows. [cycles]"""
         vertex, workers = self.ipu.vertices.gather, self.ipu.tile.worker_count
         row_parts = max(1, min(op.table_rows, self.ipu.tile.count // (column_parts * copies)))
         indices, width = ceil_div(op.shape[0], copies), ceil_div(op.shape[1], column_parts)

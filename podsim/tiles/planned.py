@@ -30,11 +30,7 @@ PLANNED_FOR = ("tile", "amp", "exchange", "superstep", "vertices")
 
 @dataclass
 class Chip:
-    """A chip to plan for.
-
-    Attributes:
-        ipu: Its numbers.
-    """
+    """A chip to plan for."""
 
     ipu: Ipu
 
@@ -57,18 +53,7 @@ def planned_matmul(
     partials: str = "fp16",
     available_memory_proportion: float = 0.6,
 ) -> MatMulPlan:
-    """What `plan_matmul` returns for the same arguments, from memory where it was planned before.
-
-    Args:
-        chip: The chip.
-        shape: The product.
-        dtype: Format of the operands: `fp8`, `fp16` or `fp32`.
-        partials: Format of the partial results.
-        available_memory_proportion: Share of tile memory for temporaries, above 0.
-
-    Raises:
-        NoPlanError: The product is larger than any memory.
-    """
+    """What `plan_matmul` returns for the same arguments and raises, from memory where it was planned before."""
 
     def plan() -> MatMulPlan:
         from podsim.tiles.matmul import plan_matmul
@@ -87,19 +72,7 @@ def planned_conv(
     available_memory_proportion: float = 0.6,
     copy_cycles_per_byte: float | None = None,
 ) -> ConvPlan:
-    """What `plan_conv` returns for the same arguments, from memory where it was planned before.
-
-    Args:
-        chip: The chip.
-        shape: The convolution.
-        dtype: Format of the operands: `fp8`, `fp16` or `fp32`.
-        partials: Format of the partial results.
-        available_memory_proportion: Share of tile memory for temporaries, above 0.
-        copy_cycles_per_byte: Rate of copies into another order; the library's own estimate if None. [cycles/B]
-
-    Raises:
-        NoPlanError: The convolution is larger than any memory.
-    """
+    """What `plan_conv` returns for the same arguments and raises, from memory where it was planned before."""
 
     def plan() -> ConvPlan:
         from podsim.tiles.conv import plan_conv
@@ -113,18 +86,7 @@ def planned_conv(
 def planned_slices(
     chip: Chip, kind: SliceKind, shape: SliceShape, dtype: str = "fp32", available_memory_proportion: float = 0.6
 ) -> SlicePlan:
-    """What `plan_slices` returns for the same arguments, from memory where it was planned before.
-
-    Args:
-        chip: The chip.
-        kind: Whether rows are read or added to.
-        shape: The table and its lookups.
-        dtype: Format of the elements: `fp16` or `fp32`.
-        available_memory_proportion: Share of tile memory for temporaries, above 0.
-
-    Raises:
-        NoPlanError: Table, lookups or results are larger than the memory of the chip.
-    """
+    """What `plan_slices` returns for the same arguments and raises, from memory where it was planned before."""
 
     def plan() -> SlicePlan:
         from podsim.tiles.slices import plan_slices

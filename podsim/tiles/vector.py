@@ -70,7 +70,7 @@ def pool_cycles(ipu: Ipu, elements: int, width: int, taps: int, dtype: str, *, b
 def layout_cycles(ipu: Ipu, byte_count: float, cycles_per_byte: float, piece_bytes: int = PIECE_BYTES) -> float:
     """A tile's share of a tensor moves to another layout: a copy, the exchange, a copy. [cycles]
 
-    2·(call + rate·B) + B/4; source: [poplibs_poplin] for the rates, [tile_kernels] for the call.
+    2·(call + rate·B) + B/port; source: [poplibs_poplin] for the rates, [tile_kernels] for the call.
 
     Args:
         ipu: The chip.
@@ -87,5 +87,5 @@ def layout_cycles(ipu: Ipu, byte_count: float, cycles_per_byte: float, piece_byt
 
 
 def tile_copy_cycles(ipu: Ipu, byte_count: float, cycles_per_byte: float) -> float:
-    """A copy that stays on its tile: call + rate·B. [cycles]"""
+    """A copy that stays on its tile: call + rate·B; source: [tile_kernels]. [cycles]"""
     return ipu.vertices.call.copy_cycles + cycles_per_byte * byte_count

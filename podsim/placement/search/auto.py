@@ -117,7 +117,7 @@ class Divisions:
 def _searched(
     loaded: LoadedScenario, spec: TrainingScenario, watch: Watch, *, prune: bool
 ) -> tuple[Divisions, list[tuple[float, Found]]]:
-    """Divisions with time to spare; where no pipeline fits, once more with little memory for temporaries."""
+    """Those with time to spare, and their times [s]; where no pipeline fits, once more with little for temporaries."""
     divisions, timed = Divisions(loaded, spec), list[tuple[float, Found]]()
     for search in divisions.pipelines if not divisions.phased else ():
         _check_size(search)
@@ -175,7 +175,7 @@ def _too_long(layout: Layout, passes: int) -> NoPlanError:
 
 
 def _of_each_kind(timed: Sequence[tuple[float, Found]]) -> list[tuple[float, Found]]:
-    """The fastest of the divisions that differ in the place of optimizer state only, or in details of phases."""
+    """The fastest of those that differ in the place of optimizer state only, or in details of phases. [s]"""
     fastest: dict[object, tuple[float, Found]] = {}
     for update_s, found in timed:
         fastest.setdefault(found.kind, (update_s, found))

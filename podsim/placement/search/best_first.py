@@ -42,7 +42,7 @@ class Lead(Generic[Made]):
 def best_first(
     leads: Sequence[Lead[Made]], kind_of: Callable[[Made], Hashable], wanted: int, watch: Watch, *, prune: bool = True
 ) -> list[tuple[float, Made]]:
-    """Simulated divisions with their times, the fastest first, which is the fastest of all.
+    """Simulated divisions with their times [s], the fastest first, which is the fastest of all.
 
     Args:
         leads: Where to look.

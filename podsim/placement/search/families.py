@@ -55,7 +55,7 @@ class CheckpointedSlices(Slices):
         return kept
 
     def memory_bytes(self, depth: int) -> Costs:
-        """Activations and temporaries with the checkpoints that need least."""
+        """Activations and temporaries with the checkpoints that need least. [B]"""
         return np.array(
             [
                 np.where(np.eye(self.size + 1, dtype=bool), np.inf, (depth * kept + limits).min(axis=2))
@@ -64,7 +64,7 @@ class CheckpointedSlices(Slices):
         )
 
     def last_stage(self, room_bytes: Costs) -> tuple[Costs, Costs]:
-        """With the last segment, which is not redone, as long as memory allows."""
+        """With the last segment, which is not redone, as long as memory allows. [cycles], [B]"""
         if self._recompute_last:
             return super().last_stage(room_bytes)
         shares = range(len(self.chain.proportions))

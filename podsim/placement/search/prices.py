@@ -88,7 +88,7 @@ class Prices:
         return [*range(first, first + len(self.parts)), 0]
 
     def _least(self, priced: Sequence[Costs]) -> tuple[list[Costs], Costs]:
-        """With the best share that each IPU may use."""
+        """Costs with the best share that each IPU may use, by part and of the ends; in the unit of what is priced."""
         least = [costs[list(self.allowed[ipu])].min(axis=0) for ipu, costs in zip(self._ipus, priced, strict=True)]
         return least[:-1], least[-1]
 
@@ -158,7 +158,7 @@ def price(slices: Slices, job: PlanInput, pinned: Sequence[float] = (), shards: 
 
 
 def _shared(slices: Slices, held: Costs, front: Costs, back: Costs, depth: int) -> tuple[Costs, Costs]:
-    """(cycles, bytes) of the IPU that holds the blocks before one cut and behind another."""
+    """The IPU that holds the blocks before one cut and behind another. [cycles], [B]"""
     kept = depth * slices.kept_bytes[0, :, None] + slices.kept_bytes[None, :, -1]
     peak = np.maximum(slices.peak_bytes[:, 0, :, None], slices.peak_bytes[:, None, :, -1])
     used = kept + peak + held[0, :, None] + held[None, :, -1]
@@ -166,7 +166,7 @@ def _shared(slices: Slices, held: Costs, front: Costs, back: Costs, depth: int) 
 
 
 def _single_part(slices: Slices) -> tuple[Costs, Costs]:
-    """The ends of a pipeline that reaches from the first block to the last."""
+    """The ends of a pipeline that reaches from the first block to the last: nothing. [cycles], [B]"""
     costs = np.full_like(slices.cycles, np.inf)
     costs[:, 0, -1] = 0.0
     return costs, costs

@@ -14,7 +14,7 @@ _SIDES = 2
 
 
 def connections(system: System, first: int, last: int) -> Iterator[tuple[str, float]]:
-    """Rung and rails of a route."""
+    """Rung and rails of a route, with what each carries. [B/s]"""
     return walk(system, first, last)
 
 

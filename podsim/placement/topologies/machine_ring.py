@@ -13,7 +13,7 @@ from podsim.scenario.hardware import System
 
 
 def connections(system: System, first: int, last: int) -> Iterator[tuple[str, float]]:
-    """Rung, rails and connections of machines, the shorter way round."""
+    """Rung, rails and connections of machines, the shorter way round, with what each carries. [B/s]"""
     machines = system.domain_ipu_count // system.machine.ipu_count
     return walk(system, first, last, wraps=machines > 1, rail=_rail)
 

@@ -11,5 +11,5 @@ __all__ = ["connections", "ring"]
 
 
 def connections(system: System, first: int, last: int) -> Iterator[tuple[str, float]]:
-    """Rung and rails of a route, the shorter way round."""
+    """Rung and rails of a route, the shorter way round, with what each carries. [B/s]"""
     return walk(system, first, last, wraps=True)
