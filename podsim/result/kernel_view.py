@@ -117,7 +117,7 @@ def cost_multi_slice(
         DoesNotFitError: The temporaries need more than a tile has.
 
     >>> cost_multi_slice(256, 512, 32, ipu="bow", loop_supersteps=0).cycles
-    1243.0
+    1304.0
     """
     return _slices("multi-slice", SliceShape(rows, features, lookups), dtype, memory, ipu, loop_supersteps)
 
