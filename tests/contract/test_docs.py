@@ -423,23 +423,23 @@ ELSEWHERE = {
     "calibrate-your-cluster.md": "0.95",  # what a correlation means
     "check.md": "0.000001",  # the tolerance of scenarios/podsim-baseline.json
     # Power: tests/validation/test_numbers_on_pages.py; hours of a year and of a month are definitions.
-    "cost-and-energy.md": "8760 730 21 25.5 23 230 175 275 320 215 370 1.25 147 15 185 310 200 450 900 800 300 400 500"
-    " 4.7 14.2 20.1 0.17",
-    "cost-of-one-thing.md": "93 0.7 1.1 3.9 109 111",  # the same; 109 and 111 are published
+    "cost-and-energy.md": "8760 730 21 25.5 23 1.25 15 185 310 200 450 900 800 300 400 500"
+    " 0.95 0.46 26 51 1.3 1.75 1.55 1.8 5.1 31 41.6 42.2 4.5 4.8 17.2 18.3 0.16 0.98 0.94 1.14",
+    "cost-of-one-thing.md": "93 0.7 1.1 3.9 109 111 10.7 42.7 58.6 199.5",  # the same; 109 and 111 are published
     "generate-text.md": "96 71 3.5 7.2",  # the same; 96 and 71 belong to published models
-    "graph-networks.md": "1.5 36 21 12 17 0.9",  # the same
+    "graph-networks.md": "36 0.9 594 10.3 0.15 1.44 8192 2048 0.4 0.5 0.67",  # the same
     "import-a-model.md": "384 114 48",  # what the importer writes, tests/unit/test_importer.py
-    "interchange.md": "0.1 50000",  # what a replay loses, tests/unit/test_replay.py; how many steps are written
+    "interchange.md": "0.1 0.2 50000",  # what a replay loses, tests/unit/test_chakra.py; how many steps are written
     "invent-hardware.md": "65536",  # the largest pod
     "noise.md": "50000000 1.6",  # tests/validation/test_noise_of_logs.py
-    "pipeline-schedules.md": "1.5 27 55 24 2048 36 19",  # tests/analytic/test_pipeline_schedules.py; sizes of models
+    "pipeline-schedules.md": "27 55 24 2048 36 19",  # tests/analytic/test_pipeline_schedules.py; sizes of models
     "run-a-forward-pass.md": "560 0.124 0.054",  # tests/validation/test_numbers_on_pages.py; 560 is published
     "serve-under-load.md": "0.3 100000",  # tests/unit/test_serving.py, tests/bench/test_serving_speed.py
-    "studies.md": "12.5 9.1 324 200 1.5 1.6 29 266 23 19",  # tests/validation/test_numbers_on_pages.py
-    "large_models.md": "11.5 42 432 1.6 24",
-    "machines.md": "1.5 1.6 1.4 2.5 4.3 29 2.1",
-    "models.md": "99 3.1 96 0.7",
-    "pods.md": "1.4 125 8.6 10.1 5.3 17 84",
+    "studies.md": "12.6 8.1 324 200 1.5 1.7 29 355 19",  # tests/validation/test_numbers_on_pages.py
+    "large_models.md": "24",
+    "machines.md": "1.5 1.7 1.4 2.5 4.3 29 2.1 26 87.8",
+    "models.md": "99 96",
+    "pods.md": "10.1 5.3 17 87.8 52",
     "train-transformers.md": "12",  # tests/unit/test_tensor_parallel.py
     "tutorial.md": "3.11",  # of Python
 }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from podsim.placement.generation_job import generation_job
 from podsim.placement.job import training_job
 from podsim.placement.plan import cost_model
 from podsim.result.influence import Measure, Probe
+from podsim.result.kernel_view import KernelCost, cost_multi_slice, cost_multi_update_add
 from podsim.runs.forward import ForwardProbe
 from podsim.runs.generation import GenerationProbe
 from podsim.runs.train import TrainingProbe
@@ -38,6 +39,11 @@ from podsim.scenario.vertices import Vertices
 from podsim.tiles.model import CostModel
 from podsim.watch import silent
 
+Kernel = Callable[..., KernelCost]
+"""An operation in a loop."""
+Case = tuple[Op | Kernel, str]
+"""What is done, and the format of its sums."""
+
 _SINGLE = ("precision.activations=fp32", "precision.weights=fp32", "precision.matmul_partials=fp32")
 _CASES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("e5_large_pod4", ("model.layer_count=2",)),
@@ -54,6 +60,8 @@ _CASES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("conductivity_cnn_pod16", ()),
     ("resnet50_v1.1_pod16", ()),
     ("resnet50_v1.0_pod16", ()),
+    # No statistics of norms, and no tensor that is not sharded, is larger than 16 KiB.
+    ("resnet50_v1.0_pod16", ("software.halved_collective_size=16 KiB",)),
     ("resnet50_v1.1_pod16", ("system.host.network.bandwidth_per_direction=1 GB/s",)),
     ("bert_base_squad_pod16", ()),
 )
@@ -187,6 +195,13 @@ _OTHERS: tuple[Op, ...] = (
     Gather(name="rows", shape=(512, 1024), table_rows=30_000),
     ScatterAdd(name="rows", shape=(512, 1024), table_rows=30_000),
 )
+# Tables that are cut along rows that are no power of two, and such whose many copies are summed.
+_PLANNED: tuple[Op, ...] = (
+    Gather(name="rows", shape=(300, 16), dtype="fp32", table_rows=256, planned=True),
+    Gather(name="rows", shape=(5000, 16), dtype="fp32", table_rows=3001, planned=True),
+    ScatterAdd(name="rows", shape=(5000, 16), dtype="fp32", table_rows=50, planned=True),
+)
+_LOOPS: tuple[Kernel, ...] = (partial(cost_multi_slice, 256, 16, 300), partial(cost_multi_update_add, 50, 16, 5000))
 # Rows of two words, of four and of many on a tile, in both formats.
 _UPDATES: tuple[Op, ...] = tuple(
     ScatterAdd(name="rows", shape=(300, width), dtype=dtype, table_rows=6, planned=True)
@@ -197,15 +212,15 @@ _ROWS = tuple(
     Rearrange(name="rows", shape=(96, 197, count), row_length=count, dtype=dtype)
     for dtype, count in (("fp8", 197), ("fp16", 197), ("fp16", 198))
 )
-_OPS: dict[str, tuple[Op, ...]] = {
+_OPS: dict[str, tuple[Op | Kernel, ...]] = {
     "amp": (*_SHARES, *_PRODUCTS),
-    **dict.fromkeys(("reduction", "slice"), (*_PRODUCTS, *_OTHERS)),
+    **dict.fromkeys(("reduction", "slice"), (*_PRODUCTS, *_OTHERS, *_PLANNED)),
     **dict.fromkeys(("nx1", "slic", "vmac", "hmac", "outer_product"), _CONVS),
-    **dict.fromkeys(("pool", "gather"), _OTHERS),
+    **dict.fromkeys(("pool", "gather"), (*_OTHERS, *_PLANNED)),
     "update": _UPDATES,
     "compare_swap": (TopK(name="nearest", shape=(600, 28), dtype="fp32", candidates=600),),
     "seed": (Elementwise(name="d", shape=(10**5,), function="dropout"),),
-    "call": (*_OTHERS, *_CONVS, *_ROWS),
+    "call": (*_OTHERS, *_CONVS, *_ROWS, *_PLANNED, *_LOOPS),
 }
 
 
@@ -235,19 +250,21 @@ def changed(value: Any, path: tuple[Any, ...], factor: float) -> Any:
     return tuple(changed(each, tuple(rest), factor) if place == head else each for place, each in enumerate(value))
 
 
-def ops_of(path: tuple[Any, ...]) -> tuple[Op, ...]:
+def ops_of(path: tuple[Any, ...]) -> tuple[Op | Kernel, ...]:
     if path[0] == "elementwise":
         kinds = ("fp16", "fp32")
         return tuple(Elementwise(name="e", shape=(10**5,), function=path[1], dtype=kind) for kind in kinds)
     return _OPS[path[0]]
 
 
-def costed(op: Op, partials: str, chip: Ipu) -> object:
+def costed(op: Op | Kernel, partials: str, chip: Ipu) -> object:
+    if callable(op):
+        return op(ipu=chip).account
     return CostModel(chip, 1.0, partials).op(op, 0.6).account
 
 
 @cache
-def before(op: Op, partials: str, tile_count: int) -> object:
+def before(op: Op | Kernel, partials: str, tile_count: int) -> object:
     """Costs with the vertices as they are."""
     return costed(op, partials, _CHIP.with_tiles(tile_count))
 
@@ -258,7 +275,7 @@ def paths() -> list[tuple[Any, ...]]:
     return [path for path in leaves(_CHIP.vertices) if path[0] not in marked and path not in _EMPTY_SEGMENTS]
 
 
-def moved(paths: Iterable[tuple[Any, ...]], chip: Ipu, cases: Iterable[tuple[Op, str]]) -> Iterator[tuple[Op, str]]:
+def moved(paths: Iterable[tuple[Any, ...]], chip: Ipu, cases: Iterable[Case]) -> Iterator[Case]:
     """The operations, with the format of their sums, that cost something else once some numbers are changed."""
     others = []
     for factor in (3, 0.3):
@@ -272,7 +289,7 @@ def moved(paths: Iterable[tuple[Any, ...]], chip: Ipu, cases: Iterable[tuple[Op,
 
 
 @cache
-def users(family: str, ops: tuple[Op, ...], tile_count: int) -> tuple[tuple[Op, str], ...]:
+def users(family: str, ops: tuple[Op | Kernel, ...], tile_count: int) -> tuple[Case, ...]:
     """The operations that the numbers of a family of vertices move together."""
     family_paths = [path for path in paths() if path[0] == family]
     cases = [(op, partials) for op in ops for partials in ("fp16", "fp32")]

@@ -7,6 +7,7 @@ the page and the sentence that has to be written anew.
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from ruamel.yaml import YAML
 
 import podsim
+from podsim.scenario import load_scenario
 from podsim.validation.comparison import Validation
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -232,6 +234,32 @@ def test_times_of_software_in_guides() -> None:
     says("guides/run-a-forward-pass", value_at(popart, "forward_exchange"))
 
 
+def test_places_of_graphs_in_a_call() -> None:
+    """Packs of a micro-batch, micro-batches of a call, and graphs that have a place in a pack."""
+    found = {}
+    for name in ("schnet_qm9_bow_pod64", "schnet_qm9_padded_bow_pod64"):
+        spec = load_scenario(name).spec
+        layout, data = spec.parallelism.model_dump(), spec.data.model_dump()
+        keys = ("accumulation_factor", "replication_factor", "updates_per_session_call")
+        calls = math.prod(layout[key] for key in keys)
+        found[name] = calls, layout["micro_batch_size"] * calls * data["pack_graphs"]
+    (calls, packed), (_, padded) = found.values()
+    says("guides/graph-networks", f"{calls} micro-batches", f"{packed:,} of packed QM9, {padded:,} of padded")
+
+
+def test_measurements_of_graph_operations(everything: Validation) -> None:
+    groups = ("gather", "scatter-add", "SchNet block")
+    count = sum(row.group in groups for row in everything.comparisons)
+    found, added, summed = (
+        cycles / copied for cycles, copied in hardware("vertices_mk2")["call"]["word_copy"].values()
+    )
+    says(
+        "guides/graph-networks",
+        f"beside {count} measurements",
+        f"{found:.1f} of rows found, {added:.1f} of results of sums, {summed:.2f} of copies of a table",
+    )
+
+
 def test_experts_that_tokens_read() -> None:
     """n tokens that choose 2 of 8 experts each at random miss one with probability (1 - 2/8)ⁿ."""
     two, eight = (8 * (1 - (1 - 2 / 8) ** tokens) for tokens in (2, 8))
@@ -286,6 +314,15 @@ def test_power_of_the_runs_of_mlperf() -> None:
         f"IPU-POD16 come to {ends('pod16')} and those of an IPU-POD64 to {ends('pod64')} in MLPerf's runs",
         f"an image of ResNet-50 in v1.1 on 16 IPUs to {runs['resnet50_v1.1_pod16'].energy_per_sample_j:.2f} J",
     )
+    bert = [machine_kw(run) for name, run in runs.items() if name.startswith("bert") and "_pod16" in name]
+    bow_kw = machine_kw(podsim.run("bert_v2.0_pod16_closed"))
+    says("guides/cost-and-energy", f"16 IPUs come to {min(bert):.2f} to {max(bert):.2f} and to {bow_kw:.2f} kW.")
+
+
+def machine_kw(run: podsim.RunResult) -> float:
+    """Mean power of a machine with its IPUs, without host servers. [kW]"""
+    energy = run.to_dict()["energy"]
+    return float((energy["ipus_w"] + energy["machines_w"]) / energy["machine_count"]) / 1e3
 
 
 def test_what_submissions_for_128_ipus_took() -> None:
