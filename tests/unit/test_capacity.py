@@ -22,6 +22,7 @@ from podsim.show.markdown import to_csv
 from podsim.show.text import report_as_text
 
 BERT = "bert_v1.1_pod16_open"
+GIVEN = (BERT, "--system", "ipu_pod16", "--division", "given")
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +83,8 @@ def test_rates_are_maximised_and_times_minimised() -> None:
 
 
 GOAL = (
-    "kind: goal\ndraws: 0\nscenario: bert_v1.1_pod16_open\nsystems: [ipu_pod16]\nlimits: {time_to_train_s: < 60 min}\n"
+    "kind: goal\ndraws: 0\nscenario: bert_v1.1_pod16_open\nsystems: [ipu_pod16]\ndivisions: [as given]\n"
+    "limits: {time_to_train_s: < 60 min}\n"
 )
 
 
@@ -126,11 +128,11 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]
 
 
 def test_an_answer_is_never_empty(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    code, text = told(capsys, BERT, "--system", "ipu_pod16", "--deadline", "1min", "--draws", "0")
+    code, text = told(capsys, *GIVEN, "--deadline", "1min", "--draws", "0")
     assert code == 3
     assert "nothing reaches the goal" in text and "time_to_train_s <= 1min: +" in text
     for wrong in (["--limit", "mfu"], ["--limit", "mfu=0.4"], ["--deadline", "soon"], ["--save-dir", __file__]):
-        code, text = told(capsys, BERT, "--system", "ipu_pod16", *wrong)
+        code, text = told(capsys, *GIVEN, *wrong)
         assert code == 2 and "do: " in text
 
 
@@ -139,13 +141,13 @@ def test_flags_and_files_say_the_same(capsys: pytest.CaptureFixture[str], tmp_pa
     answers: list[Mapping[str, object]] = []
     for arguments in (
         [str(tmp_path / "g.yaml")],
-        [BERT, "--system", "ipu_pod16", "--limit", "time_to_train_s=< 60 min", "--draws", "0"],
+        [*GIVEN, "--limit", "time_to_train_s=< 60 min", "--draws", "0"],
     ):
         code, text = told(capsys, *arguments, "--format", "json", "--save-dir", str(tmp_path / "best"))
         assert code == 0
         answers.append(json.loads(text[: text.rindex("}") + 1]))
     assert answers[0] == answers[1]
-    assert (tmp_path / "best" / "ipu_pod16-chosen.yaml").is_file()
+    assert (tmp_path / "best" / "ipu_pod16-as-given.yaml").is_file()
 
 
 def test_a_cost_has_its_currency_and_no_cell_is_cut_off() -> None:

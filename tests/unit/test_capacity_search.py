@@ -12,6 +12,7 @@ import pytest
 from podsim import run
 from podsim.errors import OutputError, PodsimError, SpecError
 from podsim.many.capacity import Goal, Option, PlanResult, find_systems, read_goal, simulate
+from podsim.many.capacity import answer as answering
 from podsim.many.capacity.report import pareto_front
 from podsim.many.capacity.simulate import CandidateSystems
 
@@ -128,6 +129,7 @@ def numbers(answer: PlanResult) -> list[int]:
 def test_a_plan_that_was_killed_goes_on_to_the_same_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two pods, micro-batches of 2 and 3, seven clocks: 28 candidates, of which 13 were kept."""
     wanted, journal = goal(tmp_path, 7), tmp_path / "kept.journal"
+    monkeypatch.setattr(answering, "spreads_of", lambda *_: {})
     said: list[str] = []
     whole = find_systems(wanted, processes=2, say=said.append)
     assert said[0] == "42 candidates: all are looked at"
