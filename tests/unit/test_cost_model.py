@@ -153,9 +153,9 @@ def test_a_copy_on_its_tiles_is_one_call_without_an_exchange() -> None:
 
 
 def test_single_row_look_up_in_a_tiny_table() -> None:
-    """One index, one row of two halves: any split hits once: 6·(30 + 19 + 2)."""
+    """One index, one row of two halves: any split hits once: 6·(35 + 23 + 2)."""
     account = MODEL.op(Gather(name="g", shape=(1, 2), table_rows=1), 0.2).account
-    assert account.vector == 6 * (30 + 19 + 2)
+    assert account.vector == 6 * (35 + 23 + 2)
 
 
 def test_single_row_update_in_a_tiny_table() -> None:

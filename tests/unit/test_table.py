@@ -7,14 +7,14 @@ from io import BytesIO, StringIO, TextIOWrapper
 import pytest
 from rich.console import Console
 
-from podsim.report.table import Block, Cell, Column, Passage, Table, bar, columns
+from podsim.report.table import Block, Cell, Column, Passage, Table, columns
 from podsim.show.html_page import to_html
 from podsim.show.markdown import to_csv, to_markdown
-from podsim.show.text import to_text
+from podsim.show.text import print_blocks, to_text
 
 TIMES = Table(
     (*columns("kind", ""), Column("weight\nupdate", is_number=True, unit="s")),
-    [("first",), ("matmul", bar(1.0), Cell("1,250 ms", 1.25)), ("last",), ("a <b>", bar(0.55), "none")],
+    [("first",), ("matmul", "most × 2", Cell("1,250 ms", 1.25)), ("last",), ("a <b>", "some", "none")],
     "Where time goes",
     ["see https://x.example"],
     chosen=1,
@@ -24,7 +24,7 @@ TIMES = Table(
 def printed(block: Block, width: int = 80, encoding: str = "utf-8") -> str:
     """What a console gets that is so wide."""
     file = TextIOWrapper(BytesIO(), encoding)
-    Console(file=file, width=width).print(block)
+    print_blocks([block], Console(file=file, width=width))
     file.seek(0)
     return file.read()
 
@@ -36,24 +36,24 @@ def test_text_has_numbers_to_the_right_heads_at_the_bottom_and_headings_over_row
         "kind                update\n"
         "──────────────────────────\n"
         "first:\n"
-        "matmul  ████████  1,250 ms\n"
+        "matmul  most × 2  1,250 ms\n"
         "last:\n"
-        "a <b>   ████▍         none\n"
+        "a <b>   some          none\n"
         "see https://x.example\n"
     )
 
 
-def test_a_console_shows_the_same_and_block_elements_become_ascii_where_it_knows_no_others() -> None:
+def test_a_console_shows_the_same_and_lines_become_ascii_where_it_knows_no_others() -> None:
     assert printed(TIMES) == to_text(TIMES)
     lines = printed(TIMES, encoding="ascii").splitlines()
     assert lines[3] == "-" * 26
-    assert lines[5] == "matmul  ########  1,250 ms"
-    assert lines[7] == "a <b>   ####.         none"
+    assert lines[5] == "matmul  most x 2  1,250 ms"
+    assert lines[7] == "a <b>   some          none"
 
 
 def test_the_chosen_row_is_bold_and_titles_too() -> None:
     file = StringIO()
-    Console(file=file, width=80, force_terminal=True, color_system="truecolor").print(TIMES)
+    print_blocks([TIMES], Console(file=file, width=80, force_terminal=True, color_system="truecolor"))
     bold = [line for line in file.getvalue().splitlines() if line.startswith("\x1b[1m")]
     assert [text.removeprefix("\x1b[1m").split("\x1b")[0].rstrip() for text in bold] == [
         "Where time goes",
