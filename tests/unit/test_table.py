@@ -14,7 +14,7 @@ from podsim.show.text import print_blocks, to_text
 
 TIMES = Table(
     (*columns("kind", ""), Column("weight\nupdate", is_number=True, unit="s")),
-    [("first",), ("matmul", "most × 2", Cell("1,250 ms", 1.25)), ("last",), ("a <b>", "some", "none")],
+    [("first",), ("matmul", Cell("most × 2", 1.0), Cell("1,250 ms", 1.25)), ("last",), ("a <b>", Cell("some", 0.55), "none")],
     "Where time goes",
     ["see https://x.example"],
     chosen=1,
@@ -70,9 +70,9 @@ def test_markdown() -> None:
         "| kind |  | weight update |",
         "| --- | --- | --: |",
         "| **first** |  |  |",
-        "| matmul | ████████ | 1,250 ms |",
+        "| matmul | most × 2 | 1,250 ms |",
         "| **last** |  |  |",
-        "| a &lt;b&gt; | ████▍ | none |",
+        "| a &lt;b&gt; | some | none |",
         "",
         "see https:\u200b//x.example",
     ]
@@ -83,7 +83,7 @@ def test_html_escapes_marks_what_is_chosen_and_links_addresses() -> None:
     assert "<caption>Where time goes</caption>" in text
     assert '<th scope="col" class="number">weight<br>update</th>' in text
     assert '<tr><th scope="rowgroup" colspan="3">first</th></tr>' in text
-    assert '<tr class="chosen"><td>matmul</td><td>████████</td><td class="number">1,250 ms</td></tr>' in text
+    assert '<tr class="chosen"><td>matmul</td><td>most × 2</td><td class="number">1,250 ms</td></tr>' in text
     assert "<td>a &lt;b&gt;</td>" in text
     assert '<p class="small">see <a href="https://x.example" rel="noreferrer">https://x.example</a></p>' in text
     assert "<thead>" not in to_html(Table(columns("", ""), [("a", "b")]))
