@@ -75,7 +75,7 @@ class _Planned(Cost):
     @property
     def flop_per_s(self) -> float:
         """Its rate. [FLOP/s]"""
-        return self.flop / self.time_s
+        return self.flop * self.ipu.clock_hz / self.cycles
 
     def _rates(self) -> dict[str, Any]:
         return {
