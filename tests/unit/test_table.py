@@ -14,7 +14,12 @@ from podsim.show.text import print_blocks, to_text
 
 TIMES = Table(
     (*columns("kind", ""), Column("weight\nupdate", is_number=True, unit="s")),
-    [("first",), ("matmul", Cell("most × 2", 1.0), Cell("1,250 ms", 1.25)), ("last",), ("a <b>", Cell("some", 0.55), "none")],
+    [
+        ("first",),
+        ("matmul", Cell("most × 2", 1.0), Cell("1,250 ms", 1.25)),
+        ("last",),
+        ("a <b>", Cell("some", 0.55), "none"),
+    ],
     "Where time goes",
     ["see https://x.example"],
     chosen=1,
