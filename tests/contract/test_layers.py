@@ -49,7 +49,6 @@ ORDER = [
     "validation",
     "many",
     "capacity",
-    "pages",
     "ui",
     "cli",
     "__main__",
