@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from podsim.errors import PodsimError
 from podsim.harmless import line
 from podsim.report.chart import Chart, Sheet
 from podsim.report.table import Block, Column, Passage, Table
@@ -129,15 +128,9 @@ class Report:
                     yield replace(numbers, title=numbers.title or part.title)
 
     def sheet(self) -> Sheet:
-        """The charts of `--plot`.
-
-        Raises:
-            PodsimError: There are none.
-        """
+        """The charts of `--plot`; without rows where there are none."""
         rows = [
             [part for part in section.blocks if isinstance(part, Chart)] for section in self.sections if section.plotted
         ]
-        if not any(rows):
-            raise PodsimError("there is nothing to draw", do="print the answer instead: its tables say why")
         told = [*(f"verdict: {each}" for each in self.verdict), *(f"warning: {each}" for each in self.warnings)]
         return Sheet(self.caption or self.title, [row for row in rows if row], self.about, told, self.inputs)

@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from podsim.errors import PodsimError
 from podsim.harmless import short
 from podsim.report.chart import Sheet
 
@@ -31,9 +30,9 @@ class Answered:
     def _told(self) -> Iterable[str]:
         """Lines that say what was found."""
 
+    @abstractmethod
     def report(self) -> Report:
         """The answer as data: a sentence, figures, and sections of tables and charts."""
-        raise NotImplementedError
 
     @abstractmethod
     def _records(self) -> Sequence[Mapping[str, Any]]:
@@ -76,10 +75,7 @@ class Answered:
         Raises:
             PodsimError: There is nothing to draw.
         """
-        sheet = self.report().sheet()
-        if not sheet.rows:
-            raise nothing_to_draw("this answer has no chart", "print it, or take its `.to_frame()`")
-        return figure_of_sheet(sheet)
+        return figure_of_sheet(self.report().sheet())
 
     def to_frame(self) -> DataFrame:
         """A frame of pandas, with the units of its columns in `attrs["unit"]`."""
@@ -93,8 +89,3 @@ def figure_of_sheet(sheet: Sheet) -> Figure:
     from podsim.show.matplotlib_charts import drawn
 
     return drawn(sheet)
-
-
-def nothing_to_draw(what: str, do: str) -> PodsimError:
-    """The error of an answer without a chart."""
-    return PodsimError(f"there is nothing to draw: {what}", do=do)

@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 
 from podsim.errors import BadValueError, PodsimError
-from podsim.many.capacity import Goal, Option, Part, answer, find_systems
+from podsim.many.capacity import Goal, Job, Option, Part, answer, find_systems
 from podsim.many.capacity.limits import at_most, excess, limit, misses
+from podsim.many.capacity.report import rank_key
 from podsim.many.capacity.systems import place_named
 from podsim.scenario import shipped_names
 
 BERT = "bert_v1.1_pod16_open"
 SERVING = "serving_llama2_7b_pod64"
 LLAMA = "llama2_7b_pod16_streamed"
-TWICE = {"jobs": (answer.Job("a", BERT), answer.Job("b", BERT))}
+TWICE = {"jobs": (Job("a", BERT), Job("b", BERT))}
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"scenario": SERVING, "objective": "p99_latency", "second": "cost"}, "no figure `cost_per_run`"),
         ({"scenario": LLAMA}, "no figure `time_to_train_s`"),
         ({**TWICE, "objective": "mfu"}, "these jobs together have no figure `mfu`"),
-        ({"jobs": (answer.Job("a", BERT, limits=(limit("speed", "> 1"),)),)}, "no figure `speed`"),
+        ({"jobs": (Job("a", BERT, limits=(limit("speed", "> 1"),)),)}, "no figure `speed`"),
     ],
 )
 def test_figures_that_no_result_can_have_are_refused_first(wanted: dict[str, Any], words: str) -> None:
@@ -141,4 +142,4 @@ def test_ties_are_broken_by_the_second_figure() -> None:
         for name, time_s in (("a", 20.0), ("b", 10.0))
     )
     goal = Goal(BERT, objective="ipus")
-    assert sorted([slow, fast], key=lambda each: answer._rank(goal, each, "time_to_train_s")) == [fast, slow]
+    assert sorted([slow, fast], key=lambda each: rank_key(goal, each, "time_to_train_s")) == [fast, slow]
