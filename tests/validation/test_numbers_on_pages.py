@@ -248,7 +248,7 @@ def test_places_of_graphs_in_a_call() -> None:
 
 
 def test_measurements_of_graph_operations(everything: Validation) -> None:
-    groups = ("gather", "scatter-add", "SchNet block")
+    groups = ("Bow gather", "Bow scatter-add", "Bow SchNet block")
     count = sum(row.group in groups for row in everything.comparisons)
     found, added, summed = (
         cycles / copied for cycles, copied in hardware("vertices_mk2")["call"]["word_copy"].values()
