@@ -188,7 +188,7 @@ def cost_matmul(
         DoesNotFitError: The product is too large for one IPU.
 
     >>> round(cost_matmul("4096x1024x1024").plan.account.cycles)
-    32297
+    91061
     """
     from podsim.result.evidence import residuals
     from podsim.scenario import load_ipu

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from podsim.scenario.levers import LEVERS
+from podsim.scenario.parameters import PARAMETERS
 
 from podsim import run
 from podsim.draws import Range
@@ -113,7 +113,7 @@ def test_options_that_are_as_good_share_a_place() -> None:
 
 def varied(folder: Path, scenario: str, lever: str, values: list[list[str]], draws: int, most_s: float) -> PlanResult:
     """A plan over a part of the machine that gets faster from candidate to candidate."""
-    keys = LEVERS[lever][: len(values)]
+    keys = PARAMETERS[lever][: len(values)]
     lines = ["kind: goal", f"scenario: {scenario}", "systems: [ipu_pod16]", "divisions: [as given]", f"draws: {draws}"]
     lines += [f"limits: {{time: < {most_s} s}}", "vary:", *(f"  {k}: {v}" for k, v in zip(keys, values, strict=True))]
     lines += [f"zipped: [[{', '.join(keys)}]]"] * (len(keys) > 1)
