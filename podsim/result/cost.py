@@ -45,6 +45,10 @@ class Cost(Answered):
         """The same as text."""
         return json.dumps(self.to_dict(), indent=2)
 
+    def to_text(self) -> str:
+        """The same as `text`."""
+        return self.text()
+
     def report(self) -> Report:
         """What is known of it, and what its time is made of."""
         tables = [Table(columns("", ""), list(self._facts())), self._parts()]
