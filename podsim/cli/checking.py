@@ -12,7 +12,8 @@ import typer
 from podsim.cli.comparing import print_wide
 from podsim.cli.counting import counted
 from podsim.cli.ending import NOTHING_COMPARED, print_data, say
-from podsim.cli.pages import ReportFile, check_report, write_report
+from podsim.cli.flags import ReportFile
+from podsim.cli.outputs import check_paths, write_report
 from podsim.errors import PodsimError
 from podsim.format import format_counted
 
@@ -67,7 +68,7 @@ def check(
     ):
         if is_wrong:
             raise PodsimError(what, do=do)
-    check_report(report)
+    check_paths(None, report=report)
     file = baseline or (paths[0] if paths[0].is_dir() else paths[0].parent) / _BASELINE
     files = [file_of(path) for path in paths]
     cases = list(cases_of(files, file.parent))

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from podsim.cli import completion
-from podsim.cli.charts import Plot, write_chart
 from podsim.cli.ending import BEYOND_LIMITS, print_data
-from podsim.cli.pages import ReportFile, check_report, write_report
-from podsim.cli.running import check_paths
+from podsim.cli.flags import Plot, ReportFile
+from podsim.cli.outputs import check_paths, write_chart, write_report
 
 if TYPE_CHECKING:
     from podsim.draws import Draws
@@ -63,7 +62,7 @@ def compare(
     from podsim.show.progress import track
 
     check_paths(None, plot)
-    check_report(report)
+    check_paths(None, report=report)
     found = compare_sides(*sides, uncertainty=_draws(draw_count, seed), watch=lambda names: track(names, "comparing:"))
     shown = found.report(unchanged=unchanged, precision=precision)
     write_chart(plot, shown.sheet, shown.inputs)

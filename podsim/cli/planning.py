@@ -9,11 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from podsim.cli.charts import Plot, write_chart
 from podsim.cli.counting import counted
 from podsim.cli.ending import print_data, say
-from podsim.cli.outputs import tell_written
-from podsim.cli.pages import ReportFile, check_report, write_report
+from podsim.cli.flags import Plot, ReportFile
+from podsim.cli.outputs import check_paths, tell_written, write_chart, write_report
 from podsim.cli.plan_options import (
     Budget,
     Deadline,
@@ -38,7 +37,6 @@ from podsim.cli.plan_options import (
     Systems,
     Trials,
 )
-from podsim.cli.running import check_paths
 from podsim.errors import BadValueError, InfeasibleError, PodsimError
 
 if TYPE_CHECKING:
@@ -77,7 +75,7 @@ def plan(
     """Rank systems and divisions by what counts, within limits, and say what rules the others out."""
     from podsim.many.capacity.goal import goal_of
 
-    check_report(report)
+    check_paths(None, report=report)
     if save is not None and save.exists() and not save.is_dir():
         raise PodsimError("this is a file, not a folder", where=str(save), do="name a folder")
     if plot is not None:

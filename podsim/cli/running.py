@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 from podsim.cli.ending import say
 from podsim.cli.outputs import Format, check_not_inputs, check_paths, show, tell_written, write_chart
 
-__all__ = ["check_paths", "load_asked", "run_plainly", "run_scenario"]
-
 if TYPE_CHECKING:
     from podsim.scenario import LoadedScenario
 

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from podsim.cli import completion
-from podsim.cli.charts import Plot, write_chart
 from podsim.cli.counting import counted
 from podsim.cli.ending import say
-from podsim.cli.outputs import tell_written
-from podsim.cli.pages import ReportFile, check_report, write_report
-from podsim.cli.running import check_paths
+from podsim.cli.flags import Plot, ReportFile
+from podsim.cli.outputs import check_paths, tell_written, write_chart, write_report
 
 if TYPE_CHECKING:
     from podsim.watch import Tell
@@ -67,7 +65,7 @@ def sweep(
     from podsim.show.text import print_report
 
     check_paths(None, plot)
-    check_report(report)
+    check_paths(None, report=report)
     if metric is not None:
         check_metric(metric)
     file = find(study, "study", ())

@@ -8,11 +8,10 @@ from typing import Annotated
 import typer
 
 from podsim.cli import completion
-from podsim.cli.charts import Plot, write_chart
 from podsim.cli.comparing import AnswerFormat, OutputFormat, print_answer
 from podsim.cli.counting import counted
-from podsim.cli.pages import ReportFile, check_report, write_report
-from podsim.cli.running import check_paths
+from podsim.cli.flags import Plot, ReportFile
+from podsim.cli.outputs import check_paths, write_chart, write_report
 from podsim.errors import PodsimError
 
 
@@ -52,7 +51,7 @@ def whatif(
     from podsim.many.whatif import whatif as find
 
     check_paths(None, plot)
-    check_report(report)
+    check_paths(None, report=report)
     factors = _factors([*(times or ()), *(each for each in scenarios if "=" in each)])
     names = [each for each in scenarios if "=" not in each]
     with counted("workloads") as tell:

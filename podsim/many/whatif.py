@@ -183,7 +183,9 @@ class WhatIf(Answered):
             inputs=self.inputs,
             verdict=verdict,
             warnings=[
-                f"no published run is like {name}, with {', '.join(each)}" for name, each in beyond.items() if each
+                f"no published run is like {name}, with {'any of ' * (len(each) > 1)}{', '.join(each)}"
+                for name, each in beyond.items()
+                if each
             ],
             notes=[_RANGES] if any(each.share_range for side in self.workloads for each in side.effects) else [],
             sections=sections,
