@@ -26,11 +26,6 @@ if TYPE_CHECKING:
         PodsimError,
         SpecError,
     )
-    from podsim.many.capacity.answer import plan
-    from podsim.many.checks.run import check
-    from podsim.many.compare import Comparison, compare
-    from podsim.many.sweeps import SweepResult, Swept, sweep
-    from podsim.many.whatif import WhatIf, whatif
     from podsim.result.forward import ForwardResult
     from podsim.result.generation import GenerationResult
     from podsim.result.kernel_view import cost_multi_slice, cost_multi_update_add, cost_schnet_block
@@ -42,6 +37,11 @@ if TYPE_CHECKING:
     from podsim.runs.serve import serve
     from podsim.scenario import load_scenario
     from podsim.scenario import load_scenario as load
+    from podsim.study.check.run import check
+    from podsim.study.compare import Comparison, compare
+    from podsim.study.plan.answer import plan
+    from podsim.study.sweep import SweepResult, Swept, sweep
+    from podsim.study.whatif import WhatIf, whatif
     from podsim.validation.compare import validate
 
 _NAMES_BY_HOME = {
@@ -53,13 +53,13 @@ _NAMES_BY_HOME = {
     "podsim.result.serving": "ServingResult",
     "podsim.scenario": "load load_scenario",
     "podsim.result.result": "RunResult",
-    "podsim.many.compare": "Comparison compare",
-    "podsim.many.sweeps": "SweepResult Swept sweep",
-    "podsim.many.capacity.answer": "plan",
-    "podsim.many.checks.run": "check",
+    "podsim.study.compare": "Comparison compare",
+    "podsim.study.sweep": "SweepResult Swept sweep",
+    "podsim.study.plan.answer": "plan",
+    "podsim.study.check.run": "check",
     "podsim.scenario.catalogue": "list",
     "podsim.validation.compare": "validate",
-    "podsim.many.whatif": "WhatIf whatif",
+    "podsim.study.whatif": "WhatIf whatif",
     "podsim.result.kernel_view": "cost_multi_slice cost_multi_update_add cost_schnet_block",
     "podsim.result.movement_view": "cost_collective cost_transfer",
     "podsim.result.plan_view": "cost_convolution cost_matmul",

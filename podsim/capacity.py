@@ -1,5 +1,5 @@
 """The public home of capacity planning: which system and division reach a goal best."""
 
-from podsim.many.capacity import Answer, Goal, Job, Option, Part, PlanResult, find_systems, read_goal
+from podsim.study.plan import Answer, Goal, Job, Option, Part, PlanResult, find_systems, read_goal
 
 __all__ = ["Answer", "Goal", "Job", "Option", "Part", "PlanResult", "find_systems", "read_goal"]

@@ -12,8 +12,8 @@ from pathlib import Path
 from PIL import Image
 
 import podsim
-from podsim.many.sweeps.run import sheet_of
 from podsim.show.matplotlib_charts import write_sheet
+from podsim.study.sweep.run import sheet_of
 
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "studies"
 COLOURS = 64

@@ -18,8 +18,8 @@ from podsim.errors import PodsimError
 from podsim.format import format_counted
 
 if TYPE_CHECKING:
-    from podsim.many.checks.cases import Case, Measured
-    from podsim.many.checks.verdict import Verdict
+    from podsim.study.check.cases import Case, Measured
+    from podsim.study.check.verdict import Verdict
 
 _BASELINE: Final = "podsim-baseline.json"
 _DOES_NOT_HOLD: Final = 1
@@ -54,10 +54,10 @@ def check(
 
     Exit code 1 if that does not hold, 5 if there is nothing to compare with.
     """
-    from podsim.many.checks.baseline import read_baseline
-    from podsim.many.checks.cases import cases_of, file_of
-    from podsim.many.checks.run import measure_all, of_revision
-    from podsim.many.checks.verdict import verdict_on
+    from podsim.study.check.baseline import read_baseline
+    from podsim.study.check.cases import cases_of, file_of
+    from podsim.study.check.run import measure_all, of_revision
+    from podsim.study.check.verdict import verdict_on
 
     for is_wrong, what, do in (
         (baseline and against, "`--against` does without a baseline", "leave `--against` or `--baseline` out"),
@@ -92,8 +92,8 @@ def check(
 
 
 def _accept(file: Path, now: Mapping[str, Measured], reason: str) -> None:
-    from podsim.many.checks.baseline import Baseline, read_baseline, write_baseline
-    from podsim.many.checks.cases import NOT_READ
+    from podsim.study.check.baseline import Baseline, read_baseline, write_baseline
+    from podsim.study.check.cases import NOT_READ
 
     wrong = next((each["reason"] for each in now.values() if each["status"] == NOT_READ), None)
     if wrong is not None:
@@ -107,7 +107,7 @@ def _accept(file: Path, now: Mapping[str, Measured], reason: str) -> None:
 
 
 def _show(verdict: Verdict, cases: list[Case], output_format: CheckFormat) -> None:
-    from podsim.many.checks import ci
+    from podsim.study.check import ci
 
     match output_format:
         case CheckFormat.TEXT:

@@ -58,8 +58,8 @@ def compare(
     ] = None,
 ) -> None:
     """Compare results with the first: what changed and why, time by kind, and what differs in the inputs."""
-    from podsim.many.compare import compare as compare_sides
     from podsim.show.progress import track
+    from podsim.study.compare import compare as compare_sides
 
     check_paths(None, plot)
     check_paths(None, report=report)

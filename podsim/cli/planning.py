@@ -40,8 +40,8 @@ from podsim.cli.plan_options import (
 from podsim.errors import BadValueError, InfeasibleError, PodsimError
 
 if TYPE_CHECKING:
-    from podsim.many.capacity import Goal, PlanResult
-    from podsim.many.capacity.limits import Limit
+    from podsim.study.plan import Goal, PlanResult
+    from podsim.study.plan.limits import Limit
 
 _DIVISIONS = {DivisionRule.GIVEN: ("as given",), DivisionRule.CHOSEN: ("chosen",)}
 _KEPT_FROM = 48
@@ -73,7 +73,7 @@ def plan(
     report: ReportFile = None,
 ) -> None:
     """Rank systems and divisions by what counts, within limits, and say what rules the others out."""
-    from podsim.many.capacity.goal import goal_of
+    from podsim.study.plan.goal import goal_of
 
     check_paths(None, report=report)
     if save is not None and save.exists() and not save.is_dir():
@@ -115,8 +115,8 @@ def plan(
 
 def _found(wanted: Goal, name: str, journal: Path | None, processes: int | None) -> PlanResult:
     """The answer; what a long plan has found is kept in a file of its own until it ends."""
-    from podsim.many.capacity import find_systems
-    from podsim.many.capacity.simulate import CandidateSystems
+    from podsim.study.plan import find_systems
+    from podsim.study.plan.simulate import CandidateSystems
 
     is_long = journal is None and len(CandidateSystems(wanted)) >= _KEPT_FROM
     kept = Path(f"{Path(name).stem if Path(name).is_file() else name}.journal") if is_long else journal
@@ -128,9 +128,9 @@ def _found(wanted: Goal, name: str, journal: Path | None, processes: int | None)
 
 
 def _show(found: PlanResult, output_format: PlanFormat) -> None:
-    from podsim.many.capacity.report import option_table
     from podsim.show.markdown import to_csv
     from podsim.show.text import print_report
+    from podsim.study.plan.report import option_table
 
     match output_format:
         case PlanFormat.JSON:
@@ -148,7 +148,7 @@ def _limits(
     rack_power: str | None,
     latency: str | None,
 ) -> Iterator[Limit]:
-    from podsim.many.capacity.limits import at_most, limit
+    from podsim.study.plan.limits import at_most, limit
 
     for text in given:
         metric, sign, bound = text.partition("=")

@@ -57,12 +57,12 @@ def sweep(
     report: ReportFile = None,
 ) -> None:
     """Simulate every point of a study, and go on where it was stopped."""
-    from podsim.many.sweeps.report import check_metric
-    from podsim.many.sweeps.run import sheet_of
-    from podsim.many.sweeps.run import sweep as sweep_study
     from podsim.result.files import check_outputs
     from podsim.scenario.library import find
     from podsim.show.text import print_report
+    from podsim.study.sweep.report import check_metric
+    from podsim.study.sweep.run import sheet_of
+    from podsim.study.sweep.run import sweep as sweep_study
 
     check_paths(None, plot)
     check_paths(None, report=report)

@@ -47,8 +47,8 @@ def whatif(
     output_format: OutputFormat = AnswerFormat.TEXT,
 ) -> None:
     """Rank what twice the links, clock or memory would bring, each alone, for one workload or several."""
-    from podsim.many.whatif import TWICE
-    from podsim.many.whatif import whatif as find
+    from podsim.study.whatif import TWICE
+    from podsim.study.whatif import whatif as find
 
     check_paths(None, plot)
     check_paths(None, report=report)

@@ -18,12 +18,6 @@ from podsim.errors import DoesNotFitError, InfeasibleError, PodsimError
 from podsim.format import format_error, format_figure, format_significant
 from podsim.harmless import html
 from podsim.importer import ONNX, Request, import_model
-from podsim.many.compare.difference import difference
-from podsim.many.compare.metrics import COMPARED
-from podsim.many.compare.report import parts_of
-from podsim.many.compare.sides import of_result
-from podsim.many.compare.subject import Subject
-from podsim.many.whatif import TWICE, WhatIf, effects_of
 from podsim.metrics import PER_SECOND, metric_of
 from podsim.report.chart import Chart, Curves, Mark, Series
 from podsim.report.report import Part, Report, Tile
@@ -36,6 +30,12 @@ from podsim.runs import run
 from podsim.runs.serve import serve
 from podsim.scenario.expectations import FITS, expectation
 from podsim.show.html_page import as_html, fragment, tiles
+from podsim.study.compare.difference import difference
+from podsim.study.compare.metrics import COMPARED
+from podsim.study.compare.report import parts_of
+from podsim.study.compare.sides import of_result
+from podsim.study.compare.subject import Subject
+from podsim.study.whatif import TWICE, WhatIf, effects_of
 from podsim.ui.form import CHIP, SYSTEM, Form, form_of
 from podsim.ui.question import Question, dropped
 from podsim.ui.scaling import scaling_blocks

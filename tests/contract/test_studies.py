@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from podsim.many.capacity import read_goal
-from podsim.many.checks.cases import cases_of
-from podsim.many.sweeps.space import read_study
 from podsim.scenario import load_scenario, shipped_names
 from podsim.scenario.catalogue import ListedStudy, catalogue
 from podsim.scenario.library import shipped
+from podsim.study.check.cases import cases_of
+from podsim.study.plan import read_goal
+from podsim.study.sweep.space import read_study
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STUDIES = catalogue().studies

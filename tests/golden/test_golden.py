@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from podsim import ForwardResult, GenerationResult, InfeasibleError, RunResult, ServingResult, run, serve
-from podsim.many.checks.baseline import read_baseline
-from podsim.many.checks.cases import Case, cases_of, measured
-from podsim.many.checks.verdict import verdict_on
 from podsim.result.rows import MemoryReport, OperationRow
 from podsim.result.step import StepReport
 from podsim.scenario import GenerationScenario, LoadedScenario, TrainingScenario
+from podsim.study.check.baseline import read_baseline
+from podsim.study.check.cases import Case, cases_of, measured
+from podsim.study.check.verdict import verdict_on
 from tests.cases import every_case
 from tests.golden.agreed import (
     DIGITS,

@@ -16,16 +16,16 @@ import pytest
 
 from podsim import disk, memo
 from podsim.errors import BadValueError, PodsimError, SpecError
-from podsim.many.capacity import find_systems, read_goal
-from podsim.many.checks.baseline import Baseline, read_baseline
-from podsim.many.checks.verdict import verdict_on
-from podsim.many.sweeps.expression import Expression
-from podsim.many.sweeps.run import _check_runs
-from podsim.many.sweeps.space import space_of
 from podsim.scenario import load_scenario
 from podsim.scenario.document import Document, read_yaml
 from podsim.scenario.expectations import expectation
 from podsim.scenario.library import data_file
+from podsim.study.check.baseline import Baseline, read_baseline
+from podsim.study.check.verdict import verdict_on
+from podsim.study.plan import find_systems, read_goal
+from podsim.study.sweep.expression import Expression
+from podsim.study.sweep.run import _check_runs
+from podsim.study.sweep.space import space_of
 from podsim.validation.mlperf.logged import logged, read_log
 from tests.cases import every_case
 from tests.property.mutations import mutated, mutated_expression, mutated_goal, mutated_study, slipped, spoiled

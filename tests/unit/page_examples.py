@@ -11,14 +11,14 @@ from html.parser import HTMLParser
 from typing import Any
 
 from podsim import compare, load, run
-from podsim.many.capacity import Goal, PlanResult
-from podsim.many.capacity.option import Option
-from podsim.many.checks.verdict import verdict_on
-from podsim.many.sweeps import sweep
 from podsim.report.chart import Chart
 from podsim.report.report import Folded, Part, Report
 from podsim.runs.serve import serve
 from podsim.scenario.expectations import expectation
+from podsim.study.check.verdict import verdict_on
+from podsim.study.plan import Goal, PlanResult
+from podsim.study.plan.option import Option
+from podsim.study.sweep import sweep
 from tests.unit.report_examples import make_result
 
 BERT = "bert_v1.1_pod16_open"
@@ -73,7 +73,7 @@ def evil_page() -> Report:
 
 def verdict_page() -> Report:
     """The page of a check that one scenario does not pass."""
-    from podsim.many.checks.baseline import Baseline
+    from podsim.study.check.baseline import Baseline
 
     def measured(update_s: float) -> dict[str, Any]:
         spent = {"matmul": round(update_s * 1e12)}

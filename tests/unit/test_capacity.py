@@ -15,11 +15,11 @@ import podsim
 from podsim import load, run
 from podsim.cli.app import main
 from podsim.errors import PodsimError, SpecError
-from podsim.many.capacity import Goal, Option, find_systems, read_goal
-from podsim.many.capacity.report import PlanResult, option_table
 from podsim.scenario.expectations import expectation
 from podsim.show.markdown import to_csv
 from podsim.show.text import report_as_text
+from podsim.study.plan import Goal, Option, find_systems, read_goal
+from podsim.study.plan.report import PlanResult, option_table
 
 BERT = "bert_v1.1_pod16_open"
 GIVEN = (BERT, "--system", "ipu_pod16", "--division", "given")

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from podsim.errors import BadValueError, PodsimError
-from podsim.many.capacity import Goal, Job, Option, Part, answer, find_systems
-from podsim.many.capacity.limits import at_most, excess, limit, misses
-from podsim.many.capacity.report import rank_key
-from podsim.many.capacity.systems import place_named
 from podsim.scenario import shipped_names
+from podsim.study.plan import Goal, Job, Option, Part, answer, find_systems
+from podsim.study.plan.limits import at_most, excess, limit, misses
+from podsim.study.plan.report import rank_key
+from podsim.study.plan.systems import place_named
 
 BERT = "bert_v1.1_pod16_open"
 SERVING = "serving_llama2_7b_pod64"

@@ -8,14 +8,14 @@ import pytest
 
 from podsim import run
 from podsim.errors import NoPlanError, SpecError
-from podsim.many.capacity import Goal, Job, Part, PlanResult, find_systems, read_goal
-from podsim.many.capacity.goal import told_apart
-from podsim.many.capacity.report import jobs_table
-from podsim.many.capacity.systems import Place, place_named
-from podsim.many.capacity.totals import totals
 from podsim.report.table import Cell
 from podsim.scenario import System, load_hardware, load_scenario
 from podsim.scenario.expectations import expectation
+from podsim.study.plan import Goal, Job, Part, PlanResult, find_systems, read_goal
+from podsim.study.plan.goal import told_apart
+from podsim.study.plan.report import jobs_table
+from podsim.study.plan.systems import Place, place_named
+from podsim.study.plan.totals import totals
 
 BERT16, BERT64 = "bert_v1.1_pod16_open", "bert_v1.1_pod64_open"
 RENT = "cost.price_per_ipu_hour=1.5 USD"

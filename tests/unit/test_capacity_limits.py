@@ -10,10 +10,10 @@ import pytest
 from podsim import run
 from podsim.cli.app import main
 from podsim.errors import BadValueError, PodsimError, SpecError
-from podsim.many.capacity import Goal, find_systems, read_goal
-from podsim.many.capacity.figures import figures, second_of
-from podsim.many.capacity.limits import at_most, check_limits, limit, misses
 from podsim.runs.serve import serve
+from podsim.study.plan import Goal, find_systems, read_goal
+from podsim.study.plan.figures import figures, second_of
+from podsim.study.plan.limits import at_most, check_limits, limit, misses
 
 BERT = "bert_v1.1_pod16_open"
 SERVING = "serving_llama2_7b_pod64"

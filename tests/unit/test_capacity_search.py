@@ -11,10 +11,10 @@ import pytest
 
 from podsim import run
 from podsim.errors import OutputError, PodsimError, SpecError
-from podsim.many.capacity import Goal, Option, PlanResult, find_systems, read_goal, simulate
-from podsim.many.capacity import answer as answering
-from podsim.many.capacity.report import pareto_front
-from podsim.many.capacity.simulate import CandidateSystems
+from podsim.study.plan import Goal, Option, PlanResult, find_systems, read_goal, simulate
+from podsim.study.plan import answer as answering
+from podsim.study.plan.report import pareto_front
+from podsim.study.plan.simulate import CandidateSystems
 
 BERT = "bert_v1.1_pod16_open"
 VARIED = f"""\

@@ -10,10 +10,10 @@ import pytest
 
 from podsim import run
 from podsim.draws import Range
-from podsim.many.capacity import Goal, Job, Option, Part, PlanResult, find_systems, read_goal
-from podsim.many.capacity.confidence import Confidence, Contender, Spread, likelihood
-from podsim.many.capacity.limits import limit
 from podsim.scenario.parameters import PARAMETERS
+from podsim.study.plan import Goal, Job, Option, Part, PlanResult, find_systems, read_goal
+from podsim.study.plan.confidence import Confidence, Contender, Spread, likelihood
+from podsim.study.plan.limits import limit
 from tests.cases import every_case
 
 BERT, RESNET = "bert_v1.1_pod16_open", "resnet50_v1.1_pod16"

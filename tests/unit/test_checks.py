@@ -19,13 +19,13 @@ import pytest
 from podsim._version import __version__
 from podsim.cli.app import main
 from podsim.errors import BadValueError, PodsimError, SpecError
-from podsim.many.capacity.limits import excess, limit, misses
-from podsim.many.checks import ci
-from podsim.many.checks.baseline import Baseline, read_baseline, write_baseline
-from podsim.many.checks.cases import Case, cases_of, measured
-from podsim.many.checks.verdict import verdict_on
 from podsim.scenario import load_scenario
 from podsim.scenario.expectations import expectation
+from podsim.study.check import ci
+from podsim.study.check.baseline import Baseline, read_baseline, write_baseline
+from podsim.study.check.cases import Case, cases_of, measured
+from podsim.study.check.verdict import verdict_on
+from podsim.study.plan.limits import excess, limit, misses
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SCENARIO = """base: bert_v1.1_pod16_open
@@ -445,7 +445,7 @@ def test_another_revision_is_asked_for_its_own_numbers(
 @pytest.mark.slow
 def test_pytest_collects_scenarios(folder: Path) -> None:
     installed = entry_points(group="pytest11", name="podsim")  # then pytest loads it by itself
-    plugin = () if installed else ("-p", "podsim.many.checks.pytest_plugin")
+    plugin = () if installed else ("-p", "podsim.study.check.pytest_plugin")
     command = [sys.executable, "-m", "pytest", "-q", *plugin, "-p", "no:cacheprovider"]
     plain = subprocess.run([*command, str(folder)], capture_output=True, text=True, cwd=folder)
     assert "no tests ran" in plain.stdout

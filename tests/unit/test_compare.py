@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 import podsim as library
 from podsim.draws import Draws
 from podsim.errors import DoesNotFitError, PodsimError
-from podsim.many.compare.comparison import Comparison, compare
-from podsim.many.compare.difference import Difference, Differing, Row, differing
-from podsim.many.compare.metrics import COMPARED
-from podsim.many.compare.subject import Subject
 from podsim.report.chart import Bars
 from podsim.scenario.assumptions import Value
+from podsim.study.compare.comparison import Comparison, compare
+from podsim.study.compare.difference import Difference, Differing, Row, differing
+from podsim.study.compare.metrics import COMPARED
+from podsim.study.compare.subject import Subject
 from tests.unit.bad_input_cases import Run
 from tests.unit.report_examples import make_result
 

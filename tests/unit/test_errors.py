@@ -23,7 +23,7 @@ from podsim.errors import (
     Problem,
     SpecError,
 )
-from podsim.many.sweeps.axes import AxisError
+from podsim.study.sweep.axes import AxisError
 from podsim.units import NotFiniteError, QuantityError
 from tests.cases import every_case
 

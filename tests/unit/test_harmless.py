@@ -14,18 +14,18 @@ import pytest
 import podsim
 from podsim import harmless
 from podsim.cli.app import main
-from podsim.many.checks import ci
-from podsim.many.checks.baseline import Baseline
-from podsim.many.checks.cases import Case
-from podsim.many.checks.verdict import Issue, Verdict, verdict_on
-from podsim.many.compare.comparison import compare
-from podsim.many.sweeps.run import sheet_of
-from podsim.many.sweeps.table import write_table
 from podsim.report.report import Report, Section
 from podsim.report.table import Table, columns
 from podsim.show.html_page import as_html
 from podsim.show.matplotlib_charts import write_sheet
 from podsim.show.text import PlainConsole
+from podsim.study.check import ci
+from podsim.study.check.baseline import Baseline
+from podsim.study.check.cases import Case
+from podsim.study.check.verdict import Issue, Verdict, verdict_on
+from podsim.study.compare.comparison import compare
+from podsim.study.sweep.run import sheet_of
+from podsim.study.sweep.table import write_table
 
 ESCAPES = "a\x1b[2J\x9b31m\x07\u202eb\x00"
 EVIL = f"{ESCAPES}\nholds: 9 scenarios\r::error::x\u2028<img src=x> @everyone |c| [l](https://x.example) `d` \ufffe"

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 import podsim
-from podsim.many.capacity.figures import figure_named, figures, names_of, served_figures
-from podsim.many.capacity.limits import limit
-from podsim.many.compare.metrics import COMPARED
-from podsim.many.sweeps.rows import figures_of
 from podsim.metrics import LESS, METRICS, MORE, NEITHER, OWN, SHORT, find_metric, metric_of
 from podsim.scenario import load_scenario
 from podsim.scenario.expectations import expectation
+from podsim.study.compare.metrics import COMPARED
+from podsim.study.plan.figures import figure_named, figures, names_of, served_figures
+from podsim.study.plan.limits import limit
+from podsim.study.sweep.rows import figures_of
 
 PACKAGE = Path(podsim.__file__).parent
 PRICED = ["cost.price_per_ipu_hour=1.5 USD"]

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from podsim.cli.app import main
-from podsim.many.capacity import Goal, find_systems
 from podsim.runs.serve import serve
+from podsim.study.plan import Goal, find_systems
 
 BERT, LLAMA = "bert_v1.1_pod16_open", "llama_for_50_users"
 Ask = Callable[..., str]

@@ -13,9 +13,6 @@ import pytest
 
 from podsim import RunResult, compare, load, run
 from podsim.errors import OutputError, PodsimError
-from podsim.many.compare.difference import Step, Waterfall
-from podsim.many.compare.report import ends_of_axis, waterfall_chart
-from podsim.many.sweeps import sweep
 from podsim.report.chart import FASTER, INK, SLOWER, Chart, Fill, TimelineChart, fills_in_turn
 from podsim.report.report import Report
 from podsim.report.table import Cell, Table
@@ -26,6 +23,9 @@ from podsim.result.windows import Window
 from podsim.show import html_page
 from podsim.show import html_page as html
 from podsim.show.vega_charts import definitions, paint, vega_spec
+from podsim.study.compare.difference import Step, Waterfall
+from podsim.study.compare.report import ends_of_axis, waterfall_chart
+from podsim.study.sweep import sweep
 from podsim.units import ps_to_seconds
 from tests.unit.bad_input_cases import Run
 from tests.unit.page_examples import EVIL, Tags, answer, blocks_of, charts_of, evil_page, verdict_page

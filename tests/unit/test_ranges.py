@@ -11,7 +11,6 @@ import pytest
 
 import podsim
 from podsim.draws import Draws, Range, Seeds
-from podsim.many.compare.comparison import compare
 from podsim.result.evidence import Evidence, residuals
 from podsim.result.influence import Measure, StandsOn, doubt_of_change
 from podsim.result.ranges import CONVERGENCE, MODEL, Contribution, Doubt, of_triangle, of_values, ranges_of
@@ -19,6 +18,7 @@ from podsim.scenario import load_scenario
 from podsim.scenario.scenario import Scenario
 from podsim.scenario.training import TrainingScenario
 from podsim.show.html_page import as_html
+from podsim.study.compare.comparison import compare
 from tests.unit.report_examples import result_text
 
 CALL = "software.host_call"

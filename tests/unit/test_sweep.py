@@ -22,15 +22,15 @@ import pytest
 from podsim import simulate
 from podsim.cli.app import main
 from podsim.errors import BadValueError, OutputError, PodsimError, SpecError
-from podsim.many.store import Store
-from podsim.many.sweeps import sweep
-from podsim.many.sweeps.expression import Expression, filled_in
-from podsim.many.sweeps.report import check_metric
-from podsim.many.sweeps.rows import RowMaker
-from podsim.many.sweeps.space import StudySpace, read_study, space_of
-from podsim.many.sweeps.spec import MOST_POINTS
-from podsim.many.sweeps.table import typed, write_table
 from podsim.scenario.document import Document
+from podsim.study.store import Store
+from podsim.study.sweep import sweep
+from podsim.study.sweep.expression import Expression, filled_in
+from podsim.study.sweep.report import check_metric
+from podsim.study.sweep.rows import RowMaker
+from podsim.study.sweep.space import StudySpace, read_study, space_of
+from podsim.study.sweep.spec import MOST_POINTS
+from podsim.study.sweep.table import typed, write_table
 
 LINK = "system.machine.ipu_link.bandwidth_per_direction"
 SMALL: Mapping[str, Any] = {
@@ -547,7 +547,7 @@ def test_two_studies_do_not_share_a_store(tmp_path: Path) -> None:
 
 
 def test_a_second_process_is_told_that_a_store_is_in_use(tmp_path: Path) -> None:
-    code = "import sys; from pathlib import Path; from podsim.many.store import Store; Store(Path(sys.argv[1]), 'one')"
+    code = "import sys; from pathlib import Path; from podsim.study.store import Store; Store(Path(sys.argv[1]), 'one')"
     with Store(tmp_path / "store", "one") as store:
         for status in ("done", "refused"):
             store.add([(len(store), {"status": status})])
@@ -562,7 +562,7 @@ def test_what_was_added_outlives_a_kill_at_any_moment(tmp_path: Path) -> None:
     code = """
 import itertools, sys
 from pathlib import Path
-from podsim.many.store import Store
+from podsim.study.store import Store
 store = Store(Path(sys.argv[1]), "one")
 for first in itertools.count(len(store), 10):
     store.add([(number, {"status": "done", "square": number * number}) for number in range(first, first + 10)])
@@ -737,7 +737,7 @@ def test_a_table_never_replaces_what_the_study_reads(tmp_path: Path) -> None:
 
 def test_a_table_of_other_code_is_no_finished_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep(SMALL, tmp_path / "t.csv")
-    monkeypatch.setattr("podsim.many.sweeps.run.simulator", lambda: "another hash")
+    monkeypatch.setattr("podsim.study.sweep.run.simulator", lambda: "another hash")
     with pytest.raises(OutputError, match="not known to be of this study"):
         sweep(SMALL, tmp_path / "t.csv")
 
@@ -771,7 +771,7 @@ def test_a_finished_study_is_found_in_its_table(name: str, tmp_path: Path) -> No
 def test_many_conditions_are_not_looked_at_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[int] = []
     for limit in (7, 8):
-        monkeypatch.setattr("podsim.many.sweeps.run._MANY_POINTS", limit)
+        monkeypatch.setattr("podsim.study.sweep.run._MANY_POINTS", limit)
         with pytest.raises(SpecError, match="leaves out all of 8"):
             sweep({**SMALL, "where": ["micro_batch_size > 99"]}, tmp_path / "t.csv", look=told.append)
     assert told == [8]

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from podsim.errors import PodsimError
-from podsim.many.sweeps import report as module
-from podsim.many.sweeps import sweep
-from podsim.many.sweeps.chart_words import quantity
-from podsim.many.sweeps.report import measured_points, study_report
-from podsim.many.sweeps.space import space_of
-from podsim.many.sweeps.spec import MeasuredSpec
 from podsim.report.chart import Bars, Curves, Mark, Study, WayOver
 from podsim.report.report import Folded, Report
 from podsim.report.table import Table
 from podsim.scenario.document import Document
 from podsim.show.text import report_as_text
+from podsim.study.sweep import report as module
+from podsim.study.sweep import sweep
+from podsim.study.sweep.chart_words import quantity
+from podsim.study.sweep.report import measured_points, study_report
+from podsim.study.sweep.space import space_of
+from podsim.study.sweep.spec import MeasuredSpec
 from tests.unit.page_examples import charts_of
 
 RATE = "throughput_samples_per_s"

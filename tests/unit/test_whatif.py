@@ -14,7 +14,6 @@ import podsim
 from podsim.cli.app import main
 from podsim.draws import Range
 from podsim.errors import PodsimError
-from podsim.many.whatif import Effect, Effects, WhatIf, whatif
 from podsim.report.chart import Bars
 from podsim.report.table import Table
 from podsim.result.evidence import residuals
@@ -22,6 +21,7 @@ from podsim.result.influence import StandsOn, doubt_of_change
 from podsim.result.ranges import MACHINE
 from podsim.scenario.assumptions import Assumption
 from podsim.scenario.parameters import PARAMETERS
+from podsim.study.whatif import Effect, Effects, WhatIf, whatif
 from tests.unit.bad_input_cases import Run
 
 CARD, POD, BERT = "bert_base_c600", "conductivity_cnn_pod4", "bert_v1.1_pod64_open"

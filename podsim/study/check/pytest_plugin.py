@@ -1,0 +1,85 @@
+"""`pytest --podsim scenarios/`: every scenario and variant in the given paths is a test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from podsim.study.check.baseline import Baseline
+    from podsim.study.check.cases import Case
+
+BASELINE: Final = "podsim-baseline.json"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--podsim`; without it nothing is collected and nothing of podsim is imported."""
+    group = parser.getgroup("podsim")
+    group.addoption("--podsim", action="store_true", help="check podsim scenarios in the given files and folders")
+    group.addoption("--podsim-baseline", metavar="FILE", help=f"what was agreed on; by default the nearest {BASELINE}")
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFile | None:
+    """Collect YAML files that hold scenarios."""
+    if not parent.config.getoption("--podsim") or file_path.suffix not in {".yaml", ".yml"}:
+        return None
+    from podsim.study.check.cases import is_scenario
+
+    return ScenarioFile.from_parent(parent, path=file_path) if is_scenario(file_path) else None
+
+
+class ScenarioFile(pytest.File):
+    """A scenario file: an item for itself and one for each variant."""
+
+    def collect(self) -> Iterator[ScenarioItem]:
+        """Make the items."""
+        from podsim.study.check.cases import cases_of
+
+        baseline = self._baseline()
+        home = self.path.parent if baseline is None else baseline[0].parent
+        for case in cases_of([self.path], home):
+            known = None if baseline is None else baseline[1]
+            yield ScenarioItem.from_parent(self, name=case.name, case=case, baseline=known)
+
+    def _baseline(self) -> tuple[Path, Baseline] | None:
+        from podsim.study.check.baseline import read_baseline
+
+        given = self.config.getoption("--podsim-baseline")
+        near = (folder / BASELINE for folder in self.path.parents)
+        path = Path(given) if given else next((each for each in near if each.is_file()), None)
+        return None if path is None else (path, read_baseline(path))
+
+
+class ScenarioItem(pytest.Item):
+    """One case; it fails if a figure moved or is not as expected."""
+
+    def __init__(self, *, case: Case, baseline: Baseline | None, **rest: Any) -> None:
+        super().__init__(**rest)
+        self._case, self._baseline = case, baseline
+
+    def runtest(self) -> None:
+        """Simulate and compare."""
+        from podsim.study.check.cases import measured
+        from podsim.study.check.verdict import verdict_on
+
+        agreed = self._baseline and self._baseline.of_case(self._case.name)
+        verdict = verdict_on({self._case.name: measured(self._case)}, agreed, "the baseline" if agreed else "")
+        if not verdict.holds:
+            raise ScenarioError(verdict.text())
+        if verdict.is_empty:
+            pytest.skip(verdict.headline)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """The verdict alone, without a traceback."""
+        return str(excinfo.value) if isinstance(excinfo.value, ScenarioError) else super().repr_failure(excinfo)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Where the case stands."""
+        return self.path, None, f"podsim: {self.name}"
+
+
+class ScenarioError(Exception):
+    """A case does not hold."""
