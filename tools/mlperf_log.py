@@ -31,8 +31,8 @@ from podsim.runs.training import TrainingOutcome
 from podsim.runs.training.outcome import EpochRun, mlperf_score
 from podsim.runs.training.timeline import RunPart, parts_of_epochs, parts_of_samples
 from podsim.scenario import Activity, TrainingScenario, load_scenario
-from podsim.validation.mlperf.benchmark import Benchmark, batch_size, benchmark_of, nominal_batch, section
-from podsim.validation.mlperf.events import TOKEN, Event
+from tools.mlperf.benchmark import Benchmark, batch_size, benchmark_of, nominal_batch, section
+from tools.mlperf.events import TOKEN, Event
 
 _ENCODER_LAYERS: Final = 24
 _NORM: Final = ("LayerNorm/gamma", "LayerNorm/beta")

@@ -13,10 +13,10 @@ from podsim.show.markdown import to_markdown
 from podsim.show.text import print_report
 from podsim.tiles.noise import latest_of
 from podsim.units import PS_PER_S
-from podsim.validation.noise import LATE_S, Spread, logged_runs, spread_of
-from podsim.validation.noise_fit import noise_fits
 from podsim.validation.show import share
-from podsim.validation.show_fits import Refitted
+from tools.noise import LATE_S, Spread, logged_runs, spread_of
+from tools.noise_fit import noise_fits
+from tools.refit import Refitted
 
 Row = tuple[Spread, Noise]
 _LOGGED = columns(

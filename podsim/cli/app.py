@@ -17,12 +17,10 @@ from podsim.cli.cost import cost_app
 from podsim.cli.ending import run_to_the_end, say
 from podsim.cli.flags import OutputFormat, Plot, ReportFile
 from podsim.cli.importing import import_file
-from podsim.cli.mlperf import import_mlperf
 from podsim.cli.outputs import Format, check_paths, echo, print_json, show
 from podsim.cli.planner import ui
 from podsim.cli.planning import plan
 from podsim.cli.replaying import replay
-from podsim.cli.reproducing import reproduce
 from podsim.cli.running import load_asked, run_scenario
 from podsim.cli.sweeping import sweep
 from podsim.cli.usage import Commands
@@ -99,8 +97,6 @@ app.command("import", rich_help_panel=OWN)(import_file)
 app.command(rich_help_panel=OWN)(replay)
 app.command(rich_help_panel=TRUST)(validate)
 app.command(rich_help_panel=TRUST)(calibrate)
-app.command("import-mlperf", rich_help_panel=TRUST)(import_mlperf)
-app.command(rich_help_panel=TRUST)(reproduce)
 
 
 @app.command("list", rich_help_panel=PARTS)

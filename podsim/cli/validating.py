@@ -1,17 +1,16 @@
-"""`podsim validate`: comparisons with published figures, ranges and noise, and limits on errors."""
+"""`podsim validate`: comparisons with published figures, ranges, and limits on errors."""
 
 from __future__ import annotations
 
 import math
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from podsim.cli.ending import BEYOND_LIMITS, say
+from podsim.cli.ending import BEYOND_LIMITS
 from podsim.cli.flags import AnyFormat
-from podsim.cli.outputs import LongFormat, show, tell_written
+from podsim.cli.outputs import LongFormat, show
 from podsim.errors import PodsimError
 
 if TYPE_CHECKING:
@@ -41,29 +40,15 @@ def validate(
     max_worst: Annotated[
         float | None, typer.Option(metavar="PERCENT", help="Exit with 4 if an error of the rows is larger.")
     ] = None,
-    preregister: Annotated[
-        Path | None, typer.Option(help="Write predictions of all shipped scenarios, to be measured later.")
-    ] = None,
-    score: Annotated[
-        Path | None, typer.Option(help="Compare such a file, with measurements filled in, instead.")
-    ] = None,
     coverage: Annotated[
         bool, typer.Option("--coverage", help="Print how runs lie in ranges that other origins give them; seconds.")
     ] = False,
-    noise: Annotated[
-        bool, typer.Option("--noise", help="Print how much logged runs differ, and runs with noise; half a minute.")
-    ] = False,
-    seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
 ) -> None:
     """Compare predictions with published measurements."""
-    from podsim.draws import Seeds
-    from podsim.show.progress import track
-
-    Seeds(1, seed)  # refuses what is none
     given = {
         key
         for key, value in context.params.items()
-        if key not in ("output_format", "seed") and value is not False and value not in (None, [], ())
+        if key != "output_format" and value is not False and value not in (None, [], ())
     }
     of_role = role and role.value.replace("_", "-")
     if coverage:
@@ -75,30 +60,12 @@ def validate(
         from podsim.validation.show import RangesHeld
 
         show(RangesHeld(left_out(residuals())), output_format)
-    elif noise:
-        if not given <= {"noise", "role"}:
-            what = (
-                "--noise looks at how much runs differ, not at errors, and goes with --format, --role and --seed alone"
-            )
-            raise PodsimError(what, do="leave the other options out, or give them in a command without --noise")
-        from podsim.validation.noise import noisy_rows
-        from podsim.validation.show import NoiseHeld
-
-        show(NoiseHeld(noisy_rows(of_role, seed, lambda names: track(names, "simulating")), seed), output_format)
-    elif preregister is not None:
-        if given != {"preregister"} or output_format is not LongFormat.TABLE:
-            raise PodsimError("--preregister compares nothing", do="leave the other options out")
-        from podsim.validation.preregister import preregister as write
-
-        write(preregister, lambda names: track(names, "predicting"))
-        tell_written(preregister)
     else:
         limits = _share("--max-mean", max_mean), _share("--max-worst", max_worst)
-        _compare(score, output_format, of_role, groups or [], limits, summary_only=summary)
+        _compare(output_format, of_role, groups or [], limits, summary_only=summary)
 
 
 def _compare(
-    score: Path | None,
     output_format: LongFormat,
     role: str | None,
     groups: list[str],
@@ -111,7 +78,7 @@ def _compare(
     from podsim.validation.freedom import freedom
     from podsim.validation.show import Accuracy
 
-    everything = _published() if score is None else _scored(score)
+    everything = _published()
     found = everything.only(role, groups)
     if not found.comparisons:
         known = ", ".join(dict.fromkeys(row.group for row in everything.comparisons))
@@ -141,13 +108,3 @@ def _published() -> Validation:
     from podsim.validation.compare import validation
 
     return validation(lambda names: track(names, "simulating"))
-
-
-def _scored(path: Path) -> Validation:
-    """Predictions that were written before; tells what has changed since."""
-    from podsim.validation.preregister import score
-
-    scored = score(path)
-    since = f"; changed since: {', '.join(scored.changed)}" if scored.changed else ""
-    say(f"predicted by podsim {scored.version}{since}")
-    return scored.found

@@ -26,12 +26,12 @@ from podsim.study.plan import find_systems, read_goal
 from podsim.study.sweep.expression import Expression
 from podsim.study.sweep.run import _check_runs
 from podsim.study.sweep.space import space_of
-from podsim.validation.mlperf.logged import logged, read_log
 from tests.cases import every_case
 from tests.property.mutations import mutated, mutated_expression, mutated_goal, mutated_study, slipped, spoiled
 from tests.property.runs import complaints, run
 from tests.unit.mlperf_logs import BERT
 from tests.unit.mlperf_logs import text as log_text
+from tools.mlperf.logged import logged, read_log
 
 COUNT = int(os.environ.get("PODSIM_MUTATIONS", "30"))
 FIRST = int(os.environ.get("PODSIM_FIRST_MUTATION", "0"))

@@ -12,8 +12,8 @@ from typing import Final
 from podsim.errors import PodsimError
 from podsim.importer.reader import printable
 from podsim.units import format_bytes
-from podsim.validation.mlperf.benchmark import BENCHMARKS, Benchmark, benchmark_of
-from podsim.validation.mlperf.events import TOKEN, Event
+from tools.mlperf.benchmark import BENCHMARKS, Benchmark, benchmark_of
+from tools.mlperf.events import TOKEN, Event
 
 _MOST_BYTES: Final = 1 << 28
 MOST: Final = 10**15

@@ -17,6 +17,7 @@ gives the call.
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,6 +26,7 @@ from statistics import mean
 
 from podsim.errors import InfeasibleError, MissingDataError
 from podsim.placement.topology import Routes
+from podsim.report.report import Report
 from podsim.result.forward import ForwardResult
 from podsim.result.plan_view import cost_convolution
 from podsim.result.reference_data import rows, scenario_name
@@ -43,6 +45,8 @@ from podsim.validation.fit import Fit, Solution, correlated, least_squares
 from podsim.validation.microbenchmarks import Measured, measured, mk1
 from podsim.validation.reference_data import CALIBRATION, CALLED, EVALUATED, calibration_rows, submissions
 from podsim.validation.runs import GRAPHS
+from podsim.validation.show import report_of
+from podsim.validation.show_fits import fits_table, plain_fits, together
 
 _MS_PER_S = 1000
 _LAYOUT, _CALL = "layout_change_cycles_per_byte", "host_call"
@@ -264,6 +268,21 @@ def _epoch_fits() -> tuple[Fit, Fit]:
 def _checkpoint_s(name: str, count: float) -> float:
     """Predicted time of one of the run's checkpoints, transfer of the weights included. [s]"""
     return simulate(name).run_breakdown["checkpoint"] / count
+
+
+@dataclass(frozen=True, slots=True)
+class Refitted:
+    """Constants of podsim, fitted again on their rows."""
+
+    fits: Sequence[Fit]
+
+    def report(self) -> Report:
+        """A row for each constant, then how far they go together."""
+        return report_of("Constants of podsim, fitted again", [fits_table(self.fits), *together(self.fits)])
+
+    def to_json(self) -> str:
+        """The same for programs."""
+        return json.dumps(plain_fits(self.fits), indent=2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from podsim.scenario.software import Noise
 from podsim.validation.fit import Fit
-from podsim.validation.noise import LATE_S, LoggedRuns, Spread, logged_runs, spread_of
 from podsim.validation.reference_data import CALIBRATION
+from tools.noise import LATE_S, LoggedRuns, Spread, logged_runs, spread_of
 
 _KEYS = ("call_spread", "late_call_share", "late_call_time", "run_spread", "drift")
 _SHARES = ("late_call_share", "drift")

@@ -27,7 +27,7 @@ from podsim.watch import Watch
 
 _MS_PER_S, _S_PER_MIN = 1000, 60
 _HELD_APART = "hold-out"
-_CURE = "score a file that `podsim validate --preregister` wrote, with numbers at `measured` and nothing else changed"
+_CURE = "score a file that `./dev truth preregister` wrote, with numbers at `measured` and nothing else changed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from podsim._version import __version__
 from podsim.format import format_duration_s, format_error
 from podsim.report.report import Report, Section
 from podsim.report.table import Cell, Cells, Passage, Table, columns
-from podsim.validation.mlperf.compare import ComparedRun, LoggedPhase, score_of
+from tools.mlperf.compare import ComparedRun, LoggedPhase, score_of
 
 _HEADS = columns("phase", ">logged", ">predicted", ">error")
 _DIGITS = 4

@@ -1,4 +1,4 @@
-"""`podsim reproduce`: the figures of the accuracy page and of the charts of the notebooks, made again.
+"""`./dev truth reproduce`: the figures of the accuracy page and of the charts of the notebooks, made again.
 
 Each has a name, and a hash of its numbers to nine digits, which differ by no machine. Those that were agreed on are in
 `reference_data/reproduced.json`, with hashes of the data and of the lock file that they were made from.
@@ -170,7 +170,7 @@ def read(path: Path) -> Reproduced:
     try:
         return Reproduced(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
-        do = "write it with `podsim reproduce --write`"
+        do = "write it with `./dev truth reproduce --write`"
         raise PodsimError("what was agreed on cannot be read", where=str(path), do=do) from error
 
 

@@ -19,8 +19,8 @@ from podsim.runs import simulate
 from podsim.runs.training.outcome import EpochRun, mlperf_score, run_of_updates, runs_to_convergence
 from podsim.runs.training.timeline import RunPart, parts_of_epochs, parts_of_samples
 from podsim.scenario import Activity, LoadedScenario, TrainingScenario, load_scenario
-from podsim.validation.mlperf.benchmark import batch_size, nominal_batch, nominal_sequences_per_pack, section
-from podsim.validation.mlperf.logged import Logged, logged, read_log
+from tools.mlperf.benchmark import batch_size, nominal_batch, nominal_sequences_per_pack, section
+from tools.mlperf.logged import Logged, logged, read_log
 
 _POD: Final = re.compile(r"pod[\s_-]*(\d+)", re.IGNORECASE)
 _BOW: Final = re.compile(r"bow", re.IGNORECASE)
