@@ -46,17 +46,11 @@ _SLACK = 0.7
 
 @dataclass(frozen=True, slots=True)
 class LoggedRun:
-    """One run.
+    """One run."""
 
-    Attributes:
-        block_s: Time of each training block, or of each epoch. [s]
-        updates: Weight updates of each.
-        evaluation_s: Time of each evaluation between blocks; empty where all evaluations come last. [s]
-    """
-
-    block_s: Floats
-    updates: Floats
-    evaluation_s: Floats
+    block_s: Floats  # time of each training block, or of each epoch. [s]
+    updates: Floats  # weight updates of each
+    evaluation_s: Floats  # time of each evaluation between blocks; empty where all evaluations come last. [s]
 
     @property
     def update_s(self) -> Floats:
@@ -66,31 +60,18 @@ class LoggedRun:
 
 @dataclass(frozen=True, slots=True)
 class LoggedRuns:
-    """The runs of one submission.
+    """The runs of one submission."""
 
-    Attributes:
-        scenario: The scenario that replays it.
-        role: `calibration` where constants of noise are fitted to it, or `hold-out`.
-        spec: That scenario.
-        updates_per_call: Weight updates that one call from the host runs.
-        calls_per_evaluation: Such calls of one evaluation; 0 where all evaluations come last.
-        runs: Its runs.
-    """
-
-    scenario: str
-    role: str
+    scenario: str  # the scenario that replays it
+    role: str  # `calibration` where constants of noise are fitted to it, or `hold-out`
     spec: TrainingScenario
-    updates_per_call: float
-    calls_per_evaluation: int
+    updates_per_call: float  # weight updates that one call from the host runs
+    calls_per_evaluation: int  # such calls of one evaluation; 0 where all evaluations come last
     runs: tuple[LoggedRun, ...]
 
 
 def logged_runs(role: str | None = None) -> Iterator[LoggedRuns]:
-    """Submissions, each with its runs; those of PaddlePaddle, whose blocks end otherwise, are left out.
-
-    Args:
-        role: `calibration` or `hold-out`; both if left out.
-    """
+    """Submissions, each with its runs; those of PaddlePaddle, whose blocks end otherwise, are left out."""
     known = {_key(row): row for row in rows("mlperf_submissions")}
     known_to_noise = (row for row in rows("mlperf_intervals") if row["framework"] != PADDLE)
     chosen = (row for row in known_to_noise if role in (None, row["role"]))
@@ -131,10 +112,6 @@ def _numbers(text: str) -> Floats:
 def updates_at_nominal_marks(samples: Floats, per_update: float) -> Floats:
     """Weight updates of each block where the log counts the same for each update: a block ends beyond its mark.
 
-    Args:
-        samples: The mark at which each block ends.
-        per_update: What the log counts for an update.
-
     >>> updates_at_nominal_marks(np.array([200_000, 400_000, 600_000]), 6144).tolist()
     [33.0, 33.0, 32.0]
     """
@@ -147,11 +124,6 @@ def updates_of_samples(block_s: Floats, samples: Floats, per_update: float) -> F
     Where the log has the sequences trained by the end of a block, their number says it. Where it has marks alone, a
     block ends with the first update beyond its mark, give or take what updates differ by; if that leaves a choice,
     blocks have as many updates as make them most like those around them.
-
-    Args:
-        block_s: Time of each block. [s]
-        samples: Sequences at the end of each block, or marks.
-        per_update: Sequences of an update, on average.
     """
     marks = samples / per_update
     if not np.allclose(samples, samples[0] * np.arange(1, len(samples) + 1)):
@@ -210,59 +182,32 @@ _WITHOUT_CHECKPOINT = 0.45
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How much the blocks of a submission's runs differ.
+    """How much the blocks of a submission's runs differ."""
 
-    Attributes:
-        scenario: The scenario that replays it.
-        role: `calibration` or `hold-out`.
-        hosts: Host servers.
-        machines: Machines.
-        update_s: Median time of a weight update. [s]
-        calls: Calls from the host in a block, usually.
-        updates: Weight updates in a block, usually.
-        variation: Standard deviation of blocks of a run, drift included, over their mean.
-        call_s: Standard deviation of a call that explains the spread of neighbouring blocks. [s]
-        usual_call_s: The same from the middle half of the differences alone, which late calls hardly enter. [s]
-        correlation: Of neighbouring blocks.
-        skewness: Of the blocks of a run.
-        first_s: What the first block takes longer than others, median over runs; 0 for epochs. [s]
-        worst_first_s: The same, of the run with the slowest. [s]
-        drift: The last third of a run over the first, mean over runs, less 1.
-        between_runs: Standard deviation of the runs' medians, over their mean.
-        usual_evaluation_s: That of a call in evaluations, likewise from the middle half; 0 without. [s]
-        evaluation_calls: Calls of evaluations that were compared.
-        late_calls: Evaluations that met a late call.
-        late_s: How much longer these took beyond `LATE_S`, on average. [s]
-    """
-
-    scenario: str
-    role: str
+    scenario: str  # the scenario that replays it
+    role: str  # `calibration` or `hold-out`
     hosts: int
     machines: int
-    update_s: float
-    calls: float
-    updates: float
-    variation: float
-    call_s: float
-    usual_call_s: float
+    update_s: float  # median time of a weight update. [s]
+    calls: float  # calls from the host in a block, usually
+    updates: float  # weight updates in a block, usually
+    variation: float  # standard deviation of blocks of a run, drift included, over their mean
+    call_s: float  # standard deviation of a call that explains the spread of neighbouring blocks. [s]
+    usual_call_s: float  # the same from the middle half of the differences alone, which late calls hardly enter. [s]
     correlation: float
-    skewness: float
-    first_s: float
-    worst_first_s: float
-    drift: float
-    between_runs: float
-    usual_evaluation_s: float
-    evaluation_calls: int
-    late_calls: int
-    late_s: float
+    skewness: float  # of the blocks of a run
+    first_s: float  # what the first block takes longer than others, median over runs; 0 for epochs. [s]
+    worst_first_s: float  # the same, of the run with the slowest. [s]
+    drift: float  # the last third of a run over the first, mean over runs, less 1
+    between_runs: float  # standard deviation of the runs' medians, over their mean
+    usual_evaluation_s: float  # that of a call in evaluations, likewise from the middle half; 0 without. [s]
+    evaluation_calls: int  # calls of evaluations that were compared
+    late_calls: int  # evaluations that met a late call
+    late_s: float  # how much longer these took beyond `LATE_S`, on average. [s]
 
 
 def spread_of(logged: LoggedRuns) -> Spread:
-    """Spread of the runs of a submission.
-
-    Args:
-        logged: The runs.
-    """
+    """Spread of the runs of a submission."""
     steady = [_steady(run) for run in logged.runs]
     medians = np.array([np.median(run.update_s) for run in steady])
     calls = float(np.median([np.median(run.updates) for run in steady])) / max(1, round(logged.updates_per_call))
@@ -371,21 +316,13 @@ _UPDATES: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class NoisyRow:
-    """A submission beside runs with noise.
+    """A submission beside runs with noise."""
 
-    Attributes:
-        logged: What its logs say.
-        without_s: A weight update without noise. [s]
-        mean_s: With noise, on average. [s]
-        blocks: Standard deviation of blocks of as many updates as those in the logs, over their mean.
-        runs: Standard deviation of the means of runs, each as long as those in the logs, over their mean.
-    """
-
-    logged: Spread
-    without_s: float
-    mean_s: float
-    blocks: float
-    runs: float
+    logged: Spread  # what its logs say
+    without_s: float  # a weight update without noise. [s]
+    mean_s: float  # with noise, on average. [s]
+    blocks: float  # standard deviation of blocks of as many updates as those in the logs, over their mean
+    runs: float  # standard deviation of the means of runs, each as long as those in the logs, over their mean
 
     @property
     def logged_blocks(self) -> float:
@@ -400,13 +337,7 @@ class NoisyRow:
 
 
 def noisy_rows(role: str | None, seed: int, watch: Watch) -> tuple[NoisyRow, ...]:
-    """Submissions whose software stacks have noise, each with runs of its own.
-
-    Args:
-        role: `calibration` or `hold-out`; both if left out.
-        seed: What the seeds of the runs are made of.
-        watch: Passes on the names of the scenarios.
-    """
+    """Submissions whose software stacks have noise, each with runs of its own."""
     known = {each.scenario: each for each in logged_runs(role) if each.spec.software.noise is not None}
     return tuple(_row(known[name], seed) for name in watch(list(known)))
 

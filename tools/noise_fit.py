@@ -60,11 +60,7 @@ class LateCalls:
 
 
 def fitted_call_s(rows: Sequence[Spread]) -> float:
-    """Standard deviation of a call that no machine is late for: that of the row with the fewest machines. [s]
-
-    Args:
-        rows: Submissions of one stack.
-    """
+    """Standard deviation of a call that no machine is late for: that of the row with the fewest machines. [s]"""
     return min(rows, key=lambda row: row.machines).usual_call_s
 
 
@@ -73,10 +69,6 @@ def fitted_late_calls(rows: Sequence[Spread], call_s: float) -> LateCalls:
 
     A delay that is met with a share q and has the mean m is beyond t in q exp(-t / m) of all calls, and adds 2 q m² to
     the variance of a call. Both hold for each machine, as long as q is small.
-
-    Args:
-        rows: Submissions of one stack.
-        call_s: Standard deviation of a call without. [s]
     """
     machine_calls = sum(row.machines * row.evaluation_calls for row in rows)
     beyond = sum(row.late_calls for row in rows) / machine_calls
@@ -98,11 +90,6 @@ def fitted_run_s(rows: Sequence[Spread]) -> float:
 
 
 def fitted_drift(rows: Sequence[Spread], noise: Noise) -> float:
-    """How much longer an update takes at the end of a run than at its start, if it grows evenly.
-
-    Args:
-        rows: Submissions of one stack.
-        noise: Says on how many machines runs slow down.
-    """
+    """How much longer an update takes at the end of a run than at its start, if it grows evenly."""
     slowing = [row.drift for row in rows if row.machines >= (noise.drift_machine_count or 1)]
     return _END_OVER_THIRDS * sum(slowing) / len(slowing)

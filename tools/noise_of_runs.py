@@ -15,15 +15,10 @@ from tools.noise import RUNS, NoisyRow, mean_factor
 
 @dataclass(frozen=True, slots=True)
 class NoiseHeld:
-    """How much weight updates of submissions differ, logged and with noise.
-
-    Attributes:
-        rows: Submissions.
-        seed: What the seeds of the runs were made of.
-    """
+    """How much weight updates of submissions differ, logged and with noise."""
 
     rows: Sequence[NoisyRow]
-    seed: int
+    seed: int  # what the seeds of the runs were made of
 
     def report(self) -> Report:
         """A row for each submission."""

@@ -32,30 +32,15 @@ _CURE = "score a file that `./dev truth preregister` wrote, with numbers at `mea
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Predictions of a file beside the measurements that were filled in.
+    """Predictions of a file beside the measurements that were filled in."""
 
-    Attributes:
-        version: The version that predicted.
-        found: The comparisons.
-        changed: What is not as it was then: `code`, `specifications`, `scenarios`.
-    """
-
-    version: str
+    version: str  # the version that predicted
     found: Validation
-    changed: tuple[str, ...]
+    changed: tuple[str, ...]  # what is not as it was then: `code`, `specifications`, `scenarios`
 
 
 def preregister(path: Path, progress: Watch, titles: Sequence[str] | None = None) -> None:
-    """Write what is predicted of scenarios, all shipped ones with their variants if left out.
-
-    Args:
-        path: File to make.
-        progress: Passes on the names of the scenarios to simulate, and may show how far it is.
-        titles: Scenarios, with `@` before a variant.
-
-    Raises:
-        OutputError: The file cannot be written, or exists: predictions are not replaced.
-    """
+    """Write what is predicted of scenarios, all shipped ones with their variants if left out."""
     check_writable(path)
     if path.exists():
         what = "the file exists, and predictions that were written are not replaced"
@@ -68,11 +53,7 @@ def preregister(path: Path, progress: Watch, titles: Sequence[str] | None = None
 
 
 def score(path: Path) -> Score:
-    """Compare predictions with the measurements that were filled in.
-
-    Raises:
-        PodsimError: It is no such file, its predictions were changed, or nothing is filled in.
-    """
+    """Compare predictions with the measurements that were filled in."""
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
         rows, version, fingerprint = report["rows"], report["podsim"], dict(report["fingerprint"])

@@ -62,11 +62,7 @@ _TERA = 1e12
 
 
 def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
-    """Refit every calibrated constant.
-
-    Args:
-        progress: Passes on the names of the steps, and may show how far it is.
-    """
+    """Refit every calibrated constant."""
     names = [scenario_name(row) for row in calibration_rows("bert")]
     sums = [*map(_logged, calibration_rows("bert")), call_of_pair(trained(_POPART))]
     software = load_scenario(names[0]).spec.software
@@ -116,11 +112,7 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
 
 
 def configurations(titles: Iterable[str]) -> int:
-    """How many of these runs are evidence beside each other.
-
-    Args:
-        titles: Scenarios, with `@` before a variant.
-    """
+    """How many of these runs are evidence beside each other."""
     return len({evidence(loaded(title)) for title in titles})
 
 
@@ -287,17 +279,11 @@ class Refitted:
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """A weight update, or a sum of several, and what was measured.
+    """A weight update, or a sum of several, and what was measured."""
 
-    Attributes:
-        weights: How often each update counts, by scenario.
-        measured_s: The sum of the measured times. [s]
-        scale_s: What a miss is held against. [s]
-    """
-
-    weights: Mapping[str, float]
-    measured_s: float
-    scale_s: float
+    weights: Mapping[str, float]  # how often each update counts, by scenario
+    measured_s: float  # the sum of the measured times. [s]
+    scale_s: float  # what a miss is held against. [s]
 
     def miss_s(self, layout: float, call_s: float) -> float:
         """How much longer it is predicted to be. [s]"""
@@ -435,19 +421,12 @@ def _superstep_of(ipu: Ipu, used: Sequence[Measured]) -> tuple[Solution, float]:
 
 @dataclass(frozen=True, slots=True)
 class PublishedTime:
-    """A published time and its prediction.
-
-    Attributes:
-        title: The scenario.
-        published_s: The published time. [s]
-        predicted_s: The prediction with the committed constant. [s]
-        slope: What one more unit of the constant adds to it, in seconds.
-    """
+    """A published time and its prediction."""
 
     title: str
-    published_s: float
-    predicted_s: float
-    slope: float
+    published_s: float  # the published time. [s]
+    predicted_s: float  # the prediction with the committed constant. [s]
+    slope: float  # what one more unit of the constant adds to it, in seconds
 
 
 def best_shift(points: Iterable[PublishedTime]) -> tuple[float, float | None]:

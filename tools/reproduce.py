@@ -44,34 +44,21 @@ _NO_ROOT: Final = "this is no git repository"
 
 @dataclass(frozen=True, slots=True)
 class Reproduced:
-    """What was made again.
-
-    Attributes:
-        version: Version of podsim.
-        data: Hash of the files of data.
-        lock: Hash of the lock file; empty where there is none, as in an installed package.
-        figures: Hashes of figures by their names.
-    """
+    """What was made again."""
 
     version: str
-    data: str
-    lock: str
-    figures: Mapping[str, str]
+    data: str  # hash of the files of data
+    lock: str  # hash of the lock file; empty where there is none, as in an installed package
+    figures: Mapping[str, str]  # hashes of figures by their names
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What was made again beside what was agreed on.
+    """What was made again beside what was agreed on."""
 
-    Attributes:
-        now: What was made again.
-        agreed: What was agreed on.
-        commit: Of the repository, with a mark if files were changed; why there is none otherwise.
-    """
-
-    now: Reproduced
-    agreed: Reproduced
-    commit: str
+    now: Reproduced  # what was made again
+    agreed: Reproduced  # what was agreed on
+    commit: str  # of the repository, with a mark if files were changed; why there is none otherwise
 
     @property
     def differing(self) -> list[str]:
@@ -127,17 +114,7 @@ def _canonical(value: Any) -> object:
 def reproduced(
     watch: Watch, root: Path | None = None, only: str = "", keep: Keep = lambda _name, _shown: None
 ) -> Reproduced:
-    """Every figure, made again from the data.
-
-    Args:
-        watch: Passes on the names of scenarios and notebooks.
-        root: Where the notebooks are; without it the accuracy page alone.
-        only: Figures of the page or of notebooks with this in their name.
-        keep: Takes what each figure of a notebook shows, with a name for a file.
-
-    Raises:
-        PodsimError: None has that in its name.
-    """
+    """Every figure, made again from the data."""
     figures = dict(_accuracy(watch)) if only in ACCURACY or only in LEFT_OUT else {}
     figures = {name: each for name, each in figures.items() if only in kind_of(name)}
     if root is not None:
@@ -151,22 +128,12 @@ def reproduced(
 
 
 def compared(now: Reproduced, root: Path | None, agreed: Path | None = None) -> Comparison:
-    """What was made again beside what was agreed on.
-
-    Args:
-        now: What was made again.
-        root: The repository.
-        agreed: The file that holds what was agreed on; that which is shipped if left out.
-    """
+    """What was made again beside what was agreed on."""
     return Comparison(now, read(agreed or data_file(FILE)), _NO_ROOT if root is None else _commit(root))
 
 
 def read(path: Path) -> Reproduced:
-    """What was agreed on.
-
-    Raises:
-        PodsimError: There is no such file, or it is not of this kind.
-    """
+    """What was agreed on."""
     try:
         return Reproduced(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:

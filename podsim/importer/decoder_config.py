@@ -41,12 +41,7 @@ class _Defaults:
 
 
 def _note_window(reader: Reader, default: int | None) -> None:
-    """Note attention that does not reach all tokens.
-
-    Args:
-        reader: Reads the file.
-        default: The window if the file gives none; None for no window.
-    """
+    """Note attention that does not reach all tokens."""
     window = reader.whole("window", ["sliding_window"], default or 0, null=0).whole
     if window:
         what = f"sliding window attention (sliding_window {window}): tokens attend to all before them"
@@ -319,14 +314,7 @@ _FUNCTIONS = {"silu": "swish", "swish": "swish", "relu": "relu"}
 
 
 def activation(reader: Reader, name: str, usual: str, implied: str = "gelu") -> tuple[Entry, ...]:
-    """The key of the function, unless it is implied; one that is not known is noted.
-
-    Args:
-        reader: Reads the file.
-        name: Key of the file.
-        usual: What the library takes if the file leaves it out.
-        implied: What a scenario takes that leaves it out.
-    """
+    """The key of the function, unless it is implied; one that is not known is noted."""
     word = reader.word(name, usual)
     function = _function(word)
     if function is None:
@@ -344,15 +332,7 @@ def _function(word: str) -> str | None:
 def decoder(
     reader: Reader, entries: tuple[Entry, ...], positions: Entry, dropout: tuple[Entry, Entry], *, bind: bool
 ) -> Imported:
-    """A decoder.
-
-    Args:
-        reader: What it was read with.
-        entries: Keys under `model`.
-        positions: Tokens that it has positions for.
-        dropout: In training, of blocks and of attention.
-        bind: Whether it can take no more tokens than it has positions for.
-    """
+    """A decoder."""
     length = min(_LONGEST, positions.whole)
     sequence = Entry("sequence_length", length, f"at most {_LONGEST} of {positions.value} positions")
     return Imported(

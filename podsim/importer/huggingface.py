@@ -20,11 +20,7 @@ _CLASS = re.compile(rf"({'|'.join(_BY_CLASS)})(?:For|Model|LMHead|DoubleHeads|En
 
 
 def imported(config: ConfigFile) -> Imported:
-    """The model that a file describes.
-
-    Raises:
-        SpecError: The architecture is not known, or dimensions are wrong or contradict one another.
-    """
+    """The model that a file describes."""
     family = family_of(config)
     reader = Reader(config, family)
     for name in ("is_encoder_decoder", "add_cross_attention") if family != "t5" else ():
@@ -42,11 +38,7 @@ def known_families() -> tuple[str, ...]:
 
 
 def family_of(config: ConfigFile) -> str:
-    """The architecture, from `model_type` and from `architectures`.
-
-    Raises:
-        SpecError: There is none, it is not known, or the two contradict one another.
-    """
+    """The architecture, from `model_type` and from `architectures`."""
     written = config.data.get("model_type")
     names = architectures(config)
     classes = {_BY_CLASS[match[1]] for match in map(_CLASS.match, names) if match}

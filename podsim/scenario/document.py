@@ -41,40 +41,24 @@ def is_text(value: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """A key that was written beside the name of a pod or stack, when another was named in its place.
-
-    Attributes:
-        key: Its key path.
-        value: What was written.
-        place: `file:line:column` where it was written.
-        by: `file:line:column` of the other name.
-        kept: Whether it is a choice of the scenario, which outlives the pod.
-    """
+    """A key that was written beside the name of a pod or stack, when another was named in its place."""
 
     key: KeyPath
     value: Any
-    place: str
-    by: str
-    kept: bool
+    place: str  # `file:line:column` where it was written
+    by: str  # `file:line:column` of the other name
+    kept: bool  # whether it is a choice of the scenario, which outlives the pod
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Plain data with the place of every key and item.
+    """Plain data with the place of every key and item."""
 
-    Attributes:
-        data: Mappings, lists and scalars.
-        places: `file:line:column` by key path.
-        inputs: (displayed path, SHA-256) of every file it was read from.
-        notices: What a reader must know of how it was read.
-        replaced: Keys beside the name of a pod or stack that gave way to another name.
-    """
-
-    data: Any
-    places: Mapping[KeyPath, str] = field(default_factory=dict)
-    inputs: tuple[tuple[str, str], ...] = ()
-    notices: tuple[str, ...] = ()
-    replaced: tuple[Replaced, ...] = ()
+    data: Any  # mappings, lists and scalars
+    places: Mapping[KeyPath, str] = field(default_factory=dict)  # `file:line:column` by key path
+    inputs: tuple[tuple[str, str], ...] = ()  # (displayed path, SHA-256) of every file it was read from
+    notices: tuple[str, ...] = ()  # what a reader must know of how it was read
+    replaced: tuple[Replaced, ...] = ()  # keys beside the name of a pod or stack that gave way to another name
 
     def at(self, path: KeyPath) -> Any:
         """The value under a key path; None if there is none."""
@@ -100,15 +84,7 @@ MAX_FILE_BYTES = 1 << 18
 
 
 def read_yaml(path: Path, display: str | None = None) -> Document:
-    """Read a file.
-
-    Args:
-        path: The file.
-        display: How messages name it; the path itself by default.
-
-    Raises:
-        SpecError: It cannot be read, is not YAML, or is built to be too large.
-    """
+    """Read a file."""
     name = display or str(path)
     content = _content(path, name)
     digest = hashlib.sha256(content).hexdigest()
@@ -159,11 +135,7 @@ def _content(path: Path, name: str) -> bytes:
 
 
 def parse_yaml(text: str, name: str) -> Document:
-    """Parse a text; `name` stands for the file in messages.
-
-    Raises:
-        SpecError: It is not YAML, empty, repeats a key, or expands beyond reason.
-    """
+    """Parse a text; `name` stands for the file in messages."""
     from podsim.scenario.yaml_text import parsed  # the library takes its time to be imported
 
     return parsed(text, name)
@@ -189,11 +161,7 @@ _MOST_DIGITS = 50
 
 
 def plain_data(mapping: Mapping[Any, Any]) -> dict[str, Any]:
-    """Mappings, lists and scalars, copied.
-
-    Raises:
-        SpecError: A key is not text, a value is none of them, or they are nested beyond reason.
-    """
+    """Mappings, lists and scalars, copied."""
     data = _plain(mapping, ())
     assert isinstance(data, dict)
     return data

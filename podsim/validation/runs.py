@@ -163,17 +163,7 @@ def held_against(
     row: dict[str, str],
     blind: tuple[Blind, ...] = (),
 ) -> RowComparison | NotRun:
-    """A published figure with its prediction, or why there is none.
-
-    Args:
-        group: What is compared.
-        name: The row, for a reader.
-        predict: Gives the prediction; raises `InfeasibleError` where the plan is impossible.
-        published: The published figure.
-        unit: Unit of both.
-        row: The row, with its role, its source and the uncertainty of the figure.
-        blind: What earlier versions predicted before the figure was known.
-    """
+    """A published figure with its prediction, or why there is none."""
     role, source = row["role"], row.get("source") or row["source_url"]
     try:
         found: RowComparison | NotRun = RowComparison(group, name, predict(), published, unit, role, source, blind)

@@ -45,19 +45,12 @@ _NOTE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """Predictions beside published figures.
-
-    Attributes:
-        found: All of them.
-        verdicts: Whether limits are kept.
-        summary_only: Whether rows are left out.
-        chosen: What could have been chosen otherwise.
-    """
+    """Predictions beside published figures."""
 
     found: Validation
-    verdicts: Sequence[LimitVerdict] = ()
-    summary_only: bool = False
-    chosen: Freedom | None = None
+    verdicts: Sequence[LimitVerdict] = ()  # whether limits are kept
+    summary_only: bool = False  # whether rows are left out
+    chosen: Freedom | None = None  # what could have been chosen otherwise
 
     def report(self) -> Report:
         """The rows of each role, a summary per group and role, what could have been chosen otherwise, and verdicts."""
@@ -181,12 +174,7 @@ def summary_table(comparisons: Sequence[RowComparison], title: str = "Summary") 
 
 
 def level_table(comparisons: Sequence[RowComparison], chosen: Freedom) -> Table:
-    """Errors of each level of evidence, lowest first, with the constants that are fitted at it.
-
-    Args:
-        comparisons: The rows.
-        chosen: What was chosen for them.
-    """
+    """Errors of each level of evidence, lowest first, with the constants that are fitted at it."""
 
     def cells(s: Summary) -> Cells:
         fitted = () if s.role == CALIBRATION else chosen.fitted.get(s.level, ())
@@ -277,11 +265,7 @@ def _ends(sigma: float) -> tuple[float, float]:
 
 
 def coverage_table(found: Coverage) -> Table:
-    """A row for each origin, all of them, and the constant bands beside them.
-
-    Args:
-        found: The runs with their ranges.
-    """
+    """A row for each origin, all of them, and the constant bands beside them."""
     rows: list[Cells] = [
         (
             each.name,

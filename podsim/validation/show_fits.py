@@ -66,11 +66,7 @@ class FittedStack:
 
 
 def fits_table(fits: Sequence[Fit]) -> Table:
-    """Each constant with what it is fitted to, and whether that identifies it.
-
-    Args:
-        fits: The constants.
-    """
+    """Each constant with what it is fitted to, and whether that identifies it."""
     rows: list[Cells] = [
         (
             fit.key,

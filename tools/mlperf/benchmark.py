@@ -12,14 +12,9 @@ from podsim.errors import PodsimError
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """One benchmark.
+    """One benchmark."""
 
-    Attributes:
-        name: As result files call it.
-        title: As people do.
-    """
-
-    name: str
+    name: str  # as result files call it
     title: str
 
 
@@ -28,11 +23,7 @@ BENCHMARKS: Final = {"bert": Benchmark("bert", "BERT-Large"), "resnet": Benchmar
 
 
 def benchmark_of(name: str | None, where: str) -> Benchmark:
-    """The benchmark of a name, or of a model's `benchmark`.
-
-    Raises:
-        PodsimError: It is none, or none that podsim knows.
-    """
+    """The benchmark of a name, or of a model's `benchmark`."""
     if name in BENCHMARKS:
         return BENCHMARKS[name]
     known = " and ".join(f"{each.title} (`{each.name}`)" for each in BENCHMARKS.values())

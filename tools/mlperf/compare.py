@@ -34,11 +34,7 @@ _NOMINAL: Final = nominal_sequences_per_pack({"data": {"packing": {"sequences_pe
 
 
 def matching_scenario(run: Logged) -> str:
-    """The shipped scenario of a logged run: by its benchmark, batch and pod, then by what else it says.
-
-    Raises:
-        PodsimError: None is, or several are.
-    """
+    """The shipped scenario of a logged run: by its benchmark, batch and pod, then by what else it says."""
     known = [row for row in rows("mlperf_submissions") if _has_batch(row, run)]
     # A submission of PaddlePaddle is meant where the log names it: its configurations are those of PopART.
     of_batch = [row for row in known if row["framework"] != PADDLE or scenario_name(row) == run.simulated]
@@ -89,17 +85,11 @@ def _details(row: dict[str, str], run: Logged) -> Iterator[bool]:
 
 @dataclass(frozen=True, slots=True)
 class LoggedPhase:
-    """One phase of a run.
-
-    Attributes:
-        name: Which.
-        logged_s: How long it took, if it is logged. [s]
-        predicted_s: How long it is predicted to take, if it is. [s]
-    """
+    """One phase of a run."""
 
     name: str
-    logged_s: float | None
-    predicted_s: float | None
+    logged_s: float | None  # how long it took, if it is logged. [s]
+    predicted_s: float | None  # how long it is predicted to take, if it is. [s]
 
     @property
     def error(self) -> float | None:
@@ -111,23 +101,14 @@ class LoggedPhase:
 
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
-    """A logged run beside its prediction.
-
-    Attributes:
-        run: What is logged.
-        scenario: What it is compared with.
-        title: What that is.
-        update_count: Weight updates that the logged time of one is taken over.
-        phases: In the order in which they happen; the weight update and the whole run last.
-        notes: What a reader must know of them.
-    """
+    """A logged run beside its prediction."""
 
     run: Logged
-    scenario: str
+    scenario: str  # what it is compared with
     title: str
-    update_count: int
-    phases: tuple[LoggedPhase, ...]
-    notes: tuple[str, ...]
+    update_count: int  # weight updates that the logged time of one is taken over
+    phases: tuple[LoggedPhase, ...]  # in the order in which they happen; the weight update and the whole run last
+    notes: tuple[str, ...]  # what a reader must know of them
 
     def phase(self, name: str) -> LoggedPhase:
         """The phase of a name."""
@@ -141,12 +122,7 @@ _PERCENT: Final = 100
 def compare_logs(
     paths: Sequence[str | Path], scenario: str | None = None, overrides: Sequence[str] = ()
 ) -> tuple[ComparedRun, ...]:
-    """Compare logged runs with a scenario, or each with the shipped one of its benchmark, batch and pod.
-
-    Raises:
-        PodsimError: A log cannot be read, or does not go with the scenario.
-        MissingDataError: The scenario does not say how its run goes on.
-    """
+    """Compare logged runs with a scenario, or each with the shipped one of its benchmark, batch and pod."""
     runs = [logged(read_log(path)) for path in paths]
     results: dict[str, RunResult] = {}
     compared = []
@@ -171,12 +147,7 @@ def _checked(run: Logged, name: str, overrides: Sequence[str]) -> LoadedScenario
 
 
 def compare(run: Logged, result: RunResult) -> ComparedRun:
-    """A logged run beside what a scenario predicts of it.
-
-    Raises:
-        PodsimError: Their batch sizes differ.
-        MissingDataError: The scenario does not say how its run goes on.
-    """
+    """A logged run beside what a scenario predicts of it."""
     _check_batch(run, result)
     parts = _predicted(run, result)
     updates = max(part.update_count for part in parts)

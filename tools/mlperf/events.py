@@ -11,18 +11,10 @@ TOKEN: Final = ":::MLLOG"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line.
+    """One line."""
 
-    Attributes:
-        key: What it is about.
-        time_ms: When, in milliseconds since 1970, or since the first line of a simulated run.
-        value: What it says.
-        metadata: What else it says.
-        line: Line of the file, if it was read from one.
-    """
-
-    key: str
-    time_ms: float
+    key: str  # what it is about
+    time_ms: float  # when, in milliseconds since 1970, or since the first line of a simulated run
     value: Any = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    line: int = 0
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # what else it says
+    line: int = 0  # line of the file, if it was read from one

@@ -23,17 +23,11 @@ _OTHER_FILE: Final = "name a result file of MLPerf Training, such as `result_0.t
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """The lines of a result file that the logger of MLPerf wrote.
+    """The lines of a result file that the logger of MLPerf wrote."""
 
-    Attributes:
-        name: How messages name the file.
-        events: In their order.
-        line_count: Lines of the file.
-    """
-
-    name: str
+    name: str  # how messages name the file
     events: tuple[Event, ...]
-    line_count: int
+    line_count: int  # lines of the file
 
     def all(self, key: str) -> list[Event]:
         """Every line about one key."""
@@ -49,11 +43,7 @@ class LogFile:
 
 
 def read_log(path: str | Path) -> LogFile:
-    """Read a result file of one run.
-
-    Raises:
-        PodsimError: It cannot be read, has none of the logger's lines, a line that is no JSON, or not one whole run.
-    """
+    """Read a result file of one run."""
     name = str(path)
     text = _text(Path(path), name)
     events = tuple(_events(text, name))
@@ -92,11 +82,7 @@ def _events(text: str, name: str) -> Iterator[Event]:
 
 
 def _event(line: str, start: int, place: str, number: int, *, is_last: bool) -> Event:
-    """One line, from the column where its JSON starts.
-
-    Raises:
-        PodsimError: It is no event.
-    """
+    """One line, from the column where its JSON starts."""
     cure = "mend the line or remove it"
     try:
         data = json.loads(line[start:])
@@ -169,47 +155,26 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """A logged run.
-
-    Attributes:
-        name: The file.
-        benchmark: What was trained.
-        batch_size: Samples of one weight update, as logged.
-        division: `closed` or `open`, or nothing.
-        platform: On what, as logged.
-        accumulation_factor: Micro-batches of one weight update, if logged.
-        train_samples: Samples trained, where the benchmark logs them.
-        simulated: The scenario, if podsim wrote the file.
-        month: When it started, such as `2022-05`.
-        status: How the run ended.
-        counts_epochs: Whether its training is logged in epochs; otherwise it is in blocks.
-        init_s: Before the run. [s]
-        setup_s: From its start to the first block or epoch. [s]
-        training_s: Each block or epoch, without evaluations inside. [s]
-        evaluation_s: Each evaluation. [s]
-        load_s: In front of each evaluation, where all of them follow the training. [s]
-        after_s: From the last evaluation to the end of the run. [s]
-        total_s: The run. [s]
-    """
+    """A logged run."""
 
     name: str
     benchmark: Benchmark
-    batch_size: int
-    division: str | None
-    platform: str
-    accumulation_factor: int | None
-    train_samples: int | None
-    simulated: str | None
-    month: str
-    status: str
-    counts_epochs: bool
-    init_s: float | None
-    setup_s: float
-    training_s: tuple[float, ...]
-    evaluation_s: tuple[float, ...]
-    load_s: tuple[float, ...]
-    after_s: float
-    total_s: float
+    batch_size: int  # samples of one weight update, as logged
+    division: str | None  # `closed` or `open`, or nothing
+    platform: str  # on what, as logged
+    accumulation_factor: int | None  # micro-batches of one weight update, if logged
+    train_samples: int | None  # samples trained, where the benchmark logs them
+    simulated: str | None  # the scenario, if podsim wrote the file
+    month: str  # when it started, such as `2022-05`
+    status: str  # how the run ended
+    counts_epochs: bool  # whether its training is logged in epochs; otherwise it is in blocks
+    init_s: float | None  # before the run. [s]
+    setup_s: float  # from its start to the first block or epoch. [s]
+    training_s: tuple[float, ...]  # each block or epoch, without evaluations inside. [s]
+    evaluation_s: tuple[float, ...]  # each evaluation. [s]
+    load_s: tuple[float, ...]  # in front of each evaluation, where all of them follow the training. [s]
+    after_s: float  # from the last evaluation to the end of the run. [s]
+    total_s: float  # the run. [s]
 
     @property
     def other_s(self) -> float:
@@ -219,11 +184,7 @@ class Logged:
 
 
 def logged(log: LogFile) -> Logged:
-    """The run that a result file holds.
-
-    Raises:
-        PodsimError: It does not say what was trained with which batch, or has a phase that ends before it starts.
-    """
+    """The run that a result file holds."""
     benchmark, batch_size = _benchmark(log), _whole(log, "global_batch_size")
     run = _run(log)
     epochs, blocks = list(_intervals(log, "epoch", run)), list(_intervals(log, "block", run))
