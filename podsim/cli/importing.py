@@ -74,7 +74,7 @@ def import_file(
     from podsim.importer.summary import summary
     from podsim.result.files import check_new, check_outputs, write_atomically
     from podsim.scenario import load_scenario
-    from podsim.scenario.document import parse_yaml
+    from podsim.scenario.yaml_file import parse_yaml
     from podsim.show.progress import track
 
     if output is not None:

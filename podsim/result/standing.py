@@ -218,7 +218,8 @@ def source_blocks(
 @lru_cache
 def _bibliography() -> Mapping[str, Mapping[str, Any]]:
     from podsim.scenario import data_file
-    from podsim.scenario.document import plain_data, read_yaml
+    from podsim.scenario.document import plain_data
+    from podsim.scenario.yaml_file import read_yaml
 
     data: Mapping[str, Mapping[str, Any]] = plain_data(read_yaml(data_file("hardware_specs/references.yaml")).data)
     return data

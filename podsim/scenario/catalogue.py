@@ -202,7 +202,7 @@ def _outline(name: str, text: str) -> dict[str, Any]:
             rest.append(block)
     if not rest:
         return outline
-    from podsim.scenario.document import parse_yaml
+    from podsim.scenario.yaml_file import parse_yaml
 
     parsed: dict[str, Any] = parse_yaml("".join(rest), f"{name}.yaml").data
     return outline | parsed

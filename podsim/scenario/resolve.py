@@ -21,19 +21,10 @@ from typing import Any, Final
 from podsim import memo
 from podsim.errors import Problem, SpecError
 from podsim.scenario.auto import spelled_out, without_given_division
-from podsim.scenario.document import (
-    MAX_DEPTH,
-    NO_TEXT,
-    Document,
-    KeyPath,
-    Replaced,
-    is_text,
-    parse_value,
-    plain_data,
-    read_yaml,
-)
+from podsim.scenario.document import MAX_DEPTH, NO_TEXT, Document, KeyPath, Replaced, is_text, plain_data
 from podsim.scenario.library import Name, display_path, find, shipped, unread_namesakes
 from podsim.scenario.wording import dotted, known_here, setting, shown, with_article
+from podsim.scenario.yaml_file import parse_value, read_yaml
 
 BASE = "base"
 _TOP = ("system", "software")

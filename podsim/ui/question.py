@@ -20,10 +20,10 @@ from urllib.parse import parse_qsl, urlencode
 from podsim import memo
 from podsim.errors import Problem, SpecError
 from podsim.scenario import LoadedScenario, load_scenario
-from podsim.scenario.document import parse_yaml
 from podsim.scenario.library import shipped, shipped_names
 from podsim.scenario.resolve import REFERENCES, assigned, laid_over, read_written
 from podsim.scenario.wording import dotted, flow, nearest, shown
+from podsim.scenario.yaml_file import parse_yaml
 
 ANEW: Final = "parallelism=auto"
 DIVISION: Final = "parallelism."

@@ -17,9 +17,10 @@ import pytest
 from podsim import disk, memo
 from podsim.errors import BadValueError, PodsimError, SpecError
 from podsim.scenario import load_scenario
-from podsim.scenario.document import Document, read_yaml
+from podsim.scenario.document import Document
 from podsim.scenario.expectations import expectation
 from podsim.scenario.library import data_file
+from podsim.scenario.yaml_file import read_yaml
 from podsim.study.check.baseline import Baseline, read_baseline
 from podsim.study.check.verdict import verdict_on
 from podsim.study.plan import find_systems, read_goal

@@ -263,8 +263,6 @@ def open_onnx(path: Path) -> OnnxFile:
     _parse(model, content, name)
     digest = hashlib.sha256(content).hexdigest()
     del content
-    from podsim.models.graph.onnx_file import without_functions
-
     model = without_functions(model, name)
     missing = _external_files(model, path.parent)
     for tensor in _tensors(model.graph):

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from podsim.errors import OutputError, PodsimError, SpecError
 from podsim.runs import run
 from podsim.scenario import LoadedScenario, load_scenario, variant_names
-from podsim.scenario.document import read_yaml
 from podsim.scenario.library import data_file, display_path, is_as_shipped, shipped
+from podsim.scenario.yaml_file import read_yaml
 from podsim.study.sweep.rows import DONE, figures_of, status_of
 
 if TYPE_CHECKING:

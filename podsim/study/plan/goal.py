@@ -9,11 +9,12 @@ from typing import Final
 
 from podsim.errors import BadValueError, PodsimError, Problem, SpecError
 from podsim.metrics import metric_of
-from podsim.scenario.document import Document, KeyPath, read_yaml
+from podsim.scenario.document import Document, KeyPath
 from podsim.scenario.expectations import Expectation
 from podsim.scenario.library import shipped
 from podsim.scenario.load import validated
 from podsim.scenario.wording import shown
+from podsim.scenario.yaml_file import read_yaml
 from podsim.study.plan.figures import SERVED, figure_named
 from podsim.study.plan.limits import Limit, at_most, check_limits, limit
 from podsim.study.plan.spec import CHOSEN, DRAWS, GIVEN, SEQUENCE, SERVED_DRAWS, TRIALS, GoalSpec, JobSpec

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from podsim.errors import BadValueError, Problem, SpecError
 from podsim.scenario import variant_names
-from podsim.scenario.document import Document, KeyPath, read_yaml
+from podsim.scenario.document import Document, KeyPath
 from podsim.scenario.library import display_path, find
 from podsim.scenario.load import validated
+from podsim.scenario.yaml_file import read_yaml
 from podsim.study.sweep.axes import AxisError, SweptAxis, axes_of
 from podsim.study.sweep.expression import Expression, filled_in, key_named
 from podsim.study.sweep.names import SCENARIO, VARIANT, wrong_names
