@@ -64,6 +64,8 @@ def _qwen2(reader: Reader) -> Imported:
     """A Qwen2 [yang2024]; it has a window only where the file switches it on."""
     if reader.flag("window", "use_sliding_window", default=False).value:
         _note_window(reader, _QWEN2_WINDOW)
+    else:
+        reader.given("sliding_window")  # which asks for nothing then
     bias = Entry("bias", ("qkv",), always(reader))
     return _like_llama(reader, _Defaults(inner=22016, positions=32768, rows=151936, kv_heads=32), bias)
 
@@ -309,7 +311,8 @@ def _dimensions(reader: Reader, *, width: int, layers: int, heads: int) -> tuple
     return count, hidden, inner, query, kv
 
 
-_LONGEST = 1024
+LONGEST = 1024
+"""Tokens of a training sequence, unless there are fewer positions."""
 _FUNCTIONS = {"silu": "swish", "swish": "swish", "relu": "relu"}
 
 
@@ -333,8 +336,8 @@ def decoder(
     reader: Reader, entries: tuple[Entry, ...], positions: Entry, dropout: tuple[Entry, Entry], *, bind: bool
 ) -> Imported:
     """A decoder."""
-    length = min(_LONGEST, positions.whole)
-    sequence = Entry("sequence_length", length, f"at most {_LONGEST} of {positions.value} positions")
+    length = min(LONGEST, positions.whole)
+    sequence = Entry("sequence_length", length, f"at most {LONGEST} of {positions.value} positions")
     return Imported(
         config=reader.config,
         family=reader.family,
