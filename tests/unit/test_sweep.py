@@ -23,14 +23,11 @@ from podsim import simulate
 from podsim.cli.app import main
 from podsim.errors import BadValueError, OutputError, PodsimError, SpecError
 from podsim.scenario.document import Document
-from podsim.study.store import Store
-from podsim.study.sweep import sweep
-from podsim.study.sweep.expression import Expression, filled_in
-from podsim.study.sweep.report import check_metric
-from podsim.study.sweep.rows import RowMaker
-from podsim.study.sweep.space import StudySpace, read_study, space_of
-from podsim.study.sweep.spec import MOST_POINTS
-from podsim.study.sweep.table import typed, write_table
+from podsim.study.expression import Expression, filled_in
+from podsim.study.points import MOST_POINTS, StudySpace, read_study, space_of
+from podsim.study.store import Store, typed, write_table
+from podsim.study.sweep import RowMaker, sweep
+from podsim.study.sweep_report import check_metric
 
 LINK = "system.machine.ipu_link.bandwidth_per_direction"
 SMALL: Mapping[str, Any] = {
@@ -539,7 +536,7 @@ def test_two_studies_do_not_share_a_store(tmp_path: Path) -> None:
     assert told.value.do == "do this"
     with Store(path, "one") as store:
         assert list(store.rows()) == [{"status": "done"}]
-    with Store(path, "two", anew=True) as store:
+    with Store(path, "two", restart=True) as store:
         assert len(store) == 0
     with Store(path, "three") as store:  # an attempt that found nothing is in nobody's way
         assert len(store) == 0
@@ -588,7 +585,7 @@ def test_a_store_of_an_older_version_is_kept_and_named(tmp_path: Path) -> None:
     path = tmp_path / "t.csv.journal"
     path.write_text('{"fingerprint": "one"}\n{"point": 0, "status": "done"}\t01234567\n')
     before = path.read_bytes()
-    with pytest.raises(OutputError, match="rows of an older version of podsim") as told:
+    with pytest.raises(OutputError, match="is no file of rows") as told:
         sweep(SMALL, tmp_path / "t.csv")
     assert told.value.do == "give another --output, or --restart"
     assert path.read_bytes() == before
@@ -623,10 +620,10 @@ def test_a_database_of_something_else_is_kept(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="database of something else"):
         Store(path, "one")
     assert path.read_bytes() == before
-    with Store(path, "one", anew=True) as store:
+    with Store(path, "one", restart=True) as store:
         assert len(store) == 0
         with pytest.raises(OutputError, match="another study is writing this"):
-            Store(path, "one", anew=True)
+            Store(path, "one", restart=True)
 
 
 def test_a_row_that_was_damaged_is_made_again(tmp_path: Path) -> None:
@@ -737,7 +734,7 @@ def test_a_table_never_replaces_what_the_study_reads(tmp_path: Path) -> None:
 
 def test_a_table_of_other_code_is_no_finished_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep(SMALL, tmp_path / "t.csv")
-    monkeypatch.setattr("podsim.study.sweep.run.simulator", lambda: "another hash")
+    monkeypatch.setattr("podsim.study.sweep.simulator", lambda: "another hash")
     with pytest.raises(OutputError, match="not known to be of this study"):
         sweep(SMALL, tmp_path / "t.csv")
 
@@ -771,7 +768,7 @@ def test_a_finished_study_is_found_in_its_table(name: str, tmp_path: Path) -> No
 def test_many_conditions_are_not_looked_at_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[int] = []
     for limit in (7, 8):
-        monkeypatch.setattr("podsim.study.sweep.run._MANY_POINTS", limit)
+        monkeypatch.setattr("podsim.study.sweep._MANY_POINTS", limit)
         with pytest.raises(SpecError, match="leaves out all of 8"):
             sweep({**SMALL, "where": ["micro_batch_size > 99"]}, tmp_path / "t.csv", look=told.append)
     assert told == [8]

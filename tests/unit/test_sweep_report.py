@@ -15,12 +15,10 @@ from podsim.report.report import Folded, Report
 from podsim.report.table import Table
 from podsim.scenario.document import Document
 from podsim.show.text import report_as_text
-from podsim.study.sweep import report as module
+from podsim.study import sweep_report as module
+from podsim.study.points import MeasuredSpec, space_of
 from podsim.study.sweep import sweep
-from podsim.study.sweep.chart_words import quantity
-from podsim.study.sweep.report import measured_points, study_report
-from podsim.study.sweep.space import space_of
-from podsim.study.sweep.spec import MeasuredSpec
+from podsim.study.sweep_report import measured_points, quantity, study_report
 from tests.unit.page_examples import charts_of
 
 RATE = "throughput_samples_per_s"
@@ -354,7 +352,8 @@ def test_a_rate_over_replicas_has_the_line_in_proportion() -> None:
     ],
 )
 def test_units_keep_numbers_short(metric: str, most: float, label: str, divisor: float) -> None:
-    assert (quantity(metric, most).label, quantity(metric, most).divisor) == (label, divisor)
+    axis, found = quantity(metric, most)
+    assert (axis.title, found) == (label, divisor)
 
 
 def test_what_was_measured_is_published() -> None:
