@@ -541,7 +541,7 @@ def _lines(
         x, y = [point[0] for point in points], [point[1] for point in points]
         ranges = [_range_of(rows[place], metric) for *_, place in points]
         tips = [
-            {key.axis.label: key.values[key.at[place]], axis.title: short(height), POINT: str(rows[place][POINT])}
+            {key.axis.title: key.values[key.at[place]], axis.title: short(height), POINT: str(rows[place][POINT])}
             for _, height, place in points
         ]
         label = f"{of_words[0].axis.label}: {name}" if of_words and of_words[0].name != SCENARIO else name
