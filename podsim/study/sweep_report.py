@@ -451,7 +451,7 @@ def _study_chart(
             WayOver.PARALLEL: "A line is a point of the study, its colour the figure.",
         }
         notes = [said[over], *notes] if over in said else notes
-    over_keys = _joined([key.axis.title for key in keys])
+    over_keys = _joined([key.axis.label for key in keys])
     return Chart(f"Over {over_keys}", f"{what} of the figure over {over_keys}.", drawn, numbers=numbers, notes=notes)
 
 
