@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from podsim.errors import BadValueError, PodsimError, Problem, SpecError
 from podsim.format import format_significant
@@ -28,8 +28,8 @@ from podsim.study.store import COLUMNS, SCENARIO, VARIANT
 MOST_POINTS: Final = 10_000_000
 NUMBER_AND_UNIT: Final = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(\D.*)?")
 _DIGITS: Final = 12
-_MOST_LISTED: Final = 2 * MOST_POINTS
-"""Values that are listed or drawn for all axes together; one study cannot need more, and they have to be in memory."""
+MOST_LISTED: Final = 1_000_000
+"""Values that are listed or drawn for all axes together, which have to be in memory."""
 _FIGURES: Final = {*(metric.key for metric in (*OWN, *SPENT) if metric.of != (SERVING,)), FULLEST, "warnings"}
 _CURES: Final = {
     **dict.fromkeys(COLUMNS, "use another name"),
@@ -76,6 +76,14 @@ Values = Annotated[list[OneValue], Field(min_length=1)]
 Number = Annotated[Count, Field(le=MOST_POINTS)]
 
 
+def _end(end: Value) -> tuple[float, str]:
+    """The number of an end of a range, and its unit."""
+    match = None if isinstance(end, bool) else NUMBER_AND_UNIT.fullmatch(str(end))
+    if match is None:
+        raise BadValueError(f"needs numbers at the ends of its range, not {end}", "write 8 GB/s, or 8")
+    return float(match[1]), (match[2] or "").strip()
+
+
 class RangeSpec(Spec):
     """Values from one end to the other."""
 
@@ -92,6 +100,20 @@ class RangeSpec(Spec):
     whole: Flag = False
     """Whether values are rounded to whole numbers, and equal ones taken once."""
 
+    def at(self, share: float) -> Value:
+        """The value at a share of the way."""
+        (first, unit), (last, _) = _end(self.from_), _end(self.to)
+        number = first * (last / first) ** share if self.scale == "log" else first + (last - first) * share
+        number = float(f"{number:.{_DIGITS}g}") + 0.0  # not -0
+        number = round(number) if self.whole or number.is_integer() else number
+        return f"{number} {unit}" if unit else number
+
+    def values(self) -> list[Value]:
+        """All values, where they are not sampled."""
+        count = self.count or 0
+        values = [self.at(place / max(1, count - 1)) for place in range(count)]
+        return list(dict.fromkeys(values)) if self.whole else values
+
 
 class SamplesSpec(Spec):
     """Points drawn from the ranges that have no count."""
@@ -102,6 +124,24 @@ class SamplesSpec(Spec):
     """How they are spread over the ranges."""
     seed: Annotated[int, Field(strict=True, ge=0)] = 0
     """Of the draws."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.method == "sobol" and self.count & (self.count - 1):
+            do = "draw a power of two, such as 4 or 64, or write `method: latin_hypercube`"
+            raise BadValueError(f"a Sobol sequence of {self.count:,} points does not fill its ranges evenly", do)
+        return self
+
+    def shares(self, dimensions: int) -> Sequence[Sequence[float]]:
+        """Points of the unit cube. Source: `scipy.stats.qmc`."""
+        try:
+            from scipy.stats import qmc
+        except ImportError as error:
+            do = "pip install 'podsim[sweep]'"
+            raise PodsimError("samples need scipy, which is not installed", do=do) from error
+        kind = qmc.Sobol if self.method == "sobol" else qmc.LatinHypercube
+        rows: Sequence[Sequence[float]] = kind(dimensions, seed=self.seed).random(self.count).tolist()
+        return rows
 
 
 class MeasuredSpec(Spec):
@@ -117,7 +157,22 @@ def _form(given: Any) -> str:
     return "range" if isinstance(given, (Mapping, RangeSpec)) else "list"
 
 
-Varied = Annotated[Annotated[Values, Tag("list")] | Annotated[RangeSpec, Tag("range")], Discriminator(_form)]
+def _checked(given: Any) -> Any:
+    """A list as it is, or a range whose ends go together."""
+    if isinstance(given, RangeSpec):
+        (first, unit), (last, other) = _end(given.from_), _end(given.to)
+        between = f"goes from {given.from_} to {given.to}, which"
+        if unit != other:
+            raise BadValueError(f"{between} have different units", "write both ends in the same unit")
+        if not math.isfinite(last - first):
+            raise BadValueError(f"{between} is too far for numbers", "write ends nearer to 0")
+        if given.scale == "log" and (min(first, last) <= 0 <= max(first, last) or not math.isfinite(last / first)):
+            raise BadValueError("has an end at 0, or ends of both signs", "use `scale: linear`")
+    return given
+
+
+_Form = Annotated[Annotated[Values, Tag("list")] | Annotated[RangeSpec, Tag("range")], Discriminator(_form)]
+Varied = Annotated[_Form, AfterValidator(_checked)]
 """A list of values, or a range."""
 
 
@@ -157,183 +212,108 @@ class StudySpec(CombinedSpec):
         """The scenarios that vary."""
         return [self.scenario] if isinstance(self.scenario, str) else self.scenario
 
-
-# The values of its keys
-
-
-@dataclass(frozen=True, slots=True)
-class SweptAxis:
-    """Keys that vary together, and as many values of each."""
-
-    keys: tuple[str, ...]
-    columns: Sequence[Sequence[Value]]
-
-    def __len__(self) -> int:
-        """How many places the axis has."""
-        return len(self.columns[0])
+    @property
+    def varied(self) -> dict[str, list[Value] | RangeSpec]:
+        """What keys and names vary over."""
+        return {**self.names, **self.keys}
 
     @property
-    def values(self) -> Iterator[tuple[Value, ...]]:
-        """A value of each key at every place."""
-        return zip(*self.columns, strict=True)
+    def drawn(self) -> dict[str, RangeSpec]:
+        """The ranges of which values are drawn."""
+        return {key: each for key, each in self.varied.items() if isinstance(each, RangeSpec) and each.count is None}
+
+    def columns(self) -> dict[str, list[Value]]:
+        """The values of all other keys and names."""
+        listed = {key: each for key, each in self.varied.items() if key not in self.drawn}
+        return {key: each.values() if isinstance(each, RangeSpec) else each for key, each in listed.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class SteppedValues(Sequence[Any]):
-    """Values from one end to another, made when they are asked for: there may be millions."""
-
-    first: float
-    last: float
-    unit: str
-    given: RangeSpec
-
-    def __len__(self) -> int:
-        """How many there are."""
-        return self.given.count or 0
-
-    def __getitem__(self, place: Any) -> Any:
-        """The value at a place from 0 on."""
-        if not 0 <= place < len(self):
-            raise IndexError(place)
-        return self.at(place / max(1, len(self) - 1))
-
-    def at(self, share: float) -> Value:
-        """The value at a share of the way."""
-        if self.given.scale == "log":
-            number = self.first * (self.last / self.first) ** share
-        else:
-            number = self.first + (self.last - self.first) * share
-        number = float(f"{number:.{_DIGITS}g}") + 0.0  # not -0
-        number = round(number) if self.given.whole or number.is_integer() else number
-        return f"{number} {self.unit}" if self.unit else number
-
-
-@dataclass(frozen=True, slots=True)
-class _Wrong:
-    """What is wrong in a study, with its place."""
-
-    document: Document
-
-    def problem(self, path: KeyPath, what: str, do: str) -> Problem:
-        return Problem(self.document.where(path), dotted(path), what, do)
-
-    def error(self, path: KeyPath, what: str, do: str) -> SpecError:
-        return SpecError([self.problem(path, what, do)])
-
-
-def _axes(study: StudySpec, wrong: _Wrong) -> Iterator[SweptAxis]:
-    """The axes that are crossed: groups that vary together, every other key on its own, and samples."""
-    given = {**study.names, **study.keys}
+def _wrong(study: StudySpec) -> Iterator[tuple[KeyPath, str, str]]:
+    """What does not go together: where it stands, what is wrong, and what to do."""
+    yield from _wrong_names(study)
+    given, drawn = study.varied, study.drawn
     paths: dict[str, KeyPath] = {key: ("keys" if key in study.keys else "names", key) for key in given}
-    drawn = {key: each for key, each in given.items() if isinstance(each, RangeSpec) and each.count is None}
-    counts = {("samples", "count"): len(drawn) * (study.samples.count if study.samples else 0)} | {
-        paths[key]: (each.count or 0) * each.whole if isinstance(each, RangeSpec) else len(each)
-        for key, each in given.items()
-    }
-    path = max(counts, key=lambda path: counts[path])
-    if (total := sum(counts.values())) > _MOST_LISTED:
-        what = f"the study lists {total:,} values, {counts[path]:,} of them here; the limit is {_MOST_LISTED:,}"
-        raise wrong.error(path, what, "give a smaller `count`")
-    columns: dict[str, Sequence[Value]] = {}
-    for key, each in given.items():
-        if key not in drawn:
-            values = _stepped(paths[key], each, wrong) if isinstance(each, RangeSpec) else each
-            columns[key] = list(dict.fromkeys(values)) if isinstance(each, RangeSpec) and each.whole else values
+    if drawn and study.samples is None:
+        key = next(iter(drawn))
+        yield paths[key], f"the range of `{key}` has no count", "give it a `count`, or add `samples`"
+    if study.samples is not None and not drawn:
+        yield ("samples",), "there is no range to draw samples from", "write a range without `count`"
+    counts = {paths[key]: each.count or 0 if isinstance(each, RangeSpec) else len(each) for key, each in given.items()}
+    counts["samples", "count"] = len(drawn) * (study.samples.count if study.samples else 0)
+    if (total := sum(counts.values())) > MOST_LISTED:
+        path = max(counts, key=lambda path: counts[path])
+        what = f"the study lists {total:,} values, {counts[path]:,} of them here; the limit is {MOST_LISTED:,}"
+        yield path, what, "give a smaller `count`"
+        return
+    lengths = {key: len(values) for key, values in study.columns().items()}
     for place, group in enumerate(study.zipped):
-        if missing := next((key for key in group if key not in columns), None):
-            what = f"`zipped` names `{missing}`, which has no list of values"
-            raise wrong.error(("zipped", place), what, "name keys of this study")
-        if len({len(columns[key]) for key in group}) > 1:
-            lengths = ", ".join(f"{key} has {len(columns[key])}" for key in group)
-            what = f"keys that vary together need as many values each: {lengths}"
-            raise wrong.error(("zipped", place), what, "give them as many values")
-        yield SweptAxis(tuple(group), [columns[key] for key in group])
+        if missing := next((key for key in group if key not in lengths), None):
+            yield (
+                ("zipped", place),
+                f"`zipped` names `{missing}`, which has no list of values",
+                "name keys of this study",
+            )
+        elif len({lengths[key] for key in group}) > 1:
+            shown = ", ".join(f"{key} has {lengths[key]}" for key in group)
+            what = f"keys that vary together need as many values each: {shown}"
+            yield ("zipped", place), what, "give them as many values"
     grouped = [key for group in study.zipped for key in group]
     if twice := next((key for key in grouped if grouped.count(key) > 1), None):
-        what, do = f"`zipped` names `{twice}` twice", "name each key once; keys of one group vary together"
-        raise wrong.error(("zipped",), what, do)
-    yield from (SweptAxis((key,), [column]) for key, column in columns.items() if key not in grouped)
-    if drawn and study.samples is None:
-        path = paths[next(iter(drawn))]
-        raise wrong.error(path, f"the range of `{path[-1]}` has no count", "give it a `count`, or add `samples`")
-    if study.samples is not None:
-        if not drawn:
-            raise wrong.error(("samples",), "there is no range to draw samples from", "write a range without `count`")
-        ranges = [_stepped(paths[key], each, wrong) for key, each in drawn.items()]
-        shares = _spread(len(drawn), study.samples, wrong)
-        yield SweptAxis(tuple(drawn), [[*map(each.at, of_key)] for each, of_key in zip(ranges, shares, strict=True)])
+        do = "name each key once; keys of one group vary together"
+        yield ("zipped",), f"`zipped` names `{twice}` twice", do
 
 
-def _spread(dimensions: int, samples: SamplesSpec, wrong: _Wrong) -> Sequence[Sequence[float]]:
-    """Points of the unit cube, by their dimensions. Source: `scipy.stats.qmc`."""
-    try:
-        from scipy.stats import qmc
-    except ImportError as error:
-        do = "pip install 'podsim[sweep]'"
-        raise PodsimError("samples need scipy, which is not installed", do=do) from error
-    if samples.method == "sobol" and samples.count & (samples.count - 1):
-        do = "draw a power of two, such as 4 or 64, or write `method: latin_hypercube`"
-        what = f"a Sobol sequence of {samples.count:,} points does not fill its ranges evenly"
-        raise wrong.error(("samples", "count"), what, do)
-    kind = qmc.Sobol if samples.method == "sobol" else qmc.LatinHypercube
-    shares: Sequence[Sequence[float]] = kind(dimensions, seed=samples.seed).random(samples.count).T.tolist()
-    return shares
-
-
-def _stepped(path: KeyPath, given: RangeSpec, wrong: _Wrong) -> SteppedValues:
-    name = f"`{path[-1]}`"
-    ends = []
-    for end in (given.from_, given.to):
-        match = None if isinstance(end, bool) else NUMBER_AND_UNIT.fullmatch(str(end))
-        if match is None:
-            what = f"{name} needs numbers at the ends of its range, not {end}"
-            raise wrong.error(path, what, "write 8 GB/s, or 8")
-        ends.append((float(match[1]), (match[2] or "").strip()))
-    (first, unit), (last, other) = ends
-    between = f"{name} goes from {given.from_} to {given.to}, which"
-    if unit != other:
-        raise wrong.error(path, f"{between} have different units", "write both ends in the same unit")
-    if not math.isfinite(last - first):
-        raise wrong.error(path, f"{between} is too far for numbers", "write ends nearer to 0")
-    if given.scale == "log" and (min(first, last) <= 0 <= max(first, last) or not math.isfinite(last / first)):
-        raise wrong.error(path, f"{name} has an end at 0, or ends of both signs", "use `scale: linear`")
-    return SteppedValues(first, last, unit, given)
-
-
-def _wrong_names(study: StudySpec, wrong: _Wrong) -> Iterator[Problem]:
+def _wrong_names(study: StudySpec) -> Iterator[tuple[KeyPath, str, str]]:
     """Names with two meanings, and expressions that are none or use names without a value."""
     meanings = dict.fromkeys(COLUMNS, "is a column of every table")
     for section in ("keys", "names", "derived"):
         for name in getattr(study, section):
             figure = name.removesuffix(LOW).removesuffix(HIGH)
             if name in meanings:
-                do = _CURES.get(name, "leave one of them out")
-                yield wrong.problem((section, name), f"`{name}` {meanings[name]}", do)
+                yield (section, name), f"`{name}` {meanings[name]}", _CURES.get(name, "leave one of them out")
             elif {figure, figure.partition(".")[0]} & _FIGURES:
                 what = f"`{name}` is a figure of results, which would replace its values"
-                yield wrong.problem((section, name), what, "use another name")
+                yield (section, name), what, "use another name"
             meanings.setdefault(name, f"has its values under `{section}` already")
     known: dict[str, object] = dict.fromkeys((*study.keys, *study.names))
     texts: list[tuple[KeyPath, str]] = [(("derived", key), text) for key, text in study.derived.items()]
-    texts += [(("where", place), text) for place, text in enumerate(study.where)]
-    for path, text in texts:
+    for path, text in [*texts, *((("where", place), text) for place, text in enumerate(study.where))]:
         try:
             expressions = (Expression(text),) if path[0] == "where" else expressions_in(text)
         except BadValueError as error:
-            yield wrong.problem(path, str(error), error.do)
+            yield path, str(error), error.do
             expressions = ()
         for name in sorted(name for each in expressions for name in each.names if not key_named(name, known)):
             if key_named(name, dict.fromkeys(study.derived)):
-                what, do = f"`{name}` is derived further down", "write it above the keys that follow from it"
+                yield path, f"`{name}` is derived further down", "write it above the keys that follow from it"
             else:
-                what = f"`{name}` is no key of this study, or of several the last part"
                 do = f"use one of: {', '.join(known)}" if known else "give it values under `keys` or `names`"
-            yield wrong.problem(path, what, do)
+                yield path, f"`{name}` is no key of this study, or of several the last part", do
         if path[0] == "derived":
             known[str(path[1])] = None
 
 
 # Its points
+
+
+@dataclass(frozen=True, slots=True)
+class SweptAxis:
+    """Keys that vary together, and one value of each at every place of the axis."""
+
+    keys: tuple[str, ...]
+    values: Sequence[tuple[Value, ...]]
+
+
+def _axes(study: StudySpec) -> Iterator[SweptAxis]:
+    """The axes that are crossed: groups that vary together, every other key on its own, and samples."""
+    columns, drawn = study.columns(), study.drawn
+    grouped = {key for group in study.zipped for key in group}
+    for group in (*study.zipped, *([key] for key in columns if key not in grouped)):
+        yield SweptAxis(tuple(group), list(zip(*(columns[key] for key in group), strict=True)))
+    if study.samples is not None:
+        rows = study.samples.shares(len(drawn))
+        values = [tuple(each.at(share) for each, share in zip(drawn.values(), row, strict=True)) for row in rows]
+        yield SweptAxis(tuple(drawn), values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +342,7 @@ class StudySpace:
 
     def __len__(self) -> int:
         """How many combinations there are, those included that `where` leaves out."""
-        return math.prod(map(len, self.axes))
+        return math.prod(len(axis.values) for axis in self.axes)
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
@@ -390,8 +370,8 @@ class StudySpace:
         values: dict[str, Value] = {}
         rest = number
         for axis in reversed(self.axes):
-            rest, place = divmod(rest, len(axis))
-            values.update((key, column[place]) for key, column in zip(axis.keys, axis.columns, strict=True))
+            rest, place = divmod(rest, len(axis.values))
+            values.update(zip(axis.keys, axis.values[place], strict=True))
         scenario, variant = str(values.pop(SCENARIO)), values.pop(VARIANT, None)
         ordered = {key: values[key] for key in self.keys if key in values}
         problem: Problem | None = None
@@ -402,7 +382,7 @@ class StudySpace:
                 elif not step.holds(ordered):
                     return None
             except BadValueError as error:
-                problem = _Wrong(self.document).problem(path, str(error), error.do)
+                problem = _problem(self.document, path, str(error), error.do)
                 break
         pairs = ((key, value) for key, value in ordered.items() if key not in self.study.names)
         overrides = tuple(f"{key}={str(each).lower() if isinstance(each, bool) else each}" for key, each in pairs)
@@ -435,26 +415,30 @@ def space_of(document: Document, folder: Path = Path(), scenario: str | None = N
     Raises:
         SpecError: As of `read_study`.
     """
-    wrong = _Wrong(document)
     if not isinstance(document.data, dict) or document.data.get("kind") != "study":
         other = isinstance(document.data, dict) and document.data.get("kind") == "goal"
         do = "begin it with `kind: study` and `scenario: NAME`; `podsim run` simulates a scenario as it is"
-        raise wrong.error(("kind",), "this is no study", "`podsim plan` takes goals" if other else do)
+        do = "`podsim plan` takes goals" if other else do
+        raise SpecError([_problem(document, ("kind",), "this is no study", do)])
     if scenario is not None:
         places = {**document.places, (SCENARIO,): "--scenario"}
         document = replace(document, data={**document.data, SCENARIO: scenario}, places=places)
-        folder, wrong = Path(), _Wrong(document)
+        folder = Path()
     study = validated(StudySpec, document)
-    if problems := list(_wrong_names(study, wrong)):
+    if problems := [_problem(document, *wrong) for wrong in _wrong(study)]:
         raise SpecError(problems)
-    space = StudySpace(study, (_scenarios(study, folder, document), *_axes(study, wrong)), document)
+    space = StudySpace(study, (_scenarios(study, folder, document), *_axes(study)), document)
     if not (study.keys or study.names) and len(space) == 1:
         do = "give `keys` with lists or ranges; `podsim run` simulates one scenario"
-        raise wrong.error(("keys",), "nothing varies in this study", do)
+        raise SpecError([_problem(document, ("keys",), "nothing varies in this study", do)])
     if len(space) > MOST_POINTS:
         what = f"the study has {len(space):,} points; the limit is {MOST_POINTS:,}"
-        raise wrong.error(("keys",), what, "give fewer values, or draw `samples`")
+        raise SpecError([_problem(document, ("keys",), what, "give fewer values, or draw `samples`")])
     return space
+
+
+def _problem(document: Document, path: KeyPath, what: str, do: str) -> Problem:
+    return Problem(document.where(path), dotted(path), what, do)
 
 
 def located(name: str, folder: Path) -> str:
@@ -468,6 +452,6 @@ def _scenarios(study: StudySpec, folder: Path, document: Document) -> SweptAxis:
     for name in names:
         find(name, SCENARIO, (), document.where((SCENARIO,)), SCENARIO)
     if not study.all_variants:
-        return SweptAxis((SCENARIO,), [names])
+        return SweptAxis((SCENARIO,), [(name,) for name in names])
     pairs = [(name, variant) for name in names for variant in ("", *variant_names(name))]
-    return SweptAxis((SCENARIO, VARIANT), [*zip(*pairs, strict=True)])
+    return SweptAxis((SCENARIO, VARIANT), pairs)

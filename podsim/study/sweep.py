@@ -23,28 +23,9 @@ from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.document import Document, plain_data
 from podsim.scenario.library import find
 from podsim.show.answers import Answered, figure_of_sheet
+from podsim.study import store as tables
 from podsim.study.points import StudySpace, read_study, space_of
-from podsim.study.store import (
-    CSV,
-    DONE,
-    FAILED,
-    POINT,
-    REASON,
-    REFUSED,
-    SCENARIO,
-    STATUS,
-    VARIANT,
-    Row,
-    Store,
-    about_file,
-    check_suffix,
-    figures_of,
-    fingerprint_of,
-    read_rows,
-    status_of,
-    typed,
-    write_table,
-)
+from podsim.study.store import DONE, POINT, REASON, SCENARIO, STATUS, VARIANT, Row, Store
 from podsim.study.sweep_report import counts_told, study_report
 from podsim.watch import Tell, telling
 
@@ -91,7 +72,7 @@ class SweepResult(Answered):
 
     def rows(self) -> Iterator[Row]:
         """The rows of the table, one by one."""
-        return iter(self.kept) if self.output is None else read_rows(self.output)
+        return iter(self.kept) if self.output is None else tables.read_rows(self.output)
 
     def to_frame(self) -> DataFrame:
         """The table, one row per point, with the units of its columns in `attrs["unit"]`.
@@ -194,7 +175,7 @@ def sweep(
     """
     table = None if output is None else Path(output)
     if table is not None:
-        check_suffix(table)
+        tables.check_suffix(table)
         check_writable(table)
     space = (
         space_of(Document(plain_data(study)), scenario=scenario)
@@ -214,13 +195,13 @@ def sweep(
         read = [] if isinstance(study, Mapping) else [("the study", find(str(study), "study", ()))]
         beside = _rows_beside(table, (*read, *files_read(inputs)))
         if table.exists() and not restart and not beside.exists():
-            if fingerprint_of(table) != fingerprint:
+            if tables.fingerprint_of(table) != fingerprint:
                 what, do = (
                     "the table exists, and is not known to be of this study",
                     "give another --output, or --restart",
                 )
                 raise OutputError(what, where=str(table), do=do)
-            counts = Counter(str(row[STATUS]) for row in read_rows(table))
+            counts = Counter(str(row[STATUS]) for row in tables.read_rows(table))
             by_status = dict(sorted(counts.items(), key=lambda item: (item[0] != DONE, item[0])))
             return SweepResult(space, table, by_status, inputs, simulated=False)
     with (
@@ -232,9 +213,9 @@ def sweep(
         store.fill(make, numbers, told, processes=processes, scheduler=scheduler, few=_FEW_POINTS, lead=1)
         by_status = store.statuses()
         if table is None:
-            return SweepResult(space, None, by_status, inputs, kept=typed(store.rows))
+            return SweepResult(space, None, by_status, inputs, kept=tables.typed(store.rows))
         about = {"version": __version__, "fingerprint": fingerprint, "inputs": json.dumps(inputs)}
-        write_table(table, store.rows, about)
+        tables.write_table(table, store.rows, about)
         store.remove()
         return SweepResult(space, table, by_status, inputs)
 
@@ -254,9 +235,14 @@ class RowMaker:
         """The row of a point; one that cannot be simulated has its reason."""
         point = self.space.point(number)
         assert point is not None
-        values = {POINT: point.number, SCENARIO: point.scenario, VARIANT: point.variant, **point.values}
+        values = {
+            POINT: point.number,
+            SCENARIO: point.scenario,
+            VARIANT: point.variant,
+            **point.values,
+        }
         if point.problem is not None:
-            return values | {STATUS: REFUSED, REASON: str(point.problem)}
+            return values | {STATUS: tables.REFUSED, REASON: str(point.problem)}
         try:
             source = point.scenario, point.variant
             if source not in self._loaded:
@@ -265,10 +251,10 @@ class RowMaker:
             ranges = result.ranges if self.ranges else {}
             ends = {name + end: getattr(each, end[1:]) for name, each in ranges.items() for end in (LOW, HIGH)}
         except PodsimError as error:
-            return values | {STATUS: status_of(error), REASON: str(error)}
+            return values | {STATUS: tables.status_of(error), REASON: str(error)}
         except Exception as error:  # a bug at one point must not cost the others
-            return values | {STATUS: FAILED, REASON: f"{type(error).__name__}: {error}"}
-        return values | {STATUS: DONE, REASON: None} | dict(figures_of(result)) | ends
+            return values | {STATUS: tables.FAILED, REASON: f"{type(error).__name__}: {error}"}
+        return values | {STATUS: DONE, REASON: None} | dict(tables.figures_of(result)) | ends
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Without what can be read again."""
@@ -279,9 +265,9 @@ def _rows_beside(table: Path, read: Iterable[tuple[str, Path]]) -> Path:
     """The file of rows beside a table, if neither replaces another file."""
     beside = table.with_name(f"{table.name}.journal")
     written = {"table": table, "rows beside the table": beside}
-    if table.suffix == CSV:
-        written["description of the table"] = about_file(table)
-        check_writable(about_file(table))
+    if table.suffix == tables.CSV:
+        written["description of the table"] = tables.about_file(table)
+        check_writable(tables.about_file(table))
     check_outputs(written, read)
     return beside
 
@@ -315,5 +301,5 @@ def _place_in(study: Document, where: str) -> str:
 
 def _inputs(space: StudySpace) -> tuple[tuple[str, str], ...]:
     """Every file that the scenarios of a study read."""
-    names = next(axis for axis in space.axes if SCENARIO in axis.keys).columns[0]
-    return tuple(dict.fromkeys(each for name in names for each in load_scenario(str(name)).inputs))
+    names = next(axis for axis in space.axes if SCENARIO in axis.keys).values
+    return tuple(dict.fromkeys(each for name, *_ in names for each in load_scenario(str(name)).inputs))

@@ -11,43 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappush, heappushpop
 from typing import Any, Final
 
+from podsim import metrics
 from podsim._version import __version__
 from podsim.errors import PodsimError
 from podsim.format import format_bytes, format_ends, format_figure, format_percent
-from podsim.metrics import (
-    BYTES,
-    HEADLINES,
-    HIGH,
-    JOULES,
-    LOW,
-    METRICS,
-    PER_SECOND,
-    SECONDS,
-    THROUGHPUT,
-    UPDATE,
-    WATTS,
-    find_metric,
-    metric_of,
-)
-from podsim.report.chart import (
-    INK,
-    LOOKS,
-    NO_FIGURE,
-    Axis,
-    Bar,
-    Bars,
-    Chart,
-    Curves,
-    Fill,
-    Key,
-    Mark,
-    Series,
-    Study,
-    WayOver,
-    band,
-    in_proportion,
-    is_wide,
-)
+from podsim.metrics import HIGH, LOW, find_metric, metric_of
+from podsim.report import chart
 from podsim.report.report import Folded, Report, Section, Tile
 from podsim.report.table import Cell, Cells, Column, Table, columns
 from podsim.runs import run
@@ -78,9 +47,15 @@ _PLACE: Final = re.compile(r"^.*?\[[^\]]*\]: ")
 _NUMBER: Final = re.compile(r"\d[\d.,]*(?: [KMGT]i?B\b)?")
 _COUNTED: Final = {"does not fit": "Points that do not fit", "no plan": "Points without a plan"}
 _SCALES: Final = {
-    SECONDS: ((7200.0, 3600.0, "h"), (300.0, 60.0, "min"), (1.0, 1.0, "s"), (1e-3, 1e-3, "ms"), (0.0, 1e-6, "µs")),
-    BYTES: ((2.0**30, 2.0**30, "GiB"), (0.0, 2.0**20, "MiB")),
-    PER_SECOND: ((1e5, 1000.0, "1,000 "), (0.0, 1.0, "")),
+    metrics.SECONDS: (
+        (7200.0, 3600.0, "h"),
+        (300.0, 60.0, "min"),
+        (1.0, 1.0, "s"),
+        (1e-3, 1e-3, "ms"),
+        (0.0, 1e-6, "µs"),
+    ),
+    metrics.BYTES: ((2.0**30, 2.0**30, "GiB"), (0.0, 2.0**20, "MiB")),
+    metrics.PER_SECOND: ((1e5, 1000.0, "1,000 "), (0.0, 1.0, "")),
 }
 """Units of axes by the unit of the figure: from which largest value on, and what numbers are divided by for them."""
 _SHORT: Final = {"ipu": "IPU", "ipus": "IPUs", "gw": "GW", "mfu": "MFU", "llama": "LLaMa"}
@@ -109,7 +84,7 @@ def _status(status: str, count: int) -> str:
     return "do not fit" if status == "does not fit" and count != 1 else status
 
 
-def quantity(metric: str, most: float = 1.0) -> tuple[Axis, float]:
+def quantity(metric: str, most: float = 1.0) -> tuple[chart.Axis, float]:
     """The axis of a figure whose largest value is given, and what its numbers are divided by to keep them short.
 
     >>> axis, divisor = quantity("throughput_samples_per_s", 250_000.0)
@@ -118,13 +93,13 @@ def quantity(metric: str, most: float = 1.0) -> tuple[Axis, float]:
     """
     known = find_metric(metric)
     if known is None:
-        return Axis(words(metric)), 1.0
+        return chart.Axis(words(metric)), 1.0
     if known.unit not in _SCALES:
-        return Axis(known.label, known.unit if known.unit in (WATTS, JOULES) else ""), 1.0
+        return chart.Axis(known.label, known.unit if known.unit in (metrics.WATTS, metrics.JOULES) else ""), 1.0
     divisor, unit = next((size, text) for least, size, text in _SCALES[known.unit] if most >= least)
-    if known.unit == PER_SECOND:
-        return Axis("rate" if known.label == known.counted else known.label, f"{unit}{known.counted}/s"), divisor
-    return Axis(known.label, unit), divisor
+    if known.unit == metrics.PER_SECOND:
+        return chart.Axis("rate" if known.label == known.counted else known.label, f"{unit}{known.counted}/s"), divisor
+    return chart.Axis(known.label, unit), divisor
 
 
 def told(metric: str, value: float) -> str:
@@ -134,9 +109,9 @@ def told(metric: str, value: float) -> str:
     ('250,000 samples/s', '90 s', '15.3 %')
     """
     known = metric_of(metric)
-    if known.unit == BYTES:
+    if known.unit == metrics.BYTES:
         return format_bytes(value)
-    return f"{format_figure(known, value)} {f'{known.counted}/s' * (known.unit == PER_SECOND)}".rstrip()
+    return f"{format_figure(known, value)} {f'{known.counted}/s' * (known.unit == metrics.PER_SECOND)}".rstrip()
 
 
 def words(name: str) -> str:
@@ -172,7 +147,7 @@ def check_metric(metric: str) -> None:
         PodsimError: It is no figure of results.
     """
     if find_metric(metric) is None:
-        raise no_column(metric, list(METRICS))
+        raise no_column(metric, list(metrics.METRICS))
 
 
 # The answer
@@ -235,7 +210,7 @@ class _Seen:
             for name, value in row.items():
                 if name not in numbers and name not in others and _is_figure(value):
                     numbers[name] = None
-            self._metric = self._metric or next((name for name in (*HEADLINES, *numbers) if name in row), "")
+            self._metric = self._metric or next((name for name in (*metrics.HEADLINES, *numbers) if name in row), "")
             if place % every == 0:
                 self._drawn.append(row)
             if row[STATUS] == DONE:
@@ -289,37 +264,22 @@ class _Seen:
         if left:
             yield f"{left:,} more points warn of something else: see the column `warnings` of the table"
 
-    def without_effect(self) -> list[str]:
-        """Values of a key at which the figure is the same, whatever the other keys are, as sentences."""
-        if not self._count or len(self._compared) > _MOST_COMPARED:
-            return []
-        return [line for key in self.keys for line in self._without_effect(key)][:_MOST_SAID]
-
-    def _without_effect(self, key: str) -> Iterator[str]:
-        others = [other for other in self.keys if other != key]
-        at: dict[object, dict[tuple[object, ...], float]] = {}
-        for row in self._compared:
-            at.setdefault(row[key], {})[tuple(row[other] for other in others)] = row[self._metric]
-        groups: list[tuple[list[object], dict[tuple[object, ...], float]]] = []
-        for value, figures in at.items():
-            for alike, known in groups:
-                both = known.keys() & figures.keys()
-                if both and all(math.isclose(known[place], figures[place], rel_tol=_SAME) for place in both):
-                    alike.append(value)
-                    known |= figures
-                    break
-            else:
-                groups.append(([value], dict(figures)))
-            if len(groups) > _MOST_GROUPS:
-                break
+    def without_effect(self) -> Iterator[str]:
+        """Keys at whose values the figure is the same, whatever the other keys are."""
+        if len(self._compared) > _MOST_COMPARED:
+            return
         what = quantity(self._metric)[0].label
-        for alike, _ in groups:
-            names = [short(value) for value in alike]
-            if len(alike) == len(at) > 1:
-                yield f"{key} changes nothing here: {what} is the same at all {len(at):,} values"
-            elif len(alike) >= _FEW or (len(alike) > 1 and not any(map(_is_figure, alike))):
-                many = f"{names[0]} to {names[-1]}, {len(names):,} values"
-                yield f"{what} is the same for {key} {many if len(names) > _MOST_NAMED else _joined(names)}"
+        for key in self.keys:
+            others = [other for other in self.keys if other != key]
+            figures: dict[tuple[object, ...], dict[object, float]] = {}
+            for row in self._compared:
+                figures.setdefault(tuple(row[other] for other in others), {})[row[key]] = row[self._metric]
+            compared = {value for those in figures.values() if len(those) > 1 for value in those}
+            ends = [(min(those.values()), max(those.values())) for those in figures.values()]
+            if compared == {row[key] for row in self._compared} and all(
+                low >= high * (1 - _SAME) for low, high in ends
+            ):
+                yield f"{key} changes nothing here: {what} is the same at all {len(compared):,} values"
 
     def tiles(self) -> Iterator[Tile]:
         """The best figure, and what became of how many points."""
@@ -415,7 +375,7 @@ def _range_of(row: Row, metric: str) -> tuple[float, float] | None:
 
 def _study_chart(
     space: StudySpace, rows: Sequence[Row], metric: str, notes: Sequence[str], numbers: Table
-) -> Chart | None:
+) -> chart.Chart | None:
     """A figure over the keys that vary; None where none does.
 
     Lines for a key of numbers, one for each value of a key of a few words; bars for words alone; a heat map for two
@@ -431,7 +391,7 @@ def _study_chart(
     known = [*(value for value in values if value is not None), *(value for _, value in measured)]
     axis, divisor = quantity(metric, max(map(abs, known)))
     heights = [None if value is None else _rounded(value / divisor) for value in values]
-    drawn: Curves | Bars | Study
+    drawn: chart.Curves | chart.Bars | chart.Study
     if len(keys) == len(of_words) == 1:
         what, drawn = "Bars", _bars(keys[0], rows, heights, axis)
     elif is_lines:
@@ -445,14 +405,16 @@ def _study_chart(
             [int(row[POINT]) for row in rows],
             [row[STATUS] for row in rows],
         )
-        drawn = Study(over, keys, axis, heights, points, statuses, metric_of(metric).more_is_better)
+        drawn = chart.Study(over, keys, axis, heights, points, statuses, metric_of(metric).more_is_better)
         said = {
-            WayOver.HEAT_MAP: "Grey: could not be simulated, has no such figure, or is not part of the study.",
-            WayOver.PARALLEL: "A line is a point of the study, its colour the figure.",
+            chart.WayOver.HEAT_MAP: "Grey: could not be simulated, has no such figure, or is not part of the study.",
+            chart.WayOver.PARALLEL: "A line is a point of the study, its colour the figure.",
         }
         notes = [said[over], *notes] if over in said else notes
     over_keys = _joined([key.axis.label for key in keys])
-    return Chart(f"Over {over_keys}", f"{what} of the figure over {over_keys}.", drawn, numbers=numbers, notes=notes)
+    return chart.Chart(
+        f"Over {over_keys}", f"{what} of the figure over {over_keys}.", drawn, numbers=numbers, notes=notes
+    )
 
 
 def _numbers_and_unit(values: Sequence[Any]) -> tuple[list[float], str] | None:
@@ -471,7 +433,7 @@ def _numbers_and_unit(values: Sequence[Any]) -> tuple[list[float], str] | None:
     return [float(number) for number in numbers], ""
 
 
-def _key(rows: Sequence[Row], name: str) -> Key:
+def _key(rows: Sequence[Row], name: str) -> chart.Key:
     """A key with its values in order: numbers by size, words in the order in which they appear."""
     given = [_text(name, None) if row.get(name) is None else row[name] for row in rows]
     values = list(dict.fromkeys(given))
@@ -482,26 +444,26 @@ def _key(rows: Sequence[Row], name: str) -> Key:
     if len(set(texts)) < len(texts):  # numbers that few digits do not tell apart
         texts = [str(value).removesuffix(f" {unit}") if unit else str(value) for value in values]
     places = {value: place for place, value in enumerate(values)}
-    return Key(name, Axis(words(name), unit), texts, sorted(numbers), [places[value] for value in given])
+    return chart.Key(name, chart.Axis(words(name), unit), texts, sorted(numbers), [places[value] for value in given])
 
 
-def _drawn_over(keys: list[Key], count: int) -> tuple[WayOver, list[Key]]:
+def _drawn_over(keys: list[chart.Key], count: int) -> tuple[chart.WayOver, list[chart.Key]]:
     """The way to draw a figure over several keys, and the order in which it takes them."""
     by_count = sorted(keys, key=lambda key: len(key.values))
     split, inner = (by_count[:1], by_count[1:]) if len(keys) == 3 else ([], by_count)
     is_full = count >= _FULL * math.prod(len(key.values) for key in keys)
     if is_full and len(inner) == 2 and (not split or len(split[0].values) <= _MOST_PANELS):
-        return WayOver.HEAT_MAP, [*inner, *split]
+        return chart.WayOver.HEAT_MAP, [*inner, *split]
     if len(keys) == 2 and all(key.numbers for key in keys):
-        return WayOver.DOTS, by_count
-    return WayOver.PARALLEL, keys
+        return chart.WayOver.DOTS, by_count
+    return chart.WayOver.PARALLEL, keys
 
 
 def _rounded(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}")
 
 
-def _bars(key: Key, rows: Sequence[Row], heights: Sequence[float | None], axis: Axis) -> Bars:
+def _bars(key: chart.Key, rows: Sequence[Row], heights: Sequence[float | None], axis: chart.Axis) -> chart.Bars:
     bars = []
     for place in sorted(range(len(rows)), key=key.at.__getitem__):
         row, height, status = rows[place], heights[place], str(rows[place][STATUS])
@@ -509,27 +471,27 @@ def _bars(key: Key, rows: Sequence[Row], heights: Sequence[float | None], axis: 
         text = nothing if height is None else f"{short(height)} {axis.unit}".rstrip()
         value = key.values[key.at[place]]
         tip = {key.name: value, axis.label: text, POINT: str(row[POINT])}
-        bars.append(Bar(value, 0.0, height or 0.0, Fill(LOOKS[0][0]), text, tip=tip))
+        bars.append(chart.Bar(value, 0.0, height or 0.0, chart.Fill(chart.LOOKS[0][0]), text, tip=tip))
     least, most = min(0.0, *(bar.end for bar in bars)), max(abs(bar.end) for bar in bars)
-    return Bars(bars, Axis(axis.label, axis.unit, (least * _ROOM, most * _ROOM or 1.0)))
+    return chart.Bars(bars, chart.Axis(axis.label, axis.unit, (least * _ROOM, most * _ROOM or 1.0)))
 
 
 def _lines(
-    keys: Sequence[Key],
+    keys: Sequence[chart.Key],
     rows: Sequence[Row],
     heights: Sequence[float | None],
-    axis: Axis,
+    axis: chart.Axis,
     divisor: float,
     metric: str,
     measured: Sequence[tuple[Value, float]],
-) -> Curves:
+) -> chart.Curves:
     """Over a key of numbers, a line for each value of a key of words; with bands, what is ideal and what was measured.
 
     Where the key counts IPUs or replicas both axes are logarithmic, and a rate is ideal in proportion to the first.
     """
     key, *of_words = keys
     at = [key.numbers[place] for place in key.at]
-    scales = key.name.rpartition(".")[2] in _COUNTS and metric_of(metric).unit == PER_SECOND
+    scales = key.name.rpartition(".")[2] in _COUNTS and metric_of(metric).unit == metrics.PER_SECOND
     lines, bands = [], []
     for number, name in enumerate(of_words[0].values if of_words else [axis.label]):
         points = [(at[place], height, place) for place, height in enumerate(heights) if height is not None]
@@ -537,34 +499,39 @@ def _lines(
         if not points:
             continue
         points.sort(key=lambda point: point[0])
-        colour, marker, dashes = LOOKS[number % len(LOOKS)]
+        colour, marker, dashes = chart.LOOKS[number % len(chart.LOOKS)]
         x, y = [point[0] for point in points], [point[1] for point in points]
-        ranges = [_range_of(rows[place], metric) for *_, place in points]
+        ends = [_range_of(rows[place], metric) for *_, place in points]
+        ranges = [known and (known[0] / divisor, known[1] / divisor) for known in ends]
         tips = [
             {key.axis.title: key.values[key.at[place]], axis.title: short(height), POINT: str(rows[place][POINT])}
             for _, height, place in points
         ]
         label = f"{of_words[0].axis.label}: {name}" if of_words and of_words[0].name != SCENARIO else name
-        lines.append(Series(label, Mark.LINE, x, y, colour, dashes if dashes[1] else (), marker, tips))
-        bands += band(f"{label}, 80 %", x, [ends and (ends[0] / divisor, ends[1] / divisor) for ends in ranges], colour)
+        lines.append(chart.Series(label, chart.Mark.LINE, x, y, colour, dashes if dashes[1] else (), marker, tips))
+        bands += chart.band(
+            f"{label}, 80 %", x, [ends and (ends[0] / divisor, ends[1] / divisor) for ends in ranges], colour
+        )
     first = min(lines, key=lambda line: line.x[0])
-    ends = first.x[0], max(line.x[-1] for line in lines)
-    ideal = [in_proportion("in proportion", ends, first.y)] if scales and ends[1] > ends[0] > 0 else []
+    span = first.x[0], max(line.x[-1] for line in lines)
+    ideal = [chart.in_proportion("in proportion", span, first.y)] if scales and span[1] > span[0] > 0 else []
     if measured and (where := _numbers_and_unit([place for place, _ in measured])):
         published = [height for _, height in measured]
-        lines.append(Series("measured", Mark.POINTS, where[0], published, INK, marker="diamond"))
+        lines.append(chart.Series("measured", chart.Mark.POINTS, where[0], published, chart.INK, marker="diamond"))
     x_all, y_all = sorted({x for line in lines for x in line.x} | {*at}), [y for line in lines for y in line.y]
-    x_log = is_wide(x_all) or (scales and x_all[0] > 0)
-    y_log = x_log and (is_wide(y_all) or scales) and min(y_all) > 0
+    x_log = chart.is_wide(x_all) or (scales and x_all[0] > 0)
+    y_log = x_log and (chart.is_wide(y_all) or scales) and min(y_all) > 0
     if missing := [place for place, height in enumerate(heights) if height is None]:
         what = " or ".join(sorted({str(rows[place][STATUS]) for place in missing} - {DONE})) or "no such figure"
         foot = min(y_all) / _BELOW if y_log else 0.0
         tips = [{STATUS: str(rows[place][STATUS]), POINT: str(rows[place][POINT])} for place in missing]
         feet = [at[place] for place in missing], [foot] * len(missing)
-        lines.append(Series(what, Mark.POINTS, *feet, NO_FIGURE, marker="cross", tips=tips))
+        lines.append(chart.Series(what, chart.Mark.POINTS, *feet, chart.NO_FIGURE, marker="cross", tips=tips))
     ticks = x_all if len(x_all) <= _MOST_TICKS else ()
-    x_axis = Axis(key.axis.label, key.axis.unit, is_log=x_log, from_zero=False, ticks=ticks)
-    return Curves([*bands, *ideal, *lines], x_axis, Axis(axis.label, axis.unit, is_log=y_log, from_zero=not y_log))
+    x_axis = chart.Axis(key.axis.label, key.axis.unit, is_log=x_log, from_zero=False, ticks=ticks)
+    return chart.Curves(
+        [*bands, *ideal, *lines], x_axis, chart.Axis(axis.label, axis.unit, is_log=y_log, from_zero=not y_log)
+    )
 
 
 def measured_points(given: Sequence[MeasuredSpec], metric: str) -> Iterator[tuple[Value, float]]:
@@ -575,8 +542,8 @@ def measured_points(given: Sequence[MeasuredSpec], metric: str) -> Iterator[tupl
     for measured in given:
         result = run(measured.scenario)
         known = {reference.quantity: reference.measured for reference in reversed(result.references)}
-        rate, update = (dict(result.figures()).get(name) for name in (THROUGHPUT, UPDATE))
+        rate, update = (dict(result.figures()).get(name) for name in (metrics.THROUGHPUT, metrics.UPDATE))
         if metric in known:
             yield measured.at, known[metric]
-        elif metric == THROUGHPUT and UPDATE in known and rate is not None and update is not None:
-            yield measured.at, rate * update / known[UPDATE]
+        elif metric == metrics.THROUGHPUT and metrics.UPDATE in known and rate is not None and update is not None:
+            yield measured.at, rate * update / known[metrics.UPDATE]

@@ -10,7 +10,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-import tracemalloc
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -263,15 +262,6 @@ def test_a_condition_that_is_a_text_holds_nowhere() -> None:
     assert "is a text" in str(point.problem)
 
 
-def test_millions_of_values_are_made_when_they_are_asked_for() -> None:
-    tracemalloc.start()
-    found = space(keys={"a": {"from": 1, "to": 2, "count": 10_000_000}})
-    kept, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert kept < 1_000_000
-    assert [found.point(at).values["a"] for at in (0, 9_999_999)] == [1, 2]  # type: ignore[union-attr]
-
-
 def test_names_are_no_keys() -> None:
     (point,) = space(names={"ipus": [64]}, derived={"parallelism.replication_factor": "${ipus // 4}"}).points()
     assert point.overrides == ("parallelism.replication_factor=16",)
@@ -340,7 +330,7 @@ def test_wrong_studies_say_why(keys: Mapping[str, Any], words: str) -> None:
         ("keys:\n  a: [1]\n  b: {from: 1 s, to: 2 ms, count: 2}", "s.yaml:5:3 [keys.b]"),
         ("names:\n  a: {from: 1, to: 2}", "s.yaml:4:3 [names.a]"),
         ("keys: {a: [1]}\nsamples: {count: 4}", "s.yaml:4:1 [samples]"),
-        ("keys: {a: {from: 1, to: 2}}\nsamples:\n  count: 3", "s.yaml:5:3 [samples.count]"),
+        ("keys: {a: {from: 1, to: 2}}\nsamples:\n  count: 3", "s.yaml:4:1 [samples]"),
         ("keys: {a: [1, 2], b: [1]}\nzipped:\n  - [a, b]", "s.yaml:5:5 [zipped.0]"),
         ("keys: {a: [1, 2], b: [1, 2]}\nzipped:\n  - [a, b]\n  - [a, b]", "s.yaml:4:1 [zipped]"),
     ],
@@ -581,9 +571,9 @@ for first in itertools.count(len(store), 10):
     assert known > 5 * 10
 
 
-def test_a_store_of_an_older_version_is_kept_and_named(tmp_path: Path) -> None:
+def test_what_is_no_store_is_kept_unless_a_restart_is_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "t.csv.journal"
-    path.write_text('{"fingerprint": "one"}\n{"point": 0, "status": "done"}\t01234567\n')
+    path.write_text('{"fingerprint": "one"}\n{"point": 0, "status": "done"}\t01234567\n')  # of podsim before SQLite
     before = path.read_bytes()
     with pytest.raises(OutputError, match="is no file of rows") as told:
         sweep(SMALL, tmp_path / "t.csv")
@@ -695,18 +685,6 @@ def test_anything_may_read_a_store(tmp_path: Path) -> None:
         found = file.execute("SELECT number, status, json_extract(data, '$.mfu') FROM row").fetchall()
         assert found == [(1, "done", 0.25), (2, "does not fit", None)]
         assert dict(file.execute("SELECT key, value FROM about"))["fingerprint"] == "one"
-
-
-def test_a_row_kept_costs_a_few_bytes_of_memory(tmp_path: Path) -> None:
-    """So that the process that collects 10 million rows needs 10 MB to know them."""
-    with Store(tmp_path / "store", "one") as store:
-        tracemalloc.start()
-        for first in range(5_000, 0, -100):
-            store.add((number, {"status": "done"}) for number in range(first, first - 100, -1))
-        kept, _ = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        assert len(store) == 5_000 and 0 not in store and 5_001 not in store and -1 not in store
-        assert kept < 16 * 5_000
 
 
 def test_a_full_disk_keeps_what_was_written(tmp_path: Path) -> None:

@@ -149,12 +149,12 @@ def test_pods_that_are_not_used_are_told() -> None:
         (
             [{"system": name, RATE: rate} for name, rate in (("pod16", 1.0), ("pod64", 4.0), ("pod128", 4.0))],
             {"keys": {"system": ["pod16", "pod64", "pod128"]}},
-            ["throughput is the same for system pod64 and pod128"],
+            [],
         ),
-        (
-            [{"a": at, RATE: float(min(at, 10))} for at in range(1, 21)],
-            {"keys": {"a": list(range(1, 21))}},
-            ["throughput is the same for a 10 to 20, 11 values"],
+        (  # of three values only two were compared
+            [{"a": a, "b": b, RATE: 1.0} for a, b in ((1, 1), (2, 1), (3, 2))],
+            {"keys": {"a": [1, 2, 3], "b": [1, 2]}},
+            [],
         ),
         (  # keys that vary together are one
             [{"a": a, "b": 10 * a, RATE: float(a)} for a in (1, 2)],
