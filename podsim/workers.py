@@ -52,10 +52,6 @@ def mapped(
     at a time as there are `processes`, cores by default, or threads of the workers of a Dask `scheduler` at an address
     such as `tcp://10.0.0.1:8786`. Less than a `few` items are made in this process, and the first of many, the `lead`,
     before others start, which then need not import and plan the same.
-
-    Raises:
-        PodsimError: Processes die again and again, or there is no Dask, no scheduler, no worker, or one with another
-            version of podsim.
     """
     if not items:
         return

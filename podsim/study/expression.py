@@ -77,11 +77,7 @@ class Expression:
     """An expression over the keys of a study: its `text`, and the `names` that it asks for."""
 
     def __init__(self, text: str) -> None:
-        """Refuse what is no expression, before any point is evaluated.
-
-        Raises:
-            BadValueError: It is none, is nested too deep, or uses what is not let through.
-        """
+        """Refuse what is no expression, before any point is evaluated."""
         self.text = text
         if len(text) > _LONGEST:
             raise BadValueError(f"an expression of {len(text):,} characters", f"use {_LONGEST} or fewer")
@@ -107,11 +103,7 @@ class Expression:
         return BadValueError(f"`{self.text}` is nested too deep", "write it in fewer steps")
 
     def value(self, values: Mapping[str, object]) -> Any:
-        """Its value at a point.
-
-        Raises:
-            BadValueError: A name does not exist, a division is by zero, or values do not go together.
-        """
+        """Its value at a point."""
 
         def named(node: ast.expr) -> Any:
             name = ast.unparse(node)
@@ -143,11 +135,7 @@ class Expression:
             raise BadValueError(what, "check the values that it is made of") from None
 
     def holds(self, values: Mapping[str, object]) -> bool:
-        """Whether it is true at a point.
-
-        Raises:
-            BadValueError: As of `value`, or its value is a text.
-        """
+        """Whether it is true at a point."""
         value = self.value(values)
         if isinstance(value, str):
             what = f"`{self.text}` is a text, which neither holds nor fails"
@@ -185,11 +173,7 @@ def filled_in(text: str, values: Mapping[str, object]) -> Any:
 
 
 def expressions_in(text: str) -> tuple[Expression, ...]:
-    """The expressions of a text, in order.
-
-    Raises:
-        BadValueError: One of them is none, or has no end.
-    """
+    """The expressions of a text, in order."""
     if "${" in _INTERPOLATED.sub("", text):
         raise BadValueError(f"`{text}` has a `${{` without its end", "write expressions as `${…}`, none inside another")
     return tuple(map(_parsed, _INTERPOLATED.findall(text)))

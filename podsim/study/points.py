@@ -398,11 +398,7 @@ class StudySpace:
 
 
 def read_study(path: str | Path, scenario: str | None = None) -> StudySpace:
-    """Read a study file, or a shipped study by its name; the scenario given varies instead of its own.
-
-    Raises:
-        SpecError: It is not there, is wrong, or asks for too many points; each problem with its place.
-    """
+    """Read a study file, or a shipped study by its name; the scenario given varies instead of its own."""
     place = find(str(path), "study", ())
     return space_of(read_yaml(place, display_path(place)), place.parent, scenario)
 
@@ -411,9 +407,6 @@ def space_of(document: Document, folder: Path = Path(), scenario: str | None = N
     """The points of a study that has been read, whose scenarios have paths from a folder.
 
     A scenario that varies instead of that of the study has its path from here.
-
-    Raises:
-        SpecError: As of `read_study`.
     """
     if not isinstance(document.data, dict) or document.data.get("kind") != "study":
         other = isinstance(document.data, dict) and document.data.get("kind") == "goal"

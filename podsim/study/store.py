@@ -1,9 +1,7 @@
 """Rows: what stands in them, the file that keeps them whatever ends the work, and the table in which it ends.
 
-What was made so far is a database of SQLite. Its table `row` holds a point each: its number, what became of it, and its
-values as JSON; its table `about` says to which study, inputs and version of podsim they belong. Each portion of rows is
-a transaction, so that a process that is killed leaves whole rows and the same command goes on from them. A row has a
-checksum, and one that was damaged is made again. A table, Parquet or CSV, has the same bytes for the same rows.
+What was made so far is a database of SQLite: each portion of rows is a transaction, so that a process that is killed
+leaves whole rows, and a row that was damaged is made again. A table has the same bytes for the same rows.
 """
 
 from __future__ import annotations
@@ -78,7 +76,7 @@ def figures_of(result: Result) -> Iterator[tuple[str, float | str | None]]:
 
 
 class Store:
-    """Rows by the number of what they are about."""
+    """Rows by the number of what they are about: what became of it and its values, as JSON, with a checksum."""
 
     def __init__(
         self,
@@ -93,10 +91,6 @@ class Store:
 
         `fingerprint` is a hash of all that rows depend on. Messages say `what` they are rows of, and which `option` of
         the command line names another file or begins again.
-
-        Raises:
-            OutputError: It cannot be written, is damaged, belongs to something else or another version, or another
-                process is at it.
         """
         self.path, self._what, self._option = path, what, option
         if path is not None:
@@ -140,36 +134,18 @@ class Store:
         return dict(self._read(f"SELECT status, count(*) FROM row {order}", DONE))
 
     def add(self, rows: Iterable[tuple[int, Row]]) -> None:
-        """Keep rows with their numbers; they outlive this process when this returns.
-
-        Raises:
-            OutputError: They cannot be written, as on a full disk; what was written before stays.
-        """
+        """Keep rows with their numbers; they outlive this process when this returns."""
         texts = [(number, row[STATUS], json.dumps(row, allow_nan=False)) for number, row in rows]
         insert = "INSERT OR REPLACE INTO row VALUES (?1, ?2, ?3, crc32(CAST(?2 || ?3 AS BLOB)))"
         with self._refusing(), self._connection:
             self._connection.executemany(insert, texts)
 
-    def fill(
-        self,
-        make: Callable[[int], Row],
-        numbers: Sequence[int],
-        tell: Tell = untold,
-        *,
-        processes: int | None = None,
-        scheduler: str | None = None,
-        few: int = 2,
-        lead: int = 0,
-    ) -> None:
-        """Make the rows of these numbers that are missing as `mapped` does, keep them as they come, and tell of them.
-
-        Raises:
-            PodsimError: They cannot be written, or as of `mapped`.
-        """
+    def fill(self, make: Callable[[int], Row], numbers: Sequence[int], tell: Tell = untold, **how: Any) -> None:
+        """Make the rows of numbers that are missing, `how` `mapped` takes it, keep them as they come, and tell."""
         left = array("q", (number for number in numbers if number not in self))
         done, total = len(numbers) - len(left), len(numbers)
         tell(done, total)
-        for portion in mapped(make, left, processes=processes, scheduler=scheduler, few=few, lead=lead):
+        for portion in mapped(make, left, **how):
             self.add(portion)
             done += len(portion)
             tell(done, total)
@@ -244,12 +220,7 @@ def _drop(path: Path) -> None:
 
 
 def check_suffix(path: Path) -> None:
-    """Refuse a table that cannot be written, before the work.
-
-    Raises:
-        OutputError: Its suffix is none of those that are known.
-        PodsimError: Parquet is asked for, and pyarrow is not installed.
-    """
+    """Refuse a table that cannot be written, before the work."""
     if path.suffix not in (PARQUET, CSV):
         what = f"`{path.suffix}` is not a format for tables" if path.suffix else "the name of a table needs a suffix"
         raise OutputError(what, where=str(path), do=f"end the name in {PARQUET} or {CSV}")
@@ -258,11 +229,7 @@ def check_suffix(path: Path) -> None:
 
 
 def write_table(path: Path, rows_of: Callable[[], Iterable[Row]], about: Mapping[str, str]) -> None:
-    """Write all rows, whole or not at all, with what the table stands on; that is beside a CSV, which has no metadata.
-
-    Raises:
-        OutputError: It cannot be written.
-    """
+    """Write all rows, whole or not at all, with what the table stands on, which is beside a CSV, or in its metadata."""
     temporary = path.with_name(f".podsim-{secrets.token_hex(8)}.tmp")
     try:
         types = _types(rows_of())

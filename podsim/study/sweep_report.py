@@ -31,8 +31,7 @@ _MOST_COMPARED: Final = 20_000
 """Points up to which values without effect are looked for, for which all of them have to be in memory."""
 _MOST_VALUES: Final = 1_000
 """Values of a key that are counted."""
-_MOST_SAID, _MOST_GROUPS, _FEW = 3, 30, 3
-_MOST_LINES, _MOST_PANELS, _MOST_TICKS, _MOST_NAMED = 4, 6, 10, 6
+_MOST_SAID, _MOST_LINES, _MOST_PANELS, _MOST_TICKS = 3, 4, 6, 10
 _SAME: Final = 1e-12
 _FULL: Final = 0.5
 """A grid of which fewer cells are filled was not crossed, but sampled."""
@@ -141,11 +140,7 @@ def no_column(column: str, numbers: Sequence[str]) -> PodsimError:
 
 
 def check_metric(metric: str) -> None:
-    """Refuse a column that no table has, before the whole study is simulated.
-
-    Raises:
-        PodsimError: It is no figure of results.
-    """
+    """Refuse a column that no table has, before the whole study is simulated."""
     if find_metric(metric) is None:
         raise no_column(metric, list(metrics.METRICS))
 
@@ -160,21 +155,14 @@ def study_report(
     inputs: Sequence[tuple[str, str]],
     metric: str | None = None,
 ) -> Report:
-    """The answer of a study: points are compared by a metric, samples or tokens per second by default.
-
-    Raises:
-        PodsimError: There is no such column of numbers.
-    """
+    """The answer of a study: points are compared by a metric, samples or tokens per second by default."""
     seen = _Seen(space, rows, by_status, metric)
     scenarios = ", ".join(space.study.scenarios)
-    varying = [f"{key} with {count} values" for key, count in seen.keys.items()]
+    varying = "; ".join(f"{key} with {count} values" for key, count in seen.keys.items())
+    about = f"{scenarios}, podsim {__version__}", f"Varies: {varying or 'nothing'}", counts_told(by_status)
     return Report(
         title=space.study.description or f"A study of {scenarios}",
-        about=(
-            f"{scenarios}, podsim {__version__}",
-            f"Varies: {'; '.join(varying) or 'nothing'}",
-            counts_told(by_status),
-        ),
+        about=about,
         version=__version__,
         inputs=inputs,
         verdict=list(seen.verdict()),
@@ -191,13 +179,12 @@ class _Seen:
         self, space: StudySpace, rows: Iterable[Row], by_status: Mapping[str, int], metric: str | None
     ) -> None:
         self._space, self._by_status, self._metric = space, by_status, metric or ""
-        self._total = sum(by_status.values())
+        self._total, self._count = sum(by_status.values()), 0
         self._drawn: list[Row] = []
         self._left_out: list[Row] = []
         self._compared: list[Row] = []
         self._reasons: _Said = {}
         self._warnings: _Said = {}
-        self._count = 0
         values: dict[str, set[object]] = {key: set() for key in space.crossed}
         numbers: dict[str, None] = {}
         best: list[tuple[float, int, Row]] = []
@@ -207,9 +194,8 @@ class _Seen:
             for key, known in values.items():
                 if len(known) < _MOST_VALUES:
                     known.add(row.get(key))
-            for name, value in row.items():
-                if name not in numbers and name not in others and _is_figure(value):
-                    numbers[name] = None
+            new = (name for name in row.keys() - numbers.keys() - others if _figure(row, name) is not None)
+            numbers |= dict.fromkeys(sorted(new, key=list(row).index))
             self._metric = self._metric or next((name for name in (*metrics.HEADLINES, *numbers) if name in row), "")
             if place % every == 0:
                 self._drawn.append(row)
@@ -217,15 +203,13 @@ class _Seen:
                 _say(self._warnings, DONE, row.get("warnings"))
             else:
                 _say(self._reasons, row[STATUS], _PLACE.sub("", str(row[REASON] or "").partition("\n")[0]))
-                if len(self._left_out) < _LISTED:
-                    self._left_out.append(row)
+                self._left_out += [row] * (len(self._left_out) < _LISTED)
             if (figure := _figure(row, self._metric)) is not None:
                 self._count += 1
                 ranked = (-metric_of(self._metric).rank(figure), -int(row[POINT]), row)
                 (heappush if len(best) < _LISTED else heappushpop)(best, ranked)
                 worst = ranked if worst is None else min(worst, ranked)
-                if len(self._compared) <= _MOST_COMPARED:
-                    self._compared.append(row)
+                self._compared += [row] * (len(self._compared) <= _MOST_COMPARED)
         if metric is not None and numbers and metric not in numbers:
             raise no_column(metric, list(numbers))
         self._best = [row for *_, row in sorted(best, reverse=True)]
@@ -233,8 +217,12 @@ class _Seen:
         counts = {key: len(known) for key, known in values.items() if len(known) > 1}
         self.keys = {key: f"{count:,}" + " or more" * (count == _MOST_VALUES) for key, count in counts.items()}
 
+    def _values(self, row: Row) -> list[str]:
+        return [_text(key, row.get(key)) for key in self.keys]
+
     def _at(self, row: Row) -> str:
-        return ", ".join(f"{words(key)} {_text(key, row.get(key))}" for key in self.keys) or "the only point"
+        pairs = zip(map(words, self.keys), self._values(row), strict=True)
+        return ", ".join(map(" ".join, pairs)) or "the only point"
 
     def _between(self, row: Row) -> str:
         """The range of the figure beside its value; empty where it is not known."""
@@ -259,8 +247,7 @@ class _Seen:
     def warnings(self) -> Iterator[str]:
         """What results warn of, the most frequent first."""
         most, left = _most_said(self._warnings)
-        for count, _, text in most:
-            yield f"at {_points(count)}: {text}"
+        yield from (f"at {_points(count)}: {text}" for count, _, text in most)
         if left:
             yield f"{left:,} more points warn of something else: see the column `warnings` of the table"
 
@@ -268,17 +255,16 @@ class _Seen:
         """Keys at whose values the figure is the same, whatever the other keys are."""
         if len(self._compared) > _MOST_COMPARED:
             return
-        what = quantity(self._metric)[0].label
         for key in self.keys:
-            others = [other for other in self.keys if other != key]
-            figures: dict[tuple[object, ...], dict[object, float]] = {}
+            at: dict[tuple[object, ...], dict[object, float]] = {}
             for row in self._compared:
-                figures.setdefault(tuple(row[other] for other in others), {})[row[key]] = row[self._metric]
-            compared = {value for those in figures.values() if len(those) > 1 for value in those}
-            ends = [(min(those.values()), max(those.values())) for those in figures.values()]
-            if compared == {row[key] for row in self._compared} and all(
-                low >= high * (1 - _SAME) for low, high in ends
-            ):
+                others = tuple(row[other] for other in self.keys if other != key)
+                at.setdefault(others, {})[row[key]] = row[self._metric]
+            compared = {value for figures in at.values() if len(figures) > 1 for value in figures}
+            ends = [(min(figures.values()), max(figures.values())) for figures in at.values()]
+            same = all(math.isclose(low, high, rel_tol=_SAME) for low, high in ends)
+            if same and compared and compared == {row[key] for row in self._compared}:
+                what = quantity(self._metric)[0].label
                 yield f"{key} changes nothing here: {what} is the same at all {len(compared):,} values"
 
     def tiles(self) -> Iterator[Tile]:
@@ -295,39 +281,27 @@ class _Seen:
         """The chart, the best points, and what could not be simulated."""
         count, best = self._count, self._best
         if count:
-            drawn = sorted(
-                {row[POINT]: row for row in (*self._drawn, best[0])}.values(), key=lambda row: int(row[POINT])
-            )
-            notes = [f"{len(drawn):,} of {self._total:,} points are shown, evenly chosen, and the best."]
+            by_point = {int(row[POINT]): row for row in (*self._drawn, best[0])}
+            drawn = [by_point[point] for point in sorted(by_point)]
+            some = f"{len(drawn):,} of {self._total:,} points are shown, evenly chosen, and the best."
             title = f"The best {len(best):,} of {count:,} points" if len(best) < count else "The points, the best first"
-            few = notes if len(drawn) < self._total else []
-            chart = _study_chart(self._space, drawn, self._metric, few, self._table(best, title))
-            if chart is not None:
-                yield Section("Over the keys", [chart], plotted=True)
+            notes = [some] if len(drawn) < self._total else []
+            if over := _study_chart(self._space, drawn, self._metric, notes, self._table(best, title)):
+                yield Section("Over the keys", [over], plotted=True)
             if count > _BEST:
                 title, best = f"The best {_BEST} of {count:,} points, and the worst", [*best[:_BEST], self._worst]
             yield Section("Points", [self._table(best, title)], short=True)
         said, left = _most_said(self._reasons)
         if said:
-            title, cells = (
-                "What could not be simulated",
-                [
-                    (
-                        str(row[POINT]),
-                        *(_text(key, row.get(key)) for key in self.keys),
-                        row[STATUS],
-                        str(row[REASON] or ""),
-                    )
-                    for row in self._left_out
-                ],
-            )
+            title = "What could not be simulated"
             reasons = [(f"{many:,}", _status(status, many), text) for many, status, text in said]
             more = [f"{left:,} more say something else: see the column `{REASON}` of the table"] if left else []
             table = Table(columns(">points", "status", "why"), reasons, title, more)
+            cells = [(str(row[POINT]), *self._values(row), row[STATUS], row[REASON] or "") for row in self._left_out]
+            heads = columns(">point", *map(words, self.keys), "status", "reason")
             short_of = self._total - self._by_status.get(DONE, 0)
             all_of_them = "Each of them" if len(cells) == short_of else f"The first {len(cells):,} of {short_of:,}"
-            listed = Table(columns(">point", *map(words, self.keys), "status", "reason"), cells)
-            yield Section(title, [table, Folded(all_of_them, [listed])], short=True)
+            yield Section(title, [table, Folded(all_of_them, [Table(heads, cells)])], short=True)
 
     def _table(self, rows: Sequence[Row], title: str) -> Table:
         """Points with the figure, its range where it is known, and how it compares with the first of them."""
@@ -339,7 +313,7 @@ class _Seen:
             share, ends = row[metric] / best if best else 1.0, _range_of(row, metric)
             between = " to ".join(short(end / divisor) for end in ends) if ends else "–"
             figure = Cell(short(row[metric] / divisor), row[metric] / divisor)
-            known: Cells = [f"{row[POINT]:,}", *(_text(key, row.get(key)) for key in self.keys), figure]
+            known: Cells = [f"{row[POINT]:,}", *self._values(row), figure]
             cells.append([*known, *[between] * ranged, Cell(format_percent(share), share)])
         heads = [*columns(">point", *map(words, self.keys)), Column(axis.title, is_number=True)]
         return Table([*heads, *columns(*[">80 %"] * ranged, ">of the best")], cells, title)
@@ -356,13 +330,10 @@ def _most_said(said: _Said) -> tuple[list[list[Any]], int]:
     return ranked[:_MOST_SAID], sum(count for count, *_ in ranked[_MOST_SAID:])
 
 
-def _is_figure(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _figure(row: Row, metric: str) -> float | None:
-    value = row.get(metric)
-    return float(value) if _is_figure(value) else None  # type: ignore[arg-type]
+def _figure(row: Row, name: str) -> float | None:
+    value: Any = row.get(name)
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number and math.isfinite(value) else None
 
 
 def _range_of(row: Row, metric: str) -> tuple[float, float] | None:
@@ -400,11 +371,7 @@ def _study_chart(
         what, drawn = "Lines", _lines(keys, rows, heights, axis, divisor, metric, published)
     else:
         over, keys = _drawn_over(keys, len(rows))
-        what, points, statuses = (
-            over.value.capitalize(),
-            [int(row[POINT]) for row in rows],
-            [row[STATUS] for row in rows],
-        )
+        what, points, statuses = over.value.capitalize(), [row[POINT] for row in rows], [row[STATUS] for row in rows]
         drawn = chart.Study(over, keys, axis, heights, points, statuses, metric_of(metric).more_is_better)
         said = {
             chart.WayOver.HEAT_MAP: "Grey: could not be simulated, has no such figure, or is not part of the study.",
@@ -412,9 +379,8 @@ def _study_chart(
         }
         notes = [said[over], *notes] if over in said else notes
     over_keys = _joined([key.axis.label for key in keys])
-    return chart.Chart(
-        f"Over {over_keys}", f"{what} of the figure over {over_keys}.", drawn, numbers=numbers, notes=notes
-    )
+    described = f"{what} of the figure over {over_keys}."
+    return chart.Chart(f"Over {over_keys}", described, drawn, numbers=numbers, notes=notes)
 
 
 def _numbers_and_unit(values: Sequence[Any]) -> tuple[list[float], str] | None:
@@ -509,9 +475,7 @@ def _lines(
         ]
         label = f"{of_words[0].axis.label}: {name}" if of_words and of_words[0].name != SCENARIO else name
         lines.append(chart.Series(label, chart.Mark.LINE, x, y, colour, dashes if dashes[1] else (), marker, tips))
-        bands += chart.band(
-            f"{label}, 80 %", x, [ends and (ends[0] / divisor, ends[1] / divisor) for ends in ranges], colour
-        )
+        bands += chart.band(f"{label}, 80 %", x, ranges, colour)
     first = min(lines, key=lambda line: line.x[0])
     span = first.x[0], max(line.x[-1] for line in lines)
     ideal = [chart.in_proportion("in proportion", span, first.y)] if scales and span[1] > span[0] > 0 else []
@@ -529,9 +493,8 @@ def _lines(
         lines.append(chart.Series(what, chart.Mark.POINTS, *feet, chart.NO_FIGURE, marker="cross", tips=tips))
     ticks = x_all if len(x_all) <= _MOST_TICKS else ()
     x_axis = chart.Axis(key.axis.label, key.axis.unit, is_log=x_log, from_zero=False, ticks=ticks)
-    return chart.Curves(
-        [*bands, *ideal, *lines], x_axis, chart.Axis(axis.label, axis.unit, is_log=y_log, from_zero=not y_log)
-    )
+    y_axis = chart.Axis(axis.label, axis.unit, is_log=y_log, from_zero=not y_log)
+    return chart.Curves([*bands, *ideal, *lines], x_axis, y_axis)
 
 
 def measured_points(given: Sequence[MeasuredSpec], metric: str) -> Iterator[tuple[Value, float]]:

@@ -94,6 +94,9 @@ def test_ranges_stand_beside_figures_and_around_lines() -> None:
     band, line = chart.drawn.series
     assert (band.mark, list(band.x), list(band.y), list(band.to)) == (Mark.BAND, [1, 2], [90, 180], [120, 240])
     assert (line.mark, line.x, line.y) == (Mark.LINE, [1, 2, 3], [100, 200, 300])
+    thousands = [{name: 1000 * value if name != "a" else value for name, value in row.items()} for row in rows]
+    band, _ = drawn(thousands, RATE, keys={"a": [1, 2, 3]}).series  # in 1,000 samples/s
+    assert (list(band.y), list(band.to)) == ([90, 180], [120, 240])
     share = [{"mfu": 0.15, "mfu_low": 0.14, "mfu_high": 0.165}]  # the ends in the unit of the value
     assert reported(share, "mfu", names={"a": [1]}, keys={"b": [1]}).verdict == [
         "best MFU 15.0 % (80 %: 14 to 16.5) at the only point"
