@@ -25,11 +25,7 @@ class _Repeated:
     CURE: ClassVar[str]
 
     def __post_init__(self) -> None:
-        """Refuse a count or a seed that is not possible: Python takes any type for a number of the command line.
-
-        Raises:
-            PodsimError: There are too few or too many, or the seed is negative or no whole number.
-        """
+        """Refuse a count or a seed that is not possible, whatever its type."""
         whole = [isinstance(number, int) and not isinstance(number, bool) for number in (self.count, self.seed)]
         if not (whole[0] and 1 <= self.count <= self.MOST):
             shown = f"{self.count:,}" if whole[0] else f"`{self.count}`"
@@ -40,24 +36,14 @@ class _Repeated:
 
 
 class Draws(_Repeated):
-    """How often inputs are drawn.
-
-    Attributes:
-        count: Draws, from 1 to 1,000,000.
-        seed: Seed of the draws, not negative.
-    """
+    """How often inputs are drawn: `count` times, from 1 to 1,000,000, with a `seed` that is not negative."""
 
     MOST, WHAT = MOST_DRAWS, "draws of the uncertain inputs"
     CURE = "draw from 1 to {:,} times, for example 200"
 
 
 class Seeds(_Repeated):
-    """How often a run is repeated with noise, each time with a seed of its own.
-
-    Attributes:
-        count: Runs, from 1 to 10,000.
-        seed: What their seeds are made of, not negative.
-    """
+    """How often a run is repeated with noise: `count` times, from 1 to 10,000, with seeds made of one `seed`."""
 
     MOST, WHAT = MOST_SEEDS, "runs with noise"
     CURE = "ask for 1 to {:,}, for example 100"

@@ -23,7 +23,6 @@ from podsim.units import UNITS, parse_quantity
 _LONGEST: Final = 500
 _LARGEST_POWER: Final = 64
 """Of exponents, and of the digits that a number is rounded to."""
-_MOST_BITS: Final = 4096
 _MOST_REMEMBERED: Final = 1024
 _INTERPOLATED: Final = re.compile(r"\$\{([^{}]*)\}")
 
@@ -45,9 +44,7 @@ def _of_numbers(combine: Callable[[Any, Any], Any], left: Any, right: Any) -> An
 def _power(base: float, exponent: float) -> Any:
     if abs(exponent) > _LARGEST_POWER:
         raise BadValueError(f"an exponent of {exponent:g}", f"use one up to {_LARGEST_POWER}")
-    if isinstance(base, int) and base.bit_length() * abs(exponent) > _MOST_BITS:
-        raise OverflowError("the power is too large")
-    return base**exponent
+    return base**exponent  # of at most 64 times the bits of a float
 
 
 def _rounded(number: float, digits: int | None = None) -> float:
@@ -97,6 +94,10 @@ class Expression:
             self.names = frozenset(map(ast.unparse, names))
         except RecursionError:
             raise self._too_deep from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its text: the tree may be too deep to be sent to another process."""
+        return Expression, (self.text,)
 
     @property
     def _too_deep(self) -> BadValueError:

@@ -5,21 +5,22 @@ from __future__ import annotations
 import json
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from podsim import memo
 from podsim._version import __version__
 from podsim.disk import digest, simulator
 from podsim.errors import OutputError, PodsimError, Problem, SpecError
-from podsim.memo import files_held
 from podsim.metrics import HIGH, LOW
 from podsim.report.chart import Sheet
 from podsim.report.report import Report
 from podsim.result.files import check_outputs, check_writable, files_read
 from podsim.runs import run
-from podsim.scenario import LoadedScenario, load_scenario
+from podsim.scenario import load_scenario
 from podsim.scenario.document import Document, plain_data
 from podsim.scenario.library import find
 from podsim.show.answers import Answered, figure_of_sheet
@@ -193,7 +194,12 @@ def sweep(
         parts = simulator(), space.study.model_dump_json(), "with ranges" * ranges, *map(" ".join, inputs)
         fingerprint = digest([part.encode() for part in parts])
         read = [] if isinstance(study, Mapping) else [("the study", find(str(study), "study", ()))]
-        beside = _rows_beside(table, (*read, *files_read(inputs)))
+        beside = table.with_name(f"{table.name}.journal")
+        written = {"table": table, "rows beside the table": beside}
+        if table.suffix == tables.CSV:
+            written["description of the table"] = tables.about_file(table)
+            check_writable(tables.about_file(table))
+        check_outputs(written, (*read, *files_read(inputs)))
         if table.exists() and not restart and not beside.exists():
             if tables.fingerprint_of(table) != fingerprint:
                 what, do = (
@@ -206,11 +212,11 @@ def sweep(
             return SweepResult(space, table, by_status, inputs, simulated=False)
     with (
         telling(tell, "points") as told,
-        files_held(),
+        memo.files_held(),
         Store(beside, fingerprint, option=_CURE, restart=restart) as store,
     ):
-        make = RowMaker(space, ranges)
-        store.fill(make, numbers, told, processes=processes, scheduler=scheduler, few=_FEW_POINTS, lead=1)
+        how = {"processes": processes, "scheduler": scheduler, "few": _FEW_POINTS, "lead": 1}
+        store.fill(partial(_row, space, ranges), numbers, told, **how)
         by_status = store.statuses()
         if table is None:
             return SweepResult(space, None, by_status, inputs, kept=tables.typed(store.rows))
@@ -220,56 +226,24 @@ def sweep(
         return SweepResult(space, table, by_status, inputs)
 
 
-@dataclass(frozen=True)
-class RowMaker:
-    """Simulates points of a study; what they vary is read once, and a point changes the loaded scenario.
-
-    With `ranges`, figures have the ends of their ranges beside them.
-    """
-
-    space: StudySpace
-    ranges: bool = False
-    _loaded: dict[tuple[str, str | None], LoadedScenario] = field(default_factory=dict, repr=False, compare=False)
-
-    def __call__(self, number: int) -> Row:
-        """The row of a point; one that cannot be simulated has its reason."""
-        point = self.space.point(number)
-        assert point is not None
-        values = {
-            POINT: point.number,
-            SCENARIO: point.scenario,
-            VARIANT: point.variant,
-            **point.values,
-        }
+def _row(space: StudySpace, ranges: bool, number: int) -> Row:
+    """The row of a point, with the ends of ranges if these are asked for; one that cannot be simulated has a reason."""
+    point = space.point(number)
+    assert point is not None
+    source = point.scenario, point.variant
+    values = {POINT: number, SCENARIO: point.scenario, VARIANT: point.variant, **point.values}
+    try:
         if point.problem is not None:
-            return values | {STATUS: tables.REFUSED, REASON: str(point.problem)}
-        try:
-            source = point.scenario, point.variant
-            if source not in self._loaded:
-                self._loaded[source] = load_scenario(*source)
-            result = run(load_scenario(self._loaded[source], overrides=point.overrides))
-            ranges = result.ranges if self.ranges else {}
-            ends = {name + end: getattr(each, end[1:]) for name, each in ranges.items() for end in (LOW, HIGH)}
-        except PodsimError as error:
-            return values | {STATUS: tables.status_of(error), REASON: str(error)}
-        except Exception as error:  # a bug at one point must not cost the others
-            return values | {STATUS: tables.FAILED, REASON: f"{type(error).__name__}: {error}"}
-        return values | {STATUS: DONE, REASON: None} | dict(tables.figures_of(result)) | ends
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Without what can be read again."""
-        return RowMaker, (replace(self.space), self.ranges)
-
-
-def _rows_beside(table: Path, read: Iterable[tuple[str, Path]]) -> Path:
-    """The file of rows beside a table, if neither replaces another file."""
-    beside = table.with_name(f"{table.name}.journal")
-    written = {"table": table, "rows beside the table": beside}
-    if table.suffix == tables.CSV:
-        written["description of the table"] = tables.about_file(table)
-        check_writable(tables.about_file(table))
-    check_outputs(written, read)
-    return beside
+            raise SpecError([point.problem])
+        loaded = memo.of_file(source, partial(load_scenario, *source))  # which a point changes
+        result = run(load_scenario(loaded, overrides=point.overrides))
+        known = result.ranges if ranges else {}
+        ends = {name + end: getattr(each, end[1:]) for name, each in known.items() for end in (LOW, HIGH)}
+    except PodsimError as error:
+        return values | {STATUS: tables.status_of(error), REASON: str(error)}
+    except Exception as error:  # a bug at one point must not cost the others
+        return values | {STATUS: tables.FAILED, REASON: f"{type(error).__name__}: {error}"}
+    return values | {STATUS: DONE, REASON: None} | dict(tables.figures_of(result)) | ends
 
 
 def _check_runs(space: StudySpace, numbers: Sequence[int]) -> None:

@@ -25,7 +25,7 @@ from podsim.scenario.document import Document
 from podsim.study.expression import Expression, filled_in
 from podsim.study.points import MOST_POINTS, StudySpace, read_study, space_of
 from podsim.study.store import Store, typed, write_table
-from podsim.study.sweep import RowMaker, sweep
+from podsim.study.sweep import _row, sweep
 from podsim.study.sweep_report import check_metric
 
 LINK = "system.machine.ipu_link.bandwidth_per_direction"
@@ -846,14 +846,14 @@ def test_an_interruption_says_how_much_stands(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("s.yaml").write_text(json.dumps(SMALL))
-    made, real = iter(range(3)), RowMaker.__call__
+    made = iter(range(3))
 
-    def interrupted(maker: RowMaker, number: int) -> Any:
+    def interrupted(*point: Any) -> Any:
         if next(made, None) is None:
             raise KeyboardInterrupt
-        return real(maker, number)
+        return _row(*point)
 
-    monkeypatch.setattr(RowMaker, "__call__", interrupted)
+    monkeypatch.setattr("podsim.study.sweep._row", interrupted)
     monkeypatch.setattr(sys, "argv", ["podsim", "sweep", "s.yaml", "-o", "t.csv", *restart])
     with pytest.raises(SystemExit) as end:
         main()
