@@ -55,8 +55,14 @@ def short(value: object) -> str:
         return "–"
     if isinstance(value, float):
         return format_significant(value, _DIGITS_SHOWN) if _LEAST <= abs(value) < _MOST or not value else f"{value:.4g}"
-    match = NUMBER_AND_UNIT.fullmatch(str(value))
-    return f"{short(float(match[1]))} {match[2] or ''}".rstrip() if match else str(value)
+    number, unit = number_and_unit(value) or (None, "")
+    return str(value) if number is None else f"{short(number)} {unit}".rstrip()
+
+
+def number_and_unit(value: object) -> tuple[float, str] | None:
+    """The number of a value and the unit behind it; None of other texts."""
+    match = None if isinstance(value, bool) else NUMBER_AND_UNIT.fullmatch(str(value))
+    return match and (float(match[1]), (match[2] or "").strip())
 
 
 # The file
@@ -76,14 +82,6 @@ Values = Annotated[list[OneValue], Field(min_length=1)]
 Number = Annotated[Count, Field(le=MOST_POINTS)]
 
 
-def _end(end: Value) -> tuple[float, str]:
-    """The number of an end of a range, and its unit."""
-    match = None if isinstance(end, bool) else NUMBER_AND_UNIT.fullmatch(str(end))
-    if match is None:
-        raise BadValueError(f"needs numbers at the ends of its range, not {end}", "write 8 GB/s, or 8")
-    return float(match[1]), (match[2] or "").strip()
-
-
 class RangeSpec(Spec):
     """Values from one end to the other."""
 
@@ -100,9 +98,18 @@ class RangeSpec(Spec):
     whole: Flag = False
     """Whether values are rounded to whole numbers, and equal ones taken once."""
 
+    @property
+    def ends(self) -> tuple[tuple[float, str], tuple[float, str]]:
+        """Both ends, each with its unit."""
+        first, last = number_and_unit(self.from_), number_and_unit(self.to)
+        if first is None or last is None:
+            end = self.to if first else self.from_
+            raise BadValueError(f"needs numbers at the ends of its range, not {end}", "write 8 GB/s, or 8")
+        return first, last
+
     def at(self, share: float) -> Value:
         """The value at a share of the way."""
-        (first, unit), (last, _) = _end(self.from_), _end(self.to)
+        (first, unit), (last, _) = self.ends
         number = first * (last / first) ** share if self.scale == "log" else first + (last - first) * share
         number = float(f"{number:.{_DIGITS}g}") + 0.0  # not -0
         number = round(number) if self.whole or number.is_integer() else number
@@ -160,7 +167,7 @@ def _form(given: Any) -> str:
 def _checked(given: Any) -> Any:
     """A list as it is, or a range whose ends go together."""
     if isinstance(given, RangeSpec):
-        (first, unit), (last, other) = _end(given.from_), _end(given.to)
+        (first, unit), (last, other) = given.ends
         between = f"goes from {given.from_} to {given.to}, which"
         if unit != other:
             raise BadValueError(f"{between} have different units", "write both ends in the same unit")

@@ -235,7 +235,7 @@ def _row(space: StudySpace, ranges: bool, number: int) -> Row:
     try:
         if point.problem is not None:
             raise SpecError([point.problem])
-        loaded = memo.of_file(source, partial(load_scenario, *source))  # which a point changes
+        loaded = memo.of_file(("swept", *source), partial(load_scenario, *source))  # which a point changes
         result = run(load_scenario(loaded, overrides=point.overrides))
         known = result.ranges if ranges else {}
         ends = {name + end: getattr(each, end[1:]) for name, each in known.items() for end in (LOW, HIGH)}

@@ -22,15 +22,13 @@ from podsim.report.table import Cell, Cells, Column, Table, columns
 from podsim.runs import run
 from podsim.scenario.wording import known_here
 from podsim.study.expression import number_of
-from podsim.study.points import NUMBER_AND_UNIT, MeasuredSpec, StudySpace, Value, short
+from podsim.study.points import MeasuredSpec, StudySpace, Value, number_and_unit, short
 from podsim.study.store import COLUMNS, DONE, POINT, REASON, SCENARIO, STATUS, VARIANT, Row
 
 _BEST, _LISTED, _DRAWN = 5, 500, 5_000
 """Points of the table of the best, of longer tables, and of a chart."""
 _MOST_COMPARED: Final = 20_000
 """Points up to which values without effect are looked for, for which all of them have to be in memory."""
-_MOST_VALUES: Final = 1_000
-"""Values of a key that are counted."""
 _MOST_SAID, _MOST_LINES, _MOST_PANELS, _MOST_TICKS = 3, 4, 6, 10
 _SAME: Final = 1e-12
 _FULL: Final = 0.5
@@ -158,7 +156,7 @@ def study_report(
     """The answer of a study: points are compared by a metric, samples or tokens per second by default."""
     seen = _Seen(space, rows, by_status, metric)
     scenarios = ", ".join(space.study.scenarios)
-    varying = "; ".join(f"{key} with {count} values" for key, count in seen.keys.items())
+    varying = "; ".join(f"{key} with {count:,} values" for key, count in seen.keys.items())
     about = f"{scenarios}, podsim {__version__}", f"Varies: {varying or 'nothing'}", counts_told(by_status)
     return Report(
         title=space.study.description or f"A study of {scenarios}",
@@ -192,8 +190,7 @@ class _Seen:
         others, every = {*COLUMNS, "warnings", *space.keys}, -(-self._total // _DRAWN)
         for place, row in enumerate(rows):
             for key, known in values.items():
-                if len(known) < _MOST_VALUES:
-                    known.add(row.get(key))
+                known.add(row.get(key))
             new = (name for name in row.keys() - numbers.keys() - others if _figure(row, name) is not None)
             numbers |= dict.fromkeys(sorted(new, key=list(row).index))
             self._metric = self._metric or next((name for name in (*metrics.HEADLINES, *numbers) if name in row), "")
@@ -214,8 +211,7 @@ class _Seen:
             raise no_column(metric, list(numbers))
         self._best = [row for *_, row in sorted(best, reverse=True)]
         self._worst = worst[2] if worst else {}
-        counts = {key: len(known) for key, known in values.items() if len(known) > 1}
-        self.keys = {key: f"{count:,}" + " or more" * (count == _MOST_VALUES) for key, count in counts.items()}
+        self.keys = {key: len(known) for key, known in values.items() if len(known) > 1}
 
     def _values(self, row: Row) -> list[str]:
         return [_text(key, row.get(key)) for key in self.keys]
@@ -389,10 +385,9 @@ def _numbers_and_unit(values: Sequence[Any]) -> tuple[list[float], str] | None:
     >>> _numbers_and_unit(["8 GB/s", "12.5 GB/s"]), _numbers_and_unit([4, 16]), _numbers_and_unit(["a", 2])
     (([8.0, 12.5], 'GB/s'), ([4.0, 16.0], ''), None)
     """
-    matches = [NUMBER_AND_UNIT.fullmatch(value) if isinstance(value, str) else None for value in values]
-    units = {(match[2] or "").strip() if match else "" for match in matches}
-    if all(matches) and len(units) == 1:
-        return [float(match[1]) for match in matches if match], units.pop()
+    pairs = [number_and_unit(value) for value in values]
+    if all(pairs) and len({pair[1] for pair in pairs if pair}) == 1:
+        return [pair[0] for pair in pairs if pair], next(pair[1] for pair in pairs if pair)
     numbers = [number_of(value) for value in values]
     if any(isinstance(number, bool) or not isinstance(number, (int, float)) for number in numbers):
         return None
