@@ -60,9 +60,9 @@ def sweep(
     from podsim.result.files import check_outputs
     from podsim.scenario.library import find
     from podsim.show.text import print_report
-    from podsim.study.sweep.report import check_metric
-    from podsim.study.sweep.run import sheet_of
-    from podsim.study.sweep.run import sweep as sweep_study
+    from podsim.study.sweep import sheet_of
+    from podsim.study.sweep import sweep as sweep_study
+    from podsim.study.sweep_report import check_metric
 
     check_paths(None, plot)
     check_paths(None, report=report)

@@ -35,7 +35,7 @@ from podsim.study.compare.metrics import COMPARED
 from podsim.study.compare.report import why
 from podsim.study.compare.sides import of_result
 from podsim.study.compare.subject import Subject
-from podsim.study.sweep.axes import NUMBER_AND_UNIT
+from podsim.study.points import NUMBER_AND_UNIT
 from podsim.watch import Tell, telling, untold
 from podsim.workers import mapped
 

@@ -13,7 +13,7 @@ from podsim.scenario.activity import Activity
 from podsim.scenario.assumptions import hardware_keys, numbers, scenario_keys
 from podsim.scenario.catalogue import shipped_list
 from podsim.scenario.library import shipped_files
-from podsim.study.sweep.axes import NUMBER_AND_UNIT
+from podsim.study.points import NUMBER_AND_UNIT
 from podsim.ui.question import DIVISION, Question
 
 SYSTEM, CHIP, RATE = "system", "system.machine.ipu", "serving.rate"

@@ -23,10 +23,10 @@ from podsim.scenario.library import data_file
 from podsim.scenario.yaml_file import read_yaml
 from podsim.study.check.baseline import Baseline, read_baseline
 from podsim.study.check.verdict import verdict_on
+from podsim.study.expression import Expression
 from podsim.study.plan import find_systems, read_goal
-from podsim.study.sweep.expression import Expression
-from podsim.study.sweep.run import _check_runs
-from podsim.study.sweep.space import space_of
+from podsim.study.points import space_of
+from podsim.study.sweep import _check_runs
 from tests.cases import every_case
 from tests.property.mutations import mutated, mutated_expression, mutated_goal, mutated_study, slipped, spoiled
 from tests.property.runs import complaints, run

@@ -16,7 +16,7 @@ from podsim.scenario.expectations import expectation
 from podsim.study.compare.metrics import COMPARED
 from podsim.study.plan.figures import figure_named, figures, names_of, served_figures
 from podsim.study.plan.limits import limit
-from podsim.study.sweep.rows import figures_of
+from podsim.study.store import figures_of
 
 PACKAGE = Path(podsim.__file__).parent
 PRICED = ["cost.price_per_ipu_hour=1.5 USD"]

@@ -14,7 +14,7 @@ from podsim.runs import run
 from podsim.scenario import LoadedScenario, load_scenario, variant_names
 from podsim.scenario.library import data_file, display_path, is_as_shipped, shipped
 from podsim.scenario.yaml_file import read_yaml
-from podsim.study.sweep.rows import DONE, figures_of, status_of
+from podsim.study.store import DONE, figures_of, status_of
 
 if TYPE_CHECKING:
     from podsim.runs import Result

@@ -21,7 +21,7 @@ from podsim.scenario.wording import known_here
 from podsim.show.answers import Answered
 from podsim.study.check.baseline import Baseline
 from podsim.study.check.cases import NOT_READ, Measured
-from podsim.study.sweep.rows import DONE
+from podsim.study.store import DONE
 
 BROKEN, UNMET, DRIFT, GAIN, ADDED, REMOVED = "broken", "unmet", "drift", "gain", "added", "removed"
 MOVED, MISSING, IMPOSSIBLE = "moved", "missing", "impossible"

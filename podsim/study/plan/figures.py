@@ -30,7 +30,7 @@ from podsim.metrics import (
     metrics_of,
 )
 from podsim.scenario.scenario import Scenario
-from podsim.study.sweep.rows import figures_of
+from podsim.study.store import figures_of
 
 if TYPE_CHECKING:
     from podsim.result.serving import ServingResult

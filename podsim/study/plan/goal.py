@@ -19,8 +19,7 @@ from podsim.study.plan.figures import SERVED, figure_named
 from podsim.study.plan.limits import Limit, at_most, check_limits, limit
 from podsim.study.plan.spec import CHOSEN, DRAWS, GIVEN, SEQUENCE, SERVED_DRAWS, TRIALS, GoalSpec, JobSpec
 from podsim.study.plan.systems import place_named, shipped_places
-from podsim.study.sweep.space import StudySpace, space_of
-from podsim.study.sweep.spec import CombinedSpec
+from podsim.study.points import CombinedSpec, StudySpace, space_of
 
 _STUDIED: Final = tuple(CombinedSpec.model_fields)
 """Sections that a goal has in common with a study."""

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from podsim.study.sweep.chart_words import short
-from podsim.study.sweep.spec import Value
+from podsim.study.points import Value, short
 
 _LONGEST: Final = 120
 """Letters of the name of a file."""

@@ -43,7 +43,7 @@ from podsim.study.plan.confidence import RELIABLE, Confidence, Contender, Spread
 from podsim.study.plan.goal import Goal
 from podsim.study.plan.option import Option
 from podsim.study.plan.spec import TOGETHER
-from podsim.study.sweep.chart_words import short
+from podsim.study.points import short
 
 MOST_SHOWN: Final = 20
 """Options in a table, and those whose ranges are measured."""

@@ -26,9 +26,8 @@ from podsim.study.plan.spec import CHOSEN, TOGETHER
 from podsim.study.plan.systems import Place, place_named
 from podsim.study.plan.totals import totals
 from podsim.study.plan.writing import written
-from podsim.study.store import STATUS, Row, Store
-from podsim.study.sweep.rows import DONE
-from podsim.study.sweep.spec import Value
+from podsim.study.points import Value
+from podsim.study.store import DONE, STATUS, Row, Store
 from podsim.watch import Tell
 
 if TYPE_CHECKING:

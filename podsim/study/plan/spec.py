@@ -11,7 +11,7 @@ from podsim.draws import MOST_DRAWS
 from podsim.scenario.base import Spec
 from podsim.scenario.quantity import Count, CountOrZero
 from podsim.scenario.serving import Rate
-from podsim.study.sweep.spec import CombinedSpec, Varied
+from podsim.study.points import CombinedSpec, Varied
 
 GIVEN: Final = "as given"
 CHOSEN: Final = "chosen"

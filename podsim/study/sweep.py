@@ -1,32 +1,33 @@
-"""A whole study: what is left to do, where it is done, and the table that it ends in."""
+"""Many scenarios: a study names keys and values, and every combination becomes a row of one table."""
 
 from __future__ import annotations
 
 import json
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from podsim import memo
 from podsim._version import __version__
 from podsim.disk import digest, simulator
 from podsim.errors import OutputError, PodsimError, Problem, SpecError
-from podsim.memo import files_held
+from podsim.metrics import HIGH, LOW
 from podsim.report.chart import Sheet
 from podsim.report.report import Report
 from podsim.result.files import check_outputs, check_writable, files_read
+from podsim.runs import run
 from podsim.scenario import load_scenario
 from podsim.scenario.document import Document, plain_data
 from podsim.scenario.library import find
 from podsim.show.answers import Answered, figure_of_sheet
-from podsim.study.store import STATUS, Row, Store
-from podsim.study.sweep.names import SCENARIO
-from podsim.study.sweep.report import counts_told, study_report
-from podsim.study.sweep.rows import DONE, RowMaker
-from podsim.study.sweep.space import StudySpace, read_study, space_of
-from podsim.study.sweep.table import CSV, about_file, check_suffix, fingerprint_of, read_rows, typed, write_table
+from podsim.study import store as tables
+from podsim.study.points import StudySpace, read_study, space_of
+from podsim.study.store import DONE, POINT, REASON, SCENARIO, STATUS, VARIANT, Row, Store
+from podsim.study.sweep_report import counts_told, study_report
 from podsim.watch import Tell, telling
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ _FEW_POINTS = 24
 """What processes need to start is worth so many points."""
 _MANY_POINTS = 100_000
 """Conditions of as many take seconds."""
+_CURE = "give another --output, or --restart"
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,10 +73,14 @@ class SweepResult(Answered):
 
     def rows(self) -> Iterator[Row]:
         """The rows of the table, one by one."""
-        return iter(self.kept) if self.output is None else read_rows(self.output)
+        return iter(self.kept) if self.output is None else tables.read_rows(self.output)
 
     def to_frame(self) -> DataFrame:
-        """The table, one row per point, with the units of its columns in `attrs["unit"]`."""
+        """The table, one row per point, with the units of its columns in `attrs["unit"]`.
+
+        Returns:
+            A frame with the columns of the table: the point, its values, what became of it, and its figures.
+        """
         from podsim.show.frames import frame_of, frame_of_file
 
         return frame_of(self.kept) if self.output is None else frame_of_file(self.output)
@@ -84,6 +90,9 @@ class SweepResult(Answered):
 
         Args:
             metric: The column that counts; samples or tokens per second by default.
+
+        Returns:
+            A sentence, figures, and sections of tables and a chart.
 
         Raises:
             PodsimError: No point has that figure.
@@ -96,6 +105,9 @@ class SweepResult(Answered):
         Args:
             metric: The column that counts; samples or tokens per second by default.
 
+        Returns:
+            A figure with one chart, or a chart for each value of a third key.
+
         Raises:
             PodsimError: No point has that figure, or nothing varies.
         """
@@ -107,6 +119,10 @@ class SweepResult(Answered):
 
     def _records(self) -> list[Row]:
         return list(self.rows())
+
+
+Swept = SweepResult
+"""Its name until 0.12."""
 
 
 def sheet_of(swept: SweepResult, report: Report) -> Sheet:
@@ -151,64 +167,83 @@ def sweep(
         tell: Is told of progress; a line in a notebook shows it if left out.
         look: Is told of how many combinations conditions are looked at, where that takes long.
 
+    Returns:
+        The rows, by `.rows()` or `.to_frame()`, and what follows from them.
+
     Raises:
         SpecError: The study or its scenario is wrong.
         OutputError: The table or the rows beside it cannot be written, or belong to something else.
     """
-    if output is not None:
-        check_suffix(Path(output))
-        check_writable(Path(output))
-    if isinstance(study, Mapping):
-        space = space_of(Document(plain_data(study)), scenario=scenario)
-    else:
-        space = read_study(study, scenario)
+    table = None if output is None else Path(output)
+    if table is not None:
+        tables.check_suffix(table)
+        check_writable(table)
+    space = (
+        space_of(Document(plain_data(study)), scenario=scenario)
+        if isinstance(study, Mapping)
+        else read_study(study, scenario)
+    )
     if space.study.where and len(space) > _MANY_POINTS:
         look(len(space))
     numbers = array("q", space.numbers())
     _check_runs(space, numbers)
     inputs = _inputs(space)
-    make = RowMaker(space, ranges)
-    with telling(tell, "points") as told, files_held():
-
-        def fill(store: Store) -> None:
-            how: dict[str, Any] = {"processes": processes, "scheduler": scheduler}
-            store.fill(make, numbers, told, **how, few=_FEW_POINTS, lead=1)
-
-        if output is None:
-            with Store() as store:
-                fill(store)
-                return SweepResult(space, None, _done_first(store.statuses()), inputs, kept=typed(store.rows))
+    fingerprint, beside = "", None
+    if table is not None:
         # Of all that rows depend on: the study, the files it reads, and the code that simulates.
         parts = simulator(), space.study.model_dump_json(), "with ranges" * ranges, *map(" ".join, inputs)
-        fingerprint = digest([each.encode() for each in parts])
+        fingerprint = digest([part.encode() for part in parts])
         read = [] if isinstance(study, Mapping) else [("the study", find(str(study), "study", ()))]
-        beside = _check_written(Path(output), fingerprint, (*read, *files_read(inputs)), restart=restart)
-        if beside is None:
-            by_status = _done_first(Counter(str(row[STATUS]) for row in read_rows(Path(output))))
-            return SweepResult(space, Path(output), by_status, inputs, simulated=False)
-        with Store(beside, fingerprint, option="give another --output, or --restart", anew=restart) as store:
-            fill(store)
-            about = {"version": __version__, "fingerprint": fingerprint, "inputs": json.dumps(inputs)}
-            write_table(Path(output), store.rows, about)
-            by_status = _done_first(store.statuses())
-            store.remove()
-        return SweepResult(space, Path(output), by_status, inputs)
+        beside = table.with_name(f"{table.name}.journal")
+        written = {"table": table, "rows beside the table": beside}
+        if table.suffix == tables.CSV:
+            written["description of the table"] = tables.about_file(table)
+            check_writable(tables.about_file(table))
+        check_outputs(written, (*read, *files_read(inputs)))
+        if table.exists() and not restart and not beside.exists():
+            if tables.fingerprint_of(table) != fingerprint:
+                what, do = (
+                    "the table exists, and is not known to be of this study",
+                    "give another --output, or --restart",
+                )
+                raise OutputError(what, where=str(table), do=do)
+            counts = Counter(str(row[STATUS]) for row in tables.read_rows(table))
+            by_status = dict(sorted(counts.items(), key=lambda item: (item[0] != DONE, item[0])))
+            return SweepResult(space, table, by_status, inputs, simulated=False)
+    with (
+        telling(tell, "points") as told,
+        memo.files_held(),
+        Store(beside, fingerprint, option=_CURE, restart=restart) as store,
+    ):
+        how = {"processes": processes, "scheduler": scheduler, "few": _FEW_POINTS, "lead": 1}
+        store.fill(partial(_row, space, ranges), numbers, told, **how)
+        by_status = store.statuses()
+        if table is None:
+            return SweepResult(space, None, by_status, inputs, kept=tables.typed(store.rows))
+        about = {"version": __version__, "fingerprint": fingerprint, "inputs": json.dumps(inputs)}
+        tables.write_table(table, store.rows, about)
+        store.remove()
+        return SweepResult(space, table, by_status, inputs)
 
 
-def _check_written(target: Path, fingerprint: str, read: Iterable[tuple[str, Path]], *, restart: bool) -> Path | None:
-    """The file of rows beside a table that can be written; None where the table holds the study already."""
-    beside = target.with_name(f"{target.name}.journal")
-    written = {"table": target, "rows beside the table": beside}
-    if target.suffix == CSV:
-        written["description of the table"] = about_file(target)
-        check_writable(about_file(target))
-    check_outputs(written, read)
-    if not target.exists() or restart or beside.exists():
-        return beside
-    if fingerprint_of(target) == fingerprint:
-        return None
-    what, do = "the table exists, and is not known to be of this study", "give another --output, or --restart"
-    raise OutputError(what, where=str(target), do=do)
+def _row(space: StudySpace, ranges: bool, number: int) -> Row:
+    """The row of a point, with the ends of ranges if these are asked for; one that cannot be simulated has a reason."""
+    point = space.point(number)
+    assert point is not None
+    source = point.scenario, point.variant
+    values = {POINT: number, SCENARIO: point.scenario, VARIANT: point.variant, **point.values}
+    try:
+        if point.problem is not None:
+            raise SpecError([point.problem])
+        loaded = memo.of_file(("swept", *source), partial(load_scenario, *source))  # which a point changes
+        result = run(load_scenario(loaded, overrides=point.overrides))
+        known = result.ranges if ranges else {}
+        ends = {name + end: getattr(each, end[1:]) for name, each in known.items() for end in (LOW, HIGH)}
+    except PodsimError as error:
+        return values | {STATUS: tables.status_of(error), REASON: str(error)}
+    except Exception as error:  # a bug at one point must not cost the others
+        return values | {STATUS: tables.FAILED, REASON: f"{type(error).__name__}: {error}"}
+    return values | {STATUS: DONE, REASON: None} | dict(tables.figures_of(result)) | ends
 
 
 def _check_runs(space: StudySpace, numbers: Sequence[int]) -> None:
@@ -217,38 +252,28 @@ def _check_runs(space: StudySpace, numbers: Sequence[int]) -> None:
         what, place = f"`where` leaves out all of {len(space):,} points", space.document.where(("where",))
         raise SpecError([Problem(place, "where", what, "loosen a condition")])
     first: SpecError | None = None
-    for number in numbers[:_FEW_POINTS]:
-        point = space.point(number)
+    for point in map(space.point, numbers[:_FEW_POINTS]):
         assert point is not None
         try:
             if point.problem is not None:
                 raise SpecError([point.problem])
             load_scenario(point.scenario, point.variant, point.overrides)
         except SpecError as error:
-            first = first or _in_study(error, space.document)
+            first = first or error
         else:
             return
     assert first is not None
-    raise first
+    raise SpecError([replace(each, where=_place_in(space.document, each.where)) for each in first.problems])
 
 
-def _in_study(error: SpecError, document: Document) -> SpecError:
-    """An error with the places of the keys in the study, where they are known, instead of those of `--set`."""
-
-    def place(where: str) -> str:
-        given = where.removeprefix("--set ").partition("=")[0] if where.startswith("--set ") else None
-        sections = (section for section in ("keys", "derived") if given in (document.at((section,)) or {}))
-        return next((document.where((section, str(given))) for section in sections), "") or where
-
-    return SpecError([replace(each, where=place(each.where)) for each in error.problems])
+def _place_in(study: Document, where: str) -> str:
+    """The place of a key in the study, where it is known, instead of that of `--set`."""
+    key = where.removeprefix("--set ").partition("=")[0] if where.startswith("--set ") else None
+    sections = (section for section in ("keys", "derived") if key in (study.at((section,)) or {}))
+    return next((study.where((section, str(key))) for section in sections), "") or where
 
 
 def _inputs(space: StudySpace) -> tuple[tuple[str, str], ...]:
     """Every file that the scenarios of a study read."""
-    names = next(axis for axis in space.axes if SCENARIO in axis.keys)
-    found = (load_scenario(str(values[0])).inputs for values in names.values)
-    return tuple(dict.fromkeys(each for inputs in found for each in inputs))
-
-
-def _done_first(counts: Mapping[str, int]) -> dict[str, int]:
-    return dict(sorted(counts.items(), key=lambda item: (item[0] != DONE, item[0])))
+    names = next(axis for axis in space.axes if SCENARIO in axis.keys).values
+    return tuple(dict.fromkeys(each for name, *_ in names for each in load_scenario(str(name)).inputs))

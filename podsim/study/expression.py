@@ -12,8 +12,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from simpleeval import DEFAULT_OPERATORS, SimpleEval
@@ -24,10 +23,8 @@ from podsim.units import UNITS, parse_quantity
 _LONGEST: Final = 500
 _LARGEST_POWER: Final = 64
 """Of exponents, and of the digits that a number is rounded to."""
-_MOST_BITS: Final = 4096
 _MOST_REMEMBERED: Final = 1024
 _INTERPOLATED: Final = re.compile(r"\$\{([^{}]*)\}")
-_Values = Mapping[str, object]
 
 
 def _finite(value: Any) -> Any:
@@ -39,18 +36,15 @@ def _finite(value: Any) -> Any:
 
 def _of_numbers(combine: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
     """Arithmetic of numbers alone: a text times a number is a long text."""
-    text = next((each for each in (left, right) if isinstance(each, str)), None)
-    if text is not None:
-        raise TypeError(f"`{text}` is no number")
+    if isinstance(left, str) or isinstance(right, str):
+        raise TypeError(f"`{left if isinstance(left, str) else right}` is no number")
     return _finite(combine(left, right))
 
 
 def _power(base: float, exponent: float) -> Any:
     if abs(exponent) > _LARGEST_POWER:
         raise BadValueError(f"an exponent of {exponent:g}", f"use one up to {_LARGEST_POWER}")
-    if isinstance(base, int) and base.bit_length() * abs(exponent) > _MOST_BITS:
-        raise OverflowError("the power is too large")
-    return base**exponent
+    return base**exponent  # of at most 64 times the bits of a float
 
 
 def _rounded(number: float, digits: int | None = None) -> float:
@@ -67,79 +61,50 @@ _OPERATORS: Final[dict[type, Callable[..., Any]]] = {
     **{kind: DEFAULT_OPERATORS[kind] for kind in _OTHERS},
     ast.Pow: partial(_of_numbers, _power),
 }
-_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    "abs": abs,
-    "ceil": math.ceil,
-    "floor": math.floor,
-    "log2": math.log2,
-    "max": max,
-    "min": min,
-    "round": _rounded,
-    "sqrt": math.sqrt,
-}
+_PLAIN: Final = (abs, math.ceil, math.floor, math.log2, max, min, math.sqrt)
+_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {each.__name__: each for each in _PLAIN} | {"round": _rounded}
 _NODES: Final = (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call)
-_LET_THROUGH: Final = (
-    *_NODES,
-    *_OPERATORS,
-    ast.Constant,
-    ast.Name,
-    ast.Attribute,
-    ast.Load,
-    ast.BoolOp,
-    ast.And,
-    ast.Or,
-)
+_LET_THROUGH: Final = (*_NODES, *_OPERATORS, ast.Name, ast.Attribute, ast.Load, ast.BoolOp, ast.And, ast.Or)
 _GRAMMAR: Final = (
-    f"use numbers, keys of the study, + - * / // % **, comparisons, and, or, not, and {', '.join(_FUNCTIONS)}"
+    f"use numbers, keys of the study, + - * / // % **, comparisons, and, or, not, and {', '.join(sorted(_FUNCTIONS))}"
 )
 
 
-@dataclass(frozen=True)
 class Expression:
-    """An expression over the keys of a study, as it was written."""
+    """An expression over the keys of a study: its `text`, and the `names` that it asks for."""
 
-    text: str
-
-    def __post_init__(self) -> None:
-        """Refuse what is no expression, before any point is evaluated.
-
-        Raises:
-            BadValueError: It is none, is nested too deep, or uses what is not let through.
-        """
-        try:
-            self.names  # noqa: B018
-        except RecursionError:
-            raise self._too_deep from None
-        for node in ast.walk(self._tree):
-            if not _is_let_through(node):
-                raise BadValueError(f"`{self.text}` uses `{type(node).__name__}`, which is not let through", _GRAMMAR)
-
-    @cached_property
-    def _tree(self) -> ast.expr:
-        if len(self.text) > _LONGEST:
-            raise BadValueError(f"an expression of {len(self.text):,} characters", f"use {_LONGEST} or fewer")
+    def __init__(self, text: str) -> None:
+        """Refuse what is no expression, before any point is evaluated."""
+        self.text = text
+        if len(text) > _LONGEST:
+            raise BadValueError(f"an expression of {len(text):,} characters", f"use {_LONGEST} or fewer")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of a compiler, about what is refused or harmless
-                return ast.parse(self.text.strip(), mode="eval").body
+                self._tree = ast.parse(text.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            raise BadValueError(f"`{self.text}` is not an expression", _GRAMMAR) from None
+            raise BadValueError(f"`{text}` is not an expression", _GRAMMAR) from None
+        nodes = list(ast.walk(self._tree))
+        if refused := next((node for node in nodes if not _is_let_through(node)), None):
+            raise BadValueError(f"`{text}` uses `{type(refused).__name__}`, which is not let through", _GRAMMAR)
+        parts = {node.func for node in nodes if isinstance(node, ast.Call)}
+        parts |= {node.value for node in nodes if isinstance(node, ast.Attribute)}
+        try:
+            names = (node for node in nodes if isinstance(node, (ast.Name, ast.Attribute)) and node not in parts)
+            self.names = frozenset(map(ast.unparse, names))
+        except RecursionError:
+            raise self._too_deep from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its text: the tree may be too deep to be sent to another process."""
+        return Expression, (self.text,)
 
     @property
     def _too_deep(self) -> BadValueError:
         return BadValueError(f"`{self.text}` is nested too deep", "write it in fewer steps")
 
-    @cached_property
-    def names(self) -> frozenset[str]:
-        """Names that it asks for."""
-        return frozenset(_names(self._tree))
-
-    def value(self, values: _Values) -> Any:
-        """Its value at a point.
-
-        Raises:
-            BadValueError: A name does not exist, a division is by zero, or values do not go together.
-        """
+    def value(self, values: Mapping[str, object]) -> Any:
+        """Its value at a point."""
 
         def named(node: ast.expr) -> Any:
             name = ast.unparse(node)
@@ -165,11 +130,18 @@ class Expression:
         except (TypeError, ValueError, OverflowError) as error:
             if isinstance(error, BadValueError):
                 raise
-            shown = ", ".join(
-                f"{name} = {values[key]}" for name in sorted(self.names) if (key := key_named(name, values))
-            )
+            keys = {name: key_named(name, values) for name in sorted(self.names)}
+            shown = ", ".join(f"{name} = {values[key]}" for name, key in keys.items() if key)
             what = f"`{self.text}` has no value{' at ' * bool(shown)}{shown}: {error}"
             raise BadValueError(what, "check the values that it is made of") from None
+
+    def holds(self, values: Mapping[str, object]) -> bool:
+        """Whether it is true at a point."""
+        value = self.value(values)
+        if isinstance(value, str):
+            what = f"`{self.text}` is a text, which neither holds nor fails"
+            raise BadValueError(what, "compare it with something")
+        return bool(value)
 
 
 def _is_let_through(node: ast.AST) -> bool:
@@ -178,46 +150,34 @@ def _is_let_through(node: ast.AST) -> bool:
             return isinstance(node.value, (bool, int, float, str))
         case ast.Call():
             return isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS and not node.keywords
-        case _:
-            return isinstance(node, _LET_THROUGH)
-
-
-def _names(node: ast.AST) -> list[str]:
-    if isinstance(node, (ast.Name, ast.Attribute)):
-        return [ast.unparse(node)]
-    parts = node.args if isinstance(node, ast.Call) else ast.iter_child_nodes(node)
-    return [name for each in parts for name in _names(each)]
-
-
-def filled_in(text: str, values: _Values) -> Any:
-    """A text with each `${...}` replaced by its value; the value itself if the text is nothing else.
-
-    >>> filled_in("${ipus / 4}", {"ipus": 64}), filled_in("${2 * rate} GB/s", {"rate": 8})
-    (16, '16 GB/s')
-    """
-    parts = _INTERPOLATED.fullmatch(text.strip())
-    if parts:
-        value = _parsed(parts[1]).value(values)
-        return int(value) if isinstance(value, float) and value.is_integer() else value
-    return _INTERPOLATED.sub(lambda match: _written(_parsed(match[1]).value(values)), text)
-
-
-def expressions_in(text: str) -> tuple[Expression, ...]:
-    """The expressions of a text, in order.
-
-    Raises:
-        BadValueError: One of them is none, or has no end.
-    """
-    if "${" in _INTERPOLATED.sub("", text):
-        raise BadValueError(f"`{text}` has a `${{` without its end", "write expressions as `${…}`, none inside another")
-    return tuple(_parsed(each) for each in _INTERPOLATED.findall(text))
+    return isinstance(node, _LET_THROUGH)
 
 
 _parsed = lru_cache(_MOST_REMEMBERED)(Expression)
 
 
-def _written(value: object) -> str:
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
+def filled_in(text: str, values: Mapping[str, object]) -> Any:
+    """A text with each `${...}` replaced by its value; the value itself if the text is nothing else.
+
+    >>> filled_in("${ipus / 4}", {"ipus": 64}), filled_in("${2 * rate} GB/s", {"rate": 8})
+    (16, '16 GB/s')
+    """
+
+    def written(match: re.Match[str]) -> str:
+        value = _parsed(match[1]).value(values)
+        return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+    if whole := _INTERPOLATED.fullmatch(text.strip()):
+        value = _parsed(whole[1]).value(values)
+        return int(value) if isinstance(value, float) and value.is_integer() else value
+    return _INTERPOLATED.sub(written, text)
+
+
+def expressions_in(text: str) -> tuple[Expression, ...]:
+    """The expressions of a text, in order."""
+    if "${" in _INTERPOLATED.sub("", text):
+        raise BadValueError(f"`{text}` has a `${{` without its end", "write expressions as `${…}`, none inside another")
+    return tuple(map(_parsed, _INTERPOLATED.findall(text)))
 
 
 def key_named(name: str, keys: Mapping[str, object]) -> str | None:
@@ -230,11 +190,10 @@ def key_named(name: str, keys: Mapping[str, object]) -> str | None:
 
 def number_of(value: Any) -> Any:
     """A text that is a quantity, in its SI base unit; anything else as it is."""
-    if not isinstance(value, str):
-        return value
-    for dimension in UNITS:
-        try:
-            return parse_quantity(value, dimension)
-        except BadValueError:
-            continue
+    if isinstance(value, str):
+        for dimension in UNITS:
+            try:
+                return parse_quantity(value, dimension)
+            except BadValueError:
+                continue
     return value
