@@ -11,7 +11,7 @@ import pytest
 import podsim as api
 from podsim.errors import PodsimError
 from podsim.program.movement import COLLECTIVES, Collective, Movement
-from podsim.result.movement_view import MovementCost, cost_collective, cost_transfer
+from podsim.result.cost_movement import MovementCost, cost_collective, cost_transfer
 
 CLOCK_HZ, WORD, KB = 1.6e9, 4, 1000
 SERVER = "dss8440"
