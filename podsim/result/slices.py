@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final
 
 from podsim.engine.trace import Record
 from podsim.models.op import MatMul, Product
 from podsim.program.passes_in_order import Passes, Repeat
 from podsim.tiles.account import Account
-from podsim.tiles.model import OpCost
 
 PASS, OPERATION, REPEATED = "pass", "operation", "repeated"
 _NOTHING: Final[Passes] = {}
@@ -41,149 +40,99 @@ class Slice:
     @property
     def count(self) -> int:
         """How many stretches it consists of, itself included."""
-        return 1 + sum(each.count for each in self.inside)
+        return 1 + sum(part.count for part in self.inside)
 
     @property
     def leaves(self) -> Iterator[Slice]:
         """The stretches of one kind that it is made of."""
         if not self.inside:
             yield self
-        for each in self.inside:
-            yield from each.leaves
+        for part in self.inside:
+            yield from part.leaves
 
     def once(self, shift_ps: int = 0) -> Slice:
         """One repetition alone, moved by an offset."""
-        inside = tuple(each.once(shift_ps) for each in self.inside)
+        inside = tuple(part.once(shift_ps) for part in self.inside)
         start_ps, end_ps = self.start_ps + shift_ps, self.end_ps + shift_ps
         return replace(self, start_ps=start_ps, end_ps=end_ps, repeat_count=1, repeat_period_ps=0, inside=inside)
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """What gets a share of a pass, by the cycles of its account: an operation, or repetitions left out."""
-
-    name: str
-    category: str
-    account: Account
-    arguments: Mapping[str, object]
 
 
 def slices_of(records: Iterable[Record], passes: Passes = _NOTHING) -> Iterator[Slice]:
     """Records of all lanes as slices; those of a pass that `passes` knows become one with its operations inside."""
     for run in runs_of(records, passes):
-        repeats = passes.get(run[0].name)
-        yield _pass(run, repeats) if repeats else _alone(run[0])
+        first = run[0]
+        times = first.start_ps, first.end_ps, first.repeat_count, first.repeat_period_ps
+        alone = Slice(first.lane, first.kind, first.name, *times)
+        yield _pass(alone, run, repeats) if (repeats := passes.get(first.name)) else alone
 
 
 def runs_of(records: Iterable[Record], passes: Passes) -> Iterator[list[Record]]:
-    """Records of each pass that `passes` knows together, all others alone; one lane after the other."""
+    """Records of one repetition of a pass that `passes` knows together, all others alone; lane after lane."""
     by_lane: dict[str, list[Record]] = {}
     for record in records:
         if record.end_ps > record.start_ps:
             by_lane.setdefault(record.lane, []).append(record)
     for lane in by_lane.values():
-        yield from _runs(sorted(lane, key=lambda each: (each.start_ps, each.end_ps)), passes)
-
-
-def _runs(records: Sequence[Record], passes: Passes) -> Iterator[list[Record]]:
-    """Records of one pass together, all others alone."""
-    run: list[Record] = []
-    for record in records:
-        if run and not _goes_on(run, record, passes):
-            yield run
-            run = []
-        run.append(record)
-    if run:
+        run: list[Record] = []
+        for record in sorted(lane, key=lambda record: (record.start_ps, record.end_ps)):
+            if run:
+                last, repeats = run[-1], (record.repeat_count, record.repeat_period_ps)
+                follows = (last.name, last.end_ps) == (record.name, record.start_ps) and record.name in passes
+                repeat = (last.repeat_count, last.repeat_period_ps) == repeats
+                if not (follows and repeat) or any(other.kind == record.kind for other in run):
+                    yield run
+                    run = []
+            run.append(record)
         yield run
 
 
-def _goes_on(run: Sequence[Record], record: Record, passes: Passes) -> bool:
-    last = run[-1]
-    same = (last.name, last.end_ps, last.repeat_count, last.repeat_period_ps) == (
-        record.name,
-        record.start_ps,
-        record.repeat_count,
-        record.repeat_period_ps,
-    )
-    return same and record.name in passes and all(each.kind != record.kind for each in run)
-
-
-def _alone(record: Record) -> Slice:
-    return Slice(
-        record.lane,
-        record.kind,
-        record.name,
-        record.start_ps,
-        record.end_ps,
-        record.repeat_count,
-        record.repeat_period_ps,
-    )
-
-
-def _pass(run: Sequence[Record], repeats: Sequence[Repeat]) -> Slice:
+def _pass(first: Slice, run: Sequence[Record], repeats: Sequence[Repeat]) -> Slice:
     """A pass with its operations one after the other."""
     parts = list(_parts(repeats))
-    durations = {record.kind: record.end_ps - record.start_ps for record in run}
+    lengths = {record.kind: record.end_ps - record.start_ps for record in run}
     shares = {
-        kind: _shares(durations[kind], [getattr(part.account, kind, 0.0) for part in parts]) for kind in durations
+        kind: _shares(length_ps, [getattr(account, kind, 0.0) for *_, account in parts])
+        for kind, length_ps in lengths.items()
     }
-    first, inside, now = run[0], [], run[0].start_ps
-    for number, part in enumerate(parts):
-        lengths = {kind: share[number] for kind, share in shares.items() if share[number]}
-        if lengths:
-            inside.append(_filled(first.lane, part, now, lengths))
-            now = inside[-1].end_ps
-    for kind, length_ps in ((kind, durations[kind] - sum(share)) for kind, share in shares.items()):
-        if length_ps:
-            inside.append(Slice(first.lane, kind, kind, now, now + length_ps))
-            now += length_ps
-    whole = replace(_alone(first), category=PASS, end_ps=run[-1].end_ps, inside=tuple(inside))
-    return replace(whole, arguments={"operations": sum(each.count * len(each.operations) for each in repeats)})
+    lane, inside, now = first.lane, list[Slice](), first.start_ps
+    for number, (category, name, arguments, _) in enumerate(parts):
+        if kinds := _kinds(lane, now, {kind: share[number] for kind, share in shares.items()}):
+            inside.append(Slice(lane, category, name, now, kinds[-1].end_ps, arguments=arguments, inside=kinds))
+            now = kinds[-1].end_ps
+    inside += _kinds(lane, now, {kind: length_ps - sum(shares[kind]) for kind, length_ps in lengths.items()})
+    counted = {"operations": sum(repeat.count * len(repeat.operations) for repeat in repeats)}
+    return replace(first, category=PASS, end_ps=run[-1].end_ps, inside=tuple(inside), arguments=counted)
 
 
-def _filled(lane: str, part: _Part, start_ps: int, lengths: Mapping[str, int]) -> Slice:
-    """An operation with its kinds of time one after the other: work, then movement."""
-    inside, now = [], start_ps
+def _kinds(lane: str, start_ps: int, lengths: Mapping[str, int]) -> tuple[Slice, ...]:
+    """Kinds of time one after the other: work, then movement."""
+    slices = []
     for kind, length_ps in lengths.items():
-        inside.append(Slice(lane, kind, kind, now, now + length_ps))
-        now += length_ps
-    return Slice(lane, part.category, part.name, start_ps, now, arguments=part.arguments, inside=tuple(inside))
+        if length_ps:
+            slices.append(Slice(lane, kind, kind, start_ps, start_ps + length_ps))
+            start_ps += length_ps
+    return tuple(slices)
 
 
 def _shares(total_ps: int, weights: Sequence[float]) -> list[int]:
     """A time divided in proportion to weights, in whole picoseconds that add up to it; nothing if all are zero."""
-    edges, reached = [0.0], 0.0
-    for weight in weights:
-        reached += weight
-        edges.append(reached)
-    if not reached:
-        return [0] * len(weights)
-    return [round(total_ps * (end / reached)) - round(total_ps * (start / reached)) for start, end in pairwise(edges)]
+    edges = list(accumulate(weights, initial=0.0))
+    whole = edges[-1] or 1.0
+    return [after - before for before, after in pairwise(round(total_ps * (edge / whole)) for edge in edges)]
 
 
-def _parts(repeats: Iterable[Repeat]) -> Iterator[_Part]:
-    """Every operation of the first repetition, then the other ones as one."""
+def _parts(repeats: Iterable[Repeat]) -> Iterator[tuple[str, str, dict[str, object], Account]]:
+    """What gets a share of a pass: each operation of the first repetition, then the other ones as one."""
     for repeat in repeats:
         for block, cost in repeat.operations:
-            yield _Part(cost.op.name, OPERATION, cost.account, _arguments(block, cost, repeat.count))
-        if repeat.count > 1:
-            rest = sum((cost.account for _, cost in repeat.operations), Account()).times(repeat.count - 1)
+            op = cost.op
+            arguments: dict[str, object] = {"block": block, "operation": type(op).__name__, "shape": list(op.shape)}
+            arguments |= {"inner": op.inner} if isinstance(op, MatMul) else {}
+            arguments["dtype"] = op.dtype
+            arguments |= {"operands": op.operands} if isinstance(op, Product) and op.operands else {}
+            arguments |= {"cycles": round(cost.account.cycles), "runs in this pass": repeat.count}
+            yield OPERATION, op.name, arguments, cost.account
+        if (more := repeat.count - 1) > 0:
+            rest = sum((cost.account for _, cost in repeat.operations), Account()).times(more)
             blocks = ", ".join(dict.fromkeys(block for block, _ in repeat.operations))
-            name = f"{repeat.count - 1} more like this: {blocks}"
-            yield _Part(name, REPEATED, rest, {"repetitions": repeat.count - 1})
-
-
-def _arguments(block: str, cost: OpCost, count: int) -> dict[str, object]:
-    op = cost.op
-    inner = {"inner": op.inner} if isinstance(op, MatMul) else {}
-    operands = {"operands": op.operands} if isinstance(op, Product) and op.operands else {}
-    return {
-        "block": block,
-        "operation": type(op).__name__,
-        "shape": list(op.shape),
-        **inner,
-        "dtype": op.dtype,
-        **operands,
-        "cycles": round(cost.account.cycles),
-        "runs in this pass": count,
-    }
+            yield REPEATED, f"{more} more like this: {blocks}", {"repetitions": more}, rest
