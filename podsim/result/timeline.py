@@ -218,7 +218,7 @@ def _repeated(part: Slice, count: int, once: Sequence[OperationMark]) -> Iterato
     for start_ps, end_ps in pairwise(edges):
         for lane, name, kind, from_ps, until_ps, *_ in once:
             moved = [start_ps + (end - first_ps) * (end_ps - start_ps) // length_ps for end in (from_ps, until_ps)]
-            yield OperationMark(lane, name, kind, *moved)
+            yield OperationMark(lane, name, kind, moved[0], moved[1])
 
 
 def merged(pieces: Iterable[OperationMark], shortest_ps: int) -> Iterator[OperationMark]:
