@@ -9,8 +9,8 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from podsim._version import __version__
 from podsim.draws import SHARE
@@ -19,7 +19,7 @@ from podsim.format import format_percent
 from podsim.models.op import DTYPE_BYTES, Conv, Direction, DType, result_dtype
 from podsim.options import Half
 from podsim.report.report import Report, Section
-from podsim.report.table import Cell, Table, columns
+from podsim.report.table import Cell, Column, Table, columns
 from podsim.result.ranges import NORMAL_P90
 from podsim.show.answers import Answered
 from podsim.units import format_bytes, format_significant
@@ -39,18 +39,14 @@ _KERNELS: Final = {
 }
 """As what it was measured, forwards in single precision, and copies of the result that a turn of the loop makes: out of
 it and, of a sum, into the next and onto its zeros."""
-_LONGEST: Final = 5  # operations of a block that people are shown
-
-
-class Figure(NamedTuple):
-    """A figure with a range: its key in JSON, its label and unit for people, who read it divided by the scale."""
-
-    key: str
-    label: str
-    value: float
-    unit: str
-    scale: float
-    more: str = ""
+_SHOWN: Final = {
+    "time_s": ("time", "us", 1e-6),
+    "flop_per_s": ("rate", "TFLOP/s", 1e12),
+    "bytes_per_s": ("bandwidth", "GB/s", 1e9),
+}
+"""Figures with a range: label, unit, and what it is in SI."""
+_PERCENT: Final = 0.01
+_MOST_TOLD, _LONGEST = 10, 5  # members of a figure that people are told of, and the largest where there are more
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -65,9 +61,7 @@ class Cost(Answered):
         sigma: Standard deviation of the logarithm of predicted over measured time.
         asked: What was asked for, as JSON has it.
         found: What came out, as JSON has it.
-        lines: The same for people, by what it is; the time first.
-        parts: What the time is made of.
-        notes: What a reader must know of its range.
+        notes: What a reader must know.
     """
 
     title: str
@@ -77,14 +71,37 @@ class Cost(Answered):
     sigma: float
     asked: Mapping[str, Any]
     found: Mapping[str, Any]
-    lines: Sequence[tuple[str, str]]
-    parts: Table
     notes: Sequence[str] = ()
 
     @property
     def ends_s(self) -> tuple[float, float]:
         """The middle 80 % of what its time may be. [s]"""
-        return _ends(self.time_s, self.sigma)
+        return ends_of(self.time_s, self.sigma)
+
+    @property
+    def lines(self) -> Sequence[tuple[str, str]]:
+        """What came out, for people, by what it is; the time first."""
+        hidden = ("ranges", "breakdown", "notes")
+        shown = [key for key, value in self.found.items() if value != "" and not key.startswith(hidden)]
+        return [(_SHOWN.get(key, (key.replace("_", " "),))[0], self._said(key, self.found[key])) for key in shown]
+
+    def _said(self, key: str, value: Any) -> str:
+        if key in _SHOWN:
+            _, unit, scale = _SHOWN[key]
+            figure, low, high = (format_significant(end / scale) for end in (value, *ends_of(value, self.sigma)))
+            return f"{figure} {unit} ({format_percent(SHARE, 0)}: {low} to {high} {unit})"
+        match value:
+            case dict():
+                largest = sorted(value, key=lambda name: -value[name])[:_LONGEST] if len(value) > _MOST_TOLD else value
+                told = ", ".join(f"{name.replace('_', ' ')} {self._said(key, value[name])}" for name in largest)
+                return told + f", and of {len(value) - _LONGEST} more" * (len(value) > _MOST_TOLD)
+            case list():
+                return _by(value)
+            case str():
+                return value
+        if key == "utilization":
+            return format_percent(value, 0) if value >= _PERCENT else f"{format_significant(value / _PERCENT)} %"
+        return format_bytes(value) if "bytes" in key else f"{value:,.0f}"
 
     def to_dict(self) -> dict[str, Any]:
         """What `--json` prints."""
@@ -100,7 +117,20 @@ class Cost(Answered):
 
     def report(self) -> Report:
         """What is known of it, and what its time is made of."""
-        sections = [Section("Cost", [Table(columns("", ""), list(self.lines)), self.parts], short=True)]
+        in_cycles = "breakdown_cycles" in self.found
+        parts = self.found["breakdown_cycles" if in_cycles else "breakdown_s"]
+        whole = sum(parts.values())
+        rows = [
+            (
+                kind,
+                Cell(f"{part:,.0f}" if in_cycles else f"{part * 1e6:,.3f}", part),
+                Cell(f"{part / whole:.0%}", part / whole),
+            )
+            for kind, part in parts.items()
+        ]
+        middle = Column("cycles", is_number=True) if in_cycles else Column("us", is_number=True, unit="s")
+        kinds = Table((Column("kind"), middle, Column("share", is_number=True)), rows)
+        sections = [Section("Cost", [Table(columns("", ""), list(self.lines)), kinds], short=True)]
         return Report(self.title, [f"podsim {__version__}"], __version__, (), notes=self.notes, sections=sections)
 
     def _told(self) -> Iterable[str]:
@@ -185,7 +215,8 @@ def cost_matmul(
     from podsim.tiles import Chip, MatMulShape, planned_matmul
     from podsim.tiles.plans import LARGEST_EXTENT
 
-    chip, sums = _chip_and_partials(ipu, dtype, partials, memory)
+    chip = _chip(ipu, memory)
+    sums = _partials(chip, dtype, partials)
     extents = whole_numbers(shape, "x")
     require(
         len(extents) in (3, 4) and 0 < min(extents) <= max(extents) <= LARGEST_EXTENT,
@@ -194,10 +225,11 @@ def cost_matmul(
     )
     groups, rows, inner, outer = extents if len(extents) == 4 else (1, *extents)
     need = inner * (rows + outer) * DTYPE_BYTES[dtype] + rows * outer * DTYPE_BYTES[result_dtype(dtype)]
-    _check_operands(chip, groups * need, shape, _TOO_LARGE_CURE)
+    _check_room(chip, "operands and result", groups * need, chip.memory_bytes, shape, _TOO_LARGE_CURE)
     product = MatMulShape(rows, inner, outer, groups)
     plan = planned_matmul(Chip(chip), product, dtype, sums, memory)
-    _check_temporaries(chip, plan.temporary_bytes_per_tile, shape, _TOO_LARGE_CURE)
+    held = plan.temporary_bytes_per_tile
+    _check_room(chip, "its temporaries on a tile", held, chip.tile.memory_bytes, shape, _TOO_LARGE_CURE)
     times = f"{groups} x " if groups > 1 else ""
     asked = {"rows": rows, "inner": inner, "columns": outer, "groups": groups, "dtype": dtype, "partials": sums}
     parts = {"groups": plan.group_parts, "rows": plan.row_parts, "inner": plan.inner_parts}
@@ -206,7 +238,7 @@ def cost_matmul(
     return MatMulCost(
         title=f"{times}({rows}, {inner}) x ({inner}, {outer}) {dtype}, partials {sums}, on one {chip.name}",
         asked=asked,
-        **_on_chip(chip, plan.account, f"GEMM {dtype}", plan, split, flop=product.flop),
+        **_on_chip(chip, plan.account, f"GEMM {dtype}", plan, product.flop, split=split),
     )
 
 
@@ -257,7 +289,8 @@ def cost_convolution(
     from podsim.result.evidence import residuals
     from podsim.tiles import Chip, conv_shape, planned_conv
 
-    chip, sums = _chip_and_partials(ipu, dtype, partials, memory)
+    chip = _chip(ipu, memory)
+    sums = _partials(chip, dtype, partials)
     is_known = isinstance(padding, int) or padding in ("same", "valid") or padding.isdecimal()
     require(is_known, f"`{padding}` is no padding", "--padding", do="use `same`, `valid`, or a number")
     sizes, kernel, steps = _two("image", image), _two("filter", filter), _two("stride", stride)
@@ -291,7 +324,8 @@ def cost_convolution(
         direction=direction,
     )
     need = (sum(op.operand_elements) + op.element_count) * DTYPE_BYTES[dtype]
-    _check_operands(chip, need, "--batch", "make the batch smaller, or divide it among more IPUs")
+    cure = "make the batch smaller, or divide it among more IPUs"
+    _check_room(chip, "operands and result", need, chip.memory_bytes, "--batch", cure)
     plan = planned_conv(Chip(chip), conv_shape(op), dtype, sums, memory)
     grouped, measured, notes = "", "convolution", []
     if groups > 1:
@@ -311,15 +345,13 @@ def cost_convolution(
     inner = {"kernel": plan.kernel_parts, "in_channels": plan.in_parts, "out_channels": plan.out_parts}
     split = {**parts, **inner, **slices}
     method = {"vertex": plan.method.vertex, "transform": plan.method.transform}
-    made = _on_chip(chip, plan.account, measured, plan, split, method, op.flop)
-    made["found"]["notes"] = notes
     return ConvolutionCost(
         title=f"convolution {_by(kernel)} of {batch} x {in_channels} x {_by(sizes)}, {out_channels} channels out, "
         f"stride {_by(steps)}{grouped}, {direction.replace('_', ' ')}, {dtype}, partials {sums}, on one {chip.name}",
         asked={"direction": direction, "batch": batch, **channels, **extents, "dtype": dtype, "partials": sums},
         op=op,
         notes=notes,
-        **made,
+        **_on_chip(chip, plan.account, measured, plan, op.flop, **method, split=split, notes=notes),
     )
 
 
@@ -355,7 +387,8 @@ def cost_multi_slice(
     >>> cost_multi_slice(256, 512, 32, ipu="bow", loop_supersteps=0).cycles
     1304.0
     """
-    return _slices("multi-slice", (rows, features, lookups), dtype, memory, ipu, loop_supersteps)
+    extents = {"rows": rows, "features": features, "lookups": lookups}
+    return _slices("multi-slice", extents, dtype, memory, ipu, loop_supersteps)
 
 
 def cost_multi_update_add(
@@ -387,7 +420,8 @@ def cost_multi_update_add(
         NoPlanError: Table, lookups or results are larger than the memory of the chip.
         DoesNotFitError: The temporaries need more than a tile has.
     """
-    return _slices("multi-update-add", (rows, features, lookups), dtype, memory, ipu, loop_supersteps)
+    extents = {"rows": rows, "features": features, "lookups": lookups}
+    return _slices("multi-update-add", extents, dtype, memory, ipu, loop_supersteps)
 
 
 def cost_schnet_block(
@@ -429,23 +463,19 @@ def cost_schnet_block(
     from podsim.tiles import CostModel, total
 
     extents = {"nodes": nodes, "features": features, "edges": edges, "gaussians": gaussians}
-    chip = _kernel_chip(ipu, extents, dtype, memory)
+    chip = _kernel_chip(ipu, memory, dtype, extents)
     block = interaction_block(InteractionShape(nodes, features, edges, gaussians, fast_softplus), Formats(dtype, dtype))
     model = CostModel(chip, hardware(_STACK, "software").layout_change_cycles_per_byte, dtype)
     costs = model.sequence(block.forward + (block.backward if backward else ()), memory)
-    cycles = {cost.op.name: cost.account.cycles for cost in costs}
-    longest = sorted(cycles, key=lambda name: -cycles[name])[:_LONGEST]
     passes = "forward and backward pass" if backward else "forward pass"
     result_bytes = nodes * features * DTYPE_BYTES[dtype] / chip.tile.count
-    cost = _looped(
+    return _looped(
         f"interaction block of {nodes:,} nodes and {edges:,} edges with {features} features and "
         f"{gaussians} Gaussians, {dtype}, {passes}",
         {"operation": "schnet-block", **extents, "dtype": dtype, "fast_softplus": fast_softplus, "backward": backward},
-        (chip, total(each.account for each in costs), loop_supersteps, result_bytes),
+        (chip, total(cost.account for cost in costs), loop_supersteps, result_bytes),
+        operation_cycles={cost.op.name: cost.account.cycles for cost in costs},
     )
-    told = [("", f"{cycles[name]:>12,.0f} cycles  {name}") for name in longest]
-    lines = [*cost.lines, ("operations", f"{len(costs)}; the longest are"), *told]
-    return replace(cost, found={**cost.found, "operation_cycles": cycles}, lines=lines)
 
 
 def hardware(given: Any, kind: str) -> Any:
@@ -477,20 +507,13 @@ def require(
         raise error(what, where=where, do=do)
 
 
-def ranged(sigma: float, *figures: Figure) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """Figures with their ranges, as JSON has them and for people."""
-    found: dict[str, Any] = {}
-    ranges: dict[str, Any] = {"share": SHARE}
-    lines = []
-    for key, label, value, unit, scale, more in figures:
-        found[key], ends = value, _ends(value, sigma)
-        ranges[key] = dict(zip(("low", "high"), ends, strict=True))
-        said, low, high = (format_significant(figure / scale) for figure in (value, *ends))
-        lines.append((label, f"{said} {unit} ({format_percent(SHARE, 0)}: {low} to {high} {unit}){more}"))
-    return {**found, "ranges": ranges}, lines
+def ranges_of(sigma: float, **figures: float) -> dict[str, Any]:
+    """Figures, then their ranges, as JSON has them."""
+    ends = {key: dict(zip(("low", "high"), ends_of(value, sigma), strict=True)) for key, value in figures.items()}
+    return {**figures, "ranges": {"share": SHARE, **ends}}
 
 
-def _ends(value: float, sigma: float) -> tuple[float, float]:
+def ends_of(value: float, sigma: float) -> tuple[float, float]:
     """The middle 80 % of what a time or a rate may be, in its unit."""
     factor = math.exp(NORMAL_P90 * sigma)
     return value / factor, value * factor
@@ -518,111 +541,76 @@ def _check_extents(extents: Mapping[str, int]) -> None:
         require(0 < extent <= LARGEST_EXTENT, what, f"--{name}", do="write for example `64`")
 
 
-def _check_memory(memory: float) -> None:
+def _check_room(ipu: Ipu, what: str, need: int, room: int, where: str | None, do: str) -> None:
+    said = f"{what} need {format_bytes(need)}; {ipu.name} has {format_bytes(room)}"
+    require(need <= room, said, where, do=do, error=DoesNotFitError)
+
+
+def _chip(given: str | Ipu, memory: float) -> Ipu:
     require(0 < memory <= 1, f"`{memory:g}` is not above 0 and at most 1", "--memory", do="write for example `0.6`")
+    ipu: Ipu = hardware(given, "ipu")
+    return ipu
 
 
-def _check_operands(ipu: Ipu, need: int, where: str, do: str) -> None:
-    what = f"operands and result need {format_bytes(need)}; {ipu.name} has {format_bytes(ipu.memory_bytes)}"
-    require(need <= ipu.memory_bytes, what, where, do=do, error=DoesNotFitError)
-
-
-def _check_temporaries(ipu: Ipu, need: int, where: str | None, do: str) -> None:
-    what = f"its temporaries need {need:,} B on a tile; {ipu.name} has {ipu.tile.memory_bytes:,} B"
-    require(need <= ipu.tile.memory_bytes, what, where, do=do, error=DoesNotFitError)
-
-
-def _chip_and_partials(given: str | Ipu, dtype: str, partials: str | None, memory: float) -> tuple[Ipu, str]:
-    """The chip, and the format of partial results: half where the matrix unit computes more of them at once."""
-    ipu = hardware(given, "ipu")
+def _partials(ipu: Ipu, dtype: str, partials: str | None) -> str:
+    """The format of partial results: half where the matrix unit computes more of them at once."""
     gains = ipu.amp.half_conv_units > ipu.amp.half_partials_float_conv_units
     sums = partials or ("fp32" if dtype == "fp32" or (dtype == "fp16" and not gains) else "fp16")
-    _check_memory(memory)
     what, cure = f"{dtype} operands have no {sums} partials", "leave it out, or use fp16 operands"
     require((dtype, sums) not in (("fp32", "fp16"), ("fp8", "fp32")), what, "--partials", do=cure)
-    what = f"the matrix unit of {ipu.name} takes no FP8"
-    cure = "use fp16, or a chip that does: `--ipu ipu_c600`"
+    what, cure = f"the matrix unit of {ipu.name} takes no FP8", "use fp16, or a chip that does: `--ipu ipu_c600`"
     require(dtype != "fp8" or ipu.amp.fp8 is not None, what, "--dtype", do=cure)
-    return ipu, sums
+    return sums
 
 
 def _on_chip(
-    ipu: Ipu,
-    account: Account,
-    measured_as: str,
-    plan: Any = None,
-    split: Mapping[str, Any] | None = None,
-    method: Mapping[str, str] | None = None,
-    flop: int = 0,
+    ipu: Ipu, account: Account, measured_as: str, plan: Any = None, flop: int = 0, **more: Any
 ) -> dict[str, Any]:
     """What costs on one chip have in common; with a rate where the matrix unit works."""
     from podsim.result.evidence import residuals
 
-    sigma, cycles, method = residuals().of_kernel(measured_as), account.cycles, method or {}
+    sigma, cycles = residuals().of_kernel(measured_as), account.cycles
     made: dict[str, Any] = {"ipu": ipu, "cycles": cycles, "time_s": cycles / ipu.clock_hz, "sigma": sigma}
-    figures, rates = [Figure("time_s", "time", made["time_s"], "us", 1e-6, f" = {cycles:,.0f} cycles")], {}
+    figures, found = {"time_s": made["time_s"]}, {"cycles": cycles}
     if flop:
-        flop_per_s = flop * ipu.clock_hz / cycles
-        utilization = flop_per_s / ipu.peak_flop_per_s(plan.dtype)
-        percent = f"{100 * utilization:.0f}" if utilization >= 0.01 else format_significant(100 * utilization)
-        figures.append(Figure("flop_per_s", "rate", flop_per_s, "TFLOP/s", 1e12, f", {percent}% of peak"))
-        made |= {"flop": flop, "flop_per_s": flop_per_s, "plan": plan}
-        rates = {"utilization": utilization}
-    ranges, lines = ranged(sigma, *figures)
-    found = {"cycles": cycles, **ranges, **rates, "breakdown_cycles": dict(account.parts()), **method}
-    lines += [(name, said) for name, said in method.items() if said]
-    if split:
-        held, tile = plan.temporary_bytes_per_tile, ipu.tile
-        found |= {"tiles_used": plan.tiles_used, "split": split, "temporary_bytes_per_tile": held}
-        told = {name: _by(parts) if isinstance(parts, list) else parts for name, parts in split.items()}
-        lines += [
-            ("split", ", ".join(f"{name.replace('_', ' ')} {parts}" for name, parts in told.items())),
-            ("tiles", f"{plan.tiles_used} of {tile.count}"),
-            ("temporaries", f"{held:,} B on the fullest tile, {held / tile.memory_bytes:.0%} of its memory"),
-        ]
-    rows = [
-        (kind, Cell(f"{part:,.0f}", part), Cell(f"{part / cycles:.0%}", part / cycles))
-        for kind, part in account.parts()
-    ]
-    return made | {"found": found, "lines": lines, "parts": Table(columns("kind", ">cycles", ">share"), rows)}
+        figures["flop_per_s"] = flop * ipu.clock_hz / cycles
+        found["utilization"] = figures["flop_per_s"] / ipu.peak_flop_per_s(plan.dtype)
+        made |= {"flop": flop, "flop_per_s": figures["flop_per_s"], "plan": plan}
+    if plan is not None:
+        found |= {"tiles_used": plan.tiles_used, "temporary_bytes_per_tile": plan.temporary_bytes_per_tile}
+    breakdown = {"breakdown_cycles": dict(account.parts())}
+    return made | {"found": {**ranges_of(sigma, **figures), **found, **more, **breakdown}}
 
 
-def _kernel_chip(ipu: str | Ipu, extents: Mapping[str, int], dtype: str, memory: float) -> Ipu:
-    """The chip, if all that was asked is possible."""
+def _kernel_chip(given: str | Ipu, memory: float, dtype: str, extents: Mapping[str, int]) -> Ipu:
     _check_extents(extents)
     require(dtype in ("fp16", "fp32"), f"`{dtype}` is no format of rows", "--dtype", do="use `fp16` or `fp32`")
-    _check_memory(memory)
-    chip: Ipu = hardware(ipu, "ipu")
-    return chip
+    return _chip(given, memory)
 
 
 def _slices(
-    kind: SliceKind, extents: tuple[int, int, int], dtype: Half, memory: float, ipu: str | Ipu, loop_supersteps: int
+    kind: SliceKind, extents: dict[str, int], dtype: Half, memory: float, ipu: str | Ipu, loop_supersteps: int
 ) -> KernelCost:
     """Lookups or updates of rows, whose loop needs no superstep for indices that lie on one tile."""
     from podsim.tiles import Chip, SliceShape, planned_slices
 
-    rows, features, lookups = extents
-    asked = {"rows": rows, "features": features, "lookups": lookups}
-    chip = _kernel_chip(ipu, asked, dtype, memory)
-    plan = planned_slices(Chip(chip), kind, SliceShape(*extents), dtype, memory)
-    _check_temporaries(chip, plan.temporary_bytes_per_tile, None, "make the table, its rows or the lookups fewer")
+    chip, shape = _kernel_chip(ipu, memory, dtype, extents), SliceShape(**extents)
+    plan = planned_slices(Chip(chip), kind, shape, dtype, memory)
+    held, cure = plan.temporary_bytes_per_tile, "make the table, its rows or the lookups fewer"
+    _check_room(chip, "its temporaries on a tile", held, chip.tile.memory_bytes, None, cure)
     split = {"lookups": plan.lookup_parts, "rows": plan.row_parts, "features": plan.feature_parts, "turns": plan.turns}
     supersteps = max(0, loop_supersteps - plan.has_indices_on_one_tile)
     return _looped(
-        f"{kind} of {lookups:,} rows in a table of {rows:,} x {features:,} {dtype}",
-        {"operation": kind, **asked, "dtype": dtype},
+        f"{kind} of {shape.lookups:,} rows in a table of {shape.rows:,} x {shape.features:,} {dtype}",
+        {"operation": kind, **extents, "dtype": dtype},
         (chip, plan.account, supersteps, plan.result_bytes_per_tile),
-        *(plan, split),
+        plan,
+        split=split,
     )
 
 
 def _looped(
-    title: str,
-    asked: Mapping[str, Any],
-    work: tuple[Ipu, Account, int, float],
-    plan: Any = None,
-    split: Mapping[str, int] | None = None,
+    title: str, asked: Mapping[str, Any], work: tuple[Ipu, Account, int, float], plan: Any = None, **found: Any
 ) -> KernelCost:
     """The work of a chip with a loop around it, of so many supersteps with one copy of so large a result of a tile."""
     from podsim.tiles import Account
@@ -638,8 +626,6 @@ def _looped(
         overhead = (supersteps + copies - 1) * ipu.superstep.overhead_cycles
         loop = Account(superstep=overhead, rearrange=copies * result_bytes * copy_cycles / copied_bytes)
     account += loop
-    made = _on_chip(ipu, account, measured, plan, split)
-    made["found"]["loop_cycles"] = loop.cycles
-    made["lines"].insert(1, ("loop", f"{loop.cycles:,.0f} of the cycles"))
+    made = _on_chip(ipu, account, measured, plan, loop_cycles=loop.cycles, **found)
     title += f", on one {ipu.name}"
     return KernelCost(title=title, asked=asked, account=account, loop_cycles=loop.cycles, **made)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from podsim.errors import BadValueError, PodsimError
 from podsim.options import Half, Over
-from podsim.report.table import Cell, Column, Table
-from podsim.result.cost import Cost, Figure, hardware, ranged, require, whole_numbers
+from podsim.result.cost import Cost, hardware, ranges_of, require, whole_numbers
 from podsim.units import format_bytes, parse_quantity
 
 if TYPE_CHECKING:
@@ -229,19 +228,12 @@ def _cost(
     ipu, chips, tiles = fabric.ipu, fabric.ipu_count, fabric.tile_count
     sigma = residuals().of_kernel(kind if is_measured and ipu.name == _MEASURED else f"{kind} of {ipu.name}")
     where = f"{tiles} tile{'s' * (tiles > 1)} of {f'each of {chips}' if chips > 1 else 'one'} {ipu.name}"
-    time_s, bytes_per_s, parts = movement.time_s, movement.bytes_per_s, [part for part in movement.parts if part[1]]
-    figures = (
-        Figure("time_s", "time", time_s, "us", 1e-6),
-        Figure("bytes_per_s", "bandwidth", bytes_per_s, "GB/s", 1e9, " over all receivers"),
-    )
-    ranges, lines = ranged(sigma, *figures)
-    lines.append(("bound by", movement.bound))
-    if held > (memory := ipu.tile.memory_bytes):
-        lines.append(("does not fit", f"a tile would hold {format_bytes(held)}; it has {format_bytes(memory)}"))
+    time_s, bytes_per_s, memory = movement.time_s, movement.bytes_per_s, ipu.tile.memory_bytes
     cycles = time_s * ipu.clock_hz
-    rows = [(cause, Cell(f"{part_s * 1e6:,.3f}", part_s)) for cause, part_s in parts]
+    over = f"does not fit: a tile would hold {format_bytes(held)}; it has {format_bytes(memory)}"
     of = {"ipu": ipu.name, "ipus": chips, "tiles": tiles, "system": given(fabric.system).name}
-    moved = {"moved_bytes": movement.moved_bytes, "fullest_tile_bytes": held, "cycles": cycles}
+    moved = {"cycles": cycles, "moved_bytes": movement.moved_bytes, "fullest_tile_bytes": held, "bound": movement.bound}
+    parts = {cause: part_s for cause, part_s in movement.parts if part_s}
     return MovementCost(
         title=f"{what}, {byte_count:,.10g} B of a tile, {where}",
         ipu=ipu,
@@ -249,9 +241,8 @@ def _cost(
         time_s=time_s,
         sigma=sigma,
         asked={"what": what, **of, "bytes_per_tile": byte_count},
-        found={**moved, **ranges, "bound": movement.bound, "breakdown_s": dict(parts)},
-        lines=lines,
-        parts=Table((Column("cause"), Column("us", is_number=True, unit="s")), rows),
+        found={**ranges_of(sigma, time_s=time_s, bytes_per_s=bytes_per_s), **moved, "breakdown_s": parts},
+        notes=[over] if held > memory else [],
         what=what,
         fabric=fabric,
         byte_count=byte_count,
