@@ -118,18 +118,15 @@ class Cost(Answered):
     def report(self) -> Report:
         """What is known of it, and what its time is made of."""
         in_cycles = "breakdown_cycles" in self.found
+        unit, scale, digits = ("cycles", 1.0, 0) if in_cycles else ("us", 1e-6, 3)
         parts = self.found["breakdown_cycles" if in_cycles else "breakdown_s"]
-        whole = sum(parts.values())
+        shares = {kind: part / sum(parts.values()) for kind, part in parts.items()}
         rows = [
-            (
-                kind,
-                Cell(f"{part:,.0f}" if in_cycles else f"{part * 1e6:,.3f}", part),
-                Cell(f"{part / whole:.0%}", part / whole),
-            )
+            (kind, Cell(f"{part / scale:,.{digits}f}", part), Cell(f"{shares[kind]:.0%}", shares[kind]))
             for kind, part in parts.items()
         ]
-        middle = Column("cycles", is_number=True) if in_cycles else Column("us", is_number=True, unit="s")
-        kinds = Table((Column("kind"), middle, Column("share", is_number=True)), rows)
+        kind, share = columns("kind", ">share")
+        kinds = Table((kind, Column(unit, is_number=True, unit="" if in_cycles else "s"), share), rows)
         sections = [Section("Cost", [Table(columns("", ""), list(self.lines)), kinds], short=True)]
         return Report(self.title, [f"podsim {__version__}"], __version__, (), notes=self.notes, sections=sections)
 

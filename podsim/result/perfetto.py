@@ -26,7 +26,7 @@ from podsim.result.files import check_not_read, write_atomically
 from podsim.result.kinds import is_waiting
 from podsim.result.power import Energy
 from podsim.result.rows import IN_PROCESSOR, MemoryReport
-from podsim.result.slices import REPEATED, Slice, runs_of, slices_of
+from podsim.result.timeline import REPEATED, Slice, runs_of, slice_of, slices_of
 
 Event = dict[str, object]
 Steps = Sequence[tuple[int, float]]
@@ -261,12 +261,10 @@ def gauges_of_result(result: Result, most: int) -> Iterator[Gauge]:
     trace, known = result.trace, result.passes or {}
     if trace is None or sum(record.repeat_count for record in trace.records) > most:
         return
-    passes: dict[str, list[_Pass]] = defaultdict(list)  # of a lane, every repetition
+    passes: dict[str, list[Slice]] = defaultdict(list)  # of a lane, every repetition
     for run in runs_of(trace.records, known):
-        first, last = run[0], run[-1]
-        parts = [(record.kind, record.end_ps - record.start_ps) for record in run]
-        for shift_ps in (number * first.repeat_period_ps for number in range(first.repeat_count)):
-            passes[first.lane].append(_Pass(first.name, first.start_ps + shift_ps, last.end_ps + shift_ps, parts))
+        first, *_ = parts = tuple(map(slice_of, run))
+        passes[first.lane] += _expanded([replace(first, end_ps=parts[-1].end_ps, inside=parts)])
     if result.energy is not None:
         yield Gauge("power (W)", _power(trace, result.energy, passes))
     memory = getattr(result, "memory", None)
@@ -274,16 +272,7 @@ def gauges_of_result(result: Result, most: int) -> Iterator[Gauge]:
         yield from _memories(result, memory, passes)
 
 
-class _Pass(NamedTuple):
-    """A pass, or anything else, with its times by kind. [ps]"""
-
-    name: str
-    start_ps: int
-    end_ps: int
-    parts: Sequence[tuple[str, int]]
-
-
-def _power(trace: Trace, energy: Energy, passes: Mapping[str, Sequence[_Pass]]) -> Steps:
+def _power(trace: Trace, energy: Energy, passes: Mapping[str, Sequence[Slice]]) -> Steps:
     """Of all that is metered; the lanes that are shown stand for all IPUs in use. [W]
 
     Parts of a pass are recorded in no order of their own, so that it is the mean of the pass: the integral is the
@@ -292,14 +281,14 @@ def _power(trace: Trace, energy: Energy, passes: Mapping[str, Sequence[_Pass]]) 
     changes: list[tuple[int, int]] = [(0, 0)]
     watts = {record.kind: Fraction(energy.dynamic_in_w(record.kind)) for record in trace.records}
     for one in (one for lane in trace.lanes for one in passes.get(lane, ())):
-        drawn = sum(watts[kind] * length_ps for kind, length_ps in one.parts)
+        drawn = sum(watts[part.category] * (part.end_ps - part.start_ps) for part in one.inside)
         fine = round(drawn / (one.end_ps - one.start_ps) * _FINE)
         changes += [(one.start_ps, fine), (one.end_ps, -fine)]
     whole = len(trace.lanes) * _FINE
     return [(at_ps, energy.power_w(fine / whole)) for at_ps, fine in _steps(changes, from_start=True)]
 
 
-def _memories(result: Result, memory: MemoryReport, passes: Mapping[str, Sequence[_Pass]]) -> Iterator[Gauge]:
+def _memories(result: Result, memory: MemoryReport, passes: Mapping[str, Sequence[Slice]]) -> Iterator[Gauge]:
     """In-Processor-Memory of the IPUs of the first replica. [MB]
 
     Weights, state and code are always there; passes add their temporaries, and a forward pass leaves what its backward

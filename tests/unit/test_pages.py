@@ -17,8 +17,19 @@ from podsim.report.chart import FASTER, INK, SLOWER, Chart, Fill, TimelineChart,
 from podsim.report.report import Report
 from podsim.report.table import Cell, Table
 from podsim.result.kinds import FAMILIES, KINDS, fill_of_kind, kind_of
-from podsim.result.slices import OPERATION, PASS, REPEATED, Slice
-from podsim.result.timeline import MOST_MARKS, MOST_OF_CYCLES, OperationMark, Stretch, marks_of, merged, pieces_of
+from podsim.result.timeline import (
+    MOST_MARKS,
+    MOST_OF_CYCLES,
+    OPERATION,
+    PASS,
+    REPEATED,
+    OperationMark,
+    Slice,
+    Stretch,
+    marks_of,
+    merged,
+    pieces_of,
+)
 from podsim.show import html_page
 from podsim.show import html_page as html
 from podsim.show.vega_charts import definitions, paint, vega_spec
