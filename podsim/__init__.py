@@ -26,11 +26,16 @@ if TYPE_CHECKING:
         PodsimError,
         SpecError,
     )
+    from podsim.result.cost import (
+        cost_convolution,
+        cost_matmul,
+        cost_multi_slice,
+        cost_multi_update_add,
+        cost_schnet_block,
+    )
+    from podsim.result.cost_movement import cost_collective, cost_transfer
     from podsim.result.forward import ForwardResult
     from podsim.result.generation import GenerationResult
-    from podsim.result.kernel_view import cost_multi_slice, cost_multi_update_add, cost_schnet_block
-    from podsim.result.movement_view import cost_collective, cost_transfer
-    from podsim.result.plan_view import cost_convolution, cost_matmul
     from podsim.result.result import RunResult
     from podsim.result.serving import ServingResult
     from podsim.runs import generate, infer, run, simulate
@@ -60,9 +65,8 @@ _NAMES_BY_HOME = {
     "podsim.scenario.catalogue": "list",
     "podsim.validation.compare": "validate",
     "podsim.study.whatif": "WhatIf whatif",
-    "podsim.result.kernel_view": "cost_multi_slice cost_multi_update_add cost_schnet_block",
-    "podsim.result.movement_view": "cost_collective cost_transfer",
-    "podsim.result.plan_view": "cost_convolution cost_matmul",
+    "podsim.result.cost": "cost_convolution cost_matmul cost_multi_slice cost_multi_update_add cost_schnet_block",
+    "podsim.result.cost_movement": "cost_collective cost_transfer",
     "podsim.errors": "PodsimError SpecError InfeasibleError DoesNotFitError MissingMethodError NoPlanError"
     " MissingDataError OutputError",
 }

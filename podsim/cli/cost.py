@@ -11,9 +11,8 @@ from podsim.cli.asking import Ask, asks
 from podsim.cli.flags import OutputFormat
 from podsim.cli.outputs import Format, show
 from podsim.cli.usage import Commands
-from podsim.result.kernel_view import cost_multi_slice, cost_multi_update_add, cost_schnet_block
-from podsim.result.movement_view import cost_collective, cost_transfer
-from podsim.result.plan_view import cost_convolution, cost_matmul
+from podsim.result.cost import cost_convolution, cost_matmul, cost_multi_slice, cost_multi_update_add, cost_schnet_block
+from podsim.result.cost_movement import cost_collective, cost_transfer
 
 _Functions = dict[str, Callable[..., object]]
 cost_app = typer.Typer(cls=Commands, help="Look at the cost model alone.", no_args_is_help=True, rich_markup_mode=None)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from podsim.program.transfers import HOST
-from podsim.result.kernel_view import KernelCost, cost_multi_slice, cost_multi_update_add, cost_schnet_block
-from podsim.result.movement_view import cost_collective, cost_transfer
-from podsim.result.plan_view import cost_convolution
+from podsim.result.cost import KernelCost, cost_convolution, cost_multi_slice, cost_multi_update_add, cost_schnet_block
+from podsim.result.cost_movement import cost_collective, cost_transfer
 from podsim.result.reference_data import rows
 from podsim.runs import infer
 from podsim.scenario import System, load_hardware, load_scenario

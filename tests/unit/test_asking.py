@@ -13,9 +13,8 @@ import typer.main
 
 from podsim.cli.app import app
 from podsim.cli.asking import Ask, asks
-from podsim.result.kernel_view import cost_multi_slice, cost_multi_update_add, cost_schnet_block
-from podsim.result.movement_view import cost_collective, cost_transfer
-from podsim.result.plan_view import cost_convolution, cost_matmul
+from podsim.result.cost import cost_convolution, cost_matmul, cost_multi_slice, cost_multi_update_add, cost_schnet_block
+from podsim.result.cost_movement import cost_collective, cost_transfer
 from podsim.runs import run
 from podsim.runs.serve import serve
 from tests.cases import every_case
@@ -120,7 +119,7 @@ def test_a_command_has_the_parameters_of_its_function(path: str) -> None:
 
 
 def test_signatures_are_read_without_parser_and_simulation() -> None:
-    homes = ("runs.serve", "result.kernel_view", "result.movement_view", "result.plan_view")
+    homes = ("runs.serve", "result.cost", "result.cost_movement", "result.cost")
     heavy = ("typer", "pydantic", "simpy", "podsim.engine", "podsim.tiles", "podsim.scenario.load")
     imports = ", ".join(f"podsim.{home}" for home in homes)
     code = f"import sys, {imports}; print({{*{heavy}}} & {{*sys.modules}})"

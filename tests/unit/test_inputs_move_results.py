@@ -17,8 +17,8 @@ from podsim.placement.generation import generation_cost_model
 from podsim.placement.generation_job import generation_job
 from podsim.placement.job import training_job
 from podsim.placement.plan import cost_model
+from podsim.result.cost import KernelCost, cost_multi_slice, cost_multi_update_add
 from podsim.result.influence import Measure, Probe
-from podsim.result.kernel_view import KernelCost, cost_multi_slice, cost_multi_update_add
 from podsim.runs.forward import ForwardProbe
 from podsim.runs.generation import GenerationProbe
 from podsim.runs.train import TrainingProbe

@@ -17,9 +17,19 @@ from podsim.report.chart import FASTER, INK, SLOWER, Chart, Fill, TimelineChart,
 from podsim.report.report import Report
 from podsim.report.table import Cell, Table
 from podsim.result.kinds import FAMILIES, KINDS, fill_of_kind, kind_of
-from podsim.result.slices import OPERATION, PASS, REPEATED, Slice
-from podsim.result.timeline import MOST_MARKS, MOST_OF_CYCLES, OperationMark, marks_of, merged, pieces_of
-from podsim.result.windows import Window
+from podsim.result.timeline import (
+    MOST_MARKS,
+    MOST_OF_CYCLES,
+    OPERATION,
+    PASS,
+    REPEATED,
+    OperationMark,
+    Slice,
+    Stretch,
+    marks_of,
+    merged,
+    pieces_of,
+)
 from podsim.show import html_page
 from podsim.show import html_page as html
 from podsim.show.vega_charts import definitions, paint, vega_spec
@@ -273,9 +283,9 @@ def test_short_neighbours_become_one_that_is_drawn_as_what_it_owes() -> None:
 
 def test_marks_are_cut_to_their_window_and_not_too_many() -> None:
     cycle = Slice("ipu0", "matmul", "work", 0, 10, repeat_count=100, repeat_period_ps=10)
-    marks = marks_of([cycle], Window("some", 25, 45), most=10)
+    marks = marks_of([cycle], Stretch("some", 25, 45), most=10)
     assert [(each.start_ps, each.end_ps) for each in marks] == [(25, 30), (30, 40), (40, 45)]
-    few = marks_of([cycle], Window("all", 0, 1000), most=10)
+    few = marks_of([cycle], Stretch("all", 0, 1000), most=10)
     assert len(few) <= 10
     assert (few[0].start_ps, few[-1].end_ps, sum(each.operations for each in few)) == (0, 1000, len(few))
 
