@@ -25,10 +25,10 @@ _HARDWARE: Final[Mapping[str, str]] = {
     "system.machine.ipu.tile.memory": "Memory of a tile",
 }
 """Numbers of hardware with a slider."""
-_REPLICAS: Final = "parallelism.replication_factor"
+REPLICAS: Final = "parallelism.replication_factor"
 _COUNTS: Final[Mapping[str, str]] = {
     "system.machine_count": "Machines",
-    _REPLICAS: "Replicas",
+    REPLICAS: "Replicas",
     "parallelism.micro_batch_size": "Micro-batch",
     "parallelism.accumulation_factor": "Micro-batches per replica and update",
     "generation.batch_size": "Batch",
@@ -86,7 +86,6 @@ class Form:
 
     variants: tuple[str, ...]
     can_serve: bool
-    serves: bool
     can_divide: bool
     choices: tuple[Choice, ...]
     sliders: tuple[Slider, ...]
@@ -101,13 +100,12 @@ def form_of(question: Question, loaded: LoadedScenario) -> Form:
     return Form(
         variants=tuple(loaded.written.variants),
         can_serve=can_serve,
-        serves=can_serve and spec.serving is not None,
         can_divide=spec.activity is not Activity.FORWARD and getattr(type(spec.parallelism), "auto", None) is not None,
         choices=tuple(_choices(spec, hardware, own)),
         sliders=tuple(
             each
             for each in _sliders(spec, hardware, own, serves=can_serve and question.serves)
-            if not (question.anew and each.key.startswith(DIVISION))
+            if not (question.replanned and each.key.startswith(DIVISION))
         ),
     )
 
@@ -147,7 +145,7 @@ def _sliders(spec: Any, hardware: Mapping[str, str], own: Mapping[str, str], *, 
         text = hardware.get(key) or own.get(key, "")
         if text.isdigit():
             number = int(text)
-            span = _replicas(spec, number) if key == _REPLICAS else None
+            span = _replicas(spec, number) if key == REPLICAS else None
             yield Slider(key, label, "", number, 1, max(_COUNTS_MORE * number, _FEWEST), 1, span)
     if serves:
         rate_per_s = float(own.get(RATE) or _REQUESTS_PER_S)
