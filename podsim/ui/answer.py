@@ -321,19 +321,10 @@ def _scaling(job: Job, question: Question, loaded: LoadedScenario) -> Iterator[P
         own = int(getattr(spec, kind).batch_size)
         study["keys"] = {f"{kind}.batch_size": sorted({*_BATCHES, own})}
     for section in sweep(study, ranges=True, processes=1, tell=job.tell).report().sections:
-        if section.plotted:
-            for chart in section.blocks:
-                yield _with_own(chart, own) if isinstance(chart, Chart) else chart
-
-
-def _with_own(chart: Chart, own: float) -> Chart:
-    """A chart of lines with a mark at the point of the scenario itself."""
-    if not isinstance(drawn := chart.drawn, Curves):
-        return chart
-    lines = [each for each in drawn.series if each.mark is Mark.LINE and each.tips]
-    at = [(x, y) for each in lines for x, y in zip(each.x, each.y, strict=True) if x == own]
-    marks = [Series("this one", Mark.POINTS, [x], [y], "#b35400", tips=[{"this one": f"{x:,.0f}"}]) for x, y in at]
-    return replace(chart, drawn=replace(drawn, series=[*drawn.series, *marks]))
+        for chart in section.blocks if section.plotted else ():
+            if isinstance(chart, Chart) and isinstance(chart.drawn, Curves):
+                drawn = replace(chart.drawn, rules={"this one": float(own)})
+                yield replace(chart, drawn=drawn, notes=[*chart.notes, f"The upright line is this one, at {own:,}."])
 
 
 def report(job: Job, question: Question) -> bytes:

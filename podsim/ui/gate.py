@@ -34,7 +34,6 @@ class Gate:
     """Lets a request through, or refuses it, before anything else sees it."""
 
     def __init__(self, app: ASGIApp, token: str = "") -> None:
-        """Guard an application."""
         self._app, self._token = app, token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -56,23 +56,17 @@ class Planner:
     """A session of the page."""
 
     def __init__(self, offer: Offer, query: str) -> None:
-        """Build the page."""
         self._offer = offer
         self._client = ui.context.client
         self._asker = Asker(offer.pool, self._refused)
         self._areas: dict[str, ui.html] = {}
         self._client.on_delete(self._asker.drop)
-        problem = None
-        try:
-            self.question = read_query(query, offer.named, offer.first)
-        except PodsimError as error:
-            self.question, problem = Question(offer.first), error
-        self.baseline = self.question.as_written
+        self.question = self.baseline = Question(offer.first)
         self._build()
-        if problem is not None:
-            self._refused(problem)
-        else:
-            self._open(self.question)
+        try:
+            self._take(read_query(query, offer.named, offer.first))
+        except PodsimError as error:
+            self._refused(error)
 
     # What there is
 
@@ -89,10 +83,10 @@ class Planner:
             with ui.element("aside").props('aria-label="What is asked"'):
                 _html("<h1>podsim</h1>")
                 names = [*self._offer.named, *(each.name for each in shipped_list().scenarios)]
-                own = self.question.scenario
-                names = names if own in names else [own, *names]
-                chosen = ui.select(names, value=own, label="Scenario", with_input=True, on_change=self._chosen)
-                self._scenario = chosen.props('dense outlined options-dense aria-label="Scenario"').classes("wide")
+                self._scenario = ui.select(
+                    names, value=self._offer.first, label="Scenario", with_input=True, on_change=self._chosen
+                )
+                self._scenario.props('dense outlined options-dense aria-label="Scenario"').classes("wide")
                 upload = ui.upload(
                     label="Or drop a scenario, config.json or ONNX file",
                     auto_upload=True,
@@ -263,8 +257,8 @@ class Planner:
 
     def _take(self, question: Question) -> None:
         with self._client:
-            names = dict.fromkeys((question.scenario, *self._scenario.options))
-            self._scenario.set_options([*names])
+            if question.scenario not in self._scenario.options:
+                self._scenario.set_options([question.scenario, *self._scenario.options])
             self.question = question  # so that the choice is not taken for one of the user
             self._scenario.set_value(question.scenario)
             self._begin()

@@ -77,7 +77,6 @@ class Ticket:
     """A claim to an answer: whether it was dropped, and how much is done, of how much."""
 
     def __init__(self) -> None:
-        """Nobody works on it yet."""
         self.is_dropped = False
         self.progress = (0, 0)
         self.process: int | None = None
@@ -114,10 +113,9 @@ class _Worker:
 
 
 class Pool:
-    """Processes that answer questions."""
+    """Processes that answer questions, started when they are first needed."""
 
     def __init__(self, scratch: Path, processes: int | None = None, most_waiting: int = MOST_WAITING) -> None:
-        """Processes are started when they are first needed."""
         count = processes or os.cpu_count() or 1
         self.scratch, self.waiting, self._most_waiting = scratch, 0, most_waiting
         self._workers: list[_Worker] = []
@@ -174,7 +172,6 @@ class Asker:
     """The questions of a session: the newest is answered, older ones are dropped."""
 
     def __init__(self, pool: Pool, refused: Callable[[PodsimError], None]) -> None:
-        """Nothing is asked yet."""
         self._pool, self._refused = pool, refused
         self._next: Sequence[Step] | None = None
         self._task: asyncio.Task[None] | None = None
