@@ -5,7 +5,6 @@ Figures are made directly, without pyplot and its global state.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
@@ -38,7 +37,6 @@ _WIDTH_INCHES, _NARROW_INCHES = 14.0, 10.0
 _ROW_INCHES, _FRAME_INCHES, _TIMELINE_INCHES, _LEGEND_INCHES, _NOTE_INCHES = 0.36, 1.15, 2.1, 0.21, 0.15
 _LOW_INCHES, _CURVES_INCHES, _STUDY_INCHES = 2.6, 4.3, 5.0
 _DOTS_PER_INCH, _DOTS_PER_INCH_SHOWN = 150, 80
-_CLIP: Final = re.compile(rb"\bp[0-9a-f]{10}\b")
 _LEFT_INCHES, _TOP_INCHES, _POINTS_PER_INCH, _SPACING = 0.14, 0.1, 72, 1.35
 _LABEL_CHARACTERS, _NOTE_CHARACTERS, _TITLE_CHARACTERS = 36, 150, 115
 _CHARACTER_INCHES, _BAR_AXES_INCHES = 0.072, 10.0
@@ -89,9 +87,8 @@ def write_sheet(make: Callable[[], data.Sheet], path: str | Path, inputs: Iterab
         _settle(figure)
         figure.savefig(buffer, format=suffix[1:], dpi=_DOTS_PER_INCH, metadata=_UNDATED[suffix])
     content = buffer.getvalue()
-    if suffix == ".svg":  # whose comments hold the texts as they were written
-        content = _with_numbered_clips(xml(content.decode(errors="replace")).encode())
-    write_atomically(path, content)
+    # An SVG has comments that hold texts as they were written.
+    write_atomically(path, xml(content.decode(errors="replace")).encode() if suffix == ".svg" else content)
 
 
 class _Drawn(Figure):
@@ -102,12 +99,6 @@ class _Drawn(Figure):
         with _own_look():
             self.savefig(buffer, format="png", dpi=_DOTS_PER_INCH_SHOWN)
         return buffer.getvalue()
-
-
-def drawn(sheet: data.Sheet) -> Figure:
-    """Charts as a figure for notebooks, as `write_sheet` draws them."""
-    with _own_look():
-        return figure_of(sheet)
 
 
 @contextmanager
@@ -133,12 +124,7 @@ def _settle(figure: Figure) -> None:
         axes.set_position((left, bottom, width, height))
 
 
-def _with_numbered_clips(svg: bytes) -> bytes:
-    """Names of clip paths in the order they appear: matplotlib's come from the last digits of the layout."""
-    names = list(dict.fromkeys(_CLIP.findall(svg)))
-    return _CLIP.sub(lambda match: b"clip%d" % names.index(match.group()), svg)
-
-
+@_own_look()
 def figure_of(sheet: data.Sheet) -> Figure:
     """A figure of charts: title, what was simulated and warnings, and the charts below."""
     if not sheet.rows:
