@@ -7,17 +7,15 @@ say of the host that is meant and of the page that asks, so both have to be this
 from __future__ import annotations
 
 import hmac
-from typing import Final
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from starlette.datastructures import MutableHeaders
-from starlette.requests import HTTPConnection
-from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from starlette.websockets import WebSocketClose
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from podsim.ui.serve import TOKEN, is_loopback
-
+TOKEN: Final = "token"
 _COOKIE: Final = "podsim_token"
 _REFUSED: Final = "This server answers its own address only. `podsim ui` printed that; open it as it was printed.\n"
 _HEADERS: Final = {
@@ -30,6 +28,18 @@ _HEADERS: Final = {
 }
 
 
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine and nobody else reaches it.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("::1"), is_loopback("0.0.0.0")
+    (True, True, True, False)
+    """
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 class Gate:
     """Lets a request through, or refuses it, before anything else sees it."""
 
@@ -38,6 +48,10 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request or a web socket."""
+        from starlette.datastructures import MutableHeaders
+        from starlette.requests import HTTPConnection
+        from starlette.responses import PlainTextResponse
+        from starlette.websockets import WebSocketClose
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 from importlib.util import find_spec
-from ipaddress import ip_address
 from pathlib import Path
 from threading import Thread
 from typing import Any, Final
@@ -16,8 +15,8 @@ from typing import Any, Final
 from podsim.errors import PodsimError
 from podsim.scenario.library import shipped
 from podsim.show.html_page import check_library, script
+from podsim.ui.gate import TOKEN, Gate, is_loopback
 
-TOKEN: Final = "token"
 _FIRST: Final = "bert_v1.1_pod64_closed"
 _CHARTS: Final = "/podsim/charts.js"
 _ICON: Final = "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg'/>"
@@ -42,18 +41,6 @@ def check_port(host: str, port: int) -> None:
         reason = (error.strerror or type(error).__name__).lower()
         do = "choose another, for example `--port 8081`"
         raise PodsimError(f"the server cannot listen there: {reason}", where=f"{host}:{port}", do=do) from error
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine and nobody else reaches it.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("::1"), is_loopback("0.0.0.0")
-    (True, True, True, False)
-    """
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def address(host: str, port: int, token: str) -> str:
@@ -102,7 +89,6 @@ def serve(
     from fastapi import Response
     from nicegui import app, ui
 
-    from podsim.ui.gate import Gate
     from podsim.ui.page import Offer, Planner
     from podsim.ui.pool import Pool
 

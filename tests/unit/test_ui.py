@@ -17,9 +17,10 @@ from podsim.errors import PodsimError, SpecError
 from podsim.format import format_significant
 from podsim.ui import answer
 from podsim.ui.form import SYSTEM, form_of
+from podsim.ui.gate import Gate, is_loopback
 from podsim.ui.pool import Asker, Pool, Ticket
 from podsim.ui.question import LONGEST_TEXT, Question, dropped, read_query, stem_of
-from podsim.ui.serve import address, check_packages, check_port, is_loopback, new_token
+from podsim.ui.serve import address, check_packages, check_port, new_token
 
 BERT, LLAMA, SERVICE = "bert_v1.1_pod64_closed", "llama2_7b_pods", "serving_llama2_7b_pod64"
 CLOCK = "system.machine.ipu.clock"
@@ -344,8 +345,6 @@ def test_a_graph_stays_beside_its_scenario(job: answer.Job) -> None:
 def test_who_may_ask(headers: dict[str, str], query: str, token: str, admitted: bool) -> None:
     from starlette.requests import HTTPConnection
 
-    from podsim.ui.gate import Gate
-
     async def nothing(*_: Any) -> None: ...
 
     pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
@@ -356,8 +355,6 @@ def test_who_may_ask(headers: dict[str, str], query: str, token: str, admitted: 
 @needs_nicegui
 @pytest.mark.parametrize("kind", ["http", "websocket"])
 def test_the_gate_lets_nothing_else_through(kind: str) -> None:
-    from podsim.ui.gate import Gate
-
     reached, sent = [], []
 
     async def app(scope: Any, _receive: Any, send: Any) -> None:
