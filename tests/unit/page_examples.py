@@ -32,6 +32,13 @@ BATCHES = "parallelism.accumulation_factor"
 EVIL = "</script><script>window.broken = true</script><img src=x onerror='window.broken = true'>"
 
 
+def luminance(colour: str) -> float:
+    """Relative luminance as of WCAG 2."""
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
 def charts_of(page: Report) -> list[Chart]:
     """All charts of a page."""
     return [chart for section in page.sections for chart in _charts(section.blocks)]

@@ -38,7 +38,7 @@ from podsim.study.compare.report import ends_of_axis, waterfall_chart
 from podsim.study.sweep import sweep
 from podsim.units import ps_to_seconds
 from tests.unit.bad_input_cases import Run
-from tests.unit.page_examples import EVIL, Tags, answer, blocks_of, charts_of, evil_page, verdict_page
+from tests.unit.page_examples import EVIL, Tags, answer, blocks_of, charts_of, evil_page, luminance, verdict_page
 from tests.unit.report_examples import MAKESPAN_PS, make_forward, make_result
 
 BERT = "bert_v1.1_pod16_open"
@@ -291,13 +291,6 @@ def test_marks_are_cut_to_their_window_and_not_too_many() -> None:
 
 
 # Colours
-
-
-def luminance(colour: str) -> float:
-    """Relative luminance as of WCAG 2."""
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
 def pattern_of(fill: Fill) -> tuple[str, str]:
