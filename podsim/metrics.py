@@ -75,7 +75,7 @@ class Metric:
         return _at(self.key, result) if self.getter is None else self.getter(result)
 
     @property
-    def json_key(self) -> str:
+    def name(self) -> str:
         """Dotted path in a result that was written as JSON."""
         return self.written or self.key
 

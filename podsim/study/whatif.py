@@ -18,7 +18,7 @@ from podsim._version import __version__
 from podsim.draws import Range
 from podsim.errors import PodsimError, SpecError
 from podsim.format import format_error, format_figure, format_span
-from podsim.metrics import SHARE, Metric, metric_of
+from podsim.metrics import METRICS, SHARE, Metric, metric_of
 from podsim.options import Overrides
 from podsim.report.chart import FASTER, SLOWER, Axis, Bar, Bars, Chart
 from podsim.report.report import Report, Section
@@ -30,11 +30,8 @@ from podsim.scenario.assumptions import hardware_keys
 from podsim.scenario.parameters import PARAMETERS
 from podsim.scenario.wording import flow, known_here
 from podsim.show.answers import Answered
-from podsim.study.compare.difference import difference
-from podsim.study.compare.metrics import COMPARED
-from podsim.study.compare.report import why
-from podsim.study.compare.sides import of_result
-from podsim.study.compare.subject import Subject
+from podsim.study.compare import difference, why
+from podsim.study.sides import COMPARED, Subject, of_result
 from podsim.study.sweep.axes import NUMBER_AND_UNIT
 from podsim.watch import Tell, telling, untold
 from podsim.workers import mapped
@@ -288,7 +285,7 @@ def effects_of(loaded: LoadedScenario, times: Mapping[str, float], *, replan: bo
         loaded = load_scenario(loaded, None, (_REPLAN,))
     base = run(loaded)
     subject = of_result(base, base.name, "")
-    metric = COMPARED[subject.activity][0].figure
+    metric = METRICS[next(iter(COMPARED[subject.activity]))]
     value = subject.metrics[metric.key]
     alone = None if given is None else value / (given.predicted(metric.key) or value) - 1
     effects: list[Effect] = []
@@ -316,7 +313,7 @@ def _effect(
     except PodsimError as error:
         return Effect(title, keys, reason=error.message)
     row = difference(subject, of_result(result, result.name, "")).headline
-    found = Effect(title, keys, row.b, result.ranges.get(row.metric.figure.key), row.change)
+    found = Effect(title, keys, row.b, result.ranges.get(row.metric.key), row.change)
     if not row.change:
         kept = "" if replan else ", with the division as it is"
         return replace(found, reason=f"changes nothing{kept}")

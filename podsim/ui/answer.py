@@ -18,7 +18,7 @@ from podsim.errors import DoesNotFitError, InfeasibleError, PodsimError
 from podsim.format import format_error, format_figure, format_significant
 from podsim.harmless import html
 from podsim.importer import ONNX, Request, import_model
-from podsim.metrics import PER_SECOND, metric_of
+from podsim.metrics import METRICS, PER_SECOND, metric_of
 from podsim.report.chart import Chart, Curves, Mark, Series
 from podsim.report.report import Part, Report, Tile
 from podsim.report.table import Cells, Table, columns
@@ -30,11 +30,8 @@ from podsim.runs import run
 from podsim.runs.serve import serve
 from podsim.scenario.expectations import FITS, expectation
 from podsim.show.html_page import as_html, fragment, tiles
-from podsim.study.compare.difference import difference
-from podsim.study.compare.metrics import COMPARED
-from podsim.study.compare.report import parts_of
-from podsim.study.compare.sides import of_result
-from podsim.study.compare.subject import Subject
+from podsim.study.compare import difference, parts_of
+from podsim.study.sides import COMPARED, Subject, of_result
 from podsim.study.whatif import TWICE, WhatIf, effects_of
 from podsim.ui.form import CHIP, SYSTEM, Form, form_of
 from podsim.ui.question import Question, dropped
@@ -285,7 +282,7 @@ def _moved(job: Job, question: Question, baseline: Question) -> Iterator[Table]:
     if len(steps) > 1:
         steps.append(("all together", question))
     first = _baseline(job, baseline, ranged=False)
-    metric = next(each.figure for each in COMPARED[first.activity] if first.metrics.get(each.figure.key))
+    metric = METRICS[next(key for key in COMPARED[first.activity] if first.metrics.get(key))]
     start = first.metrics[metric.key] or 1.0
     rows: list[Cells] = []
     for place, (name, asked) in enumerate(steps):

@@ -17,12 +17,10 @@ from hypothesis import strategies as st
 import podsim as library
 from podsim.draws import Draws
 from podsim.errors import DoesNotFitError, PodsimError
+from podsim.metrics import METRICS
 from podsim.report.chart import Bars
-from podsim.scenario.assumptions import Value
-from podsim.study.compare.comparison import Comparison, compare
-from podsim.study.compare.difference import Difference, Differing, Row, differing
-from podsim.study.compare.metrics import COMPARED
-from podsim.study.compare.subject import Subject
+from podsim.study.compare import Comparison, Difference, Row, compare
+from podsim.study.sides import COMPARED
 from tests.unit.bad_input_cases import Run
 from tests.unit.report_examples import make_result
 
@@ -157,7 +155,7 @@ ELSEWHERE = {"in_processor_memory", "streaming_memory"} | {
 
 
 def test_every_metric_has_its_direction_here() -> None:
-    known = {(activity, each.name) for activity, compared in COMPARED.items() for each in compared}
+    known = {(activity, METRICS[key].name) for activity, compared in COMPARED.items() for key in compared}
     assert {each for each in known if each[1] not in ELSEWHERE} == set(EACH)
 
 
@@ -421,15 +419,11 @@ def test_what_results_say_of_pod_and_stack() -> None:
 
 def test_files_of_data_are_told_where_keys_tell_all_of_those_with_keys() -> None:
     one, other = (
-        Subject(
-            **dict.fromkeys(("label", "taken", "machine", "version", "activity"), "the same"),
-            metrics={},
-            hardware={"system.name": Value("POD4", "POD4")},
-            files=(("a.yaml", digest), ("rows.csv", digest)),
-        )
-        for digest in ("1" * 64, "2" * 64)
+        training(hardware={"system.name": "POD4"}, inputs=[{"path": p, "sha256": d * 64} for p in ("a.yaml", "b.csv")])
+        for d in "12"
     )
-    assert list(differing(one, other)) == [Differing("file rows.csv", "1" * 12, "2" * 12)]
+    found = between(one, other).inputs
+    assert [(each.key, each.before, each.after) for each in found] == [("file b.csv", "1" * 12, "2" * 12)]
 
 
 def test_long_values_are_shown_where_they_differ() -> None:
@@ -662,7 +656,7 @@ def test_without_git_or_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("[]", "no result of podsim"),
         ("{}", "no result of podsim"),
         ('{"weight_update_ps": 1}', "no result of podsim"),
-        (json.dumps(training(mfu=0.5)).replace("0.5,", "NaN,"), "NaN is no number of JSON"),
+        (json.dumps(training(mfu=0.5)).replace("0.5,", "NaN,"), "`mfu` is `nan`"),
         (json.dumps(training(schema_version=2)), "schema version `2`, this podsim reads 1"),
         (json.dumps(training(schema_version="one")), "schema version `one`"),
         (json.dumps(training(breakdown_ps=[1])), "`breakdown_ps` is a list"),
@@ -674,13 +668,13 @@ def test_without_git_or_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (json.dumps(training(throughput_samples_per_s=None)), "`throughput_samples_per_s` is missing"),
         (json.dumps(training(time_to_train_percentiles=3)), "`time_to_train_percentiles"),
         (json.dumps(training(run_breakdown=None)), "`run_breakdown` is missing"),
-        (json.dumps(training(simulated=None)), "`simulated.system` is missing"),
+        (json.dumps(training(simulated=None)), "`simulated` is missing"),
         (json.dumps(training(scenario=[])), "`scenario` is a list"),
         (json.dumps(training(hardware=["x"])), "`hardware` is a list"),
-        (json.dumps(training(memory={"rows": [None]})), "`ipu` is missing"),
-        (json.dumps(training(inputs=["x"])), "`path` is missing"),
+        (json.dumps(training(memory={"rows": [None]})), "`memory.rows.0` is missing"),
+        (json.dumps(training(inputs=["x"])), "`inputs.0` is `x`"),
         (json.dumps(training(uncertainty={"metrics": {"mfu": {}}})), "`uncertainty.metrics.mfu.p10` is missing"),
-        (json.dumps(generation(steps=[None])), "`name` is missing"),
+        (json.dumps(generation(steps=[None])), "`steps.0` is missing"),
         (json.dumps(generation(steps=[{"name": "decode", "time_s": 1.0, "breakdown": {"host": 2.0}}])), "adds up to"),
         (json.dumps(serving(saturation=5)), "saturation"),
     ],
@@ -727,7 +721,7 @@ def test_whatever_a_result_holds_it_is_compared_or_refused(activity: str, data: 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "latin.json").write_bytes(b"\xff\xfe{}")
-    for name, message in (("none.json", "No such file"), ("latin.json", "not text in UTF-8")):
+    for name, message in (("none.json", "No such file"), ("latin.json", "not JSON: 'utf-8' codec")):
         with pytest.raises(PodsimError, match=message):
             compare(str(tmp_path / name), training())
 
