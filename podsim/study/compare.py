@@ -10,15 +10,14 @@ from string import ascii_uppercase
 from typing import Final
 
 from podsim._version import __version__
-from podsim.draws import Draws
+from podsim.draws import Draws, Range
 from podsim.errors import PodsimError
 from podsim.format import format_bytes, format_duration_s, format_significant, format_span, in_title, unit_for_s
-from podsim.metrics import BYTES, FIRST_TOKEN, LATENCY, METRICS, PER_SECOND, SECONDS, SHARE, Metric
+from podsim.metrics import BYTES, FIRST_TOKEN, LATENCY, METRICS, PER_SECOND, SECONDS, SHARE, Metric, metric_of
 from podsim.metrics import UPDATE as UPDATE_TIME
 from podsim.report.chart import FASTER, SLOWER, TOTAL, Axis, Bar, Bars, Chart
 from podsim.report.report import Folded, Part, Report, Section, Tile
 from podsim.report.table import Cell, Cells, Column, Table, columns
-from podsim.result.base import plain
 from podsim.result.influence import doubt_of_change
 from podsim.result.kinds import in_kind_order, kind_of
 from podsim.scenario.resolve import Change
@@ -26,7 +25,7 @@ from podsim.scenario.wording import counted
 from podsim.show.answers import Answered
 from podsim.show.markdown import report_as_markdown
 from podsim.show.text import report_as_text
-from podsim.study.sides import ANSWER, COMPARED, DECODE, PREFILL, RUN, SERVING, UPDATE, Range, Side, Subject, side
+from podsim.study.sides import ANSWER, COMPARED, DECODE, PREFILL, RUN, SERVING, UPDATE, Ends, Side, Subject, side
 from podsim.units import ps_to_seconds
 from podsim.watch import Watch, watched
 
@@ -74,38 +73,20 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A metric of two results: values, P10 and P90 where they were drawn, and the middle 80 % of its change.
+    """A metric of two results, as JSON has it."""
 
-    The verdict is `same`, `better`, `worse`, or `neither` where that cannot be said.
-    """
-
-    metric: Metric
+    metric: str
+    label: str
+    unit: str
     a: float | None
     b: float | None
-    a_range: Range | None
-    b_range: Range | None
-    verdict: str
-    cause: Cause | None
-    change_range: Range | None = None
-
-    @property
-    def change(self) -> float | None:
-        """Relative change; None where there is nothing to relate it to."""
-        return self.b / self.a - 1 if self.a and self.b is not None else None
-
-    @property
-    def ranged(self) -> bool:
-        """Whether ranges can say that it did not change."""
-        return self.change_range is not None or (self.a_range is not None and self.b_range is not None)
-
-    @property
-    def within_ranges(self) -> bool:
-        """Whether ranges hold that it did not change: each value that of the other where both were drawn."""
-        if self.a is None or self.b is None:
-            return False
-        if self.a_range is not None and self.b_range is not None:
-            return _within(self.a, self.b_range) and _within(self.b, self.a_range)
-        return self.change_range is not None and _within(0.0, self.change_range)
+    change: float | None  # relative; None where there is nothing to relate it to
+    change_range: Range | None  # its middle 80 %
+    verdict: str  # `same`, `better`, `worse`, or `neither` where that cannot be said
+    within_ranges: bool | None  # whether it may be no change; None where no range tells
+    a_range: Ends | None  # P10 and P90 of what was drawn
+    b_range: Ends | None
+    why: Cause | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +126,8 @@ class Difference:
     @property
     def headline(self) -> Row:
         """The metric that stands for the activity, or the first that there is."""
-        order = list(COMPARED[self.a.activity])
-        return min(self.rows, key=lambda row: order.index(row.metric.key))
+        order = [METRICS[key].name for key in COMPARED[self.a.activity]]
+        return min(self.rows, key=lambda row: order.index(row.metric))
 
     @property
     def worse(self) -> tuple[Row, ...]:
@@ -222,7 +203,7 @@ class Comparison(Answered):
                 "taken_for": subject.taken,
                 "simulated": subject.machine,
                 "version": subject.version,
-                "ranges": {name: _ends(ends) for name, ends in subject.own_ranges.items()},
+                "ranges": {name: _ends(span) for name, span in subject.own_ranges.items()},
                 "warnings": list(subject.warnings),
                 "notes": [],
                 "inputs": [{"path": path, "sha256": digest} for path, digest in subject.files],
@@ -233,8 +214,8 @@ class Comparison(Answered):
             {
                 "a": "A",
                 "b": letter,
-                "worse": [row.metric.name for row in other.worse],
-                "metrics": [plain(_as_dict(row)) for row in other.rows],
+                "worse": [row.metric for row in other.worse],
+                "metrics": [asdict(row) | {"change_range": _ends(row.change_range)} for row in other.rows],
                 "waterfalls": [asdict(waterfall) for waterfall in other.waterfalls],
                 "inputs": [asdict(changed) for changed in other.inputs],
                 "notes": list(other.notes),
@@ -256,8 +237,8 @@ class Comparison(Answered):
         """A row for each metric of each side but the first, in its own unit."""
         return [
             {"side": letter, "label": other.b.label}
-            | {key: value for key, value in _as_dict(row).items() if key in _COLUMNS}
-            | dict(zip(("change_low", "change_high"), row.change_range or (None, None), strict=True))
+            | {name: getattr(row, name) for name in _COLUMNS}
+            | {f"change_{end}": getattr(row.change_range, end, None) for end in ("low", "high")}
             for letter, other in zip(ascii_uppercase[1:], self.differences, strict=False)
             for row in other.rows
         ]
@@ -267,25 +248,8 @@ class Comparison(Answered):
         return dict.fromkeys(("change", "change_low", "change_high"), SHARE)
 
 
-def _ends(ends: Range | None) -> dict[str, float] | None:
-    return None if ends is None else {"low": ends[0], "high": ends[1]}
-
-
-def _as_dict(row: Row) -> dict[str, object]:
-    return {
-        "metric": row.metric.name,
-        "label": row.metric.label,
-        "unit": _UNITS.get(row.metric.unit, row.metric.unit),
-        "a": row.a,
-        "b": row.b,
-        "change": row.change,
-        "change_range": _ends(row.change_range),
-        "verdict": row.verdict,
-        "within_ranges": row.within_ranges if row.ranged else None,
-        "a_range": row.a_range,
-        "b_range": row.b_range,
-        "why": row.cause,
-    }
+def _ends(span: Range | None) -> dict[str, float] | None:
+    return None if span is None else {"low": span.low, "high": span.high}
 
 
 def compare(*sides: Side, uncertainty: Draws | None = None, watch: Watch = watched) -> Comparison:
@@ -322,7 +286,7 @@ def difference(a: Subject, b: Subject) -> Difference:
     before, after = a.stands_on, b.stands_on
 
     @cache
-    def factors(name: str) -> Range | None:
+    def factors(name: str) -> Ends | None:
         """P10 and P90 of the time over what it is; None where nobody measured what inputs move of it."""
         if before is None or after is None or name not in before.figures or name not in after.figures:
             return None
@@ -331,7 +295,7 @@ def difference(a: Subject, b: Subject) -> Difference:
 
     compared = (_row(METRICS[key], a, b, factors, other_batch=other_batch) for key in COMPARED[a.activity])
     rows = sorted(
-        (row for row in compared if row), key=lambda row: 2 if row.verdict == SAME else int(row.within_ranges)
+        (row for row in compared if row), key=lambda row: 2 if row.verdict == SAME else bool(row.within_ranges)
     )
     spans = ((span, a.spans.get(span, {}), b.spans.get(span, {})) for span in {**a.spans, **b.spans})
     notes = tuple(_notes(a, b, rows, other_batch=other_batch))
@@ -346,27 +310,33 @@ def waterfall_of(span: str, a_ps: Mapping[str, int], b_ps: Mapping[str, int]) ->
 
 
 def _row(
-    metric: Metric, a: Subject, b: Subject, factors: Callable[[str], Range | None], *, other_batch: bool
+    metric: Metric, a: Subject, b: Subject, factors: Callable[[str], Ends | None], *, other_batch: bool
 ) -> Row | None:
     first, second = a.metrics.get(metric.key), b.metrics.get(metric.key)
     if first is None and second is None:
         return None
     if metric.unit == BYTES:
         first, second = first or 0.0, second or 0.0
-    ranges = a.range_of(metric), b.range_of(metric)
-    if first is None or second is None:
-        return Row(metric, first, second, *ranges, NEITHER, None)
-    if _same(first, second):
-        return Row(metric, first, second, *ranges, SAME, None)
-    verdict = BETTER if (second - first) * metric.better > 0 else WORSE
-    if metric.key == UPDATE_TIME and other_batch:
-        verdict = NEITHER
-    ends = factors(metric.key) or factors(metric.follows)
-    span = None
-    if ends and first and second:
-        low, high = (1 / ends[1], 1 / ends[0]) if metric.more_is_better else ends
-        span = second / first * low - 1, second / first * high - 1
-    return Row(metric, first, second, *ranges, verdict, _cause(metric, a, b, first, second), span)
+    a_range, b_range = a.range_of(metric), b.range_of(metric)
+    verdict, cause, span, within = NEITHER, None, None, None
+    if first is not None and second is not None:
+        if _same(first, second):
+            verdict = SAME
+        else:
+            cause = _cause(metric, a, b, first, second)
+            ends = factors(metric.key) or factors(metric.follows)
+            if ends and first and second:
+                low, high = (1 / ends[1], 1 / ends[0]) if metric.more_is_better else ends
+                span = Range(second / first * low - 1, second / first * high - 1)
+                within = span.low <= 0 <= span.high
+            if metric.key != UPDATE_TIME or not other_batch:
+                verdict = BETTER if (second - first) * metric.better > 0 else WORSE
+    if a_range and b_range:
+        within = _within(first, b_range) and _within(second, a_range)
+    change = second / first - 1 if first and second is not None else None
+    unit = _UNITS.get(metric.unit, metric.unit)
+    about = (metric.name, metric.label, unit, first, second)
+    return Row(*about, change, span, verdict, within, a_range, b_range, cause)
 
 
 def _cause(metric: Metric, a: Subject, b: Subject, first: float, second: float) -> Cause | None:
@@ -429,7 +399,7 @@ def _notes(a: Subject, b: Subject, rows: Sequence[Row], *, other_batch: bool) ->
         alone = a if a.ranges else b
         yield f"only {alone.label} has ranges, so that no change can be said to lie within those of both"
     elif a.ranges:
-        without = [row.metric.label for row in rows if row.verdict != SAME and not row.ranged]
+        without = [row.label for row in rows if row.verdict != SAME and row.within_ranges is None]
         if without:
             yield f"without a range, so that any change counts: {'; '.join(without)}"
     if without := list(dict.fromkeys(subject.label for subject in (a, b) if not subject.hardware)):
@@ -442,8 +412,8 @@ def _same(one: float, other: float) -> bool:
     return abs(one - other) <= _SAME_WITHIN * max(abs(one), abs(other))
 
 
-def _within(value: float, bounds: Range) -> bool:
-    return bounds[0] <= value <= bounds[1]
+def _within(value: float | None, ends: Ends) -> bool:
+    return value is not None and ends[0] <= value <= ends[1]
 
 
 # The report
@@ -477,32 +447,25 @@ def _verdict(letter: str, found: Difference) -> str:
     change += f" (80 %: {span} %)" if span else ""
     change += ", which may be no change" if row.within_ranges else ""
     worse = counted(len(found.worse), "metric") if found.worse else "no metric"
-    return f"{letter} against A: {row.metric.words} {change}; {worse} worse"
+    return f"{letter} against A: {metric_of(row.metric).words} {change}; {worse} worse"
 
 
 def _tiles(found: Difference, letter: str, most: int) -> Iterator[Tile]:
     """The metrics that changed, as many as have room."""
     for row in [row for row in found.rows if row.verdict != SAME][:most]:
-        first, second = (_value(row.metric, value, _DIGITS) for value in (row.a, row.b))
-        change = _change_of_row(row, _DIGITS) or second
-        yield Tile(in_title(row.metric.label), change, (f"{first} to {second}", f"{letter} is {_is(row)}"))
+        first, second, change, verdict = _in_words(row, _DIGITS)
+        yield Tile(in_title(row.label), change or second, (f"{first} to {second}", f"{letter} is {verdict}"))
 
 
 def _metric_table(rows: Sequence[Row], letter: str, title: str, precision: int, note: str = "") -> Table:
     """Metrics: both values, the change with its range if any has one, whether it is better, and why."""
     ranged = any(row.change_range for row in rows)
     heads = columns("metric", ">A", f">{letter}", ">change", *[">80 %"] * ranged, f"{letter} is", "why")
-    body: list[Cells] = [
-        (
-            row.metric.label,
-            *(Cell(_value(row.metric, value, precision), value) for value in (row.a, row.b)),
-            Cell(_change_of_row(row, precision), row.change),
-            *[_span(row)] * ranged,
-            _is(row),
-            why(row),
-        )
-        for row in rows
-    ]
+    body: list[Cells] = []
+    for row in rows:
+        first, second, change, verdict = _in_words(row, precision)
+        cells = Cell(first, row.a), Cell(second, row.b), Cell(change, row.change)
+        body.append((row.label, *cells, *[_span(row)] * ranged, verdict, why(row)))
     return Table(heads, body, title, [note] * bool(note))
 
 
@@ -582,8 +545,13 @@ def _input_table(inputs: Sequence[Change], letter: str, notes: Sequence[str] = (
     return Table((Column("key", whole=True), *columns("A", letter)), rows, "What differs in the inputs", notes)
 
 
-def _value(metric: Metric, value: float | None, precision: int) -> str:
-    return "not given" if value is None else _FORMATS[metric.unit](value, precision)
+def _in_words(row: Row, precision: int) -> tuple[str, str, str, str]:
+    """Both values, the change, and `better`, `worse`, `same`, `~` within the ranges, or nothing."""
+    written = _FORMATS[metric_of(row.metric).unit]
+    first, second = ("not given" if value is None else written(value, precision) for value in (row.a, row.b))
+    change = "" if row.verdict == SAME else "from 0" if row.a == 0 else _change(row.change, precision)
+    verdict = row.verdict if row.a is not None and row.b is not None else ""
+    return first, second, change, "~" if row.within_ranges and row.verdict != SAME else verdict
 
 
 def _duration(time_ps: int, precision: int) -> str:
@@ -602,29 +570,16 @@ def _change(ratio: float | None, precision: int) -> str:
     return f"{'-' if ratio < 0 else '+'}{format_significant(100 * abs(ratio), digits)} %"
 
 
-def _change_of_row(row: Row, precision: int) -> str:
-    """The change of a metric; from nothing, there is no share of it."""
-    if row.verdict == SAME:
-        return ""
-    return "from 0" if row.a == 0 else _change(row.change, precision)
-
-
 def _span(row: Row) -> str:
     """The range of a change in per cent; empty without one."""
-    ends = [_change(end, _FEWEST_DIGITS).removesuffix(" %") for end in row.change_range or ()]
+    span = row.change_range
+    ends = [_change(end, _FEWEST_DIGITS).removesuffix(" %") for end in (span.low, span.high)] if span else []
     return format_span(*ends) if ends else ""
-
-
-def _is(row: Row) -> str:
-    """`better`, `worse`, `same`, `~` within the ranges, or nothing."""
-    if row.within_ranges and row.verdict != SAME:
-        return "~"
-    return row.verdict if row.a is not None and row.b is not None else ""
 
 
 def why(row: Row) -> str:
     """The part of a metric that moved most; empty where nothing is known of it."""
-    cause, metric = row.cause, row.metric
+    cause, metric = row.why, metric_of(row.metric)
     if cause is None:
         return ""
     label = kind_of(cause.kind).label

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Strict, ValidationError
 
-from podsim import draws, metrics
-from podsim.draws import Draws
+from podsim import metrics
+from podsim.draws import Draws, Range
 from podsim.errors import PodsimError, SpecError
 from podsim.git import READ, blobs, commit_of, extract, top_of
 from podsim.metrics import BYTES, IN_PROCESSOR, METRICS, PERCENTILES, STREAMING, Metric
@@ -33,7 +33,7 @@ from podsim.scenario.wording import known_here, shown
 from podsim.units import seconds_to_ps
 from podsim.watch import Watch, silent
 
-Range = tuple[float, float]
+Ends = tuple[float, float]
 Side = str | Path | Mapping[str, Any] | LoadedScenario | Result
 """A name or path with or without `@VARIANT` or `@REVISION`, a scenario, a result, or one as plain data."""
 
@@ -94,7 +94,7 @@ class Subject:
     activity: str
     metrics: Mapping[str, float]
     spans: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # stretches of time by kind [ps]
-    ranges: Mapping[str, Range] = field(default_factory=dict)  # P10 and P90 of metrics that were drawn
+    ranges: Mapping[str, Ends] = field(default_factory=dict)  # P10 and P90 of metrics that were drawn
     own_ranges: Mapping[str, Range] = field(default_factory=dict)  # of a single run
     parts: Mapping[str, float] = field(default_factory=dict)  # of the run [s]
     memory: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # tenants of the fullest IPU [B]
@@ -108,10 +108,10 @@ class Subject:
     @property
     def about(self) -> str:
         """What was given, the machine, and the ranges of its figures, in a line."""
-        told = ranges_line({name: draws.Range(*ends) for name, ends in self.own_ranges.items()})
+        told = ranges_line(self.own_ranges)
         return f"{self.label} ({self.taken}): {self.machine}{f'; {told}' if told else ''}"
 
-    def range_of(self, metric: Metric) -> Range | None:
+    def range_of(self, metric: Metric) -> Ends | None:
         """P10 and P90 of what was drawn of a metric, or of the one that it is in proportion to."""
         if metric.key in self.ranges:
             return self.ranges[metric.key]
@@ -379,7 +379,7 @@ def subject_of(data: Mapping[str, Any], label: str, taken: str) -> Subject:
         metrics=figures | {where: float(sum(sizes.values())) for where, sizes in memory.items()},
         spans=dict(_spans(record, label)),
         ranges=drawn,
-        own_ranges={name: (ends.low, ends.high) for name, ends in record.ranges.items()},
+        own_ranges={name: Range(ends.low, ends.high) for name, ends in record.ranges.items()},
         parts=record.run_breakdown,
         memory=memory,
         work=figures[metrics.THROUGHPUT] * figures[metrics.UPDATE] if activity == TRAINING else None,

@@ -273,12 +273,12 @@ def _effect(
     except PodsimError as error:
         return replace(effect, reason=error.message)
     row = difference(subject, of_result(result, result.name, "")).headline
-    effect = replace(effect, value=row.b, range=result.ranges.get(row.metric.key), share=row.change)
+    key = next(iter(COMPARED[subject.activity]))
+    effect = replace(effect, value=row.b, range=result.ranges.get(key), share=row.change)
     if not row.change:
         return replace(effect, reason=f"changes nothing{'' if replan else ', with the division as it is'}")
-    ends = None if row.change_range is None else Range(*row.change_range)
     beyond = base.envelope.inside and not result.envelope.inside
-    return replace(effect, share_range=ends, cause=why(row), beyond=beyond)
+    return replace(effect, share_range=row.change_range, cause=why(row), beyond=beyond)
 
 
 def _assignments(loaded: LoadedScenario, name: str, factor: float) -> dict[str, str]:
