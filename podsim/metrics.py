@@ -242,7 +242,7 @@ def find_metric(name: str) -> Metric | None:
 
 def metric_of(name: str) -> Metric:
     """The metric of a name; a column of a study that is no figure is a plain number, of which less comes first."""
-    return find_metric(name) or Metric(name, name.replace("_", " "), "", NEITHER)
+    return METRICS.get(name) or find_metric(name) or Metric(name, name.replace("_", " "), "", NEITHER)
 
 
 def metrics_of(activity: str) -> tuple[Metric, ...]:
