@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
+from math import isclose
 from string import ascii_uppercase
 from typing import Final
 
@@ -122,6 +123,12 @@ class Difference:
     waterfalls: tuple[Waterfall, ...]
     inputs: tuple[Change, ...]
     notes: tuple[str, ...]
+    letter: str = "B"  # of the other
+
+    @property
+    def title(self) -> str:
+        """What is compared with the first, and of which activity."""
+        return f"{self.letter} against A: {self.a.activity}"
 
     @property
     def headline(self) -> Row:
@@ -164,25 +171,19 @@ class Comparison(Answered):
         """
         first, *others = self.subjects
         sides = list(zip(ascii_uppercase, self.subjects, strict=False))
-        lettered = list(zip(ascii_uppercase[1:], self.differences, strict=False))
-        most = max(1, _TILES // len(lettered))
+        most = max(1, _TILES // len(self.differences))
         return Report(
             title=f"{' and '.join(subject.label for subject in others)} against {first.label}",
             about=[f"{letter}: {subject.about}" for letter, subject in sides],
             version=__version__,
             inputs=list(dict.fromkeys(file for subject in self.subjects for file in subject.files)),
-            verdict=[_verdict(letter, other) for letter, other in lettered],
+            verdict=list(map(_verdict, self.differences)),
             warnings=[f"({letter}) {text}" for letter, subject in sides for text in subject.warnings],
             notes=list(dict.fromkeys(note for other in self.differences for note in other.notes)),
-            tiles=[tile for letter, other in lettered for tile in _tiles(other, letter, most)],
+            tiles=[tile for other in self.differences for tile in _tiles(other, most)],
             sections=[
-                Section(
-                    f"{letter} against A: {other.a.activity}",
-                    list(parts_of(other, letter, unchanged=unchanged, precision=precision)),
-                    short=True,
-                    plotted=True,
-                )
-                for letter, other in lettered
+                Section(other.title, list(parts_of(other, unchanged, precision)), short=True, plotted=True)
+                for other in self.differences
             ],
         )
 
@@ -213,14 +214,14 @@ class Comparison(Answered):
         differences = [
             {
                 "a": "A",
-                "b": letter,
+                "b": other.letter,
                 "worse": [row.metric for row in other.worse],
                 "metrics": [asdict(row) | {"change_range": _ends(row.change_range)} for row in other.rows],
                 "waterfalls": [asdict(waterfall) for waterfall in other.waterfalls],
                 "inputs": [asdict(changed) for changed in other.inputs],
                 "notes": list(other.notes),
             }
-            for letter, other in zip(ascii_uppercase[1:], self.differences, strict=False)
+            for other in self.differences
         ]
         about = {"version": __version__, "schema_version": SCHEMA_VERSION, "activity": self.subjects[0].activity}
         return {**about, "sides": sides, "differences": differences}
@@ -236,10 +237,10 @@ class Comparison(Answered):
     def _records(self) -> Sequence[Mapping[str, object]]:
         """A row for each metric of each side but the first, in its own unit."""
         return [
-            {"side": letter, "label": other.b.label}
+            {"side": other.letter, "label": other.b.label}
             | {name: getattr(row, name) for name in _COLUMNS}
             | {f"change_{end}": getattr(row.change_range, end, None) for end in ("low", "high")}
-            for letter, other in zip(ascii_uppercase[1:], self.differences, strict=False)
+            for other in self.differences
             for row in other.rows
         ]
 
@@ -270,19 +271,19 @@ def compare(*sides: Side, uncertainty: Draws | None = None, watch: Watch = watch
     if not 2 <= len(sides) <= len(ascii_uppercase):
         what = f"a comparison has two sides or more, not {len(sides)}"
         raise PodsimError(what, do=f"give from 2 to {len(ascii_uppercase)}, the one to compare with first")
-    subjects = tuple(side(*given, uncertainty, watch) for given in zip(sides, ascii_uppercase, strict=False))
-    return Comparison(subjects, tuple(difference(subjects[0], other) for other in subjects[1:]))
+    first, *others = (side(*given, uncertainty, watch) for given in zip(sides, ascii_uppercase, strict=False))
+    pairs = zip(others, ascii_uppercase[1:], strict=False)
+    return Comparison((first, *others), tuple(difference(first, other, letter) for other, letter in pairs))
 
 
 # Two results
 
 
-def difference(a: Subject, b: Subject) -> Difference:
+def difference(a: Subject, b: Subject, letter: str = "B") -> Difference:
     """Two results beside one another; a PodsimError if they are of different activities."""
     if a.activity != b.activity:
         what = f"this is a result of {b.activity}, that of {a.label} is of {a.activity}: no metric is in both"
         raise PodsimError(what, where=b.label, do="compare results of the same activity")
-    other_batch = a.work is not None and b.work is not None and not _same(a.work, b.work)
     before, after = a.stands_on, b.stands_on
 
     @cache
@@ -293,13 +294,13 @@ def difference(a: Subject, b: Subject) -> Difference:
         doubt = doubt_of_change(before, after, name, after.figures[name] / before.figures[name])
         return None if doubt is None else doubt.factors
 
-    compared = (_row(METRICS[key], a, b, factors, other_batch=other_batch) for key in COMPARED[a.activity])
+    compared = (_row(METRICS[key], a, b, factors) for key in COMPARED[a.activity])
     rows = sorted(
         (row for row in compared if row), key=lambda row: 2 if row.verdict == SAME else bool(row.within_ranges)
     )
     spans = ((span, a.spans.get(span, {}), b.spans.get(span, {})) for span in {**a.spans, **b.spans})
-    notes = tuple(_notes(a, b, rows, other_batch=other_batch))
-    return Difference(a, b, tuple(rows), tuple(waterfall_of(*each) for each in spans), tuple(_differing(a, b)), notes)
+    waterfalls = tuple(waterfall_of(*span) for span in spans)
+    return Difference(a, b, tuple(rows), waterfalls, tuple(_differing(a, b)), tuple(_notes(a, b, rows)), letter)
 
 
 def waterfall_of(span: str, a_ps: Mapping[str, int], b_ps: Mapping[str, int]) -> Waterfall:
@@ -309,9 +310,7 @@ def waterfall_of(span: str, a_ps: Mapping[str, int], b_ps: Mapping[str, int]) ->
     return Waterfall(span, sum(a_ps.values()), sum(b_ps.values()), steps)
 
 
-def _row(
-    metric: Metric, a: Subject, b: Subject, factors: Callable[[str], Ends | None], *, other_batch: bool
-) -> Row | None:
+def _row(metric: Metric, a: Subject, b: Subject, factors: Callable[[str], Ends | None]) -> Row | None:
     first, second = a.metrics.get(metric.key), b.metrics.get(metric.key)
     if first is None and second is None:
         return None
@@ -320,7 +319,7 @@ def _row(
     a_range, b_range = a.range_of(metric), b.range_of(metric)
     verdict, cause, span, within = NEITHER, None, None, None
     if first is not None and second is not None:
-        if _same(first, second):
+        if isclose(first, second, rel_tol=_SAME_WITHIN):
             verdict = SAME
         else:
             cause = _cause(metric, a, b, first, second)
@@ -329,7 +328,7 @@ def _row(
                 low, high = (1 / ends[1], 1 / ends[0]) if metric.more_is_better else ends
                 span = Range(second / first * low - 1, second / first * high - 1)
                 within = span.low <= 0 <= span.high
-            if metric.key != UPDATE_TIME or not other_batch:
+            if metric.key != UPDATE_TIME or not _other_batch(a, b):
                 verdict = BETTER if (second - first) * metric.better > 0 else WORSE
     if a_range and b_range:
         within = _within(first, b_range) and _within(second, a_range)
@@ -389,8 +388,8 @@ def _differing(a: Subject, b: Subject) -> Iterator[Change]:
             yield Change(f"file {path}", digest[:_SHORT_HASH], others[path][:_SHORT_HASH])
 
 
-def _notes(a: Subject, b: Subject, rows: Sequence[Row], *, other_batch: bool) -> Iterator[str]:
-    if other_batch:
+def _notes(a: Subject, b: Subject, rows: Sequence[Row]) -> Iterator[str]:
+    if _other_batch(a, b):
         yield (
             f"a {UPDATE} of {a.label} has {a.work:,.0f} samples, one of {b.label} {b.work:,.0f}: "
             "throughput and time to train tell which is better"
@@ -408,8 +407,8 @@ def _notes(a: Subject, b: Subject, rows: Sequence[Row], *, other_batch: bool) ->
         yield "results of serving hold no time by kind, so that there is no waterfall"
 
 
-def _same(one: float, other: float) -> bool:
-    return abs(one - other) <= _SAME_WITHIN * max(abs(one), abs(other))
+def _other_batch(a: Subject, b: Subject) -> bool:
+    return a.work is not None and b.work is not None and not isclose(a.work, b.work, rel_tol=_SAME_WITHIN)
 
 
 def _within(value: float | None, ends: Ends) -> bool:
@@ -419,84 +418,80 @@ def _within(value: float | None, ends: Ends) -> bool:
 # The report
 
 
-def parts_of(found: Difference, letter: str, *, unchanged: bool = False, precision: int = _DIGITS) -> Iterator[Part]:
-    """Metrics that changed, waterfalls, and inputs that differ."""
+def parts_of(found: Difference, unchanged: bool = False, precision: int = _DIGITS) -> Iterator[Part]:
+    """Metrics that changed, waterfalls, and inputs that differ; what is the same too if `unchanged`."""
     same = [row for row in found.rows if row.verdict == SAME]
     rows = found.rows if unchanged else [row for row in found.rows if row.verdict != SAME]
     hidden = " (`--all` shows the others)" if same and not unchanged else ""
     told = f"{len(found.rows) - len(same)} of {counted(len(found.rows), 'metric')} changed{hidden}"
-    title = f"{letter} against A: {found.a.activity}"
-    yield _metric_table(rows, letter, title, precision, told) if rows else "No metric changed."
+    yield _metric_table(found, rows, precision, told) if rows else "No metric changed."
     if hidden:
-        yield Folded(f"{counted(len(same), 'metric')} the same", [_metric_table(same, letter, title, precision)])
-    yield from (waterfall_chart(fall, letter, unchanged=unchanged, precision=precision) for fall in found.waterfalls)
+        yield Folded(f"{counted(len(same), 'metric')} the same", [_metric_table(found, same, precision)])
+    for waterfall in found.waterfalls:
+        yield waterfall_chart(waterfall, found.letter, unchanged, precision)
     few = found.inputs if unchanged else found.inputs[:_MOST_INPUTS]
     left_out = len(found.inputs) - len(few)
     if few:
-        yield _input_table(few, letter, [f"and {left_out} more, which `--all` shows"] * bool(left_out))
+        yield _input_table(found, few, *[f"and {left_out} more, which `--all` shows"] * bool(left_out))
     if left_out:
-        yield Folded("All that differs in the inputs", [_input_table(found.inputs, letter)])
+        yield Folded("All that differs in the inputs", [_input_table(found, found.inputs)])
 
 
-def _verdict(letter: str, found: Difference) -> str:
+def _verdict(found: Difference) -> str:
     """What came of it, in a sentence."""
     row, span = found.headline, _span(found.headline)
     if all(other.verdict == SAME for other in found.rows):
-        return f"{letter} is the same as A"
+        return f"{found.letter} is the same as A"
     change = "the same" if row.verdict == SAME else _change(row.change, _DIGITS) or "not in both"
     change += f" (80 %: {span} %)" if span else ""
     change += ", which may be no change" if row.within_ranges else ""
     worse = counted(len(found.worse), "metric") if found.worse else "no metric"
-    return f"{letter} against A: {metric_of(row.metric).words} {change}; {worse} worse"
+    return f"{found.letter} against A: {metric_of(row.metric).words} {change}; {worse} worse"
 
 
-def _tiles(found: Difference, letter: str, most: int) -> Iterator[Tile]:
+def _tiles(found: Difference, most: int) -> Iterator[Tile]:
     """The metrics that changed, as many as have room."""
     for row in [row for row in found.rows if row.verdict != SAME][:most]:
         first, second, change, verdict = _in_words(row, _DIGITS)
-        yield Tile(in_title(row.label), change or second, (f"{first} to {second}", f"{letter} is {verdict}"))
+        yield Tile(in_title(row.label), change or second, (f"{first} to {second}", f"{found.letter} is {verdict}"))
 
 
-def _metric_table(rows: Sequence[Row], letter: str, title: str, precision: int, note: str = "") -> Table:
+def _metric_table(found: Difference, rows: Sequence[Row], precision: int, *notes: str) -> Table:
     """Metrics: both values, the change with its range if any has one, whether it is better, and why."""
     ranged = any(row.change_range for row in rows)
-    heads = columns("metric", ">A", f">{letter}", ">change", *[">80 %"] * ranged, f"{letter} is", "why")
+    heads = ("metric", ">A", f">{found.letter}", ">change", *[">80 %"] * ranged, f"{found.letter} is", "why")
     body: list[Cells] = []
     for row in rows:
         first, second, change, verdict = _in_words(row, precision)
         cells = Cell(first, row.a), Cell(second, row.b), Cell(change, row.change)
         body.append((row.label, *cells, *[_span(row)] * ranged, verdict, why(row)))
-    return Table(heads, body, title, [note] * bool(note))
+    return Table(columns(*heads), body, found.title, notes)
 
 
-def waterfall_chart(found: Waterfall, letter: str, *, unchanged: bool = False, precision: int = _DIGITS) -> Chart:
+def waterfall_chart(found: Waterfall, letter: str, unchanged: bool = False, precision: int = _DIGITS) -> Chart:
     """The time that each kind adds or takes on the way from A to another; it adds up exactly."""
     a_ps, b_ps = found.a_ps, found.b_ps
     scale_s, unit = unit_for_s(ps_to_seconds(max(a_ps, b_ps)))
     scale_ps = scale_s / ps_to_seconds(1)
     change = f" ({_change(b_ps / a_ps - 1, precision)})" if a_ps and a_ps != b_ps else ""
     times = " to ".join(_duration(time_ps, precision) for time_ps in (a_ps, b_ps))
-    steps, at_ps = [("A", 0, a_ps, TOTAL)], a_ps
+    bars, at_ps = [("A", 0, a_ps, TOTAL, _duration(a_ps, precision))], a_ps
     for step in (step for step in found.steps if step.change_ps):
-        steps.append(
-            (kind_of(step.kind).label, at_ps, at_ps + step.change_ps, SLOWER if step.change_ps > 0 else FASTER)
-        )
-        at_ps += step.change_ps
-    steps.append((letter, 0, b_ps, TOTAL))
-    low_ps, high_ps = ends_of_axis([end for _, *ends, _ in steps for end in ends])
-    bars = []
-    for name, start_ps, end_ps, fill in steps:
-        text = (
-            f"{'' if fill is TOTAL else '+' if fill is SLOWER else '-'}{_duration(abs(end_ps - start_ps), precision)}"
-        )
-        start, end = max(low_ps, start_ps) / scale_ps, end_ps / scale_ps
-        bars.append(Bar(name, start, end, fill, text, tip={"what": name, "time": text}))
+        fill, end_ps = SLOWER if step.change_ps > 0 else FASTER, at_ps + step.change_ps
+        bars.append((kind_of(step.kind).label, at_ps, end_ps, fill, _moved(step.change_ps, precision)))
+        at_ps = end_ps
+    bars.append((letter, 0, b_ps, TOTAL, _duration(b_ps, precision)))
+    low_ps, high_ps = ends_of_axis([edge_ps for _, *edges_ps, _, _ in bars for edge_ps in edges_ps])
+    drawn = [
+        Bar(name, max(low_ps, start) / scale_ps, end / scale_ps, fill, text, tip={"what": name, "time": text})
+        for name, start, end, fill, text in bars
+    ]
     return Chart(
         title=f"{in_title(found.span)} from A to {letter}: {times}{change}",
         description=f"Waterfall of the {found.span} from A to {letter}, {times}, by kind of time.",
-        drawn=Bars(bars, Axis(found.span, unit, (low_ps / scale_ps, high_ps / scale_ps))),
+        drawn=Bars(drawn, Axis(found.span, unit, (low_ps / scale_ps, high_ps / scale_ps))),
         legend={"less time": FASTER, "more time": SLOWER},
-        numbers=_waterfall_table(found, letter, precision, unchanged=unchanged),
+        numbers=_waterfall_table(found, letter, unchanged, precision),
         notes=["The axis does not begin at 0."] if low_ps > 0 else [],
     )
 
@@ -513,7 +508,7 @@ def ends_of_axis(edges_ps: Sequence[int]) -> tuple[int, int]:
     return (0, high) if high - low > _SMALL * high or high == low else (max(0, low - room), high + room)
 
 
-def _waterfall_table(found: Waterfall, letter: str, precision: int, *, unchanged: bool) -> Table:
+def _waterfall_table(found: Waterfall, letter: str, unchanged: bool, precision: int) -> Table:
     """Kinds of time, those that moved most first, and all of them together."""
     shown = sorted((s for s in found.steps if s.change_ps or unchanged), key=lambda step: -abs(step.change_ps))
     lines = [(kind_of(step.kind).label, step.a_ps, step.b_ps) for step in shown]
@@ -524,25 +519,24 @@ def _waterfall_table(found: Waterfall, letter: str, precision: int, *, unchanged
     for label, *times_ps in (*lines, ("total", found.a_ps, found.b_ps)):
         change_ps = times_ps[1] - times_ps[0]
         times = (Cell(_duration(time_ps, precision), ps_to_seconds(time_ps)) for time_ps in times_ps)
-        change = f"{'-' if change_ps < 0 else '+'}{_duration(abs(change_ps), precision)}" if change_ps else ""
-        rows.append((label, *times, change, Cell(f"{change_ps:+,}" if change_ps else "0", change_ps)))
+        exact = Cell(f"{change_ps:+,}" if change_ps else "0", change_ps)
+        rows.append((label, *times, _moved(change_ps, precision) if change_ps else "", exact))
     return Table(columns("kind", ">A", f">{letter}", ">change", ">change [ps]"), rows)
 
 
-def _input_table(inputs: Sequence[Change], letter: str, notes: Sequence[str] = ()) -> Table:
+def _input_table(found: Difference, inputs: Sequence[Change], *notes: str) -> Table:
     """Inputs that differ; of long keys the end, which tells most, of long values the part in which they differ."""
     rows: list[Cells] = []
-    for changed in inputs:
-        texts = [
-            "not given" if text is None else " ".join(str(text).split()) for text in (changed.before, changed.after)
-        ]
+    for key, *values in ((changed.key, changed.before, changed.after) for changed in inputs):
+        texts = ["not given" if value is None else " ".join(str(value).split()) for value in values]
         if max(map(len, texts)) > _LONGEST:
-            first = next((at for at, (one, other) in enumerate(zip(*texts, strict=False)) if one != other), 0)
-            start = max(0, first - _BEFORE)
+            alike = (at for at, (one, other) in enumerate(zip(*texts, strict=False)) if one != other)
+            start = max(0, next(alike, 0) - _BEFORE)
             parts = [f"…{text[start:]}" if start else text for text in texts]
             texts = [part if len(part) <= _LONGEST else f"{part[: _LONGEST - 1]}…" for part in parts]
-        rows.append((changed.key if len(changed.key) <= _LONGEST else f"…{changed.key[1 - _LONGEST :]}", *texts))
-    return Table((Column("key", whole=True), *columns("A", letter)), rows, "What differs in the inputs", notes)
+        rows.append((key if len(key) <= _LONGEST else f"…{key[1 - _LONGEST :]}", *texts))
+    heads = (Column("key", whole=True), *columns("A", found.letter))
+    return Table(heads, rows, "What differs in the inputs", notes)
 
 
 def _in_words(row: Row, precision: int) -> tuple[str, str, str, str]:
@@ -550,12 +544,16 @@ def _in_words(row: Row, precision: int) -> tuple[str, str, str, str]:
     written = _FORMATS[metric_of(row.metric).unit]
     first, second = ("not given" if value is None else written(value, precision) for value in (row.a, row.b))
     change = "" if row.verdict == SAME else "from 0" if row.a == 0 else _change(row.change, precision)
-    verdict = row.verdict if row.a is not None and row.b is not None else ""
+    verdict = "" if row.a is None or row.b is None else row.verdict
     return first, second, change, "~" if row.within_ranges and row.verdict != SAME else verdict
 
 
 def _duration(time_ps: int, precision: int) -> str:
     return format_duration_s(ps_to_seconds(time_ps), precision)
+
+
+def _moved(change_ps: int, precision: int) -> str:
+    return f"{'-' if change_ps < 0 else '+'}{_duration(abs(change_ps), precision)}"
 
 
 def _change(ratio: float | None, precision: int) -> str:
@@ -566,8 +564,7 @@ def _change(ratio: float | None, precision: int) -> str:
     """
     if ratio is None:
         return ""
-    digits = max(_FEWEST_DIGITS, precision - 1)
-    return f"{'-' if ratio < 0 else '+'}{format_significant(100 * abs(ratio), digits)} %"
+    return f"{'-' if ratio < 0 else '+'}{format_significant(100 * abs(ratio), max(_FEWEST_DIGITS, precision - 1))} %"
 
 
 def _span(row: Row) -> str:
@@ -582,8 +579,8 @@ def why(row: Row) -> str:
     cause, metric = row.why, metric_of(row.metric)
     if cause is None:
         return ""
-    label = kind_of(cause.kind).label
-    name = f"{label} of {cause.span}" if metric.key == LATENCY and cause.span in (PREFILL, DECODE) else label
+    of = f" of {cause.span}" if metric.key == LATENCY and cause.span in (PREFILL, DECODE) else ""
+    name = f"{kind_of(cause.kind).label}{of}"
     if metric.unit == SHARE:
         shares = (format_significant(100 * share, _DIGITS_OF_WHY) for share in (cause.share_before, cause.share_after))
         return f"{name}, {' to '.join(shares)} %"

@@ -224,7 +224,7 @@ def _against(job: Job, result: Result, question: Question, baseline: Question, *
         yield from _alone(result)
         return
     yield "A is the baseline, B is this."
-    yield from parts_of(found, "B")
+    yield from parts_of(found)
     if not found.waterfalls:
         yield from _alone(result)
 
