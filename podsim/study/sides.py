@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Strict, ValidationError
+from pydantic import AfterValidator, AliasPath, BaseModel, BeforeValidator, Field, Strict, ValidationError
 
 from podsim import metrics
 from podsim.draws import Draws, Range
@@ -296,10 +296,6 @@ class _Tenant(BaseModel):
     where: str
 
 
-class _Memory(BaseModel):
-    rows: list[_Tenant] = []
-
-
 class _Step(BaseModel):
     name: str
     time_s: _Number
@@ -321,10 +317,6 @@ class _Drawn(BaseModel):
     p90: _Number
 
 
-class _Uncertainty(BaseModel):
-    metrics: dict[str, _Drawn] = {}
-
-
 class _Record(BaseModel):
     """All that a comparison needs of a result; those of some activities have no memory, steps or breakdown."""
 
@@ -336,8 +328,8 @@ class _Record(BaseModel):
     scenario: dict[str, Any]
     hardware: Annotated[dict[str, Any], _IfAny] = {}
     ranges: Annotated[dict[str, _Ends], _IfAny] = {}
-    uncertainty: Annotated[_Uncertainty, _IfAny] = _Uncertainty()
-    memory: _Memory = _Memory()
+    drawn: dict[str, _Drawn] = Field({}, validation_alias=AliasPath("uncertainty", "metrics"))
+    tenants: list[_Tenant] = Field([], validation_alias=AliasPath("memory", "rows"))
     steps: list[_Step] = []
     weight_update_ps: _Whole = 0
     breakdown_ps: dict[str, _Whole] = {}
@@ -365,9 +357,9 @@ def subject_of(data: Mapping[str, Any], label: str, taken: str) -> Subject:
         is_missing = first["type"] == "missing" or first["input"] is None
         what = "is missing" if is_missing else f"is {shown(first['input'])}"
         raise PodsimError(f"this is no result that can be compared: `{key}` {what}", where=label, do=_AGAIN) from None
-    memory = _fullest(record.memory.rows)
+    memory = _fullest(record.tenants)
     figures = {keys[name]: value for name, value in record.figures.items()}
-    drawn = {name: (ends.p10, ends.p90) for name, ends in record.uncertainty.metrics.items()}
+    drawn = {name: (ends.p10, ends.p90) for name, ends in record.drawn.items()}
     if metrics.TIME in drawn:
         drawn[f"{PERCENTILES}.p50"] = drawn[metrics.TIME]
     return Subject(
@@ -400,15 +392,13 @@ def _reached(data: Mapping[str, Any], path: str) -> Any:
 
 def _spans(record: _Record, label: str) -> Iterator[tuple[str, Mapping[str, int]]]:
     """Times that add up to their total exactly; where they come in seconds, each may have been rounded. [ps]"""
-    spans: list[tuple[str, Mapping[str, int], int, int]] = []
-    if record.weight_update_ps:
-        spans.append((UPDATE, record.breakdown_ps, record.weight_update_ps, 0))
+    spans = [(UPDATE, record.breakdown_ps, record.weight_update_ps)] if record.weight_update_ps else []
     for step in record.steps:
         rounded_ps = {kind: seconds_to_ps(time_s) for kind, time_s in step.breakdown.items()}
-        spans.append((step.name, rounded_ps, seconds_to_ps(step.time_s), len(rounded_ps)))
-    for name, times_ps, total_ps, rounding_ps in spans:
+        spans.append((step.name, rounded_ps, seconds_to_ps(step.time_s)))
+    for name, times_ps, total_ps in spans:
         sum_ps = sum(times_ps.values())
-        if abs(sum_ps - total_ps) > rounding_ps or (total_ps and not sum_ps):
+        if abs(sum_ps - total_ps) > (len(times_ps) if record.steps else 0) or (total_ps and not sum_ps):
             what = f"the breakdown of the {name} adds up to {sum_ps:,} ps, its time is {total_ps:,} ps"
             raise PodsimError(what, where=label, do=_AGAIN)
         yield name, apportion(total_ps, times_ps)
