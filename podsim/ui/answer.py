@@ -18,7 +18,7 @@ from podsim.errors import DoesNotFitError, InfeasibleError, PodsimError
 from podsim.format import format_error, format_figure, format_significant
 from podsim.harmless import html
 from podsim.importer import ONNX, Request, import_model
-from podsim.metrics import PER_SECOND, metric_of
+from podsim.metrics import METRICS, PER_SECOND, metric_of
 from podsim.report.chart import Chart, Curves, Mark, Series
 from podsim.report.report import Part, Report
 from podsim.report.table import Cells, Table, columns
@@ -32,11 +32,8 @@ from podsim.scenario import LoadedScenario
 from podsim.scenario.activity import Activity
 from podsim.scenario.expectations import FITS, expectation
 from podsim.show.html_page import as_html, fragment, tiles
-from podsim.study.compare.difference import difference
-from podsim.study.compare.metrics import COMPARED
-from podsim.study.compare.report import parts_of
-from podsim.study.compare.sides import of_result
-from podsim.study.compare.subject import Subject
+from podsim.study.compare import difference, parts_of
+from podsim.study.sides import COMPARED, Subject, of_result
 from podsim.study.sweep import sweep
 from podsim.study.whatif import TWICE, WhatIf, effects_of
 from podsim.ui.form import CHIP, REPLICAS, SYSTEM, Form, form_of
@@ -228,7 +225,7 @@ def _against(job: Job, result: Result, question: Question, baseline: Question, *
             yield f"There is nothing to compare with: {error.message}"
         else:
             yield "A is the baseline, B is this."
-            yield from parts_of(found, "B")
+            yield from parts_of(found)
             has_waterfalls = bool(found.waterfalls)
     if not has_waterfalls:
         yield from _charts(result.report(ranged=False), "Where time goes", "Decode step")
@@ -281,7 +278,7 @@ def _moved(job: Job, question: Question, baseline: Question) -> Iterator[Table]:
     if len(steps) > 1:
         steps.append(("all together", question))
     first = _baseline(job, baseline, ranged=False)
-    metric = next(each.figure for each in COMPARED[first.activity] if first.metrics.get(each.figure.key))
+    metric = METRICS[next(key for key in COMPARED[first.activity] if first.metrics.get(key))]
     start = first.metrics[metric.key] or 1.0
     rows: list[Cells] = []
     for place, (name, asked) in enumerate(steps):

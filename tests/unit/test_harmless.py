@@ -23,7 +23,7 @@ from podsim.study.check import ci
 from podsim.study.check.baseline import Baseline
 from podsim.study.check.cases import Case
 from podsim.study.check.verdict import Issue, Verdict, verdict_on
-from podsim.study.compare.comparison import compare
+from podsim.study.compare import compare
 from podsim.study.store import write_table
 from podsim.study.sweep import sheet_of
 

@@ -33,8 +33,7 @@ from podsim.result.timeline import (
 from podsim.show import html_page
 from podsim.show import html_page as html
 from podsim.show.vega_charts import definitions, paint, vega_spec
-from podsim.study.compare.difference import Step, Waterfall
-from podsim.study.compare.report import ends_of_axis, waterfall_chart
+from podsim.study.compare import ends_of_axis, waterfall_chart, waterfall_of
 from podsim.study.sweep import sweep
 from podsim.units import ps_to_seconds
 from tests.unit.bad_input_cases import Run
@@ -179,8 +178,8 @@ def test_a_result_without_a_timeline_has_a_page_without_one() -> None:
 
 
 def test_a_waterfall_between_results_adds_up_and_shows_what_moved() -> None:
-    steps = (Step("matmul", 10**12, 9 * 10**11), Step("host", 10**11, 10**11), Step("bubble", 0, 3 * 10**11))
-    *_, chart = [waterfall_chart(Waterfall("weight update", steps), "B")]
+    before, after = {"matmul": 10**12, "host": 10**11}, {"matmul": 9 * 10**11, "host": 10**11, "bubble": 3 * 10**11}
+    chart = waterfall_chart(waterfall_of("weight update", before, after), "B")
     a, matmul, bubble, b = bars_of(chart)
     assert (a["row"], b["row"], a["end"], b["end"]) == ("A", "B", pytest.approx(1100), pytest.approx(1300))
     assert (matmul["start"], matmul["end"], bubble["end"]) == pytest.approx((1100, 1000, 1300))

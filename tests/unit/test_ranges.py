@@ -18,7 +18,7 @@ from podsim.scenario import load_scenario
 from podsim.scenario.scenario import Scenario
 from podsim.scenario.training import TrainingScenario
 from podsim.show.html_page import as_html
-from podsim.study.compare.comparison import compare
+from podsim.study.compare import compare
 from tests.unit.report_examples import result_text
 
 CALL = "software.host_call"

@@ -104,10 +104,10 @@ def test_a_comparison_says_the_same_of_the_same_question() -> None:
     gw_links = "system.machine.gw_link.bandwidth_per_direction"
     fast = podsim.load(BERT, overrides=[f"{LINKS}=32 GB/s", f"{gw_links}=25 GB/s"])
     row = podsim.compare(BERT, fast).differences[0].headline
-    assert row.metric.name == workload.metric
+    assert row.metric == workload.metric
     assert (row.a, row.b, row.change) == (workload.value, effect.value, effect.share)
     assert effect.share_range is not None
-    assert row.change_range == (effect.share_range.low, effect.share_range.high)
+    assert row.change_range == effect.share_range
     assert 0 < effect.share_range.low < effect.share_range.high < 2 * effect.share  # type: ignore[operator]
 
 
