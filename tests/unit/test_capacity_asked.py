@@ -8,10 +8,10 @@ import pytest
 
 from podsim.errors import BadValueError, PodsimError
 from podsim.scenario import shipped_names
-from podsim.study.plan import Goal, Job, Option, Part, answer, find_systems
-from podsim.study.plan.limits import at_most, excess, limit, misses
+from podsim.study.plan import Goal, Job, Option, Part, find_systems
+from podsim.study.plan.figures import at_most, limit, missed
+from podsim.study.plan.goal import place_named
 from podsim.study.plan.report import rank_key
-from podsim.study.plan.systems import place_named
 
 BERT = "bert_v1.1_pod16_open"
 SERVING = "serving_llama2_7b_pod64"
@@ -26,7 +26,7 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> None:
     def options(*_: object) -> None:
         raise AssertionError("a candidate was simulated")
 
-    monkeypatch.setattr(answer, "options_of", options)
+    monkeypatch.setattr("podsim.study.plan.options_of", options)
 
 
 @pytest.mark.usefixtures("idle")
@@ -99,8 +99,7 @@ def test_a_bound_that_is_met_exactly(sign: str, keeps: list[float]) -> None:
     """Of 9, 10 and 11 at a bound of 10: it belongs to what keeps to it only with the sign of equality."""
     bound = limit("mean_power_w", f"{sign} 10 W")
     values = [9.0, 10.0, 11.0]
-    assert [each for each in values if not list(misses([bound], {"mean_power_w": each}))] == keeps
-    assert [each for each in values if not excess([bound], {"mean_power_w": each})] == keeps
+    assert [each for each in values if not list(missed([("power", bound)], {"power": each}))] == keeps
 
 
 def test_a_pod_of_just_as_many_ipus_as_the_bound() -> None:

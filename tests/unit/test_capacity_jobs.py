@@ -12,10 +12,9 @@ from podsim.report.table import Cell
 from podsim.scenario import System, load_hardware, load_scenario
 from podsim.scenario.expectations import expectation
 from podsim.study.plan import Goal, Job, Part, PlanResult, find_systems, read_goal
-from podsim.study.plan.goal import told_apart
+from podsim.study.plan.candidates import totals
+from podsim.study.plan.goal import Place, place_named, told_apart
 from podsim.study.plan.report import jobs_table
-from podsim.study.plan.systems import Place, place_named
-from podsim.study.plan.totals import totals
 
 BERT16, BERT64 = "bert_v1.1_pod16_open", "bert_v1.1_pod64_open"
 RENT = "cost.price_per_ipu_hour=1.5 USD"
@@ -117,7 +116,7 @@ def part(name: str, time_s: float, power_w: float, replicas: int, lease: str = "
 
 def test_one_after_another_adds_up() -> None:
     """An hour at 8 kW on 64 IPUs, then half an hour at 3 kW on 16: 128 + 0.8 + 16 + 0.15 USD."""
-    found = totals([part("a", 3600, 8000, 16), part("b", 1800, 3000, 4)], pod("ipu_pod64"), together=False)
+    found = totals([part("a", 3600, 8000, 16), part("b", 1800, 3000, 4)], pod("ipu_pod64"), False)
     assert (found["time_to_train_s"], found["mean_power_w"], found["rack_power_w"]) == (5400, 8000, 8000)
     assert found["energy_per_run_j"] == 8000 * 3600 + 3000 * 1800
     assert found["cost_per_run"] == pytest.approx(128 + 0.8 + 16 + 0.15)
@@ -126,18 +125,18 @@ def test_one_after_another_adds_up() -> None:
 def test_side_by_side_the_longest_counts_and_power_adds_up() -> None:
     """32 and 16 IPUs: 64 + 0.8 + 16 + 0.15 USD for machines; 128 + 0.95 USD for an hour of the pod."""
     jobs = [part("a", 3600, 8000, 8), part("b", 1800, 3000, 4)]
-    found = totals(jobs, pod("ipu_pod64"), together=True)
+    found = totals(jobs, pod("ipu_pod64"), True)
     assert (found["time_to_train_s"], found["mean_power_w"], found["rack_power_w"]) == (3600, 11000, 11000)
     assert found["cost_per_run"] == pytest.approx(64 + 0.8 + 16 + 0.15)
     leased = [part("a", 3600, 8000, 8, "pod"), part("b", 1800, 3000, 4, "pod")]
-    assert totals(leased, pod("ipu_pod64"), together=True)["cost_per_run"] == pytest.approx(128 + 0.95)
-    assert totals(leased, pod("ipu_pod64"), together=False)["cost_per_run"] == pytest.approx(128 + 64 + 0.95)
+    assert totals(leased, pod("ipu_pod64"), True)["cost_per_run"] == pytest.approx(128 + 0.95)
+    assert totals(leased, pod("ipu_pod64"), False)["cost_per_run"] == pytest.approx(128 + 64 + 0.95)
 
 
 def test_a_rack_holds_the_machines_that_draw_most() -> None:
     """Of 8 machines at 1 kW and 32 at 0.5 kW, a rack of 16 has the 8 and 8 of the others: 12 kW."""
     jobs = [part("a", 60, 8000, 8), part("b", 60, 16000, 32)]
-    assert totals(jobs, pod("ipu_pod256"), together=True)["rack_power_w"] == 12_000
+    assert totals(jobs, pod("ipu_pod256"), True)["rack_power_w"] == 12_000
 
 
 # Jobs

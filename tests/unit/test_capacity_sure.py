@@ -15,10 +15,9 @@ from podsim.report.chart import Bars, Chart, Curves
 from podsim.result.uncertainty import percentiles
 from podsim.show.matplotlib_charts import write_sheet
 from podsim.show.text import report_as_text
-from podsim.study.plan import Goal, Option, Part, PlanResult, confidence, find_systems
-from podsim.study.plan.answer import reliable_first
+from podsim.study.plan import Goal, Option, Part, PlanResult, confidence, find_systems, reliable_first
 from podsim.study.plan.confidence import RELIABLE, confidence_of, drawn_figures
-from podsim.study.plan.limits import limit
+from podsim.study.plan.figures import limit
 
 BERT = "bert_v1.1_pod16_open"
 TIME, COST = "time_to_train_s", "cost_per_run"
