@@ -15,7 +15,7 @@ from podsim.disk import digest, simulator, source
 from podsim.draws import Draws
 from podsim.errors import NoPlanError, PodsimError, Problem, SpecError
 from podsim.memo import files_held
-from podsim.metrics import COST, ENERGY, IPUS, POWER, RACK_POWER, TIME
+from podsim.metrics import COST, ENERGY, IPUS, POWER, RACK_POWER, TIME, metric_of
 from podsim.placement.search.choice import Candidate
 from podsim.result.division import section_lines
 from podsim.runs import run
@@ -96,6 +96,12 @@ class Option:
         """A figure by its key, in its SI unit; None if it has none."""
         known = (self.figures or {}).get(figure) if figure else None
         return float(known) if isinstance(known, (int, float)) else None
+
+    def rank(self, figure: str) -> float:
+        """A key for sorting by a figure that it has, which puts the better first."""
+        value = self.value(figure)
+        assert value is not None
+        return metric_of(figure).rank(value)
 
     @property
     def known(self) -> dict[str, Any]:

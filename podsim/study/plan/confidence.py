@@ -1,14 +1,7 @@
-"""How likely options are to keep to their limits, and between what their figures lie.
+"""How likely options are to keep to their limits, and between what their figures lie: by ranges, or in draws.
 
-The range of a figure is that of `podsim run`: the middle 80 % of what it may be. Without draws the likelihood of a
-limit follows from it. With draws, the best options are run again with all assumed and calibrated inputs drawn from
-their ranges. What is drawn for an input depends on the seed, the number of the draw and the key alone, so that all
-options of a draw have the same numbers in common, and what is uncertain about all of them alike does not blur which one
+All options of a draw have the same numbers in common, so that what is uncertain about all alike does not blur which one
 is best. Times are simulated again; cost and energy follow them, at the power and the prices of the option.
-
-Only those are drawn that can come first: a few of the best, among them those that miss a limit by a tenth at most and
-would else be better. Those that are behind are drawn if in some draw none of these reaches the goal, or if none of them
-is reliable.
 """
 
 from __future__ import annotations
@@ -18,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain
+from operator import methodcaller
 from statistics import NormalDist
 from typing import Any, Final, TypeVar
 
@@ -207,7 +201,7 @@ def confidence_of(
 
 def _contenders(goal: Goal, ranked: Sequence[Option], out: Sequence[Option]) -> list[Option]:
     """The best of those within all limits, and a few that miss them by little and are better than some of these."""
-    best, key = list(ranked[:MOST_CONTENDERS]), partial(_key, goal)
+    best, key = list(ranked[:MOST_CONTENDERS]), methodcaller("rank", goal.figure)
     known = (option for option in out if option.parts and option.value(goal.figure) is not None)
     near = (option for option in known if gap(goal, option) <= _NEAR_MISS)
     better = sorted((option for option in near if not best or key(option) <= key(best[-1])), key=key)
@@ -215,17 +209,11 @@ def _contenders(goal: Goal, ranked: Sequence[Option], out: Sequence[Option]) -> 
     return sorted([*best, *better[: MOST_NEAR_MISSES if best else MOST_CONTENDERS]], key=key)
 
 
-def _key(goal: Goal, option: Option) -> float:
-    figure = option.value(goal.figure)
-    assert figure is not None
-    return metric_of(goal.figure).rank(figure)
-
-
 def _key_within(goal: Goal, option: Option | None) -> float:
     """A key that puts the better first; infinite if it is impossible, misses a limit or cannot keep up."""
     if option is None or any(part.figures.get(SWAMPED) for part in option.parts):
         return math.inf
-    return math.inf if option.value(goal.figure) is None or gap(goal, option) else _key(goal, option)
+    return math.inf if option.value(goal.figure) is None or gap(goal, option) else option.rank(goal.figure)
 
 
 def _moved(option: Option, jobs: Sequence[Mapping[str, Any]]) -> Option:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
+from podsim import metrics
 from podsim._version import __version__
 from podsim.draws import Range
 from podsim.format import (
@@ -19,22 +20,7 @@ from podsim.format import (
     unit_of_duration,
     unit_of_energy,
 )
-from podsim.metrics import (
-    COST,
-    IPU,
-    IPUS,
-    JOULES,
-    LATENCY,
-    MONEY,
-    PER_SECOND,
-    SECONDS,
-    SHARE,
-    THROUGHPUT,
-    TIME,
-    TOKENS,
-    WATTS,
-    metric_of,
-)
+from podsim.metrics import IPUS, metric_of
 from podsim.report.chart import FOLDED, SLOWER, TOTAL, Axis, Bar, Bars, Chart, Curves, Mark, Series
 from podsim.report.report import Folded, Report, Section, Tile
 from podsim.report.report import Part as Block
@@ -49,18 +35,14 @@ MOST_SHOWN: Final = 20
 """Options in a table, and those whose ranges are measured."""
 _MOST_KEYS: Final = 3
 """More that vary share a column."""
-_FIGURES: Final = 3
-_MOST_LISTED: Final = 500
-_MOST_BARS: Final = 30
+_FIGURES, _MOST_LISTED, _MOST_BARS, _DIGITS, _ROOM = 3, 500, 30, 4, 1.02
 _MOST_LABELS: Final = 12
 """Of more points, those of the front alone have names."""
 _TOO_FEW: Final = 2
 """Points through which no shape is seen; bars tell them better."""
-_ROOM: Final = 1.02
-_DIGITS: Final = 4
 _LEASED: Final = {"machines": "machines in use", "partition": "the whole partition", "pod": "the whole pod"}
 _SHOWN: Final = (
-    *(TIME, THROUGHPUT, TOKENS, LATENCY, "latency_p99_s", COST),
+    *(metrics.TIME, metrics.THROUGHPUT, metrics.TOKENS, metrics.LATENCY, "latency_p99_s", metrics.COST),
     *("energy_per_run_j", "weight_update_s", "mfu", "mean_power_w"),
 )
 _WITHIN, _RARELY, _BEYOND = "within all limits", "less likely to hold", "ruled out by a limit"
@@ -71,7 +53,7 @@ _LOOKS: Final = {
     _BEYOND: ("#e08214", "triangle-up"),
 }
 _FRONT, _FRONT_COLOUR = "no other beats it in both", "#1b5e92"
-_Cells = tuple[Column, Sequence[str | Cell]]
+_Filled = tuple[Column, Sequence[str | Cell]]
 """A column with its cells."""
 
 
@@ -155,7 +137,7 @@ class PlanResult(Answered):
             about=(f"{goal.title}{variant}, podsim {__version__}{overrides}",),
             version=__version__,
             inputs=self.inputs,
-            verdict=(verdict(self),),
+            verdict=(_verdict(self),),
             warnings=tuple(_warnings(self)),
             tiles=list(_tiles(self)),
             sections=list(_sections(self)),
@@ -183,8 +165,18 @@ class PlanResult(Answered):
         goal, texts = self.goal, dict[str, list[str]]()
         for bound in goal.limits:
             texts.setdefault(bound.metric, []).append(bound.text)
+
+        def ranked(option: Option) -> dict[str, Any]:
+            drawn = self.drawn(option)
+            return option.to_dict() | {
+                "holds_in": None if drawn is None else drawn.within,
+                "reliable": None if drawn is None else drawn.within >= RELIABLE,
+                "likelihood": self.likelihood(option),
+                "ranges": {name: asdict(ends) for name in (goal.figure, *texts) if (ends := self.range(option, name))},
+            }
+
         return {
-            "verdict": [verdict(self)],
+            "verdict": [_verdict(self)],
             "scenario": goal.scenario or None,
             "jobs": [job.name for job in goal.jobs],
             "order": goal.order if goal.jobs else None,
@@ -192,20 +184,10 @@ class PlanResult(Answered):
             "second": self.second,
             "limits": {metric: " and ".join(told) for metric, told in texts.items()},
             "candidate_count": self.candidate_count,
-            "ranked": [option.to_dict() | self._known(option) for option in self.ranked],
+            "ranked": [ranked(option) for option in self.ranked],
             "ruled_out": [option.to_dict() for option in self.ruled_out],
             "front": [option.label for option in self.front],
             "sureness": None if self.confidence is None else self.confidence.to_dict(),
-        }
-
-    def _known(self, option: Option) -> dict[str, Any]:
-        """How likely an option is to hold, and between what it lies; nothing known of those that were not drawn."""
-        drawn, names = self.drawn(option), (self.goal.figure, *(bound.metric for bound in self.goal.limits))
-        return {
-            "holds_in": None if drawn is None else drawn.within,
-            "reliable": None if drawn is None else drawn.within >= RELIABLE,
-            "likelihood": self.likelihood(option),
-            "ranges": {name: asdict(ends) for name in names if (ends := self.range(option, name))},
         }
 
 
@@ -216,8 +198,7 @@ def pareto_front(options: Sequence[Option], first: str, second: str) -> list[Opt
         for place, option in enumerate(options)
         if (a := option.value(first)) is not None and (b := option.value(second)) is not None
     ]
-    front: list[Option] = []
-    best = float("inf")
+    front, best = list[Option](), float("inf")
     for _, other, place in sorted(placed):
         if other < best:
             front.append(options[place])
@@ -227,10 +208,9 @@ def pareto_front(options: Sequence[Option], first: str, second: str) -> list[Opt
 
 def rank_key(goal: Goal, option: Option, second: str | None) -> tuple[float, int, float, str]:
     """A key for sorting: by the objective, then fewer IPUs, then the second figure."""
-    figure, other = option.value(goal.figure), option.value(second)
-    assert figure is not None
+    other = option.value(second)
     weighed = float("inf") if second is None or other is None else metric_of(second).rank(other)
-    return metric_of(goal.figure).rank(figure), option.ipu_count, weighed, option.name
+    return option.rank(goal.figure), option.ipu_count, weighed, option.name
 
 
 def _least(goal: Goal) -> str:
@@ -242,37 +222,35 @@ def _told(figure: str, number: float | None, currency: str) -> str:
     return "–" if number is None else format_figure(metric_of(figure), number, currency)
 
 
-def verdict(found: PlanResult) -> str:
+def _verdict(found: PlanResult) -> str:
     """In one sentence: what was asked, whether it is met and by what, how likely, and what was never compared."""
-    goal, best = found.goal, found.best
-    asked = ", ".join((f"{_least(goal)} of {goal.title}", *(f"{name} {bound.text}" for name, bound in goal.bounds)))
-    closest = best or next(iter(found.ruled_out), None)
-    new = "; ".join(found.spreads.get(closest.label, Spread()).new) if closest else ""
-    if best is not None:
-        told = f"{asked}: {'met by' if goal.bounds else 'the best is'} {_in_words(found, best)}"
+    goal, closest = found.goal, next(iter((*found.ranked, *found.ruled_out)), None)
+    told = ", ".join((f"{_least(goal)} of {goal.title}", *(f"{name} {bound.text}" for name, bound in goal.bounds)))
+    if found.best is not None:
+        told += f": {'met by' if goal.bounds else 'the best is'} {_in_words(found, found.best)}"
     else:
-        told = f"{asked}: not met, nothing reaches the goal"
-        if closest is not None:
-            told += f"; {closest.label} comes closest, {closest.reason}{_likely(found, closest)}"
-    return f"unknown: {told}; never compared with a published run: {new}" if new else told
+        told += ": not met, nothing reaches the goal"
+        told += f"; {closest.label} comes closest, {closest.reason}{_likely(found, closest)}" if closest else ""
+    new = found.spreads.get(closest.label, Spread()).new if closest else ()
+    return f"unknown: {told}; never compared with a published run: {'; '.join(new)}" if new else told
 
 
 def _in_words(found: PlanResult, option: Option) -> str:
     """An option, the figure that counts with its range, and how likely it is to hold."""
     figure, ends = found.goal.figure, _span(found, option, found.goal.figure)
-    value = f"{_told(figure, option.value(figure), option.currency)}{f' (80 %: {ends})' if ends else ''}"
-    return f"{option.label}, {value}{_likely(found, option)}"
+    range_ = f" (80 %: {ends})" if ends else ""
+    return f"{option.label}, {_told(figure, option.value(figure), option.currency)}{range_}{_likely(found, option)}"
 
 
 def _likely(found: PlanResult, option: Option) -> str:
     """How likely an option is to hold, as the end of a sentence; empty where there is nothing to miss."""
-    share, is_asked = found.likelihood(option), bool(found.goal.bounds)
-    if share is None:
-        without = " without draws" if found.goal.is_served and found.confidence is None else ""
-        return f", how likely is not known{without}" if is_asked else ""
-    if found.confidence is not None:
-        return f", holds in {format_percent(share, 0)} of {found.confidence.draws} draws"
-    return f", {format_percent(share, 0)} likely" if is_asked else ""
+    share, drawn, goal = found.likelihood(option), found.confidence, found.goal
+    if share is not None and drawn is not None:
+        return f", holds in {format_percent(share, 0)} of {drawn.draws} draws"
+    if not goal.bounds:
+        return ""
+    without = " without draws" if goal.is_served and drawn is None else ""
+    return f", how likely is not known{without}" if share is None else f", {format_percent(share, 0)} likely"
 
 
 def _warnings(found: PlanResult) -> Iterator[str]:
@@ -286,8 +264,7 @@ def _warnings(found: PlanResult) -> Iterator[str]:
 
 
 def _tiles(found: PlanResult) -> Iterator[Tile]:
-    best = found.best
-    if best is not None:
+    if (best := found.best) is not None:
         yield Tile("Best", best.system, tuple(filter(None, (best.division, best.varied))))
         for figure in filter(None, (found.goal.figure, found.second)):
             notes = (f"80 %: {ends}",) if (ends := _span(found, best, figure)) else ()
@@ -303,41 +280,39 @@ def _tiles(found: PlanResult) -> Iterator[Tile]:
 def _sections(found: PlanResult) -> Iterator[Section]:
     figure, second = found.goal.figure, found.second
     known = [option for option in (*found.ranked, *found.ruled_out) if option.value(figure) is not None]
-    known.sort(key=lambda option: (bool(option.reason), metric_of(figure).rank(option.value(figure) or 0.0)))
+    known.sort(key=lambda option: (bool(option.reason), option.rank(figure)))
     placed = [option for option in known if option.value(second) is not None]
-    is_weighed = second is not None and len(placed) > _TOO_FEW
-    ranking: list[Block] = [ranked_table(found)] if found.ranked else []
-    yield Section("Ranking", [*ranking, *([_bars(found, known)] if known else [])], short=True, plotted=not is_weighed)
+    weighed = [_scatter(found, placed, second)] if second and len(placed) > _TOO_FEW else []
+    ranking: list[Block] = [*([ranked_table(found)] if found.ranked else []), *([_bars(found, known)] if known else [])]
+    yield Section("Ranking", ranking, short=True, plotted=not weighed)
     if len(found.goal.work) > 1 and found.ranked:
         yield Section("Each job", [jobs_table(found)], short=True)
-    if second and is_weighed:
-        yield Section("Weighed", [_scatter(found, placed, second)], short=len(found.front) > 1, plotted=True)
+    if weighed:
+        yield Section("Weighed", weighed, short=len(found.front) > 1, plotted=True)
     if found.ruled_out:
         yield Section("Ruled out", [_ruled_out(found)], short=True)
     if found.confidence is not None:
         yield Section("How sure", [_how_sure(found, found.confidence)], short=True)
     if known:
         more = [f"The best {_MOST_LISTED} of {len(known):,}."] if len(known) > _MOST_LISTED else []
-        yield Section(
-            "Figures", [Folded("All figures of all options", [option_table(found, known[:_MOST_LISTED], more)])]
-        )
+        table = option_table(found, known[:_MOST_LISTED], more)
+        yield Section("Figures", [Folded("All figures of all options", [table])])
 
 
-def _table(given: Iterable[_Cells], title: str = "", notes: Sequence[str] = ()) -> Table:
-    """A table of columns with their cells."""
-    heads, cells = zip(*given, strict=True)
+def _table(filled: Iterable[_Filled], title: str = "", notes: Sequence[str] = ()) -> Table:
+    heads, cells = zip(*filled, strict=True)
     return Table(heads, list(zip(*cells, strict=True)), title, notes)
 
 
-def _right(head: str, cells: Iterable[str | Cell]) -> _Cells:
+def _right(head: str, cells: Iterable[str | Cell]) -> _Filled:
     return Column(head, is_number=True), list(cells)
 
 
-def _figure(found: PlanResult, figure: str, numbers: Iterable[float | None]) -> _Cells:
+def _figure(found: PlanResult, figure: str, numbers: Iterable[float | None]) -> _Filled:
     metric, currency = metric_of(figure), found.currency
-    unit = {MONEY: currency, PER_SECOND: "", SHARE: "", IPU: ""}.get(metric.unit, metric.unit)
+    unit = {metrics.MONEY: currency, metrics.PER_SECOND: "", metrics.SHARE: "", metrics.IPU: ""}
     cells = [Cell(_told(figure, number, currency), number) for number in numbers]
-    return Column(metric.head, is_number=True, unit=unit), cells
+    return Column(metric.head, is_number=True, unit=unit.get(metric.unit, metric.unit)), cells
 
 
 def _span(found: PlanResult, option: Option, figure: str) -> str:
@@ -348,27 +323,51 @@ def _span(found: PlanResult, option: Option, figure: str) -> str:
     return format_ends(metric_of(figure), value, ends.low, ends.high)
 
 
+def _told_apart(found: PlanResult, options: Sequence[Option]) -> Iterator[_Filled]:
+    """What tells options apart, of those that are shown. Where keys vary, what is the same is left out."""
+    goal, shown = found.goal, options[:MOST_SHOWN]
+    keys = list(dict.fromkeys(key for option in options for key in option.values))
+    ends = [key.rpartition(".")[2] for key in keys]
+    has_division = len(goal.divisions) > 1
+    if len(goal.candidates) > 1 or not (has_division or keys):
+        yield Column("system", whole=True), [option.system for option in shown]
+    if has_division:
+        yield Column("division", whole=True), [option.division for option in shown]
+    if len(keys) > _MOST_KEYS:
+        yield Column("varied", whole=True), [option.varied for option in shown]
+        return
+    for key, end in zip(keys, ends, strict=True):
+        head = end.replace("_", " ") if ends.count(end) == 1 else key
+        yield Column(head, whole=True), [short(option.values.get(key, "–")) for option in shown]
+
+
 def ranked_table(found: PlanResult) -> Table:
     """The options within all limits, the best first, by what tells them apart; the range of the figure that counts."""
-    shown, goal = found.ranked[:MOST_SHOWN], found.goal
+    shown, goal, second = found.ranked[:MOST_SHOWN], found.goal, found.second
     shares = [found.likelihood(option) for option in shown]
     has_shares = any(share is not None for share in shares) and bool(goal.bounds or found.confidence)
-    given = [
+    weighed = [second] if second and (goal.second or metric_of(second).unit == metrics.MONEY) else []
+    wanted = dict.fromkeys((goal.figure, *weighed, *(bound.metric for bound in goal.limits)))
+    wanted.pop(IPUS, None)
+    # What is asked for is shown, and other figures where there is room.
+    room = _FIGURES - has_shares - any(option.values for option in shown) - len(wanted)
+    more = [name for name in _SHOWN if all(option.value(name) is not None for option in found.ranked)]
+    filled = [
         _right("", map(str, found.ranks[:MOST_SHOWN])),
         *_told_apart(found, found.ranked),
         _right("IPUs", (option.arithmetic for option in shown)),
     ]
     is_ranged = False
-    for name in _shown_figures(found, _FIGURES - has_shares - any(option.values for option in shown)):
-        given.append(_figure(found, name, (option.value(name) for option in shown)))
+    for name in (*wanted, *[name for name in more if name not in wanted][: max(0, room)]):
+        filled.append(_figure(found, name, (option.value(name) for option in shown)))
         spans = [] if is_ranged else [_span(found, option, name) for option in shown]
         if any(spans):
-            given.append(_right("80 %", (span or "–" for span in spans)))
+            filled.append(_right("80 %", (span or "–" for span in spans)))
             is_ranged = True
     if has_shares:
         told = ("–" if share is None else f"{'! ' * (share < RELIABLE)}{format_percent(share, 0)}" for share in shares)
-        given.append(_right("likely", map(Cell, told, shares)))
-    return _table(given, f"{in_title(_least(goal))} first", list(_footer(found, has_shares)))
+        filled.append(_right("likely", map(Cell, told, shares)))
+    return _table(filled, f"{in_title(_least(goal))} first", list(_footer(found, has_shares)))
 
 
 def _footer(found: PlanResult, has_shares: bool) -> Iterator[str]:
@@ -378,7 +377,7 @@ def _footer(found: PlanResult, has_shares: bool) -> Iterator[str]:
         drawn = found.confidence
         by = f"the share of {drawn.draws} draws in which it fits and keeps" if drawn else "by its ranges, that it keeps"
         yield f"likely: {by} to all limits"
-        if any(found.likelihood(option) is not None and not found.is_reliable(option) for option in found.ranked):
+        if any(share is not None and share < RELIABLE for share in map(found.likelihood, found.ranked)):
             behind = "; options that hold in more draws come first" if drawn else ""
             yield f"! less likely than {format_percent(RELIABLE, 0)}{behind}"
         if drawn and not all(map(found.drawn, found.ranked[:MOST_SHOWN])):
@@ -391,54 +390,20 @@ def _footer(found: PlanResult, has_shares: bool) -> Iterator[str]:
         yield f"cost: {' and '.join(dict.fromkeys(_LEASED[part.bill['lease']] for part in parts))} leased"
 
 
-def _shown_figures(found: PlanResult, room: int) -> list[str]:
-    """The figure that counts, what it is weighed against, those with a limit; others where there is room."""
-    goal, second = found.goal, found.second
-    is_shown = second and (goal.second is not None or metric_of(second).unit == MONEY)
-    asked = (goal.figure, *([second] if second and is_shown else []), *(bound.metric for bound in goal.limits))
-    wanted = [name for name in dict.fromkeys(asked) if name != IPUS]
-    known = (name for name in _SHOWN if all(option.value(name) is not None for option in found.ranked))
-    return [*wanted, *[name for name in known if name not in wanted][: max(0, room - len(wanted))]]
-
-
-def _told_apart(found: PlanResult, options: Sequence[Option]) -> Iterator[_Cells]:
-    """What tells options apart, of those that are shown. Where keys vary, what is the same is left out."""
-    keys, goal = list(dict.fromkeys(key for option in options for key in option.values)), found.goal
-    ends = [key.rpartition(".")[2] for key in keys]
-    own = {
-        "system": (len(goal.candidates) > 1, [option.system for option in options]),
-        "division": (len(goal.divisions) > 1, [option.division for option in options]),
-        "varied": (len(keys) > _MOST_KEYS, [option.varied for option in options]),
-    }
-    cells = {name: texts for name, (is_told, texts) in own.items() if is_told}
-    if not cells and not keys:
-        cells["system"] = own["system"][1]
-    for key, end in zip(keys, ends, strict=True) if len(keys) <= _MOST_KEYS else ():
-        head = end.replace("_", " ") if ends.count(end) == 1 else key
-        cells[head] = [short(option.values.get(key, "–")) for option in options]
-    for head, texts in cells.items():
-        yield Column(head, whole=True), texts[:MOST_SHOWN]
-
-
 def jobs_table(found: PlanResult) -> Table:
     """Each job of the ranked options on its part of the system, with as many of its figures as fit."""
-    shown, goal = found.ranked[:MOST_SHOWN], found.goal
-    parts = [part for option in shown for part in option.parts]
+    goal, ranked = found.goal, list(zip(found.ranks, found.ranked, strict=True))[:MOST_SHOWN]
+    parts = [part for _, option in ranked for part in option.parts]
     limited = (bound.metric for job in goal.work for bound in job.limits)
     wanted = dict.fromkeys((*limited, goal.figure, *_SHOWN))
     known = [name for name in wanted if any(part.figures.get(name) is not None for part in parts)][:_FIGURES]
-    places = [
-        str(place) if part is option.parts[0] else ""
-        for place, option in zip(found.ranks, shown, strict=False)
-        for part in option.parts
-    ]
-    given = [
-        _right("", places),
+    filled: list[_Filled] = [
+        _right("", (str(place) * (part is option.parts[0]) for place, option in ranked for part in option.parts)),
         (Column("job"), [part.name for part in parts]),
         _right("IPUs", (f"{part.used} (= {part.ipus_per_replica} × {part.replicas})" for part in parts)),
         *(_figure(found, name, [part.figures.get(name) for part in parts]) for name in known),
     ]
-    return _table(given, f"Each job, {'side by side' if goal.order == TOGETHER else 'one after another'}")
+    return _table(filled, f"Each job, {'side by side' if goal.order == TOGETHER else 'one after another'}")
 
 
 def _ruled_out(found: PlanResult) -> Table:
@@ -450,68 +415,44 @@ def _ruled_out(found: PlanResult) -> Table:
 
 def _how_sure(found: PlanResult, drawn: Confidence) -> Table:
     """In how many draws each contender is the best, holds and fits, and between what its figures lie there."""
-    contenders, currency = drawn.contenders, found.currency
-    shares = {"first in": [each.first for each in contenders]}
+    contenders = drawn.contenders
+    shares = {"first in": [contender.first for contender in contenders]}
     if found.goal.bounds:
-        shares["within limits in"] = [each.within for each in contenders]
-    if any(each.possible < 1 for each in contenders):
-        shares["fits in"] = [each.possible for each in contenders]
-    given: list[_Cells] = [(Column("system", whole=True), [each.option.label for each in contenders])]
+        shares["within limits in"] = [contender.within for contender in contenders]
+    if any(contender.possible < 1 for contender in contenders):
+        shares["fits in"] = [contender.possible for contender in contenders]
+    filled: list[_Filled] = [(Column("system", whole=True), [contender.option.label for contender in contenders])]
     for head, numbers in shares.items():
-        given.append(_right(head, [Cell(format_percent(share, 0), share) for share in numbers]))
-    for name in dict.fromkeys(name for each in contenders for name in each.ranges):
+        filled.append(_right(head, [Cell(format_percent(share, 0), share) for share in numbers]))
+    for name in dict.fromkeys(name for contender in contenders for name in contender.ranges):
         job, between, figure = name.rpartition(": ")
-        ends = [each.ranges.get(name) for each in contenders]
-        spans = (format_span(*(_told(figure, end, currency) for end in (e.low, e.high))) if e else "–" for e in ends)
-        given.append(_right(f"{job}{between}{metric_of(figure).head}", spans))
+        ends = (contender.ranges.get(name) for contender in contenders)
+        spans = (
+            format_span(*(_told(figure, end, found.currency) for end in (known.low, known.high))) if known else "–"
+            for known in ends
+        )
+        filled.append(_right(f"{job}{between}{metric_of(figure).head}", spans))
     reached = "" if drawn.reached == drawn.draws else f"; in {drawn.reached} of them one reaches the goal"
     title = f"How sure: {drawn.draws} draws of what is assumed or calibrated, figures in 80 % of them{reached}"
-    return _table(given, title)
+    return _table(filled, title)
 
 
 def option_table(found: PlanResult, options: Sequence[Option], notes: Sequence[str] = ()) -> Table:
     """All figures that options have, and what rules them out."""
     named = (name for option in options for name in option.figures or {} if option.value(name) is not None)
-    given = [
+    filled: list[_Filled] = [
         (Column("option"), [option.label for option in options]),
         _right("IPUs", [Cell(option.arithmetic, option.ipu_count) for option in options]),
-        *(
-            _figure(found, name, [option.value(name) for option in options])
-            for name in dict.fromkeys(named)
-            if name != IPUS
-        ),
-        (Column("ruled out by"), [option.reason for option in options]),
     ]
-    return _table(given, notes=notes)
-
-
-def _bars(found: PlanResult, known: Sequence[Option]) -> Chart:
-    """The figure that counts, of each option that has it."""
-    figure, shown = found.goal.figure, known[:_MOST_BARS]
-    label, unit, scale = _scale(figure, known, found.currency)
-    values = [(option.value(figure) or 0.0) / scale for option in shown]
-    bars = [
-        Bar(
-            *(option.label, 0.0, number, _FILLS[_state(found, option)]),
-            _told(figure, option.value(figure), option.currency),
-            tip=_tip(option, [figure]),
-        )
-        for option, number in zip(shown, values, strict=True)
-    ]
-    ends = (min(0.0, *values), max(*values, 0.0) * _ROOM or 1.0)
-    return Chart(
-        title=f"{in_title(metric_of(figure).head)} of each option",
-        description=f"Bars of {label}; the best within all limits first.",
-        drawn=Bars(bars, Axis(label, unit, ends)),
-        legend=_FILLS,
-        notes=[f"{len(known) - len(shown):,} more options are in the tables."] if len(known) > len(shown) else [],
-    )
+    names = dict.fromkeys(name for name in named if name != IPUS)
+    filled += [_figure(found, name, [option.value(name) for option in options]) for name in names]
+    return _table([*filled, (Column("ruled out by"), [option.reason for option in options])], notes=notes)
 
 
 def _state(found: PlanResult, option: Option) -> str:
     """The words for an option that reaches the goal, is too unlikely to, or does not."""
-    is_rare = found.likelihood(option) is not None and not found.is_reliable(option)
-    return _BEYOND if option.reason else _RARELY if is_rare else _WITHIN
+    share = found.likelihood(option)
+    return _BEYOND if option.reason else _RARELY if share is not None and share < RELIABLE else _WITHIN
 
 
 def _tip(option: Option, figures: Sequence[str]) -> dict[str, str]:
@@ -519,26 +460,57 @@ def _tip(option: Option, figures: Sequence[str]) -> dict[str, str]:
     return {"option": option.label, "IPUs": option.arithmetic, **shown, "ruled out by": option.reason or "nothing"}
 
 
+def _scaled(found: PlanResult, figure: str, options: Sequence[Option]) -> tuple[Axis, list[float]]:
+    """An axis of a figure of options in the unit that suits it, and their numbers in it."""
+    metric, values = metric_of(figure), [option.value(figure) or 0.0 for option in options]
+    label, _, unit = metric.titled.removesuffix("]").partition(" [")
+    largest = max(values)
+    unit, scale = {
+        metrics.SECONDS: unit_of_duration(largest, _DIGITS) if largest else (unit, 1.0),
+        metrics.JOULES: unit_of_energy(largest),
+        metrics.WATTS: ("kW", 1000.0) if largest >= 1000 else (unit, 1.0),
+        metrics.MONEY: (found.currency, 1.0),
+    }.get(metric.unit, (unit, 1.0))
+    return Axis(label, unit, from_zero=False), [value / scale for value in values]
+
+
+def _bars(found: PlanResult, known: Sequence[Option]) -> Chart:
+    """The figure that counts, of each option that has it."""
+    figure = found.goal.figure
+    axis, numbers = _scaled(found, figure, known)
+    bars = [
+        Bar(option.label, 0.0, number, _FILLS[_state(found, option)], text, tip=_tip(option, [figure]))
+        for option, number in list(zip(known, numbers, strict=True))[:_MOST_BARS]
+        for text in [_told(figure, option.value(figure), option.currency)]
+    ]
+    ends = (min(0.0, *(bar.end for bar in bars)), max(0.0, *(bar.end for bar in bars)) * _ROOM or 1.0)
+    return Chart(
+        title=f"{in_title(metric_of(figure).head)} of each option",
+        description=f"Bars of {axis.label}; the best within all limits first.",
+        drawn=Bars(bars, Axis(axis.label, axis.unit, ends)),
+        legend=_FILLS,
+        notes=[f"{len(known) - len(bars):,} more options are in the tables."] if len(known) > len(bars) else [],
+    )
+
+
 def _scatter(found: PlanResult, known: Sequence[Option], second: str) -> Chart:
     """Options by the figure that counts and a second one, with the front that no option beats."""
     figures, front = (found.goal.figure, second), found.front
-    up, across = (_scale(figure, known, found.currency) for figure in figures)
-
-    def places(options: Sequence[Option]) -> tuple[list[float], list[float]]:
-        x = [(option.value(second) or 0.0) / across[2] for option in options]
-        return x, [(option.value(found.goal.figure) or 0.0) / up[2] for option in options]
-
+    (up, heights), (across, places) = (_scaled(found, figure, known) for figure in figures)
+    points = list(zip(known, places, heights, strict=True))
     # Between two of the front, what is as good as the worse of them in one figure is known to be reached.
     mark = Mark.STEPS_BEFORE if metric_of(second).more_is_better else Mark.STEPS_AFTER
-    ordered = sorted((option for option in known if option in front), key=lambda option: option.value(second) or 0.0)
-    series = [Series(_FRONT, mark, *places(ordered), _FRONT_COLOUR)] if front else []
+    ordered = sorted(((x, y) for option, x, y in points if option in front), key=lambda point: point[0])
+    x, y = zip(*ordered, strict=True) if front else ((), ())
+    series = [Series(_FRONT, mark, x, y, _FRONT_COLOUR)] if front else []
     for state, (colour, marker) in _LOOKS.items():
-        if those := [option for option in known if _state(found, option) == state]:
-            texts = [option.label if len(known) <= _MOST_LABELS or option in front else "" for option in those]
-            tips = [_tip(option, figures) for option in those]
-            series.append(Series(state, Mark.POINTS, *places(those), colour, (), marker, tips, texts))
+        if those := [point for point in points if _state(found, point[0]) == state]:
+            options, x, y = zip(*those, strict=True)
+            texts = [option.label * (len(known) <= _MOST_LABELS or option in front) for option in options]
+            tips = [_tip(option, figures) for option in options]
+            series.append(Series(state, Mark.POINTS, x, y, colour, (), marker, tips, texts))
     title = f"{in_title(metric_of(figures[0]).head)} against {metric_of(second).head}"
-    given = [
+    filled = [
         (Column("option"), [option.label for option in front]),
         _right("IPUs", (option.arithmetic for option in front)),
         *(_figure(found, name, [option.value(name) for option in front]) for name in figures),
@@ -546,20 +518,7 @@ def _scatter(found: PlanResult, known: Sequence[Option], second: str) -> Chart:
     return Chart(
         title=title,
         description=f"{title}: a point for each option.",
-        drawn=Curves(series, Axis(*across[:2], from_zero=False), Axis(*up[:2], from_zero=False)),
-        numbers=_table(given, f"{title}: no other option beats these in both") if front else None,
+        drawn=Curves(series, across, up),
+        numbers=_table(filled, f"{title}: no other option beats these in both") if front else None,
         notes=["The line joins the options within all limits that none beats in both figures."] if front else [],
     )
-
-
-def _scale(figure: str, options: Sequence[Option], currency: str) -> tuple[str, str, float]:
-    """Label and unit of an axis of a figure of options, and how much of the base unit that is."""
-    metric, largest = metric_of(figure), max(option.value(figure) or 0.0 for option in options)
-    label, _, unit = metric.titled.removesuffix("]").partition(" [")
-    of_unit = {
-        SECONDS: unit_of_duration(largest, _DIGITS) if largest else (unit, 1.0),
-        JOULES: unit_of_energy(largest),
-        WATTS: ("kW", 1000.0) if largest >= 1000 else (unit, 1.0),
-        MONEY: (currency, 1.0),
-    }
-    return label, *of_unit.get(metric.unit, (unit, 1.0))
