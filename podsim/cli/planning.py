@@ -41,7 +41,7 @@ from podsim.errors import BadValueError, InfeasibleError, PodsimError
 
 if TYPE_CHECKING:
     from podsim.study.plan import Goal, PlanResult
-    from podsim.study.plan.figures import Limit
+    from podsim.study.plan.goal import Limit
 
 _DIVISIONS = {DivisionRule.GIVEN: ("as given",), DivisionRule.CHOSEN: ("chosen",)}
 _KEPT_FROM = 48
@@ -147,7 +147,7 @@ def _limits(
     rack_power: str | None,
     latency: str | None,
 ) -> Iterator[Limit]:
-    from podsim.study.plan.figures import at_most, limit
+    from podsim.study.plan.goal import at_most, limit
 
     for text in given:
         metric, sign, bound = text.partition("=")

@@ -9,8 +9,7 @@ import pytest
 from podsim.errors import BadValueError, PodsimError
 from podsim.scenario import shipped_names
 from podsim.study.plan import Goal, Job, Option, Part, find_systems
-from podsim.study.plan.figures import at_most, limit, missed
-from podsim.study.plan.goal import place_named
+from podsim.study.plan.goal import at_most, limit, missed, place_named
 from podsim.study.plan.report import rank_key
 
 BERT = "bert_v1.1_pod16_open"

@@ -12,7 +12,7 @@ from podsim.cli.app import main
 from podsim.errors import BadValueError, PodsimError, SpecError
 from podsim.runs.serve import serve
 from podsim.study.plan import Goal, find_systems, read_goal
-from podsim.study.plan.figures import at_most, check_limits, figures, limit, missed, second_of
+from podsim.study.plan.goal import at_most, check_limits, figures, limit, missed, second_of
 
 BERT = "bert_v1.1_pod16_open"
 SERVING = "serving_llama2_7b_pod64"

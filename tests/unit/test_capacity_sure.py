@@ -17,7 +17,7 @@ from podsim.show.matplotlib_charts import write_sheet
 from podsim.show.text import report_as_text
 from podsim.study.plan import Goal, Option, Part, PlanResult, confidence, find_systems, reliable_first
 from podsim.study.plan.confidence import RELIABLE, confidence_of, drawn_figures
-from podsim.study.plan.figures import limit
+from podsim.study.plan.goal import limit
 
 BERT = "bert_v1.1_pod16_open"
 TIME, COST = "time_to_train_s", "cost_per_run"

@@ -13,7 +13,7 @@ from podsim.draws import Range
 from podsim.scenario.parameters import PARAMETERS
 from podsim.study.plan import Goal, Job, Option, Part, PlanResult, find_systems, read_goal
 from podsim.study.plan.confidence import Confidence, Contender, Spread, likelihood
-from podsim.study.plan.figures import limit
+from podsim.study.plan.goal import limit
 from tests.cases import every_case
 
 BERT, RESNET = "bert_v1.1_pod16_open", "resnet50_v1.1_pod16"

@@ -25,7 +25,7 @@ from podsim.study.check import ci
 from podsim.study.check.baseline import Baseline, read_baseline, write_baseline
 from podsim.study.check.cases import Case, cases_of, measured
 from podsim.study.check.verdict import verdict_on
-from podsim.study.plan.figures import limit, missed
+from podsim.study.plan.goal import limit, missed
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SCENARIO = """base: bert_v1.1_pod16_open

@@ -14,7 +14,7 @@ from podsim.metrics import LESS, METRICS, MORE, NEITHER, OWN, SHORT, find_metric
 from podsim.scenario import load_scenario
 from podsim.scenario.expectations import expectation
 from podsim.study.compare.metrics import COMPARED
-from podsim.study.plan.figures import figure_named, figures, limit, names_of
+from podsim.study.plan.goal import figure_named, figures, limit, names_of
 from podsim.study.sweep.rows import figures_of
 
 PACKAGE = Path(podsim.__file__).parent

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from podsim.errors import PodsimError
-from podsim.metrics import metric_of
 from podsim.options import Overrides
 from podsim.scenario import LoadedScenario, load_hardware, load_scenario
-from podsim.scenario.activity import Activity
 from podsim.scenario.load import override_texts
-from podsim.scenario.scenario import Scenario
 from podsim.study.plan.candidates import Option, Part, check_candidates, options_of
 from podsim.study.plan.confidence import RELIABLE, Confidence, confidence_of, gap, spreads_of
-from podsim.study.plan.figures import SERVED, TOTALS, check_limits, currencies_of, limit, missed, names_of, second_of
-from podsim.study.plan.goal import Goal, Job, goal_of, place_named, read_goal
+from podsim.study.plan.goal import (
+    Goal,
+    Job,
+    check_currencies,
+    check_figures,
+    goal_of,
+    limit,
+    missed,
+    place_named,
+    read_goal,
+    second_of,
+)
 from podsim.study.plan.report import MOST_SHOWN, PlanResult, rank_key
 from podsim.watch import Tell, telling, untold
 
@@ -73,10 +80,10 @@ def find_systems(
 
     Args:
         goal: What is wanted.
-        tell: Is told of progress.
-        processes: How many candidates are looked at at a time; as many as there are cores by default.
+        tell: As of `plan`, like `processes`.
+        processes: How many candidates are looked at at a time.
         journal: A file that keeps what was found, from which the next call goes on.
-        say: Takes a line about how many candidates there are, and how long that takes.
+        say: Takes a line about how many candidates there are.
 
     Returns:
         Options, ranked, with the verdict first in its report.
@@ -85,14 +92,12 @@ def find_systems(
         PodsimError: The goal or a scenario is wrong, there are more candidates than are to be looked at, limits
             contradict each other, or results cannot have such a figure as the goal counts or limits.
     """
-    for limits in (goal.limits, *(job.limits for job in goal.work)):
-        check_limits(limits)
     check_candidates(goal)
     loaded = [_read(goal, job) for job in goal.work]
-    _check_wanted(goal, [scenario.spec for scenario in loaded])
+    check_figures(goal, [scenario.spec for scenario in loaded])
     inputs = _inputs(goal, loaded)
     options = options_of(goal, journal, inputs, tell, say, processes)
-    _check_currencies(goal, options)
+    check_currencies(goal, {part.bill["currency"] for option in options for part in option.parts if part.bill})
     limited = [_limited(goal, option) for option in options]
     out = [option for option in limited if option.reason]
     out.sort(key=lambda option: (option.figures is None, gap(goal, option), option.name))
@@ -118,45 +123,6 @@ def reliable_first(ranked: Sequence[Option], confidence: Confidence) -> list[Opt
         return (2, 0.0) if drawn is None else (0, 0.0) if drawn.within >= RELIABLE else (1, -drawn.within)
 
     return sorted(ranked, key=tier)  # sorting keeps the best first among equals
-
-
-def _check_wanted(goal: Goal, specs: Sequence[Scenario]) -> None:
-    """Refuse a figure that no result can have, before anything is simulated."""
-    if goal.is_served:
-        asked = next(
-            (name for name in (goal.figure, *(bound.metric for _, bound in goal.bounds)) if name in SERVED), ""
-        )
-        for job, spec in zip(goal.work, specs, strict=True):
-            if spec.activity is not Activity.GENERATION:
-                what = f"`{asked}` is a figure" if asked else "a rate is one"
-                what = f"{what} of requests that are served, and {job.name or job.scenario} is {spec.activity.words}"
-                raise PodsimError(what, do="serve a scenario whose model is of kind `decoder`, or count other figures")
-    of_jobs = [names_of(spec, served=goal.is_served) for spec in specs]
-    whole, second = TOTALS if len(specs) > 1 else of_jobs[0], [goal.second_figure] if goal.second_figure else []
-    wanted = [(name, whole) for name in (goal.figure, *second, *(bound.metric for bound in goal.limits))]
-    wanted += [(bound.metric, names) for job, names in zip(goal.work, of_jobs, strict=True) for bound in job.limits]
-    varied = (key for axis in (goal.space.axes if goal.space else ()) for key in axis.keys)
-    is_priced = any(spec.cost is not None for spec in specs) or any(key.startswith("cost") for key in varied)
-    whose = f"serving {goal.scenario}" if goal.is_served else goal.scenario or "these jobs together"
-    for metric, names in wanted:
-        starts = tuple(name for name in names if name.endswith("."))
-        if metric not in names and not (starts and metric.startswith(starts)):
-            known = ", ".join(f"{name}…" if name in starts else name for name in names)
-            raise PodsimError(f"results of {whose} have no figure `{metric}`", do=f"use one of: {known}")
-        if metric_of(metric).is_cost and not is_priced:
-            do = "give one, for example --set 'cost.price_per_ipu_hour=1.5 USD'"
-            raise PodsimError(f"results of {whose} have no `{metric}`: there is no price", do=do)
-
-
-def _check_currencies(goal: Goal, options: Iterable[Option]) -> None:
-    """Refuse a budget in another currency than prices, since no rate of exchange is known."""
-    paid = {part.bill["currency"] for option in options for part in option.parts if part.bill}
-    if len(paid) > 1:
-        raise PodsimError(f"prices are in {' and '.join(sorted(paid))}", do="give all prices in one currency")
-    for asked in currencies_of(bound for _, bound in goal.bounds):
-        if paid and asked not in paid:
-            what = f"a limit is in {asked}, and prices are in {''.join(paid)}"
-            raise PodsimError(what, do="give it in the currency of the prices: no rate of exchange is known")
 
 
 def _inputs(goal: Goal, loaded: Sequence[LoadedScenario]) -> tuple[tuple[str, str], ...]:

@@ -1,10 +1,8 @@
-"""From a goal to its options: each job is run on its part of a system, and what they give is added up.
-
-Options are made on all cores, kept in a file if one is given, and never made twice.
-"""
+"""From a goal to its options: each job is run on its part of a system, and what they give is added up."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial, reduce
@@ -26,8 +24,7 @@ from podsim.scenario.library import HARDWARE, data_file
 from podsim.scenario.pins import PARALLELISM
 from podsim.scenario.resolve import assigned, lay_over
 from podsim.scenario.wording import flow
-from podsim.study.plan.figures import figures
-from podsim.study.plan.goal import CHOSEN, TOGETHER, Goal, Job, Place, place_named
+from podsim.study.plan.goal import CHOSEN, TOGETHER, Goal, Job, Place, figures, place_named
 from podsim.study.store import STATUS, Row, Store
 from podsim.study.sweep.chart_words import short
 from podsim.study.sweep.rows import DONE
@@ -37,15 +34,13 @@ from podsim.watch import Tell
 if TYPE_CHECKING:
     from podsim.result.serving import ServingResult
 
-_LONGEST: Final = 120
-"""Letters of the name of a file."""
+_LONGEST: Final = 120  # letters of the name of a file
 _OF_A_JOB: Final = ("name", "system", "ipus", "ipus_per_replica", "replicas", "figures")
 _SECONDS_PER_HOUR: Final = 3600
 _ONE_LOAD: Final = (0.8,)
 _OPTION: Final = "option"
 _NAMED: Final = ("system", "system.base")
-_NOT_NAMED: Final = 24
-"""As few candidates need no words."""
+_NOT_NAMED: Final = 24  # as few candidates need no words
 _MEMORY: Final = "memory"
 _SUFFIXES: Final = (".yaml", ".yml", ".csv")
 _PLACEMENTS: Final = ("stages", "layers_per_ipu", "pipeline_stages", "chunks_per_ipu", "head_on", "schedule")
@@ -111,22 +106,14 @@ class Option:
 
     @property
     def name(self) -> str:
-        """System, division and values in a word, for a file.
-
-        >>> Option("32 of ipu_pod64", "as given", values={"system.machine.ipu.clock": "1.5 GHz"}).name
-        '32-of-ipu_pod64-as-given-clock-1.5-GHz'
-        """
+        """System, division and values in a word, for a file."""
         values = (f"{key.rpartition('.')[2]}-{short(value)}" for key, value in self.values.items())
         text = "-".join((self.system.removesuffix(".yaml").rpartition("/")[2], self.division, *values))
-        return "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in text)[:_LONGEST]
+        return re.sub(r"[^\w.-]", "-", text)[:_LONGEST]
 
     @property
     def varied(self) -> str:
-        """The values of what varies, in a cell.
-
-        >>> Option("a", "chosen", values={"system.machine.ipu.clock": "1.5 GHz", "replicas": 4}).varied
-        'clock 1.5 GHz, replicas 4'
-        """
+        """The values of what varies, in a cell."""
         return ", ".join(f"{key.rpartition('.')[2]} {short(value)}" for key, value in self.values.items())
 
     @property
@@ -136,11 +123,7 @@ class Option:
 
     @property
     def arithmetic(self) -> str:
-        """IPUs of the pod, and how they are divided: IPUs of a copy × copies, of jobs side by side with a plus.
-
-        >>> Option("ipu_pod64", "chosen", ipu_count=64, ipus_per_replica=4, replicas=16).arithmetic
-        '64 (= 4 × 16)'
-        """
+        """IPUs of the pod, and how they are divided: IPUs of a copy × copies, of jobs side by side with a plus."""
         parts: Sequence[Part | Option] = self.parts or [self]
         products = [(part.ipus_per_replica, part.replicas) for part in parts if part.ipus_per_replica]
         if not products:
@@ -155,7 +138,7 @@ class Option:
         """Scenarios that give the same, by the name of the file."""
         if len(self.parts) <= 1:
             return {f"{self.name}.yaml": self.written}
-        names = ("".join(letter if letter.isalnum() else "-" for letter in part.name) for part in self.parts)
+        names = [re.sub(r"[\W_]", "-", part.name) for part in self.parts]
         return {f"{self.name}-{name}.yaml": part.written for name, part in zip(names, self.parts, strict=True)}
 
     def with_parts(self, parts: Sequence[Part]) -> Option:
@@ -270,17 +253,14 @@ def options_of(
         if len(wanted) > _NOT_NAMED and len(store) < len(wanted):
             say(f"{count:,} candidates: all are looked at")
         store.fill(partial(_row, goal), wanted, tell, processes=processes)
-        return [_option_in(store[number][_OPTION]) for number in wanted]
+        rows = [store[number][_OPTION] for number in wanted]
+    parts = [[Part(**part | {"overrides": tuple(part["overrides"])}) for part in row["parts"]] for row in rows]
+    return [Option(**row | {"parts": own}) for row, own in zip(rows, parts, strict=True)]
 
 
 def _row(goal: Goal, number: int) -> Row:
     option = option_for(goal, number)
     return {STATUS: "ruled out" if option.reason else DONE, _OPTION: asdict(option)}
-
-
-def _option_in(row: Mapping[str, Any]) -> Option:
-    parts = [Part(**(part | {"overrides": tuple(part["overrides"])})) for part in row["parts"]]
-    return Option(**{**row, "parts": parts})
 
 
 def _fingerprint(goal: Goal, inputs: Sequence[tuple[str, str]]) -> str:

@@ -27,18 +27,12 @@ from podsim.runs import run
 from podsim.scenario import load_scenario
 from podsim.scenario.yaml_text import parsed
 from podsim.study.plan.candidates import Option, Part, served
-from podsim.study.plan.figures import figures, missed
-from podsim.study.plan.goal import Goal
+from podsim.study.plan.goal import Goal, figures, missed
 from podsim.workers import mapped
 
-MOST_CONTENDERS: Final = 4
-MOST_NEAR_MISSES: Final = 2
-_WITHIN: Final = 1.5
-_NEAR_MISS: Final = 0.1
-RELIABLE: Final = 0.8
-"""An option that holds in fewer of the draws does not come before one that does."""
-SWAMPED: Final = "swamped"
-"""Whether more requests come in a draw than can be served."""
+_MOST, _MOST_NEAR_MISSES, _WITHIN, _NEAR_MISS = 4, 2, 1.5, 0.1
+RELIABLE: Final = 0.8  # an option that holds in fewer of the draws does not come before one that does
+SWAMPED: Final = "swamped"  # whether more requests come in a draw than can be served
 _Made = TypeVar("_Made")
 
 
@@ -72,11 +66,10 @@ class Confidence:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types only."""
-        contenders = [
-            asdict(contender) | {"option": contender.option.label, "reliable": contender.within >= RELIABLE}
-            for contender in self.contenders
-        ]
-        return asdict(replace(self, contenders=())) | {"contenders": contenders}
+        plain = asdict(self)
+        for told, contender in zip(plain["contenders"], self.contenders, strict=True):
+            told |= {"option": contender.option.label, "reliable": contender.within >= RELIABLE}
+        return plain
 
     def of(self, option: Option) -> Contender | None:
         """What is known of an option; None if it was not drawn."""
@@ -166,47 +159,42 @@ def confidence_of(
 ) -> Confidence | None:
     """How often each of the best comes first, of options that are ranked and those that limits rule out.
 
+    Those that are behind are drawn if in some draw none of the others reaches the goal, or if none of them is reliable.
     None if nothing is drawn, or nothing can change.
     """
     contenders, draws = _contenders(goal, ranked, out), goal.draw_count
     if not draws or not contenders or (len(contenders) == 1 and not goal.bounds):
         return None
-    figures_near = [option.value(goal.figure) or 0.0 for option in contenders]
-    near = sum(max(figures_near[0], value) <= _WITHIN * min(figures_near[0], value) for value in figures_near)
-    behind = [option for option in ranked[MOST_CONTENDERS:] if option not in contenders][:MOST_CONTENDERS]
+    values = [abs(option.rank(goal.figure)) for option in contenders]
+    near = sum(max(values[0], value) <= _WITHIN * min(values[0], value) for value in values)
+    behind = [option for option in ranked[_MOST:] if option not in contenders][:_MOST]
     options, moved = list[Option](), list[list[Option | None]]()
-    keys = np.empty((0, draws))  # of each option in each draw, less for the better; infinite if it misses a limit
+    kept = np.empty((0, draws), dtype=bool)  # whether an option keeps to all limits in a draw
+    keys = np.empty((0, draws))  # less for the better
     for group in (contenders[:near], contenders[near:], behind):
-        kept = np.isfinite(keys)
-        has_reliable = any(share >= RELIABLE and not o.reason for o, share in zip(options, kept.mean(1), strict=True))
-        if group and not (has_reliable and kept.any(0).all()):
-            drawn = _mapped(partial(_drawings, goal), group, processes)
-            again = [
-                [None if jobs is None else _moved(option, jobs) for jobs in numbers]
-                for option, numbers in zip(group, drawn, strict=True)
-            ]
-            keys = np.vstack((keys, [[_key_within(goal, option) for option in row] for row in again]))
-            options, moved = [*options, *group], [*moved, *again]
-    kept = np.isfinite(keys)
-    reached = kept.any(0)
-    firsts = keys.argmin(0)[reached]
+        shares = [share for option, share in zip(options, kept.mean(1), strict=True) if not option.reason]
+        if group and not (max(shares, default=0.0) >= RELIABLE and kept.any(0).all()):
+            options += group
+            moved += _mapped(partial(_in_draws, goal), group, processes)
+            keys = np.array([[_key_within(goal, option) for option in row] for row in moved])
+            kept = np.isfinite(keys)
+    firsts = keys.argmin(0)[kept.any(0)]
     counted = []
-    for place, (option, draws_of_it) in enumerate(zip(options, moved, strict=True)):
-        possible = [each for each in draws_of_it if each is not None]
-        first = float((firsts == place).sum() / max(1, len(firsts)))
-        within = float(kept[place].mean())
+    for place, option in enumerate(options):
+        possible = [each for each in moved[place] if each is not None]
+        first, within = np.count_nonzero(firsts == place) / max(1, len(firsts)), float(kept[place].mean())
         counted.append(Contender(option, first, within, len(possible) / draws, _ranges(goal, option, possible)))
     return Confidence(draws, goal.seed, len(firsts), counted)
 
 
 def _contenders(goal: Goal, ranked: Sequence[Option], out: Sequence[Option]) -> list[Option]:
     """The best of those within all limits, and a few that miss them by little and are better than some of these."""
-    best, key = list(ranked[:MOST_CONTENDERS]), methodcaller("rank", goal.figure)
+    best, key = list(ranked[:_MOST]), methodcaller("rank", goal.figure)
     known = (option for option in out if option.parts and option.value(goal.figure) is not None)
     near = (option for option in known if gap(goal, option) <= _NEAR_MISS)
     better = sorted((option for option in near if not best or key(option) <= key(best[-1])), key=key)
     # Sorting keeps what is within limits before what is as good and is not.
-    return sorted([*best, *better[: MOST_NEAR_MISSES if best else MOST_CONTENDERS]], key=key)
+    return sorted([*best, *better[: _MOST_NEAR_MISSES if best else _MOST]], key=key)
 
 
 def _key_within(goal: Goal, option: Option | None) -> float:
@@ -243,12 +231,13 @@ def drawn_figures(part: Part, drawn: Mapping[str, float]) -> dict[str, Any]:
     return {**known, **moved, **{name: value for name, value in drawn.items() if name in known}}
 
 
-def _drawings(goal: Goal, options: Sequence[Option], place: int) -> list[Sequence[Mapping[str, Any]] | None]:
-    """For each draw the figures of each job of an option; None if it is impossible. Equal jobs are drawn once."""
-    parts = options[place].parts
-    drawn = {text: _drawn(part, goal) for text, part in {part.written: part for part in parts}.items()}
-    of_draws = zip(*(drawn[part.written] for part in parts), strict=True)
-    return [None if None in jobs else jobs for jobs in of_draws]
+def _in_draws(goal: Goal, options: Sequence[Option], place: int) -> list[Option | None]:
+    """An option with the figures of each draw; None if it is impossible. Equal jobs are drawn once."""
+    option = options[place]
+    drawn = {part.written: part for part in option.parts}
+    of_jobs = {text: _drawn(part, goal) for text, part in drawn.items()}
+    of_draws = zip(*(of_jobs[part.written] for part in option.parts), strict=True)
+    return [None if None in jobs else _moved(option, jobs) for jobs in of_draws]
 
 
 def _drawn(part: Part, goal: Goal) -> list[Mapping[str, Any] | None]:

@@ -6,56 +6,148 @@ whether or not that of the pod is closed. It has its part of the pod's host serv
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from podsim import metrics
 from podsim.draws import MOST_DRAWS
 from podsim.errors import BadValueError, NoPlanError, PodsimError, Problem, SpecError
-from podsim.metrics import metric_of
+from podsim.metrics import find_metric, metric_of, metrics_of
 from podsim.scenario import System, load_hardware, shipped_names
+from podsim.scenario.activity import Activity
 from podsim.scenario.base import Spec
 from podsim.scenario.document import Document, KeyPath, read_yaml
-from podsim.scenario.expectations import Expectation
+from podsim.scenario.expectations import Expectation, expectation
 from podsim.scenario.library import shipped
 from podsim.scenario.load import validated
 from podsim.scenario.quantity import Count, CountOrZero
+from podsim.scenario.scenario import Scenario
 from podsim.scenario.serving import Rate
 from podsim.scenario.wording import shown
-from podsim.study.plan.figures import SERVED, Limit, at_most, check_limits, figure_named, limit
+from podsim.study.sweep.rows import figures_of
 from podsim.study.sweep.space import StudySpace, space_of
 from podsim.study.sweep.spec import CombinedSpec, Varied
+from podsim.units import parse_price
+
+if TYPE_CHECKING:
+    from podsim.result.serving import ServingResult
+    from podsim.runs import Result
 
 GIVEN: Final = "as given"
 CHOSEN: Final = "chosen"
 SEQUENCE: Final = "sequence"
 TOGETHER: Final = "together"
-DRAWS: Final = 50
-SERVED_DRAWS: Final = 20
-"""Of a plan for requests, in which each draw serves all of them again."""
-TRIALS: Final = 200
+_DRAWS, _SERVED_DRAWS, _TRIALS = 50, 20, 200  # each draw of a plan for requests serves all of them again
 _STUDIED: Final = tuple(CombinedSpec.model_fields)
 """Sections that a goal has in common with a study."""
-_AS_WRITTEN: Final = (
-    "variant",
-    "objective",
-    "description",
-    "order",
-    "second",
-    "request_rate",
-    "trials",
-    "draws",
-    "seed",
-)
-"""Attributes of a goal that its file has."""
 _PARTITION: Final = re.compile(r"\s*(\d{1,6})\s+of\s+(\S.*?)\s*")
 _Limits = Annotated[Mapping[str, str | list[str]], Field(default_factory=dict)]
 _Texts = Annotated[list[str], Field(default_factory=list)]
+TOTALS: Final = (metrics.TIME, metrics.ENERGY, metrics.POWER, metrics.RACK_POWER, metrics.COST, metrics.IPUS)
+"""Figures that several jobs have together."""
+SERVED: Final = (*(each.key for each in metrics_of(metrics.SERVING) if each.of == (metrics.SERVING,)), metrics.LOAD)
+"""Figures of requests that are served: one of them in a goal asks for serving."""
+_SIGNED_PRICE: Final = re.compile(r"\s*(<=|>=|<|>)\s*(.+?[A-Z]{3})\s*")
+_SIGN: Final = re.compile(r"\s*[<>]")
+_NEAR_NOTHING, _EXAMPLE = 0.0005, "500 USD"
+
+
+def figure_named(name: str) -> str:
+    """The key of a figure by a short name, or by its path in a JSON result."""
+    key = metrics.SHORT.get(name.strip(), name.strip())
+    known = find_metric(key)
+    return key if known is None else known.key
+
+
+def figures(result: Result | ServingResult) -> dict[str, Any]:
+    """The figures of a result, what is done for a watt and for a unit of the currency among them, and its warnings."""
+    own: Any = figures_of(result) if hasattr(result, "memory") else result.figures()  # type: ignore[arg-type]
+    made = {metric.key: value for metric in metrics.MADE if (value := metric.get(result)) is not None}
+    return {**dict(own), "warnings": "; ".join(result.warnings) or None} | made
+
+
+def names_of(spec: Scenario, *, served: bool) -> tuple[str, ...]:
+    """Figures that results can have, known before any runs; those that end in a dot stand for all that begin so."""
+    kind = metrics.SERVING if served else spec.activity.value
+    own = (*metrics_of(kind), *(metric for metric in (*metrics.SPENT, *metrics.MADE) if kind in metric.of))
+    names = (f"{metric.key}." if metric.is_family else metric.key for metric in own)
+    return (*names, metrics.IPUS, *(() if served else (metrics.FULLEST,)))
+
+
+def second_of(objective: str, known: Mapping[str, Any]) -> str | None:
+    """The figure that an objective is weighed against: time, or cost or energy, as far as they are known."""
+    metric = metric_of(objective)
+    is_spent = metric.is_cost or metric.unit in (metrics.JOULES, metrics.WATTS, metrics.IPU) or metric in metrics.MADE
+    done = (metrics.TIME, metrics.TOKENS, metrics.THROUGHPUT, metrics.REQUESTS)
+    order = done if is_spent else (metrics.COST, metrics.ENERGY, metrics.HOURLY, metrics.POWER)
+    return next((name for name in order if name != objective and known.get(name) is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit(Expectation):
+    """Bounds of a figure; those of a cost may have a currency."""
+
+    currency: str = ""
+
+
+def limit(metric: str, text: float | str) -> Limit:
+    """The bounds of a figure, by its key or a short name, that a text stands for; `BadValueError` if it is none."""
+    key, written, currency = figure_named(metric), str(text), ""
+    bounds: float | str = text
+    if metric_of(key).unit == metrics.MONEY and (priced := _SIGNED_PRICE.fullmatch(written)):
+        amount, currency = parse_price(priced[2], {"": 1.0}, _EXAMPLE)
+        written, bounds = written.strip(), f"{priced[1]} {amount!r}"
+    parsed = expectation(key, bounds)
+    given = [end for end in (parsed.low, parsed.high) if not math.isinf(end)]
+    if len(given) != 1 + (not _SIGN.match(written)) or any(map(math.isnan, given)):
+        raise BadValueError(f"`{written.strip()}` is no finite bound", "give a finite number, for example `< 30 min`")
+    return Limit(key, written, parsed.low, parsed.high, parsed.open_ended, currency)
+
+
+def at_most(metric: str, most: str) -> Limit:
+    """A bound that is given without its sign, as `--deadline 12h`; `BadValueError` of a budget without a currency."""
+    if metric_of(figure_named(metric)).unit == metrics.MONEY:
+        parse_price(most, {"": 1.0}, _EXAMPLE)
+    return limit(metric, f"<= {most}")
+
+
+def check_limits(limits: Iterable[Expectation]) -> None:
+    """Refuse limits that no figure can meet together: they exclude each other, or are in several currencies."""
+    given = list(limits)
+    if len(several := sorted({bound.currency for bound in given if isinstance(bound, Limit)} - {""})) > 1:
+        what = f"limits are in several currencies: {', '.join(several)}"
+        raise PodsimError(what, do="give all in that of the prices")
+    for metric in dict.fromkeys(bound.metric for bound in given):
+        same = [bound for bound in given if bound.metric == metric]
+        for bound in same:
+            if bound.high <= 0 and metric in metrics.METRICS and metrics.METRICS[metric].unit != metrics.SHARE:
+                raise PodsimError(f"nothing can have {metric} {bound.text}", do="give a bound above 0")
+        low, high = max(bound.low for bound in same), min(bound.high for bound in same)
+        if low > high or (low == high and any(bound.open_ended for bound in same)):
+            texts = " and ".join(bound.text for bound in same)
+            raise PodsimError(f"limits contradict each other: {metric} {texts}", do="drop or loosen one of them")
+
+
+def missed(limits: Iterable[tuple[str, Expectation]], known: Mapping[str, Any]) -> Iterator[tuple[float, str]]:
+    """How far each limit of a figure is missed, as a share of its bound, and in words."""
+    for name, bound in limits:
+        value = known.get(name)
+        whose, between, metric = name.rpartition(": ")
+        if not isinstance(value, (int, float)):
+            yield 1.0, f"{whose}{between}no {metric}"
+        elif not bound.holds(value):
+            end = bound.high if value >= bound.high else bound.low
+            off = value / end - 1 if end else 0.0
+            words = f": {off:+.1%}" if abs(off) >= _NEAR_NOTHING else f": {off:+.1e}"
+            words = "" if not end else words if off else ": it is the bound itself"
+            yield abs(off) + _NEAR_NOTHING if end else 1.0, f"{name} {bound.text}{words}"
 
 
 class JobSpec(Spec):
@@ -89,7 +181,7 @@ class GoalSpec(CombinedSpec):
     lease: Literal["machines", "partition", "pod"] | None = None  # what cost counts; as the scenario says if left out
     overrides: _Texts
     vary: Annotated[Mapping[str, Varied], Field(default_factory=dict)]  # as the `keys` of a study
-    trials: Count = TRIALS
+    trials: Count = _TRIALS
     draws: Annotated[int, Field(strict=True, ge=0, le=MOST_DRAWS)] | None = None
     seed: CountOrZero = 0
 
@@ -123,7 +215,11 @@ class Place:
         named, system = f"system={self.pod}", self.system
         if self.ipus is None or self.ipus == system.ipu_count:
             return (named,)
-        _check_partition(self.ipus, system)
+        least, most = int(system.machine.ipu_count), int(system.ipu_count)
+        if not least <= self.ipus <= most or self.ipus & (self.ipus - 1):
+            below = max(least, min(most, 1 << (self.ipus.bit_length() - 1)))
+            what = f"{self.ipus} IPUs are no partition of {system.name}: one has a power of two, {least} to {most}"
+            raise NoPlanError(what, do=f"use {below} of them")
         machines, whole = self.ipus // int(system.machine.ipu_count), int(system.whole_machine_count)
         opened = system.topology == "torus" and machines < min(whole, system.link_domain_machine_count)
         return (
@@ -136,29 +232,9 @@ class Place:
 
 
 def place_named(text: str) -> Place:
-    """The place that a text stands for.
-
-    >>> place_named("32 of ipu_pod64"), place_named("ipu_pod16")
-    (Place(pod='ipu_pod64', ipus=32), Place(pod='ipu_pod16', ipus=None))
-    """
+    """The place that a text stands for."""
     match = _PARTITION.fullmatch(text)
     return Place(match[2], int(match[1])) if match else Place(text)
-
-
-def _check_partition(ipus: int, system: System) -> None:
-    """Refuse a number of IPUs that is no partition of a pod, and say what is one."""
-    smallest, largest = int(system.machine.ipu_count), int(system.ipu_count)
-    if ipus > largest:
-        raise NoPlanError(f"{ipus} IPUs are more than the {largest} of {system.name}", do=f"use {largest} or fewer")
-    if ipus < smallest:
-        what = f"{ipus} IPUs are less than a machine of {system.name}, which has {smallest}"
-        raise NoPlanError(what, do=f"use {smallest} IPUs or more")
-    if ipus & (ipus - 1):
-        below = 1 << (ipus.bit_length() - 1)
-        parts = " + ".join(str(1 << bit) for bit in reversed(range(ipus.bit_length())) if ipus >> bit & 1)
-        above = f" and {2 * below}" if 2 * below <= largest else ""
-        what = f"{ipus} IPUs are no partition: one has a power of two, {below}{above} here"
-        raise NoPlanError(f"{what}; jobs side by side may have {parts}", do=f"use {below} of them")
 
 
 @cache
@@ -207,7 +283,7 @@ class Goal:
     request_rate: float | None = None  # requests that are to be served [1/s]; that of the scenario if left out
     divisions: tuple[str, ...] = (GIVEN, CHOSEN)  # the scenario's own, one that podsim chooses, or both
     space: StudySpace | None = field(default=None, compare=False)  # what varies beside systems and divisions
-    trials: int = TRIALS  # most candidates; a goal with more is refused
+    trials: int = _TRIALS  # most candidates; a goal with more is refused
     draws: int | None = None  # how often uncertain inputs are drawn; 50 times if left out, 20 for requests
     seed: int = 0  # of the draws
 
@@ -267,7 +343,7 @@ class Goal:
     @property
     def draw_count(self) -> int:
         """How often uncertain inputs are drawn."""
-        return self.draws if self.draws is not None else SERVED_DRAWS if self.is_served else DRAWS
+        return self.draws if self.draws is not None else _SERVED_DRAWS if self.is_served else _DRAWS
 
 
 def goal_of(name: str | Path) -> Goal:
@@ -307,24 +383,33 @@ def read_goal(path: Path) -> Goal:
 
     shortened = {key: text for key in ("deadline", "budget") if (text := getattr(spec, key))}
     limits = (*limits_at(("limits",), spec.limits), *limits_at((), shortened, at_most))
-    jobs = [
-        _job(job, tuple(limits_at(("jobs", place, "limits"), job.limits)), folder)
-        for place, job in enumerate(spec.jobs or [])
-    ]
+    jobs = []
+    for place, job in enumerate(spec.jobs or []):
+        scenario = _located(job.scenario, folder)
+        stem = Path(scenario).stem if Path(scenario).is_file() else scenario
+        name = job.name or (f"{stem}:{job.variant}" if job.variant else stem)
+        own = tuple(limits_at(("jobs", place, "limits"), job.limits))
+        jobs.append(Job(name, scenario, job.variant, tuple(job.overrides), own, job.ipus))
     if problems:
         raise SpecError(problems)
     check_limits(limits)
     places = [place_named(system) for system in spec.systems or ()]
-    goal = Goal(
+    as_written = {name: getattr(spec, name) for name in Goal.__dataclass_fields__ if name in GoalSpec.model_fields}
+    goal = replace(
+        Goal(**as_written),
         scenario=_located(spec.scenario or "", folder),
         limits=limits,
         systems=tuple(replace(place, pod=_located(place.pod, folder)).text for place in places),
         overrides=(*spec.overrides, *([f"cost.lease={spec.lease}"] if spec.lease else [])),
         jobs=told_apart(jobs),
         divisions=tuple(dict.fromkeys(spec.divisions or (GIVEN, CHOSEN))),
-        **{name: getattr(spec, name) for name in _AS_WRITTEN},
     )
-    return replace(goal, space=_space(goal, document, folder)) if spec.vary else goal
+    if not spec.vary:
+        return goal
+    data = {key: document.data[key] for key in _STUDIED if key in document.data}
+    data |= {"kind": "study", "scenario": goal.work[0].scenario, "keys": document.data["vary"]}
+    moved = {("keys", *at[1:]) if at[:1] == ("vary",) else at: place for at, place in document.places.items()}
+    return replace(goal, space=space_of(Document(data, moved), folder))
 
 
 def told_apart(jobs: Sequence[Job]) -> tuple[Job, ...]:
@@ -334,13 +419,6 @@ def told_apart(jobs: Sequence[Job]) -> tuple[Job, ...]:
         replace(job, name=f"{job.name} {names[: place + 1].count(job.name)}") if names.count(job.name) > 1 else job
         for place, job in enumerate(jobs)
     )
-
-
-def _job(spec: JobSpec, limits: tuple[Limit, ...], folder: Path) -> Job:
-    scenario = _located(spec.scenario, folder)
-    stem = Path(scenario).stem if Path(scenario).is_file() else scenario
-    name = spec.name or (f"{stem}:{spec.variant}" if spec.variant else stem)
-    return Job(name, scenario, spec.variant, tuple(spec.overrides), limits, spec.ipus)
 
 
 def _located(name: str, folder: Path) -> str:
@@ -369,9 +447,36 @@ def _wrong(spec: GoalSpec, document: Document) -> list[Problem]:
     return [Problem(document.where((key,)), key, what, do) for key, is_wrong, what, do in rules if is_wrong]
 
 
-def _space(goal: Goal, document: Document, folder: Path) -> StudySpace:
-    """What varies, as the points of a study."""
-    data = {key: document.data[key] for key in _STUDIED if key in document.data}
-    data |= {"kind": "study", "scenario": goal.work[0].scenario, "keys": document.data["vary"]}
-    moved = {("keys", *at[1:]) if at[:1] == ("vary",) else at: place for at, place in document.places.items()}
-    return space_of(Document(data, moved), folder)
+def check_figures(goal: Goal, specs: Sequence[Scenario]) -> None:
+    """Refuse limits that contradict each other, and a figure that no result of a job can have, before any is run."""
+    for limits in (goal.limits, *(job.limits for job in goal.work)):
+        check_limits(limits)
+    counted = (goal.figure, *filter(None, [goal.second_figure]), *(bound.metric for bound in goal.limits))
+    of_requests = [name for name in (goal.figure, *(bound.metric for _, bound in goal.bounds)) if name in SERVED]
+    what = f"`{of_requests[0]}` is a figure" if of_requests else "a rate is one"
+    for job, spec in zip(goal.work, specs, strict=True):
+        if goal.is_served and spec.activity is not Activity.GENERATION:
+            what = f"{what} of requests that are served, and {job.name or job.scenario} is {spec.activity.words}"
+            raise PodsimError(what, do="serve a scenario whose model is of kind `decoder`, or count other figures")
+    of_jobs = [names_of(spec, served=goal.is_served) for spec in specs]
+    wanted = [(name, TOTALS if len(specs) > 1 else of_jobs[0]) for name in counted]
+    wanted += [(bound.metric, names) for job, names in zip(goal.work, of_jobs, strict=True) for bound in job.limits]
+    varied = (key for axis in (goal.space.axes if goal.space else ()) for key in axis.keys)
+    is_priced = any(spec.cost is not None for spec in specs) or any(key.startswith("cost") for key in varied)
+    whose = f"serving {goal.scenario}" if goal.is_served else goal.scenario or "these jobs together"
+    for metric, names in wanted:
+        if metric not in names and f"{metric.rpartition('.')[0]}." not in names:
+            known = ", ".join(f"{name}…" if name.endswith(".") else name for name in names)
+            raise PodsimError(f"results of {whose} have no figure `{metric}`", do=f"use one of: {known}")
+        if metric_of(metric).is_cost and not is_priced:
+            do = "give one, for example --set 'cost.price_per_ipu_hour=1.5 USD'"
+            raise PodsimError(f"results of {whose} have no `{metric}`: there is no price", do=do)
+
+
+def check_currencies(goal: Goal, paid: set[str]) -> None:
+    """Refuse a budget in another currency than prices, since no rate of exchange is known."""
+    if len(paid) > 1:
+        raise PodsimError(f"prices are in {' and '.join(sorted(paid))}", do="give all prices in one currency")
+    for asked in {bound.currency for _, bound in goal.bounds if isinstance(bound, Limit)} - {"", *paid} if paid else ():
+        what = f"a limit is in {asked}, and prices are in {''.join(paid)}"
+        raise PodsimError(what, do="give it in the currency of the prices: no rate of exchange is known")
