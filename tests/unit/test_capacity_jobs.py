@@ -15,6 +15,7 @@ from podsim.study.plan import Goal, Job, Part, PlanResult, find_systems, read_go
 from podsim.study.plan.candidates import totals
 from podsim.study.plan.goal import Place, place_named, told_apart
 from podsim.study.plan.report import jobs_table
+from tests.cases import every_case
 
 BERT16, BERT64 = "bert_v1.1_pod16_open", "bert_v1.1_pod64_open"
 RENT = "cost.price_per_ipu_hour=1.5 USD"
@@ -73,9 +74,9 @@ def test_what_is_no_partition_says_what_is_one(ipus: int, use: int) -> None:
     assert not answer.ranked and [each.reason for each in answer.ruled_out] == [words, words]
 
 
-@pytest.mark.parametrize(
-    ("keys", "words"),
-    [
+@every_case(
+    "keys, words",
+    lambda: [
         (["system.machine_count=8"], "ends of a partition of 8 machines are not joined"),
         (["system.machine_count=6", "system.topology=ladder"], "powers of two"),
         (["system.machine_count=32", "system.link_domain_machine_count=32"], "32 machines are no partition of 16"),
@@ -232,9 +233,9 @@ def test_a_file_names_jobs_apart_and_reads_their_limits(tmp_path: Path) -> None:
     assert goal.title == f"{BERT16} 1, then {BERT16} 2"
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+@every_case(
+    "text, words",
+    lambda: [
         (JOBS + f"scenario: {BERT16}\n", r"`scenario` and `jobs` are both there"),
         (JOBS.replace("< 2 h", "< 2 GB"), r"jobs\.1\.limits\.time\]: unit `GB` does not fit"),
         (JOBS.replace("limits: {time: < 2 h}", "ipus: 16"), "leave `ipus` out, or `order: together`"),

@@ -178,5 +178,5 @@ def test_more_candidates_than_are_looked_at_are_refused_with_what_to_do(tmp_path
         find_systems(wanted, processes=1)
     assert "`samples: {count: 64}`" in told.value.do and "--trials 804" in told.value.do
     sampled = VARIED.partition("where:")[0].replace(", count: COUNT", "").replace("[1, 2, 3]", "[3]")
-    (tmp_path / "g.yaml").write_text(f"{sampled}samples: {{count: 4}}\n")
-    assert find_systems(read_goal(tmp_path / "g.yaml"), processes=1).candidate_count == 8
+    (tmp_path / "g.yaml").write_text(f"{sampled.replace(', bow_pod16', '')}samples: {{count: 4}}\n")
+    assert find_systems(read_goal(tmp_path / "g.yaml"), processes=1).candidate_count == 4
