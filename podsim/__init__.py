@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from podsim.scenario import load_scenario as load
     from podsim.study.check.run import check
     from podsim.study.compare import Comparison, compare
-    from podsim.study.plan.answer import plan
+    from podsim.study.plan import plan
     from podsim.study.sweep import SweepResult, Swept, sweep
     from podsim.study.whatif import WhatIf, whatif
     from podsim.validation.compare import validate
@@ -60,7 +60,7 @@ _NAMES_BY_HOME = {
     "podsim.result.result": "RunResult",
     "podsim.study.compare": "Comparison compare",
     "podsim.study.sweep": "SweepResult Swept sweep",
-    "podsim.study.plan.answer": "plan",
+    "podsim.study.plan": "plan",
     "podsim.study.check.run": "check",
     "podsim.scenario.catalogue": "list",
     "podsim.validation.compare": "validate",

@@ -41,7 +41,7 @@ from podsim.errors import BadValueError, InfeasibleError, PodsimError
 
 if TYPE_CHECKING:
     from podsim.study.plan import Goal, PlanResult
-    from podsim.study.plan.limits import Limit
+    from podsim.study.plan.goal import Limit
 
 _DIVISIONS = {DivisionRule.GIVEN: ("as given",), DivisionRule.CHOSEN: ("chosen",)}
 _KEPT_FROM = 48
@@ -116,9 +116,8 @@ def plan(
 def _found(wanted: Goal, name: str, journal: Path | None, processes: int | None) -> PlanResult:
     """The answer; what a long plan has found is kept in a file of its own until it ends."""
     from podsim.study.plan import find_systems
-    from podsim.study.plan.simulate import CandidateSystems
 
-    is_long = journal is None and len(CandidateSystems(wanted)) >= _KEPT_FROM
+    is_long = journal is None and wanted.candidate_count >= _KEPT_FROM
     kept = Path(f"{Path(name).stem if Path(name).is_file() else name}.journal") if is_long else journal
     with counted("candidates") as tell:
         answer = find_systems(wanted, tell, processes, journal=kept, say=say)
@@ -148,7 +147,7 @@ def _limits(
     rack_power: str | None,
     latency: str | None,
 ) -> Iterator[Limit]:
-    from podsim.study.plan.limits import at_most, limit
+    from podsim.study.plan.goal import at_most, limit
 
     for text in given:
         metric, sign, bound = text.partition("=")

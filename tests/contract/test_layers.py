@@ -157,7 +157,7 @@ def test_imports_go_up_only(path: Path) -> None:
             "scenario",
             "study.sweep",
             "study.compare",
-            "study.plan.answer",
+            "study.plan",
             "study.check.run",
             "study.whatif",
             "validation.compare",

@@ -17,7 +17,7 @@ from podsim.runs.serve import serve
 from podsim.scenario.expectations import expectation
 from podsim.study.check.verdict import verdict_on
 from podsim.study.plan import Goal, PlanResult
-from podsim.study.plan.option import Option
+from podsim.study.plan.candidates import Option
 from podsim.study.sweep import sweep
 from tests.unit.report_examples import make_result
 

@@ -13,8 +13,7 @@ import podsim
 from podsim.metrics import LESS, METRICS, MORE, NEITHER, OWN, SHORT, find_metric, metric_of
 from podsim.scenario import load_scenario
 from podsim.scenario.expectations import expectation
-from podsim.study.plan.figures import figure_named, figures, names_of, served_figures
-from podsim.study.plan.limits import limit
+from podsim.study.plan.goal import figure_named, figures, limit, names_of
 from podsim.study.sides import COMPARED
 from podsim.study.store import figures_of
 
@@ -42,7 +41,7 @@ def test_every_figure_of_a_result_and_a_plan_is_in_the_table(scenario: str) -> N
 def test_every_figure_of_serving_is_in_the_table() -> None:
     loaded = load_scenario("qwen2_7b_pod4", overrides=[*PRICED, "serving.request_count=50"])
     result = podsim.serve(loaded, rate=0.1)
-    shown = served_figures(result)
+    shown = figures(result)
     shown.pop("warnings")
     assert [name for name in shown if name not in METRICS] == []
     assert shown["latency_p99_s"] == result.outcome.latency.p99_s
@@ -53,9 +52,10 @@ def test_every_figure_of_serving_is_in_the_table() -> None:
 
 def test_comparisons_show_metrics_of_the_table_and_results_have_their_paths() -> None:
     training = podsim.run("bert_v1.1_pod16_open").to_dict()
-    for key in COMPARED["training"]:
-        parent = METRICS[key].name.partition(".")[0]
-        assert parent in training or METRICS[key].unit == "B", parent
+    for each in COMPARED["training"]:
+        assert METRICS[each.figure.key] is each.figure
+        parent = each.figure.json_key.partition(".")[0]
+        assert parent in training or each.figure.unit == "B", parent
 
 
 @pytest.mark.parametrize("name", ["latency_p99_s", "latency.p99_s"])
