@@ -24,11 +24,6 @@ class Memo:
     """Values by key, the most recently used of them."""
 
     def __init__(self, most: int) -> None:
-        """Nothing is known yet.
-
-        Args:
-            most: How many values are kept.
-        """
         self._most = most
         self._known: OrderedDict[Hashable, Any] = OrderedDict()
 

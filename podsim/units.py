@@ -79,13 +79,6 @@ class NotFiniteError(QuantityError):
 def parse_quantity(text: str | int | float, dimension: str) -> float:
     """A quantity in its SI base unit.
 
-    Args:
-        text: A number with its unit; a bare number only for dimensions without a unit.
-        dimension: A key of `UNITS`.
-
-    Raises:
-        QuantityError: No finite number, no unit, or a unit of another dimension.
-
     >>> parse_quantity("16 GB/s", "bytes_per_s"), parse_quantity("624 KiB", "bytes")
     (16000000000.0, 638976.0)
     >>> parse_quantity("30 Gb/s", "bytes_per_s")
@@ -110,16 +103,11 @@ def parse_quantity(text: str | int | float, dimension: str) -> float:
 def parse_price(text: object, per: Mapping[str, float], example: str) -> tuple[float, str]:
     """An amount of money, per some unit, and its currency.
 
-    Args:
-        text: A number with the three capital letters of a currency, and the unit behind a slash.
-        per: Units that may stand behind the slash, each with what the number is divided by; `""` for none.
-        example: A price of that kind.
-
-    Raises:
-        QuantityError: No finite number, no currency, or a price per something else.
-
     >>> parse_price("1.5 USD", {"": 1.0}, "1.5 USD"), parse_price("120 EUR/MWh", {"kWh": 1, "MWh": 1000}, "")
     ((1.5, 'USD'), (0.12, 'EUR'))
+
+    `text`: A number with the three capital letters of a currency, and the unit behind a slash; `per`: units that may
+    stand behind the slash, each with what the number is divided by; `""` for none.
     """
     written, do = str(text), f"write a number and the three letters of a currency, for example `{example}`"
     written = written if len(written) <= _LONGEST_TEXT else f"{written[:_LONGEST_TEXT]}…"

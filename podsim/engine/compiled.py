@@ -35,8 +35,7 @@ def is_available() -> bool:
 def run_compiled(program: Program, *, explicit: bool, watch: Iterable[int] = ()) -> Trace | None:
     """Run a program to its end; `podsim.engine.execute` says what the arguments are.
 
-    Returns:
-        None if it must be run on SimPy: without a compiled engine, or with times that it cannot hold.
+    None if it must be run on SimPy: without a compiled engine, or with times that it cannot hold.
     """
     if _core_run is None:
         return None

@@ -30,55 +30,34 @@ Known = dict[str, int]
 
 
 class TooLargeError(Exception):
-    """Times or sizes that the compiled engine cannot hold."""
+    """Times or sizes that the compiled engine cannot hold.
+
+    A transfer of 18 minutes or of 2^48 bytes, a channel 16 times as fast as it was, a lane slow for over 106 days.
+    """
 
 
 class Flat:
-    """The rows of a program.
-
-    Attributes:
-        ops: (code, what, kind) of every step.
-        sequences: (first op, ops, first charge, charges) of the steps of a lane in a phase.
-        charges: (kind, time in picoseconds) of the work in a sequence.
-        transfers: (latency in picoseconds, kind, size, first load, loads).
-        loads: (channel, time in picoseconds, upper and lower part of the weight).
-        groups: (first lane, lanes, first phase, phases, warm-up, accounted, turns).
-        phases: (repetitions, kind of waiting at the end).
-        of_lane: Sequence of every lane in every phase of its group.
-        bases: Where those of each group begin.
-        noises: (first of the table, bits of its length, stream, whether relative) of each jitter.
-        tables: What is drawn.
-        slow_lanes: (lane, start, end, numerator and denominator of its speed), by lane and time.
-        slow_channels: (time, channel, room from then on), by time.
-        parties: Lanes that meet at each barrier.
-        tokens: Of each semaphore at the start.
-        kinds: Number of each kind of time.
-        channels: Number of each channel.
-        barriers: Number of each barrier; those at the ends of phases come last, one for each group.
-        semaphores: Number of each semaphore.
-        lanes: Their names.
-    """
+    """The rows of a program."""
 
     def __init__(self) -> None:
-        """Nothing is laid out yet."""
-        self.ops = array("q")
-        self.sequences = array("q")
-        self.charges = array("q")
-        self.transfers = array("q")
-        self.loads = array("q")
-        self.groups: list[int] = []
-        self.phases: list[int] = []
-        self.of_lane = array("q")
-        self.bases: list[int] = []
-        self.noises: list[int] = []
+        self.ops = array("q")  # (code, what, kind) of every step
+        self.sequences = array("q")  # (first op, ops, first charge, charges) of the steps of a lane in a phase
+        self.charges = array("q")  # (kind, time in picoseconds) of the work in a sequence
+        self.transfers = array("q")  # (latency in picoseconds, kind, size, first load, loads)
+        self.loads = array("q")  # (channel, time in picoseconds, upper and lower part of the weight)
+        self.groups: list[int] = []  # (first lane, lanes, first phase, phases, warm-up, accounted, turns)
+        self.phases: list[int] = []  # (repetitions, kind of waiting at the end)
+        self.of_lane = array("q")  # sequence of every lane in every phase of its group
+        self.bases: list[int] = []  # where those of each group begin
+        self.noises: list[int] = []  # (first of the table, bits of its length, stream, whether relative) of each jitter
         self.tables: list[int] = []
-        self.slow_lanes: list[int] = []
-        self.slow_channels: list[int] = []
-        self.parties: list[int] = []
-        self.tokens: list[int] = []
+        self.slow_lanes: list[int] = []  # (lane, start, end, numerator and denominator of its speed), by lane and time
+        self.slow_channels: list[int] = []  # (time, channel, room from then on), by time
+        self.parties: list[int] = []  # lanes that meet at each barrier
+        self.tokens: list[int] = []  # of each semaphore at the start
         self.kinds: Known = {}
         self.channels: Known = {}
-        self.barriers: Known = {}
+        self.barriers: Known = {}  # number of each barrier; those at the ends of phases come last, one for each group
         self.semaphores: Known = {}
         self.lanes: list[str] = []
 
@@ -250,10 +229,5 @@ class _Layout:
 
 
 def flatten(program: Program) -> Flat:
-    """The arrays of a program.
-
-    Raises:
-        TooLargeError: A transfer takes 18 minutes or more, or moves 2^48 bytes or more; a channel is 16 times as fast
-            as it was; a slow lane gets its speed back after more than 106 days.
-    """
+    """The arrays of a program."""
     return _Layout(program).lay_out()

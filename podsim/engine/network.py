@@ -53,7 +53,6 @@ class Network:
     """All channels of a program and the transfers on them."""
 
     def __init__(self, env: Environment) -> None:
-        """Start with no transfer under way."""
         self._env = env
         self._channels: dict[str, SharedChannel] = {}
         self._changed: set[SharedChannel] = set()

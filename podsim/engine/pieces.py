@@ -24,15 +24,10 @@ _OTHERS = ""
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """What all lanes do from one meeting to the next.
+    """What all lanes do from one meeting to the next."""
 
-    Attributes:
-        lanes: Their steps, the barrier at the end left out.
-        wait_kind: Kind of time that waiting for the others is accounted as.
-    """
-
-    lanes: tuple[_Steps, ...]
-    wait_kind: str
+    lanes: tuple[_Steps, ...]  # their steps, the barrier at the end left out
+    wait_kind: str  # kind of time that waiting for the others is accounted as
 
 
 @dataclass
@@ -46,9 +41,8 @@ class Pieces:
     def trace(self, program: Program) -> Trace | None:
         """What `execute` finds out about a program without its repetitions; phases and number of events are left out.
 
-        Returns:
-            None for programs that cannot be cut: of several groups, but for helpers that only answer a meeting, with
-            barriers that mean different lanes, or with jitter or slow parts.
+        None for programs that cannot be cut: of several groups, but for helpers that only answer a meeting, with
+        barriers that mean different lanes, or with jitter or slow parts.
         """
         group = _answered(program)
         varies = program.jitters or program.slowdowns or program.semaphores
@@ -121,8 +115,7 @@ class Pieces:
 def _answered(program: Program) -> Group | None:
     """The one group of a program; where helpers answer a meeting of its lanes, each does itself what it waits for.
 
-    Returns:
-        None if there is more than one, or helpers do anything else.
+    None if there is more than one, or helpers do anything else.
     """
     group, *helpers = program.groups
     answers: dict[str, tuple[str, int]] = {}
@@ -169,12 +162,7 @@ def _meet_alike(group: Group) -> bool:
 
 
 def _pieces(lanes: Sequence[_Steps], wait_kind: str) -> Iterator[tuple[_Piece, int]]:
-    """Lanes cut where all of them meet, or whole if only some do; with how often a piece comes in a row, as in a ring.
-
-    Args:
-        lanes: Their steps.
-        wait_kind: Kind of time that waiting at the end is accounted as.
-    """
+    """Lanes cut where all of them meet, or whole if only some do; with how often a piece comes in a row."""
     cut = [
         (tuple(part for part, _ in parts), {end for _, end in parts}) for parts in zip(*map(_cut, lanes), strict=False)
     ]

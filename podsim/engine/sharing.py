@@ -37,17 +37,11 @@ class SharedChannel:
 
 @dataclass(frozen=True, slots=True)
 class ChannelLoad:
-    """What a transfer asks of one channel.
-
-    Attributes:
-        channel: The channel.
-        time_ps: How long the transfer needs on it alone. [ps]
-        weight: The same per unit of its size, in parts of 2^48.
-    """
+    """What a transfer asks of one channel."""
 
     channel: SharedChannel
-    time_ps: int
-    weight: int
+    time_ps: int  # how long the transfer needs on it alone [ps]
+    weight: int  # the same per unit of its size, in parts of 2^48
 
 
 class Sharer:
@@ -88,11 +82,7 @@ def dependent(changed: Iterable[SharedChannel]) -> set[Sharer]:
 
 
 def fair_times(flows: Iterable[Sharer]) -> Mapping[Sharer, int]:
-    """How long each transfer would take at its fair speed, or `NO_SPEED`. [ps]
-
-    Args:
-        flows: All transfers on the channels of any of them.
-    """
+    """How long each transfer would take at its fair speed, or `NO_SPEED`. [ps]"""
     rooms: dict[SharedChannel, int] = {}
     weights: dict[SharedChannel, int] = {}
     for flow in flows:

@@ -30,9 +30,8 @@ def with_products_in_fp8(workload: Workload, *, attention: bool = False) -> Work
     Their weights are stored in FP8. What they read is cast once in a block, however many of them read it.
     Grouped convolutions, whose other vertices take no FP8, stay as they are.
 
-    Args:
-        workload: Forward passes in half precision.
-        attention: Whether products of two activations, as in attention, read FP8 as well.
+    `workload`: forward passes in half precision; `attention`: whether products of two activations, as in attention,
+    read FP8 as well.
     """
     blocks = {name: _narrowed(block, attention=attention) for name, block in workload.blocks.items()}
     return replace(workload, blocks=blocks)
@@ -41,8 +40,7 @@ def with_products_in_fp8(workload: Workload, *, attention: bool = False) -> Work
 def with_weights_in_fp8(workload: Workload) -> Workload:
     """The same with weights of these products stored in FP8, and cast in front of each that reads them.
 
-    Args:
-        workload: Forward passes in half precision.
+    `workload`: forward passes in half precision.
     """
     return replace(workload, blocks={name: _unpacked(block) for name, block in workload.blocks.items()})
 
@@ -50,10 +48,8 @@ def with_weights_in_fp8(workload: Workload) -> Workload:
 def with_training_in_fp8(workload: Workload, *, stored: bool) -> Workload:
     """The same with FP8 operands of these products and of those that make the gradients of their inputs and weights.
 
-    Args:
-        workload: A model that is trained in half precision.
-        stored: Whether their weights are stored in FP8; otherwise, and where they are those of another block, they are
-            cast in every pass.
+    `stored`: whether their weights are stored in FP8; otherwise, and where they are those of another block, they are
+    cast in every pass.
     """
     return replace(workload, blocks={name: _trained(block, stored=stored) for name, block in workload.blocks.items()})
 
@@ -102,25 +98,15 @@ def _in_eight_bits(block: Block, ops: Collection[Op], stored: Collection[str]) -
 
 @dataclass(frozen=True)
 class _Casts:
-    """Casts in front of the products of a pass.
-
-    Attributes:
-        block: The block.
-        prefix: How names of its operations begin in the pass.
-        weights: What products read of its parameters.
-        stored: Those of them that are stored in FP8.
-        attention: Whether products of two activations read FP8 as well.
-        scales: Whether the largest element of a tensor is found before it is cast.
-        read: Other names of what the pass reads, by those that it uses.
-    """
+    """Casts in front of the products of a pass."""
 
     block: Block
-    prefix: str
-    weights: Collection[str]
+    prefix: str  # how names of its operations begin in the pass
+    weights: Collection[str]  # what products read of its parameters
     stored: Collection[str]
-    attention: bool = False
-    scales: bool = False
-    read: Mapping[str, str] = field(default_factory=dict)
+    attention: bool = False  # whether products of two activations read FP8 as well
+    scales: bool = False  # whether the largest element of a tensor is found before it is cast
+    read: Mapping[str, str] = field(default_factory=dict)  # other names of what the pass reads, by those that it uses
     _known: dict[str, str] = field(default_factory=dict)
 
     def made(self, ops: Collection[Op]) -> Iterator[Op]:

@@ -17,25 +17,15 @@ _HALVINGS = 40
 
 @dataclass(frozen=True, slots=True)
 class UncutPart:
-    """A part of the chain that is not cut.
-
-    Attributes:
-        cycles: Its time. [cycles]
-        kept_bytes: What it keeps in memory. [B]
-        running_bytes: What it takes while it runs; pieces of a stage run one after the other. [B]
-    """
+    """A part of the chain that is not cut."""
 
     cycles: float
-    kept_bytes: int
-    running_bytes: int
+    kept_bytes: int  # what it keeps in memory [B]
+    running_bytes: int  # what it takes while it runs; pieces of a stage run one after the other [B]
 
 
 def cuts_of_even_time(job: PlanInput, model: CostModel) -> Cuts:
-    """The forward pass of a model cut into a stage for each IPU.
-
-    Raises:
-        NoPlanError: There are fewer blocks than stages.
-    """
+    """The forward pass of a model cut into a stage for each IPU."""
     workload, count, proportion = job.workload, job.layout.ipus_per_replica, job.layout.available_memory_proportion[0]
     if count > len(workload.order):
         what = f"{count} pipeline stages for a model that can be cut into {len(workload.order)} parts"
@@ -56,11 +46,6 @@ def even_cuts(pieces: Sequence[UncutPart], stage_count: int, room_bytes: int) ->
     """Places before which the chain is cut, so that the longest stage is as short as can be.
 
     If no cuts keep every stage within the room, it is the memory that is evened out.
-
-    Args:
-        pieces: The chain, of at least as many pieces as stages.
-        stage_count: Stages; each gets at least one piece.
-        room_bytes: What one stage may keep and use. [B]
 
     >>> even_cuts([UncutPart(cycles, 0, 0) for cycles in (3, 1, 1, 3)], 2, 0)
     (2,)

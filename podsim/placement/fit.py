@@ -39,13 +39,7 @@ def does_not_fit(
 ) -> DoesNotFitError:
     """The error for the fullest IPU, with the cures that were tried and work.
 
-    Args:
-        memory: The memory plan that does not fit.
-        given: What it belongs to: a layout, or more.
-        changes: What the scenario leaves open.
-        memory_of: The memory plan of a changed one.
-        others: Larger changes, for when none of these helps, nor a few together.
-        advise: Whether to try the changes.
+    `others`: larger changes, for when none of these helps, nor a few together.
     """
     do = _advice(given, dict(changes), dict(others), memory_of) if advise else None
     return DoesNotFitError(misfit_text(memory), do=do)
@@ -107,11 +101,7 @@ CURE = (
 
 
 def missing_method(job: PlanInput) -> str | None:
-    """Why no pipeline trains a model that the pod could hold; None if one has room or the pod has not.
-
-    Args:
-        job: What is to be trained, however it is divided.
-    """
+    """Why no pipeline trains a model that the pod could hold; None if one has room or the pod has not."""
     if job.optimizer is None or not job.workload.layers or job.workload.whole or job.layout.phased:
         return None
     workload, system = job.workload, job.system
@@ -140,9 +130,7 @@ def missing_method(job: PlanInput) -> str | None:
 def lacking(refused: DoesNotFitError, lacks: str) -> MissingMethodError:
     """The same refusal with what podsim lacks; cures that do not help there give way.
 
-    Args:
-        refused: What does not fit, and what would help.
-        lacks: The text of `missing_method`.
+    `lacks`: the text of `missing_method`.
     """
     cure = f"{refused.do}; or {CURE}" if refused.do and refused.do.startswith(HELPS) else CURE
     return MissingMethodError(f"{refused.message}; {lacks}", where=refused.where, do=cure)

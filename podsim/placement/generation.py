@@ -40,26 +40,14 @@ StepName = Literal["prefill", "decode"]
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A question about a decoder: its batch, prompt and output, and its layout.
-
-    Attributes:
-        system: The machines.
-        software: The software stack.
-        shape: The model.
-        layout: How it is laid out; a micro-batch is the sequences that go through the network together.
-        precision: Its number formats.
-        dtype: That of activations, keys and values.
-        prompt_tokens: Tokens of a prompt.
-        output_tokens: Tokens generated for it.
-        fit: What becomes of it where it does not fit.
-    """
+    """A question about a decoder: its batch, prompt and output, and its layout."""
 
     system: System
     software: Software
     shape: DecoderShape
-    layout: Layout
+    layout: Layout  # how it is laid out; a micro-batch is the sequences that go through the network together
     precision: Precision
-    dtype: DType
+    dtype: DType  # that of activations, keys and values
     prompt_tokens: int
     output_tokens: int
     fit: Fit = "refuse"
@@ -104,16 +92,11 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The plans of both steps.
+    """The plans of both steps."""
 
-    Attributes:
-        prefill: Of the step that takes in a prompt.
-        decode: Of the step that makes one token, in the middle of the output.
-        memory: Tenants of the first IPU of each stage while either runs; those that share it are alike.
-    """
-
-    prefill: Plan
-    decode: Plan
+    prefill: Plan  # of the step that takes in a prompt
+    decode: Plan  # of the step that makes one token, in the middle of the output
+    # tenants of the first IPU of each stage while either runs; those that share it are alike
     memory: tuple[IpuMemory, ...]
 
 
@@ -148,13 +131,8 @@ def generation_layout(shape: DecoderShape, stages: int, shards: int, proportion:
 def plan_generation(asked: Generation, model: CostModel | None = None, *, advise: bool = True) -> Steps:
     """Cost both kinds of step and check that the model fits.
 
-    Args:
-        asked: What is to be planned.
-        model: Costs of single operations; a model that other plans have used knows many already.
-        advise: Whether to find out what would help where it does not fit.
-
-    Raises:
-        DoesNotFitError: A memory is too small; names the largest tenants and the changes that help.
+    `model`: costs of single operations; a model that other plans have used knows many already; `advise`: whether to
+    find out what would help where it does not fit.
     """
     costs = model or generation_cost_model(asked)
     steps = draft_steps(asked, costs)

@@ -46,16 +46,7 @@ _BUFFERED = 3
 def training_job(
     spec: TrainingScenario, workload_of: Callable[..., Workload] | None = None, fit: Fit = "refuse"
 ) -> PlanInput:
-    """The job that a scenario describes.
-
-    Args:
-        spec: The scenario.
-        workload_of: Its model, where another job with the same shards has it already.
-        fit: What becomes of it where it does not fit.
-
-    Raises:
-        ModelError: The network cannot be built, or the scenario names a block that it does not have.
-    """
+    """The job that a scenario describes."""
     system, software, precision = spec.system, spec.software, spec.precision
     workload_of = workload_of or lru_cache(maxsize=None)(partial(_workload, spec))
     layout = _layout(spec, workload_of(spec.parallelism.micro_batch_size), system, software)

@@ -22,31 +22,18 @@ from podsim.tiles.model import CostModel
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that is decided before time starts.
-
-    Attributes:
-        system: The machines.
-        software: The software stack.
-        workload: The model for one micro-batch.
-        layout: How it is laid out.
-        precision: Its number formats.
-        optimizer: What updates its weights; None where nothing is trained.
-        stages: Pipeline stages with their costs.
-        memory: The tenants of every IPU of a replica.
-        updates: The weight update of every IPU of a replica; none where nothing is trained.
-        phases: The segments of the one stage, where each runs in phases of its own.
-    """
+    """Everything that is decided before time starts."""
 
     system: System
     software: Software
-    workload: Workload
-    layout: Layout
+    workload: Workload  # the model for one micro-batch
+    layout: Layout  # how it is laid out
     precision: Precision
-    optimizer: Optimizer | None
+    optimizer: Optimizer | None  # what updates its weights; None where nothing is trained
     stages: tuple[StageCost, ...]
-    memory: tuple[IpuMemory, ...] = ()
-    updates: tuple[UpdateCost, ...] = ()
-    phases: tuple[PhaseCost, ...] = ()
+    memory: tuple[IpuMemory, ...] = ()  # the tenants of every IPU of a replica
+    updates: tuple[UpdateCost, ...] = ()  # the weight update of every IPU of a replica; none where nothing is trained
+    phases: tuple[PhaseCost, ...] = ()  # the segments of the one stage, where each runs in phases of its own
 
     def handed_over_bytes(self, stage: int) -> int:
         """Bytes that a stage hands to the next for one micro-batch. [B]"""
@@ -91,15 +78,8 @@ def shared_cost_model(job: PlanInput) -> CostModel:
 def make_plan(job: PlanInput, model: CostModel | None = None, *, advise: bool = True) -> Plan:
     """Cost every stage and check that a replica fits.
 
-    Args:
-        job: What is to be planned.
-        model: Costs of single operations; a model that other plans have used knows many already.
-        advise: Whether to find out what would help a job that does not fit.
-
-    Raises:
-        NoPlanError: There are fewer blocks than stages.
-        DoesNotFitError: An IPU's memory or its streaming memory is too small, and the job is to be refused
-            then; names the largest tenants and the changes that would make it fit.
+    `model`: costs of single operations; a model that other plans have used knows many already; `advise`: whether to
+    find out what would help a job that does not fit.
     """
     model = model or cost_model(job)
     plan = _draft(job, model)

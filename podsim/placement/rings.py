@@ -35,21 +35,14 @@ def ring_of(system: System, members: Sequence[int]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """IPUs that reduce or gather together.
-
-    Attributes:
-        routes: Of the pod.
-        members: The IPUs, in order.
-        ring_count: Rings that the data is divided over; every other one goes the other way.
-        own_link_bytes_per_s: Of the IPU-Link that each has to itself; None where they share all of a connection. [B/s]
-        step_latency_s: Sync and longest route of one step. [s]
-    """
+    """IPUs that reduce or gather together."""
 
     routes: Routes
-    members: tuple[int, ...]
-    ring_count: int
+    members: tuple[int, ...]  # the IPUs, in order
+    ring_count: int  # rings that the data is divided over; every other one goes the other way
+    # of the IPU-Link that each has to itself; None where they share all of a connection [B/s]
     own_link_bytes_per_s: float | None
-    step_latency_s: float
+    step_latency_s: float  # sync and longest route of one step [s]
 
     @classmethod
     def of(cls, system: System, routes: Routes, ring_count: int, members: tuple[int, ...]) -> Self:
@@ -72,9 +65,7 @@ class Around:
     def sent(self, ipu: int, byte_count: float) -> Iterator[tuple[int, tuple[Channel, ...], float]]:
         """Receiver, links and bytes of what an IPU sends in one of the n - 1 steps.
 
-        Args:
-            ipu: The sender.
-            byte_count: All that the ring reduces or gathers; a step moves one part of n per IPU. [B]
+        `byte_count`: all that the ring reduces or gathers; a step moves one part of n per IPU [B].
         """
         place, count = self.members.index(ipu), len(self.members)
         chunk, back = byte_count / count / self.ring_count, self.ring_count // 2
@@ -91,10 +82,7 @@ class Around:
     def steps_of(self, system: System, byte_count: float, halved_bytes: float) -> Steps:
         """Those of a reduce-scatter or an all-gather: around the ring, or by halves.
 
-        Args:
-            system: The pod.
-            byte_count: Of the message. [B]
-            halved_bytes: The largest message that is halved. [B]
+        `byte_count`: of the message [B].
         """
         return halves(system, self.routes, self.members) if byte_count <= halved_bytes else self.steps
 

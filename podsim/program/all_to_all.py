@@ -23,17 +23,11 @@ ALL_TO_ALL: Final = "all_to_all"
 
 @dataclass(frozen=True, slots=True)
 class AllToAll:
-    """IPUs of one link domain that exchange all to all.
-
-    Attributes:
-        routes: Of the pod.
-        members: The IPUs.
-        latency_s: Sync, and the longest route between two of them. [s]
-    """
+    """IPUs of one link domain that exchange all to all."""
 
     routes: Routes
     members: tuple[int, ...]
-    latency_s: float
+    latency_s: float  # sync, and the longest route between two of them [s]
 
     @classmethod
     def of(cls, system: System, routes: Routes, members: tuple[int, ...]) -> Self:
@@ -43,14 +37,7 @@ class AllToAll:
         return cls(routes, members, system.machine.ipu.multi_ipu_sync_s + longest_s)
 
     def exchange(self, ipu: int, name: str, sent_bytes: float, count: int = 1) -> Exchange:
-        """All that an IPU sends in so many exchanges, which take as long in one as they do one by one.
-
-        Args:
-            ipu: One of the members.
-            name: What is sent.
-            sent_bytes: To each of the others in one of them. [B]
-            count: Exchanges.
-        """
+        """All that an IPU sends in so many exchanges, which take as long in one as they do one by one."""
         whole_bytes = count * len(self.members) * sent_bytes
         collective = Collective(ALL_TO_ALL, self.members, whole_bytes, count, 1)
         return Exchange(tuple(self._sent(ipu, name, sent_bytes, count)), collective)

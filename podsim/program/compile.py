@@ -29,20 +29,15 @@ _Passes = Mapping[int, tuple[tuple[Phase, ...], tuple[Group, ...]]]
 def compile_program(
     plan: Plan,
     *,
-    explicit: bool = False,
-    faults: Sequence[FaultSpec] = (),
-    parts: Parts | None = None,
+    explicit: bool = False,  # keep every replica; otherwise one stands for all that nothing distinguishes
+    faults: Sequence[FaultSpec] = (),  # parts of the pod that are slower all the time; with any, every replica is kept
+    parts: Parts | None = None,  # knows what of it is as in another run
     in_order: bool = False,
 ) -> Program:
     """One weight update as tasks.
 
-    Args:
-        plan: Stages, update and layout.
-        explicit: Keep every replica; otherwise one stands for all that nothing distinguishes.
-        faults: Parts of the pod that are slower all the time; with any, every replica is kept.
-        parts: Knows what of it is as in another run.
-        in_order: Write phases in the order in which they run, as a timeline shows them, where each could as well be
-            repeated before the next.
+    `in_order`: write phases in the order in which they run, as a timeline shows them, where each could as well be
+    repeated before the next.
     """
     explicit = explicit or bool(faults)
     feed = Feed(plan, replicas_of(plan, explicit=explicit), faults)
@@ -54,10 +49,7 @@ def compile_program(
 def compile_noisy(plan: Plan, call: Call, *, explicit: bool = False) -> Program:
     """One weight update with noise, to be gone through again and again; what is drawn from is not part of it.
 
-    Args:
-        plan: Stages, update and layout.
-        call: The session call.
-        explicit: Keep every replica; otherwise one stands for all that nothing distinguishes.
+    `explicit`: keep every replica; otherwise one stands for all that nothing distinguishes.
     """
     feed = Feed(plan, replicas_of(plan, explicit=explicit), is_repeated=True)
     return _training(plan, explicit, feed, Parts(), call)
@@ -69,14 +61,7 @@ def unsteady_updates(plan: Plan) -> int:
 
 
 def in_turns(program: Program, jitters: Mapping[str, Jitter], updates: int, seed: int) -> Program:
-    """A program that is gone through again and again.
-
-    Args:
-        program: One weight update.
-        jitters: What its works draw from.
-        updates: How often.
-        seed: Of what is drawn.
-    """
+    """A program that is gone through again and again."""
     groups = tuple(replace(group, turns=updates) for group in program.groups)
     return replace(program, groups=groups, jitters=jitters, seed=seed)
 
@@ -131,11 +116,7 @@ def _passes(plan: Plan, replicas: Replicas, feed: Feed, *, trains: bool, in_orde
 
 @no_search()
 def compile_evaluation(plan: Plan) -> Program:
-    """The forward passes of as many micro-batches as a weight update has, and their call from the host.
-
-    Raises:
-        MissingDataError: The software stack does not say what such a call costs.
-    """
+    """The forward passes of as many micro-batches as a weight update has, and their call from the host."""
     call_s = plan.software.evaluation_call_s
     if call_s is None:
         what = f"{plan.software.name} does not say what a session call for an evaluation costs"

@@ -41,11 +41,7 @@ class Feed:
     ) -> None:
         """Find out whether anybody may have to wait.
 
-        Args:
-            plan: Stages and layout.
-            replicas: Those of the program.
-            faults: Parts of the pod that are slower.
-            is_repeated: Whether the program is gone through again and again, and so holds one weight update.
+        `is_repeated`: whether the program is gone through again and again, and so holds one weight update.
         """
         self._plan, self._replicas, self._faults, self._is_repeated = plan, replicas, faults, is_repeated
         self._transfers = {replica: self.transfer(replica) for replica in replicas.kept}

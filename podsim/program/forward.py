@@ -36,9 +36,7 @@ def compile_one_batch(plan: Plan) -> Program:
 def compile_calls(plan: Plan, *, explicit: bool = False) -> Program:
     """A session call in which every replica runs its batches, after others if data is waited for.
 
-    Args:
-        plan: The model on its IPUs.
-        explicit: Keep every replica; otherwise one stands for all that nothing distinguishes.
+    `explicit`: keep every replica; otherwise one stands for all that nothing distinguishes.
     """
     replicas = Replicas(plan.system, plan.layout, explicit)
     feed = Feed(plan, replicas)

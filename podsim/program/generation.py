@@ -33,12 +33,7 @@ _STEPS = 2
 def compile_step(plan: Plan, *, explicit: bool = False) -> Program:
     """One step of one batch through all stages.
 
-    Args:
-        plan: Prefill or decode.
-        explicit: Write out every layer; otherwise the layers of a stage are one phase that repeats.
-
-    Raises:
-        MissingDataError: The software stack does not say what a call for a token costs.
+    `explicit`: write out every layer; otherwise the layers of a stage are one phase that repeats.
     """
     return _StepProgram(plan, explicit=explicit).program()
 

@@ -37,25 +37,18 @@ WorksOf = Callable[[int], tuple[Work, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A session call, between two programs of the IPUs.
+    """A session call, between two programs of the IPUs."""
 
-    Attributes:
-        tasks: What a process does, one after the other.
-        meanwhile: What is left to workers of its loader when IPUs begin.
-        works_of: What IPUs do when it is over, by machine: those of a machine that is late.
-    """
-
-    tasks: tuple[Work, ...]
-    works_of: WorksOf = lambda _machine: ()
-    meanwhile: tuple[Work, ...] = ()
+    tasks: tuple[Work, ...]  # what a process does, one after the other
+    works_of: WorksOf = lambda _machine: ()  # what IPUs do when it is over, by machine: those of a machine that is late
+    meanwhile: tuple[Work, ...] = ()  # what is left to workers of its loader when IPUs begin
 
     @classmethod
     def steady(cls, *tasks: tuple[str, float], loaded_s: float = 0.0) -> Call:
         """One that takes the same time each time, and on all machines.
 
-        Args:
-            tasks: (name, time) of each. [s]
-            loaded_s: In which workers load the next batch; they begin with the tasks. [s]
+        `tasks`: (name, time) of each [s]; `loaded_s`: in which workers load the next batch; they begin with the tasks
+        [s].
         """
         left_s = max(0.0, loaded_s - sum(time_s for _, time_s in tasks))
         return cls(_works(tasks), meanwhile=_works([(LOAD, left_s)]))
@@ -79,10 +72,7 @@ class Call:
     def processes(self, plan: Plan, replicas: Replicas, rounds: int = 1) -> Iterator[Group]:
         """The loops of all processes of the replicas that are kept.
 
-        Args:
-            plan: What is run.
-            replicas: Those of the program.
-            rounds: Programs of the IPUs, of which the last is accounted.
+        `rounds`: programs of the IPUs, of which the last is accounted.
         """
         steps: tuple[Step, ...] = (
             *self.meanwhile,
@@ -122,23 +112,12 @@ def training_call(plan: Plan) -> Call:
 
 
 def evaluation_call(plan: Plan, call_s: float) -> Call:
-    """A call for the forward passes of an evaluation, of as many samples as a weight update has.
-
-    Args:
-        plan: What is run.
-        call_s: The call alone. [s]
-    """
+    """A call for the forward passes of an evaluation, of as many samples as a weight update has."""
     return Call.steady((STACK, _stacked_s(plan)), (CALL, call_s))
 
 
 def forward_call(plan: Plan, call_s: float, batches: int) -> Call:
-    """A call for forward passes, which hands over inputs and results of every batch.
-
-    Args:
-        plan: What is run.
-        call_s: The call alone. [s]
-        batches: Of all replicas that a process serves.
-    """
+    """A call for forward passes, which hands over inputs and results of every batch."""
     tensors = plan.workload.host_tensors
     # I/O tiles exchange tensors with the host meanwhile.
     streams = 0 if plan.layout.fetching_tiles else batches * (tensors.inputs + tensors.results)

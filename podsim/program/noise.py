@@ -32,13 +32,8 @@ class NoisyCall:
     def __init__(self, noise: Noise, time_ps: int, updates_per_call: float, machines: int, *, apart: bool) -> None:
         """Make the tables of machines, once for all of them.
 
-        Args:
-            noise: That of the software stack.
-            time_ps: The share of the call. [ps]
-            updates_per_call: Updates that share it.
-            machines: Machines that the run takes place on.
-            apart: Whether each machine draws by itself; otherwise every lane stands for all of them, and draws how
-                late the latest is.
+        `apart`: whether each machine draws by itself; otherwise every lane stands for all of them, and draws how late
+        the latest is.
         """
         self.drift = noise.drift_on(machines) or 0.0
         self._noise, self._updates_per_call, self._machines, self._apart = noise, updates_per_call, machines, apart
@@ -70,8 +65,7 @@ class NoisyCall:
     def jitters(self, level_ps: int) -> dict[str, Jitter]:
         """What the stretches draw from, by the names that they have in works.
 
-        Args:
-            level_ps: What a call takes more or less throughout the run. [ps]
+        `level_ps`: what a call takes more or less throughout the run [ps].
         """
         call = call_table(self._noise, self._call_ps + level_ps, self._updates_per_call) + level_ps
         return {CALL: Jitter(_OF_CALL, _values(call)), **self._late_jitters}

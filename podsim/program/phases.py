@@ -47,23 +47,14 @@ class _Both:
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """What a phase does with a micro-batch.
-
-    Attributes:
-        title: Of the phase.
-        works: Passes, each with what shards add up and exchange then.
-        loads: Bytes to load, by what they are.
-        stores: Bytes to store.
-        gathers: How many tensors of which parts are loaded, by the bytes of the whole.
-        from_host: Whether it loads samples from the host.
-    """
+    """What a phase does with a micro-batch."""
 
     title: str
-    works: tuple[tuple[Work, _Traffic], ...]
+    works: tuple[tuple[Work, _Traffic], ...]  # passes, each with what shards add up and exchange then
     loads: tuple[tuple[str, int], ...]
-    stores: tuple[tuple[str, int], ...]
-    gathers: Mapping[int, int]
-    from_host: bool = False
+    stores: tuple[tuple[str, int], ...]  # bytes to store
+    gathers: Mapping[int, int]  # how many tensors of which parts are loaded, by the bytes of the whole
+    from_host: bool = False  # whether it loads samples from the host
 
 
 class Phases:
@@ -82,15 +73,9 @@ class Phases:
     ) -> None:
         """Prepare what all phases have in common.
 
-        Args:
-            plan: Segments and layout.
-            replicas: Those of the program.
-            replica: Which one.
-            feed: Brings samples.
-            trains: Whether there are backward phases.
-            in_order: Whether repetitions of a segment are written out one after the other, each with all its phases;
-                otherwise each phase repeats, which takes the same time.
-            lane_count: How many IPUs get a lane, from the first on; all of them if left out. One is enough for a bound.
+        `in_order`: whether repetitions of a segment are written out one after the other, each with all its phases;
+        otherwise each phase repeats, which takes the same time; `lane_count`: how many IPUs get a lane, from the first
+        on; all of them if left out. One is enough for a bound.
         """
         self._plan, self._replicas, self._replica, self._feed = plan, replicas, replica, feed
         self._trains, self._in_order = trains, in_order

@@ -113,13 +113,7 @@ def generation_calls(plan: Plan) -> Mapping[str, Price]:
 
 
 def task_prices(program: Program, plan: Plan, calls: Mapping[str, Price]) -> Prices:
-    """The time of a program's tasks by what prices it.
-
-    Args:
-        program: Its tasks.
-        plan: What it was made of.
-        calls: Prices of calls from the host, by the name of their work.
-    """
+    """The time of a program's tasks by what prices it."""
     lanes = [len(group.lanes) for group in program.groups if group.accounted]
     processes = sum(group.name.startswith(PROCESS) for group in program.groups)
     found = _Tally(plan, calls, sum(lanes) // max(1, processes))
@@ -139,15 +133,11 @@ def task_prices(program: Program, plan: Plan, calls: Mapping[str, Price]) -> Pri
 
 
 class _Tally:
-    """Times by kind and price, as they are found.
-
-    Attributes:
-        times: Those found so far. [ps]
-    """
+    """Times by kind and price, as they are found."""
 
     def __init__(self, plan: Plan, calls: Mapping[str, Price], lanes_per_process: int) -> None:
         self._plan, self._calls, self._lanes_per_process = plan, calls, lanes_per_process
-        self.times: dict[str, Counter[Price]] = {}
+        self.times: dict[str, Counter[Price]] = {}  # those found so far [ps]
 
     def add(self, phases: Sequence[Phase], count: int, *, helps: bool) -> None:
         """Phases of different groups that run at the same time, so many times."""

@@ -22,19 +22,12 @@ from podsim.scenario.hardware import System
 
 @dataclass(frozen=True)
 class Replicas:
-    """The replicas of a program.
-
-    Attributes:
-        system: The machines.
-        layout: Replication and sharding.
-        explicit: Whether every replica is kept.
-        decodes: Whether host servers decode, and so are shared by their replicas.
-    """
+    """The replicas of a program."""
 
     system: System
-    layout: Layout
+    layout: Layout  # replication and sharding
     explicit: bool
-    decodes: bool = False
+    decodes: bool = False  # whether host servers decode, and so are shared by their replicas
 
     @cached_property
     def routes(self) -> Routes:

@@ -33,10 +33,7 @@ class Ring(Around):
         Each goes around in n - 1 steps, twice if it is added up on all shards. They start together and do alike, so
         that the steps of all tensors of a size take as long in one exchange as they do one by one.
 
-        Args:
-            ipu: One of the members.
-            sums: How often tensors go around, by their bytes.
-            name: Of those who meet.
+        `sums`: how often tensors go around, by their bytes.
         """
         for byte_count, count in sums.items():
             steps = count * (len(self.members) - 1)
@@ -61,12 +58,7 @@ class Ring(Around):
     ) -> Exchange:
         """One of the steps in which an IPU reduces and gathers (`all_reduce`), or does one of the two.
 
-        Args:
-            what: As `podsim.program.task.Collective` names it.
-            ipu: One of the members.
-            byte_count: As `chunks` has it. [B]
-            tensor_count: As `chunks` has it.
-            of_shards: Whether the members share layers.
+        `what`: as `podsim.program.task.Collective` names it; `byte_count`: as `chunks` has it [B].
         """
         steps = (2 if what == "all_reduce" else 1) * (len(self.members) - 1)
         collective = Collective(what, self.members, byte_count, tensor_count, steps, of_shards)
@@ -75,10 +67,7 @@ class Ring(Around):
     def chunks(self, ipu: int, byte_count: float, tensor_count: int = 1) -> tuple[Transfer, ...]:
         """What an IPU sends in one of the n - 1 steps in which the ring reduces or gathers.
 
-        Args:
-            ipu: The sender.
-            byte_count: All that the ring reduces or gathers; a step moves one part of n per IPU. [B]
-            tensor_count: Tensors that it is made of, each with the latency of a step.
+        `byte_count`: all that the ring reduces or gathers; a step moves one part of n per IPU [B].
         """
         latency_s = tensor_count * self.step_latency_s
         return tuple(
@@ -89,15 +78,11 @@ class Ring(Around):
 
 @dataclass(frozen=True, slots=True)
 class ShardSums:
-    """How often tensors go around the rings of the IPUs that share a layer, by their bytes.
+    """How often tensors go around the rings of the IPUs that share a layer, by their bytes."""
 
-    Attributes:
-        columns: Around those which divide heads, inner widths and words; all of them unless they divide the width too.
-        rows: Around those which divide the width of hidden states.
-    """
-
+    # around those which divide heads, inner widths and words; all of them unless they divide the width too
     columns: Mapping[int, int] = field(default_factory=dict)
-    rows: Mapping[int, int] = field(default_factory=dict)
+    rows: Mapping[int, int] = field(default_factory=dict)  # around those which divide the width of hidden states
 
     def __add__(self, other: ShardSums) -> ShardSums:
         """Those of both."""
@@ -106,33 +91,24 @@ class ShardSums:
 
 @dataclass(frozen=True, slots=True)
 class ShardRings:
-    """The rings of the IPUs that share a layer: one around all of them, or those of a grid.
+    """The rings of the IPUs that share a layer: one around all of them, or those of a grid."""
 
-    Attributes:
-        columns: The ring of each IPU with those that have the same part of the width.
-        rows: The ring of each IPU with those that have the same heads, inner widths and words; none without a grid.
-    """
-
-    columns: Mapping[int, Ring]
+    columns: Mapping[int, Ring]  # the ring of each IPU with those that have the same part of the width
+    # the ring of each IPU with those that have the same heads, inner widths and words; none without a grid
     rows: Mapping[int, Ring]
 
     @classmethod
     def of(
         cls,
         system: System,
-        ring_count: int,
+        ring_count: int,  # rings that data is divided over
         members: Sequence[int],
         width_parts: int = 1,
         sums: ShardSums | None = None,
     ) -> Self:
         """The rings of some neighbours.
 
-        Args:
-            system: The pod.
-            ring_count: Rings that data is divided over.
-            members: The IPUs.
-            width_parts: IPUs of a row.
-            sums: What goes around, which says whose IPUs are to be neighbours: those of rows or those of columns.
+        `sums`: what goes around, which says whose IPUs are to be neighbours: those of rows or those of columns.
         """
         if width_parts == 1:
             ring = Ring.of_shards(system, ring_count, members)

@@ -26,17 +26,11 @@ from podsim.scenario.hardware import System
 
 @dataclass(frozen=True, slots=True)
 class Routed:
-    """What the IPUs of a layer exchange once.
+    """What the IPUs of a layer exchange once."""
 
-    Attributes:
-        group_count: Groups of IPUs, each with some of the experts.
-        sent_bytes: What an IPU sends to its fellow in each other group. [B]
-        whole_bytes: What the IPUs of a group gather or add up; 0 for groups of one. [B]
-    """
-
-    group_count: int
-    sent_bytes: int
-    whole_bytes: int
+    group_count: int  # groups of IPUs, each with some of the experts
+    sent_bytes: int  # what an IPU sends to its fellow in each other group [B]
+    whole_bytes: int  # what the IPUs of a group gather or add up; 0 for groups of one [B]
 
 
 def routed_in(workload: Workload, segments: Iterable[Segment], *, backward: bool = False) -> Counter[Routed]:
@@ -54,17 +48,11 @@ def routed_in(workload: Workload, segments: Iterable[Segment], *, backward: bool
 
 @dataclass(frozen=True)
 class ExpertGroups:
-    """The IPUs that share the layers of a stage, with the links between them.
-
-    Attributes:
-        system: The pod.
-        ring_count: Rings that a sum over IPUs is divided over.
-        members: The IPUs, neighbours in order; groups are equal parts of them.
-    """
+    """The IPUs that share the layers of a stage, with the links between them."""
 
     system: System
-    ring_count: int
-    members: tuple[int, ...]
+    ring_count: int  # rings that a sum over IPUs is divided over
+    members: tuple[int, ...]  # the IPUs, neighbours in order; groups are equal parts of them
 
     @cached_property
     def _routes(self) -> Routes:

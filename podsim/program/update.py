@@ -33,7 +33,6 @@ class Rings:
     """The rings over replicas, each made once."""
 
     def __init__(self, plan: Plan, replicas: Replicas) -> None:
-        """No ring is known yet."""
         self._plan, self._replicas = plan, replicas
         self._known: dict[tuple[int, int], Ring] = {}
         self._shards: dict[tuple[int, ...], ShardRings] = {}
@@ -77,19 +76,10 @@ def update_phases(
     replica: int,
     rings: Rings,
     *,
-    in_order: bool = False,
-    lane_count: int | None = None,
+    in_order: bool = False,  # whether the repetitions of a segment follow one another, where each has phases of its own
+    lane_count: int | None = None,  # how many IPUs get a lane where segments have phases of their own; all if left out
 ) -> Iterator[Phase]:
-    """The weight update of one replica.
-
-    Args:
-        plan: The update.
-        replicas: Those of the program.
-        replica: Which one.
-        rings: Those of the program.
-        in_order: Whether the repetitions of a segment follow one another, where each has phases of its own.
-        lane_count: How many IPUs get a lane where segments have phases of their own; all if left out.
-    """
+    """The weight update of one replica."""
     for phase in plan.phases:
         turn = turn_of(plan, replicas, replica, phase.updated, rings, f"update {phase.title}", lane_count)
         yield from times(phase.segment.count, tuple(turn.updated()), in_order=in_order)
@@ -267,12 +257,7 @@ def machines_of(plan: Plan) -> int:
 
 
 def waiting_s(noise: Noise | None, plan: Plan) -> float:
-    """What a weight update takes longer, on average, since all machines wait for the latest; 0 without known noise. [s]
-
-    Args:
-        noise: That of the software stack.
-        plan: Its stages, update and layout.
-    """
+    """What a weight update takes longer, on average, as all machines wait for the latest; 0 without known noise. [s]"""
     if noise is None or not noise.late_call_share or not noise.late_call_time_s:
         return 0.0
     share, time_s = float(noise.late_call_share) / plan.layout.updates_per_session_call, float(noise.late_call_time_s)
@@ -280,14 +265,9 @@ def waiting_s(noise: Noise | None, plan: Plan) -> float:
 
 
 def mean_of_latest(share: float, mean_s: float, count: int) -> float:
-    """Mean of the largest of some delays, each met rarely and then distributed exponentially. [s]
+    """Mean of the largest of `count` delays, each met with chance `share` (0 to 1), then distributed exponentially. [s]
 
     It is the integral of (1 - (1 - share · x)^count) / x from 0 to 1, times the mean: a sum of as many terms.
-
-    Args:
-        share: How often one is met, from 0 to 1.
-        mean_s: Its mean when it is. [s]
-        count: Delays, each by itself.
 
     >>> mean_of_latest(1.0, 6.0, 3), mean_of_latest(0.5, 4.0, 1)
     (11.0, 2.0)

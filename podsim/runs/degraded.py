@@ -22,30 +22,17 @@ from podsim.units import ps_to_seconds
 
 @dataclass(frozen=True, slots=True)
 class Degraded:
-    """A run on a pod of which parts are slow.
+    """A run on a pod of which parts are slow."""
 
-    Attributes:
-        faults: Those that hold where the trace comes from.
-        trace: A weight update of the stretch that most updates of the run fall into.
-        outcome: The run, all of its stretches together.
-        report: What the faults cost.
-        warnings: Faults that nobody feels.
-    """
-
-    faults: tuple[FaultSpec, ...]
-    trace: Trace
-    outcome: TrainingOutcome
+    faults: tuple[FaultSpec, ...]  # those that hold where the trace comes from
+    trace: Trace  # A weight update of the stretch that most updates of the run fall into
+    outcome: TrainingOutcome  # the run, all of its stretches together
     report: FaultReport
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...]  # faults that nobody feels
 
 
 def degraded(spec: TrainingScenario, plan: Plan, settings: Settings) -> Degraded:
-    """The run of a scenario with faults.
-
-    Raises:
-        ModelError: A part is left without any speed, so that others wait for it for ever.
-        PodsimError: Noise is asked for as well.
-    """
+    """The run of a scenario with faults."""
     if settings.noise is not None:
         raise PodsimError("runs with faults have no noise yet", do="leave `faults` or the noise out")
     engine, record = settings.engine, settings.record

@@ -96,12 +96,6 @@ class GenerationProbe(BaseProbe):
     _KEPT = ("_job_of",)
 
     def __init__(self, job_of: Callable[[GenerationScenario], Generation], model: CostModel) -> None:
-        """Prepare to repeat what was planned.
-
-        Args:
-            job_of: What is planned for a scenario.
-            model: What its operations cost.
-        """
         super().__init__(model)
         self._job_of = job_of
 

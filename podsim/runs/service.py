@@ -73,17 +73,12 @@ _PATTERNS: Final[dict[str, Literal["poisson", "fixed"]]] = {"poisson": "poisson"
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The requests of a run: their prompts, their outputs, and when they come.
+    """The requests of a run: their prompts, their outputs, and when they come."""
 
-    Attributes:
-        load: Requests that can come at any rate; of a file, its lengths in random order.
-        replay: The requests of a file as they came, or those of users, who wait for their answers.
-        inputs: Path and SHA-256 of that file.
-    """
-
-    load: Load
+    load: Load  # requests that can come at any rate; of a file, its lengths in random order
+    # the requests of a file as they came, or those of users, who wait for their answers
     replay: Requests | Users | None = None
-    inputs: tuple[tuple[str, str], ...] = ()
+    inputs: tuple[tuple[str, str], ...] = ()  # path and SHA-256 of that file
 
     @property
     def longest_prompt(self) -> int:
@@ -104,11 +99,7 @@ def drawn(serving: ServingSpec, generation: GenerationSpec) -> Demand:
 
 
 def replayed(path: Path, serving: ServingSpec, generation: GenerationSpec) -> Demand:
-    """Requests of a file.
-
-    Raises:
-        SpecError: The file is wrong, or a request is longer than what a sequence has room for.
-    """
+    """Requests of a file."""
     requests = read_arrivals(path, generation.sequence_length)
     pairs = tuple(zip(requests.prompt_tokens, requests.output_tokens, strict=True))
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -165,17 +156,7 @@ def _under_load(alone: Envelope) -> Envelope:
 def _of_users(
     users: int | None, think: str | float | None, known: ServingSpec | None, *, given: bool
 ) -> dict[str, Any]:
-    """Keys for users in place of a rate or a file of requests.
-
-    Args:
-        users: How many.
-        think: How long they think; as the scenario has it if left out.
-        known: What the scenario has.
-        given: Whether a rate or a file is asked for as well.
-
-    Raises:
-        PodsimError: One of those is given as well.
-    """
+    """Keys for users in place of a rate or a file of requests."""
     if given:
         what = "users and a rate or a file of arrivals are given"
         raise PodsimError(what, do="leave one of them out: users send the next request when they have the answer")
@@ -321,32 +302,20 @@ def _saturating(load: Load, service: Service) -> Load:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What is served again.
-
-    Attributes:
-        job_of: What is planned for a scenario.
-        asked: What was planned.
-        service: What served the requests.
-        requests: All of them.
-        load: Requests that find the saturation.
-    """
+    """What is served again."""
 
     job_of: Callable[[GenerationScenario], Generation]
     asked: Generation
     service: Service
     requests: Requests | Users
-    load: Load
+    load: Load  # requests that find the saturation
 
 
 @no_search()
 def service_draws(served: Served, stands_on: StandsOn, draws: Draws, watch: Watch = silent) -> ServiceDraws:
     """Serve the first requests with the inputs as they are, and once for each draw.
 
-    Args:
-        served: What is served again.
-        stands_on: The inputs, and how far each moves the time of a token.
-        draws: How often, and the seed.
-        watch: Passes on names of portions of the draws.
+    `stands_on`: the inputs, and how far each moves the time of a token.
     """
     task = drawing_of(stands_on)
     numbers = in_portions(range(draws.count), "draws", watch)

@@ -47,9 +47,9 @@ class _Costed:
 def plan_conv(
     ipu: Ipu,
     shape: ConvShape,
-    dtype: str = "fp16",
+    dtype: str = "fp16",  # format of the operands: `fp8`, `fp16` or `fp32`
     partials: str = "fp16",
-    available_memory_proportion: float = 0.6,
+    available_memory_proportion: float = 0.6,  # share of tile memory for temporaries, above 0
     copy_cycles_per_byte: float | None = None,
 ) -> ConvPlan:
     """The cheapest method and split whose temporaries fit.
@@ -57,16 +57,7 @@ def plan_conv(
     When nothing fits, the bound is doubled until it passes twice the tile's memory and then dropped;
     whether the whole graph fits is the memory plan's question.
 
-    Args:
-        ipu: The chip.
-        shape: The convolution.
-        dtype: Format of the operands: `fp8`, `fp16` or `fp32`.
-        partials: Format of the partial results.
-        available_memory_proportion: Share of tile memory for temporaries, above 0.
-        copy_cycles_per_byte: Rate of copies into another order; the library's own estimate if None. [cycles/B]
-
-    Raises:
-        NoPlanError: The convolution is larger than any memory.
+    `copy_cycles_per_byte`: rate of copies into another order; the library's own estimate if None [cycles/B].
     """
     _refuse_beyond_reason(shape)
     bound_bytes = available_memory_proportion * ipu.tile.memory_bytes

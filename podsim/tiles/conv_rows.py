@@ -24,27 +24,16 @@ _OUT_GROUPS_FED = (1, 4)
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Splits of batch and field in order of their tiles; one entry per split.
+    """Splits of batch and field in order of their tiles; one entry per split."""
 
-    Attributes:
-        parts: Parts along the batch and each axis of the field, one line each.
-        tiles: Parts in all.
-        batch: Images of the fullest tile.
-        field: Output positions of the fullest tile, one line per axis.
-        owned: Input positions that lie on a tile before any exchange.
-        slowest: The slowest worker with its rows; zero for vertices without a list of them. [worker cycles]
-        fastest: The same of the fastest. [worker cycles]
-        favourites: For each split the best with no more tiles, one line per criterion.
-    """
-
-    parts: Ints
+    parts: Ints  # parts along the batch and each axis of the field, one line each
     tiles: Ints
-    batch: Ints
-    field: Ints
-    owned: Ints
-    slowest: Ints
-    fastest: Ints
-    favourites: Ints
+    batch: Ints  # images of the fullest tile
+    field: Ints  # output positions of the fullest tile, one line per axis
+    owned: Ints  # input positions that lie on a tile before any exchange
+    slowest: Ints  # the slowest worker with its rows; zero for vertices without a list of them. [worker cycles]
+    fastest: Ints  # the same of the fastest. [worker cycles]
+    favourites: Ints  # for each split the best with no more tiles, one line per criterion
 
     def within(self, tile_budget: Ints) -> Ints:
         """Indices of the best splits for each number of tiles, one line per criterion."""

@@ -16,37 +16,21 @@ from podsim.models.op import Conv
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvShape:
-    """A convolution to plan; one entry per spatial axis where a field is a tuple.
-
-    Attributes:
-        groups: Convolution groups.
-        batch: Images.
-        in_channels: Input channels of one group.
-        out_channels: Output channels of one group.
-        field: Output positions.
-        kernel: Positions of the kernel.
-        stride: Input positions from one output position to the next.
-        dilation: Positions from one input element to the next, zeros between them included.
-        kernel_dilation: Input positions from one kernel position to the next.
-        input_size: Input elements, padding and zeros between them apart.
-        input_arranged: The input already lies where the plan wants it, its halo apart.
-        weights_arranged: The weights lie where the plan wants them, as those it allocates do.
-        result_arranged: The consumer takes the result where the plan leaves it.
-    """
+    """A convolution to plan; one entry per spatial axis where a field is a tuple."""
 
     groups: int
     batch: int
-    in_channels: int
-    out_channels: int
-    field: tuple[int, ...]
+    in_channels: int  # input channels of one group
+    out_channels: int  # output channels of one group
+    field: tuple[int, ...]  # output positions
     kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    dilation: tuple[int, ...]
-    kernel_dilation: tuple[int, ...]
-    input_size: tuple[int, ...]
-    input_arranged: bool = True
-    weights_arranged: bool = True
-    result_arranged: bool = True
+    stride: tuple[int, ...]  # input positions from one output position to the next
+    dilation: tuple[int, ...]  # positions from one input element to the next, zeros between them included
+    kernel_dilation: tuple[int, ...]  # input positions from one kernel position to the next
+    input_size: tuple[int, ...]  # input elements, padding and zeros between them apart
+    input_arranged: bool = True  # the input already lies where the plan wants it, its halo apart
+    weights_arranged: bool = True  # the weights lie where the plan wants them, as those it allocates do
+    result_arranged: bool = True  # the consumer takes the result where the plan leaves it
 
     @property
     def flop(self) -> int:

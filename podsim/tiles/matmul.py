@@ -55,24 +55,14 @@ class _Candidates:
 def plan_matmul(
     ipu: Ipu,
     shape: MatMulShape,
-    dtype: str = "fp16",
+    dtype: str = "fp16",  # format of the operands: `fp8`, `fp16` or `fp32`
     partials: str = "fp16",
-    available_memory_proportion: float = 0.6,
+    available_memory_proportion: float = 0.6,  # share of tile memory for temporaries, above 0
 ) -> MatMulPlan:
     """The cheapest split whose temporaries fit.
 
     When nothing fits, the bound is doubled until it passes twice the tile's memory and then dropped;
     whether the whole graph fits is the memory plan's question.
-
-    Args:
-        ipu: The chip.
-        shape: The product.
-        dtype: Format of the operands: `fp8`, `fp16` or `fp32`.
-        partials: Format of the partial results.
-        available_memory_proportion: Share of tile memory for temporaries, above 0.
-
-    Raises:
-        NoPlanError: The product is larger than any memory.
     """
     _refuse_beyond_reason(shape)
     candidates = _enumerate(ipu, shape, dtype)

@@ -29,12 +29,7 @@ _NORMAL = NormalDist()
 def steady(mean_ps: int, deviation_ps: float) -> Table:
     """A stretch of time with a log-normal distribution, which is never shorter than nothing, less its mean. [ps]
 
-    Args:
-        mean_ps: Its mean. [ps]
-        deviation_ps: Its standard deviation. [ps]
-
-    Returns:
-        Entries of at least -mean_ps, whose sum is 0; not to be written to.
+    Entries of at least -mean_ps, whose sum is 0; not to be written to.
     """
     entries = SMOOTH_ENTRIES if deviation_ps < mean_ps else ENTRIES
     if not mean_ps or not deviation_ps:
@@ -53,15 +48,9 @@ def _quantiles(entries: int) -> tuple[float, ...]:
 
 
 def late(share: float, mean_ps: float, entries: int = ENTRIES) -> Table:
-    """A delay that is met rarely, and is then distributed exponentially. [ps]
+    """A delay that is met rarely (`share`, 0 to 1), and is then distributed exponentially. [ps]
 
-    Args:
-        share: How often it is met, from 0 to 1.
-        mean_ps: Its mean when it is. [ps]
-        entries: Entries of the table.
-
-    Returns:
-        Entries of at least 0, whose mean is that of share x mean_ps.
+    Entries of at least 0, whose mean is that of share x mean_ps.
     """
     if not share or not mean_ps:
         return np.zeros(entries, dtype=np.int64)
@@ -79,12 +68,7 @@ def _rounded(sums: NDArray[np.float64]) -> Table:
 
 
 def latest(table: Table, count: int) -> Table:
-    """The largest of some draws as a table of its own, with the same mean to the picosecond. [ps]
-
-    Args:
-        table: What is drawn from.
-        count: Draws, each by itself.
-    """
+    """The largest of some draws as a table of its own, with the same mean to the picosecond. [ps]"""
     edges = np.arange(len(table) + 1) / len(table)
     shares = edges**count
     sums = np.concatenate([[0.0], np.cumsum(np.diff(shares) * table)])
@@ -92,12 +76,7 @@ def latest(table: Table, count: int) -> Table:
 
 
 def latest_of(table: Table, count: int) -> tuple[float, float]:
-    """Mean and standard deviation of the largest of some draws from a table, exactly. [ps]
-
-    Args:
-        table: What is drawn from.
-        count: Draws, each by itself.
-    """
+    """Mean and standard deviation of the largest of some draws from a table, exactly. [ps]"""
     shares = np.diff((np.arange(len(table) + 1) / len(table)) ** count)
     mean = float(shares @ table)
     return mean, math.sqrt(float(shares @ (table - mean) ** 2))

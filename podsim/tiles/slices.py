@@ -60,15 +60,8 @@ def plan_slices(
 ) -> SlicePlan:
     """The split that the library takes, and its cost where indices are spread at random over the rows.
 
-    Args:
-        ipu: The chip.
-        kind: Whether rows are read or added to.
-        shape: The table and its lookups.
-        dtype: Format of the elements: `fp16` or `fp32`.
-        available_memory_proportion: Share of tile memory for temporaries, above 0.
-
-    Raises:
-        NoPlanError: Table, lookups or results are larger than the memory of the chip.
+    `dtype`: format of the elements: `fp16` or `fp32`; `available_memory_proportion`: share of tile memory for
+    temporaries, above 0.
     """
     if max(shape.rows, shape.lookups) * shape.features * DTYPE_BYTES[dtype] > ipu.memory_bytes:
         what = f"{shape.lookups:,} rows of {shape.features:,} in a table of {shape.rows:,} do not fit {ipu.name}"
@@ -296,15 +289,10 @@ def _pass(ipu: Ipu, function: str, elements: Any, dtype: str) -> Any:
 
 
 def fullest(draws: Any, share: Any, workers: Any) -> Any:
-    """The most hits that one of many workers expects, each of whose draws hits with the same chance.
+    """The most hits that one of many workers expects, each of whose draws hits with the chance `share` (0 to 1).
 
     The mean of the largest of n binomial counts, by Blom's place of the largest and a quantile with the skewness of
     the binomial distribution. Exact where every draw hits.
-
-    Args:
-        draws: Of one worker.
-        share: Chance of a hit, 0 to 1.
-        workers: Independent counts.
     """
     counts = np.atleast_1d(np.asarray(workers, dtype=float))
     chance = (counts - _BLOM) / (counts + 1 - 2 * _BLOM)

@@ -92,13 +92,7 @@ def slice_cycles(
 ) -> NDArray[Any]:
     """Cycles per slice to cut the weights and to join the results.
 
-    Args:
-        ipu: The chip.
-        weights: Elements of all slices of the sliced operand.
-        results: Elements of the whole result.
-        column_slices: Serial slices of the columns; their results are put side by side.
-        inner_slices: Serial slices of the contracted axis; their results are added.
-        dtype: Format of the results.
+    `inner_slices`: serial slices of the contracted axis; their results are added.
     """
     vertex = ipu.vertices.slice
     serial = column_slices * inner_slices

@@ -51,13 +51,7 @@ def elementwise_cycles(ipu: Ipu, function: str, elements_per_tile: int, dtype: s
 def pool_cycles(ipu: Ipu, elements: int, width: int, taps: int, dtype: str, *, backward: bool) -> int:
     """Maximum or mean over windows, for the elements of the busiest tile. Source: [poplibs_estimators]. [cycles]
 
-    Args:
-        ipu: The chip.
-        elements: Results on the tile.
-        width: Results of a row, each a vector of channels.
-        taps: Elements that are read for each result.
-        dtype: Format of the elements.
-        backward: Whether it is the gradient.
+    `width`: results of a row, each a vector of channels.
     """
     vertex = ipu.vertices.pool
     per_vector = ipu.tile.vector_width_bytes // DTYPE_BYTES[dtype]
@@ -72,11 +66,8 @@ def layout_cycles(ipu: Ipu, byte_count: float, cycles_per_byte: float, piece_byt
 
     2·(call + rate·B) + B/port; source: [poplibs_poplin] for the rates, [tile_kernels] for the call.
 
-    Args:
-        ipu: The chip.
-        byte_count: On the tile. [B]
-        cycles_per_byte: Rate of each copy where pieces are large. [cycles/B]
-        piece_bytes: What lies together before and behind; of that, the largest power of two counts. [B]
+    `byte_count`: on the tile [B]; `cycles_per_byte`: rate of each copy where pieces are large [cycles/B];
+    `piece_bytes`: what lies together before and behind; of that, the largest power of two counts [B].
     """
     call, piece = ipu.vertices.call, math.gcd(piece_bytes, PIECE_BYTES)
     if piece < PIECE_BYTES:

@@ -15,17 +15,11 @@ from podsim.models.layers import Formats, GraphBuilder, softmax
 
 @dataclass(frozen=True, slots=True)
 class NormStyle:
-    """How a network normalises.
+    """How a network normalises."""
 
-    Attributes:
-        replicas: Replicas that share the statistics of batch norm.
-        groups: Groups of channels of group norm; 0 for batch norm.
-        folded: Whether batch norm is folded into the convolutions in front of it.
-    """
-
-    replicas: int = 1
-    groups: int = 0
-    folded: bool = False
+    replicas: int = 1  # replicas that share the statistics of batch norm
+    groups: int = 0  # groups of channels of group norm; 0 for batch norm
+    folded: bool = False  # whether batch norm is folded into the convolutions in front of it
 
     def after(self, name: str, source: Features) -> Norm:
         """The norm behind a layer."""
@@ -123,17 +117,11 @@ def classifier_block(name: str, layers: tuple[Layer, ...], source: Features, cla
 
 @dataclass(frozen=True, slots=True)
 class SqueezeExcite:
-    """Channels weighted by two dense layers on their means [tan2019].
+    """Channels weighted by two dense layers on their means [tan2019]."""
 
-    Attributes:
-        name: Its name within the block.
-        source: What it reads.
-        squeezed: Width between the two layers.
-    """
-
-    name: str
+    name: str  # its name within the block
     source: Features
-    squeezed: int
+    squeezed: int  # width between the two layers
 
     @property
     def out(self) -> Features:

@@ -14,21 +14,14 @@ from podsim.models.op import ReplicaSum
 
 @dataclass(frozen=True, slots=True)
 class Norm:
-    """Batch norm, over the replicas of a group if it has more than one, or group norm.
+    """Batch norm, over the replicas of a group if it has more than one, or group norm."""
 
-    Attributes:
-        name: Its name within the block.
-        source: What it reads.
-        replicas: Replicas that share statistics; batch norm only.
-        groups: Groups of channels with statistics per image, as in group norm; 0 for batch norm.
-        folded: Whether known statistics are folded into the weights in front, as batch norm allows once a network
-            is trained; a bias is left.
-    """
-
-    name: str
+    name: str  # its name within the block
     source: Features
-    replicas: int = 1
-    groups: int = 0
+    replicas: int = 1  # replicas that share statistics; batch norm only
+    groups: int = 0  # groups of channels with statistics per image, as in group norm; 0 for batch norm
+    # whether known statistics are folded into the weights in front, as batch norm allows once a network is trained; a
+    # bias is left
     folded: bool = False
 
     @property

@@ -29,8 +29,7 @@ def stem_block(
 ) -> tuple[Block, Features]:
     """Cast and normalise, a convolution of stride 2 whose input needs no gradient, norm, activation, `more`.
 
-    Returns:
-        The block, and what it hands on.
+    The block, and what it hands on.
     """
     source.check_window("conv", window)
     conv = Convolution("conv", source, channels, window, 2, needs_input_gradient=False)

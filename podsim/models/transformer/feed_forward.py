@@ -24,13 +24,7 @@ from podsim.models.transformer.shape import LayerShape, dense_parameters, norm_p
 
 
 def feed_forward(s: LayerShape, name: str = "feed_forward", handed_on: int = 0) -> Block:
-    """The block.
-
-    Args:
-        s: The layers.
-        name: Of the block.
-        handed_on: Elements that go past the block to the next one, beside its output.
-    """
+    """The block. `handed_on`: elements that go past the block to the next one, beside its output."""
     forward, backward = _forward(s, name), _backward(s, name)
     experts, rows = s.networks
     inner, routed = experts * rows * s.inner_size, (experts * rows * s.hidden_size if s.experts else 0)

@@ -32,14 +32,7 @@ _MOST_BLOCKS = 420
 def choose(loaded: LoadedScenario, watch: Watch, *, prune: bool = True) -> tuple[LoadedScenario, Choice]:
     """Choose the division of a scenario that leaves it open.
 
-    Args:
-        loaded: What was written.
-        watch: Passes on the names of the divisions that are looked at.
-        prune: Whether divisions that cannot win are left out; the choice is the same without, and takes longer.
-
-    Raises:
-        DoesNotFitError: No division fits; says what the nearest one lacks, and what would help.
-        NoPlanError: The batch cannot be divided as it is pinned.
+    `prune`: whether divisions that cannot win are left out; the choice is the same without, and takes longer.
     """
     if loaded.spec.activity is Activity.GENERATION:
         return choose_decoder(loaded, loaded.of(GenerationScenario), watch)
@@ -61,14 +54,7 @@ class Divisions:
     def __init__(
         self, loaded: LoadedScenario, spec: TrainingScenario, *, pinned: bool = True, tight: bool = False
     ) -> None:
-        """Nothing is looked at yet.
-
-        Args:
-            loaded: What was written.
-            spec: The scenario, perhaps on another pod or with another batch.
-            pinned: Whether choices that were written are kept.
-            tight: Whether operations get hardly any memory for temporaries.
-        """
+        """Nothing is looked at yet. `tight`: whether operations get hardly any memory for temporaries."""
         pins = Pins(loaded, kept=pinned)
         ways = shared(spec, pins) if may_be_pipelined(pins) else ()
         self.phased = [PhasedSearch(spec, pins, tight=tight)] if may_be_phased(spec, pins) else []
@@ -144,7 +130,6 @@ class _Affordable:
     """Leads of which no more are simulated than can be without taking minutes."""
 
     def __init__(self) -> None:
-        """None is simulated yet."""
         self._passes = 0
 
     def of(self, lead: Lead[Found]) -> Lead[Found]:

@@ -24,19 +24,12 @@ _BEYOND = 60
 
 @dataclass(frozen=True, slots=True)
 class Lead(Generic[Made]):
-    """Something that may be the best.
+    """Something that may be the best."""
 
-    Attributes:
-        bound_s: No division of it takes less time; once it is simulated, its time. [s]
-        closer: What a closer look at it gives; None once it is simulated.
-        made: The division, once there is a single one.
-        name: In words, where it is new to the search.
-    """
-
-    bound_s: float
-    closer: Callable[[], Iterable[Lead[Made]]] | None
-    made: Made | None = None
-    name: str = ""
+    bound_s: float  # no division of it takes less time; once it is simulated, its time [s]
+    closer: Callable[[], Iterable[Lead[Made]]] | None  # what a closer look at it gives; None once it is simulated
+    made: Made | None = None  # the division, once there is a single one
+    name: str = ""  # in words, where it is new to the search
 
 
 def best_first(
@@ -44,12 +37,8 @@ def best_first(
 ) -> list[tuple[float, Made]]:
     """Simulated divisions with their times [s], the fastest first, which is the fastest of all.
 
-    Args:
-        leads: Where to look.
-        kind_of: What tells runners-up apart.
-        wanted: Kinds of division that are looked for; beyond the fastest not at any price.
-        watch: Passes on the names of leads.
-        prune: Whether to leave out what cannot win; without, everything is simulated.
+    `kind_of`: what tells runners-up apart; `wanted`: kinds of division that are looked for; beyond the fastest not at
+    any price; `prune`: whether to leave out what cannot win; without, everything is simulated.
     """
     ordered = sorted(leads, key=lambda lead: lead.bound_s)
     names = iter(watch([lead.name for lead in ordered]))

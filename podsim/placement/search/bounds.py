@@ -34,10 +34,8 @@ def call_s(job: PlanInput) -> float:
 def rings_of_first(job: PlanInput, workload: Workload, shards: int) -> ShardRings:
     """The rings of the first IPUs that share layers; others lie no better.
 
-    Args:
-        job: With the parts into which the width of hidden states is divided.
-        workload: The largest shard, with the micro-batch that is asked about.
-        shards: How many there are.
+    `job`: with the parts into which the width of hidden states is divided; `workload`: the largest shard, with the
+    micro-batch that is asked about.
     """
     return rings_for(job.system, job.software, workload, range(shards), job.layout.width_parts)
 
@@ -47,12 +45,8 @@ def added_up_s(
 ) -> float:
     """What shards take to add up tensors in passes of a micro-batch. [s]
 
-    Args:
-        rings: Those of the IPUs that share layers.
-        workload: The largest shard.
-        ahead: Segments whose forward pass runs, as often as it does.
-        back: Those whose backward pass runs.
-        latencies: Whether steps take time beside that of the bytes.
+    `ahead`: segments whose forward pass runs, as often as it does; `latencies`: whether steps take time beside that of
+    the bytes.
     """
     sums = sums_of(workload, ahead) + sums_of(workload, back, backward=True)
     return shard_sums_s(rings, sums, latencies=latencies)
@@ -61,10 +55,7 @@ def added_up_s(
 def shard_sums_s(rings: ShardRings, sums: ShardSums, *, latencies: bool = True) -> float:
     """What shards take to add up tensors while nothing else is under way. [s]
 
-    Args:
-        rings: Those of the IPUs that share layers.
-        sums: How often tensors go around, by their bytes.
-        latencies: Whether steps take time beside that of the bytes.
+    `sums`: how often tensors go around, by their bytes; `latencies`: whether steps take time beside that of the bytes.
     """
     first, *others = rings.columns
     if not others:

@@ -64,15 +64,10 @@ def batch_of(spec: TrainingScenario) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """A key and what it may be.
-
-    Attributes:
-        key: In the scenario.
-        values: Those to try, given what was chosen before.
-    """
+    """A key and what it may be."""
 
     key: Key
-    values: Callable[[TrainingScenario], Iterable[Any]]
+    values: Callable[[TrainingScenario], Iterable[Any]]  # those to try, given what was chosen before
 
 
 def _shard_counts(spec: TrainingScenario) -> Iterator[int]:

@@ -15,16 +15,10 @@ from podsim.units import ps_to_seconds
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A division that fits.
-
-    Attributes:
-        plan: Its plan.
-        estimate_s: All of a weight update, without the engine; never more than with it. [s]
-        written: Makes the scenario with it.
-    """
+    """A division that fits."""
 
     plan: Plan
-    estimate_s: float
+    estimate_s: float  # all of a weight update, without the engine; never more than with it [s]
     written: Callable[[], TrainingScenario]
 
     def lead(self) -> Lead[Found]:

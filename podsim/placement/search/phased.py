@@ -78,27 +78,19 @@ def _lane_ps(steps: Mapping[str, tuple[Step, ...]]) -> int:
 
 
 class PhasedSearch:
-    """Divisions of one scenario in phased execution.
-
-    Attributes:
-        considered_count: Divisions that were looked at.
-        misfits: The smallest micro-batch of each way that does not fit.
-    """
+    """Divisions of one scenario in phased execution."""
 
     def __init__(self, spec: TrainingScenario, pins: Pins, *, tight: bool = False) -> None:
         """Nothing is looked at yet.
 
-        Args:
-            spec: The scenario, perhaps on another pod or with another batch.
-            pins: What is given.
-            tight: Whether operations may have to do with hardly any memory for temporaries, and nothing is left free.
+        `tight`: whether operations may have to do with hardly any memory for temporaries, and nothing is left free.
         """
         self._spec, self._pins, self._tight = spec, pins, tight
         self._models: dict[int, CostModel] = {}
         self._samples: dict[tuple[Shards, bool, int], float] = {}
         self._workloads: dict[Shards, Callable[..., Workload]] = {}
-        self.considered_count = 0
-        self.misfits: list[TrainingScenario] = []
+        self.considered_count = 0  # divisions that were looked at
+        self.misfits: list[TrainingScenario] = []  # the smallest micro-batch of each way that does not fit
 
     def leads(self) -> Iterator[Lead[Found]]:
         """Every way, whatever its micro-batches."""

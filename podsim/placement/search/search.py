@@ -84,11 +84,6 @@ def pipeline_cycles(
 ) -> float:
     """Computation of all pipeline cycles of a weight update. [cycles]
 
-    Args:
-        passes: IPU, forward and backward cycles of each stage.
-        accumulation_factor: Micro-batches.
-        schedule: When the stages run them.
-
     >>> passes = [(0, 1.0, 2.0), (1, 1.0, 2.0)]
     >>> pipeline_cycles(passes, 4, PipelineSchedule.of("lock_step", 2))  # 1, 3; 2 x 3; 3, 2
     15.0
@@ -96,6 +91,8 @@ def pipeline_cycles(
     18.0
     >>> pipeline_cycles(passes, 4, PipelineSchedule.of("sequential", 2))  # 4 x (1, 3, 2)
     24.0
+
+    `passes`: IPU, forward and backward cycles of each stage.
     """
     return sum(
         span.count * sum(_slowest(passes, each) for each in schedule.rounds(span.cycle, accumulation_factor))
@@ -109,14 +106,11 @@ def least_cycles(total: float, longest: float, places: int, accumulation_factor:
     Spread evenly, every place has its part in each cycle from fill to drain. A block that is longer than that keeps its
     place busy for all micro-batches; fill and drain may be as short as the other places are.
 
-    Args:
-        total: Of all blocks, for a micro-batch. [cycles]
-        longest: Of the longest block. [cycles]
-        places: IPUs, or groups of them, that hold the blocks in turn.
-        accumulation_factor: Micro-batches.
-
     >>> least_cycles(6.0, 2.0, 2, 4), least_cycles(6.0, 5.0, 2, 4)
     (15.0, 20.0)
+
+    `total`: of all blocks, for a micro-batch [cycles]; `longest`: of the longest block [cycles]; `places`: IPUs, or
+    groups of them, that hold the blocks in turn.
     """
     return max((accumulation_factor + places - 1) * total / places, accumulation_factor * longest)
 
@@ -145,23 +139,15 @@ _TIGHT_PROPORTIONS = (0.05, 0.1)
 
 
 class Search:
-    """Pipelines of one scenario, with one way in which IPUs share layers.
-
-    Attributes:
-        misfits: The smallest micro-batch that does not fit, by group.
-        considered_count: Layouts that were looked at.
-    """
+    """Pipelines of one scenario, with one way in which IPUs share layers."""
 
     def __init__(
         self, loaded: LoadedScenario, spec: TrainingScenario, *, pinned: bool = True, tight: bool = False
     ) -> None:
         """Read what is pinned.
 
-        Args:
-            loaded: What was written.
-            spec: The scenario, perhaps on another pod or with another batch, with how IPUs share layers.
-            pinned: Whether choices that were written are kept.
-            tight: Whether operations get hardly any memory for temporaries.
+        `spec`: the scenario, perhaps on another pod or with another batch, with how IPUs share layers; `tight`: whether
+        operations get hardly any memory for temporaries.
         """
         workload_of = training_job(spec).workload_of
         self.space = LayoutSpace(loaded, spec, workload_of(1), pinned=pinned)
@@ -171,7 +157,7 @@ class Search:
         self._job = replace(whole, changes=()).laid_out(reserve=margin or 0.0)
         self._model = shared_cost_model(self._job)
         self._proportions = tuple(set(self.space.proportions)) or (_TIGHT_PROPORTIONS if tight else _PROPORTIONS)
-        self.misfits: dict[Layout, Layout] = {}
+        self.misfits: dict[Layout, Layout] = {}  # the smallest micro-batch that does not fit, by group
         self._known: set[int] = set()
         self._summed: dict[int, float] = {}
         self.considered_count = 0
@@ -309,11 +295,7 @@ class Search:
         return f"{words}, {self.space.shards} to a layer" if self.space.shards > 1 else words
 
     def _evaluate(self, setting: Layout, limit_bytes: float = float("inf")) -> tuple[Found, float]:
-        """The best cuts of a setting, and what the IPU of the first and the last stage holds. [B]
-
-        Raises:
-            InfeasibleError: It does not fit.
-        """
+        """The best cuts of a setting, and what the IPU of the first and the last stage holds. [B]"""
         pipeline = self._prices(setting).fastest(limit_bytes)
         if pipeline is None:
             raise DoesNotFitError("no way to cut the model fits", do="use a smaller micro-batch, or more IPUs")

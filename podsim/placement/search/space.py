@@ -35,33 +35,22 @@ _NORM = ("norm", "replicas")
 
 
 class LayoutSpace:
-    """Layouts of one scenario without their cuts.
-
-    Attributes:
-        spec: The scenario.
-        batch_size: Samples per weight update.
-        auto: What is pinned.
-        family: How a division of such a model is written.
-        shards: IPUs that share every stage.
-        objection: Why the last number of replicas that was refused cannot be, and what to do.
-    """
+    """Layouts of one scenario without their cuts. `spec`: the scenario. `batch_size`: samples per weight update."""
 
     def __init__(self, loaded: LoadedScenario, spec: TrainingScenario, workload: Workload, *, pinned: bool) -> None:
         """Read what is pinned.
 
-        Args:
-            loaded: What was written.
-            spec: The scenario, perhaps on another pod or with another batch, with how IPUs share layers.
-            workload: The model or its largest shard, for one sample at a time.
-            pinned: Whether choices that were written are kept.
+        `spec`: the scenario, perhaps on another pod or with another batch, with how IPUs share layers; `workload`: the
+        model or its largest shard, for one sample at a time.
         """
         auto = loaded.auto
         assert isinstance(auto, AutoTrainingSpec)
         self.spec, self.batch_size, self._workload = spec, batch_of(spec), workload
         self.auto: AutoTrainingSpec = auto if pinned else type(auto)(auto=True)
         self._gives = loaded.gives if pinned else lambda *_: False
-        self.family = _family(spec, auto)
-        self.shards = spec.parallelism.shards.count
+        self.family = _family(spec, auto)  # how a division of such a model is written
+        self.shards = spec.parallelism.shards.count  # IPUs that share every stage
+        # why the last number of replicas that was refused cannot be, and what to do
         self.objection: tuple[str, str] | None = None
 
     @property

@@ -37,17 +37,12 @@ def walk(
     first: int,
     last: int,
     *,
-    wraps: bool = False,
+    wraps: bool = False,  # whether the ends of the ladder are joined, so that the shorter way is taken
     rail: Callable[[System, int, int, int], str] = rail_of_a_side,
 ) -> Iterator[tuple[str, float]]:
     """(name, bandwidth) of the connections between two IPUs. [B/s]
 
-    Args:
-        system: The pod.
-        first: Number of an IPU in its link domain.
-        last: Number of the other one.
-        wraps: Whether the ends of the ladder are joined, so that the shorter way is taken.
-        rail: Names what joins two rungs, given a side, the lower and the upper rung.
+    `rail`: names what joins two rungs, given a side, the lower and the upper rung.
     """
     (start, side), (end, last_side) = divmod(first, _SIDES), divmod(last, _SIDES)
     if side != last_side:

@@ -40,26 +40,11 @@ def noisy(
     event_count: int,
     seeds: Seeds,
     *,
-    explicit: bool = False,
+    explicit: bool = False,  # whether every machine and every pipeline cycle is simulated
     engine: Engine = "auto",
     follow: Follow = unseen,
 ) -> Noisy:
-    """Percentiles of a run with noise.
-
-    Args:
-        spec: The scenario.
-        plan: Its stages, update and layout.
-        outcome: Its run without noise, whose length those with noise have.
-        update_s: A weight update without noise. [s]
-        event_count: Events that it took.
-        seeds: How many runs.
-        explicit: Whether every machine and every pipeline cycle is simulated.
-        engine: Which engine runs them.
-        follow: Is told of the events of all of them, and follows.
-
-    Raises:
-        MissingDataError: Nothing is known of the noise of the software stack.
-    """
+    """Percentiles of a run with noise."""
     run, epoch = _updates_of_run(outcome, plan), _updates_of_epoch(spec, outcome)
     per_update = max(1, event_count // (1 + unsteady_updates(plan)))
     most = EVENT_BUDGET // (per_update * seeds.count)
@@ -105,12 +90,7 @@ def _ends(
 def _sums(runs: Sequence[Updates], count: int, pool: Floats, seed: int, drifting_s: float) -> Iterator[float]:
     """So many weight updates of each run: those that were simulated, and the rest drawn from those of all runs. [s]
 
-    Args:
-        runs: The runs.
-        count: Weight updates of all of a run, or of an epoch in the middle of it.
-        pool: Updates of all runs. [s]
-        seed: What the seeds of the runs are made of.
-        drifting_s: What each update takes longer on average since a run slows down. [s]
+    `pool`: updates of all runs [s]; `drifting_s`: what each update takes longer on average since a run slows down [s].
     """
     mean_s, deviation_s = float(np.mean(pool)), float(np.std(pool))
     for number, run in enumerate(runs):

@@ -42,40 +42,23 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunSeries:
-    """What all runs have in common.
+    """What all runs have in common."""
 
-    Attributes:
-        program: One weight update.
-        call: Its session call.
-        updates: How many are simulated in each run.
-        unsteady: How many come before these.
-        seed: What the seeds of the runs are made of.
-        explicit: Whether every machine and every pipeline cycle is simulated.
-        engine: Which engine runs it.
-    """
-
-    program: Program
+    program: Program  # one weight update
     call: NoisyCall
     updates: int
-    unsteady: int
+    unsteady: int  # how many come before these
     seed: int
-    explicit: bool
+    explicit: bool  # whether every machine and every pipeline cycle is simulated
     engine: Engine
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Updates:
-    """The weight updates of one run.
-
-    Attributes:
-        times_s: Each of them. [s]
-        level_s: What all of them take more or less than those of other runs. [s]
-        event_count: Events that they took.
-        engine: Which engine ran them.
-    """
+    """The weight updates of one run."""
 
     times_s: Floats
-    level_s: float
+    level_s: float  # what all of them take more or less than those of other runs [s]
     event_count: int
     engine: str
 
@@ -87,22 +70,10 @@ def job_of(
     updates: int,
     seed: int = 0,
     *,
-    explicit: bool = False,
+    explicit: bool = False,  # whether every machine and every pipeline cycle is simulated
     engine: Engine = "auto",
 ) -> RunSeries:
-    """Prepare runs.
-
-    Args:
-        spec: The scenario.
-        plan: Its stages, update and layout.
-        updates: Weight updates that are simulated in each run.
-        seed: What the seeds of the runs are made of.
-        explicit: Whether every machine and every pipeline cycle is simulated.
-        engine: Which engine runs them.
-
-    Raises:
-        MissingDataError: Nothing is known of the noise of the software stack.
-    """
+    """Prepare runs."""
     noise, layout = spec.software.noise, plan.layout
     if noise is None:
         what = f"nothing is known of the noise of {spec.software.name}"
@@ -115,12 +86,7 @@ def job_of(
 
 
 def run_updates(job: RunSeries, number: int) -> Updates:
-    """The weight updates of one run.
-
-    Args:
-        job: What all runs have in common.
-        number: Which run, from 0 on.
-    """
+    """The weight updates of one run."""
     generator = generator_of(job.seed, number, IN_ENGINE)
     levels = job.call.levels
     level_ps = int(levels[generator.integers(len(levels))])
@@ -135,28 +101,14 @@ def run_updates(job: RunSeries, number: int) -> Updates:
 
 
 def generator_of(seed: int, number: int, purpose: int) -> np.random.Generator:
-    """Random numbers of a run.
-
-    Args:
-        seed: What the seeds of all runs are made of.
-        number: Which run.
-        purpose: What they are for.
-    """
+    """Random numbers of a run."""
     return np.random.default_rng((seed, number, purpose))
 
 
 def all_runs(
     job: RunSeries, count: int, event_count: int, follow: Follow = unseen, processes: int = 0
 ) -> list[Updates]:
-    """The weight updates of all runs, in order.
-
-    Args:
-        job: What they have in common.
-        count: How many.
-        event_count: Events of a weight update, roughly.
-        follow: Is told of the events of all of them, and follows.
-        processes: On how many processes; by default as many as pay.
-    """
+    """The weight updates of all runs, in order."""
     total = event_count * (job.updates + job.unsteady) * count
     if not processes:
         most = 1 if event_count > _LARGE else total // _EVENTS_PER_PROCESS

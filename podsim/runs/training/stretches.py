@@ -10,16 +10,10 @@ from podsim.scenario.faults import FaultSpec
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Time spent on weight updates, from the first of a run on, in which nothing about faults changes.
+    """Time spent on weight updates, from the first of a run on, in which nothing about faults changes."""
 
-    Attributes:
-        start_s: When it begins. [s]
-        end_s: When it is over; None for the last one. [s]
-        faults: Those that hold.
-    """
-
-    start_s: float
-    end_s: float | None
+    start_s: float  # when it begins [s]
+    end_s: float | None  # when it is over; None for the last one [s]
     faults: tuple[FaultSpec, ...]
 
 
@@ -35,13 +29,11 @@ def stretches_of(faults: Sequence[FaultSpec]) -> Iterator[Stretch]:
 def updates_in(stretches: Sequence[tuple[Stretch, float]], update_count: float) -> list[float]:
     """How many of the weight updates of a run fall into each stretch; one that a mark divides counts in parts.
 
-    Args:
-        stretches: Each with the time of a weight update in it. [s]
-        update_count: All updates of the run.
-
     >>> fault = FaultSpec.model_validate({"ipu": 0, "clock": 0.5, "from": "10 s", "until": "30 s"})
     >>> updates_in([(each, 2.0 if each.faults else 1.0) for each in stretches_of([fault])], 25)
     [10.0, 10.0, 5.0]
+
+    `stretches`: each with the time of a weight update in it [s].
     """
     counts, left = [], update_count
     for stretch, update_s in stretches:
