@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import product
+from itertools import count, product
 
-from simpy import Event
+from simpy import Environment, Event
 from simpy.core import EmptySchedule
 from simpy.events import Timeout
 
-from podsim.engine.environment import make_environment
 from podsim.engine.moves import Busy, Entry, Give, Meeting, Move, Moves, Send, Wait, charge
 from podsim.engine.network import Flow, Network, Waiter
 from podsim.engine.sharing import capacities
@@ -20,6 +20,24 @@ from podsim.engine.trace import IDLE, PhaseRecord, Record, Trace, without_nothin
 from podsim.engine.variation import JITTER, SLOWED, drawn, end_of_work, slowdowns_of
 from podsim.garbage import no_search
 from podsim.program.task import Group, Phase, Program
+
+_TIE_BITS = 32
+
+
+def _shuffled(seed: int) -> Iterator[int]:
+    """Ids by which SimPy orders events of one instant, at random."""
+    generator = random.Random(seed)
+    for number in count():
+        yield generator.getrandbits(_TIE_BITS) << _TIE_BITS | number
+
+
+def make_environment(tie_seed: int | None) -> Environment:
+    """An environment at time 0."""
+    env = Environment(initial_time=0)
+    if tie_seed is not None:
+        env._eid = _shuffled(tie_seed)  # type: ignore[assignment]
+    return env
+
 
 _Log = list[Entry]
 

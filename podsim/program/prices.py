@@ -13,8 +13,8 @@ from itertools import zip_longest
 from typing import Final
 
 from podsim.placement.plan import Plan
-from podsim.program.all_to_all import ALL_TO_ALL
 from podsim.program.host import CALL, CONVERT, COUNT, HAND_OVER, LOAD, OPTIMIZER_VALUES, PROCESS, STACK
+from podsim.program.rings import ALL_TO_ALL
 from podsim.program.task import Exchange, Phase, Program, Step, Transfer, Work
 
 Price = tuple[str, ...]

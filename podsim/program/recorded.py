@@ -20,9 +20,8 @@ from typing import Final, Literal
 from podsim.errors import PodsimError
 from podsim.placement.rings import ring_of
 from podsim.placement.topology import Routes
-from podsim.program.all_to_all import ALL_TO_ALL, AllToAll
 from podsim.program.movement import Fabric
-from podsim.program.rings import Ring
+from podsim.program.rings import ALL_TO_ALL, AllToAll, Ring
 from podsim.program.task import Acquire, Barrier, Exchange, Group, Phase, Program, Release, Step, Transfer, Work
 from podsim.program.transfers import first_fragments_bytes, gw_hops, link_transfer, streaming_transfer
 from podsim.scenario.hardware import System

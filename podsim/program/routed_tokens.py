@@ -18,8 +18,7 @@ from podsim.models import Workload
 from podsim.models.op import DTYPE_BYTES, TokenExchange
 from podsim.placement.cuts import Segment
 from podsim.placement.topology import Routes
-from podsim.program.all_to_all import ALL_TO_ALL, AllToAll
-from podsim.program.rings import Ring
+from podsim.program.rings import ALL_TO_ALL, AllToAll, Ring
 from podsim.program.task import Barrier, Step
 from podsim.scenario.hardware import System
 

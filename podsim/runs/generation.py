@@ -8,8 +8,7 @@ from functools import partial
 from podsim.engine import Trace, execute
 from podsim.metrics import TOKENS
 from podsim.placement import Plan
-from podsim.placement.generation import Generation, generation_cost_model, plan_generation
-from podsim.placement.generation_job import generation_job
+from podsim.placement.generation import Generation, generation_cost_model, generation_job, plan_generation
 from podsim.placement.search.decoder import longest_stage_ps
 from podsim.placement.stage_cost import product_rates
 from podsim.program.generation import compile_step

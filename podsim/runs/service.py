@@ -23,8 +23,7 @@ from podsim.draws import Draws
 from podsim.engine import execute
 from podsim.errors import InfeasibleError, PodsimError
 from podsim.garbage import no_search
-from podsim.placement.generation import Generation, Steps, generation_cost_model, plan_generation
-from podsim.placement.generation_job import generation_job
+from podsim.placement.generation import Generation, Steps, generation_cost_model, generation_job, plan_generation
 from podsim.program.generation import compile_step
 from podsim.result.evidence import Envelope
 from podsim.result.influence import StandsOn

@@ -35,12 +35,13 @@ from podsim.tiles.conv_method import copy_cycles
 from podsim.tiles.conv_shape import conv_shape
 from podsim.tiles.planned import PLANNED_FOR, Chip, planned_conv, planned_matmul, planned_slices
 from podsim.tiles.plans import ConvPlan, MatMulPlan, MatMulShape, SliceKind, SlicePlan, SliceShape
-from podsim.tiles.sorting import compare_swap_cycles, passes
 from podsim.tiles.vector import (
     WORD_BYTES,
     ceil_div,
+    compare_swap_cycles,
     elementwise_cycles,
     layout_cycles,
+    passes,
     pool_cycles,
     tile_copy_cycles,
     tile_share,

@@ -9,12 +9,11 @@ from podsim.errors import DoesNotFitError, NoPlanError
 from podsim.placement.fit import HELPS, misfit_text, overflow
 from podsim.placement.layout import Layout
 from podsim.placement.memory import IpuMemory
-from podsim.placement.search.best_first import Lead, best_first
+from podsim.placement.search.best_first import Found, Lead, best_first
 from podsim.placement.search.choice import Candidate, Choice, fullest_bytes, slower_by
 from podsim.placement.search.decoder import choose_decoder
 from podsim.placement.search.dimensions import Pins, batch_of, may_be_phased, may_be_pipelined, shared
 from podsim.placement.search.families import keys
-from podsim.placement.search.found import Found
 from podsim.placement.search.phased import PhasedSearch
 from podsim.placement.search.search import Search
 from podsim.program.compile import passes_one_by_one

@@ -9,8 +9,13 @@ from typing import Any
 from podsim.engine import Trace, execute
 from podsim.errors import DoesNotFitError, InfeasibleError, NoPlanError
 from podsim.placement.fit import misfit_text
-from podsim.placement.generation import Generation, draft_steps, generation_cost_model, with_stages_of_shards
-from podsim.placement.generation_job import generation_job
+from podsim.placement.generation import (
+    Generation,
+    draft_steps,
+    generation_cost_model,
+    generation_job,
+    with_stages_of_shards,
+)
 from podsim.placement.layout import ON_CHIP, STREAMING, Layout
 from podsim.placement.memory import IpuMemory
 from podsim.placement.plan import Plan

@@ -21,11 +21,10 @@ from podsim.placement.layout import Layout, PlanInput
 from podsim.placement.memory import IpuMemory
 from podsim.placement.phases import phase_costs, phased_memory
 from podsim.placement.plan import Plan, job_memory, make_plan, shared_cost_model
-from podsim.placement.search.best_first import Lead
+from podsim.placement.search.best_first import Found, Lead
 from podsim.placement.search.bounds import added_up_s, alone_ps, call_s, rings_of_first
 from podsim.placement.search.chain import bare_chain
 from podsim.placement.search.dimensions import SHARE, Pins, batch_of, in_phases, micro_batches, with_key
-from podsim.placement.search.found import Found
 from podsim.placement.stage_cost import BlockCost, StageCost, stage_cost
 from podsim.program.compile import replicas_of
 from podsim.program.feed import Feed

@@ -23,10 +23,9 @@ from podsim.placement.layout import Layout
 from podsim.placement.memory import IpuMemory
 from podsim.placement.plan import Plan, job_memory, make_plan, shared_cost_model
 from podsim.placement.schedule import PipelineSchedule, Round
-from podsim.placement.search.best_first import Lead
+from podsim.placement.search.best_first import Found, Lead
 from podsim.placement.search.bounds import added_up_s, alone_ps, call_s, rings_of_first, shard_sums_s
 from podsim.placement.search.chain import CostedChain, Costs, Slices, bare_chain, chain_of, is_tied
-from podsim.placement.search.found import Found
 from podsim.placement.search.prices import Prices, price
 from podsim.placement.search.space import LayoutSpace
 from podsim.placement.topology import Routes
