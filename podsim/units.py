@@ -105,9 +105,6 @@ def parse_price(text: object, per: Mapping[str, float], example: str) -> tuple[f
 
     >>> parse_price("1.5 USD", {"": 1.0}, "1.5 USD"), parse_price("120 EUR/MWh", {"kWh": 1, "MWh": 1000}, "")
     ((1.5, 'USD'), (0.12, 'EUR'))
-
-    `text`: A number with the three capital letters of a currency, and the unit behind a slash; `per`: units that may
-    stand behind the slash, each with what the number is divided by; `""` for none.
     """
     written, do = str(text), f"write a number and the three letters of a currency, for example `{example}`"
     written = written if len(written) <= _LONGEST_TEXT else f"{written[:_LONGEST_TEXT]}…"

@@ -257,10 +257,7 @@ def is_available() -> bool:
 
 
 def run_compiled(program: Program, *, explicit: bool, watch: Iterable[int] = ()) -> Trace | None:
-    """Run a program to its end; `podsim.engine.execute` says what the arguments are.
-
-    None if it must be run on SimPy: without a compiled engine, or with times that it cannot hold.
-    """
+    """`podsim.engine.execute` in C; None without the compiled engine, or with times that it cannot hold."""
     if _core_run is None:
         return None
     try:

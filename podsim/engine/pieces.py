@@ -113,10 +113,7 @@ class Pieces:
 
 
 def _answered(program: Program) -> Group | None:
-    """The one group of a program; where helpers answer a meeting of its lanes, each does itself what it waits for.
-
-    None if there is more than one, or helpers do anything else.
-    """
+    """The one group of a program, whose lanes each do what helpers do for them; None if it has more than that."""
     group, *helpers = program.groups
     answers: dict[str, tuple[str, int]] = {}
     for helper in helpers:

@@ -38,19 +38,12 @@ def with_products_in_fp8(workload: Workload, *, attention: bool = False) -> Work
 
 
 def with_weights_in_fp8(workload: Workload) -> Workload:
-    """The same with weights of these products stored in FP8, and cast in front of each that reads them.
-
-    `workload`: forward passes in half precision.
-    """
+    """The same with weights of these products stored in FP8, and cast in front of each that reads them."""
     return replace(workload, blocks={name: _unpacked(block) for name, block in workload.blocks.items()})
 
 
 def with_training_in_fp8(workload: Workload, *, stored: bool) -> Workload:
-    """The same with FP8 operands of these products and of those that make the gradients of their inputs and weights.
-
-    `stored`: whether their weights are stored in FP8; otherwise, and where they are those of another block, they are
-    cast in every pass.
-    """
+    """The same with FP8 products in both passes; weights not `stored` in FP8, and tied ones, are cast in every pass."""
     return replace(workload, blocks={name: _trained(block, stored=stored) for name, block in workload.blocks.items()})
 
 

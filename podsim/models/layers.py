@@ -1,7 +1,4 @@
-"""Composite layers as short sequences of primitive operations, forward and backward.
-
-Each function appends to a `GraphBuilder` and returns the name of its result.
-"""
+"""Composite layers as primitive operations appended to a `GraphBuilder`; each returns the name of its result."""
 
 from __future__ import annotations
 
@@ -20,10 +17,7 @@ class GraphBuilder:
     def __init__(
         self, prefix: str, dtype: DType = "fp16", accumulator: DType = "fp16", functions: DType | None = None
     ) -> None:
-        """Start an empty sequence.
-
-        `functions`: that of layer norms and activation functions in a forward pass; as results if None.
-        """
+        """`functions`: the format of layer norms and activations in a forward pass; as results if None."""
         self.dtype, self._prefix, self._accumulator = dtype, prefix, accumulator
         self.functions = functions or dtype
         self._ops: dict[str, Op] = {}
@@ -95,11 +89,7 @@ class GraphBuilder:
         left_row_length: int | None = None,  # elements of a row, where the left operand lies in rows
         contracts_rows: bool = False,
     ) -> str:
-        """Append a product.
-
-        `weights`: the right operand is a parameter in the plan's layout, and the left one an activation that keeps its
-        groups of channels from one operation to the next.
-        """
+        """Append a product; `weights`: the right operand is a parameter, the left keeps its groups of channels."""
         return self.add(
             MatMul(
                 name=self.name(name),
@@ -366,10 +356,7 @@ def softmax_backward(
 
 
 def layer_norm(g: GraphBuilder, name: str, rows: int, columns: int, source: str, *, is_shared: bool = False) -> str:
-    """Layer norm: mean and mean of squares, normalise, scale and shift.
-
-    `is_shared`: whether other IPUs hold other columns, so that they have to join sums.
-    """
+    """Layer norm: mean, mean of squares, normalise, scale, shift; if `is_shared`, IPUs with other columns join sums."""
     shape, joined, dtype = (rows, columns), g.add_up_width if is_shared else str, g.functions
     source = g.cast(f"{name}/wide", shape, source, dtype)
     squares = g.elementwise("square", shape, (source,), dtype, name=f"{name}/square")

@@ -1,8 +1,4 @@
-"""Operations: what a graph computes, with shapes, on any machine.
-
-A few primitive kinds are enough for the networks modelled here. Composite layers (softmax, layer
-norm, attention) are built from them in `workload.layers`.
-"""
+"""Operations: what a graph computes, with shapes, on any machine; `models.layers` has composite ones."""
 
 from __future__ import annotations
 

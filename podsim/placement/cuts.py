@@ -108,10 +108,7 @@ def _stage(workload: Workload, index: int, ipus: range, places: range, checkpoin
 
 
 def layer_segments(units: Sequence[tuple[str, ...]], counts: Mapping[str, int]) -> tuple[Segment, ...]:
-    """As many whole layers as there are, wherever the first begins, and what is left over of one.
-
-    `units`: layers, and blocks that belong to none, in the order of the model.
-    """
+    """As many whole layers as there are, wherever the first begins; what is left over of one is a unit of its own."""
 
     def gathered() -> Iterator[Segment]:
         for unit in units:
@@ -156,12 +153,7 @@ def groups(count: int, size: int) -> tuple[range, ...]:
 def cuts_of_layers(
     workload: Workload, layers: Sequence[int], shards: int = 1, *, chunks: int = 1, head_apart: bool = False
 ) -> Cuts:
-    """Whole layers for every stage, what precedes them with the first.
-
-    `chunks`: stages of each IPU: the last IPU is followed by the first, so many times over; `head_apart`: whether what
-    follows the layers is back on the first IPU, as a stage of its own where there are several; otherwise it is with the
-    last layers.
-    """
+    """Whole layers for every stage, `chunks` rounds of IPUs; the head with the last, or `head_apart` on the first."""
     openings = {blocks[0] for blocks in workload.layers.values()}
     inside = {name for blocks in workload.layers.values() for name in blocks}
     bounds = [place for place, name in enumerate(workload.order) if name in openings]
@@ -176,10 +168,7 @@ def cuts_of_layers(
 def cuts_of_counts(
     workload: Workload, counts: Sequence[Mapping[str, int]], places: Sequence[int], shards: int = 1
 ) -> Cuts:
-    """Stages that hold a number of each block.
-
-    `places`: its IPU, or its group of IPUs that share it, numbered from 0.
-    """
+    """Stages that hold a number of each block; places number the IPUs, or groups that share a stage, from 0."""
     bounds = (0, *accumulate(sum(held.values()) for held in counts))
     for index, ((start, stop), held) in enumerate(zip(pairwise(bounds), counts, strict=True)):
         there = Counter(workload.order[start:stop])

@@ -37,10 +37,7 @@ def does_not_fit(
     *,
     advise: bool = True,
 ) -> DoesNotFitError:
-    """The error for the fullest IPU, with the cures that were tried and work.
-
-    `others`: larger changes, for when none of these helps, nor a few together.
-    """
+    """The error for the fullest IPU, with cures that work; `others` are tried where all changes do not help."""
     do = _advice(given, dict(changes), dict(others), memory_of) if advise else None
     return DoesNotFitError(misfit_text(memory), do=do)
 
@@ -128,10 +125,7 @@ def missing_method(job: PlanInput) -> str | None:
 
 
 def lacking(refused: DoesNotFitError, lacks: str) -> MissingMethodError:
-    """The same refusal with what podsim lacks; cures that do not help there give way.
-
-    `lacks`: the text of `missing_method`.
-    """
+    """The same refusal with what podsim lacks; cures that do not help there give way."""
     cure = f"{refused.do}; or {CURE}" if refused.do and refused.do.startswith(HELPS) else CURE
     return MissingMethodError(f"{refused.message}; {lacks}", where=refused.where, do=cure)
 

@@ -133,11 +133,7 @@ def generation_layout(shape: DecoderShape, stages: int, shards: int, proportion:
 
 
 def plan_generation(asked: Generation, model: CostModel | None = None, *, advise: bool = True) -> Steps:
-    """Cost both kinds of step and check that the model fits.
-
-    `model`: costs of single operations; a model that other plans have used knows many already; `advise`: whether to
-    find out what would help where it does not fit.
-    """
+    """Cost both kinds of step and check that the model fits; with `advise` the error says what would help."""
     costs = model or generation_cost_model(asked)
     steps = draft_steps(asked, costs)
     if asked.fit == "refuse" and not all(ipu.fits for ipu in steps.memory):

@@ -149,10 +149,7 @@ def temporaries_of_training(held: Sequence[StageCost], workload: Workload, job: 
 
 
 def segment_peak_bytes(segment: Segment, workload: Workload, needs: Mapping[str, Needs], *, recompute: bool) -> int:
-    """Peak of what lives only while a segment runs: recomputed activations, live tensors, temporaries. [B]
-
-    `recompute`: whether the forward pass is redone before the backward pass.
-    """
+    """Peak of what lives only while a segment runs: recomputed activations, live tensors, temporaries. [B]"""
     size, peak = workload.activation_bytes, 0
     # The input is back in the format of activations while the segment runs.
     recomputed = workload.input_elements(segment.blocks[0]) * size if workload.stash_bytes < size else 0

@@ -48,10 +48,7 @@ def phase_costs(
     job: PlanInput,  # what is trained, and how that is laid out
     blocks: Mapping[str, BlockCost] | None = None,
 ) -> tuple[PhaseCost, ...]:
-    """The segments of the one stage that there is, in the order of the forward pass.
-
-    `blocks`: costs of its blocks, where a bound takes the place of those that the model gives.
-    """
+    """The segments of the one stage, in the order of the forward pass; `blocks` replaces the model's costs."""
     layout = job.layout
     singles = [replace(stage, segments=(replace(each, count=1),)) for each in stage.segments]
     if blocks is None:

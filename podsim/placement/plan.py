@@ -78,11 +78,7 @@ def shared_cost_model(job: PlanInput) -> CostModel:
 
 
 def make_plan(job: PlanInput, model: CostModel | None = None, *, advise: bool = True) -> Plan:
-    """Cost every stage and check that a replica fits.
-
-    `model`: costs of single operations; a model that other plans have used knows many already; `advise`: whether to
-    find out what would help a job that does not fit.
-    """
+    """Cost every stage and check that a replica fits; with `advise` the error says what would help."""
     model = model or cost_model(job)
     plan = _draft(job, model)
     if job.fit == "refuse" and not all(ipu.fits for ipu in plan.memory):

@@ -63,10 +63,7 @@ class Around:
         return cls.of(system, Routes(system), ring_count, ring_of(system, members))
 
     def sent(self, ipu: int, byte_count: float) -> Iterator[tuple[int, tuple[Channel, ...], float]]:
-        """Receiver, links and bytes of what an IPU sends in one of the n - 1 steps.
-
-        `byte_count`: all that the ring reduces or gathers; a step moves one part of n per IPU [B].
-        """
+        """Receiver, links and bytes of what an IPU sends in one of the n - 1 steps, each a part of n of all bytes."""
         place, count = self.members.index(ipu), len(self.members)
         chunk, back = byte_count / count / self.ring_count, self.ring_count // 2
         for way, rings in ((1, self.ring_count - back), (-1, back)):
@@ -80,10 +77,7 @@ class Around:
             yield neighbour, channels, rings * chunk
 
     def steps_of(self, system: System, byte_count: float, halved_bytes: float) -> Steps:
-        """Those of a reduce-scatter or an all-gather: around the ring, or by halves.
-
-        `byte_count`: of the message [B].
-        """
+        """Those of a reduce-scatter or an all-gather: around the ring, or by halves."""
         return halves(system, self.routes, self.members) if byte_count <= halved_bytes else self.steps
 
     @property

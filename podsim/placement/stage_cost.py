@@ -68,10 +68,7 @@ def stage_costs(
     recompute_last: bool = True,  # whether that holds for the last segment of all, whose backward pass follows at once
     redoes_all: bool = False,
 ) -> tuple[StageCost, ...]:
-    """Cost every stage; blocks of IPUs with the same memory proportion are costed once.
-
-    `redoes_all`: whether segments are redone as a whole, their graphs being called once more [popxl_addons].
-    """
+    """Cost every stage, each block once per share of memory; `redoes_all`: whole segments are redone [popxl_addons]."""
     known: dict[tuple[str, float], BlockCost] = {}
     costs = []
     for stage in stages:
@@ -147,10 +144,7 @@ def block_cost(name: str, workload: Workload, model: CostModel, proportion: floa
 
 
 def product_rates(costs: Iterable[StageCost], clock_hz: float) -> dict[str, float]:
-    """Work of products in each second that they take, by format, as a chip names the energy of its operations. [FLOP/s]
-
-    `costs`: the stages; their passes forward and backward count.
-    """
+    """Work of products, forward and backward, per second that they take, as a chip names its energy. [FLOP/s]"""
     flop, cycles = Counter[str](), 0.0
     for cost in costs:
         for name, count in cost.stage.blocks:

@@ -93,20 +93,13 @@ def gw_hops(system: System, source: int, target: int) -> tuple[tuple[Channel, ..
 
 
 def gateway_channels(system: System, ipu: int, direction: str) -> tuple[Channel, ...]:
-    """An IPU's link to its gateway, which streaming memory, hosts and GW-Links share; none on a card without gateway.
-
-    `direction`: `read` to the IPU, `write` from it.
-    """
+    """An IPU's link to (`read`) or from its gateway, which everything off the pod shares; none on a mere card."""
     link = system.machine.gateway_link
     return () if link is None else (Channel(f"ipu{ipu}/gateway/{direction}", link.bandwidth_bytes_per_s),)
 
 
 def streaming_channels(system: System, ipu: int, direction: str, io_tiles: int = 0) -> tuple[Channel, ...]:
-    """An IPU's path to its streaming memory: its share, its link to the gateway, the memory that its machine shares.
-
-    `direction`: `read` or `write`; `io_tiles`: tiles that take part, each no faster than its port on the exchange; 0
-    for all.
-    """
+    """To streaming memory: its share, which `io_tiles` cap (0: all), the link to the gateway, the machine's memory."""
     memory, chip = system.machine.streaming_memory, system.machine.ipu
     rate = memory.read_bytes_per_s if direction == "read" else memory.write_bytes_per_s
     ports = chip.exchange_bytes_per_s(io_tiles or chip.tile.count)

@@ -34,11 +34,7 @@ def compile_program(
     parts: Parts | None = None,  # knows what of it is as in another run
     in_order: bool = False,
 ) -> Program:
-    """One weight update as tasks.
-
-    `in_order`: write phases in the order in which they run, as a timeline shows them, where each could as well be
-    repeated before the next.
-    """
+    """One weight update as tasks; `in_order`: phases as they run, as a timeline shows them, not folded."""
     explicit = explicit or bool(faults)
     feed = Feed(plan, replicas_of(plan, explicit=explicit), faults)
     program = _training(plan, explicit, feed, parts=parts or Parts(), in_order=in_order)
@@ -47,10 +43,7 @@ def compile_program(
 
 @no_search()
 def compile_noisy(plan: Plan, call: Call, *, explicit: bool = False) -> Program:
-    """One weight update with noise, to be gone through again and again; what is drawn from is not part of it.
-
-    `explicit`: keep every replica; otherwise one stands for all that nothing distinguishes.
-    """
+    """One weight update with noise, gone through again and again; unless `explicit`, replicas alike are one."""
     feed = Feed(plan, replicas_of(plan, explicit=explicit), is_repeated=True)
     return _training(plan, explicit, feed, Parts(), call)
 

@@ -39,10 +39,7 @@ class Feed:
     def __init__(
         self, plan: Plan, replicas: Replicas, faults: Sequence[FaultSpec] = (), *, is_repeated: bool = False
     ) -> None:
-        """Find out whether anybody may have to wait.
-
-        `is_repeated`: whether the program is gone through again and again, and so holds one weight update.
-        """
+        """`is_repeated`: the program is gone through again and again, and so holds one weight update."""
         self._plan, self._replicas, self._faults, self._is_repeated = plan, replicas, faults, is_repeated
         self._transfers = {replica: self.transfer(replica) for replica in replicas.kept}
         cost, clock_hz = plan.stages[0], plan.system.machine.ipu.clock_hz

@@ -34,10 +34,7 @@ def compile_one_batch(plan: Plan) -> Program:
 
 
 def compile_calls(plan: Plan, *, explicit: bool = False) -> Program:
-    """A session call in which every replica runs its batches, after others if data is waited for.
-
-    `explicit`: keep every replica; otherwise one stands for all that nothing distinguishes.
-    """
+    """A session call in which replicas run their batches; without `explicit` one stands for all that are alike."""
     replicas = Replicas(plan.system, plan.layout, explicit)
     feed = Feed(plan, replicas)
     call = forward_call(plan, _call_s(plan), served(plan) * plan.layout.accumulation_factor)

@@ -31,10 +31,7 @@ _STEPS = 2
 
 
 def compile_step(plan: Plan, *, explicit: bool = False) -> Program:
-    """One step of one batch through all stages.
-
-    `explicit`: write out every layer; otherwise the layers of a stage are one phase that repeats.
-    """
+    """One step of one batch through all stages; without `explicit` the layers of a stage are one repeated phase."""
     return _StepProgram(plan, explicit=explicit).program()
 
 

@@ -45,11 +45,7 @@ class Call:
 
     @classmethod
     def steady(cls, *tasks: tuple[str, float], loaded_s: float = 0.0) -> Call:
-        """One that takes the same time each time, and on all machines.
-
-        `tasks`: (name, time) of each [s]; `loaded_s`: in which workers load the next batch; they begin with the tasks
-        [s].
-        """
+        """One that always takes the same time, of tasks [s], while workers load the next batch in `loaded_s`. [s]"""
         left_s = max(0.0, loaded_s - sum(time_s for _, time_s in tasks))
         return cls(_works(tasks), meanwhile=_works([(LOAD, left_s)]))
 
@@ -70,10 +66,7 @@ class Call:
         return Phase("host call", 1, {lane: steps[machine] for lane, machine in machine_of.items()}, HOST)
 
     def processes(self, plan: Plan, replicas: Replicas, rounds: int = 1) -> Iterator[Group]:
-        """The loops of all processes of the replicas that are kept.
-
-        `rounds`: programs of the IPUs, of which the last is accounted.
-        """
+        """The loops of the processes of kept replicas over `rounds` programs, the last of which is accounted."""
         steps: tuple[Step, ...] = (
             *self.meanwhile,
             Barrier(_ENDED, _DEVICE),

@@ -115,11 +115,7 @@ class Fabric:
         return (alone + (loaded - alone) * share) / self.ipu.clock_hz
 
     def exchange(self, port_bytes: float, moved_bytes: float = 0.0, tiles: int = 0) -> Movement:
-        """One round of the on-chip exchange.
-
-        `port_bytes`: what the busiest tile receives or sends [B]; `tiles`: tiles that lie apart; those that take part
-        if 0.
-        """
+        """One round of the exchange: bytes of the busiest port [B], between `tiles` apart (0: all of them)."""
         cycles = ceil_div(int(port_bytes), self.ipu.exchange.bytes_per_cycle)
         parts = (("latency", self._word_s(tiles or self.tile_count)), ("exchange", cycles / self.ipu.clock_hz))
         return Movement(parts, moved_bytes, _PORT)
@@ -188,10 +184,7 @@ class Fabric:
         return Movement(parts, moved_bytes, max(times, key=lambda each: times[each]))
 
     def with_host(self, byte_count: float) -> Movement:
-        """The host sends to each tile of each chip, each its own, or receives from each over the same links.
-
-        `byte_count`: of each tile [B].
-        """
+        """The host sends to each tile of each chip, each its own, or receives from each over the same links."""
         machine = given(self.system).machine
         machines = len({chip // machine.ipu_count for chip in self.chips})
         gateway = machine.gateway_link
@@ -385,12 +378,7 @@ class Fabric:
         return replace(best, moved_bytes=moved)
 
     def over_chips(self, name: str, byte_count: int, software: Software) -> Movement:
-        """Corresponding tiles of all chips reduce or gather with each other, as the replicas of a program do.
-
-        Each link domain reduces, or gathers, by itself; between domains chips of the same place pass on their parts.
-
-        `byte_count`: of a tile: what it holds before [B].
-        """
+        """Corresponding tiles of all chips reduce or gather bytes each [B]: in domains, then between them."""
         system = given(self.system)
         inside = defaultdict[int, list[int]](list)
         for chip in self.chips:

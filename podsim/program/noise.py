@@ -105,11 +105,7 @@ class NoisyCall:
     """
 
     def __init__(self, noise: Noise, time_ps: int, updates_per_call: float, machines: int, *, apart: bool) -> None:
-        """Make the tables of machines, once for all of them.
-
-        `apart`: whether each machine draws by itself; otherwise every lane stands for all of them, and draws how late
-        the latest is.
-        """
+        """Without `apart`, machines do not draw by themselves: every lane draws how late the latest of them is."""
         self.drift = noise.drift_on(machines) or 0.0
         self._noise, self._updates_per_call, self._machines, self._apart = noise, updates_per_call, machines, apart
         self._late = late_table(noise, updates_per_call)
@@ -138,10 +134,7 @@ class NoisyCall:
         return run_table(self._noise, self._call_ps, self._updates_per_call)
 
     def jitters(self, level_ps: int) -> dict[str, Jitter]:
-        """What the stretches draw from, by the names that they have in works.
-
-        `level_ps`: what a call takes more or less throughout the run [ps].
-        """
+        """What the stretches draw from, by their names; a call takes `level_ps` more throughout the run. [ps]"""
         call = call_table(self._noise, self._call_ps + level_ps, self._updates_per_call) + level_ps
         return {CALL: Jitter(_OF_CALL, _values(call)), **self._late_jitters}
 

@@ -111,11 +111,7 @@ def shard_rings(plan: Plan, members: Sequence[int]) -> ShardRings:
 def rings_for(
     system: System, software: Software, workload: Workload, members: Sequence[int], width_parts: int
 ) -> ShardRings:
-    """The rings of IPUs that share the layers of a model, before it is planned.
-
-    `software`: says how many rings data is divided over; `width_parts`: parts into which they divide the width of
-    hidden states as well.
-    """
+    """The rings of IPUs that share the layers of a model, their hidden width in `width_parts`, before it is planned."""
     if width_parts == 1:
         return ShardRings.of(system, software.rings_of_shards, members)
     segments = [Segment((name,), count) for name, count in Counter(workload.order).items()]
@@ -151,10 +147,7 @@ class Timetable:
         self._known: dict[tuple[bool, bool], tuple[Cycle, ...]] = {}
 
     def cycles(self, *, alike: bool, in_order: bool) -> tuple[Cycle, ...]:
-        """All pipeline cycles; those of the main phase with repetitions if they are alike.
-
-        `alike`: whether nothing but their place tells cycles apart whose stages are alike.
-        """
+        """All pipeline cycles; those of the main phase are one with repetitions if `alike` but for their place."""
         if (alike, in_order) in self._known:
             return self._known[alike, in_order]
         if alike:

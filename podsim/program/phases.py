@@ -71,12 +71,7 @@ class Phases:
         in_order: bool,
         lane_count: int | None = None,
     ) -> None:
-        """Prepare what all phases have in common.
-
-        `in_order`: whether repetitions of a segment are written out one after the other, each with all its phases;
-        otherwise each phase repeats, which takes the same time; `lane_count`: how many IPUs get a lane, from the first
-        on; all of them if left out. One is enough for a bound.
-        """
+        """`in_order`: repetitions of a segment are written out; `lane_count`: IPUs that get a lane, one for a bound."""
         self._plan, self._replicas, self._replica, self._feed = plan, replicas, replica, feed
         self._trains, self._in_order = trains, in_order
         self._rings = Rings(plan, replicas)

@@ -89,10 +89,7 @@ class Recorded:
 
 
 def replayed(recorded: Recorded, system: System, rings: int, shard_rings: int | None = None) -> Program:
-    """The program of a recorded graph.
-
-    `shard_rings`: the same of those of ranks that share layers; as others if left out.
-    """
+    """The program of a recorded graph; `shard_rings`: rings of ranks that share layers, as others if left out."""
     return _Replay(recorded, system, rings, shard_rings or rings).program()
 
 

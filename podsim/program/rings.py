@@ -61,19 +61,13 @@ class Ring(Around):
     def step(
         self, what: str, ipu: int, byte_count: float, tensor_count: int = 1, *, of_shards: bool = False
     ) -> Exchange:
-        """One of the steps in which an IPU reduces and gathers (`all_reduce`), or does one of the two.
-
-        `what`: as `podsim.program.task.Collective` names it; `byte_count`: as `chunks` has it [B].
-        """
+        """One step of an IPU in an all-reduce, or in one of its halves, as `task.Collective` names them."""
         steps = (2 if what == "all_reduce" else 1) * (len(self.members) - 1)
         collective = Collective(what, self.members, byte_count, tensor_count, steps, of_shards)
         return Exchange(self.chunks(ipu, byte_count, tensor_count), collective)
 
     def chunks(self, ipu: int, byte_count: float, tensor_count: int = 1) -> tuple[Transfer, ...]:
-        """What an IPU sends in one of the n - 1 steps in which the ring reduces or gathers.
-
-        `byte_count`: all that the ring reduces or gathers; a step moves one part of n per IPU [B].
-        """
+        """What an IPU sends in one of the n - 1 steps: one part of n of all bytes that the ring reduces or gathers."""
         latency_s = tensor_count * self.step_latency_s
         return tuple(
             transfer("chunk", ALL_REDUCE, channels, chunk, latency_s, neighbour)
@@ -111,10 +105,7 @@ class ShardRings:
         width_parts: int = 1,
         sums: ShardSums | None = None,
     ) -> Self:
-        """The rings of some neighbours.
-
-        `sums`: what goes around, which says whose IPUs are to be neighbours: those of rows or those of columns.
-        """
+        """The rings of some neighbours: of rows or of columns adjacent, whichever is faster for these `sums`."""
         if width_parts == 1:
             ring = Ring.of_shards(system, ring_count, members)
             return cls(dict.fromkeys(members, ring), {})

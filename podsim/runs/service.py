@@ -312,10 +312,7 @@ class Served:
 
 @no_search()
 def service_draws(served: Served, stands_on: StandsOn, draws: Draws, watch: Watch = silent) -> ServiceDraws:
-    """Serve the first requests with the inputs as they are, and once for each draw.
-
-    `stands_on`: the inputs, and how far each moves the time of a token.
-    """
+    """Serve the first requests with the inputs as they are, and once for each draw of what the result stands on."""
     task = drawing_of(stands_on)
     numbers = in_portions(range(draws.count), "draws", watch)
     few = replace(served, requests=served.requests.first(MOST_DRAWN), load=_fewer(served.load, served.service))

@@ -68,11 +68,7 @@ class PlannedSteps:
         like: PlannedSteps | None = None,
         model: CostModel | None = None,
     ) -> None:
-        """Nothing is simulated until it is needed, and then once.
-
-        `asked`: the model; what is asked gives the largest batch, the longest prompt and the tokens of a sequence;
-        `like`: steps of the same plan with another number in flight, whose simulations are used.
-        """
+        """Nothing is simulated until needed; `like`: steps of this plan with others in flight, whose runs serve."""
         self._asked, self._in_flight = asked, in_flight
         self.model: CostModel = like.model if like else model or generation_cost_model(asked)
         self._pieces: Pieces = like._pieces if like else Pieces()
@@ -88,10 +84,7 @@ class PlannedSteps:
         return float(self._between("prefill", batch, np.array([prompt_tokens]))[0])
 
     def decode_s(self, batch: int, context_tokens: int) -> float:
-        """One more token for every sequence of a batch. [s]
-
-        `context_tokens`: tokens of the longest, with the one that goes through the network; 2 or more.
-        """
+        """One more token for every sequence; the longest has `context_tokens`, 2 or more, with that one. [s]"""
         return float(self.decode_steps_s(batch, range(context_tokens, context_tokens + 1))[0])
 
     def decode_steps_s(self, batch: int, contexts: range) -> Floats:

@@ -52,12 +52,10 @@ def plan_conv(
     available_memory_proportion: float = 0.6,  # share of tile memory for temporaries, above 0
     copy_cycles_per_byte: float | None = None,
 ) -> ConvPlan:
-    """The cheapest method and split whose temporaries fit.
+    """The cheapest method and split whose temporaries fit; without a rate of copies, the library's [cycles/B].
 
-    When nothing fits, the bound is doubled until it passes twice the tile's memory and then dropped;
-    whether the whole graph fits is the memory plan's question.
-
-    `copy_cycles_per_byte`: rate of copies into another order; the library's own estimate if None [cycles/B].
+    When nothing fits, the bound is doubled until it passes twice the tile's memory and then dropped; whether the whole
+    graph fits is the memory plan's question.
     """
     _refuse_beyond_reason(shape)
     bound_bytes = available_memory_proportion * ipu.tile.memory_bytes

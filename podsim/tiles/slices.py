@@ -58,11 +58,7 @@ class _Splits:
 def plan_slices(
     ipu: Ipu, kind: SliceKind, shape: SliceShape, dtype: str = "fp32", available_memory_proportion: float = 0.6
 ) -> SlicePlan:
-    """The split that the library takes, and its cost where indices are spread at random over the rows.
-
-    `dtype`: format of the elements: `fp16` or `fp32`; `available_memory_proportion`: share of tile memory for
-    temporaries, above 0.
-    """
+    """The split that the library takes, and its cost where indices are spread at random over rows; fp16 or fp32."""
     if max(shape.rows, shape.lookups) * shape.features * DTYPE_BYTES[dtype] > ipu.memory_bytes:
         what = f"{shape.lookups:,} rows of {shape.features:,} in a table of {shape.rows:,} do not fit {ipu.name}"
         raise NoPlanError(what, do="make the table, its rows or the lookups fewer")

@@ -90,10 +90,7 @@ def reduce_vertex_cycles(ipu: Ipu, outputs: Any, depth: Any, dtype: str) -> Any:
 def slice_cycles(
     ipu: Ipu, weights: int, results: int, column_slices: NDArray[Any], inner_slices: NDArray[Any], dtype: str
 ) -> NDArray[Any]:
-    """Cycles per slice to cut the weights and to join the results.
-
-    `inner_slices`: serial slices of the contracted axis; their results are added.
-    """
+    """Cycles per slice to cut the weights and to join the results, which inner slices add."""
     vertex = ipu.vertices.slice
     serial = column_slices * inner_slices
     fixed = vertex.fixed + ipu.tile.worker_count * vertex.worker_fixed

@@ -53,10 +53,7 @@ def elementwise_cycles(ipu: Ipu, function: str, elements_per_tile: int, dtype: s
 
 
 def pool_cycles(ipu: Ipu, elements: int, width: int, taps: int, dtype: str, *, backward: bool) -> int:
-    """Maximum or mean over windows, for the elements of the busiest tile. Source: [poplibs_estimators]. [cycles]
-
-    `width`: results of a row, each a vector of channels.
-    """
+    """Maximum or mean over windows on the busiest tile, `width` results a row [poplibs_estimators]. [cycles]"""
     vertex = ipu.vertices.pool
     per_vector = ipu.tile.vector_width_bytes // DTYPE_BYTES[dtype]
     vectors: int = ceil_div(ceil_div(elements, ipu.tile.worker_count), per_vector)

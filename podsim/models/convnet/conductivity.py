@@ -1,7 +1,4 @@
-"""A network that predicts the effective ion conductivity of a microstructure from its image.
-
-The publication names no dimensions, so that all of them are parameters. Source: [conductivity2024].
-"""
+"""Effective ion conductivity of a microstructure from its image, of any dimensions [conductivity2024]."""
 
 from __future__ import annotations
 

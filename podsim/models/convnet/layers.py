@@ -1,8 +1,4 @@
-"""Layers of convolutional networks, forward and backward, for chains and residual blocks.
-
-A layer knows its input and output, its parameters, what it keeps for the backward pass, and the
-operations of both passes.
-"""
+"""Layers of convolutional networks: parameters, operations of both passes, and what is kept between them."""
 
 from __future__ import annotations
 

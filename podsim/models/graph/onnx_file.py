@@ -87,11 +87,7 @@ LARGEST_DIMENSION = 10**9
 
 
 def set_dimensions(inputs: Sequence[ValueInfoProto], given: Mapping[str, int], file: str) -> dict[str, int]:
-    """Write sizes into the inputs of a graph.
-
-    `given`: sizes by name; a dimension without a name is called `INPUT_AXIS`; The open dimensions with their sizes, in
-    the order of the inputs.
-    """
+    """The open dimensions of inputs with their sizes, written into the graph; those without a name are `INPUT_AXIS`."""
     sizes: dict[str, int] = {}
     missing: dict[str, str] = {}
     for value in inputs:

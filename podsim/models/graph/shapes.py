@@ -102,10 +102,7 @@ def _fatal(node: NodeProto) -> str:
 
 
 def wrong_operands(node: NodeProto, shapes: OperandShapes, values: Values) -> str:
-    """What is wrong with the operands or attributes of a node.
-
-    `shapes`: those of its inputs, in order; empty for one that is left out.
-    """
+    """What is wrong with operands or attributes of a node; an input that is left out has an empty shape."""
     if node.op_type in _CHANNELS and len(shapes[0]) < _SPATIAL:
         return f"it works on a batch of channels, and reads a tensor of shape {list(shapes[0])}"
     checks: tuple[Callable[[], str], ...] = (

@@ -87,10 +87,7 @@ class DecoderShape:
 
 
 def causal_decoder(shape: DecoderShape, batch: Batch, name: str = "decoder", shards: int | Shards = 1) -> Workload:
-    """The graph of a decoder, or that of its largest shard.
-
-    `batch`: what goes through it at once, and in which formats.
-    """
+    """The graph of a decoder, or that of its largest shard."""
     layer = shape.layer(batch, shards if isinstance(shards, Shards) else Shards(shards))
     positions = 0 if shape.rotary else shape.position_count
     embedding = TokenEmbedding(shape.vocabulary_size, positions, scaled=shape.scaled_embedding)

@@ -41,10 +41,7 @@ class Seq2SeqShape:
 def encoder_decoder(
     shape: Seq2SeqShape, batch: Batch, target_length: int, name: str = "T5", sharing: Shards = WHOLE
 ) -> Workload:
-    """The training graph of an encoder-decoder, or that of its largest shard.
-
-    `batch`: source sequences that go through it at once.
-    """
+    """The training graph of an encoder-decoder, or that of its largest shard."""
     encoder = _layers(shape, batch, shape.encoder_layer_count, sharing)
     target = replace(batch, sequence_length=target_length)
     decoder = replace(encoder, batch=target, layer_count=shape.decoder_layer_count, mask="causal")

@@ -29,10 +29,7 @@ _MOST_BLOCKS = 420
 
 
 def choose(loaded: LoadedScenario, watch: Watch, *, prune: bool = True) -> tuple[LoadedScenario, Choice]:
-    """Choose the division of a scenario that leaves it open.
-
-    `prune`: whether divisions that cannot win are left out; the choice is the same without, and takes longer.
-    """
+    """Choose the division of a scenario that leaves it open; without `prune` the choice is the same, but slower."""
     if loaded.spec.activity is Activity.GENERATION:
         return choose_decoder(loaded, loaded.of(GenerationScenario), watch)
     spec = loaded.of(TrainingScenario)

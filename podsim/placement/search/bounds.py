@@ -32,31 +32,20 @@ def call_s(job: PlanInput) -> float:
 
 
 def rings_of_first(job: PlanInput, workload: Workload, shards: int) -> ShardRings:
-    """The rings of the first IPUs that share layers; others lie no better.
-
-    `job`: with the parts into which the width of hidden states is divided; `workload`: the largest shard, with the
-    micro-batch that is asked about.
-    """
+    """The rings of the first IPUs that share layers, for the largest shard; others lie no better."""
     return rings_for(job.system, job.software, workload, range(shards), job.layout.width_parts)
 
 
 def added_up_s(
     rings: ShardRings, workload: Workload, ahead: Iterable[Segment], back: Iterable[Segment], *, latencies: bool = True
 ) -> float:
-    """What shards take to add up tensors in passes of a micro-batch. [s]
-
-    `ahead`: segments whose forward pass runs, as often as it does; `latencies`: whether steps take time beside that of
-    the bytes.
-    """
+    """What shards take to add up tensors, those of `ahead` in forward passes, with or without latencies. [s]"""
     sums = sums_of(workload, ahead) + sums_of(workload, back, backward=True)
     return shard_sums_s(rings, sums, latencies=latencies)
 
 
 def shard_sums_s(rings: ShardRings, sums: ShardSums, *, latencies: bool = True) -> float:
-    """What shards take to add up tensors while nothing else is under way. [s]
-
-    `sums`: how often tensors go around, by their bytes; `latencies`: whether steps take time beside that of the bytes.
-    """
+    """What shards take to add up tensors (by bytes) while nothing else is under way, with or without latencies. [s]"""
     first, *others = rings.columns
     if not others:
         return 0.0

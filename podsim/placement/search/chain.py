@@ -273,10 +273,7 @@ class Slices:
         return depth * self.kept_bytes + self.peak_bytes
 
     def last_stage(self, room_bytes: Costs) -> tuple[Costs, Costs]:
-        """Cycles and memory of the parts that reach the end of the chain, by share and start. [cycles], [B]
-
-        `room_bytes`: memory beside what is held anyway, by start; parts are laid out so that they fit.
-        """
+        """Cycles and memory of the parts that reach the end, by share and start, laid out to fit. [cycles], [B]"""
         del room_bytes
         cycles = self.cycles[:, :, -1].copy()
         if self._recompute and not self._recompute_last:

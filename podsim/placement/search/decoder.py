@@ -32,10 +32,7 @@ from podsim.watch import Watch
 
 
 def longest_stage_ps(plan: Plan, trace: Trace) -> int:
-    """The longest that a batch takes any stage, its call to the host included. [ps]
-
-    `trace`: the step of one batch while no other is under way.
-    """
+    """The longest that a batch alone takes any stage, its call to the host included. [ps]"""
     if stages_interfere(plan):
         return execute(compile_turn(plan)).makespan_ps
     return max(trace.makespan_ps - account.get(BUBBLE, 0) for account in trace.lanes.values())

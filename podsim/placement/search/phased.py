@@ -80,10 +80,7 @@ class PhasedSearch:
     """Divisions of one scenario in phased execution."""
 
     def __init__(self, spec: TrainingScenario, pins: Pins, *, tight: bool = False) -> None:
-        """Nothing is looked at yet.
-
-        `tight`: whether operations may have to do with hardly any memory for temporaries, and nothing is left free.
-        """
+        """`tight`: operations may have hardly any memory for temporaries, and nothing is left free."""
         self._spec, self._pins, self._tight = spec, pins, tight
         self._models: dict[int, CostModel] = {}
         self._samples: dict[tuple[Shards, bool, int], float] = {}

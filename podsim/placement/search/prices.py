@@ -40,10 +40,7 @@ class Prices:
     shards: int = 1  # IPUs that share a stage; others are counted in groups of them
 
     def fastest(self, limit_bytes: float = float("inf")) -> CutChain | None:
-        """The division with the least longest stage among those that fit, or None.
-
-        `limit_bytes`: what is more than the IPU that holds the first and the last stage may hold [B].
-        """
+        """The division of least longest stage, if any fits, whose IPU of both ends holds less than a limit. [B]"""
         priced = [np.where(used <= self.capacity_bytes, cycles, np.inf) for cycles, used in self._by_part()]
         priced[-1] = np.where(self._end_bytes < limit_bytes, priced[-1], np.inf)
         return self._pipeline(priced, most_even(*self._least(priced)))

@@ -81,7 +81,7 @@ def pipeline_s(plan: Plan) -> float:
 def pipeline_cycles(
     passes: list[tuple[int, float, float]], accumulation_factor: int, schedule: PipelineSchedule
 ) -> float:
-    """Computation of all pipeline cycles of a weight update. [cycles]
+    """Computation of all pipeline cycles, from (IPU, forward, backward) cycles of each stage. [cycles]
 
     >>> passes = [(0, 1.0, 2.0), (1, 1.0, 2.0)]
     >>> pipeline_cycles(passes, 4, PipelineSchedule.of("lock_step", 2))  # 1, 3; 2 x 3; 3, 2
@@ -90,8 +90,6 @@ def pipeline_cycles(
     18.0
     >>> pipeline_cycles(passes, 4, PipelineSchedule.of("sequential", 2))  # 4 x (1, 3, 2)
     24.0
-
-    `passes`: IPU, forward and backward cycles of each stage.
     """
     return sum(
         span.count * sum(_slowest(passes, each) for each in schedule.rounds(span.cycle, accumulation_factor))
@@ -107,9 +105,6 @@ def least_cycles(total: float, longest: float, places: int, accumulation_factor:
 
     >>> least_cycles(6.0, 2.0, 2, 4), least_cycles(6.0, 5.0, 2, 4)
     (15.0, 20.0)
-
-    `total`: of all blocks, for a micro-batch [cycles]; `longest`: of the longest block [cycles]; `places`: IPUs, or
-    groups of them, that hold the blocks in turn.
     """
     return max((accumulation_factor + places - 1) * total / places, accumulation_factor * longest)
 
@@ -143,11 +138,7 @@ class Search:
     def __init__(
         self, loaded: LoadedScenario, spec: TrainingScenario, *, pinned: bool = True, tight: bool = False
     ) -> None:
-        """Read what is pinned.
-
-        `spec`: the scenario, perhaps on another pod or with another batch, with how IPUs share layers; `tight`: whether
-        operations get hardly any memory for temporaries.
-        """
+        """`tight`: operations get hardly any memory for temporaries."""
         workload_of = training_job(spec).workload_of
         self.space = LayoutSpace(loaded, spec, workload_of(1), pinned=pinned)
         whole = training_job(self.space.whole(), workload_of)

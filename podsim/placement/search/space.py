@@ -38,11 +38,7 @@ class LayoutSpace:
     """Layouts of one scenario without their cuts. `spec`: the scenario. `batch_size`: samples per weight update."""
 
     def __init__(self, loaded: LoadedScenario, spec: TrainingScenario, workload: Workload, *, pinned: bool) -> None:
-        """Read what is pinned.
-
-        `spec`: the scenario, perhaps on another pod or with another batch, with how IPUs share layers; `workload`: the
-        model or its largest shard, for one sample at a time.
-        """
+        """`workload`: the model or its largest shard, for one sample at a time."""
         auto = loaded.auto
         assert isinstance(auto, AutoTrainingSpec)
         self.spec, self.batch_size, self._workload = spec, batch_of(spec), workload

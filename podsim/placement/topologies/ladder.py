@@ -40,10 +40,7 @@ def walk(
     wraps: bool = False,  # whether the ends of the ladder are joined, so that the shorter way is taken
     rail: Callable[[System, int, int, int], str] = rail_of_a_side,
 ) -> Iterator[tuple[str, float]]:
-    """(name, bandwidth) of the connections between two IPUs. [B/s]
-
-    `rail`: names what joins two rungs, given a side, the lower and the upper rung.
-    """
+    """(name, bandwidth [B/s]) of what joins two IPUs; `rail` names what joins two rungs, of a side, lower and upper."""
     (start, side), (end, last_side) = divmod(first, _SIDES), divmod(last, _SIDES)
     if side != last_side:
         yield f"rung{start}/to{last_side}", system.machine.rung_bytes_per_s

@@ -127,14 +127,12 @@ class Load:
         return Requests((0,) * self.request_count, *self._drawn)
 
     def of_users(self, count: int, think_s: float) -> Users:
-        """The same requests, sent by users who wait for their answers.
+        """The same requests, sent by users who wait for their answers and think for `think_s` on average. [s]
 
         Every user thinks before the first request: at random times, or evenly over the time that one thinks.
 
         >>> Load(((128, 16),), 4, pattern="fixed").of_users(2, 3.0).first_ps
         (0, 1500000000000)
-
-        `think_s`: how long a user thinks between an answer and the next request, on average [s].
         """
         if not 1 <= count <= self.request_count:
             what = f"{count} users send {self.request_count} requests"
@@ -214,23 +212,19 @@ _LATEST_S: Final = 1e10
 
 
 def read_arrivals(path: Path, most_tokens: int = 2 * MAX_TOKENS) -> Requests:
-    """Requests of a CSV file, timed from the first arrival.
+    """Requests of a CSV file, timed from the first arrival, none longer than `most_tokens` with its output.
 
-    The first line names the columns: `arrival_s` in seconds from any origin, `prompt_tokens` and
-    `output_tokens`, in any order; others are ignored, as are blank lines.
-
-    `most_tokens`: tokens of prompt and output together that a request may have.
+    The first line names the columns: `arrival_s` in seconds from any origin, `prompt_tokens` and `output_tokens`, in
+    any order; others are ignored, as are blank lines.
     """
     return parse_arrivals(text_of(path), str(path), most_tokens)
 
 
 def parse_arrivals(text: str, name: str, most_tokens: int = 2 * MAX_TOKENS) -> Requests:
-    r"""Requests of a text in the form of such a file.
+    r"""Requests of a text in the form of such a file, none longer than `most_tokens` with its output.
 
     >>> parse_arrivals("arrival_s,prompt_tokens,output_tokens\n5,128,16\n5.5,64,8\n", "trace.csv").arrival_ps
     (0, 500000000000)
-
-    `most_tokens`: tokens of prompt and output together that a request may have.
     """
     times_s = list[float]()
 

@@ -190,10 +190,7 @@ class ServingOutcome:
 
 
 def outcome_of(timeline: Timeline, *, closed: bool = False) -> ServingOutcome:
-    """All figures of a run.
-
-    `closed`: whether users wait for answers, of whom no more can be in the queue than there are.
-    """
+    """All figures of a run; if `closed`, no more than the users, who wait for answers, can be in the queue."""
     requests, makespan = timeline.requests, timeline.makespan_ps
     waiting, busy = timeline.waiting, sum(timeline.busy_ps)
     arrival, start, first, last = map(

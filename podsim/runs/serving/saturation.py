@@ -56,11 +56,7 @@ class Saturation:
 
 
 def saturation(service: Service, load: Load, *, margin: float, watch: Watch = silent) -> Saturation:
-    """Where a service saturates: found by overloading it, confirmed by a run below and one above.
-
-    `load`: the requests. They must fill all places several times over; `margin`: how far below and above the runs are,
-    as a share of the rate, within 0 and 1.
-    """
+    """Saturation: found by overload, which must fill all places often, confirmed a share `margin` below and above."""
     if not 0 < margin < 1:
         raise PodsimError(f"a margin of {margin:g}", do="give a share between 0 and 1, for example 0.05")
     rate = capacity_per_s(service, load)

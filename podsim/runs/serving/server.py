@@ -47,10 +47,7 @@ class StepTimes(Protocol):
         """A batch of prompts, padded to the longest, until their first output tokens. [s]"""
 
     def decode_s(self, batch: int, context_tokens: int) -> float:
-        """One more token for every sequence of a batch. [s]
-
-        `context_tokens`: tokens that the longest of them has already: its prompt and output so far.
-        """
+        """One more token for every sequence of a batch, the longest of which has `context_tokens` already. [s]"""
 
     def decode_steps_s(self, batch: int, contexts: range) -> Sequence[float] | NDArray[np.float64]:
         """One more token at each of some contexts; whatever knows many at once has its own. [s]"""

@@ -196,10 +196,7 @@ def _ends(
 
 
 def _sums(runs: Sequence[Updates], count: int, pool: Floats, seed: int, drifting_s: float) -> Iterator[float]:
-    """So many weight updates of each run: those that were simulated, and the rest drawn from those of all runs. [s]
-
-    `pool`: updates of all runs [s]; `drifting_s`: what each update takes longer on average since a run slows down [s].
-    """
+    """Weight updates of each run: those simulated, the rest drawn from the pool, plus a drift each. [s]"""
     mean_s, deviation_s = float(np.mean(pool)), float(np.std(pool))
     for number, run in enumerate(runs):
         known_s, rest = float(np.sum(run.times_s[:count])), max(0, count - len(run.times_s))

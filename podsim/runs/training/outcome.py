@@ -164,11 +164,7 @@ def evaluation_interval_samples(batch_size: float) -> int:
 def draw_samples_to_converge(
     points: Sequence[ReferencePoint], batch_size: float, draw_count: int, seed: int
 ) -> tuple[float, ...]:
-    """Samples to converge of `draw_count` imagined runs.
-
-    Each draw takes one quantile of the two reference points that enclose the batch size and
-    interpolates between them.
-    """
+    """Samples to converge of imagined runs: a quantile, interpolated between the reference points around the batch."""
     known = sorted(points, key=lambda point: point.batch_size)
     if not known or not known[0].batch_size <= batch_size <= known[-1].batch_size:
         span = f"{known[0].batch_size} to {known[-1].batch_size}" if known else "none"
