@@ -1,9 +1,7 @@
-"""What is kept on disk from one process to the next, in the cache folder of the user.
+"""What is kept on disk from one process to the next; `PODSIM_CACHE` names another folder, or `off` for none.
 
-An entry is a file of its own, named by a hash of all that its value was made from. It is written beside its place and
-moved there at once, so that many processes may use the folder. It starts with a checksum: one that is damaged is
-made again. Whatever the folder refuses is no error, and all of it may be deleted at any time.
-`PODSIM_CACHE` names another folder, or `off` for none.
+An entry is a file named by a hash of all that its value was made from, moved to its place at once, with a checksum: one
+that is damaged is made again. Whatever the folder refuses is no error.
 """
 
 from __future__ import annotations

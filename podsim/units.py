@@ -1,7 +1,6 @@
 """Units: quantities as text at the edges, SI base units inside, integer picoseconds in the engine.
 
-A parser of its own rather than a units library: the grammar is one number and one unit, the message
-for a mistake must name the file and the cure, and start-up time counts in milliseconds.
+A parser of its own: messages name the file and the cure, and start-up time counts in milliseconds.
 """
 
 from __future__ import annotations

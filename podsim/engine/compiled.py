@@ -1,7 +1,6 @@
-"""Runs a program in the compiled engine: the same times and accounts as on SimPy, without a timeline.
+"""Runs a program in the compiled engine: the same times as on SimPy, without a timeline.
 
-Each kind of row is appended to one list, and refers to others by their numbers. What lanes, phases and replicas share
-in the program, they share here as well: a row is made once for each object.
+The program is laid out as flat arrays of whole numbers; a row is made once for each object that lanes and phases share.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Transfers under way on the channels of a program.
+"""Transfers under way on the channels of a program; docs/background/engine.md has the rules.
 
-Whenever a transfer starts or ends, or a channel gets slower or faster, those that depend on it get their new fair
-speeds, after all else that happens at that instant. What is left of a transfer is counted in parts of 2^62, and its end
-is rounded up to the next picosecond, so that the order of events at one instant changes nothing.
+What is left of a transfer is counted in parts of 2^62, and its end is rounded up to the next picosecond, so that the
+order of events at one instant changes nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Programs of which all lanes meet again and again, run piece by piece, and nothing twice.
 
-Whenever all lanes of a program have met, nothing is on a channel, so that what follows depends on nothing before:
-the time of the program is the sum of the times of its pieces. In a piece, lanes that share no channel run apart, and
-a lane that has its channels to itself needs no engine. Programs that differ little share most of the rest.
+Once all have met, nothing is on a channel, so that a program takes the sum of its pieces, and a lane with channels of
+its own needs no engine.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""Products with operands in FP8: results and everything else stay in half precision.
+"""Products with operands in FP8, cast and scaled by their largest element; all else stays in half precision.
 
-Results of products lie in groups of 16 channels, and FP8 operands in groups of 32, so that what a product reads changes
-its layout. In training the gradients of a layer's input and of its weights are products in FP8 as well, and every
-tensor is scaled by its largest element when it is cast. What the backward pass reads again is cast again: no copy in
-FP8 is kept.
-
-Source: [micikevicius2022] [noune2022] for scales and products; [poplibs_poplin] for what the matrix unit takes;
-[popart_fp8] for what a cast and a product do with the scale of a tensor.
+Results lie in groups of 16 channels, FP8 operands in groups of 32, so that what a product reads changes its layout.
+What the backward pass reads again is cast again. Source: [micikevicius2022] [noune2022] for scales and products;
+[poplibs_poplin] for what the matrix unit takes; [popart_fp8] for what a cast and a product do with the scale of a
+tensor.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""SchNet: messages along the edges of molecular graphs, whose edges are found on the device.
+"""SchNet: messages along the edges of molecular graphs, a number of nearest neighbours found on the device.
 
-Edges are the nearest neighbours of each atom, the same number for all. Each interaction block makes a filter of every
-edge from its distance, multiplies it with the row of the source atom and adds the products up at the target.
-Positions have no gradient. Source: [schutt2018], with the operations of [hydronet_gnn].
+A block makes a filter of every edge from its distance, multiplies it with the row of the source atom and adds up at the
+target. Positions have no gradient. Source: [schutt2018], with the operations of [hydronet_gnn].
 """
 
 from __future__ import annotations

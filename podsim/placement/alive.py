@@ -1,12 +1,9 @@
 """What a block needs of memory while it runs: tensors that are alive, and temporaries of the operation at work.
 
-Operations run one after the other and each names what it reads, so that it is known which tensors live at
-the same time as whose temporaries. An elementwise operation writes over an operand that nothing reads later.
-A product reads copies of operands that do not lie where its plan wants them; what is read no more is gone by
-then, and so are operands when their partial results are summed. Where a sum is not split, its partial
-results are the result.
-
-Source: [poplibs_poplin] for temporaries of products; [popart_inplacing] for results in the place of operands.
+An elementwise operation writes over an operand that nothing reads later. A product reads copies of operands that do not
+lie where its plan wants them; operands are gone when its partial results are summed, which are the result where the sum
+is not split. Source: [poplibs_poplin] for temporaries of products; [popart_inplacing] for results in the place of
+operands.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""The answer when a replica does not fit: what is too large, and which changes would help.
+"""The answer when a replica does not fit.
 
-A model may not fit because a pipeline is the wrong method of training, rather than the pod lacks memory. Pipelines
-keep the weights and accumulated gradients of a stage on its IPUs. Large models were trained in other ways: a layer is
-shared among IPUs (tensor parallelism), or its weights are loaded from streaming memory while it runs (phased
-execution). podsim trains transformers in both ways where a scenario says so, and `parallelism: auto` tries them all.
+What is too large, which changes would help, and whether a pipeline, which keeps weights and gradients of a stage on its
+IPUs, is the wrong method for a model that the pod could hold.
 """
 
 from __future__ import annotations

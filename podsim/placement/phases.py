@@ -1,11 +1,6 @@
 """Phased execution: segments run one after the other on all IPUs of a replica, and keep everything else off the chip.
 
-Forward phases run in order, backward phases in reverse; the last segment is both. A phase loads the weights of its
-segment from streaming memory, once for all its micro-batches, whose activations and their gradients it loads and
-stores in between. Where replicas shard weights, gradients and optimizer state, they gather weights when a phase loads
-them and reduce gradients when it stores them. Optimizer phases load, update and store.
-
-Source: [popxl_bert], [popxl_rts_tutorial].
+How: docs/background/streaming-memory.md. The last segment is both. Source: [popxl_bert], [popxl_rts_tutorial].
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
-"""How chips reduce and gather: rings, and halves for small messages; which links a step takes, and what it costs.
+"""How chips reduce and gather: rings, and halves for small messages; docs/background/collectives.md says which links.
 
-Replicas of one IPU, and the shards of a layer, form a ring of neighbours around their topology. Replicas of several
-IPUs form a ring for each IPU, straight along the topology; where that does not close, the last hop goes all the way
-back. One rule holds for both: the software stack divides the data over so many rings, which take turns in direction.
-Each has one IPU-Link of every connection on its way, as long as a rail has as many; more rings share all of them. IPUs
-meet after each step. Source: [gcl_topologies] for the rings; that each has a link is inferred.
-
-Messages that are small go by halves: partners exchange half of what they have, those twice as far apart half of that,
-and so on [thakur2005]. That the library does so, and up to which size, is assumed.
+Source: [gcl_topologies] for the rings; inferred: each ring has one IPU-Link of every connection, as long as a rail has
+as many; more rings share all. IPUs meet after each step. Assumed: small messages go by halves [thakur2005], and up to
+which size.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Routes: which channels a transfer occupies, and how long before its first byte.
-
-The topology of a pod says how the IPUs of a link domain are joined; gateways join link domains. Every connection
-has one channel per direction.
-"""
+"""Routes: which channels, one per direction of a connection, a transfer occupies, and when its first byte arrives."""
 
 from __future__ import annotations
 

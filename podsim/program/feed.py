@@ -1,11 +1,7 @@
 """How training data reaches the IPUs: host servers, host links, a buffer in front of each replica.
 
-A server decodes micro-batches ahead of time, at a rate that its replicas share, and sends each over
-the host link into the gateway's buffer, which holds as many as the prefetch depth. The replica takes
-one for each micro-batch. Where servers and links keep up with the shortest time between two
-micro-batches, no replica ever waits and the program leaves the feed out.
-
-Source: [popart_pipelining] for the prefetch.
+docs/background/hosts.md says how. Where servers and links keep up with the shortest time between two micro-batches, the
+program leaves the feed out. Source: [popart_pipelining] for the prefetch.
 """
 
 from __future__ import annotations

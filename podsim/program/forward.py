@@ -1,10 +1,7 @@
 """Forward passes as tasks: one batch through an idle replica, and session calls of many batches.
 
-In each pipeline cycle every stage takes in the next batch; then all IPUs of the replica synchronise and
-hand on in one merged exchange. The first stage reads its batch from the gateway's buffer, which the host
-fills ahead of time; the last one sends its result through the gateway to the host.
-
-Source: [popart_pipelining].
+In each pipeline cycle every stage takes in the next batch; then all IPUs synchronise and hand on in one merged
+exchange. The first reads from the gateway's buffer, the last sends its result to the host. Source: [popart_pipelining].
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""A step of text generation as tasks: weights come in, shards compute and add up, stages hand on, the host samples.
+"""A step of text generation as tasks.
 
-Shards of a layer add up their partial sums in a ring over their IPUs. Weights that are streamed
-are waited for layer by layer, or loaded by I/O tiles into a second slot while the layer before computes.
-
-Source: [popxl_llama], [gcl_topologies].
+Weights come in, shards compute and add up in a ring, stages hand on, the host samples. Streamed weights are waited for,
+or I/O tiles load the next layer's meanwhile [popxl_llama] [gcl_topologies].
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""The process on a host that calls the IPUs, as a lane: what its loop does from one session call to the next.
+"""The process on a host that calls the IPUs, as a lane; docs/background/hosts.md says what its loop does.
 
-A loop fetches samples, stacks them, counts targets, hands over tensors and the values of the optimizer, and calls. All
-of that is serial: IPUs that have ended their work wait until the process has come round. Workers of its loader make the
-next batch ready all the while, so that a round takes the longest of what a worker loads, and tasks and device one after
-the other. Decoding and sending of images is the feed's. Frameworks differ by which of these tasks take time.
-
-Source: [hydronet_gnn], [poptorch_squad], [poptorch_compiler], [graphcore_results] for PyTorch; [mlperf_logs],
+A round takes the longest of what a loader's worker loads, and tasks and device one after the other. Source:
+[hydronet_gnn], [poptorch_squad], [poptorch_compiler], [graphcore_results] for PyTorch; [mlperf_logs],
 [graphcore_results] for PopART and TensorFlow.
 """
 

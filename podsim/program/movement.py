@@ -1,11 +1,8 @@
 """Transfers and collectives alone on a machine: tiles of a chip, chips over IPU-Links, the host, streaming memory.
 
-Inside a chip the exchange is scheduled when the program is compiled: nothing queues, and the busiest port of a tile
-sets the time [poplibs_estimators]. Between chips the fullest link does. What one tile sends leaves the tile before it
-enters the link, and what one tile receives leaves the link before it enters the tile; a link that carries a little of
-many tiles starts anew for each of those that send [citadel2019].
-
-Corresponding tiles of chips reduce and gather as replicas do in a weight update, by the same steps.
+Inside a chip nothing queues, and the busiest port of a tile sets the time [poplibs_estimators]. Between chips the
+fullest link does: what one tile sends leaves it before it enters the link, and what one receives leaves the link before
+it enters the tile; a link that carries a little of many tiles starts anew for each of those that send [citadel2019].
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""Which stretches of work have noise, and who draws it together.
+"""Which stretches of work have noise, and who draws it together, from tables of equally likely values.
 
-A session call has two kinds. What the calling process does takes longer or shorter for all IPUs alike: one stream. And
-a machine is late now and then, each by itself: a stream per machine. All IPUs of a run meet after the call, at the
-latest when gradients are reduced, so that a call takes as long as its latest machine. What IPUs compute and exchange is
-planned to the cycle, and has no noise. Source: [mlperf_logs].
-
-An entry is the mean of its share of the distribution, rounded so that the sums of entries from the first on are off by
-half a picosecond at most. So a table has the mean of its distribution to the picosecond, and a draw is a look-up. The
-tables are made of closed forms: the mean of a distribution between two quantiles.
+The calling process takes longer or shorter for all IPUs alike, one stream; a machine is late now and then by itself, a
+stream each; what IPUs compute and exchange has no noise [mlperf_logs]. An entry of a table is the mean of its share of
+the distribution between two quantiles, in closed form, rounded so that sums from the first on are off by half a
+picosecond at most.
 """
 
 from __future__ import annotations

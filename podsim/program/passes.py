@@ -1,10 +1,7 @@
 """The pipeline as phases: fill, main, flush.
 
-In each pipeline cycle every IPU runs the stages that are active on it, one after the other; then all
-IPUs of the replica synchronise and hand their results on in one merged exchange. Which are active when is the
-schedule's: `podsim/placement/schedule.py`.
-
-Source: [popart_pipelining].
+In each cycle every IPU runs its active stages one after the other; then all of a replica synchronise and hand on in one
+merged exchange [popart_pipelining]; placement/schedule.py says which when.
 """
 
 from __future__ import annotations

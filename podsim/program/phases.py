@@ -1,12 +1,7 @@
 """Phased execution as phases of the engine: load weights, go through micro-batches, store; the weight update apart.
 
-A phase of a segment loads its weights, gathers them over replicas if these hold shards, and goes through its
-micro-batches: each loads the activations that a phase before has stored, computes, and stores what the next one needs.
-With I/O tiles that overlap, the tiles that compute are at one micro-batch while I/O tiles store what came of the one
-before and load what the one behind needs; then both copy from one to the other. Each set of tiles has its own lane.
-Backward phases redo the forward pass, reduce gradients over replicas and store them.
-
-Source: [popxl_bert], [popxl_rts_tutorial].
+docs/background/streaming-memory.md says in which order. I/O tiles that overlap store what came of one micro-batch and
+load the next but one while other tiles compute, as lanes of their own. Source: [popxl_bert], [popxl_rts_tutorial].
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What sets the time of a program's tasks: the keys of the scenario that price each stretch of it.
 
-A transfer has two prices: its latency, and the channel that it holds longest, with all that passes over that channel
-at the same time. A stretch of work has the price of its kind, a call from the host that of its name. Tasks of helpers,
-which feed the others, are filed under the kind of time in which the others wait for them.
+A transfer has two: its latency, and the channel that it holds longest; work has that of its kind, a call that of its
+name. Tasks of helpers are filed under the kind of time in which others wait for them.
 """
 
 from __future__ import annotations

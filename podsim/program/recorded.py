@@ -1,11 +1,7 @@
 """A recorded graph: what each rank of a job did, on what it depended, and the program that does it again on a pod.
 
-A rank is an IPU: rank 3 is IPU 3 of the pod. It does one thing at a time, in an order that no dependency of any rank
-contradicts, and transfers that nothing orders among one another start together, as an exchange of an IPU has them.
-What is received asks nothing of the receiver: whatever depends on it waits until the sender is through. Collectives
-go around rings as those of a weight update do, an all-to-all over the routes between all pairs.
-
-Source: [gcl_topologies] for the rings.
+Rank 3 is IPU 3. It does one thing at a time, in an order that no dependency contradicts; transfers that nothing orders
+start together; receiving takes nothing of the receiver. Source: [gcl_topologies] for the rings of collectives.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
-"""Rings of IPUs for collectives as steps of a program.
+"""Rings of IPUs for collectives, and exchanges of all with all, as steps of a program.
 
-Where IPUs divide a layer in two dimensions, they are a grid of rows and columns, each with a ring of its own. The IPUs
-of a row, or those of a column, are neighbours; the others lie as far apart as these are many, form a ring straight
-along the topology, and share its rails with the rings beside them. Of both ways the one is taken that is faster.
-
-What passes between chips is scheduled when the program is compiled, so that the fullest link sets the time: every IPU
-puts what it sends on each link of its routes.
-
-Source: [lepikhin2021]; [gcl_topologies] for the routes.
+IPUs that divide a layer in two dimensions are a grid of rows and columns: those of one are neighbours, those of the
+other lie apart, in rings that share rails; the faster of both ways is taken. All to all is scheduled when the program
+is compiled, so that the fullest link sets the time. Source: [lepikhin2021]; [gcl_topologies] for the routes.
 """
 
 from __future__ import annotations

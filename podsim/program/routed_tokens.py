@@ -1,10 +1,7 @@
-"""All-to-all exchanges of tokens between the IPUs that route them and those that hold their experts.
+"""Exchanges of tokens between the IPUs that route them and those that hold their experts.
 
-IPUs of a replica that share its layers form groups of neighbours, each with some of the experts. IPUs of the same
-place in every group exchange all to all, at once. IPUs meet, and those of a group then gather in a ring what they have
-received, or have added up the results that they send.
-
-Source: [lepikhin2021]; [gcl_topologies] for rings.
+All to all between IPUs of the same place in every group, then a ring in the group [lepikhin2021], [gcl_topologies] for
+rings.
 """
 
 from __future__ import annotations

@@ -1,10 +1,4 @@
-"""The weight update as phases: reduce gradients, update, hand out weights.
-
-Gradients are reduce-scattered over the replicas of a link domain, each tensor in a ring of its own
-with a sync per step, then all-reduced over GW-Links between domains. Each replica updates its shard,
-loading and storing optimizer state where that lives in streaming memory, and the new weights are
-all-gathered. IPUs of a replica do this at the same time, but for IPU 0, or the group of IPUs that shares its
-layers, where the software stack keeps it apart.
+"""The weight update as phases: reduce gradients, update, hand out weights; docs/background/model.md says how.
 
 Source: [gcl_topologies], [popart_tensor_locations], [popart_bert].
 """

@@ -1,9 +1,7 @@
 """Serving: from a scenario of text generation to percentiles, saturation and load curve, and how sure they are.
 
-For the ranges the same requests are served again with all uncertain inputs drawn from theirs. The times of steps are
-those of each draw, times a factor for what the model itself gets wrong; the queue is simulated anew on them, since it
-answers in no proportion: close to the saturation a tenth more time per token is ten times the waiting. Two thousand
-requests tell that, and a few hundred where the queue starts to grow.
+For the ranges the same requests are queued again with inputs drawn: the times of steps are those of each draw, times a
+factor for what the model gets wrong. Two thousand requests tell that, a few hundred where the queue starts to grow.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The 1x1 matrix vertex: cycles of one tile's share of a product.
-
-Source: [poplibs_poplin], performance estimate of the partial 1x1 convolution; checked against eight
-points measured on Bow silicon [tessellate_flops].
-"""
+"""The 1x1 matrix vertex: cycles of a tile's share of a product [poplibs_poplin], checked on Bow [tessellate_flops]."""
 
 from __future__ import annotations
 

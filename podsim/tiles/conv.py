@@ -1,12 +1,7 @@
-"""The convolution planner: how a convolution is split over tiles and over time, and what that costs.
+"""The convolution planner: the cheapest vertex, way to transform operands and split whose temporaries fit.
 
-For every vertex and every way to transform the operands for it, the convolution is cut into parallel
-parts along groups, batch, field, kernel, input and output channels, and into serial slices along the
-channels. The cheapest plan is taken whose temporaries fit the allowed share of tile memory. A part of
-the field also receives its halo, the inputs that its neighbours need too. A convolution with a kernel
-of one is planned just as a matrix product is.
-
-Source: [poplibs_poplin] for the objective, the vertices and the transforms.
+A convolution is split over tiles and over time. A part of the field also receives its halo.
+Source: [poplibs_poplin]; docs/background/convolutions.md.
 """
 
 from __future__ import annotations

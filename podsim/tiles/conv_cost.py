@@ -1,4 +1,4 @@
-"""Splits of a convolution and what they cost, for one vertex and one way to transform the operands.
+"""Splits of a convolution over tiles and what they cost, for one vertex and one way to transform the operands.
 
 Source: [poplibs_poplin] for the objective, the vertices and the transforms.
 """

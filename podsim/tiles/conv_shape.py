@@ -1,9 +1,8 @@
-"""One pass of a convolution as a problem to plan, and the forms it can be brought into.
+"""One pass of a convolution as a problem to plan, and the forms it can be brought into; each is a convolution.
 
-Each pass is itself a convolution of an input with weights [poplibs_poplin]. The gradient of the
-input swaps the channels and, after a strided forward pass, has zeros between the positions of its
-input. The gradient of the weights contracts over batch and field: the images become input channels,
-the forward input channels become the batch, and the gradient of the output is the kernel.
+The gradient of the input swaps the channels and, after a strided pass, has zeros between the positions of its input.
+That of the weights contracts over batch and field: images become input channels, the forward input channels the batch,
+and the gradient of the output the kernel [poplibs_poplin].
 """
 
 from __future__ import annotations

@@ -83,11 +83,7 @@ class TileShare:
 def nx1_cycles(
     ipu: Ipu, share: TileShare, workers: tuple[Any, Any], filter_height: int, dtype: str, partials: str
 ) -> Cycles:
-    """The matrix vertex for spatial kernels. [cycles]
-
-    `share`: what the tile does; `kernel_rows` in steps of the filter height; `workers`: cycles of the slowest and the
-    fastest worker, see `nx1_worker_cycles`; `filter_height`: kernel rows that the unit holds at once: 1, 2 or 4.
-    """
+    """The matrix vertex for spatial kernels, 1, 2 or 4 filter rows at once, rows of a share in such steps. [cycles]"""
     v, count = ipu.vertices.nx1, ipu.tile.worker_count
     passes, load = weight_load_cycles(ipu, dtype, partials)
     load += v.filter_load.of(filter_height) + v.pass_

@@ -1,11 +1,7 @@
-"""The matmul planner: how a product is split over tiles and over time, and what that costs.
+"""The matmul planner: the cheapest split of a product (groups, rows, inner, columns) whose temporaries fit.
 
-A product (groups, rows, inner, columns) is cut into parallel parts along all four axes and into
-serial slices along columns or inner axis. Every candidate is costed and the cheapest one whose
-temporaries fit the allowed share of tile memory is taken. Operands keep their orientation: the
-layout in which weights are allocated fixes which operand is held in the matrix unit.
-
-Source: [poplibs_poplin] for the objective and the vertex costs; [gemm_bow] for the check on silicon.
+Parallel parts along all axes, serial slices of columns or inner axis. The layout in which weights are allocated fixes
+which operand is held in the matrix unit. Source: [poplibs_poplin] for the objective and costs; [gemm_bow] on silicon.
 """
 
 from __future__ import annotations

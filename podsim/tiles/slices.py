@@ -1,12 +1,8 @@
 """Rows of a table read or added to, as the library plans them: multi-slice and multi-update-add.
 
-A table is cut along its rows and along its features, in grains of eight bytes, and the lookups are shared out; the
-product of the parts is at most the tiles of the chip. The library takes the split with the least cycles of its own
-estimates whose temporaries fit, and serves lookups in turns where that needs less memory. Its estimates know neither
-synchronisation nor chance: the cost of the split that it took has supersteps, and the fullest of all workers where
-indices are random.
-
-Source: [poplibs_popops] for planner and objective, [poplibs_estimators] for the vertices.
+A table is cut along rows and features, in grains of eight bytes, and lookups are shared out. The split has the least
+cycles of the library's own estimates, without synchronisation or chance, whose temporaries fit; its cost here has
+supersteps, and the fullest of all workers where indices are random. Source: [poplibs_popops], [poplibs_estimators].
 """
 
 from __future__ import annotations

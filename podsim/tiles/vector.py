@@ -1,4 +1,4 @@
-"""Elementwise passes, pools and changes of layout on one tile.
+"""Elementwise passes, pools, changes of layout, and the largest elements of rows by a bitonic network [poplibs_popops].
 
 Runs of k' elements are sorted, k' the next power of two of k; merges of two runs each drop the upper half, until one
 run is left. Before each pass keys and places are laid out so that the two of a pair lie on one tile.

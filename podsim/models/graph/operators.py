@@ -1,8 +1,4 @@
-"""What each operator of ONNX costs, as operations of a workload.
-
-An operator without a vertex of its own stands as the one with the most similar work: comparisons
-and choices as a maximum. A view of a tensor is free.
-"""
+"""What each operator of ONNX costs, as operations of a workload; one without a vertex as the most similar one."""
 
 from __future__ import annotations
 

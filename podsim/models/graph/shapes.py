@@ -1,8 +1,4 @@
-"""Shapes of all tensors of an ONNX graph: one pass over the nodes, constants folded on the way.
-
-Exporters compute shapes with operators. Where all that a node reads is known and small, its value is
-computed as well, so that the shapes that depend on it can be told.
-"""
+"""Shapes of all tensors of an ONNX graph in one pass over the nodes; what is known and small is computed on the way."""
 
 from __future__ import annotations
 

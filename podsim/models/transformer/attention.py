@@ -1,8 +1,7 @@
 """The attention block of a layer, forward and backward.
 
-Where memory is short, queries meet keys in parts, one part after the other: scores, their gradients and what is made of
-them are there for one part at a time, while probabilities of all parts are kept for the backward pass. Each part reads
-all keys and values again, its products have fewer rows, and what belongs to all queries is laid together behind them.
+Where memory is short, queries meet keys in parts (docs/background/shared-layers.md): probabilities of all parts are
+kept for the backward pass, and each part reads all keys and values again.
 """
 
 from __future__ import annotations

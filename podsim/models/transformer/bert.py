@@ -1,8 +1,4 @@
-"""BERT of any size as blocks of operations.
-
-Sources: [devlin2018] for the network; [popart_bert] for what the IPU implementation computes on
-which tensor (masked positions gathered before the MLM head, embedding tied to its decoder).
-"""
+"""BERT of any size as blocks of operations [devlin2018], with what the IPU computes on which tensor [popart_bert]."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Decoders (GPT-2, GPT-J, LLaMa 2, Gemma, Mixtral and their kin): the next word for every token.
-
-One builder makes whole sequences with their backward pass for training, and steps with a cache for text
-generation; either for whole layers or for one of the shards that divide heads, feed-forward width and
-vocabulary among them.
+"""Decoders: whole sequences with their backward pass, and steps with a cache; whole or the largest shard.
 
 Source: [radford2019] for GPT-2, [touvron2023] for LLaMa 2; [popxl_llama] for how shards divide them.
 """

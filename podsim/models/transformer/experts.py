@@ -1,9 +1,7 @@
 """Feed-forward networks of which each token goes through a few, and how many tokens they get.
 
-A compiled graph has fixed shapes: products of all experts of a layer have as many rows as the fullest expert gets
-tokens, or as many as a capacity leaves room for.
-
-Source: [jiang2024]; [lepikhin2021] for the capacity.
+Products of all experts have the rows of the fullest, or of a capacity, as graphs have fixed shapes [jiang2024]
+[lepikhin2021].
 """
 
 from __future__ import annotations

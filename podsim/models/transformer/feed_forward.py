@@ -1,12 +1,8 @@
 """The feed-forward block of a layer, forward and backward: one network, or experts that tokens are routed to.
 
-Source: [jiang2024] for experts.
-
-Shards that each hold a part of every expert route all tokens. Where groups of shards hold different experts, each
-shard routes its share of the tokens, and copies travel: every shard has a buffer for each expert, of as many rows as
-its share of the rows of the expert's products.
-
-Source: [jiang2024]; [lepikhin2021] for the exchange.
+Where groups of shards hold different experts, each shard routes its share of the tokens, and copies travel: it has a
+buffer for each expert, with its share of the rows of the expert's products. Source: [jiang2024]; [lepikhin2021] for the
+exchange.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Encoder-decoders (T5 and its kin) in training: one sequence in, another one out.
+"""Encoder-decoders (T5 and its kin) in training [raffel2020].
 
-Encoder layers come first, decoder layers behind them. The decoder's words are looked up beside the
-encoder's, so that both hidden states are handed from block to block.
-
-Source: [raffel2020].
+Decoder layers behind encoder layers, words of both looked up at the start, so that both hidden states are handed from
+block to block.
 """
 
 from __future__ import annotations

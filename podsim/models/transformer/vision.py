@@ -1,7 +1,4 @@
-"""Vision transformers (ViT, DINO's backbone) in training: images as sequences of patches.
-
-Source: [dosovitskiy2021].
-"""
+"""Vision transformers (ViT, DINO's backbone) in training: images as sequences of patches [dosovitskiy2021]."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Best first: what promises most is looked at more closely, until nothing that is left can win.
 
-A lead is a division, or a group of them, with a time that none of them stays below. A closer look gives leads with
-later bounds, or none where nothing fits; a simulated one is its time. As long as no bound is above the truth, the
-fastest division of all is found, however many are never looked at.
+A lead is a division, or a group, with a time that none of them stays below; as long as no bound is above the truth, the
+fastest of all is found.
 """
 
 from __future__ import annotations

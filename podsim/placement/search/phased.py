@@ -1,9 +1,7 @@
 """Divisions of phased execution: every layer in turn on all IPUs of a replica, out of streaming memory.
 
-What a division moves is known without costing any operation, and so is the work of its products. A bound takes the
-products at the peak of the chip and every other operation for nothing; a closer one has the costs with all of tile
-memory for temporaries, with which no operation is slower. Then comes the largest share for temporaries that fits, and
-the simulation. All bounds are sums over the very steps that the engine would run on the first IPU.
+A first bound takes products at the peak of the chip and all else for nothing; a closer one has the costs with all of
+tile memory for temporaries. Then comes the largest share that fits, and the simulation.
 """
 
 from __future__ import annotations

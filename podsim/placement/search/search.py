@@ -1,9 +1,7 @@
 """Pipelines: every layout that a batch allows, cut as well as can be by dynamic programming.
 
-No division takes less time than its work at the peak of the chip, spread evenly over the IPUs, with the bytes that
-shards add up; then than its computation as the cost model has it, spread evenly; then than the pipeline that is cut of
-it, with its update, as if no transfer waited for another. Layouts whose bound is above the best that is known are not
-looked at more closely.
+Bounds, closer and closer: work at the peak of the chip spread evenly, with the bytes that shards add up; computation as
+the cost model has it, spread evenly; the cut pipeline with its update, as if no transfer waited for another.
 """
 
 from __future__ import annotations

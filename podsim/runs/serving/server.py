@@ -1,13 +1,8 @@
-"""Replicas behind one queue, from instant to instant in whole picoseconds.
+"""Replicas behind one queue, from instant to instant in whole picoseconds; `podsim/engine/_core.c` does the same.
 
-At one instant requests arrive first; then every batch that is idle or has ended a step decides: those of the
-replicas with the fewest other batches first, then in order of number. The steps that begin there take the time
-of as many batches as are then in flight in their replica; other batches of it take on that pace with their next
-step. So the order of events at one instant is part of the model and not of the machinery.
-
-Between two decisions nothing changes but the length of contexts, so a stretch of decode steps is one sum.
-`podsim/engine/_core.c` does what is done here, and the same to the picosecond; the forms stand beside each other
-so that each can be read against the other, and the one here serves where there is no compiler.
+At one instant requests arrive first; then every batch that is idle or has ended a step decides: those of the replicas
+with the fewest other batches first, then in order of number. The steps that begin there take the time of as many
+batches as are then in flight in their replica; other batches of it take on that pace with their next step.
 """
 
 from __future__ import annotations

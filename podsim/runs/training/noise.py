@@ -1,10 +1,7 @@
-"""What comes of runs with noise: percentiles of weight updates, epochs and the time to train.
+"""Runs with noise: weight updates in the engine, percentiles of updates, epochs and the time to train.
 
-Where the updates of all runs are more than the engine is asked for, the rest of each run is drawn from the updates that
-were simulated, which are independent of one another but for what all of a run bears.
-
-What a run draws follows from the seed and the number of the run alone, so that the outcome is the same on any number of
-processes and on both engines.
+What a run draws follows from the seed and its number alone, whatever processes and engine. Updates beyond those that
+the engine is asked for are drawn from the simulated ones, independent but for what all of a run bears.
 """
 
 from __future__ import annotations
