@@ -99,7 +99,9 @@ def _stage(workload: Workload, index: int, ipus: range, places: range, checkpoin
     names = workload.order[places.start : places.stop]
     if checkpoints is None:
         counts = Counter(names)
-        segments, label = layer_segments(workload.units, counts), _layer_label(workload, counts)
+        titles = {blocks: title for title, blocks in workload.layers.items()}
+        texts = (_unit_text(unit, titles.get(unit), counts) for unit in workload.units)
+        segments, label = layer_segments(workload.units, counts), " + ".join(filter(None, texts))
     else:
         starts = (places.start, *(place for place in checkpoints if place in places[1:]), places.stop)
         segments = tuple(Segment(workload.order[start:stop]) for start, stop in pairwise(starts))
@@ -117,12 +119,6 @@ def layer_segments(units: Sequence[tuple[str, ...]], counts: Mapping[str, int]) 
             yield from (Segment((name,), counts[name] - whole) for name in unit)
 
     return tuple(segment for segment in gathered() if segment.count)
-
-
-def _layer_label(workload: Workload, counts: Mapping[str, int]) -> str:
-    titles = {blocks: title for title, blocks in workload.layers.items()}
-    texts = (_unit_text(unit, titles.get(unit), counts) for unit in workload.units)
-    return " + ".join(filter(None, texts))
 
 
 def _unit_text(unit: Sequence[str], title: str | None, counts: Mapping[str, int]) -> str:

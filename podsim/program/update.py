@@ -141,7 +141,8 @@ class Turn:
         size = self._plan.precision.accumulator_bytes
         yield self.phase("gather gradients", lambda cost: self._alike("gather", cost.gather))
         yield from self._ring("reduce-scatter gradients", lambda cost: cost.parameter_count * size)
-        yield from self._across_domains()
+        if (domains := self._plan.layout.domain_count) > 1:
+            yield self.phase("all-reduce over GW-Links", self._gw_step, 2 * (domains - 1))
         if not self._plan.layout.replicated_tensor_sharding:
             yield from self._ring("all-gather gradients", lambda cost: cost.parameter_count * size)
 
@@ -176,20 +177,16 @@ class Turn:
         steps = len(self._ring_of(self._members[0]).members) - 1
         if steps > 0:
             what = "reduce_scatter" if name.startswith("reduce") else "all_gather"
-            yield self.phase(name, lambda cost: self._ring_step(cost, what, byte_count(cost)), steps)
 
-    def _ring_step(self, cost: UpdateCost, what: str, byte_count: int) -> list[Step]:
-        ring, ipu = self._ring_of(cost), self._replicas.ipu(self._replica, cost.ipu)
-        step = ring.step(what, ipu, byte_count, cost.collective_count)
-        return [step, Barrier(f"ring of ipu{ring.members[0]}", ALL_REDUCE)]
+            def step(cost: UpdateCost) -> list[Step]:
+                ring, ipu = self._ring_of(cost), self._replicas.ipu(self._replica, cost.ipu)
+                sent = ring.step(what, ipu, byte_count(cost), cost.collective_count)
+                return [sent, Barrier(f"ring of ipu{ring.members[0]}", ALL_REDUCE)]
 
-    def _across_domains(self) -> Iterator[Phase]:
-        """All-reduce of every shard between the corresponding IPUs of the link domains."""
-        domains = self._plan.layout.domain_count
-        if domains > 1:
-            yield self.phase("all-reduce over GW-Links", self._gw_step, 2 * (domains - 1))
+            yield self.phase(name, step, steps)
 
     def _gw_step(self, cost: UpdateCost) -> list[Step]:
+        """One step of the all-reduce of a shard between the corresponding IPUs of the link domains."""
         peers = self._replicas.peers_in_domains(self._replica)
         following = peers[(peers.index(self._replica) + 1) % len(peers)]
         first, ipu, target = (self._replicas.ipu(each, cost.ipu) for each in (peers[0], self._replica, following))
@@ -208,7 +205,9 @@ class Turn:
         """Whole all-reduces of small tensors and of norms, which shards of a layer add up first: latency only."""
         works = list[Step]()
         if cost.shard_norm_count:
-            for ring in self._shard_rings(cost):
+            rings = self._rings.of_shards(self._replica, cost.ipu)
+            ipu = self._replicas.ipu(self._replica, cost.ipu)
+            for ring in (each[ipu] for each in (rings.columns, rings.rows) if each):
                 works += self._latencies("norms of shards", TENSOR_PARALLEL, ring, cost.shard_norm_count)
         counts = cost.small_tensor_count + cost.norm_count
         return [*works, *self._latencies("small all-reduces", ALL_REDUCE, self._ring_of(cost), counts)]
@@ -219,11 +218,6 @@ class Turn:
             return []
         time_ps = seconds_to_ps(2 * count * self._rings.small(ring).latency_s)
         return self._rings.alike((name, time_ps), lambda: [Work(name, ((kind, time_ps),), steady=True)])
-
-    def _shard_rings(self, cost: UpdateCost) -> Sequence[Ring]:
-        """Those that an IPU is part of: one, or its column and its row."""
-        rings, ipu = self._rings.of_shards(self._replica, cost.ipu), self._replicas.ipu(self._replica, cost.ipu)
-        return [each[ipu] for each in (rings.columns, rings.rows) if each]
 
     def _optimizer(self, cost: UpdateCost) -> Sequence[Step]:
         """Load the state, update the shard, store the state: one direction at a time, one tensor after the other.

@@ -142,12 +142,9 @@ def serve_loaded(
     if uncertainty is not None:
         served = Served(job_of, asked, service, requests, _saturating(demand.load, service))
         draws = Deferred(lambda: [service_draws(served, stands_on, uncertainty, watch)])
-    return replace(made, decode=decode, draws=draws, envelope=_under_load(made.envelope))
-
-
-def _under_load(alone: Envelope) -> Envelope:
-    """What no compared run has, where no service under load was ever compared."""
-    return Envelope(Deferred(lambda: (*alone.outside, _UNDER_LOAD)))
+    # What no compared run has, where no service under load was ever compared.
+    outside = Deferred(lambda: (*made.envelope.outside, _UNDER_LOAD))
+    return replace(made, decode=decode, draws=draws, envelope=Envelope(outside))
 
 
 def _of_users(
@@ -206,8 +203,8 @@ def _demand(loaded: LoadedScenario, spec: GenerationScenario, *, replay: bool, a
         return replayed(Path(arrivals), serving, spec.generation)
     if serving.file is None:
         demand = drawn(serving, spec.generation)
-        return demand if replay else replace(demand, replay=None)
-    demand = replayed(loaded.folder / serving.file, serving, spec.generation)
+    else:
+        demand = replayed(loaded.folder / serving.file, serving, spec.generation)
     return demand if replay else replace(demand, replay=None)
 
 

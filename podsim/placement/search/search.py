@@ -7,7 +7,7 @@ the cost model has it, spread evenly; the cut pipeline with its update, as if no
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import islice, pairwise
@@ -149,7 +149,9 @@ class Search:
         self._known: set[int] = set()
         self._summed: dict[int, float] = {}
         self.considered_count = 0
-        self._rings = lru_cache(self._make_rings)
+        self._rings: Callable[[int], ShardRings] = lru_cache(
+            lambda size: rings_of_first(self._job, self._job.workload_of(size), self.space.shards)
+        )
         self._chain = lru_cache(partial(self._chain_of, self._proportions))
         self._roomy_chain = lru_cache(partial(self._chain_of, (max(self._proportions),)))
         self._slices = lru_cache(self._make_slices)
@@ -203,10 +205,8 @@ class Search:
 
     def fits(self) -> bool:
         """Whether any division fits, with the smallest micro-batches."""
-        return any(self._fits_with(setting) for group in self.groups() for setting in self._smallest(group))
-
-    def _smallest(self, group: Layout) -> list[Layout]:
-        return list(islice(self.space.micro_batches(group), 1))
+        smallest = (setting for group in self.groups() for setting in islice(self.space.micro_batches(group), 1))
+        return any(map(self._fits_with, smallest))
 
     def _fits_with(self, setting: Layout) -> bool:
         try:
@@ -299,9 +299,6 @@ class Search:
         pinned = () if bare else self.space.proportion_per_ipu
         return price(slices, replace(self._job, layout=setting), pinned, self.space.shards)
 
-    def _make_rings(self, micro_batch_size: int) -> ShardRings:
-        return rings_of_first(self._job, self._job.workload_of(micro_batch_size), self.space.shards)
-
     def _chain_of(self, proportions: tuple[float, ...], micro_batch_size: int) -> CostedChain:
         """The same chain in every search with these costs, whatever pod they are of; sums of shards come on top."""
         workload = self._job.workload_of(micro_batch_size)
@@ -329,11 +326,11 @@ class Search:
         }
         return np.array([known[name] * clock_hz for name in chain.order])
 
-    def _bare_chain(self, micro_batch_size: int) -> CostedChain:
-        workload = self._job.workload_of(micro_batch_size)
-        return self._model.once(workload, ("bare chain",), lambda: bare_chain(workload))
-
     def _make_slices(self, micro_batch_size: int, recompute: bool, bare: bool) -> Slices:
         last = self._job.software.recompute_last_segment
-        chain = self._bare_chain(micro_batch_size) if bare else self._chain(micro_batch_size)
+        if bare:
+            workload = self._job.workload_of(micro_batch_size)
+            chain = self._model.once(workload, ("bare chain",), lambda: bare_chain(workload))
+        else:
+            chain = self._chain(micro_batch_size)
         return self.space.family.slices(chain, recompute=recompute, recompute_last=last)

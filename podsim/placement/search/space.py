@@ -79,15 +79,18 @@ class LayoutSpace:
 
     def groups(self, base: Layout) -> Iterator[Layout]:
         """Layouts with a micro-batch of one sample, the most promising first; larger ones are tried while they fit."""
+        redone = getattr(self.auto, "recomputation", None)
         every = (
             (
                 place,
+                storage,
+                not sharded,
                 replace(
                     base,
                     ipus_per_replica=ipus,
                     replication_factor=replicas,
                     replicas_per_domain=self.spec.system.domain_ipu_count // ipus,
-                    replicas_per_process=served,
+                    replicas_per_process=spec.parallelism.served_replicas(spec),  # differs with their number
                     cuts=None,
                     recompute=recompute,
                     optimizer_storage=storage,
@@ -96,17 +99,13 @@ class LayoutSpace:
             )
             for ipus in self._ipu_counts()
             for place, replicas in enumerate(self._replica_counts(ipus))
-            for served in (self._served_replicas(ipus, replicas),)
-            for recompute in self._recomputation()
+            for spec in (self._cut_anywhere(ipus, replicas),)
+            for recompute in ((False, True) if redone is None else (redone != "none",))
             for storage in self._storages()
             for sharded in self._shardings(replicas)
         )
 
-        def promise(each: tuple[int, Layout]) -> tuple[int, str, bool]:
-            place, layout = each
-            return place, layout.optimizer_storage, not layout.replicated_tensor_sharding
-
-        for _, group in sorted(every, key=promise):
+        for *_, group in sorted(every, key=lambda each: each[:3]):
             yield group
 
     def _stage_count(self, ipus: int) -> int:
@@ -155,11 +154,6 @@ class LayoutSpace:
             return False
         return True
 
-    def _served_replicas(self, ipus: int, replicas: int) -> int:
-        """Replicas that one process on a host serves, which differs with their number."""
-        spec = self._cut_anywhere(ipus, replicas)
-        return spec.parallelism.served_replicas(spec)
-
     def _cut_anywhere(self, ipus: int, replicas: int) -> TrainingScenario:
         """The scenario on so many IPUs, whatever the cuts, and whether or not it fits."""
         size = self._stage_count(ipus)
@@ -180,10 +174,6 @@ class LayoutSpace:
             f"replicas go in groups of {together} for batch norm, so that batch_size must be a multiple of {together}"
         )
         return what, f"use a batch_size that is a multiple of {together}, or model.norm.replicas: 1"
-
-    def _recomputation(self) -> tuple[bool, ...]:
-        given = getattr(self.auto, "recomputation", None)
-        return (False, True) if given is None else (given != "none",)
 
     def _storages(self) -> tuple[str, ...]:
         if not self.spec.memory.state_can_move:
