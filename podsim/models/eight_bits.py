@@ -102,7 +102,8 @@ class _Casts:
     def made(self, ops: Collection[Op]) -> Iterator[Op]:
         """The pass, with a cast in front of the first product that reads something."""
         for op in ops:
-            if not (_reads_weights(op, self.weights) or _makes_gradient_of_weights(op) or self._meets(op)):
+            meets = self.attention and isinstance(op, MatMul)
+            if not (_reads_weights(op, self.weights) or _makes_gradient_of_weights(op) or meets):
                 yield op
                 continue
             assert isinstance(op, (Conv, MatMul))
@@ -115,9 +116,6 @@ class _Casts:
             yield from _scale(op.name, _OF_PRODUCT)
             narrow = replace(op, operands="fp8", inputs=(*names, *op.inputs[2:]))
             yield replace(narrow, left_arranged=False) if isinstance(narrow, MatMul) else narrow
-
-    def _meets(self, op: Op) -> bool:
-        return self.attention and isinstance(op, MatMul)
 
     def _tensor(self, source: str) -> str:
         return self.read.get(source, source)

@@ -34,7 +34,6 @@ from podsim.placement.layout import (
 from podsim.placement.memory import IpuMemory, Tenant, code, kv_cache, reserve, temporaries_of_step, weights
 from podsim.placement.plan import Plan, cost_model, costed
 from podsim.scenario import GenerationScenario
-from podsim.scenario.generation import InferencePrecisionSpec
 from podsim.scenario.hardware import System
 from podsim.scenario.software import Software
 from podsim.tiles.model import CostModel
@@ -205,6 +204,8 @@ def _changed(change: Callable[[Layout], Layout], asked: Generation) -> Generatio
 def generation_job(spec: GenerationScenario, fit: Fit = "refuse") -> Generation:
     """The question that a scenario describes, and what becomes of it where it does not fit."""
     generation, parallelism, memory, shape = spec.generation, spec.parallelism, spec.memory, spec.model.shape
+    formats = spec.precision
+    group_size = (formats.weight_group_size or INT4_GROUP_SIZE) if formats.weights == "int4" else 0
     return Generation(
         system=spec.system,
         software=spec.software,
@@ -222,15 +223,9 @@ def generation_job(spec: GenerationScenario, fit: Fit = "refuse") -> Generation:
             io_tiles=memory.io_tiles,
             reserve=memory.reserve or 0.0,
         ),
-        precision=_precision(spec.precision),
-        dtype=spec.precision.activations,
+        precision=Precision.of(formats.weights, formats.matmul_partials, group_size=group_size),
+        dtype=formats.activations,
         prompt_tokens=generation.prompt_tokens,
         output_tokens=generation.output_tokens,
         fit=fit,
     )
-
-
-def _precision(formats: InferencePrecisionSpec) -> Precision:
-    grouped = formats.weights == "int4"
-    group_size = formats.weight_group_size or INT4_GROUP_SIZE if grouped else 0
-    return Precision.of(formats.weights, formats.matmul_partials, group_size=group_size)

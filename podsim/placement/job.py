@@ -69,13 +69,11 @@ def _workload(spec: TrainingScenario, micro_batch_size: int, shards: int | None 
     sharing = spec.parallelism.shards if shards is None else replace(spec.parallelism.shards, count=shards)
     sharing = replace(sharing, expert_groups=min(sharing.expert_groups, sharing.count))
 
-    def in_formats(workload: Workload) -> Workload:
-        return with_training_in_fp8(workload, stored=narrow == "fp8") if narrow else workload
-
     def build() -> Workload:
         shard = spec.model.workload(spec.data, spec.formats, micro_batch_size, sharing)
         whole = spec.model.workload(spec.data, spec.formats, micro_batch_size) if sharing.count > 1 else None
-        return replace(in_formats(shard), stash_dtype=stash, whole=whole)
+        shard = with_training_in_fp8(shard, stored=narrow == "fp8") if narrow else shard
+        return replace(shard, stash_dtype=stash, whole=whole)
 
     # Specifications hold lists and mappings, and can be no key themselves.
     return memo.WORKLOADS.get(

@@ -63,7 +63,11 @@ def memory_plan(job: PlanInput, costs: Sequence[StageCost], ipu: Ipu) -> tuple[I
             yield stash(held, workload, job)
             yield temporaries_of_training(held, workload, job)
         else:
-            yield from running_tenants(held)
+            # Of the block that takes most of both while it runs.
+            forward = (block.needs.forward for cost in held for block in cost.blocks.values())
+            most = max(forward, key=lambda alive: alive.byte_count)
+            yield Tenant("activations", most.tensors)
+            yield Tenant("temporaries", most.temporaries)
         yield code(job, ipu)
         yield from reserve(job, ipu)
 
@@ -163,13 +167,6 @@ def segment_peak_bytes(segment: Segment, workload: Workload, needs: Mapping[str,
         else:
             peak = max(peak, one.first_bytes, one.backward_bytes)
     return peak
-
-
-def running_tenants(held: Sequence[StageCost]) -> tuple[Tenant, Tenant]:
-    """Activations and temporaries of the block that takes most of both while it runs, without a backward pass."""
-    forward = (block.needs.forward for cost in held for block in cost.blocks.values())
-    most = max(forward, key=lambda alive: alive.byte_count)
-    return Tenant("activations", most.tensors), Tenant("temporaries", most.temporaries)
 
 
 def kv_cache(cost: StageCost, decode: Workload, job: PlanInput, sequence_length: int) -> Iterator[Tenant]:

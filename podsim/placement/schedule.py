@@ -70,11 +70,6 @@ class PipelineSchedule:
         last = self.stage_count - 1
         return 2 * last + (self.name == "interleaved") if self.trains else last
 
-    @property
-    def rounds_per_cycle(self) -> int:
-        """How often in a cycle all IPUs meet."""
-        return 2 if self.trains and self.name == "grouped" else 1
-
     def start(self, micro_batch: int) -> int:
         """The cycle in which a micro-batch enters."""
         row, place = divmod(micro_batch, self.group)
@@ -86,9 +81,9 @@ class PipelineSchedule:
         ahead = frozenset(each for each in stages if self._enters(cycle - each, micro_batches))
         behind = stages if self.trains else range(0)
         back = frozenset(each for each in behind if self._enters(cycle - self.ramp + each, micro_batches))
-        if self.rounds_per_cycle == 1:
-            return ((ahead, back),)
-        return (ahead, frozenset()), (frozenset(), back)
+        if self.trains and self.name == "grouped":
+            return (ahead, frozenset()), (frozenset(), back)
+        return ((ahead, back),)
 
     def _enters(self, cycle: int, micro_batches: int) -> bool:
         row, place = divmod(cycle, self.period)

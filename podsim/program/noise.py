@@ -131,7 +131,8 @@ class NoisyCall:
 
     def jitters(self, level_ps: int) -> dict[str, Jitter]:
         """What the stretches draw from, by their names; a call takes `level_ps` more throughout the run. [ps]"""
-        call = call_table(self._noise, self._call_ps + level_ps, self._updates_per_call) + level_ps
+        spread_ps = seconds_to_ps(self._noise.call_spread_s) / math.sqrt(self._updates_per_call)
+        call = steady(self._call_ps + level_ps, spread_ps) + level_ps
         return {CALL: Jitter(_OF_CALL, _values(call)), **self._late_jitters}
 
     @cached_property
@@ -151,11 +152,6 @@ def _late_name(machine: int) -> str:
 
 def _values(table: Table) -> tuple[int, ...]:
     return tuple(table.tolist())
-
-
-def call_table(noise: Noise, time_ps: int, updates_per_call: float) -> Table:
-    """What the calling process takes more or less. [ps]"""
-    return steady(time_ps, seconds_to_ps(noise.call_spread_s) / math.sqrt(updates_per_call))
 
 
 def run_table(noise: Noise, time_ps: int, updates_per_call: float) -> Table:

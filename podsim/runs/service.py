@@ -77,11 +77,6 @@ class Demand:
     replay: Requests | Users | None = None
     inputs: tuple[tuple[str, str], ...] = ()  # path and SHA-256 of that file
 
-    @property
-    def longest_prompt(self) -> int:
-        """Tokens of the longest prompt."""
-        return max(prompt for prompt, _ in self.load.lengths)
-
 
 def drawn(serving: ServingSpec, generation: GenerationSpec) -> Demand:
     """Requests whose gaps and lengths are drawn."""
@@ -210,7 +205,7 @@ def _demand(loaded: LoadedScenario, spec: GenerationScenario, *, replay: bool, a
 
 def _job(spec: GenerationScenario, demand: Demand) -> Generation:
     """Room for a whole batch of the longest prompts, and for as many tokens of each as generation asks for."""
-    prompt, size = demand.longest_prompt, spec.served.batch_size or spec.generation.batch_size
+    prompt, size = max(demand.load.lengths)[0], spec.served.batch_size or spec.generation.batch_size
     asked = generation_job(spec).laid_out(micro_batch_size=size)
     return replace(asked, prompt_tokens=prompt, output_tokens=spec.generation.sequence_length - prompt)
 

@@ -229,7 +229,6 @@ def test_pipelines_are_looked_for_once_more_with_little_memory_where_none_fits(
             return [Lead(2.0 - len(looked) / 4, None, made)] if self._fits else []
 
     monkeypatch.setattr(auto, "Divisions", Stood)
-    monkeypatch.setattr(auto, "_check_size", lambda _: None)
     _, timed = auto._searched(cast(Any, None), cast(Any, None), silent, prune=True)
     assert looked == looks
     assert sorted(each.kind for _, each in timed) == found

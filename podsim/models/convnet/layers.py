@@ -204,11 +204,6 @@ class LayerChain:
         """Of all layers."""
         return sum(layer.kept_elements for layer in self.layers)
 
-    @property
-    def widest_elements(self) -> int:
-        """Elements of the largest result."""
-        return max((layer.out.element_count for layer in self.layers), default=0)
-
     def forward(self, g: GraphBuilder, source: str) -> str:
         """In order."""
         for layer in self.layers:

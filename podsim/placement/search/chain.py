@@ -170,7 +170,9 @@ def chain_of(workload: Workload, model: CostModel, proportions: Sequence[float])
     """
     costed: list[tuple[float, dict[str, BlockCost]]] = []
     for proportion in sorted(proportions, reverse=True):
-        if costed and _largest(costed[-1][1]) <= proportion * model.ipu.tile.memory_bytes:
+        blocks = costed[-1][1].values() if costed else ()
+        largest_bytes = max((cost.temporary_bytes_per_tile for cost in blocks), default=float("inf"))
+        if largest_bytes <= proportion * model.ipu.tile.memory_bytes:
             costed[-1] = (proportion, costed[-1][1])
             continue
         costed.append((proportion, {name: block_cost(name, workload, model, proportion) for name in workload.blocks}))
@@ -193,11 +195,6 @@ def bare_chain(workload: Workload) -> CostedChain:
         for name, block in workload.blocks.items()
     }
     return CostedChain(workload, (1.0,), nothing, nothing, nothing, (bare,))
-
-
-def _largest(costs: dict[str, BlockCost]) -> int:
-    """Temporaries on the fullest tile. [B]"""
-    return max(cost.temporary_bytes_per_tile for cost in costs.values())
 
 
 SegmentsOf = Callable[[int, int], tuple[Segment, ...]]

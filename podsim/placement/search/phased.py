@@ -102,16 +102,12 @@ class PhasedSearch:
             return 0.0  # one sample does not stand for all
         kind = way.parallelism.shards, job.layout.recompute, job.layout.io_tiles
         if kind not in self._samples:
-            self._samples[kind] = self._sample_s(job)
+            whole = self._bare_stage(job)
+            rings = rings_of_first(job, job.workload, len(whole.stage.ipus))
+            ahead = (*whole.stage.segments, *whole.recomputed)
+            moved_s = added_up_s(rings, job.workload, ahead, whole.stage.segments, latencies=False)
+            self._samples[kind] = whole.cycles / job.system.machine.ipu.clock_hz + moved_s
         return self._samples[kind] * batch_of(way) / job.layout.replication_factor + call_s(job)
-
-    def _sample_s(self, job: PlanInput) -> float:
-        """Of one sample. [s]"""
-        whole = self._bare_stage(job)
-        rings = rings_of_first(job, job.workload, len(whole.stage.ipus))
-        ahead = (*whole.stage.segments, *whole.recomputed)
-        moved_s = added_up_s(rings, job.workload, ahead, whole.stage.segments, latencies=False)
-        return whole.cycles / job.system.machine.ipu.clock_hz + moved_s
 
     def _of_way(self, sizes: Sequence[TrainingScenario]) -> Iterator[Lead[Found]]:
         """Every micro-batch that would fit if operations needed no temporaries."""

@@ -123,7 +123,10 @@ def price(slices: Slices, job: PlanInput, pinned: Sequence[float] = (), shards: 
         ends = _shared(slices, held, stages[0][0], stages[-1][0], depths[0])
         stages = stages[1:-1]
     else:
-        ends = _single_part(slices)
+        # Of a pipeline that reaches from the first block to the last the ends are nothing.
+        nothing = np.full_like(slices.cycles, np.inf)
+        nothing[:, 0, -1] = 0.0
+        ends = nothing, nothing
     return Prices(job.layout, slices, folded, float(capacity), held, stages, ends, allowed, pinned, shards)
 
 
@@ -133,13 +136,6 @@ def _shared(slices: Slices, held: Costs, front: Costs, back: Costs, depth: int) 
     peak = np.maximum(slices.peak_bytes[:, 0, :, None], slices.peak_bytes[:, None, :, -1])
     used = kept + peak + held[0, :, None] + held[None, :, -1]
     return front[:, 0, :, None] + back[:, None, :, -1], used
-
-
-def _single_part(slices: Slices) -> tuple[Costs, Costs]:
-    """The ends of a pipeline that reaches from the first block to the last: nothing. [cycles], [B]"""
-    costs = np.full_like(slices.cycles, np.inf)
-    costs[:, 0, -1] = 0.0
-    return costs, costs
 
 
 def _hand_over_cycles(slices: Slices, system: System) -> Costs:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import islice, pairwise
@@ -205,14 +206,12 @@ class Search:
 
     def fits(self) -> bool:
         """Whether any division fits, with the smallest micro-batches."""
-        smallest = (setting for group in self.groups() for setting in islice(self.space.micro_batches(group), 1))
-        return any(map(self._fits_with, smallest))
-
-    def _fits_with(self, setting: Layout) -> bool:
-        try:
-            return self._fits_bare(setting) and bool(self._evaluate(setting))
-        except InfeasibleError:
-            return False
+        for group in self.groups():
+            for setting in islice(self.space.micro_batches(group), 1):
+                with suppress(InfeasibleError):
+                    if self._fits_bare(setting) and self._evaluate(setting):
+                        return True
+        return False
 
     def bound_s(self, setting: Layout) -> float:
         """No division with this setting takes less time: its work spread evenly, once its operations are costed. [s]"""

@@ -150,7 +150,13 @@ class LayoutSpace:
         spec = self._cut_anywhere(ipus, replicas).model_copy(update={"batch_size": None})
         for key, what, do in spec.division_findings():
             cure = do if key[0] == "memory" else f"{do}, or another batch_size"
-            self.objection = self._norm_objection() if key[-2:] == _NORM else (what, cure)
+            if key[-2:] == _NORM:  # a batch shares out evenly over groups only where it is a multiple of a group
+                group = self.spec.model.norm_replicas
+                what = (
+                    f"replicas go in groups of {group} for batch norm, so that batch_size must be a multiple of {group}"
+                )
+                cure = f"use a batch_size that is a multiple of {group}, or model.norm.replicas: 1"
+            self.objection = what, cure
             return False
         return True
 
@@ -166,14 +172,6 @@ class LayoutSpace:
             available_memory_proportion=(1.0,) * ipus,
         )
         return self.family.divided(layout, self._workload.order)
-
-    def _norm_objection(self) -> tuple[str, str]:
-        """A batch shares out evenly over groups of replicas only where it is a multiple of a group."""
-        together = self.spec.model.norm_replicas
-        what = (
-            f"replicas go in groups of {together} for batch norm, so that batch_size must be a multiple of {together}"
-        )
-        return what, f"use a batch_size that is a multiple of {together}, or model.norm.replicas: 1"
 
     def _storages(self) -> tuple[str, ...]:
         if not self.spec.memory.state_can_move:

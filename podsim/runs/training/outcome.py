@@ -388,13 +388,10 @@ def _schedule(run: RunSpec, samples: float, plan: Plan, update_s: float) -> Sche
     if evaluation is None:
         return Schedule(update_s, samples, setup, None, 0)
     every = evaluation.every_samples or evaluation_interval_samples(samples)
-    step_s = _forward_s(plan) if plan.software.evaluation == "forward_passes" else update_s
+    step_s = update_s
+    if plan.software.evaluation == "forward_passes":
+        step_s = ps_to_seconds(execute(compile_evaluation(plan)).makespan_ps)
     return Schedule(update_s, samples, setup, every, evaluation.samples, step_s)
-
-
-def _forward_s(plan: Plan) -> float:
-    """The forward passes of as many samples as one weight update trains, with their session call. [s]"""
-    return ps_to_seconds(execute(compile_evaluation(plan)).makespan_ps)
 
 
 def _epochs(spec: TrainingScenario, run: EpochRunSpec, plan: Plan, update_s: float) -> TrainingOutcome:
