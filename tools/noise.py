@@ -25,7 +25,7 @@ from podsim.placement.job import training_job
 from podsim.placement.plan import shared_cost_model
 from podsim.program.compile import compile_program
 from podsim.result.reference_data import PADDLE, rows, scenario_name
-from podsim.runs.training.noisy_runs import all_runs, job_of
+from podsim.runs.training.noise import all_runs, job_of
 from podsim.runs.training.outcome import EpochRun
 from podsim.scenario import TrainingScenario, load_scenario
 from podsim.scenario.convnet_training import EpochRunSpec

@@ -6,12 +6,11 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from podsim.program.noise import late_table
+from podsim.program.noise import late_table, latest_of
 from podsim.report.table import Table, columns
 from podsim.scenario.software import Noise
 from podsim.show.markdown import to_markdown
 from podsim.show.text import print_report
-from podsim.tiles.noise import latest_of
 from podsim.units import PS_PER_S
 from podsim.validation.show import share
 from tools.noise import LATE_S, Spread, logged_runs, spread_of

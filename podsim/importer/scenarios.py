@@ -17,7 +17,7 @@ from podsim.importer.divisions import (
 from podsim.importer.reader import Entry
 from podsim.importer.request import Imported, Request, header, option, top
 from podsim.importer.scenario_text import ScenarioSection, as_mapping, scenario_text
-from podsim.placement.generation_job import generation_job
+from podsim.placement.generation import generation_job
 from podsim.placement.job import training_job
 from podsim.placement.search.choice import Choice
 from podsim.scenario import Activity, ForwardScenario, GenerationScenario, load_scenario

@@ -91,11 +91,7 @@ def run(
 
 
 def run_loaded(loaded: LoadedScenario, settings: Settings) -> Result:
-    """The result of a scenario, simulated as settings say, and repeated with inputs drawn if they ask for it.
-
-    Raises:
-        PodsimError: As `run` does.
-    """
+    """The result of a scenario, simulated as settings say, and repeated with inputs drawn if they ask for it."""
     from podsim.scenario.activity import Activity
 
     if settings.noise is not None and loaded.spec.activity is not Activity.TRAINING:

@@ -133,13 +133,6 @@ class ForwardProbe(BaseProbe):
     _KEPT = ("_workload", "_fit")
 
     def __init__(self, workload: Workload, model: CostModel, fit: Fit = "refuse") -> None:
-        """Prepare to repeat what was planned.
-
-        Args:
-            workload: The model for one batch, as it was read.
-            model: What its operations cost.
-            fit: What becomes of a job that does not fit.
-        """
         super().__init__(model)
         self._workload, self._fit = workload, fit
 

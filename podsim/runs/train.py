@@ -222,18 +222,9 @@ class TrainingProbe(BaseProbe):
         job: PlanInput,
         model: CostModel,
         outcome: TrainingOutcome,
-        known: tuple[Program, Trace] | None = None,
+        known: tuple[Program, Trace] | None = None,  # what was run without its repetitions, if it was
         faults: Sequence[FaultSpec] = (),
     ) -> None:
-        """Prepare to repeat what was planned.
-
-        Args:
-            job: What was planned.
-            model: What its operations cost.
-            outcome: What came of it.
-            known: What was run without its repetitions, if it was.
-            faults: Parts of the pod that are slower.
-        """
         super().__init__(model)
         self._traces.first = known
         self._faults = tuple(faults)

@@ -20,7 +20,7 @@ from podsim.engine import Trace, execute
 from podsim.placement import Plan
 from podsim.program.compile import compile_program
 from podsim.program.task import Program
-from podsim.runs.training.noisy_runs import job_of, run_updates
+from podsim.runs.training.noise import job_of, run_updates
 from podsim.scenario import TrainingScenario, load_scenario
 from tests.examples import plan_of
 

@@ -21,7 +21,7 @@ from podsim.importer import Request, import_model
 from podsim.importer.divisions import _ipu_counts
 from podsim.importer.huggingface import known_families
 from podsim.importer.scenarios import ACTIVITIES
-from podsim.placement.generation_job import generation_job
+from podsim.placement.generation import generation_job
 from podsim.placement.job import training_job
 from podsim.scenario import Activity, load_scenario
 from podsim.scenario.families.decoder import DecoderSpec

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from podsim.draws import Draws, Range
-from podsim.placement.generation import Generation
-from podsim.placement.generation_job import generation_job
+from podsim.placement.generation import Generation, generation_job
 from podsim.report.chart import Chart, Curves
 from podsim.report.table import Cell, Table
 from podsim.result.serving import DrawnService, ServiceDraws, ServingResult
