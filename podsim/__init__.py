@@ -26,8 +26,7 @@ if TYPE_CHECKING:
         PodsimError,
         SpecError,
     )
-    from podsim.result.forward import ForwardResult
-    from podsim.result.generation import GenerationResult
+    from podsim.result.inference import ForwardResult, GenerationResult
     from podsim.result.kernel_view import cost_multi_slice, cost_multi_update_add, cost_schnet_block
     from podsim.result.movement_view import cost_collective, cost_transfer
     from podsim.result.plan_view import cost_convolution, cost_matmul
@@ -48,8 +47,7 @@ _NAMES_BY_HOME = {
     "podsim.runs": "run simulate generate infer",
     "podsim.runs.serve": "serve",
     "podsim.chakra.replay": "Replay replay",
-    "podsim.result.forward": "ForwardResult",
-    "podsim.result.generation": "GenerationResult",
+    "podsim.result.inference": "ForwardResult GenerationResult",
     "podsim.result.serving": "ServingResult",
     "podsim.scenario": "load load_scenario",
     "podsim.result.result": "RunResult",

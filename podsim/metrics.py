@@ -72,7 +72,7 @@ class Metric:
 
     def get(self, result: Any) -> Any:
         """Its value in a result; None if the result has none."""
-        return _at(self.key, result) if self.getter is None else self.getter(result)
+        return at(self.key, result) if self.getter is None else self.getter(result)
 
     @property
     def json_key(self) -> str:
@@ -123,7 +123,7 @@ class Metric:
         return value / factor if self.more_is_better else value * factor
 
 
-def _at(path: str, value: Any) -> Any:
+def at(path: str, value: Any) -> Any:
     """What attributes, or items of mappings, lead to; None if one of them is missing or None."""
     for part in path.split("."):
         value = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)
@@ -181,12 +181,12 @@ OWN: Final = (
             of=(SERVING,),
             short=("p99_latency",) if (wait, share) == ("latency", "p99") else (),
             written=f"{wait}.{share}_s",
-            getter=partial(_at, f"outcome.{wait}.{share}_s"),
+            getter=partial(at, f"outcome.{wait}.{share}_s"),
         )
         for (wait, label), (share, share_label) in product(WAITS.items(), SERVED_SHARES.items())
     ),
     *(
-        Metric(key, what, PER_SECOND, MORE, (SERVING,), counted=what, getter=partial(_at, f"outcome.{key}"))
+        Metric(key, what, PER_SECOND, MORE, (SERVING,), counted=what, getter=partial(at, f"outcome.{key}"))
         for key, what in ((REQUESTS, "requests"), (SERVED_TOKENS, "tokens"))
     ),
     Metric(LATENCY, "latency", SECONDS, LESS, (GENERATION, FORWARD)),
@@ -202,7 +202,7 @@ OWN: Final = (
         better=MORE,
         of=(SERVING,),
         written="saturation.rate_per_s",
-        getter=partial(_at, "saturation.rate_per_s"),
+        getter=partial(at, "saturation.rate_per_s"),
     ),
     Metric(UPDATE, "weight update", SECONDS, LESS, (TRAINING,)),
     Metric(TIME, "time to train", SECONDS, LESS, (TRAINING,), short=("time", "deadline")),
@@ -284,7 +284,7 @@ def find_metric(name: str) -> Metric | None:
     if known is None or not known.is_family or not part:
         return None
     label = f"{known.label}: {part.replace('_', ' ')}"
-    return replace(known, key=name, label=label, getter=partial(_at, name), is_family=False)
+    return replace(known, key=name, label=label, getter=partial(at, name), is_family=False)
 
 
 def metric_of(name: str) -> Metric:

@@ -12,7 +12,7 @@ from podsim._version import __version__
 from podsim.draws import SHARE
 from podsim.report.report import Report, Section
 from podsim.report.table import Cell, Cells, Table, columns
-from podsim.result.ranges import NORMAL_P90
+from podsim.result.evidence import Z
 from podsim.show.answers import Answered
 
 
@@ -70,7 +70,7 @@ def spread(value: float, sigma: float) -> tuple[float, float]:
         value: What is predicted.
         sigma: Standard deviation of the logarithm of predicted over measured time.
     """
-    factor = math.exp(NORMAL_P90 * sigma)
+    factor = math.exp(Z * sigma)
     return value / factor, value * factor
 
 

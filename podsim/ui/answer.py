@@ -23,9 +23,9 @@ from podsim.report.chart import Chart, Curves, Mark, Series
 from podsim.report.report import Part, Report, Tile
 from podsim.report.table import Cells, Table, columns
 from podsim.result.base import STANDS_ON, Result
-from podsim.result.memory import memory_title
 from podsim.result.perfetto import write_trace
 from podsim.result.serving import ServingResult
+from podsim.result.where import memory_title
 from podsim.runs import run
 from podsim.runs.serve import serve
 from podsim.scenario.expectations import FITS, expectation
@@ -93,7 +93,8 @@ def _answered(job: Job, question: Question, baseline: Question, *, ranged: bool)
         result = simulated(job, question, ranged=ranged)
     except PodsimError as error:
         return _refused(job, question, error)
-    page = result.report(ranged=ranged)
+    result = result if ranged else result.without_ranges()
+    page = result.report()
     shown = list(page.tiles)
     if not ranged:
         shown[0] = replace(shown[0], notes=shown[0].notes or (_MEASURING,))
@@ -193,7 +194,7 @@ def _refused(job: Job, question: Question, error: PodsimError) -> Answer:
     if isinstance(error, DoesNotFitError) and not question.anew and not question.serves:
         with suppress(PodsimError):
             over = run(question.loaded(job.scratch), fit="warn")
-            memory = fragment(_blocks(over.report(ranged=False), "Memory"), MEMORY)
+            memory = fragment(_blocks(over.without_ranges().report(), "Memory"), MEMORY)
     verdict = f'<div class="verdict bad" role="alert"><p><strong>{title}</strong> {text}</p>{cure}</div>'
     others = dict.fromkeys(AREAS, "")
     return Answer({**others, VERDICT: verdict, MEMORY: memory}, fits=False, summary=title)
@@ -246,7 +247,7 @@ def _subject(result: Result, question: Question, *, ranged: bool) -> Subject:
 
 
 def _alone(result: Result) -> Sequence[Part]:
-    return _charts(result.report(ranged=False), "Where time goes", "Decode step")
+    return _charts(result.without_ranges().report(), "Where time goes", "Decode step")
 
 
 def further(job: Job, question: Question, baseline: Question) -> Answer:
@@ -255,7 +256,7 @@ def further(job: Job, question: Question, baseline: Question) -> Answer:
         loaded = question.loaded(job.scratch)
         found = effects_of(loaded, TWICE, replan=question.anew, progress=job.tell)
         ranking = [part for section in WhatIf((found,)).report().sections for part in section.blocks]
-        limits = f"{run(loaded, watch=job.watch).conclusion(ranged=False)}."
+        limits = f"{run(loaded, watch=job.watch).without_ranges().conclusion()}."
         blocks: list[Part] = [limits, *_moved(job, question, baseline), *ranking]
         beyond = [each.change for each in found.effects if each.beyond]
         red = (
@@ -308,7 +309,7 @@ def report(job: Job, question: Question) -> bytes:
 def timeline(job: Job, question: Question) -> Answer:
     """The timeline of a run."""
     result = simulated(job, question, record=True)
-    blocks = _blocks(result.report(ranged=False), "Timeline") or ["A service has no timeline; its steps have."]
+    blocks = _blocks(result.without_ranges().report(), "Timeline") or ["A service has no timeline; its steps have."]
     return Answer({"timeline": fragment(blocks, "timeline")})
 
 

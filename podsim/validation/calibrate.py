@@ -25,7 +25,7 @@ from statistics import mean
 
 from podsim.errors import InfeasibleError, MissingDataError
 from podsim.placement.topology import Routes
-from podsim.result.forward import ForwardResult
+from podsim.result.inference import ForwardResult
 from podsim.result.plan_view import cost_convolution
 from podsim.result.reference_data import rows, scenario_name
 from podsim.result.result import RunResult

@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 
 from podsim.cli.app import main
 from podsim.errors import OutputError
-from podsim.result.generation import GenerationResult, StepReport
+from podsim.result.inference import GenerationResult, StepReport
 from podsim.result.rows import IN_PROCESSOR, STREAMING, MemoryReport, MemoryRow
 from podsim.show.matplotlib_charts import figure_of, write_sheet
 from tests.unit.bad_input_cases import Run

@@ -9,9 +9,8 @@ from typing import Final
 
 from podsim.errors import PodsimError
 from podsim.metrics import BYTES
-from podsim.result.influence import StandsOn, doubt_of_change
+from podsim.result.influence import Doubt, StandsOn, doubt_of_change
 from podsim.result.kinds import in_kind_order
-from podsim.result.ranges import Doubt
 from podsim.scenario.assumptions import Value
 from podsim.study.compare.metrics import COMPARED, SERVING, UPDATE, ComparedMetric
 from podsim.study.compare.subject import Range, Subject

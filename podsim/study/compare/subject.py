@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from podsim import draws
-from podsim.result.influence import StandsOn
-from podsim.result.ranges import ranges_line
+from podsim.result.influence import StandsOn, ranges_line
 from podsim.scenario.assumptions import Value
 
 Range = tuple[float, float]
