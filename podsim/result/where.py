@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
-from typing import Final
+from operator import itemgetter
+from typing import Final, TypeVar
 
 from podsim.format import format_bytes, format_count, format_duration_s, format_percent, format_significant, unit_for_s
 from podsim.report.chart import TOTAL, Axis, Bar, Bars, Chart, Fill, TextPlace, fills_in_turn
@@ -25,6 +26,7 @@ from podsim.result.rows import (
 )
 from podsim.result.sources import Sources
 
+_Row = TypeVar("_Row")
 MOST_IPUS: Final = 16
 """Rows of a chart; more would be read by nobody."""
 _DIGITS: Final = 4
@@ -164,17 +166,21 @@ def _ipu_table(accounts: Sequence[IpuAccount], mean_ps: Mapping[str, int], slowe
         )
         yield from (Cell(format_percent(each), each) for each in (compute, 1 - (compute + waiting), waiting))
 
-    def cells(account: IpuAccount) -> Cells:
-        return account.stages, *shares(account.time_ps)
-
-    alike = [(each, list(members)) for each, members in groupby(accounts, key=cells)]
-    rows: list[Cells] = [(numbers_of([one.ipu for one in members]), *each) for each, members in alike[:MOST_IPUS]]
-    left = sum(len(members) for _, members in alike[MOST_IPUS:])
+    told: dict[int, Cells] = {each.ipu: (each.stages, *shares(each.time_ps)) for each in accounts}
+    alike, notes = _alike(told)
+    rows: list[Cells] = [(numbers_of(ipus), *cells) for ipus, cells in alike]
     if len(accounts) > 1:
         rows.append(("all", "mean", *shares(mean_ps)))
-    chosen = next((place for place, (_, members) in enumerate(alike) if slowest in members), None)
-    heads = columns(">IPU", "holds", ">compute", ">data", ">waiting")
-    return Table(heads, rows, notes=[f"and {left} more IPUs"] if left else [], chosen=chosen)
+    pacing = None if slowest is None else slowest.ipu
+    chosen = next((place for place, (ipus, _) in enumerate(alike) if pacing in ipus), None)
+    return Table(columns(">IPU", "holds", ">compute", ">data", ">waiting"), rows, notes=notes, chosen=chosen)
+
+
+def _alike(ipus: Mapping[int, _Row]) -> tuple[list[tuple[list[int], _Row]], list[str]]:
+    """IPUs with what is told of them, neighbours alike as one, the first of these; and a note of those left out."""
+    alike = [([ipu for ipu, _ in members], told) for told, members in groupby(ipus.items(), key=itemgetter(1))]
+    left = sum(len(members) for members, _ in alike[MOST_IPUS:])
+    return alike[:MOST_IPUS], [f"and {left} more IPUs"] if left else []
 
 
 def pace(accounts: Sequence[IpuAccount]) -> str:
@@ -288,12 +294,10 @@ def _numbers(memory: MemoryReport, where: str) -> Table:
         used = sum(held[ipu].values())
         return *(held[ipu].get(tenant, 0) for tenant in tenants), used, memory.capacity_bytes(where) - used
 
-    alike = [(list(members), each) for each, members in groupby(held, key=cells)]
+    alike, left = _alike({ipu: cells(ipu) for ipu in held})
     rows: list[Cells] = [
-        (numbers_of(members), *(Cell(format_significant(size / unit_bytes), size) for size in each))
-        for members, each in alike[:MOST_IPUS]
+        (numbers_of(ipus), *(Cell(format_significant(size / unit_bytes), size) for size in sizes))
+        for ipus, sizes in alike
     ]
-    left = sum(len(members) for members, _ in alike[MOST_IPUS:])
     names = (f">{tenant.replace('_', ' ')}" for tenant in tenants)
-    notes = [f"in {unit}"] + ([f"and {left} more IPUs"] if left else [])
-    return Table(columns(">IPU", *names, ">used", ">free"), rows, notes=notes)
+    return Table(columns(">IPU", *names, ">used", ">free"), rows, notes=[f"in {unit}", *left])
