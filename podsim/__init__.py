@@ -34,8 +34,7 @@ if TYPE_CHECKING:
         cost_schnet_block,
     )
     from podsim.result.cost_movement import cost_collective, cost_transfer
-    from podsim.result.forward import ForwardResult
-    from podsim.result.generation import GenerationResult
+    from podsim.result.inference import ForwardResult, GenerationResult
     from podsim.result.result import RunResult
     from podsim.result.serving import ServingResult
     from podsim.runs import generate, infer, run, simulate
@@ -53,8 +52,7 @@ _NAMES_BY_HOME = {
     "podsim.runs": "run simulate generate infer",
     "podsim.runs.serve": "serve",
     "podsim.chakra.replay": "Replay replay",
-    "podsim.result.forward": "ForwardResult",
-    "podsim.result.generation": "GenerationResult",
+    "podsim.result.inference": "ForwardResult GenerationResult",
     "podsim.result.serving": "ServingResult",
     "podsim.scenario": "load load_scenario",
     "podsim.result.result": "RunResult",

@@ -38,6 +38,13 @@ LOW, HIGH = "_low", "_high"
 """Behind the key of a figure: an end of its range."""
 
 
+def at(path: str, value: Any) -> Any:
+    """What attributes, or items of mappings, lead to; None if one of them is missing."""
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
     """A figure that results, plans, checks and comparisons tell."""
@@ -59,9 +66,7 @@ class Metric:
         """Its value in a result; None if the result has none, or nothing on the way to it."""
         if self.getter:
             return self.getter(result)
-        for part in (self.path or self.key).split("."):
-            result = result.get(part) if isinstance(result, Mapping) else getattr(result, part, None)
-        return result
+        return at(self.path or self.key, result)
 
     @property
     def name(self) -> str:

@@ -17,8 +17,7 @@ from podsim import disk
 from podsim._version import __version__
 from podsim.errors import OutputError, PodsimError
 from podsim.result.files import check_writable, write_atomically
-from podsim.result.forward import ForwardResult
-from podsim.result.generation import GenerationResult
+from podsim.result.inference import ForwardResult, GenerationResult
 from podsim.result.result import RunResult
 from podsim.scenario import data_file, shipped_names, variant_names
 from podsim.validation.comparison import RowComparison, Validation

@@ -28,7 +28,7 @@ from podsim.errors import InfeasibleError, MissingDataError
 from podsim.placement.topology import Routes
 from podsim.report.report import Report
 from podsim.result.cost import cost_convolution
-from podsim.result.forward import ForwardResult
+from podsim.result.inference import ForwardResult
 from podsim.result.reference_data import rows, scenario_name
 from podsim.result.result import RunResult
 from podsim.runs import infer, simulate

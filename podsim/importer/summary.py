@@ -11,7 +11,7 @@ from podsim.format import format_bytes, format_percent
 from podsim.importer import import_model
 from podsim.importer.request import Request
 from podsim.metrics import FULLEST, METRICS
-from podsim.result.ranges import ranges_line
+from podsim.result.influence import ranges_line
 from podsim.result.rows import IN_PROCESSOR
 from podsim.runs import run
 from podsim.scenario import LoadedScenario

@@ -20,7 +20,7 @@ from podsim.models.op import DTYPE_BYTES, Conv, Direction, DType, result_dtype
 from podsim.options import Half
 from podsim.report.report import Report, Section
 from podsim.report.table import Cell, Column, Table, columns
-from podsim.result.ranges import NORMAL_P90
+from podsim.result.evidence import Z
 from podsim.show.answers import Answered
 from podsim.units import format_bytes, format_significant
 
@@ -512,7 +512,7 @@ def ranges_of(sigma: float, **figures: float) -> dict[str, Any]:
 
 def ends_of(value: float, sigma: float) -> tuple[float, float]:
     """The middle 80 % of what a time or a rate may be, in its unit."""
-    factor = math.exp(NORMAL_P90 * sigma)
+    factor = math.exp(Z * sigma)
     return value / factor, value * factor
 
 

@@ -10,10 +10,9 @@ from podsim._version import __version__
 from podsim.deferred import Deferred
 from podsim.format import format_count, format_significant
 from podsim.metrics import STEPS, THROUGHPUT, TIME, UPDATE
-from podsim.result.bill import price_warnings, today
 from podsim.result.evidence import Envelope
 from podsim.result.influence import StandsOn
-from podsim.result.power import Meter
+from podsim.result.power import Meter, price_warnings, today
 from podsim.result.reference_data import rows, scenario_name
 from podsim.result.rows import Reference
 from podsim.result.usage import Usage, unused_ipus, unusual_size

@@ -17,8 +17,7 @@ from podsim.watch import Watch, watched
 
 if TYPE_CHECKING:
     from podsim.program.size import Follow
-    from podsim.result.forward import ForwardResult
-    from podsim.result.generation import GenerationResult
+    from podsim.result.inference import ForwardResult, GenerationResult
     from podsim.result.result import RunResult
     from podsim.runs.settings import Settings
     from podsim.scenario import LoadedScenario

@@ -21,7 +21,7 @@ from podsim.program.replicas import Replicas
 from podsim.program.size import explicit_event_count
 from podsim.program.task import Program
 from podsim.result.breakdown import mean_account
-from podsim.result.forward import ForwardResult
+from podsim.result.inference import ForwardResult
 from podsim.result.influence import Measure, StandsOn
 from podsim.result.rows import IpuAccount, OperationRow, memory_report, phase_times
 from podsim.result.shared import shared

@@ -16,7 +16,7 @@ from podsim.program.passes_in_order import step_passes
 from podsim.program.prices import generation_calls, task_prices
 from podsim.program.transfers import STREAMING
 from podsim.result.breakdown import mean_account
-from podsim.result.generation import GenerationResult
+from podsim.result.inference import GenerationResult
 from podsim.result.influence import Measure, StandsOn
 from podsim.result.rows import memory_report, phase_times
 from podsim.result.shared import shared

@@ -313,7 +313,7 @@ def service_draws(served: Served, stands_on: StandsOn, draws: Draws, watch: Watc
         len(few.requests),
         _outcome(few, few.service),
         tuple(_drawn(few, task, task.scatter, draws.seed, number) for number in numbers),
-        stands_on.reasons(),
+        tuple(stands_on.envelope().outside),
     )
 
 

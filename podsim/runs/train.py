@@ -261,7 +261,7 @@ class TrainingProbe(BaseProbe):
         noise = spec.software.noise
         drift = Drift.of(noise, machines_of(plan))
         longer = waiting_s(noise, plan) / update_s + (drift.on_average[1] if drift else 0.0)
-        return Measure(time_s or rate, others, metrics, outcome.times_s, outcome.breakdown, longer)
+        return Measure(time_s or rate, others, metrics, outcome.times_s, longer)
 
     def _plan(self, spec: TrainingScenario, *, anew: bool) -> Plan | None:
         """What a scenario is planned as; None if its products have to be split anew and `anew` does not allow it."""

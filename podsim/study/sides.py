@@ -21,8 +21,7 @@ from podsim.git import READ, blobs, commit_of, extract, top_of
 from podsim.metrics import BYTES, IN_PROCESSOR, METRICS, PERCENTILES, STREAMING, Metric
 from podsim.result.base import SCHEMA_VERSION, Result, plain
 from podsim.result.breakdown import apportion
-from podsim.result.influence import StandsOn
-from podsim.result.ranges import ranges_line
+from podsim.result.influence import StandsOn, ranges_line
 from podsim.result.rows import MemoryReport, MemoryRow
 from podsim.result.shared import Simulated
 from podsim.runs import run

@@ -23,9 +23,9 @@ from podsim.report.chart import Chart, Curves, Mark, Series
 from podsim.report.report import Part, Report
 from podsim.report.table import Cells, Table, columns
 from podsim.result.base import STANDS_ON, Result
-from podsim.result.memory import memory_title
 from podsim.result.perfetto import write_trace
 from podsim.result.serving import ServingResult
+from podsim.result.where import memory_title
 from podsim.runs import run
 from podsim.runs.serve import serve
 from podsim.scenario import LoadedScenario
@@ -117,7 +117,8 @@ def _answered(job: Job, question: Question, baseline: Question, *, ranged: bool)
         result = simulated(job, question, ranged=ranged)
     except PodsimError as error:
         return _refused(job, question, error)
-    report, machine = result.report(ranged=ranged), result.simulated.machine
+    shown = result if ranged else result.without_ranges()
+    report, machine = shown.report(), result.simulated.machine
     first, *others = report.tiles
     if not ranged:
         first = replace(first, notes=first.notes or (_MEASURING,))
@@ -197,7 +198,7 @@ def _refused(job: Job, question: Question, error: PodsimError) -> Answer:
     memory: list[Part] = []
     if isinstance(error, DoesNotFitError) and not question.replanned and not question.serves:
         with suppress(PodsimError):
-            memory = _blocks(run(question.loaded(job.scratch), fit="warn").report(ranged=False), "Memory")
+            memory = _blocks(run(question.loaded(job.scratch), fit="warn").without_ranges().report(), "Memory")
     verdict = f'<div class="verdict bad" role="alert"><p><strong>{title}</strong> {text}</p>{cure}</div>'
     return Answer({**dict.fromkeys(AREAS, ""), **_parts(memory=memory), VERDICT: verdict}, fits=False, summary=title)
 
@@ -228,7 +229,7 @@ def _against(job: Job, result: Result, question: Question, baseline: Question, *
             yield from parts_of(found)
             has_waterfalls = bool(found.waterfalls)
     if not has_waterfalls:
-        yield from _charts(result.report(ranged=False), "Where time goes", "Decode step")
+        yield from _charts(result.without_ranges().report(), "Where time goes", "Decode step")
 
 
 def _baseline(job: Job, baseline: Question, *, ranged: bool) -> Subject:
@@ -251,7 +252,7 @@ def further(job: Job, question: Question, baseline: Question) -> Answer:
         effects = effects_of(loaded, TWICE, replan=question.replanned, progress=job.tell)
         beyond = [each.change for each in effects.effects if each.beyond]
         red = _paragraph("danger", "No measurement is near:", ", ".join(beyond)) if beyond else ""
-        limits = f"{run(loaded, watch=job.watch).conclusion(ranged=False)}."
+        limits = f"{run(loaded, watch=job.watch).without_ranges().conclusion()}."
         ranking = [part for section in WhatIf((effects,)).report().sections for part in section.blocks]
         parts = _parts(help=[limits, *_moved(job, question, baseline), *ranking])
     except PodsimError:  # the verdict says why there is no such run
@@ -331,7 +332,7 @@ def report(job: Job, question: Question) -> bytes:
 
 def timeline(job: Job, question: Question) -> Answer:
     """The timeline of a run."""
-    blocks = _blocks(simulated(job, question, record=True).report(ranged=False), "Timeline")
+    blocks = _blocks(simulated(job, question, record=True).without_ranges().report(), "Timeline")
     return Answer(_parts(timeline=blocks or ["A service has no timeline; its steps have."]))
 
 

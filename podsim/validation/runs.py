@@ -11,8 +11,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from podsim.errors import InfeasibleError
-from podsim.result.forward import ForwardResult
-from podsim.result.generation import GenerationResult
+from podsim.result.inference import ForwardResult, GenerationResult
 from podsim.result.power import Energy
 from podsim.result.reference_data import rows
 from podsim.result.result import RunResult

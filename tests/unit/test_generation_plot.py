@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from podsim.cli.app import main
-from podsim.result.generation import GenerationResult, StepReport
+from podsim.result.inference import GenerationResult, StepReport
 from podsim.result.rows import IN_PROCESSOR, STREAMING, MemoryReport, MemoryRow
 from podsim.show.matplotlib_charts import figure_of
 from tests.unit.bad_input_cases import Run

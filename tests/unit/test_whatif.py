@@ -17,8 +17,7 @@ from podsim.errors import PodsimError
 from podsim.report.chart import Bars
 from podsim.report.table import Table
 from podsim.result.evidence import residuals
-from podsim.result.influence import StandsOn, doubt_of_change
-from podsim.result.ranges import MACHINE
+from podsim.result.influence import MACHINE, StandsOn, doubt_of_change
 from podsim.scenario.assumptions import Assumption
 from podsim.scenario.parameters import PARAMETERS
 from podsim.study.whatif import Effect, Effects, WhatIf, whatif
@@ -49,8 +48,8 @@ class Stands:
     def unmeasured(self) -> tuple[str, ...]:
         return self._unmeasured
 
-    def moved(self, _name: str) -> dict[Assumption, tuple[float, float]]:
-        return {self.inputs[key]: times for key, times in self._moved.items()}
+    def moved(self, _name: str) -> dict[str, tuple[float, float]]:
+        return self._moved
 
 
 def doubt(before: Stands, after: Stands) -> tuple[float, float] | None:

@@ -20,9 +20,9 @@ import numpy as np
 from podsim.draws import Draws, Range, range_of
 from podsim.errors import PodsimError
 from podsim.metrics import HEADLINES, METRICS, TIME, metric_of
+from podsim.result.evidence import Z
 from podsim.result.influence import StandsOn
-from podsim.result.ranges import NORMAL_P90
-from podsim.result.uncertainty import draw, drawing_of, seen
+from podsim.result.uncertainty import draw, drawing_of
 from podsim.runs import run
 from podsim.scenario import load_scenario
 from podsim.scenario.yaml_text import parsed
@@ -94,7 +94,7 @@ def likelihood(goal: Goal, option: Option, ranges: Mapping[str, Range]) -> float
         ends = ranges.get(name)
         if ends is not None and 0 < ends.low < ends.high:
             low, high = math.log(ends.low), math.log(ends.high)
-            normal = NormalDist((low + high) / 2, (high - low) / (2 * NORMAL_P90))
+            normal = NormalDist((low + high) / 2, (high - low) / (2 * Z))
             below, above = (
                 normal.cdf(math.log(end)) if 0 < end < math.inf else float(end > 0) for end in (bound.low, bound.high)
             )
@@ -253,5 +253,4 @@ def _drawn(part: Part, goal: Goal) -> list[Mapping[str, Any] | None]:
         return [None] * count
     assert isinstance(stands_on, StandsOn)
     task = drawing_of(stands_on)
-    drawn = (draw(task, goal.seed, number) for number in range(count))
-    return [None if each is None else seen(each) for each in drawn]
+    return [draw(task, goal.seed, number) for number in range(count)]
