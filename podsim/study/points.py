@@ -111,7 +111,7 @@ class RangeSpec(Spec):
         """The value at a share of the way."""
         (first, unit), (last, _) = self.ends
         number = first * (last / first) ** share if self.scale == "log" else first + (last - first) * share
-        number = float(f"{number:.{_DIGITS}g}") + 0.0  # not -0
+        number = float(f"{number:.{_DIGITS}g}")
         number = round(number) if self.whole or number.is_integer() else number
         return f"{number} {unit}" if unit else number
 
