@@ -28,8 +28,7 @@ from podsim.study.store import COLUMNS, SCENARIO, VARIANT
 MOST_POINTS: Final = 10_000_000
 NUMBER_AND_UNIT: Final = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(\D.*)?")
 _DIGITS: Final = 12
-MOST_LISTED: Final = 1_000_000
-"""Values that are listed or drawn for all axes together, which have to be in memory."""
+MOST_LISTED: Final = 1_000_000  # values that are listed or drawn for all axes together, which have to be in memory
 _FIGURES: Final = {*(metric.key for metric in (*OWN, *SPENT) if metric.of != (SERVING,)), FULLEST, "warnings"}
 _CURES: Final = {
     **dict.fromkeys(COLUMNS, "use another name"),
@@ -38,8 +37,7 @@ _CURES: Final = {
 }
 Value = bool | int | float | str
 
-_LEAST, _MOST = 1e-7, 1e15
-"""Numbers that are written out; others are rare, and shorter with a power of ten."""
+_LEAST, _MOST = 1e-7, 1e15  # numbers that are written out; others are rare, and shorter with a power of ten
 _DIGITS_SHOWN: Final = 4
 
 
@@ -179,8 +177,7 @@ def _checked(given: Any) -> Any:
 
 
 _Form = Annotated[Annotated[Values, Tag("list")] | Annotated[RangeSpec, Tag("range")], Discriminator(_form)]
-Varied = Annotated[_Form, AfterValidator(_checked)]
-"""A list of values, or a range."""
+Varied = Annotated[_Form, AfterValidator(_checked)]  # a list of values, or a range
 
 
 class CombinedSpec(Spec):
