@@ -11,8 +11,7 @@ from podsim.errors import PodsimError
 
 MOST_DRAWS: Final = 1_000_000
 MOST_SEEDS: Final = 10_000
-SHARE: Final = 0.8
-"""Of the draws, how many lie in a range: those from P10 to P90."""
+SHARE: Final = 0.8  # of the draws, how many lie in a range: those from P10 to P90
 _PERCENTILES, _PER_CENT = (10, 50, 90), 100
 
 
