@@ -291,6 +291,7 @@ WRONG = {
     ),
     "tiles both ways": (lambda: cost_transfer(4, both_ways=True), "only two chips send both ways"),
     "a load of seven": (lambda: cost_transfer(4, "local", load_bytes=7), "a load of `7` bytes is not known"),
+    "no chips": (lambda: cost_collective("reduce", 4, ipus=0), "no IPUs are not so many different ones of the 16"),
     "chips by name": (lambda: cost_collective("gather", 4, between="ipu0,5"), "`ipu0,5` are no numbers of chips"),
     "a chip twice": (lambda: cost_collective("gather", 4, between=(1, 1)), "are not so many different ones"),
     "no root": (lambda: cost_collective("reduce", 4, ipus=2, others=True), "a reduce of 2 IPUs has no root"),
