@@ -29,8 +29,6 @@ from podsim.scenario.assumptions import numbers
 from podsim.scenario.scenario import Scenario
 
 FILE: Final = "reference_data/residuals.json"
-Z: Final = 1.2816
-"""Standard deviations below which nine tenths of a normal distribution lie."""
 _MISSED: Final = 10
 """What a missed per cent weighs beside one of width, for a middle of 80 %: 2 / (1 - 0.8)."""
 _ALIKE: Final = 1e-4
