@@ -21,6 +21,7 @@ from functools import cached_property, lru_cache
 from itertools import product
 from typing import Any, Final
 
+from podsim.draws import Z
 from podsim.format import format_count
 from podsim.result.usage import one_copy, replicas_in_use
 from podsim.scenario import data_file
