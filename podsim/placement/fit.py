@@ -133,6 +133,7 @@ def _held_bytes(job: PlanInput, workload: Workload) -> list[int]:
     """Weights and accumulators of each block in the order of the model; tied ones count once. [B]"""
 
     def block_bytes(name: str) -> int:
+        """Of one block. [B]"""
         own = [each for each in workload.blocks[name].parameters if each.tied_to is None]
         elements = sum(each.element_count for each in own)
         return job.precision.stored_bytes(own) + elements * job.precision.accumulator_bytes

@@ -176,6 +176,7 @@ def _streamed(phases: Sequence[PhaseCost], job: PlanInput) -> Iterator[Tenant]:
     layout = job.layout
 
     def sum_bytes(name: str) -> int:
+        """Of all segments. [B]"""
         return sum(phase.segment.count * getattr(phase.updated, name) for phase in phases)
 
     yield Tenant("weights", sum_bytes("weight_bytes"), STREAMING)

@@ -132,6 +132,7 @@ class CostedChain:
         one = job.precision.accumulator_bytes
 
         def block_bytes(name: str) -> float:
+            """Of one block. [B]"""
             owned = [each for each in self.workload.blocks[name].parameters if each.tied_to is None]
             sizes = [each.element_count for each in owned]
             on_chip = job.layout.optimizer_storage == ON_CHIP

@@ -43,6 +43,7 @@ def fullest_bytes(memory: Sequence[IpuMemory], storage: str = "in_processor_memo
     """What the fullest IPU holds of a storage, without what is left free. [B]"""
 
     def held_bytes(ipu: IpuMemory) -> int:
+        """Of one IPU. [B]"""
         return sum(each.byte_count for each in ipu.tenants if each.storage == storage and each.name != RESERVE)
 
     return max(map(held_bytes, memory))
