@@ -238,7 +238,7 @@ def _part(goal: Goal, job: Job, place: Place, candidate: SystemCandidate) -> Par
         ipus_per_replica=ipus,
         replicas=replicas,
         figures=(served_figures(result) if goal.is_served else figures(result)) | {IPUS: loaded.spec.system.ipu_count},
-        bill=result.cost.to_dict() | {"lease": result.cost.prices.lease} if result.cost is not None else {},
+        bill=result.cost.to_dict() | {"lease": result.prices.lease} if result.cost is not None else {},
         overrides=overrides,
         written=written(job.scenario, loaded, chosen, f"{loaded.spec.system.name}, planned"),
         refused=_swamped(result) if goal.is_served else "",
