@@ -349,7 +349,7 @@ def _part(goal: Goal, job: Job, place: Place, division: str, varied: Sequence[st
         ipus_per_replica=result.simulated.ipus_used // copies,
         replicas=copies,
         figures=figures(result) | {IPUS: system.ipu_count},
-        bill=result.cost.to_dict() | {"lease": result.cost.prices.lease} if result.cost is not None else {},
+        bill=result.cost.to_dict() | {"lease": result.prices.lease} if result.cost is not None else {},
         overrides=overrides,
         written=written(job.scenario, loaded, result.choice and result.choice.chosen, f"{system.name}, planned"),
         refused=_swamped(result) if goal.is_served else "",
