@@ -1,7 +1,7 @@
 /* The engine of podsim on flat arrays: the same programs as the one on SimPy, and the same times to the picosecond.
  *
  * Everything is an integer. Time is in picoseconds; the room of a channel is in parts of 2^48, what is left of a
- * transfer in parts of 2^62. docs/background/engine.md says what the steps mean; podsim/engine/flat.py lays the arrays
+ * transfer in parts of 2^62. docs/background/engine.md says what the steps mean; podsim/engine/compiled.py lays the arrays
  * out, and podsim/engine/reference.py is the readable form of what is done here.
  *
  * Times that do not fit into 64 bits end the run with TOO_LARGE, and the program is run on SimPy. Every sum and product
