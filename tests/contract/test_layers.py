@@ -137,7 +137,7 @@ def test_imports_go_up_only(path: Path) -> None:
             "study.sweep",
             "study.compare",
             "study.plan.answer",
-            "study.check.run",
+            "study.check.measure",
             "study.whatif",
             "validation.compare",
         }

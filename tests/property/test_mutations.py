@@ -20,8 +20,8 @@ from podsim.scenario import load_scenario
 from podsim.scenario.document import Document, read_yaml
 from podsim.scenario.expectations import expectation
 from podsim.scenario.library import data_file
-from podsim.study.check.baseline import Baseline, read_baseline
-from podsim.study.check.verdict import verdict_on
+from podsim.study.check.measure import read_baseline
+from podsim.study.check.verdict import Baseline, verdict_on
 from podsim.study.plan import find_systems, read_goal
 from podsim.study.sweep.expression import Expression
 from podsim.study.sweep.run import _check_runs

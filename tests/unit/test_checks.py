@@ -21,10 +21,9 @@ from podsim.cli.app import main
 from podsim.errors import BadValueError, PodsimError, SpecError
 from podsim.scenario import load_scenario
 from podsim.scenario.expectations import expectation
-from podsim.study.check import ci
-from podsim.study.check.baseline import Baseline, read_baseline, write_baseline
-from podsim.study.check.cases import Case, cases_of, measured
-from podsim.study.check.verdict import verdict_on
+from podsim.study.check import verdict as ci
+from podsim.study.check.measure import cases_of, measured, read_baseline, write_baseline
+from podsim.study.check.verdict import Baseline, verdict_on
 from podsim.study.plan.limits import excess, limit, misses
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -220,7 +219,7 @@ def test_junit_has_a_test_per_case() -> None:
 
 def test_annotations_name_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_WORKSPACE", str(Path.cwd()))
-    first = ci.as_github(verdict_of_many(), [Case(Path("x/s0.yaml"), "s0")]).splitlines()[0]
+    first = ci.as_github(replace(verdict_of_many(), paths={"s0": Path("x/s0.yaml")})).splitlines()[0]
     assert first.startswith("::error file=x/s0.yaml,title=podsim check::drift: s0 weight_update_s: 1 → 1.1 (+10.00%25)")
 
 

@@ -102,13 +102,14 @@ class Comparison(Answered):
         return dict.fromkeys(("change", "change_low", "change_high"), SHARE)
 
 
-def compare(*sides: Side, uncertainty: Draws | None = None, watch: Watch = watched) -> Comparison:
+def compare(*sides: Side, uncertainty: int | Draws | None = None, seed: int = 0, watch: Watch = watched) -> Comparison:
     """Compare results: the metrics that changed and why, time by kind, and what differs in the inputs.
 
     Args:
-        sides: Two or more: scenarios by path or name, `NAME@VARIANT`, `NAME@REVISION` of a git repository, files that
-            `podsim run --format json` wrote, mappings, loaded scenarios, or results.
-        uncertainty: How often runs of scenarios are repeated with their uncertain inputs drawn from their ranges.
+        sides: Two or more: scenarios by file or name, NAME@VARIANT, NAME@REVISION of a git repository, or JSON of
+            podsim run; in Python mappings, loaded scenarios and results, too.
+        uncertainty: Repeat each so often with inputs drawn from their ranges.
+        seed: Seed of these draws.
         watch: Passes on the names of the steps in which scenarios are simulated.
 
     Returns:
@@ -120,7 +121,8 @@ def compare(*sides: Side, uncertainty: Draws | None = None, watch: Watch = watch
     if not 2 <= len(sides) <= len(ascii_uppercase):
         what = f"a comparison has two sides or more, not {len(sides)}"
         raise PodsimError(what, do=f"give from 2 to {len(ascii_uppercase)}, the one to compare with first")
-    subjects = tuple(side(*each, uncertainty, watch) for each in zip(sides, ascii_uppercase, strict=False))
+    draws = Draws(uncertainty, seed) if isinstance(uncertainty, int) else uncertainty
+    subjects = tuple(side(*each, draws, watch) for each in zip(sides, ascii_uppercase, strict=False))
     return Comparison(subjects, tuple(difference(subjects[0], other) for other in subjects[1:]))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -183,6 +184,10 @@ class PlanResult(Answered):
             "front": [each.label for each in self.front],
             "sureness": None if self.confidence is None else self.confidence.to_dict(),
         }
+
+    def to_json(self) -> str:
+        """The answer as JSON text."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
     def _known(self, option: Option) -> dict[str, Any]:
         """How likely an option is to hold, and between what it lies; nothing known of those that were not drawn."""
