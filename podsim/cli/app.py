@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -49,20 +49,35 @@ _COSTS: Final = {
 }
 
 
-def _version(show: bool) -> None:
-    if show:
-        from podsim._version import __version__
+def _printed(name: str, said: str, text: Callable[[], str]) -> Any:
+    """An option that prints a text and ends, whatever else stands on the line."""
 
-        typer.echo(f"podsim {__version__}")
-        raise typer.Exit
+    def callback(is_asked: bool) -> None:
+        if is_asked:
+            print_data(text())
+            raise typer.Exit
+
+    return typer.Option(name, callback=callback, is_eager=True, help=said)
+
+
+def _version() -> str:
+    from podsim._version import __version__
+
+    return f"podsim {__version__}\n"
+
+
+def _torch_script() -> str:
+    from podsim.importer import TORCH_SCRIPT
+
+    return TORCH_SCRIPT.read_text(encoding="utf-8")
+
+
+_VERSION: Final = _printed("--version", "Print the version and exit.", _version)
+_TORCH: Final = _printed("--torch-script", "Print what exports a model from PyTorch.", _torch_script)
 
 
 @app.callback()
-def _options(
-    _show: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
+def _options(version: Annotated[bool, _VERSION] = False) -> None:
     pass
 
 
@@ -123,14 +138,6 @@ def ui(
     page.serve(named, host=host, port=port, token=page.new_token(host), opens=opens, processes=processes, tell=say)
 
 
-def _torch_script(show: bool) -> None:
-    if show:
-        from podsim.importer import TORCH_SCRIPT
-
-        print_data(TORCH_SCRIPT.read_text(encoding="utf-8"))
-        raise typer.Exit
-
-
 @asks()
 def import_file(
     model: str,
@@ -143,12 +150,7 @@ def import_file(
     batch_size: int | None = None,
     dimensions: Sequence[str] = (),
     force: bool = False,
-    torch_script: Annotated[
-        bool,
-        typer.Option(
-            "--torch-script", callback=_torch_script, is_eager=True, help="Print what exports a model from PyTorch."
-        ),
-    ] = False,
+    torch_script: Annotated[bool, _TORCH] = False,
 ) -> None:
     """Write a scenario from a config.json, an ONNX file or shapes of PyTorch, divided over IPUs so that it fits.
 

@@ -152,22 +152,12 @@ def _load_matplotlib() -> None:
 
 @contextmanager
 def counted(what: str, again: str = "") -> Iterator[Tell]:
-    """A bar with rate and time left on standard error; what was done before, and what stands if it is stopped, is said.
-
-    Args:
-        what: Things that are counted.
-        again: What goes on from there.
-    """
+    """A bar with the time left on standard error; what was done before, and what stands if it is stopped, is said."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TimeRemainingColumn
-    from rich.text import Text
-
-    class _Rate(ProgressColumn):
-        def render(self, task: Task) -> Text:
-            return Text(f"{task.speed or 0:.0f}/s")
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     console = Console(stderr=True)
-    columns = (BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=None)
         last: tuple[int, int] | None = None

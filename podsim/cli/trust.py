@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -92,8 +92,7 @@ def validate(
         write(preregister, lambda names: track(names, "predicting"))
         tell_written(preregister)
     else:
-        limits = _share("--max-mean", max_mean), _share("--max-worst", max_worst)
-        _compare(score, output_format, of_role, group, limits, summary_only=summary)
+        _compare(score, output_format, of_role, group, {"--max-mean": max_mean, "--max-worst": max_worst}, summary)
 
 
 def _compare(
@@ -101,11 +100,13 @@ def _compare(
     output_format: Format,
     role: str | None,
     groups: Sequence[str],
-    limits: tuple[float | None, float | None],
-    *,
+    limits: Mapping[str, float | None],
     summary_only: bool,
 ) -> None:
     """Compare, print, and end with 4 if a limit is broken."""
+    for option, percent in limits.items():
+        if percent is not None and not 0 <= percent < math.inf:
+            raise PodsimError(f"`{percent}` is no percentage", where=option, do=f"write `{option} 5` for 5 %")
     from podsim.show.markdown import to_csv
     from podsim.show.progress import track
     from podsim.validation.compare import validation
@@ -127,22 +128,14 @@ def _compare(
         raise PodsimError(
             "no row with a prediction is left", do=f"leave `--role` out, or `--group` with part of: {known}"
         )
-    verdicts = verdicts_on(chosen.comparisons, *limits)
+    shares = (percent if percent is None else percent / _PERCENT for percent in limits.values())
+    verdicts = verdicts_on(chosen.comparisons, *shares)
     has_runs = any(row.scenarios for row in chosen.comparisons)
     fitted = freedom(chosen.comparisons) if has_runs and not summary_only else None
     accuracy = Accuracy(chosen, verdicts, summary_only, fitted)
     show(accuracy, output_format, own={"csv": lambda: to_csv(accuracy.rows())})
     if not all(verdict.is_kept for verdict in verdicts):
         raise typer.Exit(BEYOND_LIMITS)
-
-
-def _share(option: str, percent: float | None) -> float | None:
-    """A limit as a share; what is no number cannot be kept or broken."""
-    if percent is None:
-        return None
-    if not 0 <= percent < math.inf:
-        raise PodsimError(f"`{percent}` is no percentage", where=option, do=f"write `{option} 5` for 5 %")
-    return percent / _PERCENT
 
 
 @asks()

@@ -90,7 +90,7 @@ def test_words_that_any_number_is_of_are_asked_as_such() -> None:
     command = made(lambda ask: found.append(ask), "many")
     command.main(["a", "b", "--scale", "2"], standalone_mode=False)
     assert found[0]() == (("a", "b"), 2.0)
-    with pytest.raises(Exception, match="[Mm]issing"):
+    with pytest.raises(Exception, match=r"[Mm]issing"):
         command.main([], standalone_mode=False)
 
 

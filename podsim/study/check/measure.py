@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path, PurePath, PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
@@ -84,11 +84,7 @@ def check(
 
 
 def accept(paths: Sequence[str | Path], file: Path, reason: str, tell: Tell) -> tuple[int, list[str]]:
-    """Agree on what scenarios give now: how many there are, and the tolerances that nothing uses any more.
-
-    Raises:
-        PodsimError: A scenario or the baseline cannot be read.
-    """
+    """Agree on what scenarios give now: how many there are, and the tolerances that nothing uses any more."""
     now = _measure_all(list(cases_of([_file_of(Path(path)) for path in paths], file.parent)), tell)
     wrong = next((each["reason"] for each in now.values() if each["status"] == NOT_READ), None)
     if wrong is not None:
@@ -123,11 +119,7 @@ def _file_of(path: Path) -> Path:
 
 
 def cases_of(paths: Sequence[Path], home: Path) -> Iterator[Case]:
-    """Every scenario in files and folders, itself and with each of its variants, named from a folder.
-
-    Raises:
-        PodsimError: A path does not exist or holds no scenario, or two files go by one name.
-    """
+    """Every scenario in files and folders, itself and with each of its variants, named from a folder."""
     files: dict[str, Path] = {}
     for path in paths:
         if not path.exists():
@@ -164,7 +156,9 @@ def measured(case: Case, simulate: Callable[[LoadedScenario], Result] = run) -> 
     given: dict[str, Any] = {"inputs": {}, "expect": {}, "metrics": {}, "breakdown_ps": {}}
     try:
         loaded = load_scenario(case.path, case.variant)
-        given["inputs"] = {_input(path, digest, case.home): digest for path, digest in loaded.inputs}
+        for path, digest in loaded.inputs:  # of shipped data by that name, others from the folder of the baseline
+            near = PurePath(os.path.relpath(Path(path).resolve(), case.home.resolve())).as_posix()
+            given["inputs"][path if is_as_shipped((path, digest)) else near] = digest
         given["expect"] = dict(loaded.spec.expect or {})
     except SpecError as error:
         return given | {"status": NOT_READ, "reason": str(error)}
@@ -175,13 +169,6 @@ def measured(case: Case, simulate: Callable[[LoadedScenario], Result] = run) -> 
     numbers = ((name, value) for name, value in figures_of(result) if isinstance(value, (int, float)))
     metrics = {name: value for name, value in numbers if not name.startswith(_FIGURES)}
     return given | {"status": DONE, "reason": None, "metrics": metrics, "breakdown_ps": dict(result.breakdown_ps)}
-
-
-def _input(path: str, digest: str, home: Path) -> str:
-    """One name for a file, however it was typed: that of shipped data, or its path from the folder of the baseline."""
-    if is_as_shipped((path, digest)):
-        return path
-    return PurePath(os.path.relpath(Path(path).resolve(), home.resolve())).as_posix()
 
 
 def _measure_all(cases: Sequence[Case], tell: Tell) -> dict[str, Measured]:
@@ -198,11 +185,7 @@ def _numbered(cases: Sequence[Case], number: int) -> Measured:
 
 
 def _of_revision(revision: str, paths: Sequence[Path], home: Path) -> Baseline:
-    """What another revision of a git repository gives for the same paths, with its own code and specifications.
-
-    Raises:
-        PodsimError: The paths lie in no repository, there is no such revision, or its podsim cannot be run.
-    """
+    """What another revision of a git repository gives for the same paths, with its own code and specifications."""
     root = top_of(home, str(home), "check scenarios of a git repository, or do without `--against`")
     commit = commit_of(root, revision, revision)
     outside = next((path for path in paths if not path.resolve().is_relative_to(root)), None)
@@ -211,13 +194,8 @@ def _of_revision(revision: str, paths: Sequence[Path], home: Path) -> Baseline:
     inside = [path.resolve().relative_to(root) for path in paths]
     with tempfile.TemporaryDirectory(prefix="podsim-") as folder:
         tree = Path(folder).resolve()
-        extract(root, revision, commit, tree, _is_needed)
+        extract(root, revision, commit, tree, lambda path: path.parts[0] == "podsim" or path.suffix.lower() in READ)
         return Baseline(_old(tree, inside, home.resolve().relative_to(root), revision), is_revision=True)
-
-
-def _is_needed(path: PurePosixPath) -> bool:
-    """Whether a file of another tree is part of podsim, or may be read by a scenario."""
-    return path.parts[0] == "podsim" or path.suffix.lower() in READ
 
 
 def _old(tree: Path, paths: Sequence[Path], home: Path, revision: str) -> Mapping[str, Measured]:
@@ -272,11 +250,7 @@ class _File(BaseModel):
 
 
 def read_baseline(path: Path) -> Baseline:
-    """Read a baseline.
-
-    Raises:
-        PodsimError: It is not there, is none, or has another schema.
-    """
+    """Read a baseline; a PodsimError if it is not there, is none, or has another schema."""
     do = 'write one with `podsim check … --accept --reason "first baseline"`'
     again = f"restore it from git, or remove it and {do}"
 
@@ -284,7 +258,7 @@ def read_baseline(path: Path) -> Baseline:
         return PodsimError(f"this is no baseline: {what}", where=str(path), do=again)
 
     try:
-        data = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once, parse_constant=_refused)
+        data = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once)
     except FileNotFoundError:
         raise PodsimError("there is no baseline", where=str(path), do=do) from None
     except (OSError, ValueError, RecursionError) as error:
@@ -317,16 +291,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _refused(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number of JSON")
-
-
 def write_baseline(path: Path, baseline: Baseline) -> None:
-    """Write it, one figure a line, so that a change is seen in review.
-
-    Raises:
-        OutputError: It cannot be written.
-    """
+    """Write it, one figure a line, so that a change is seen in review."""
     data: dict[str, Any] = {"schema": SCHEMA} | {name: getattr(baseline, name) for name in _File.model_fields}
     data |= {"version": __version__, "scenarios": {}}
     for name, given in sorted(baseline.scenarios.items()):

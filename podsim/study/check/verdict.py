@@ -6,9 +6,8 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import partial
-from hashlib import sha256
-from pathlib import Path, PurePath
+from itertools import groupby
+from pathlib import Path
 from typing import Any, ClassVar, Final
 from xml.etree import ElementTree as ET
 
@@ -50,6 +49,7 @@ KINDS_OF_ISSUE: Final = {
 }
 """What each kind of issue means, the gravest first."""
 _PASSING: Final = {ADDED, IMPOSSIBLE}
+_GRAVITY: Final = {kind: place for place, kind in enumerate(KINDS_OF_ISSUE)}
 _CURE: Final = 'agree on what is given with `--accept --reason "…"`, or write `expect:` in the scenarios'
 _NAMES: Final = {kind.name: kind.label for kind in KINDS}
 _HEADS: Final = ("scenario", "figure", ">before", ">after", ">change", "why")
@@ -98,18 +98,7 @@ def uses(scenarios: Mapping[str, Measured]) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One thing that a reader has to know: what a figure of a case, or the case as a whole, was or should be, and is.
-
-    Attributes:
-        kind: One of `KINDS_OF_ISSUE`.
-        case: The scenario, with its variant.
-        metric: Key of the figure; empty for the case as a whole.
-        before: What it was, or should be.
-        after: What it is.
-        change: The relative change of a figure that moved.
-        why: The kind of time that moved most, and the inputs that changed.
-        files: These inputs.
-    """
+    """What a figure of a case, or the case as a whole, was or should be, and is."""
 
     kind: str
     case: str
@@ -117,8 +106,8 @@ class Issue:
     before: str = ""
     after: str = ""
     change: float | None = None
-    why: str = ""
-    files: tuple[str, ...] = ()
+    why: str = ""  # the kind of time that moved most, and the inputs that changed
+    files: tuple[str, ...] = ()  # these inputs
 
     @property
     def fails(self) -> bool:
@@ -204,8 +193,7 @@ class Verdict(Answered):
         return f"{'holds' if self.holds else 'does not hold'}: {f'{counts} of ' if counts else ''}{what}"
 
     def _by_kind(self) -> dict[str, list[Issue]]:
-        by_kind = {kind: [issue for issue in self.issues if issue.kind == kind] for kind in KINDS_OF_ISSUE}
-        return {kind: issues for kind, issues in by_kind.items() if issues}
+        return {kind: [*issues] for kind, issues in groupby(self.issues, lambda issue: issue.kind)}
 
     def report(self) -> Report:
         """The verdict as data: the issues by their kind, how far figures have moved, and all cases."""
@@ -304,18 +292,28 @@ def verdict_on(
     issues = [issue for name, measured in now.items() for issue in _issues(name, measured, agreed)]
     gone = {name: before["status"] for name, before in known.items() if name not in now}
     issues += [Issue(REMOVED, name, before=status) for name, status in gone.items() if status != NOT_READ]
-    order = list(KINDS_OF_ISSUE)
-    issues.sort(key=lambda issue: (order.index(issue.kind), -abs(issue.change or 0)))
+    issues.sort(key=lambda issue: (_GRAVITY[issue.kind], -abs(issue.change or 0)))
     words = compared_with or ("what scenarios expect" if agreed is None else "a baseline")
     return Verdict(issues, now, agreed, words, paths or {}, home)
 
 
 def _issues(name: str, measured: Measured, agreed: Baseline | None) -> Iterator[Issue]:
-    status, why = measured["status"], _first_line(measured["reason"])
+    status, why, expect = measured["status"], _first_line(measured["reason"]), measured["expect"]
     if status == NOT_READ:
         yield Issue(BROKEN, name, after=status, why=why)
         return
-    yield from _unmet(name, measured, why)
+    fits = status == DONE
+    if expect and fits != expect.get(FITS, True):
+        yield Issue(UNMET, name, FITS, str(not fits).lower(), str(fits).lower(), why=why)
+    for metric, given in expect.items() if fits else ():
+        if metric == FITS:
+            continue
+        wanted, value = expectation(metric, given), measured["metrics"].get(metric)
+        if value is None:
+            near = known_here(metric, list(measured["metrics"]), "name another")
+            yield Issue(UNMET, name, metric, wanted.text, "nothing", why=f"there is no such figure; {near}")
+        elif not wanted.holds(value):
+            yield Issue(UNMET, name, metric, wanted.text, _figure(value))
     if agreed is not None and name in agreed.scenarios:
         yield from _moved(name, agreed.scenarios[name], measured, agreed)
     elif agreed is not None:
@@ -332,22 +330,6 @@ def _is_alone(name: str, measured: Measured, agreed: Baseline | None) -> bool:
 def _looked_at(expect: Given) -> int:
     """How many expectations count: of what is to be impossible, that alone."""
     return 1 if expect.get(FITS) is False else len(expect)
-
-
-def _unmet(name: str, measured: Measured, why: str) -> Iterator[Issue]:
-    expect: Given = measured["expect"]
-    fits = measured["status"] == DONE
-    if expect and fits != expect.get(FITS, True):
-        yield Issue(UNMET, name, FITS, str(not fits).lower(), str(fits).lower(), why=why)
-    for metric, given in expect.items() if fits else ():
-        if metric == FITS:
-            continue
-        wanted, value = expectation(metric, given), measured["metrics"].get(metric)
-        if value is None:
-            near = known_here(metric, list(measured["metrics"]), "name another")
-            yield Issue(UNMET, name, metric, wanted.text, "nothing", why=f"there is no such figure; {near}")
-        elif not wanted.holds(value):
-            yield Issue(UNMET, name, metric, wanted.text, _figure(value))
 
 
 def _moved(name: str, before: Measured, after: Measured, baseline: Baseline) -> Iterator[Issue]:
@@ -385,13 +367,9 @@ def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, 
     same = {*before.values()} & {*after.values()}
     now = [path for path, digest in after.items() if digest not in same and before.get(path) != digest]
     gone = [path for path, digest in before.items() if digest not in same and path not in after]
-    return tuple(sorted([*now, *(path for path in gone if not any(_is_end(path, other) for other in now))]))
-
-
-def _is_end(one: str, other: str) -> bool:
-    """Whether one of two paths is the other as seen from a folder in it."""
-    short, long = sorted((PurePath(one).parts, PurePath(other).parts), key=len)
-    return long[-len(short) :] == short
+    ends = [f"/{path}" for path in now]  # one of two paths may be the other as seen from a folder in it
+    gone = [path for path in gone if not any(end.endswith(f"/{path}") or f"/{path}".endswith(end) for end in ends)]
+    return tuple(sorted([*now, *gone]))
 
 
 def _figure(value: float) -> str:
@@ -443,7 +421,7 @@ def as_github(verdict: Verdict) -> str:
             places.append(path := seen(file))
             if path not in lines:
                 agreed = {} if verdict.agreed is None else verdict.agreed.scenarios[issue.case]["inputs"]
-                lines[path] = first_change(file, partial(_is_one_of, [*agreed.values()]), file.read_bytes())
+                lines[path] = first_change(file, agreed.values())
         own = verdict.paths.get(issue.case)
         for path in places or ["" if own is None else seen(own)]:
             told.setdefault((issue.fails, path), []).append(issue)
@@ -458,10 +436,6 @@ def as_github(verdict: Verdict) -> str:
     if verdict.is_empty:
         annotations.append(f"::error title=podsim check::{harmless.github(verdict.headline)}")
     return "".join(f"{text}\n" for text in (*annotations, verdict.headline))
-
-
-def _is_one_of(digests: Sequence[str], content: bytes) -> bool:
-    return sha256(content).hexdigest() in digests
 
 
 def as_junit(verdict: Verdict) -> str:
