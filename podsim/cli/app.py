@@ -13,7 +13,7 @@ import typer
 from podsim.cli import studies, trust
 from podsim.cli.asking import Ask, asks
 from podsim.cli.ending import ERROR, INTERRUPTED, print_data, run_to_the_end, say
-from podsim.cli.outputs import Format, load_asked, print_json, show, tell_written
+from podsim.cli.outputs import RunFormat, load_asked, print_json, show, tell_written
 from podsim.cli.running import print_list, run_scenario
 from podsim.cli.usage import Abort, Commands, UsageError, usage_message
 from podsim.errors import PodsimError
@@ -84,7 +84,7 @@ def _options(version: Annotated[bool, _VERSION] = False) -> None:
 @asks("podsim.runs.run")
 def run(
     ask: Ask,
-    output_format: Format = "table",
+    output_format: RunFormat = "table",
     trace: Path | None = None,
     chakra: Path | None = None,
     plot: Path | None = None,
@@ -102,7 +102,7 @@ def run(
 
 
 @asks("podsim.runs.serve.serve")
-def _serve(ask: Ask, output_format: Format = "table", plot: Path | None = None, report: Path | None = None) -> None:
+def _serve(ask: Ask, output_format: RunFormat = "table", plot: Path | None = None, report: Path | None = None) -> None:
     from podsim.show.progress import track
 
     loaded = load_asked(ask.keywords, plot=plot, report=report)
@@ -197,12 +197,12 @@ def import_file(
         say(line)
 
 
-def _cost_of(ask: Ask, output_format: Format = "table", as_json: bool = False) -> None:
+def _cost_of(ask: Ask, output_format: RunFormat = "table", as_json: bool = False) -> None:
     show(ask(), "json" if as_json else output_format)
 
 
 @asks("podsim.chakra.replay.replay")
-def replay(ask: Ask, output_format: Format = "table") -> None:
+def replay(ask: Ask, output_format: RunFormat = "table") -> None:
     """Run recorded Chakra execution traces of any framework on a pod."""
     show(ask(), output_format)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from podsim.scenario import LoadedScenario
     from podsim.watch import Tell
 
+RunFormat = Literal["table", "json", "markdown"]
 Format = Literal["table", "json", "markdown", "csv"]
 TextFormat = Literal["text", "json", "markdown", "csv"]
 """How an answer is printed."""

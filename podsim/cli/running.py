@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from podsim.cli.ending import say
-from podsim.cli.outputs import Format, load_asked, print_json, show, tell_written, write_chart
+from podsim.cli.outputs import RunFormat, load_asked, print_json, show, tell_written, write_chart
 from podsim.errors import PodsimError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def run_plainly(scenario: str) -> None:
 
 def run_scenario(
     ask: Ask,
-    output_format: Format = "table",
+    output_format: RunFormat = "table",
     trace: Path | None = None,
     chakra: Path | None = None,
     plot: Path | None = None,
@@ -69,7 +69,7 @@ def run_scenario(
     show(result, output_format, plot, report)
 
 
-def print_list(words: Sequence[str], output_format: Format = "table") -> None:
+def print_list(words: Sequence[str], output_format: RunFormat = "table") -> None:
     """Print the catalogue, or the entries that contain all words; refuse words that nothing has."""
     from podsim.scenario.catalogue import LISTS, catalogue
 

@@ -29,13 +29,7 @@ def whatif(ask: Ask, output_format: TextFormat = "text", plot: Path | None = Non
 
 
 @asks("podsim.study.sweep.run.sweep")
-def sweep(
-    ask: Ask,
-    output_format: Format = "table",
-    plot: Path | None = None,
-    metric: str | None = None,
-    report: Path | None = None,
-) -> None:
+def sweep(ask: Ask, plot: Path | None = None, metric: str | None = None, report: Path | None = None) -> None:
     """Simulate every point of a study, and go on where it was stopped.
 
     Args:
@@ -60,7 +54,7 @@ def sweep(
         tell_written(table)
     else:
         say(f"{table} holds this study already")
-    show(swept, output_format, plot, report, shown=swept.report(metric), sheet=lambda shown: sheet_of(swept, shown))
+    show(swept, "table", plot, report, shown=swept.report(metric), sheet=lambda shown: sheet_of(swept, shown))
     if "failed" in swept.by_status:
         raise typer.Exit(1)
 

@@ -13,7 +13,7 @@ import typer
 
 from podsim.cli.asking import asks
 from podsim.cli.ending import BEYOND_LIMITS, print_data, say
-from podsim.cli.outputs import Format, inputs_of, show, tell_written
+from podsim.cli.outputs import Format, RunFormat, inputs_of, show, tell_written
 from podsim.errors import PodsimError
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def import_mlperf(
     logs: Sequence[Path],
     scenario: str | None = None,
     overrides: Sequence[str] = (),
-    output_format: Format = "table",
+    output_format: RunFormat = "table",
 ) -> None:
     """Compare logged runs of MLPerf Training with what is predicted, phase by phase.
 
