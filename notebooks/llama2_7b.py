@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from notebooks.charts import MEASURED_INK, PREDICTED, Chart, chart_of_height, stack_shares
 from notebooks.figures import published_row
-from podsim.result.generation import GenerationResult
+from podsim.result.inference import GenerationResult
 from podsim.runs import generate
 from podsim.scenario import GenerationScenario, load_scenario
 from podsim.show.matplotlib_charts import plain_frame

@@ -26,11 +26,15 @@ if TYPE_CHECKING:
         PodsimError,
         SpecError,
     )
-    from podsim.result.forward import ForwardResult
-    from podsim.result.generation import GenerationResult
-    from podsim.result.kernel_view import cost_multi_slice, cost_multi_update_add, cost_schnet_block
-    from podsim.result.movement_view import cost_collective, cost_transfer
-    from podsim.result.plan_view import cost_convolution, cost_matmul
+    from podsim.result.cost import (
+        cost_convolution,
+        cost_matmul,
+        cost_multi_slice,
+        cost_multi_update_add,
+        cost_schnet_block,
+    )
+    from podsim.result.cost_movement import cost_collective, cost_transfer
+    from podsim.result.inference import ForwardResult, GenerationResult
     from podsim.result.result import RunResult
     from podsim.result.serving import ServingResult
     from podsim.runs import generate, infer, run, simulate
@@ -39,7 +43,7 @@ if TYPE_CHECKING:
     from podsim.scenario import load_scenario as load
     from podsim.study.check.measure import check
     from podsim.study.compare import Comparison, compare
-    from podsim.study.plan.answer import plan
+    from podsim.study.plan import plan
     from podsim.study.sweep import SweepResult, Swept, sweep
     from podsim.study.whatif import WhatIf, whatif
     from podsim.validation.compare import validate
@@ -48,21 +52,19 @@ _NAMES_BY_HOME = {
     "podsim.runs": "run simulate generate infer",
     "podsim.runs.serve": "serve",
     "podsim.chakra.replay": "Replay replay",
-    "podsim.result.forward": "ForwardResult",
-    "podsim.result.generation": "GenerationResult",
+    "podsim.result.inference": "ForwardResult GenerationResult",
     "podsim.result.serving": "ServingResult",
     "podsim.scenario": "load load_scenario",
     "podsim.result.result": "RunResult",
     "podsim.study.compare": "Comparison compare",
     "podsim.study.sweep": "SweepResult Swept sweep",
-    "podsim.study.plan.answer": "plan",
+    "podsim.study.plan": "plan",
     "podsim.study.check.measure": "check",
     "podsim.scenario.catalogue": "list",
     "podsim.validation.compare": "validate",
     "podsim.study.whatif": "WhatIf whatif",
-    "podsim.result.kernel_view": "cost_multi_slice cost_multi_update_add cost_schnet_block",
-    "podsim.result.movement_view": "cost_collective cost_transfer",
-    "podsim.result.plan_view": "cost_convolution cost_matmul",
+    "podsim.result.cost": "cost_convolution cost_matmul cost_multi_slice cost_multi_update_add cost_schnet_block",
+    "podsim.result.cost_movement": "cost_collective cost_transfer",
     "podsim.errors": "PodsimError SpecError InfeasibleError DoesNotFitError MissingMethodError NoPlanError"
     " MissingDataError OutputError",
 }

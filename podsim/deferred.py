@@ -13,11 +13,7 @@ class Deferred(Sequence[_Item]):
     """What a function returns, which is called on first use; equal to a tuple of the same items."""
 
     def __init__(self, make: Callable[[], Iterable[_Item]]) -> None:
-        """Nothing is made yet.
-
-        Args:
-            make: Returns the items; called once at most.
-        """
+        """Nothing is made yet. `make`: returns the items; called once at most."""
         self._make = make
 
     @cached_property

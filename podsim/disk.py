@@ -1,9 +1,7 @@
-"""What is kept on disk from one process to the next, in the cache folder of the user.
+"""What is kept on disk from one process to the next; `PODSIM_CACHE` names another folder, or `off` for none.
 
-An entry is a file of its own, named by a hash of all that its value was made from. It is written beside its place and
-moved there at once, so that many processes may use the folder. It starts with a checksum: one that is damaged is
-made again. Whatever the folder refuses is no error, and all of it may be deleted at any time.
-`PODSIM_CACHE` names another folder, or `off` for none.
+An entry is a file named by a hash of all that its value was made from, moved to its place at once, with a checksum: one
+that is damaged is made again. Whatever the folder refuses is no error.
 """
 
 from __future__ import annotations
@@ -32,11 +30,7 @@ _MOST_PER_FOLDER = 64
 
 
 def folder() -> Path | None:
-    """The cache folder of podsim; None where it is switched off or the user has none.
-
-    Raises:
-        PodsimError: `PODSIM_CACHE` is neither `off` nor a whole path.
-    """
+    """The cache folder of podsim; None where it is switched off or the user has none."""
     wish, given = os.environ.get(SWITCH, ""), Path(os.environ.get("XDG_CACHE_HOME", ""))
     if wish and (wish == "off" or Path(wish).is_absolute()):
         return None if wish == "off" else Path(wish)
@@ -86,14 +80,7 @@ def library(name: str) -> Path:
 
 
 def kept(key: str, make: Callable[[], _Value], write: Callable[[_Value], Any], read: Callable[[Any], _Value]) -> _Value:
-    """A value from disk, or made and kept there.
-
-    Args:
-        key: A hash of all that the value is made from, source included.
-        make: Makes the value.
-        write: Turns it into what JSON can hold.
-        read: Turns that back into the value.
-    """
+    """A value from disk, or made and kept there. `write`: turns it into what JSON can hold."""
     root = folder()
     if root is None:
         return make()
@@ -106,11 +93,7 @@ def kept(key: str, make: Callable[[], _Value], write: Callable[[_Value], Any], r
 
 
 def typed(value: _Value) -> _Value:
-    """A dataclass that was read, if its plain fields hold what they are declared to.
-
-    Raises:
-        TypeError: One holds something else.
-    """
+    """A dataclass that was read, if its plain fields hold what they are declared to."""
     for each in fields(value):  # type: ignore[arg-type]
         held = getattr(value, each.name)
         if is_dataclass(held):

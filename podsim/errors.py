@@ -67,19 +67,12 @@ class PodsimError(_PortableError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong in a file.
+    """One thing that is wrong in a file."""
 
-    Attributes:
-        where: `file:line:column`.
-        key: Dotted path of the key, empty for the whole file.
-        message: What is wrong.
-        do: The cure, if one is known.
-    """
-
-    where: str
-    key: str
+    where: str  # `file:line:column`
+    key: str  # dotted path of the key, empty for the whole file
     message: str
-    do: str | None = None
+    do: str | None = None  # the cure, if one is known
 
     def __str__(self) -> str:
         """`file:line:column [key]: message`, then the cure on a line of its own."""
@@ -89,11 +82,7 @@ class Problem:
 
 
 class BadValueError(_PortableError, ValueError):
-    """A value that is not possible; the caller that knows its place turns it into a `Problem`.
-
-    Attributes:
-        do: The cure.
-    """
+    """A value that is not possible; the caller that knows its place turns it into a `Problem`."""
 
     def __init__(self, message: str, do: str) -> None:
         super().__init__(message)
@@ -114,15 +103,11 @@ class SpecError(PodsimError):
 
 
 class ModelError(PodsimError):
-    """The dimensions of a model do not go together.
-
-    Attributes:
-        key: Dotted path of the key to blame.
-    """
+    """The dimensions of a model do not go together."""
 
     def __init__(self, message: str, *, key: str, do: str) -> None:
         super().__init__(message, do=do)
-        self.key = key
+        self.key = key  # dotted path of the key to blame
 
 
 class InfeasibleError(PodsimError):

@@ -1,22 +1,41 @@
 """Numbers as people read them; those that messages need too are in `podsim.units`."""
 
+import re
+from math import inf
 from typing import Final
 
 from podsim import draws
-from podsim.metrics import JOULES, SECONDS, SHARE, Metric
+from podsim.metrics import JOULES, SECONDS, SHARE, WATTS, Metric
 from podsim.units import format_bytes as format_bytes
 from podsim.units import format_significant as format_significant
 
-_DURATIONS: Final = ((1e-9, "ps", 1e-12), (1e-6, "ns", 1e-9), (1e-3, "us", 1e-6), (1.0, "ms", 1e-3))
-_LONG_DURATIONS: Final = ((120.0, "s", 1.0), (7200.0, "min", 60.0), (172800.0, "h", 3600.0))
-_DAY_S: Final = 86400.0
+_UNITS: Final = {
+    SECONDS: (
+        *((1e-9, "ps", 1e-12), (1e-6, "ns", 1e-9), (1e-3, "us", 1e-6), (1.0, "ms", 1e-3)),
+        *((120.0, "s", 1.0), (7200.0, "min", 60.0), (172800.0, "h", 3600.0), (inf, "d", 86400.0)),
+    ),
+    JOULES: ((1e-3, "uJ", 1e-6), (1.0, "mJ", 1e-3), (1e3, "J", 1.0), (1e6, "kJ", 1e3), (inf, "kWh", 3.6e6)),
+    WATTS: ((1e3, "W", 1.0), (inf, "kW", 1e3)),
+}
+"""By SI unit: below which value another suits, its name, and how much it is."""
 _AXES: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 _ENOUGH: Final = 2.0
 """Of its unit is the least that an axis goes up to."""
-_JOULES: Final = ((1e-3, "uJ", 1e-6), (1.0, "mJ", 1e-3), (1e3, "J", 1.0), (1e6, "kJ", 1e3))
-_J_PER_KWH: Final = 3.6e6
-_W_PER_KW: Final = 1000
 _HEADLINE_DIGITS: Final = 4
+
+
+def _unit_of(value: float, unit: str, digits: int) -> tuple[str, float]:
+    """The unit that suits a value rounded to so many digits, and how much it is of the SI unit."""
+    return next(
+        (name, scale)
+        for limit, name, scale in _UNITS[unit]
+        if float(f"{abs(value) / scale:.{digits - 1}e}") * scale < limit
+    )
+
+
+def _scaled(value: float, unit: str, digits: int = 3) -> str:
+    name, scale = _unit_of(value, unit, digits)
+    return f"{format_significant(value / scale, digits)} {name}"
 
 
 def format_duration_s(seconds: float, digits: int = 3) -> str:
@@ -27,19 +46,35 @@ def format_duration_s(seconds: float, digits: int = 3) -> str:
     >>> format_duration_s(0.0013), format_duration_s(12.4), format_duration_s(1563.0)
     ('1.3 ms', '12.4 s', '26.1 min')
     """
-    if seconds == 0:
-        return "0 s"
-    unit, scale_s = unit_of_duration(seconds, digits)
-    return f"{format_significant(seconds / scale_s, digits)} {unit}"
+    return _scaled(seconds, SECONDS, digits) if seconds else "0 s"
 
 
 def unit_of_duration(seconds: float, digits: int) -> tuple[str, float]:
     """The unit that suits a duration, and how long it is. [s]"""
-    for limit_s, unit, scale_s in _DURATIONS + _LONG_DURATIONS:
-        rounded = float(f"{abs(seconds) / scale_s:.{digits - 1}e}") * scale_s
-        if rounded < limit_s:
-            return unit, scale_s
-    return "d", _DAY_S
+    return _unit_of(seconds, SECONDS, digits)
+
+
+def unit_of_energy(energy_j: float) -> tuple[str, float]:
+    """The unit that suits an energy, and how much it is. [J]"""
+    return _unit_of(energy_j, JOULES, 3)
+
+
+def format_power_w(power_w: float) -> str:
+    """Power in the unit that suits it. [W]
+
+    >>> format_power_w(21.04), format_power_w(4936.6)
+    ('21 W', '4.94 kW')
+    """
+    return _scaled(power_w, WATTS)
+
+
+def format_energy_j(energy_j: float) -> str:
+    """Energy in joules, from a megajoule on in kilowatt-hours. [J]
+
+    >>> format_energy_j(0.1724), format_energy_j(3229.0), format_energy_j(7.2e6)
+    ('172 mJ', '3.23 kJ', '2 kWh')
+    """
+    return _scaled(energy_j, JOULES)
 
 
 def unit_for_s(longest_s: float) -> tuple[float, str]:
@@ -70,32 +105,6 @@ def format_span(low: str, high: str) -> str:
     return f"{number if unit and high.endswith(f' {unit}') else low} to {high}"
 
 
-def format_power_w(power_w: float) -> str:
-    """Power in the unit that suits it. [W]
-
-    >>> format_power_w(21.04), format_power_w(4936.6)
-    ('21 W', '4.94 kW')
-    """
-    if power_w < _W_PER_KW:
-        return f"{format_significant(power_w)} W"
-    return f"{format_significant(power_w / _W_PER_KW)} kW"
-
-
-def format_energy_j(energy_j: float) -> str:
-    """Energy in joules, from a megajoule on in kilowatt-hours. [J]
-
-    >>> format_energy_j(0.1724), format_energy_j(3229.0), format_energy_j(7.2e6)
-    ('172 mJ', '3.23 kJ', '2 kWh')
-    """
-    unit, scale_j = unit_of_energy(energy_j)
-    return f"{format_significant(energy_j / scale_j)} {unit}"
-
-
-def unit_of_energy(energy_j: float) -> tuple[str, float]:
-    """The unit that suits an energy, and how much it is. [J]"""
-    return next(((unit, scale_j) for limit_j, unit, scale_j in _JOULES if energy_j < limit_j), ("kWh", _J_PER_KWH))
-
-
 def format_figure(metric: Metric, value: float, currency: str = "") -> str:
     """A figure as its unit asks for; rates without theirs, which stands in their head.
 
@@ -105,13 +114,9 @@ def format_figure(metric: Metric, value: float, currency: str = "") -> str:
     >>> format_figure(METRICS[ENERGY], 7.2e6)
     '2 kWh'
     """
+    if metric.unit in _UNITS:
+        return _scaled(value, metric.unit, _HEADLINE_DIGITS if metric.unit == SECONDS else 3)
     match metric.unit:
-        case "s":
-            return format_duration_s(value, _HEADLINE_DIGITS)
-        case "W":
-            return format_power_w(value)
-        case "J":
-            return format_energy_j(value)
         case "1":
             return format_percent(value)
         case "IPU":
@@ -131,13 +136,9 @@ def format_ends(metric: Metric, value: float, low: float, high: float) -> str:
     >>> [format_ends(METRICS[TIME], 487.2, 445.4, 535.3), format_ends(METRICS["mfu"], 0.153, 0.1468, 0.1609)]
     ['7.42 to 8.92', '14.7 to 16.1']
     """
-    scale = 1.0
-    if metric.unit == SHARE:
-        scale = 0.01
-    elif metric.unit == JOULES:
-        scale = unit_of_energy(value)[1]
-    elif metric.unit == SECONDS:
-        scale = unit_of_duration(value, _HEADLINE_DIGITS)[1]
+    scale = 0.01 if metric.unit == SHARE else 1.0
+    if metric.unit in (SECONDS, JOULES):
+        scale = _unit_of(value, metric.unit, _HEADLINE_DIGITS if metric.unit == SECONDS else 3)[1]
     return " to ".join(format_significant(float(f"{end / scale:.2e}")) for end in (low, high))
 
 
@@ -184,18 +185,8 @@ def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
     >>> sorted(["ipu10", "ipu2"], key=natural_key)
     ['ipu2', 'ipu10']
     """
-    pieces = _split_digits(text)
-    return tuple((0, int(piece), "") if piece.isdecimal() else (1, 0, piece) for piece in pieces)
-
-
-def _split_digits(text: str) -> list[str]:
-    pieces: list[str] = []
-    for character in text:
-        if pieces and pieces[-1][-1].isdecimal() == character.isdecimal():
-            pieces[-1] += character
-        else:
-            pieces.append(character)
-    return pieces
+    parts = filter(None, re.split(r"(\d+)", text))
+    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts)
 
 
 def in_title(words: str) -> str:

@@ -1,8 +1,7 @@
-"""What a process remembers from one run to the next: parsed files and plans, which take most of the time of a run.
+"""What a process remembers from one run to the next, the only state that outlives a run.
 
-This is the only state that outlives a run. Keys hold all that a value was made from, so that what is remembered
-equals what would be made again. Memory is bounded: what was used longest ago goes first. Threads may use it at
-once, and a process that forks leaves it usable in its children.
+Values by all that they were made from, within bounds, the longest unused going first. Threads may use it at once, and
+forks leave it usable.
 """
 
 from __future__ import annotations
@@ -24,11 +23,6 @@ class Memo:
     """Values by key, the most recently used of them."""
 
     def __init__(self, most: int) -> None:
-        """Nothing is known yet.
-
-        Args:
-            most: How many values are kept.
-        """
         self._most = most
         self._known: OrderedDict[Hashable, Any] = OrderedDict()
 

@@ -19,16 +19,14 @@ TRAINING, GENERATION, FORWARD, SERVING = "training", "generation", "forward", "s
 _EACH: Final = (TRAINING, GENERATION, FORWARD, SERVING)
 _SECONDS_PER_HOUR: Final = 3600
 
-THROUGHPUT: Final = "throughput_samples_per_s"
-TOKENS: Final = "tokens_per_s"
-STEPS: Final = "steps_per_s"
-BATCHES: Final = "batches_per_s"
-UPDATE: Final = "weight_update_s"
-TIME: Final = "time_to_train_s"
-PERCENTILES: Final = "time_to_train_percentiles"
+THROUGHPUT, BATCHES = "throughput_samples_per_s", "batches_per_s"
+TOKENS, STEPS = "tokens_per_s", "steps_per_s"
+UPDATE, TIME, PERCENTILES = "weight_update_s", "time_to_train_s", "time_to_train_percentiles"
+_PERCENTILE: Final = f"{PERCENTILES}.p"
 FIRST_TOKEN, OUTPUT_TOKEN, LATENCY = "time_to_first_token_s", "time_per_output_token_s", "latency_s"
 REQUESTS, SERVED_TOKENS = "throughput_requests_per_s", "throughput_tokens_per_s"
 SATURATION, LOAD = "saturation_per_s", "load"
+_RATE: Final = "saturation.rate_per_s"
 COST, HOURLY, ENERGY = "cost_per_run", "cost_per_hour", "energy_per_run_j"
 POWER, RACK_POWER = "mean_power_w", "rack_power_w"
 IPUS: Final = "ipus"
@@ -40,42 +38,38 @@ LOW, HIGH = "_low", "_high"
 """Behind the key of a figure: an end of its range."""
 
 
+def at(path: str, value: Any) -> Any:
+    """What attributes, or items of mappings, lead to; None if one of them is missing."""
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A figure that results, plans, checks and comparisons tell.
-
-    Attributes:
-        key: By which it is known in tables, limits and expectations.
-        label: In words, without its unit.
-        unit: In which it is kept; `1` for shares of something, empty for plain numbers of a study.
-        better: `MORE`, `LESS`, or `NEITHER` where that depends on other figures; goals take less of those.
-        of: Activities whose results have it.
-        counted: What a rate counts, such as `samples`.
-        follows: The figure that it is in proportion to, or to whose inverse, and whose range it shares.
-        short: Other names that goals may have for it.
-        written: The key of a JSON result, where that is another.
-        getter: Finds it in a result; by default the attributes, or items of mappings, that `key` names.
-        is_family: Whether it is a mapping, whose numbers are figures of their own: `breakdown.matmul`.
-    """
+    """A figure that results, plans, checks and comparisons tell."""
 
     key: str
-    label: str
-    unit: str
-    better: int
-    of: tuple[str, ...] = ()
-    counted: str = ""
-    follows: str = ""
-    short: tuple[str, ...] = ()
-    written: str = ""
-    getter: Callable[[Any], Any] | None = None
-    is_family: bool = False
+    label: str  # in words, without its unit
+    unit: str  # `1` for shares, empty for plain numbers of a study
+    better: int  # NEITHER where that depends on other figures; goals take less of those
+    of: tuple[str, ...] = ()  # activities whose results have it
+    counted: str = ""  # by a rate
+    follows: str = ""  # the figure that it is in proportion to, or to whose inverse, and whose range it shares
+    short: tuple[str, ...] = ()  # other names that goals may have for it
+    written: str = ""  # the key of a JSON result, where that is another
+    path: str = ""  # of attributes, or items of mappings, that lead to it; its key by default
+    getter: Callable[[Any], Any] | None = None  # finds what no path leads to
+    is_family: bool = False  # a mapping, whose numbers are figures of their own: `breakdown.matmul`
 
     def get(self, result: Any) -> Any:
-        """Its value in a result; None if the result has none."""
-        return _at(self.key, result) if self.getter is None else self.getter(result)
+        """Its value in a result; None if the result has none, or nothing on the way to it."""
+        if self.getter:
+            return self.getter(result)
+        return at(self.path or self.key, result)
 
     @property
-    def json_key(self) -> str:
+    def name(self) -> str:
         """Dotted path in a result that was written as JSON."""
         return self.written or self.key
 
@@ -96,9 +90,8 @@ class Metric:
         >>> METRICS[UPDATE].titled, METRICS["mfu"].titled, METRICS[THROUGHPUT].titled, METRICS[TOKENS].titled
         ('weight update [s]', 'MFU', 'throughput [samples/s]', 'tokens/s')
         """
-        if self.counted and self.unit == PER_SECOND:
-            return self.words if self.label == self.counted else f"{self.label} [{self.head}]"
-        return f"{self.label} [{self.unit}]" if self.unit not in ("", SHARE, IPU) else self.label
+        unit = self.head if self.counted and self.unit == PER_SECOND else self.unit
+        return self.words if self.label == self.counted or unit in ("", SHARE, IPU) else f"{self.label} [{unit}]"
 
     @property
     def more_is_better(self) -> bool:
@@ -121,15 +114,6 @@ class Metric:
         (4.0, 16.0)
         """
         return value / factor if self.more_is_better else value * factor
-
-
-def _at(path: str, value: Any) -> Any:
-    """What attributes, or items of mappings, lead to; None if one of them is missing or None."""
-    for part in path.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)
-        if value is None:
-            return None
-    return value
 
 
 def _fullest(where: str, result: Any) -> int | None:
@@ -158,10 +142,7 @@ _RATES: Final = {"samples": (THROUGHPUT,), "tokens": (TOKENS, SERVED_TOKENS), "r
 """What is done in a second, and the figures that say how much of it."""
 _DOERS: Final = {"samples": (TRAINING, FORWARD), "tokens": (GENERATION, SERVING), "requests": (SERVING,)}
 WAITS: Final = {
-    "queueing": "queueing",
-    "time_to_first_token": "time to first token",
-    "time_per_output_token": "time per output token",
-    "latency": "latency",
+    name: name.replace("_", " ") for name in ("queueing", "time_to_first_token", "time_per_output_token", "latency")
 }
 """What requests that are served wait for, in words."""
 SERVED_SHARES: Final = {"p50": "P50", "p95": "P95", "p99": "P99", "mean": "mean"}
@@ -174,36 +155,22 @@ OWN: Final = (
     Metric(STEPS, "steps", PER_SECOND, MORE, (GENERATION,), counted="steps", follows=TOKENS),
     *(
         Metric(
-            key=f"{wait}_{share}_s",
-            label=f"{label}, {share_label}",
-            unit=SECONDS,
-            better=LESS,
-            of=(SERVING,),
+            *(f"{wait}_{share}_s", f"{label}, {share_label}", SECONDS, LESS, (SERVING,)),
             short=("p99_latency",) if (wait, share) == ("latency", "p99") else (),
             written=f"{wait}.{share}_s",
-            getter=partial(_at, f"outcome.{wait}.{share}_s"),
+            path=f"outcome.{wait}.{share}_s",
         )
         for (wait, label), (share, share_label) in product(WAITS.items(), SERVED_SHARES.items())
     ),
-    *(
-        Metric(key, what, PER_SECOND, MORE, (SERVING,), counted=what, getter=partial(_at, f"outcome.{key}"))
-        for key, what in ((REQUESTS, "requests"), (SERVED_TOKENS, "tokens"))
-    ),
+    Metric(REQUESTS, "requests", PER_SECOND, MORE, (SERVING,), counted="requests", path=f"outcome.{REQUESTS}"),
+    Metric(SERVED_TOKENS, "tokens", PER_SECOND, MORE, (SERVING,), counted="tokens", path=f"outcome.{SERVED_TOKENS}"),
     Metric(LATENCY, "latency", SECONDS, LESS, (GENERATION, FORWARD)),
     Metric(THROUGHPUT, "throughput", PER_SECOND, MORE, (TRAINING, FORWARD), "samples", short=("throughput",)),
     Metric(BATCHES, "batches", PER_SECOND, MORE, (FORWARD,), counted="batches", follows=THROUGHPUT),
     Metric("utilization", "utilisation", SHARE, MORE, (FORWARD, SERVING), follows=THROUGHPUT),
     Metric("utilization_of_pod", "utilisation of the pod", SHARE, MORE, (FORWARD,), follows=THROUGHPUT),
     Metric(LOAD, "load", SHARE, NEITHER, (SERVING,)),
-    Metric(
-        key=SATURATION,
-        label="saturation",
-        unit=PER_SECOND,
-        better=MORE,
-        of=(SERVING,),
-        written="saturation.rate_per_s",
-        getter=partial(_at, "saturation.rate_per_s"),
-    ),
+    Metric(SATURATION, "saturation", PER_SECOND, MORE, (SERVING,), written=_RATE, path=_RATE),
     Metric(UPDATE, "weight update", SECONDS, LESS, (TRAINING,)),
     Metric(TIME, "time to train", SECONDS, LESS, (TRAINING,), short=("time", "deadline")),
     Metric(PERCENTILES, "time to train", SECONDS, LESS, (TRAINING,), is_family=True),
@@ -221,10 +188,8 @@ SPENT: Final = (
     Metric("energy_per_request_j", "energy per request", JOULES, LESS, (SERVING,), follows=REQUESTS),
     Metric(ENERGY, "energy per run", JOULES, LESS, (TRAINING,), follows=TIME, short=("energy",)),
     Metric(HOURLY, "cost per hour", MONEY, LESS, _EACH),
-    Metric(
-        "cost_per_million_samples", "cost per million samples", MONEY, LESS, (TRAINING, FORWARD), follows=THROUGHPUT
-    ),
-    Metric("cost_per_million_tokens", "cost per million tokens", MONEY, LESS, (GENERATION, SERVING), follows=TOKENS),
+    Metric("cost_per_million_samples", "cost per million samples", MONEY, LESS, (TRAINING, FORWARD), "", THROUGHPUT),
+    Metric("cost_per_million_tokens", "cost per million tokens", MONEY, LESS, (GENERATION, SERVING), "", TOKENS),
     Metric(COST, "cost per run", MONEY, LESS, (TRAINING,), follows=TIME, short=("cost", "budget")),
 )
 """Power, energy and cost; those that a result does not have are left out."""
@@ -242,14 +207,8 @@ MADE: Final = (
 """What plans make of the figures of a result; those that it does not have are left out."""
 _OTHERS: Final = (
     *(
-        Metric(
-            key=f"{PERCENTILES}.{share.lower()}",
-            label=f"time to train, {share}",
-            unit=SECONDS,
-            better=LESS,
-            follows="" if share == "P50" else f"{PERCENTILES}.p50",
-        )
-        for share in ("P10", "P50", "P90")
+        Metric(f"{_PERCENTILE}{share}", f"time to train, P{share}", SECONDS, LESS, follows=leader)
+        for share, leader in ((10, f"{_PERCENTILE}50"), (50, ""), (90, f"{_PERCENTILE}50"))
     ),
     Metric(FULLEST, "memory of the fullest IPU", BYTES, LESS, getter=partial(_fullest, IN_PROCESSOR)),
     Metric(IN_PROCESSOR, "in-processor memory, fullest IPU", BYTES, LESS, getter=partial(_fullest, IN_PROCESSOR)),
@@ -273,23 +232,22 @@ def find_metric(name: str) -> Metric | None:
     >>> find_metric("breakdown.matmul").titled
     'breakdown: matmul [s]'
     """
-    found = METRICS.get(name) or _WRITTEN.get(name)
-    if found is not None:
-        return found
+    if known := METRICS.get(name) or _WRITTEN.get(name):
+        return known
     for end in (LOW, HIGH):
         if name.endswith(end) and (figure := find_metric(name.removesuffix(end))):
-            return replace(figure, key=name, label=f"{figure.label}, {end[1:]} end", getter=None)
+            return replace(figure, key=name, label=f"{figure.label}, {end[1:]} end", path="", getter=None)
     family, _, part = name.partition(".")
     known = METRICS.get(family)
     if known is None or not known.is_family or not part:
         return None
     label = f"{known.label}: {part.replace('_', ' ')}"
-    return replace(known, key=name, label=label, getter=partial(_at, name), is_family=False)
+    return replace(known, key=name, label=label, is_family=False)
 
 
 def metric_of(name: str) -> Metric:
     """The metric of a name; a column of a study that is no figure is a plain number, of which less comes first."""
-    return find_metric(name) or Metric(name, name.replace("_", " "), "", NEITHER)
+    return METRICS.get(name) or find_metric(name) or Metric(name, name.replace("_", " "), "", NEITHER)
 
 
 def metrics_of(activity: str) -> tuple[Metric, ...]:

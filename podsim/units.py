@@ -1,7 +1,6 @@
 """Units: quantities as text at the edges, SI base units inside, integer picoseconds in the engine.
 
-A parser of its own rather than a units library: the grammar is one number and one unit, the message
-for a mistake must name the file and the cure, and start-up time counts in milliseconds.
+A parser of its own: messages name the file and the cure, and start-up time counts in milliseconds.
 """
 
 from __future__ import annotations
@@ -79,13 +78,6 @@ class NotFiniteError(QuantityError):
 def parse_quantity(text: str | int | float, dimension: str) -> float:
     """A quantity in its SI base unit.
 
-    Args:
-        text: A number with its unit; a bare number only for dimensions without a unit.
-        dimension: A key of `UNITS`.
-
-    Raises:
-        QuantityError: No finite number, no unit, or a unit of another dimension.
-
     >>> parse_quantity("16 GB/s", "bytes_per_s"), parse_quantity("624 KiB", "bytes")
     (16000000000.0, 638976.0)
     >>> parse_quantity("30 Gb/s", "bytes_per_s")
@@ -109,14 +101,6 @@ def parse_quantity(text: str | int | float, dimension: str) -> float:
 
 def parse_price(text: object, per: Mapping[str, float], example: str) -> tuple[float, str]:
     """An amount of money, per some unit, and its currency.
-
-    Args:
-        text: A number with the three capital letters of a currency, and the unit behind a slash.
-        per: Units that may stand behind the slash, each with what the number is divided by; `""` for none.
-        example: A price of that kind.
-
-    Raises:
-        QuantityError: No finite number, no currency, or a price per something else.
 
     >>> parse_price("1.5 USD", {"": 1.0}, "1.5 USD"), parse_price("120 EUR/MWh", {"kWh": 1, "MWh": 1000}, "")
     ((1.5, 'USD'), (0.12, 'EUR'))

@@ -15,17 +15,15 @@ from typing import Final, TextIO, TypeVar
 
 Watch = Callable[[Sequence[str]], Iterable[str]]
 """Passes names on, and may show how far along they are."""
-
 Tell = Callable[[int, int], None]
 """Is told how many things are done, and of how many."""
 SWITCH: Final = "PODSIM_PROGRESS"
+PORTION: Final = 1000
+"""Items that share a name."""
 _PATIENCE_S: Final = 2.0
 """Work that is done before is not shown."""
 _BLOCKS: Final = 20
-
 _Item = TypeVar("_Item")
-PORTION = 1000
-"""Items that share a name."""
 
 
 def silent(names: Sequence[str]) -> Iterable[str]:
@@ -48,6 +46,34 @@ def in_portions(items: Sequence[_Item], what: str, watch: Watch) -> Iterator[_It
         yield from items[starts[name] : starts[name] + PORTION]
 
 
+@contextmanager
+def progress_line(
+    what: str, stream: TextIO | None = None, clock: Callable[[], float] = monotonic
+) -> Iterator[Callable[..., None]]:
+    """A line on standard error, or another stream, that is written over from two seconds on and is gone at the end.
+
+    Gives a function that is told how much is done, of how much, and perhaps the name of what is next.
+    """
+    output, begin_s, shown = stream or sys.stderr, clock(), ""
+
+    def tell(done: int, total: int, name: str = "") -> None:
+        nonlocal shown
+        passed_s = clock() - begin_s
+        if passed_s < _PATIENCE_S:
+            return
+        full = _BLOCKS * done // total if total else 0
+        left = f", {passed_s / done * (total - done):.0f} s left" if done else ""
+        text = f"{what} {name} [{'#' * full}{'.' * (_BLOCKS - full)}] {done:,} of {total:,}{left}"
+        print(f"\r{text.ljust(len(shown))}", end="", file=output, flush=True)
+        shown = text
+
+    try:
+        yield tell
+    finally:
+        if shown:
+            print(f"\r{' ' * len(shown)}\r", end="", file=output, flush=True)
+
+
 def is_notebook() -> bool:
     """Whether a kernel of Jupyter runs this process; IPython in a terminal has none."""
     ipython = sys.modules.get("IPython")
@@ -55,68 +81,22 @@ def is_notebook() -> bool:
     return hasattr(shell, "kernel") and os.environ.get(SWITCH) != "off"
 
 
-class ProgressLine:
-    """A line that is written over as work goes on, from two seconds on, and is gone at the end."""
-
-    def __init__(self, what: str, stream: TextIO | None = None, clock: Callable[[], float] = monotonic) -> None:
-        """Nothing is written yet.
-
-        Args:
-            what: Things that are done, or what is done with them.
-            stream: Where it is written; standard error if left out, which a notebook shows below the cell.
-            clock: Tells the time. [s]
-        """
-        self._what, self._stream, self._clock = what, stream or sys.stderr, clock
-        self._begin_s, self._shown = clock(), ""
-
-    def tell(self, done: int, total: int, name: str = "") -> None:
-        """Show how much is done, and the name of what is next."""
-        passed_s = self._clock() - self._begin_s
-        if passed_s < _PATIENCE_S:
-            return
-        full = _BLOCKS * done // total if total else 0
-        left = f", {passed_s / done * (total - done):.0f} s left" if done else ""
-        self._write(f"{self._what} {name} [{'#' * full}{'.' * (_BLOCKS - full)}] {done:,} of {total:,}{left}")
-
-    def end(self) -> None:
-        """Leave an empty line behind."""
-        if self._shown:
-            self._write("")
-
-    def _write(self, text: str) -> None:
-        self._stream.write(f"\r{text.ljust(len(self._shown))}" if text else f"\r{' ' * len(self._shown)}\r")
-        self._stream.flush()
-        self._shown = text
-
-
-def watched(names: Sequence[str]) -> Iterable[str]:
+def watched(names: Sequence[str]) -> Iterator[str]:
     """Pass names on; in a notebook, a line below the cell shows how far along they are."""
-    return _with_line(names) if is_notebook() else names
-
-
-def _with_line(names: Sequence[str]) -> Iterator[str]:
-    line = ProgressLine("podsim:")
-    try:
+    if not is_notebook():
+        yield from names
+        return
+    with progress_line("podsim:") as tell:
         for number, name in enumerate(names):
-            line.tell(number, len(names), name)
+            tell(number, len(names), name)
             yield name
-    finally:
-        line.end()
 
 
 @contextmanager
 def telling(tell: Tell | None, what: str) -> Iterator[Tell]:
-    """What is to be told of progress: the function that was given, or a line where that is left out in a notebook.
-
-    Args:
-        tell: Is told, if there is one.
-        what: Things that are counted.
-    """
+    """The function that is told of things that are counted; a line where it is left out in a notebook."""
     if tell is not None or not is_notebook():
         yield tell or untold
-        return
-    line = ProgressLine(f"podsim: {what}")
-    try:
-        yield line.tell
-    finally:
-        line.end()
+    else:
+        with progress_line(f"podsim: {what}") as line:
+            yield line

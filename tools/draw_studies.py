@@ -13,7 +13,7 @@ from PIL import Image
 
 import podsim
 from podsim.show.matplotlib_charts import write_sheet
-from podsim.study.sweep.run import sheet_of
+from podsim.study.sweep import sheet_of
 
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "studies"
 COLOURS = 64

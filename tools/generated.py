@@ -10,14 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def renewed(made: Mapping[Path, str]) -> int:
-    """Write what is not as it was made, or with `--check` name it.
-
-    Args:
-        made: Texts by their files.
-
-    Returns:
-        The exit code of the tool.
-    """
+    """Write what is not as it was made, or with `--check` name it."""
     moved = [path for path, text in made.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     if "--check" in sys.argv[1:]:
         for path in moved:

@@ -28,15 +28,7 @@ Where a quantity is asked for, `{value: 16 GB/s, source: …, basis: …}` does 
 def section(
     title: str, schema: dict[str, Any], definitions: dict[str, Any], path: str, level: int = 2
 ) -> Iterator[str]:
-    """A table of the keys of a mapping, then a section for each mapping in it.
-
-    Args:
-        title: Of the section.
-        schema: Of the mapping.
-        definitions: Schemas that it refers to, by name.
-        path: Of the mapping in its file; nothing for the file itself.
-        level: Of the heading.
-    """
+    """A table of the keys of a mapping, then a section for each mapping in it."""
     rows = rows_of(schema, definitions)
     yield f"\n{'#' * level} {title}\n"
     if description := schema.get("description"):
@@ -51,21 +43,13 @@ def section(
 
 @dataclass(frozen=True)
 class KeyRow:
-    """One key of a mapping.
-
-    Attributes:
-        key: Its name.
-        value: What may stand there, in words.
-        default: What stands there if it is left out, or that it is required.
-        meaning: Its description.
-        inner: Schemas of the mappings that may stand there.
-    """
+    """One key of a mapping."""
 
     key: str
-    value: str
-    default: str
+    value: str  # what may stand there, in words
+    default: str  # what stands there if it is left out, or that it is required
     meaning: str
-    inner: tuple[dict[str, Any], ...]
+    inner: tuple[dict[str, Any], ...]  # schemas of the mappings that may stand there
 
     def text(self) -> str:
         """The row of a table that starts with `HEADER`."""

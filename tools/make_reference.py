@@ -47,14 +47,7 @@ def main() -> int:
 
 
 def schema_page(title: str, intro: str, kinds: Mapping[str, str], *, with_kind: bool = False) -> str:
-    """A page about one or more kinds of file.
-
-    Args:
-        title: Of the page.
-        intro: What stands above the tables.
-        kinds: A heading for each kind of file.
-        with_kind: Whether paths of keys begin with that heading, for files that are parts of others.
-    """
+    """A page about one or more kinds of file."""
     lines = [NOTE, f"\n# {title}\n", intro, "", QUANTITIES]
     for kind, heading in kinds.items():
         schema = part_schema(kind)

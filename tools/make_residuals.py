@@ -60,15 +60,10 @@ Ends = tuple[str, float, str, float]
 
 @dataclass(frozen=True)
 class Point:
-    """A published run and what moves its prediction.
+    """A published run and what moves its prediction."""
 
-    Attributes:
-        run: It beside its prediction, with constants as they are.
-        slopes: Change of the logarithm of its time per unit of each fitted constant.
-    """
-
-    run: Compared
-    slopes: Mapping[str, float]
+    run: Compared  # it beside its prediction, with constants as they are
+    slopes: Mapping[str, float]  # change of the logarithm of its time per unit of each fitted constant
 
 
 @dataclass
@@ -195,11 +190,7 @@ def _fitted(points: Iterable[Point], known: Constants, names: Sequence[str]) -> 
 
 
 def derived(runs: Sequence[Compared]) -> Residuals:
-    """A table of runs with what follows from them, each chosen by the score of runs whose whole origin is left out.
-
-    Args:
-        runs: Runs that were compared.
-    """
+    """A table of runs with what follows from them, each chosen by the score of runs whose whole origin is left out."""
     first = Residuals(tuple(runs), Alike(1.0, 1.0, 1.0, 1.0), _STEP)
     given = product(_HALVES, _HALVES, _HALVES, _SPREADS)
     found = min((replace(first, alike=Alike(*each)) for each in given), key=_score)

@@ -10,8 +10,7 @@ from os.path import relpath
 
 import podsim
 from podsim.report.report import Tile
-from podsim.result.forward import ForwardResult
-from podsim.result.generation import GenerationResult
+from podsim.result.inference import ForwardResult, GenerationResult
 from podsim.result.result import RunResult
 from podsim.scenario import load_scenario
 from podsim.scenario.catalogue import ListedScenario, catalogue

@@ -36,11 +36,7 @@ _LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "sour
 
 
 def navigation(node: Any = None) -> list[str]:
-    """Paths of the pages that `mkdocs.yml` lists, in their order.
-
-    Args:
-        node: A part of the navigation; nothing for all of it.
-    """
+    """Paths of the pages that `mkdocs.yml` lists, in their order."""
     if node is None:
         node = YAML(typ="safe").load(CONFIG)["nav"]
     if isinstance(node, str):
@@ -97,11 +93,6 @@ def linked(text: str, words: Mapping[str, str], glossary: str) -> str:
     """A page whose words of the glossary are links to it, each where it first stands in a sentence.
 
     Headings, tables, code, emphasis and other links are left alone.
-
-    Args:
-        text: The page.
-        words: Meaning of each word, which is shown where a pointer rests on the link.
-        glossary: Path of the glossary from the page.
     """
     left, lines, inside = dict(words), [], False
     for line in text.splitlines():
@@ -135,13 +126,7 @@ def _linked_line(line: str, left: dict[str, str], glossary: str) -> str:
 
 
 def page_of_notebook(path: Path, folder: Path, name: str) -> str:
-    """A notebook as a page, with its outputs as they are kept.
-
-    Args:
-        path: The notebook.
-        folder: Where its pictures go.
-        name: What they are called, before their number.
-    """
+    """A notebook as a page, with its outputs as they are kept."""
     parts: list[str] = []
     for number, cell in enumerate(nbformat.read(path, as_version=4).cells):  # type: ignore[no-untyped-call]
         if cell.cell_type == "markdown":
@@ -196,17 +181,7 @@ def _copy_linked(text: str, source: Path, folder: Path, pages: list[str]) -> Non
 
 
 def build(folder: Path) -> Path:
-    """Build the site, and look up its links.
-
-    Args:
-        folder: Where the site is written, to `site`; what it is made from is left beside it.
-
-    Returns:
-        The folder of the site.
-
-    Raises:
-        SystemExit: Zensical refuses a page, or a link of what it built leads nowhere.
-    """
+    """Build the site, and look up its links."""
     for name in ("site", "site-source"):
         shutil.rmtree(folder / name, ignore_errors=True)
     stage(folder / "site-source")

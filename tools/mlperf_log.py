@@ -31,8 +31,8 @@ from podsim.runs.training import TrainingOutcome
 from podsim.runs.training.outcome import EpochRun, mlperf_score
 from podsim.runs.training.timeline import RunPart, parts_of_epochs, parts_of_samples
 from podsim.scenario import Activity, TrainingScenario, load_scenario
-from podsim.validation.mlperf.benchmark import Benchmark, batch_size, benchmark_of, nominal_batch, section
-from podsim.validation.mlperf.events import TOKEN, Event
+from tools.mlperf.benchmark import Benchmark, batch_size, benchmark_of, nominal_batch, section
+from tools.mlperf.events import TOKEN, Event
 
 _ENCODER_LAYERS: Final = 24
 _NORM: Final = ("LayerNorm/gamma", "LayerNorm/beta")
@@ -101,23 +101,14 @@ _RESNET_EVALUATED: Final = "`--set run.checkpoint.every_epochs=4 --set run.valid
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the rules ask of the result files of a benchmark.
+    """What the rules ask of the result files of a benchmark."""
 
-    Attributes:
-        run_count: Runs of a submission.
-        target: The quality at which a run ends.
-        ended: What to add to a command line so that a run ends.
-        evaluated: What to add so that it is evaluated.
-        columns: Columns of `reference_data/mlperf_hyperparameters.csv` by key of a result file.
-        tensors: Names of the weights whose initial values have to be logged.
-    """
-
-    run_count: int
-    target: float
-    ended: str
-    evaluated: str
-    columns: Mapping[str, str]
-    tensors: tuple[str, ...]
+    run_count: int  # runs of a submission
+    target: float  # the quality at which a run ends
+    ended: str  # what to add to a command line so that a run ends
+    evaluated: str  # what to add so that it is evaluated
+    columns: Mapping[str, str]  # columns of `reference_data/mlperf_hyperparameters.csv` by key of a result file
+    tensors: tuple[str, ...]  # names of the weights whose initial values have to be logged
 
 
 RULES: Final = {
@@ -135,15 +126,10 @@ _NOT_SIMULATED: Final = ("initialisation", "accuracy", "initial weights")
 
 @dataclass(frozen=True, slots=True)
 class ResultFiles:
-    """The files that were written.
-
-    Attributes:
-        paths: The files.
-        notes: What a reader must know of them.
-    """
+    """The files that were written."""
 
     paths: tuple[Path, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # what a reader must know of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,20 +148,7 @@ class _Submission:
 def write_result_files(
     result: RunResult, benchmark_name: str | None, folder: str | Path, round_name: str, division: str = "closed"
 ) -> ResultFiles:
-    """Write a result file for each run that MLPerf asks for: `result_0.txt`, `result_1.txt`, ….
-
-    Args:
-        result: A simulated training run.
-        benchmark_name: The benchmark that its model is.
-        folder: Where the files go; made if it does not exist.
-        round_name: The round whose rules they follow: `1.1` or `2.0`.
-        division: `closed` or `open`.
-
-    Raises:
-        PodsimError: The model is no benchmark, or the folder holds result files already.
-        MissingDataError: It has no time to train, no evaluation, or no published hyper-parameters.
-        OutputError: The folder cannot be written.
-    """
+    """Write a result file for each run that MLPerf asks for: `result_0.txt`, `result_1.txt`, …."""
     benchmark = benchmark_of(benchmark_name, result.name)
     runs = list(_timelines(result, benchmark))
     submission = _submission(result, benchmark, round_name, division)
@@ -302,34 +275,16 @@ def _converged(log: RunLog) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
-    """Entries of a result file about the optimizer.
+    """Entries of a result file about the optimizer."""
 
-    Attributes:
-        values: Values by key, its name first.
-        origin: Whose they are.
-    """
-
-    values: tuple[tuple[str, str | float], ...]
+    values: tuple[tuple[str, str | float], ...]  # values by key, its name first
     origin: str
 
 
 def hyperparameters(
     benchmark: str, batch_size: int, factor: int, optimizer: str, round_name: str, division: str, ipu_count: int
 ) -> Hyperparameters:
-    """Those published for a batch size: of the same round, division and pod before others, of reference runs last.
-
-    Args:
-        benchmark: As result files call it.
-        batch_size: As result files have it.
-        factor: Micro-batches of each replica in it, to advise others.
-        optimizer: Kind of optimizer of the scenario.
-        round_name: `1.1` or `2.0`.
-        division: `closed` or `open`.
-        ipu_count: IPUs of the pod.
-
-    Raises:
-        MissingDataError: None are published for this batch and optimizer.
-    """
+    """Those published for a batch size: of the same round, division and pod before others, of reference runs last."""
     table = [row for row in rows("mlperf_hyperparameters") if row["benchmark"] == benchmark]
     found = [row for row in table if int(row["gbs"]) == batch_size and row["optimizer"] == optimizer]
     if not found:
@@ -389,19 +344,12 @@ class _Placed:
 
 @dataclass(frozen=True, slots=True)
 class RunLog:
-    """A run that is to be logged.
-
-    Attributes:
-        benchmark: What is trained.
-        parts: The run, part by part.
-        samples_per_update: Samples trained by one weight update.
-        start_ms: When it begins. [ms]
-    """
+    """A run that is to be logged."""
 
     benchmark: Benchmark
-    parts: Sequence[RunPart]
-    samples_per_update: float
-    start_ms: int
+    parts: Sequence[RunPart]  # the run, part by part
+    samples_per_update: float  # samples trained by one weight update
+    start_ms: int  # when it begins. [ms]
 
     @property
     def counts_epochs(self) -> bool:
@@ -482,11 +430,7 @@ ROUNDS: Final = ("1.1", "2.0")
 
 
 def round_of(sdk: str) -> str:
-    """The round whose submissions ran on a version of the SDK.
-
-    Raises:
-        PodsimError: None did, or one whose rules are not known.
-    """
+    """The round whose submissions ran on a version of the SDK."""
     taken = {row["round"].removeprefix("v") for row in rows("mlperf_submissions") if _runs_on(row["sdk"], sdk)}
     known = sorted(taken & set(ROUNDS))
     if known:
@@ -518,11 +462,7 @@ def reference_mean(benchmark: str, round_name: str, batch_size: int) -> float | 
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that cannot hold result files, or holds some already, before anything is simulated.
-
-    Raises:
-        OutputError: It is a file, lies in no folder, may not be written, or holds files of that name.
-    """
+    """Refuse a folder that cannot hold result files, or holds some already, before anything is simulated."""
     cure = "give another folder, which is made if its parent exists"
     if folder.exists() and not folder.is_dir():
         raise OutputError("this is a file, not a folder", where=str(folder), do=cure)
@@ -536,11 +476,7 @@ def check_folder(folder: Path) -> None:
 
 
 def write_folder(folder: Path, texts: Sequence[str]) -> tuple[Path, ...]:
-    """Write `result_0.txt`, `result_1.txt`, ….
-
-    Raises:
-        OutputError: The folder cannot hold them.
-    """
+    """Write `result_0.txt`, `result_1.txt`, …."""
     check_folder(folder)
     try:
         folder.mkdir(exist_ok=True)

@@ -6,17 +6,16 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from podsim.program.noise import late_table
+from podsim.program.noise import late_table, latest_of
 from podsim.report.table import Table, columns
 from podsim.scenario.software import Noise
 from podsim.show.markdown import to_markdown
 from podsim.show.text import print_report
-from podsim.tiles.noise import latest_of
 from podsim.units import PS_PER_S
-from podsim.validation.noise import LATE_S, Spread, logged_runs, spread_of
-from podsim.validation.noise_fit import noise_fits
 from podsim.validation.show import share
-from podsim.validation.show_fits import Refitted
+from tools.noise import LATE_S, Spread, logged_runs, spread_of
+from tools.noise_fit import noise_fits
+from tools.refit import Refitted
 
 Row = tuple[Spread, Noise]
 _LOGGED = columns(
@@ -38,20 +37,12 @@ def rows_of_noise() -> tuple[Row, ...]:
 
 
 def logged_table(rows: Sequence[Row]) -> Table:
-    """How much the blocks of each submission differ.
-
-    Args:
-        rows: Submissions.
-    """
+    """How much the blocks of each submission differ."""
     return Table(_LOGGED, [tuple(_logged(row)) for row, _ in rows])
 
 
 def predicted_table(rows: Sequence[Row]) -> Table:
-    """How much calls and neighbouring blocks of each submission differ, beside what is predicted.
-
-    Args:
-        rows: Submissions.
-    """
+    """How much calls and neighbouring blocks of each submission differ, beside what is predicted."""
     return Table(_PREDICTED, [tuple(_predicted(row, noise)) for row, noise in rows])
 
 
@@ -79,28 +70,16 @@ def _ms(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Spread of a submission that follows from constants of noise.
+    """Spread of a submission that follows from constants of noise."""
 
-    Attributes:
-        call_s: Standard deviation of a call. [s]
-        block_variation: Standard deviation of a block over its mean, drift left out.
-        wait_s: What a call takes longer, on average, since machines wait for the latest. [s]
-        late_calls: Evaluations that meet a late call.
-    """
-
-    call_s: float
-    block_variation: float
-    wait_s: float
-    late_calls: float
+    call_s: float  # standard deviation of a call. [s]
+    block_variation: float  # standard deviation of a block over its mean, drift left out
+    wait_s: float  # what a call takes longer, on average, since machines wait for the latest. [s]
+    late_calls: float  # evaluations that meet a late call
 
 
 def expected(row: Spread, noise: Noise) -> Expected:
-    """The predicted spread of a submission.
-
-    Args:
-        row: Its blocks and machines.
-        noise: That of its software stack.
-    """
+    """The predicted spread of a submission."""
     table = late_table(noise, 1.0)
     mean, deviation = (each / PS_PER_S for each in latest_of(table, row.machines))
     call_s = math.hypot(noise.call_spread_s, deviation)

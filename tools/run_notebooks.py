@@ -26,11 +26,7 @@ def read(path: Path) -> Any:
 
 
 def executed(path: Path) -> Any:
-    """The notebook with fresh outputs, run in an empty folder, without times and versions of this machine.
-
-    Raises:
-        CellExecutionError: A cell fails.
-    """
+    """The notebook with fresh outputs, run in an empty folder, without times and versions of this machine."""
     notebook = read(path)
     os.environ[SWITCH] = "off"  # a line of progress is no output
     with TemporaryDirectory() as folder:

@@ -62,11 +62,7 @@ _VARINT_BYTES: Final = 5
 
 @cache
 def message_class(name: str) -> Any:
-    """`GlobalMetadata`, `Node` or `AttributeProto`.
-
-    Raises:
-        PodsimError: The package is missing that writes and reads them.
-    """
+    """`GlobalMetadata`, `Node` or `AttributeProto`."""
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
     except ImportError:
@@ -99,11 +95,7 @@ def framed(messages: Iterable[Any]) -> bytes:
 
 
 def unframed(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Each message with the place at which it begins.
-
-    Raises:
-        ValueError: A length is none, or the message ends before it should; says where.
-    """
+    """Each message with the place at which it begins."""
     at = 0
     while at < len(data):
         begin, length, shift = at, 0, 0

@@ -33,11 +33,7 @@ _CPU: Final = "cpu"
 
 
 def read_chakra(folder: str | Path) -> Recorded:
-    """Read the traces of all ranks, `PREFIX.0.et` and so on, compressed or not, and the groups beside them.
-
-    Raises:
-        PodsimError: A file is missing, cut off or beyond reason, or holds what no IPU of podsim can do again.
-    """
+    """Read the traces of all ranks, `PREFIX.0.et` and so on, compressed or not, and the groups beside them."""
     files = _files(Path(folder))
     groups = _groups(Path(folder), len(files))
     ranks, count = [], 0

@@ -46,15 +46,7 @@ _Point = int | tuple[str, int]
 
 
 def unrolled(program: Program, passes: Passes | None = None) -> tuple[Recorded, int]:
-    """The graph of a program, and how long it takes. [ps]
-
-    Args:
-        program: All lanes of it; a warm-up is part of the graph.
-        passes: Operations of works, by their name.
-
-    Raises:
-        PodsimError: There would be too many nodes.
-    """
+    """The graph of a program, and how long it takes. [ps]"""
     steps = sum(
         phase.count * (1 + len(phase.steps.get(lane, ())))
         for group in program.groups
@@ -74,12 +66,7 @@ def unrolled(program: Program, passes: Passes | None = None) -> tuple[Recorded, 
 
 
 def _told_apart(group: Group, known: dict[int, tuple[Step, ...]]) -> Group:
-    """A group whose waits have a kind of their own at each place, and without a warm-up.
-
-    Args:
-        group: The group.
-        known: Steps that are made already, by the identity of the old ones, which lanes and phases share.
-    """
+    """A group whose waits have a kind of their own at each place, and without a warm-up."""
 
     def told_apart(steps: tuple[Step, ...]) -> tuple[Step, ...]:
         if id(steps) not in known:

@@ -36,20 +36,7 @@ _Value = tuple[str, object]
 
 
 def write_chakra(result: Result, folder: str | Path) -> int:
-    """Write what a result's IPUs did as Chakra execution traces, `NAME.0.et` and so on, one a rank.
-
-    Args:
-        result: A result with its timeline.
-        folder: Where they go; made if it is not there.
-
-    Returns:
-        How many nodes were written.
-
-    Raises:
-        MissingDataError: The result was made without recording its timeline.
-        OutputError: The folder cannot be written, or has traces already.
-        PodsimError: There would be too many nodes, or a package is missing.
-    """
+    """Write what a result's IPUs did as Chakra execution traces, `NAME.0.et` and so on, one a rank."""
     if result.program is None:
         do = "simulate with `record=True` and write that result"
         raise MissingDataError("this result has no timeline", where=str(folder), do=do)
@@ -74,12 +61,7 @@ def write_chakra(result: Result, folder: str | Path) -> int:
 
 
 def check_folder(folder: str | Path) -> None:
-    """Refuse a folder that cannot be written, or that has traces, which a reader would take for ranks of this run.
-
-    Raises:
-        OutputError: It is that.
-        PodsimError: The package is missing that writes them.
-    """
+    """Refuse a folder that cannot be written, or that has traces, which a reader would take for ranks of this run."""
     message_class("Node")
     target = Path(folder)
     if target.is_dir():

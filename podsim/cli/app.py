@@ -39,13 +39,13 @@ _COLLECTIVES: Final = {
 }
 
 _COSTS: Final = {
-    "matmul": "plan_view.cost_matmul",
-    "convolution": "plan_view.cost_convolution",
-    "transfer": "movement_view.cost_transfer",
-    **dict.fromkeys(_COLLECTIVES, "movement_view.cost_collective"),
-    "multi-slice": "kernel_view.cost_multi_slice",
-    "multi-update-add": "kernel_view.cost_multi_update_add",
-    "schnet-block": "kernel_view.cost_schnet_block",
+    "matmul": "cost.cost_matmul",
+    "convolution": "cost.cost_convolution",
+    "transfer": "cost_movement.cost_transfer",
+    **dict.fromkeys(_COLLECTIVES, "cost_movement.cost_collective"),
+    "multi-slice": "cost.cost_multi_slice",
+    "multi-update-add": "cost.cost_multi_update_add",
+    "schnet-block": "cost.cost_schnet_block",
 }
 
 
@@ -170,7 +170,7 @@ def import_file(
     from podsim.importer.summary import summary
     from podsim.result.files import check_new, check_outputs, files_read, write_atomically
     from podsim.scenario import load_hardware, load_scenario
-    from podsim.scenario.document import parse_yaml
+    from podsim.scenario.yaml_file import parse_yaml
     from podsim.show.progress import track
 
     if output is not None:
@@ -236,8 +236,6 @@ _COMMANDS: Final = {
     "How far to trust it": {
         "validate": trust.validate,
         "calibrate": trust.calibrate,
-        "import-mlperf": trust.import_mlperf,
-        "reproduce": trust.reproduce,
     },
     "What there is": {"list": list_shipped, "schema": schema},
 }

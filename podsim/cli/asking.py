@@ -181,7 +181,8 @@ _TYPES: Final = vars(builtins) | vars(op) | vars(options) | {"Callable": Callabl
 def _read(home: str, name: str) -> Callable[..., Any]:
     """A function with its parameters and its docstring, and nothing in it."""
     path = _ROOT.joinpath(*home.split("."))
-    source = (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text(encoding="utf-8")
+    module = path.with_suffix(".py")
+    source = (module if module.is_file() else path / "__init__.py").read_text(encoding="utf-8")
     start, quotes = source.index(f"\ndef {name}("), '\n    """\n'
     names = _Lenient(_TYPES)
     exec(f"from __future__ import annotations{source[start : source.index(quotes, start)]}{quotes}", {}, names)

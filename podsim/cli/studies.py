@@ -28,7 +28,7 @@ def whatif(ask: Ask, output_format: TextFormat = "text", plot: Path | None = Non
     show(answer, output_format, plot, report)
 
 
-@asks("podsim.study.sweep.run.sweep")
+@asks("podsim.study.sweep.sweep")
 def sweep(ask: Ask, plot: Path | None = None, metric: str | None = None, report: Path | None = None) -> None:
     """Simulate every point of a study, and go on where it was stopped.
 
@@ -37,8 +37,8 @@ def sweep(ask: Ask, plot: Path | None = None, metric: str | None = None, report:
     """
     from podsim.result.files import check_outputs
     from podsim.scenario.library import find
-    from podsim.study.sweep.report import check_metric
-    from podsim.study.sweep.run import sheet_of
+    from podsim.study.sweep import sheet_of
+    from podsim.study.sweep_report import check_metric
 
     if metric is not None:
         check_metric(metric)
@@ -59,7 +59,7 @@ def sweep(ask: Ask, plot: Path | None = None, metric: str | None = None, report:
         raise typer.Exit(1)
 
 
-@asks("podsim.study.plan.answer.plan")
+@asks("podsim.study.plan.plan")
 def plan(
     ask: Ask,
     output_format: Format = "table",
@@ -93,7 +93,7 @@ def plan(
         raise InfeasibleError("nothing reaches the goal", do="loosen the limit that rules most out, or add systems")
 
 
-@asks("podsim.study.compare.comparison.compare")
+@asks("podsim.study.compare.compare")
 def compare(
     ask: Ask,
     output_format: TextFormat = "text",

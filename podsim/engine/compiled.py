@@ -1,17 +1,240 @@
-"""Runs a program in the compiled engine: the same times and accounts as on SimPy, without a timeline."""
+"""Runs a program in the compiled engine: the same times as on SimPy, without a timeline.
+
+The program is laid out as flat arrays of whole numbers; a row is made once for each object that lanes and phases share.
+"""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from podsim.engine.flat import PER_CHANGE, PER_SEQUENCE, PER_SLOW_LANE, Flat, TooLargeError, flatten
+from podsim.engine.sharing import capacities, weight_of
 from podsim.engine.stuck import STOPPED, TRANSFER, waiting_for_ever
 from podsim.engine.trace import IDLE, PhaseRecord, Trace
-from podsim.engine.variation import JITTER, SLOWED
+from podsim.engine.variation import JITTER, SLOWED, slowdowns_of
 from podsim.garbage import no_search
-from podsim.program.task import Program
+from podsim.program.task import Acquire, Barrier, Exchange, Group, Program, Release, Step, Transfer, Work
+
+WORK, MEET, TAKE, GIVE, SEND, NOISY, STEADY, STEADY_NOISY = range(8)
+_LONGEST, _LARGEST, _HEAVIEST, _ROOMIEST = 1 << 50, 1 << 48, 1 << 66, 1 << 52
+"""Time of a transfer on an idle channel [ps], its size, their quotient, and the room of a channel.
+
+Below these, products fit into 128 bits.
+"""
+_NEVER = (1 << 63) - 1
+_HALF_BITS = 32
+
+PER_OP, PER_SEQUENCE, PER_CHARGE, PER_TRANSFER, PER_LOAD, PER_GROUP, PER_PHASE = 3, 4, 2, 5, 4, 7, 2
+PER_SLOW_LANE, PER_CHANGE = 5, 3
+"""Numbers in a row of each list."""
+
+Known = dict[str, int]
+
+
+class TooLargeError(Exception):
+    """Times or sizes that the compiled engine cannot hold.
+
+    A transfer of 18 minutes or of 2^48 bytes, a channel 16 times as fast as it was, a lane slow for over 106 days.
+    """
+
+
+class Flat:
+    """The rows of a program."""
+
+    def __init__(self) -> None:
+        self.ops = array("q")  # (code, what, kind) of every step
+        self.sequences = array("q")  # (first op, ops, first charge, charges) of the steps of a lane in a phase
+        self.charges = array("q")  # (kind, time in picoseconds) of the work in a sequence
+        self.transfers = array("q")  # (latency in picoseconds, kind, size, first load, loads)
+        self.loads = array("q")  # (channel, time in picoseconds, upper and lower part of the weight)
+        self.groups: list[int] = []  # (first lane, lanes, first phase, phases, warm-up, accounted, turns)
+        self.phases: list[int] = []  # (repetitions, kind of waiting at the end)
+        self.of_lane = array("q")  # sequence of every lane in every phase of its group
+        self.bases: list[int] = []  # where those of each group begin
+        self.noises: list[int] = []  # (first of the table, bits of its length, stream, whether relative) of each jitter
+        self.tables: list[int] = []
+        self.slow_lanes: list[int] = []  # (lane, start, end, numerator and denominator of its speed), by lane and time
+        self.slow_channels: list[int] = []  # (time, channel, room from then on), by time
+        self.parties: list[int] = []  # lanes that meet at each barrier
+        self.tokens: list[int] = []  # of each semaphore at the start
+        self.kinds: Known = {}
+        self.channels: Known = {}
+        self.barriers: Known = {}  # number of each barrier; those at the ends of phases come last, one for each group
+        self.semaphores: Known = {}
+        self.lanes: list[str] = []
+
+
+class _Layout:
+    """Lays out one program; rows are found again by the identity of tasks, which the program keeps alive."""
+
+    def __init__(self, program: Program) -> None:
+        self.flat = flat = Flat()
+        self._program = program
+        self._sequences: dict[int, int] = {}
+        self._ops: dict[int, tuple[int, int, int]] = {}
+        self._works: dict[int, tuple[int, tuple[tuple[int, int], ...]]] = {}
+        self._transfers: dict[int, tuple[int, ...]] = {}
+        self._met: dict[int, int] = {}
+        self._barriers: list[set[int]] = []
+        self._noises = {name: number for number, name in enumerate(program.jitters)}
+        flat.kinds.update({JITTER: 0, SLOWED: 1})
+        for key, tokens in program.semaphores.items():
+            flat.semaphores[key] = len(flat.tokens)
+            flat.tokens.append(tokens)
+
+    def lay_out(self) -> Flat:
+        for group in self._program.groups:
+            self._group(group)
+        flat = self.flat
+        flat.parties.extend(self._met[number] for number in range(len(flat.barriers)))
+        flat.parties.extend(flat.groups[1::PER_GROUP])
+        self._vary()
+        return flat
+
+    def _group(self, group: Group) -> None:
+        flat, first = self.flat, len(self.flat.lanes)
+        flat.lanes += group.lanes
+        flat.groups += (
+            first,
+            len(group.lanes),
+            len(flat.phases) // PER_PHASE,
+            len(group.phases),
+            group.warm_up,
+            int(group.accounted),
+            group.turns,
+        )
+        for phase in group.phases:
+            flat.phases += phase.count, self._kind(phase.wait_kind)
+        flat.bases.append(len(flat.of_lane))
+        known, of_lane, steps = self._sequences, flat.of_lane, [phase.steps for phase in group.phases]
+        for lane in group.lanes:
+            begin = len(of_lane)
+            for each in steps:
+                sequence = each.get(lane, ())
+                row = known.get(id(sequence))
+                of_lane.append(self._sequence(sequence) if row is None else row)
+            for barrier in {barrier for row in set(of_lane[begin:]) for barrier in self._barriers[row]}:
+                self._met[barrier] = self._met.get(barrier, 0) + 1
+
+    def _sequence(self, steps: Sequence[Step]) -> int:
+        flat = self.flat
+        number = self._sequences[id(steps)] = len(flat.sequences) // PER_SEQUENCE
+        first_op, first_charge = len(flat.ops), len(flat.charges)
+        charges: dict[int, int] = {}
+        barriers: set[int] = set()
+        busy, steady = -1, False
+        for step in steps:
+            if type(step) is Work:
+                duration, parts = self._works.get(id(step)) or self._work(step)
+                for place, time in parts:
+                    charges[place] = charges.get(place, 0) + time
+                if not step.jitter:
+                    if busy >= 0 and step.steady != steady:
+                        flat.ops.extend((STEADY if steady else WORK, busy, 0))
+                        busy = -1
+                    busy, steady = duration + max(busy, 0), step.steady
+                    continue
+                op = STEADY_NOISY if step.steady else NOISY, duration, self._noises[step.jitter]
+            else:
+                op = self._ops.get(id(step)) or self._op(step)
+                if op[0] == MEET:
+                    barriers.add(op[1])
+            if busy >= 0:
+                flat.ops.extend((STEADY if steady else WORK, busy, 0))
+                busy = -1
+            if op[0] >= 0:
+                flat.ops.extend(op)
+        if busy >= 0:
+            flat.ops.extend((STEADY if steady else WORK, busy, 0))
+        for row in charges.items():
+            flat.charges.extend(row)
+        ops, rows = len(flat.ops) - first_op, len(flat.charges) - first_charge
+        flat.sequences.extend((first_op // PER_OP, ops // PER_OP, first_charge // PER_CHARGE, rows // PER_CHARGE))
+        self._barriers.append(barriers)
+        return number
+
+    def _work(self, work: Work) -> tuple[int, tuple[tuple[int, int], ...]]:
+        """Its time, and that of each kind."""
+        parts = tuple((self._kind(kind), time) for kind, time in work.parts)
+        found = self._works[id(work)] = sum(time for _, time in parts), parts
+        return found
+
+    def _op(self, step: Step) -> tuple[int, int, int]:
+        flat = self.flat
+        if isinstance(step, Exchange):
+            op = (SEND, self._exchange(step), len(step.transfers)) if step.transfers else (-1, 0, 0)
+        elif isinstance(step, Barrier):
+            op = MEET, flat.barriers.setdefault(step.key, len(flat.barriers)), self._kind(step.kind)
+        elif isinstance(step, Acquire):
+            op = TAKE, flat.semaphores[step.key], self._kind(step.kind)
+        else:
+            assert isinstance(step, Release)
+            op = GIVE, flat.semaphores[step.key], 0
+        self._ops[id(step)] = op
+        return op
+
+    def _exchange(self, step: Exchange) -> int:
+        """Its transfers by latency."""
+        flat = self.flat
+        first = len(flat.transfers) // PER_TRANSFER
+        ordered = step.transfers
+        if len(ordered) > 1:
+            ordered = tuple(sorted(ordered, key=lambda each: each.latency_ps))
+        for each in ordered:
+            row = self._transfers.get(id(each))
+            if row is None:
+                row = self._transfers[id(each)] = self._transfer(each)
+            flat.transfers.extend(row)
+        return first
+
+    def _transfer(self, transfer: Transfer) -> tuple[int, ...]:
+        flat, size = self.flat, transfer.units
+        channels, first = flat.channels, len(self.flat.loads)
+        for name, time in transfer.channels:
+            if time:
+                weight = weight_of(time, size)
+                if time >= _LONGEST or size >= _LARGEST or weight >= _HEAVIEST:
+                    raise TooLargeError
+                high, low = divmod(weight, 1 << _HALF_BITS)
+                flat.loads.extend((channels.setdefault(name, len(channels)), time, high, low))
+        count = (len(flat.loads) - first) // PER_LOAD
+        return transfer.latency_ps, self._kind(transfer.kind), size, first // PER_LOAD, count
+
+    def _kind(self, name: str) -> int:
+        return self.flat.kinds.setdefault(name, len(self.flat.kinds))
+
+    def _vary(self) -> None:
+        """Jitter, slow lanes and slow channels; a table that several jitters share is laid out once."""
+        flat, tables = self.flat, dict[int, int]()
+        for jitter in self._program.jitters.values():
+            table = tables.setdefault(id(jitter.table), len(flat.tables))
+            if table == len(flat.tables):
+                flat.tables += jitter.table
+            flat.noises += table, len(jitter.table).bit_length() - 1, jitter.stream, int(jitter.relative)
+        lanes = {name: number for number, name in enumerate(flat.lanes)} if self._program.slowdowns else {}
+        changes: list[tuple[int, int, int]] = []
+        for name, slowdowns in slowdowns_of(self._program.slowdowns).items():
+            if name not in lanes:
+                channel = flat.channels.setdefault(name, len(flat.channels))
+                rooms = capacities(slowdowns)
+                if max(rooms.values()) >= _ROOMIEST:
+                    raise TooLargeError
+                changes += ((time, channel, room) for time, room in rooms.items())
+                continue
+            for each in slowdowns:
+                end = _NEVER if each.end_ps is None else each.end_ps
+                if each.end_ps is not None and end >= _NEVER:
+                    raise TooLargeError
+                flat.slow_lanes += lanes[name], each.start_ps, end, each.speed.numerator, each.speed.denominator
+        for change in sorted(changes):
+            flat.slow_channels += change
+
+
+def flatten(program: Program) -> Flat:
+    """The arrays of a program."""
+    return _Layout(program).lay_out()
+
 
 _STUCK, _TOO_LARGE = 1, 2
 _LOOKS_EVERY = 1 << 22
@@ -33,11 +256,7 @@ def is_available() -> bool:
 
 
 def run_compiled(program: Program, *, explicit: bool, watch: Iterable[int] = ()) -> Trace | None:
-    """Run a program to its end; `podsim.engine.execute` says what the arguments are.
-
-    Returns:
-        None if it must be run on SimPy: without a compiled engine, or with times that it cannot hold.
-    """
+    """`podsim.engine.execute` in C; None without the compiled engine, or with times that it cannot hold."""
     if _core_run is None:
         return None
     try:

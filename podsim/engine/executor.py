@@ -15,31 +15,22 @@ ENGINES: tuple[str, ...] = get_args(Engine)
 
 
 def execute(
-    program: Program,
+    program: Program,  # groups of lanes with their phases
     *,
     explicit: bool = True,
-    record: bool = False,
-    tie_seed: int | None = None,
+    record: bool = False,  # keep a timeline, which only SimPy does
+    tie_seed: int | None = None,  # shuffle the order of events at one instant, on SimPy; the answer must not change
     watch: Iterable[int] = (),
     engine: Engine = "auto",
 ) -> Trace:
     """Run a program to its end.
 
-    Args:
-        program: Groups of lanes with their phases.
-        explicit: Run every repetition of every phase, but for those that are seen to be like the one before, whose
-            outcome is the same; otherwise each repeated phase is run once and its time
-            multiplied. That gives the same answer if all repetitions are alike: the lanes of a group start each of
-            them together, and groups that share a channel or a barrier must too.
-        record: Keep a timeline, which only SimPy does.
-        tie_seed: Shuffle the order of events at one instant, on SimPy; the answer must not change.
-        watch: Numbers of events after which it is asked for the next number, so that it sees how far the run is;
-            once it has no more, the run goes on to its end.
-        engine: `simpy`, or `compiled`, which gives the same answer sooner; `auto` takes `compiled` where it can.
-
-    Raises:
-        DeadlockError: Lanes wait for others that have ended or wait elsewhere, or work at no speed.
-        EngineError: The compiled engine was asked for, and cannot run this.
+    `explicit`: run every repetition of every phase, but for those that are seen to be like the one before, whose
+    outcome is the same; otherwise each repeated phase is run once and its time multiplied. That gives the same answer
+    if all repetitions are alike: the lanes of a group start each of them together, and groups that share a channel or a
+    barrier must too; `watch`: numbers of events after which it is asked for the next number, so that it sees how far
+    the run is; once it has no more, the run goes on to its end; `engine`: `simpy`, or `compiled`, which gives the same
+    answer sooner; `auto` takes `compiled` where it can.
     """
     if engine != "simpy":
         reason = _why_not(record=record, shuffled=tie_seed is not None)

@@ -114,13 +114,6 @@ class Moves:
     """Moves of the steps of a program, each made once."""
 
     def __init__(self, env: Environment, network: Network, semaphores: Mapping[str, int]) -> None:
-        """Of one run.
-
-        Args:
-            env: Its clock.
-            network: Its channels.
-            semaphores: Tokens that are there at the start.
-        """
         self._env, self._network = env, network
         self._stopped: list[str] = []
         self._meetings: dict[str, Meeting] = {}

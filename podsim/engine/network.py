@@ -1,8 +1,7 @@
-"""Transfers under way on the channels of a program.
+"""Transfers under way on the channels of a program; docs/background/engine.md has the rules.
 
-Whenever a transfer starts or ends, or a channel gets slower or faster, those that depend on it get their new fair
-speeds, after all else that happens at that instant. What is left of a transfer is counted in parts of 2^62, and its end
-is rounded up to the next picosecond, so that the order of events at one instant changes nothing.
+What is left of a transfer is counted in parts of 2^62, and its end is rounded up to the next picosecond, so that the
+order of events at one instant changes nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +52,6 @@ class Network:
     """All channels of a program and the transfers on them."""
 
     def __init__(self, env: Environment) -> None:
-        """Start with no transfer under way."""
         self._env = env
         self._channels: dict[str, SharedChannel] = {}
         self._changed: set[SharedChannel] = set()

@@ -1,8 +1,7 @@
 """Programs of which all lanes meet again and again, run piece by piece, and nothing twice.
 
-Whenever all lanes of a program have met, nothing is on a channel, so that what follows depends on nothing before:
-the time of the program is the sum of the times of its pieces. In a piece, lanes that share no channel run apart, and
-a lane that has its channels to itself needs no engine. Programs that differ little share most of the rest.
+Once all have met, nothing is on a channel, so that a program takes the sum of its pieces, and a lane with channels of
+its own needs no engine.
 """
 
 from __future__ import annotations
@@ -24,15 +23,10 @@ _OTHERS = ""
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """What all lanes do from one meeting to the next.
+    """What all lanes do from one meeting to the next."""
 
-    Attributes:
-        lanes: Their steps, the barrier at the end left out.
-        wait_kind: Kind of time that waiting for the others is accounted as.
-    """
-
-    lanes: tuple[_Steps, ...]
-    wait_kind: str
+    lanes: tuple[_Steps, ...]  # their steps, the barrier at the end left out
+    wait_kind: str  # kind of time that waiting for the others is accounted as
 
 
 @dataclass
@@ -46,9 +40,8 @@ class Pieces:
     def trace(self, program: Program) -> Trace | None:
         """What `execute` finds out about a program without its repetitions; phases and number of events are left out.
 
-        Returns:
-            None for programs that cannot be cut: of several groups, but for helpers that only answer a meeting, with
-            barriers that mean different lanes, or with jitter or slow parts.
+        None for programs that cannot be cut: of several groups, but for helpers that only answer a meeting, with
+        barriers that mean different lanes, or with jitter or slow parts.
         """
         group = _answered(program)
         varies = program.jitters or program.slowdowns or program.semaphores
@@ -119,11 +112,7 @@ class Pieces:
 
 
 def _answered(program: Program) -> Group | None:
-    """The one group of a program; where helpers answer a meeting of its lanes, each does itself what it waits for.
-
-    Returns:
-        None if there is more than one, or helpers do anything else.
-    """
+    """The one group of a program, whose lanes each do what helpers do for them; None if it has more than that."""
     group, *helpers = program.groups
     answers: dict[str, tuple[str, int]] = {}
     for helper in helpers:
@@ -169,12 +158,7 @@ def _meet_alike(group: Group) -> bool:
 
 
 def _pieces(lanes: Sequence[_Steps], wait_kind: str) -> Iterator[tuple[_Piece, int]]:
-    """Lanes cut where all of them meet, or whole if only some do; with how often a piece comes in a row, as in a ring.
-
-    Args:
-        lanes: Their steps.
-        wait_kind: Kind of time that waiting at the end is accounted as.
-    """
+    """Lanes cut where all of them meet, or whole if only some do; with how often a piece comes in a row."""
     cut = [
         (tuple(part for part, _ in parts), {end for _, end in parts}) for parts in zip(*map(_cut, lanes), strict=False)
     ]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import product
+from itertools import count, product
 
-from simpy import Event
+from simpy import Environment, Event
 from simpy.core import EmptySchedule
 from simpy.events import Timeout
 
-from podsim.engine.environment import make_environment
 from podsim.engine.moves import Busy, Entry, Give, Meeting, Move, Moves, Send, Wait, charge
 from podsim.engine.network import Flow, Network, Waiter
 from podsim.engine.sharing import capacities
@@ -20,6 +20,16 @@ from podsim.engine.trace import IDLE, PhaseRecord, Record, Trace, without_nothin
 from podsim.engine.variation import JITTER, SLOWED, drawn, end_of_work, slowdowns_of
 from podsim.garbage import no_search
 from podsim.program.task import Group, Phase, Program
+
+_TIE_BITS = 32
+
+
+def _shuffled(seed: int) -> Iterator[int]:
+    """Ids by which SimPy orders events of one instant, at random."""
+    generator = random.Random(seed)
+    for number in count():
+        yield generator.getrandbits(_TIE_BITS) << _TIE_BITS | number
+
 
 _Log = list[Entry]
 
@@ -36,7 +46,9 @@ class _Execution:
 
     def __init__(self, program: Program, *, explicit: bool, record: bool, tie_seed: int | None) -> None:
         self._program, self._explicit, self._record = program, explicit, record
-        self._env = make_environment(tie_seed)
+        self._env = Environment(initial_time=0)
+        if tie_seed is not None:
+            self._env._eid = _shuffled(tie_seed)  # type: ignore[assignment]
         self._network = Network(self._env)
         self._accounts: dict[str, dict[str, int]] = {}
         self._helpers: dict[str, dict[str, int]] = {}
@@ -65,7 +77,8 @@ class _Execution:
         with no_search():
             self._advance(watch)
             self._env.run()
-        self._check_ended()
+        if waiting := [*self._moves.stuck(), *self._exchanging.items()]:
+            raise waiting_for_ever(waiting)
         makespan = self._end - self._start
         for account in self._accounts.values():
             _add(account, IDLE, makespan - sum(account.values()))
@@ -96,10 +109,6 @@ class _Execution:
                 start = max(each.start_ps - self._start, 0)
                 yield replace(each, start_ps=start, end_ps=each.end_ps - self._start) if self._start else each
 
-    def _check_ended(self) -> None:
-        if stuck := [*self._moves.stuck(), *self._exchanging.items()]:
-            raise waiting_for_ever(stuck)
-
     def _lane(self, group: Group, lane: str, join: Meeting) -> Generator[Event, None, None]:
         account: dict[str, int] = {}
         visits: dict[str, int] = {}
@@ -108,13 +117,16 @@ class _Execution:
         for turn, number in product(range(group.turns), range(len(group.phases))):
             phase, counts = group.phases[number], turn > 0 or number >= group.warm_up
             if turn == 0 and number == group.warm_up:
-                self._begin_to_count(group, account, now)
+                account.clear()  # what came before was the warm-up
+                if group.accounted:
+                    self._start = now
             moves = [*self._moves.of(phase.steps.get(lane, ())), Wait(join, phase.wait_kind)]
             charge(account, moves, phase.count)
             begin = now
             now = yield from self._phase(lane, phase, moves, now, account, visits, counts=counts)
             if first and counts and turn == 0 and group.accounted:
-                self._keep_phase(group, phase, begin, now)
+                since = self._start
+                self._phases.append(PhaseRecord(group.name, phase.name, phase.count, begin - since, now - since))
             if first and group.accounted and number + 1 == len(group.phases):
                 self._turns.setdefault(group.name, []).append(now)
         self._end = max(self._end, now)
@@ -188,16 +200,6 @@ class _Execution:
         """How much longer work takes this time. [ps]"""
         visit = visits[move.jitter] = visits.get(move.jitter, -1) + 1
         return drawn(self._program.seed, self._program.jitters[move.jitter], visit, move.duration)
-
-    def _begin_to_count(self, group: Group, account: dict[str, int], now: int) -> None:
-        """What came before was the warm-up."""
-        account.clear()
-        if group.accounted:
-            self._start = now
-
-    def _keep_phase(self, group: Group, phase: Phase, begin: int, end: int) -> None:
-        since = self._start
-        self._phases.append(PhaseRecord(group.name, phase.name, phase.count, begin - since, end - since))
 
     def _exchange(
         self, send: Send, lane: str, start: int, account: dict[str, int], weight: int, log: _Log | None

@@ -1,14 +1,8 @@
-"""How transfers share channels: max-min fairness, in whole numbers.
+"""How transfers share channels: max-min fairness [bertsekas1992], in whole numbers; see docs/background/engine.md.
 
-The speeds of all transfers rise together, in bytes per second, until a channel is full. Those on it keep their speed,
-and the others go on rising, until every transfer is held back by a channel. No transfer could then be faster unless one
-that is no faster became slower.
-
-A transfer's speed is written as the time that all of it would take at that speed, rounded to a whole picosecond. The
-room of a channel is counted in parts of 2^48. Channels that are full at the same speed are settled together, so that
-the order of transfers and channels changes nothing.
-
-Source: [bertsekas1992].
+The speeds of all transfers rise together until a channel is full. A speed is written as the time that all of a transfer
+would take at it, in whole picoseconds; the room of a channel is counted in parts of 2^48, and channels that are full at
+the same speed are settled together, so that no order of transfers or channels changes anything.
 """
 
 from __future__ import annotations
@@ -37,17 +31,11 @@ class SharedChannel:
 
 @dataclass(frozen=True, slots=True)
 class ChannelLoad:
-    """What a transfer asks of one channel.
-
-    Attributes:
-        channel: The channel.
-        time_ps: How long the transfer needs on it alone. [ps]
-        weight: The same per unit of its size, in parts of 2^48.
-    """
+    """What a transfer asks of one channel."""
 
     channel: SharedChannel
-    time_ps: int
-    weight: int
+    time_ps: int  # how long the transfer needs on it alone [ps]
+    weight: int  # the same per unit of its size, in parts of 2^48
 
 
 class Sharer:
@@ -88,11 +76,7 @@ def dependent(changed: Iterable[SharedChannel]) -> set[Sharer]:
 
 
 def fair_times(flows: Iterable[Sharer]) -> Mapping[Sharer, int]:
-    """How long each transfer would take at its fair speed, or `NO_SPEED`. [ps]
-
-    Args:
-        flows: All transfers on the channels of any of them.
-    """
+    """How long each transfer would take at its fair speed, or `NO_SPEED`. [ps]"""
     rooms: dict[SharedChannel, int] = {}
     weights: dict[SharedChannel, int] = {}
     for flow in flows:

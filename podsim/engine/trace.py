@@ -11,76 +11,47 @@ IDLE = "idle"
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One stretch of time of a lane or channel.
+    """One stretch of time of a lane or channel."""
 
-    Attributes:
-        lane: The lane, or the channel that was occupied.
-        kind: Kind of time.
-        name: What went on.
-        start_ps: Begin of the first repetition. [ps]
-        end_ps: End of the first repetition. [ps]
-        repeat_count: Repetitions that it stands for.
-        repeat_period_ps: From the start of one repetition to the next. [ps]
-        receiver: The lane that a message goes to.
-    """
-
-    lane: str
+    lane: str  # the lane, or the channel that was occupied
     kind: str
     name: str
-    start_ps: int
-    end_ps: int
-    repeat_count: int = 1
-    repeat_period_ps: int = 0
-    receiver: str = ""
+    start_ps: int  # begin of the first repetition [ps]
+    end_ps: int  # end of the first repetition [ps]
+    repeat_count: int = 1  # repetitions that it stands for
+    repeat_period_ps: int = 0  # from the start of one repetition to the next [ps]
+    receiver: str = ""  # the lane that a message goes to
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseRecord:
-    """One phase of one group, all repetitions together.
-
-    Attributes:
-        group: The group.
-        name: The phase.
-        count: Repetitions.
-        start_ps: Begin of the first repetition. [ps]
-        end_ps: End of the last one. [ps]
-    """
+    """One phase of one group, all repetitions together."""
 
     group: str
     name: str
     count: int
-    start_ps: int
+    start_ps: int  # begin of the first repetition [ps]
     end_ps: int
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """An execution.
+    """An execution."""
 
-    Attributes:
-        makespan_ps: End of the last task. [ps]
-        lanes: Time of every lane by kind; each adds up to the makespan. [ps]
-        records: The timeline, if it was asked for, with the channels as lanes of their own.
-        channels: Names among the records' lanes that are channels.
-        phases: When each phase of each group ran.
-        event_count: Steps that lanes took, meetings at the ends of phases and transfers, those of repetitions included
-            that an engine need not step through: the same on every engine.
-        helpers: Time by kind of the lanes that are not accounted, after their warm-up. [ps]
-        turns: When each turn of each accounted group ended. [ps]
-        engine: Which engine ran the program, `simpy` or `compiled`.
-        messages: Transfers to other lanes, from when the sender turned to them until they were there, if the timeline
-            was asked for.
-    """
-
-    makespan_ps: int
-    lanes: Mapping[str, Mapping[str, int]]
-    records: tuple[Record, ...]
-    channels: frozenset[str]
-    phases: tuple[PhaseRecord, ...]
+    makespan_ps: int  # end of the last task [ps]
+    lanes: Mapping[str, Mapping[str, int]]  # time of every lane by kind; each adds up to the makespan [ps]
+    records: tuple[Record, ...]  # the timeline, if it was asked for, with the channels as lanes of their own
+    channels: frozenset[str]  # names among the records' lanes that are channels
+    phases: tuple[PhaseRecord, ...]  # when each phase of each group ran
+    # steps that lanes took, meetings at the ends of phases and transfers, those of repetitions included that an engine
+    # need not step through: the same on every engine
     event_count: int
+    # time by kind of the lanes that are not accounted, after their warm-up [ps]
     helpers: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    # when each turn of each accounted group ended [ps]
     turns: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    engine: str = "simpy"
+    engine: str = "simpy"  # which engine ran the program, `simpy` or `compiled`
+    # transfers to other lanes, from when the sender turned to them until they were there, if the timeline was asked for
     messages: tuple[Record, ...] = ()
 
 

@@ -27,14 +27,7 @@ def _mixed(x: int) -> int:
 
 
 def drawn(seed: int, jitter: Jitter, visit: int, duration_ps: int) -> int:
-    """How much longer work takes this time. [ps]
-
-    Args:
-        seed: Of the program.
-        jitter: What is drawn from.
-        visit: How often the lane has drawn from it before.
-        duration_ps: What the work takes without it. [ps]
-    """
+    """How much longer work takes this time. [ps]"""
     bits = _mixed(seed & _MASK ^ _mixed(jitter.stream ^ _mixed(visit)))
     value = jitter.table[bits >> (_WORD_BITS + 1 - len(jitter.table).bit_length())]
     return max(-duration_ps, duration_ps * value >> RELATIVE_BITS if jitter.relative else value)
@@ -49,16 +42,7 @@ def slowdowns_of(slowdowns: Iterable[Slowdown]) -> Mapping[str, Sequence[Slowdow
 
 
 def end_of_work(slowdowns: Sequence[Slowdown], now_ps: int, duration_ps: int) -> int | None:
-    """When work that begins now ends. [ps]
-
-    Args:
-        slowdowns: Of the lane, in order.
-        now_ps: When it begins. [ps]
-        duration_ps: What it takes at full speed. [ps]
-
-    Returns:
-        None if it never ends.
-    """
+    """When work that begins now ends. [ps] None if it never ends."""
     left, now = duration_ps, now_ps
     for each in slowdowns:
         if each.end_ps is not None and each.end_ps <= now:

@@ -25,23 +25,7 @@ def import_model(
     warn: Callable[[str], None] = lambda warning: None,
     watch: Watch = silent,
 ) -> str:
-    """Read a `config.json`, an ONNX file or shapes of PyTorch and write a scenario, divided over IPUs so that it fits.
-
-    Args:
-        path: The file; a name that ends in `.onnx` or `.shapes.json` says which, any other is a `config.json`.
-        request: Options.
-        warn: Takes what a reader must know, such as what is not modelled; the comments say it too.
-        watch: Passes on the names of portions of a graph, or of the divisions that are tried.
-
-    Returns:
-        The scenario as commented YAML. The same file gives the same text.
-
-    Raises:
-        SpecError: The file is wrong, or its architecture is not known.
-        PodsimError: Something is asked that does not go with the model, or a package is missing.
-        InfeasibleError: The model does not fit the pod, and the error names the smallest shipped one on which it does;
-            or its batch cannot be divided.
-    """
+    """Write a scenario for a `config.json`, an ONNX file or shapes of PyTorch, divided over IPUs so that it fits."""
     path, request = Path(path), request or Request()
     if path.suffix.lower() == ONNX or path.name.endswith(SUFFIX):
         from podsim.importer.graph import graph_scenario

@@ -41,12 +41,7 @@ class _Defaults:
 
 
 def _note_window(reader: Reader, default: int | None) -> None:
-    """Note attention that does not reach all tokens.
-
-    Args:
-        reader: Reads the file.
-        default: The window if the file gives none; None for no window.
-    """
+    """Note attention that does not reach all tokens."""
     window = reader.whole("window", ["sliding_window"], default or 0, null=0).whole
     if window:
         what = f"sliding window attention (sliding_window {window}): tokens attend to all before them"
@@ -69,6 +64,8 @@ def _qwen2(reader: Reader) -> Imported:
     """A Qwen2 [yang2024]; it has a window only where the file switches it on."""
     if reader.flag("window", "use_sliding_window", default=False).value:
         _note_window(reader, _QWEN2_WINDOW)
+    else:
+        reader.given("sliding_window")  # which asks for nothing then
     bias = Entry("bias", ("qkv",), always(reader))
     return _like_llama(reader, _Defaults(inner=22016, positions=32768, rows=151936, kv_heads=32), bias)
 
@@ -314,19 +311,13 @@ def _dimensions(reader: Reader, *, width: int, layers: int, heads: int) -> tuple
     return count, hidden, inner, query, kv
 
 
-_LONGEST = 1024
+LONGEST = 1024
+"""Tokens of a training sequence, unless there are fewer positions."""
 _FUNCTIONS = {"silu": "swish", "swish": "swish", "relu": "relu"}
 
 
 def activation(reader: Reader, name: str, usual: str, implied: str = "gelu") -> tuple[Entry, ...]:
-    """The key of the function, unless it is implied; one that is not known is noted.
-
-    Args:
-        reader: Reads the file.
-        name: Key of the file.
-        usual: What the library takes if the file leaves it out.
-        implied: What a scenario takes that leaves it out.
-    """
+    """The key of the function, unless it is implied; one that is not known is noted."""
     word = reader.word(name, usual)
     function = _function(word)
     if function is None:
@@ -344,17 +335,9 @@ def _function(word: str) -> str | None:
 def decoder(
     reader: Reader, entries: tuple[Entry, ...], positions: Entry, dropout: tuple[Entry, Entry], *, bind: bool
 ) -> Imported:
-    """A decoder.
-
-    Args:
-        reader: What it was read with.
-        entries: Keys under `model`.
-        positions: Tokens that it has positions for.
-        dropout: In training, of blocks and of attention.
-        bind: Whether it can take no more tokens than it has positions for.
-    """
-    length = min(_LONGEST, positions.whole)
-    sequence = Entry("sequence_length", length, f"at most {_LONGEST} of {positions.value} positions")
+    """A decoder."""
+    length = min(LONGEST, positions.whole)
+    sequence = Entry("sequence_length", length, f"at most {LONGEST} of {positions.value} positions")
     return Imported(
         config=reader.config,
         family=reader.family,

@@ -44,18 +44,7 @@ _KEY_OF_AN_OPTION = re.compile(r"`(system|batch_size): ")
 def chosen_division(
     model: Imported, sections: Sequence[ScenarioSection], batch: dict[str, int], watch: Watch
 ) -> tuple[LoadedScenario, Choice]:
-    """The fastest division that fits.
-
-    Args:
-        model: The model.
-        sections: The scenario so far.
-        batch: `batch_size` of a training run.
-        watch: Passes on the names of the divisions that are tried.
-
-    Raises:
-        SpecError: The pod is not known, or a number is beyond reason.
-        InfeasibleError: No division fits, or the batch cannot be divided.
-    """
+    """The fastest division that fits."""
     loaded = load_scenario(as_mapping(sections) | {"parallelism": "auto"} | batch)
     try:
         return choose(loaded, watch)
@@ -73,12 +62,7 @@ def _option(match: re.Match[str]) -> str:
 
 
 def division_lines(choice: Choice, first: str) -> Iterator[str]:
-    """The keys of the division under a comment with what it was weighed against.
-
-    Args:
-        choice: The outcome of the search.
-        first: The first line of the comment.
-    """
+    """The keys of the division under a comment with what it was weighed against."""
     yield ""
     yield from comment_lines(first)
     others = [each for each in choice.candidates[1:] if each.fits][:_RUNNERS_UP]
@@ -107,18 +91,7 @@ _PHASED_MEMORY = ScenarioSection("memory", (Entry("io_tiles", 64, "load and stor
 def pipeline_sections(
     model: Imported, sections: list[ScenarioSection], batch: Entry, why: str
 ) -> tuple[TrainingScenario, list[ScenarioSection]]:
-    """The scenario divided over the fewest IPUs per replica that hold it, and the sections that say so.
-
-    Args:
-        model: The model.
-        sections: The scenario so far.
-        batch: Samples per weight update.
-        why: Why the fastest division is not searched for.
-
-    Raises:
-        SpecError: The pod is not known.
-        DoesNotFitError: No division fits.
-    """
+    """The scenario divided over the fewest IPUs per replica that hold it, and the sections that say so."""
     layers = sum(entry.whole for entry in sections[1].entries if entry.key in ("layer_count", "decoder_layer_count"))
     spec = _undivided(sections, _MEMORY, {"layers_per_ipu": [layers]})
     divided = f"divided over up to {max(_IPU_COUNTS)} IPUs"
@@ -128,16 +101,7 @@ def pipeline_sections(
 def phased_sections(
     model: Imported, sections: list[ScenarioSection], batch: Entry
 ) -> tuple[TrainingScenario, list[ScenarioSection], str]:
-    """The scenario with each layer on the fewest IPUs that hold it, its sections, and a note on the smallest pod.
-
-    Args:
-        model: The model, which no pipeline holds.
-        sections: The scenario so far.
-        batch: Samples per weight update.
-
-    Raises:
-        DoesNotFitError: A layer does not fit either.
-    """
+    """The scenario with each layer on the fewest IPUs that hold it, its sections, and a note on the smallest pod."""
     spec = _undivided(sections, _PHASED_MEMORY, {"execution": "phased"})
     why = "no pipeline that was tried fits"
     found, division = _first_sections(model, spec, batch, why, "one layer at a time", _PHASED_MEMORY)
@@ -281,31 +245,15 @@ _DIGITS = 4
 
 @dataclass(frozen=True, slots=True)
 class ForwardFit:
-    """The first pipeline that fits, with those tried before it.
+    """The first pipeline that fits, with those tried before it."""
 
-    Attributes:
-        stages: IPUs of one replica.
-        replicas: Copies of the model.
-        tried: A line for each number of stages.
-    """
-
-    stages: int
-    replicas: int
-    tried: tuple[str, ...]
+    stages: int  # IPUs of one replica
+    replicas: int  # copies of the model
+    tried: tuple[str, ...]  # a line for each number of stages
 
 
 def fitted_pipeline(spec: ForwardScenario, workload: Workload, name: str, smaller: str) -> ForwardFit:
-    """The first of 1, 2, 4, … pipeline stages that fit.
-
-    Args:
-        spec: The scenario, whatever its pipeline_section.
-        workload: Its model, for one batch.
-        name: The file that it comes from.
-        smaller: What to do if it fits no pod.
-
-    Raises:
-        DoesNotFitError: It does not fit; names the smallest shipped pod on which it does.
-    """
+    """The first of 1, 2, 4, … pipeline stages that fit."""
 
     def job_on(pod: System) -> PlanInput:
         return forward_job(spec.model_copy(update={"system": pod}), workload)
@@ -382,15 +330,7 @@ def fits_elsewhere(
     failure: Callable[[System], InfeasibleError],
     smaller: str = _SMALLER,
 ) -> DoesNotFitError:
-    """The smallest shipped pod on which the model fits, or what is too large.
-
-    Args:
-        system: The pod on which it does not fit.
-        divided: How it was divided, in words.
-        fits: Whether it fits another pod.
-        failure: Why it does not fit a pod.
-        smaller: What to do if it fits none.
-    """
+    """The smallest shipped pod on which the model fits, or what is too large."""
     pods = dict(larger_pods(system))
     for name, pod in pods.items():
         if fits(pod):

@@ -22,13 +22,7 @@ _SOFTWARE = "popart_sdk_2.3"
 
 
 def graph_scenario(path: Path, request: Request, watch: Watch = silent) -> tuple[str, tuple[str, ...]]:
-    """The scenario as commented YAML, cut into stages so that it fits, and what a reader must know.
-
-    Raises:
-        PodsimError: The package `onnx` is not installed, or something is asked that only a decoder can do.
-        SpecError: The file or the pod is wrong, or a dimension is left open.
-        DoesNotFitError: The model does not fit the pod.
-    """
+    """The scenario as commented YAML, cut into stages so that it fits, and what a reader must know."""
     where = printable(str(path))
     activity_of(request, {Activity.FORWARD}, Activity.FORWARD, "graph", where)
     _refuse_generation(path, request)

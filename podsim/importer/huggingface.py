@@ -1,58 +1,63 @@
 """Architectures of Hugging Face Transformers: which one a file describes, who reads it, and what no model has.
 
+Every key of a file is one that is read, one that asks for nothing that takes time, or one that a note names.
+
 Source: [hf_transformers] for names and defaults.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from podsim.errors import Problem, SpecError
 from podsim.importer import decoder_config, encoder_config
+from podsim.importer.any_decoder import any_decoder, has_dimensions
+from podsim.importer.decoder_config import LONGEST
 from podsim.importer.reader import ConfigFile, Reader, printable
-from podsim.importer.request import Imported, architectures
+from podsim.importer.request import ConfigFamily, Imported, architectures
 from podsim.scenario.wording import shown
 
-_FAMILIES = decoder_config.FAMILIES | encoder_config.FAMILIES
-_BY_CLASS = {each.class_name: name for name, each in _FAMILIES.items()}
+_KNOWN = decoder_config.FAMILIES | encoder_config.FAMILIES
+_ANY = "decoder"
+"""Of an architecture that is read by its dimensions alone."""
+_FAMILIES = _KNOWN | {_ANY: ConfigFamily("", any_decoder)}
+_BY_CLASS = {each.class_name: name for name, each in _KNOWN.items()}
 _CLASS = re.compile(rf"({'|'.join(_BY_CLASS)})(?:For|Model|LMHead|DoubleHeads|Encoder)")
 
 
 def imported(config: ConfigFile) -> Imported:
-    """The model that a file describes.
-
-    Raises:
-        SpecError: The architecture is not known, or dimensions are wrong or contradict one another.
-    """
+    """The model that a file describes."""
     family = family_of(config)
-    reader = Reader(config, family)
+    keys = _Read(config.data)
+    reader = Reader(replace(config, data=keys), family)
     for name in ("is_encoder_decoder", "add_cross_attention") if family != "t5" else ():
-        if config.data.get(name) is True:
-            reader.complain(name, "decoders that read an encoder are not modelled", "import another model")
+        if keys.get(name) is True:
+            reader.complain(name, "decoders that read an encoder are not modelled", _BY_GRAPH)
     note_left_out(reader)
     result = _FAMILIES[family].read(reader)
+    _look_at_others(reader, keys)
     reader.check()
-    return result
+    return replace(result, config=config, notes=tuple(reader.notes))
 
 
 def known_families() -> tuple[str, ...]:
     """Architectures that can be imported."""
-    return tuple(sorted(_FAMILIES))
+    return tuple(sorted(_KNOWN))
 
 
 def family_of(config: ConfigFile) -> str:
-    """The architecture, from `model_type` and from `architectures`.
-
-    Raises:
-        SpecError: There is none, it is not known, or the two contradict one another.
-    """
+    """The architecture, from `model_type` and from `architectures`."""
     written = config.data.get("model_type")
     names = architectures(config)
     classes = {_BY_CLASS[match[1]] for match in map(_CLASS.match, names) if match}
     if written is None and len(classes) == 1:
         return classes.pop()
     known = ", ".join(known_families())
+    if written not in known_families() and has_dimensions(config.data) and _is_decoder(config, names):
+        return _ANY
     if written is None:
         what = f"nothing known says which model this is: {_or_nothing(names)}"
         raise SpecError([Problem(config.name, "", what, f'add `"model_type"`, one of: {known}')])
@@ -61,12 +66,65 @@ def family_of(config: ConfigFile) -> str:
         what = f"needs text, not {shown(written)}"
         raise SpecError([Problem(where, "model_type", what, f"write one of: {known}")])
     if written not in known_families():
-        do = f"import one of these: {known}; or start from `scenarios/template.yaml`"
-        raise SpecError([Problem(where, "model_type", f"{printable(shown(written))} models are not known", do)])
+        what = f"{printable(shown(written))} models are not known, and the file has not the dimensions of a decoder"
+        raise SpecError([Problem(where, "model_type", what, _BY_GRAPH)])
     if classes and written not in classes:
         what = f"model_type is `{written}`, architectures has `{printable(names[0])}`"
         raise SpecError([Problem(where, "model_type", what, "correct one of the two")])
     return written
+
+
+def _is_decoder(config: ConfigFile, names: list[str]) -> bool:
+    """Whether nothing says that a file describes another kind of model."""
+    written = config.data.get("model_type")
+    says_so = not names or any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in names)
+    return (
+        says_so and config.data.get("is_encoder_decoder") is not True and (written is None or isinstance(written, str))
+    )
+
+
+class _Read(dict[str, Any]):
+    """Keys of a file, and which of them were asked for."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        super().__init__(data)
+        self.asked: set[str] = set()
+
+    def __getitem__(self, key: str) -> Any:
+        self.asked.add(key)
+        return super().__getitem__(key)
+
+    def __contains__(self, key: object) -> bool:
+        self.asked.add(str(key))
+        return super().__contains__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """As of a dictionary."""
+        self.asked.add(key)
+        return super().get(key, default)
+
+
+def _look_at_others(reader: Reader, keys: _Read) -> None:
+    """Refuse what changes the work and is not modelled, and name what nobody knows."""
+    unknown = []
+    window = keys["sliding_window"] if "sliding_window" not in keys.asked and "sliding_window" in keys else None
+    if isinstance(window, int) and not isinstance(window, bool) and keys.get("use_sliding_window") is not False:
+        if window < LONGEST:
+            what = f"windows of {window} tokens, shorter than sequences of {LONGEST}, are not modelled"
+            reader.complain("sliding_window", what, _BY_GRAPH)
+        else:
+            what = f"sliding window attention (sliding_window {window}), which is the same up to {window} tokens"
+            reader.notes.append(f"not modelled: {what}")
+    for key, value in keys.items():
+        if key in keys.asked or _HARMLESS.fullmatch(key) or not value:
+            continue
+        if key in _OTHER_WORK:
+            reader.complain(key, f"{_OTHER_WORK[key]} are not modelled", _BY_GRAPH)
+        else:
+            unknown.append(printable(key))
+    if unknown:
+        more = f" and {len(unknown) - _MOST_NAMED} more" if len(unknown) > _MOST_NAMED else ""
+        reader.notes.append(f"not known, so that nothing is simulated of it: {', '.join(unknown[:_MOST_NAMED])}{more}")
 
 
 def _or_nothing(names: list[str]) -> str:
@@ -84,6 +142,47 @@ _LEFT_OUT = {
     "quantization_config": ("narrow weights as in the file; `precision: {weights: int4}` simulates some", _OBJECT),
 }
 """Keys of any family, what they ask for, and what has to stand there."""
+_MOST_NAMED = 12
+_BY_GRAPH = (
+    "import it as ONNX, or export its shapes where PyTorch is (`podsim import --torch-script` prints what does that)"
+    " and import those"
+)
+_LATENT, _SHARED, _MIXED = "latent keys and values", "experts that all tokens share", "layers of several kinds"
+_QUERY_NORMS, _STATES = "norms of queries and keys", "recurrent layers"
+_OTHER_WORK = {
+    **dict.fromkeys(("kv_lora_rank", "q_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"), _LATENT),
+    **dict.fromkeys(("n_shared_experts", "num_shared_experts", "shared_expert_intermediate_size"), _SHARED),
+    **dict.fromkeys(("n_routed_experts", "moe_layer_freq", "first_k_dense_replace", "layer_types"), _MIXED),
+    **dict.fromkeys(("num_local_experts", "num_experts", "moe_intermediate_size"), "experts of this architecture"),
+    **dict.fromkeys(
+        ("block_types", "attn_layer_period", "global_attn_every_n_layers", "sliding_window_pattern"), _MIXED
+    ),
+    **dict.fromkeys(("use_qk_norm", "qk_layernorm", "qk_norm", "use_qk_layernorm"), _QUERY_NORMS),
+    **dict.fromkeys(("ssm_cfg", "state_size", "mamba_d_state", "conv_kernel", "lru_width"), _STATES),
+    "num_nextn_predict_layers": "heads for several tokens",
+    "cross_attention_layers": "layers that read another model",
+    "vision_config": "models of images and words",
+    "audio_config": "models of sound and words",
+}
+"""Keys that change what is computed, by what they ask for."""
+_HARMLESS = re.compile(
+    r"""(
+    _.* | .*_token_ids? | .*_token_index | .*_loss_coef | summary_.* | .*dtype | .*_init | init_.* | .*output_.*
+    | use_cache | architectures | model_type | transformers_version | name_or_path | auto_map |
+    attn_implementation | tokenizer_class | initializer_range | initializer_factor | pretraining_tp |
+    gradient_checkpointing | unsloth_version | torchscript | rms_norm_eps | layer_norm_eps | layer_norm_epsilon
+    | layer_norm_elementwise_affine | norm_eps(ilon)? | qk_layernorm_eps | rope_theta | rope_parameters |
+    rope_interleaved | rotary | rotary_emb_base | original_max_position_embeddings | n_ctx | n_positions |
+    model_max_length | max_window_layers | use_sliding_window | position_embedding_type | norm_topk_prob |
+    router_jitter_noise | return_dict | prefix | finetuning_task | task_specific_params | problem_type |
+    id2label | label2id | num_labels | is_decoder | is_encoder_decoder | add_cross_attention | separate_cls |
+    .*_dropout(_prob)? | embd_pdrop | scale_attn_.* | reorder_and_upcast_attn | chunk_size_feed_forward |
+    encoder_stride | directionality | pooler_.* | relative_attention_.* |
+    apply_residual_connection_post_layernorm
+    )""",
+    re.VERBOSE,
+)
+"""Keys that take no time, or none that is simulated: names, numbers of training, constants of norms and rotations."""
 _PLAIN_ROPE = "default"
 
 

@@ -24,19 +24,12 @@ _ANOTHER_FILE = "name the config.json of a Hugging Face model"
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """The object that a file holds.
+    """The object that a file holds."""
 
-    Attributes:
-        name: How messages and comments name the file.
-        sha256: Of its bytes.
-        data: Its keys and values.
-        places: `file:line:column` by key.
-    """
-
-    name: str
+    name: str  # how messages and comments name the file
     sha256: str
-    data: Mapping[str, Any]
-    places: Mapping[str, str]
+    data: Mapping[str, Any]  # its keys and values
+    places: Mapping[str, str]  # `file:line:column` by key
 
     def where(self, key: str) -> str:
         """The place of a key, or the file if it is not there."""
@@ -44,14 +37,7 @@ class ConfigFile:
 
 
 def read_config(path: str | Path) -> ConfigFile:
-    """Read a file.
-
-    Args:
-        path: The file.
-
-    Raises:
-        SpecError: It cannot be read, is not JSON, is not an object, or is too large.
-    """
+    """Read a file."""
     name = printable(str(Path(path)))
     content = _content(Path(path), name)
     try:
@@ -129,11 +115,7 @@ class _Lines:
 
 
 def _places(text: str, name: str) -> dict[str, str]:
-    """Where the keys of the outermost object are.
-
-    Raises:
-        SpecError: What Python reads but JSON does not allow, or what is nested too deeply.
-    """
+    """Where the keys of the outermost object are."""
     lines = _Lines(name, (0, *(match.end() for match in re.finditer("\n", text))))
     places: dict[str, str] = {}
     depth, last = 0, None
@@ -174,17 +156,11 @@ _PLAIN_FLAG = "write `true` or `false`"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a scenario.
-
-    Attributes:
-        key: The scenario's key.
-        value: What stands there.
-        origin: Where the value comes from.
-    """
+    """One line of a scenario."""
 
     key: str
     value: Value
-    origin: str = ""
+    origin: str = ""  # where the value comes from
 
     @property
     def whole(self) -> int:
@@ -194,13 +170,7 @@ class Entry:
 
 
 class Reader:
-    """Reads keys as the library does that wrote the file: what is left out has that library's default.
-
-    Attributes:
-        config: The file.
-        family: Architecture, as `model_type` names it.
-        notes: What the file says and a scenario cannot.
-    """
+    """Reads keys as the library does that wrote the file: what is left out has that library's default."""
 
     def __init__(self, config: ConfigFile, family: str) -> None:
         """Start without problems."""
@@ -218,11 +188,7 @@ class Reader:
         self.complain(key, f"{needs}, not {_show(self.config.data[key])}", do)
 
     def check(self) -> None:
-        """Raise everything that was noted.
-
-        Raises:
-            SpecError: Something was.
-        """
+        """Raise everything that was noted."""
         if self._problems:
             raise SpecError(self._problems)
 
@@ -244,16 +210,7 @@ class Reader:
     def whole(
         self, key: str, names: Sequence[str], default: int, *, null: int | None = None, why: str = "", most: int = _MOST
     ) -> Entry:
-        """A whole number above zero.
-
-        Args:
-            key: Key of the scenario.
-            names: Keys of the file that stand for it.
-            default: What the library takes if there is none of them.
-            null: What the library takes for `null`, if it accepts that.
-            why: What the default means, where it follows from other keys.
-            most: Above it, the number is beyond reason.
-        """
+        """A whole number above zero."""
         name = self.given(*names)
         if name is None:
             return Entry(key, default, self.absent(names[0], why))

@@ -19,42 +19,25 @@ _NO_POSITIONS = Entry("positions", 0)
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A model as a scenario describes it.
+    """A model as a scenario describes it."""
 
-    Attributes:
-        config: The file it was read from.
-        family: Architecture, as `model_type` names it.
-        kind: Family of models that the scenario belongs to.
-        purpose: What the scenario is about, in words.
-        model: Keys under `model`.
-        notes: What the file says and the scenario cannot.
-        data: Keys under `data`, of a training scenario.
-        positions: Tokens that a decoder has positions for.
-        positions_bind: Whether it can take no more than those.
-    """
-
-    config: ConfigFile
-    family: str
-    kind: Literal["decoder", "bert", "vit", "t5"]
-    purpose: str
-    model: tuple[Entry, ...]
-    notes: tuple[str, ...]
-    data: tuple[Entry, ...] = ()
-    positions: Entry = _NO_POSITIONS
-    positions_bind: bool = False
+    config: ConfigFile  # the file it was read from
+    family: str  # architecture, as `model_type` names it
+    kind: Literal["decoder", "bert", "vit", "t5"]  # family of models that the scenario belongs to
+    purpose: str  # what the scenario is about, in words
+    model: tuple[Entry, ...]  # keys under `model`
+    notes: tuple[str, ...]  # what the file says and the scenario cannot
+    data: tuple[Entry, ...] = ()  # keys under `data`, of a training scenario
+    positions: Entry = _NO_POSITIONS  # tokens that a decoder has positions for
+    positions_bind: bool = False  # whether it can take no more than those
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigFamily:
-    """An architecture of Hugging Face Transformers.
+    """An architecture of Hugging Face Transformers."""
 
-    Attributes:
-        class_name: How the names of its classes start.
-        read: Reads the keys of a file of this architecture.
-    """
-
-    class_name: str
-    read: Callable[[Reader], Imported]
+    class_name: str  # how the names of its classes start
+    read: Callable[[Reader], Imported]  # reads the keys of a file of this architecture
 
 
 def always(reader: Reader) -> str:
@@ -65,16 +48,7 @@ def always(reader: Reader) -> str:
 def check_heads(
     reader: Reader, hidden: Entry, heads: Entry, kv: Entry, *, key: str = "num_key_value_heads", own_size: bool = False
 ) -> None:
-    """Complain where heads do not divide what they have to.
-
-    Args:
-        reader: Takes the complaint.
-        hidden: Width of the model, which heads divide unless they have a size of their own.
-        heads: Query heads.
-        kv: Key and value heads, which divide the query heads.
-        key: What the file calls them.
-        own_size: Whether heads have a size of their own.
-    """
+    """Complain where heads do not divide what they have to."""
     if not reader.sound:
         return
     width, count, kv_count = (entry.whole for entry in (hidden, heads, kv))
@@ -121,34 +95,20 @@ _MOST_DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Options of an import.
+    """Options of an import."""
 
-    Attributes:
-        system: A pod, by name or path.
-        prompt_tokens: Tokens of a prompt, of a decoder.
-        output_tokens: Tokens generated for it, of a decoder.
-        batch_size: Sequences or images that go through the model together, or samples per weight update.
-        dimensions: Sizes of the dimensions that a graph leaves open, by name.
-        folder: Where the scenario will lie, if that is known; a graph's file is named from there.
-        activity: `train`, `forward` or `generate`; None for what the model is made for.
-        precision: Number format; None for half precision.
-    """
-
-    system: str = _DEFAULT_SYSTEM
-    prompt_tokens: int | None = None
-    output_tokens: int | None = None
-    batch_size: int | None = None
-    dimensions: Mapping[str, int] = field(default_factory=dict)
-    folder: Path | None = None
-    activity: str | None = None
-    precision: str | None = None
+    system: str = _DEFAULT_SYSTEM  # a pod, by name or path
+    prompt_tokens: int | None = None  # tokens of a prompt, of a decoder
+    output_tokens: int | None = None  # tokens generated for it, of a decoder
+    batch_size: int | None = None  # sequences or images that go through the model together
+    dimensions: Mapping[str, int] = field(default_factory=dict)  # sizes of the dimensions that a graph leaves open
+    folder: Path | None = None  # where the scenario will lie, if that is known; a graph's file is named from there
+    activity: str | None = None  # `train`, `forward` or `generate`; None for what the model is made for
+    precision: str | None = None  # number format; None for half precision
 
 
 def parse_dimensions(texts: Sequence[str]) -> dict[str, int]:
     """Sizes by name.
-
-    Raises:
-        PodsimError: A text is not NAME=SIZE, a size is no whole number or too large, or a name is given twice.
 
     >>> parse_dimensions(["batch=4", "height=640"])
     {'batch': 4, 'height': 640}

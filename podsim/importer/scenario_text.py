@@ -18,15 +18,9 @@ _WIDTH = 110
 
 @dataclass(frozen=True, slots=True)
 class ScenarioSection:
-    """A part of a scenario.
+    """A part of a scenario."""
 
-    Attributes:
-        key: Key of the scenario, empty for keys of the scenario itself.
-        entries: What stands there.
-        comments: Lines above it.
-    """
-
-    key: str
+    key: str  # key of the scenario, empty for keys of the scenario itself
     entries: Sequence[Entry]
     comments: Sequence[str] = ()
 

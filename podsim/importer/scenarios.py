@@ -17,7 +17,7 @@ from podsim.importer.divisions import (
 from podsim.importer.reader import Entry
 from podsim.importer.request import Imported, Request, header, option, top
 from podsim.importer.scenario_text import ScenarioSection, as_mapping, scenario_text
-from podsim.placement.generation_job import generation_job
+from podsim.placement.generation import generation_job
 from podsim.placement.job import training_job
 from podsim.placement.search.choice import Choice
 from podsim.scenario import Activity, ForwardScenario, GenerationScenario, load_scenario
@@ -38,18 +38,7 @@ _FORMATS = {
 
 
 def activity_of(request: Request, can: Collection[Activity], otherwise: Activity, family: str, where: str) -> Activity:
-    """The activity that options ask of a model.
-
-    Args:
-        request: The options.
-        can: What makes sense for the model.
-        otherwise: What is done if nothing is asked.
-        family: What the model is called.
-        where: The file that it comes from.
-
-    Raises:
-        PodsimError: That makes no sense for the model.
-    """
+    """The activity that options ask of a model."""
     if request.activity is None:
         return otherwise
     words = " or ".join(f"`--activity {word}`" for word, activity in ACTIVITIES.items() if activity in can)
@@ -63,11 +52,7 @@ def activity_of(request: Request, can: Collection[Activity], otherwise: Activity
 
 
 def precision(request: Request, activity: Activity, where: str) -> Iterator[ScenarioSection]:
-    """The number formats, if they are asked for.
-
-    Raises:
-        PodsimError: The activity has no such format.
-    """
+    """The number formats, if they are asked for."""
     if request.precision is None:
         return
     formats, keys = _FORMATS[activity]
@@ -81,11 +66,7 @@ def precision(request: Request, activity: Activity, where: str) -> Iterator[Scen
 
 
 def refuse_tokens(request: Request, activity: Activity, where: str) -> None:
-    """Refuse options of text generation.
-
-    Raises:
-        PodsimError: One is given.
-    """
+    """Refuse options of text generation."""
     for name in ("prompt_tokens", "output_tokens"):
         if getattr(request, name) is not None:
             what = f"--{name.replace('_', '-')} means nothing in {activity.words}"
@@ -104,11 +85,6 @@ def training_scenario(model: Imported, request: Request, watch: Watch) -> tuple[
     """The scenario as commented YAML, and its notes; divided as is fastest, a T5 or a deep model as fits first.
 
     A decoder or a T5 that no pipeline holds goes through the chips one layer at a time, out of streaming memory.
-
-    Raises:
-        SpecError: The pod is not known.
-        PodsimError: Something is asked that only a decoder can do.
-        InfeasibleError: The model does not fit the pod, or its batch cannot be divided.
     """
     where = model.config.name
     refuse_tokens(request, Activity.TRAINING, where)
@@ -160,13 +136,7 @@ _MS_PER_S = 1000
 
 
 def generation_scenario(model: Imported, request: Request, watch: Watch) -> tuple[str, tuple[str, ...]]:
-    """The scenario as commented YAML, with the division that has the shortest time per output token, and its notes.
-
-    Raises:
-        SpecError: The pod is not known, or a number is beyond reason.
-        PodsimError: The model has too few positions.
-        InfeasibleError: The model does not fit the pod.
-    """
+    """The scenario as commented YAML, with the division that has the shortest time per output token, and its notes."""
     notes = list(model.notes)
     sections = [
         top(model, request, _SOFTWARE_OF_DECODERS, Activity.GENERATION.words),
@@ -207,13 +177,7 @@ _SMALLER = "import a smaller model, or ask for a smaller batch"
 
 
 def forward_scenario(model: Imported, request: Request, watch: Watch) -> tuple[str, tuple[str, ...]]:
-    """The scenario as commented YAML, and its notes.
-
-    Raises:
-        SpecError: The pod is not known.
-        PodsimError: Something is asked that only text generation can do.
-        DoesNotFitError: The model does not fit the pod.
-    """
+    """The scenario as commented YAML, and its notes."""
     where = model.config.name
     refuse_tokens(request, Activity.FORWARD, where)
     passes = (

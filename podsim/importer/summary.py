@@ -11,7 +11,7 @@ from podsim.format import format_bytes, format_percent
 from podsim.importer import import_model
 from podsim.importer.request import Request
 from podsim.metrics import FULLEST, METRICS
-from podsim.result.ranges import ranges_line
+from podsim.result.influence import ranges_line
 from podsim.result.rows import IN_PROCESSOR
 from podsim.runs import run
 from podsim.scenario import LoadedScenario
@@ -21,14 +21,7 @@ from podsim.watch import Watch
 
 
 def summary(loaded: LoadedScenario, path: str | Path, request: Request, watch: Watch) -> Iterator[str]:
-    """Lines about an imported model.
-
-    Args:
-        loaded: The scenario that was made of it.
-        path: The file that describes the model.
-        request: The options it was imported with.
-        watch: Passes on the names of smaller pods that are tried.
-    """
+    """Lines about an imported model."""
     result = run(loaded)
     fullest, capacity = METRICS[FULLEST].get(result), result.memory.capacity_bytes(IN_PROCESSOR)
     held = f"{format_bytes(fullest)} of {format_bytes(capacity)} ({format_percent(fullest / capacity, 0)})"

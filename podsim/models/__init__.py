@@ -1,7 +1,4 @@
-"""What must be computed, on any machine: operations, blocks and the builders that make them.
-
-Builders are in `transformer`, `convnet` and `layers`: a run imports those of its own model.
-"""
+"""What must be computed, on any machine: operations, blocks and the builders that make them."""
 
 from podsim.models.block import Block, Parameter, Workload
 from podsim.models.op import Elementwise, Gather, MatMul, Op, Rearrange, Reduce, ScatterAdd

@@ -25,21 +25,13 @@ from podsim.models.op import (
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A trained tensor.
+    """A trained tensor."""
 
-    Attributes:
-        name: Its name within the block.
-        shape: Its shape.
-        tied_to: Name of the parameter of another block whose storage it shares, if any.
-        share_read: Expected share of it that one run of its block reads; less than one for experts.
-        dtype: Format in which it is stored, if it has one of its own; it then shares no storage.
-    """
-
-    name: str
+    name: str  # its name within the block
     shape: tuple[int, ...]
-    tied_to: str | None = None
-    share_read: float = 1.0
-    dtype: DType | None = None
+    tied_to: str | None = None  # name of the parameter of another block whose storage it shares, if any
+    share_read: float = 1.0  # expected share of it that one run of its block reads; less than one for experts
+    dtype: DType | None = None  # format in which it is stored, if it has one of its own; it then shares no storage
 
     @property
     def element_count(self) -> int:
@@ -49,51 +41,38 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A part of a model that a pipeline stage holds as a whole.
+    """A part of a model that a pipeline stage holds as a whole."""
 
-    Attributes:
-        name: What it is, for example `attention`.
-        forward: Operations of the forward pass, in order.
-        backward: Operations of the backward pass, gradient accumulation included.
-        parameters: Trained tensors.
-        output_elements: Elements handed to the next block per micro-batch.
-        saved_elements: Elements that the backward pass needs from the forward pass per micro-batch,
-            the block's input excluded; what recomputation saves.
-        live_elements: The most elements alive at once inside the block beside its input, where its operations
-            do not name each other's results; None where they do.
-        partial_sums: Names of its operations whose results are partial sums, or partial maxima, over the shards of a
-            layer, which these have to join before anything reads them.
-        width_sums: Those whose results are partial sums over the parts of the width of hidden states, where IPUs divide
-            that as well.
-        passed_elements: Of its input, elements that it hands on as they came.
-        unread_elements: Of its input, elements that it does not read.
-        keeps_input: Whether its backward pass reads its input, which the block before it does not save as a result.
-        unread_results: Names of its operations, at its end, whose results no backward pass reads where what the block
-            hands on is kept; a forward pass is redone without them.
-        kept_results: Names of its operations whose results the backward pass reads, where a forward pass makes them one
-            after the other and each would be gone before the next.
-        cache_read_elements: Elements of earlier tokens that a step of text generation finds in a cache.
-        cache_written_elements: Elements that such a step adds to it.
-        padding_flop: Work of its forward pass on rows that stand for no token: experts are computed as if all got as
-            many as the fullest, or as they have room for. [FLOP]
-    """
-
-    name: str
-    forward: tuple[Op, ...]
-    backward: tuple[Op, ...]
-    parameters: tuple[Parameter, ...]
-    output_elements: int
+    name: str  # what it is, for example `attention`
+    forward: tuple[Op, ...]  # operations of the forward pass, in order
+    backward: tuple[Op, ...]  # operations of the backward pass, gradient accumulation included
+    parameters: tuple[Parameter, ...]  # trained tensors
+    output_elements: int  # elements handed to the next block per micro-batch
+    # elements that the backward pass needs from the forward pass per micro-batch, the block's input excluded; what
+    # recomputation saves
     saved_elements: int
+    # the most elements alive at once inside the block beside its input, where its operations do not name each other's
+    # results; None where they do
     live_elements: int | None = None
+    # names of its operations whose results are partial sums, or partial maxima, over the shards of a layer, which these
+    # have to join before anything reads them
     partial_sums: tuple[str, ...] = ()
+    # those whose results are partial sums over the parts of the width of hidden states, where IPUs divide that as well
     width_sums: tuple[str, ...] = ()
-    passed_elements: int = 0
-    unread_elements: int = 0
+    passed_elements: int = 0  # of its input, elements that it hands on as they came
+    unread_elements: int = 0  # of its input, elements that it does not read
+    # whether its backward pass reads its input, which the block before it does not save as a result
     keeps_input: bool = False
+    # names of its operations, at its end, whose results no backward pass reads where what the block hands on is kept; a
+    # forward pass is redone without them
     unread_results: frozenset[str] = frozenset()
+    # names of its operations whose results the backward pass reads, where a forward pass makes them one after the other
+    # and each would be gone before the next
     kept_results: tuple[str, ...] = ()
-    cache_read_elements: int = 0
-    cache_written_elements: int = 0
+    cache_read_elements: int = 0  # elements of earlier tokens that a step of text generation finds in a cache
+    cache_written_elements: int = 0  # elements that such a step adds to it
+    # work of its forward pass on rows that stand for no token: experts are computed as if all got as many as the
+    # fullest, or as they have room for [FLOP]
     padding_flop: int = 0
 
     @property
@@ -131,54 +110,35 @@ def unread_results(ops: Sequence[Op]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class HostTensors:
-    """How many tensors pass between a host and a replica for one micro-batch.
-
-    Attributes:
-        inputs: What the model reads.
-        labels: What training reads beside.
-        results: What a forward pass returns.
-        targets: Numbers of the labels that a loop of training looks at, one after the other.
-        result_elements: Numbers of the results of a micro-batch, where they are known.
-    """
+    """How many tensors pass between a host and a replica for one micro-batch."""
 
     inputs: int = 0
-    labels: int = 0
-    results: int = 0
-    targets: int = 0
-    result_elements: int | None = None
+    labels: int = 0  # what training reads beside
+    results: int = 0  # what a forward pass returns
+    targets: int = 0  # numbers of the labels that a loop of training looks at, one after the other
+    result_elements: int | None = None  # numbers of the results of a micro-batch, where they are known
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A model as blocks, for one micro-batch.
-
-    Attributes:
-        name: The model.
-        blocks: Blocks by name.
-        order: Names of the blocks as the forward pass runs them; one name may repeat.
-        samples_per_micro_batch: Real samples that one micro-batch stands for (packs hold several).
-        host_input_bytes: Sent from the host per micro-batch. [B]
-        host_decode_count: Images that a host decodes per micro-batch.
-        host_tensors: Tensors that a host hands over and takes per micro-batch; none of synthetic data.
-        activation_dtype: Number format of what blocks hand on.
-        stash_dtype: Number format of what is kept from the forward to the backward pass; None if it is the same.
-        layers: Blocks that make up a layer, by what such a layer is called; none where blocks differ.
-        whole: The undivided model, where this is one of the shards that share every layer.
-        carried_elements: What the first stage makes once for attention blocks of all stages, such as a mask: it is
-            handed on beside activations as far as it is read, each stage keeps it, and it has no gradient.
-    """
+    """A model as blocks, for one micro-batch."""
 
     name: str
     blocks: Mapping[str, Block]
-    order: tuple[str, ...]
-    samples_per_micro_batch: float
-    host_input_bytes: int
-    host_decode_count: int = 0
+    order: tuple[str, ...]  # names of the blocks as the forward pass runs them; one name may repeat
+    samples_per_micro_batch: float  # real samples that one micro-batch stands for (packs hold several)
+    host_input_bytes: int  # sent from the host per micro-batch [B]
+    host_decode_count: int = 0  # images that a host decodes per micro-batch
+    # tensors that a host hands over and takes per micro-batch; none of synthetic data
     host_tensors: HostTensors = HostTensors()
-    activation_dtype: str = "fp16"
+    activation_dtype: str = "fp16"  # number format of what blocks hand on
+    # number format of what is kept from the forward to the backward pass; None if it is the same
     stash_dtype: str | None = None
+    # blocks that make up a layer, by what such a layer is called; none where blocks differ
     layers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    whole: Workload | None = None
+    whole: Workload | None = None  # the undivided model, where this is one of the shards that share every layer
+    # what the first stage makes once for attention blocks of all stages, such as a mask: it is handed on beside
+    # activations as far as it is read, each stage keeps it, and it has no gradient
     carried_elements: int = 0
 
     @property

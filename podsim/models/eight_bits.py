@@ -1,12 +1,9 @@
-"""Products with operands in FP8: results and everything else stay in half precision.
+"""Products with operands in FP8, cast and scaled by their largest element; all else stays in half precision.
 
-Results of products lie in groups of 16 channels, and FP8 operands in groups of 32, so that what a product reads changes
-its layout. In training the gradients of a layer's input and of its weights are products in FP8 as well, and every
-tensor is scaled by its largest element when it is cast. What the backward pass reads again is cast again: no copy in
-FP8 is kept.
-
-Source: [micikevicius2022] [noune2022] for scales and products; [poplibs_poplin] for what the matrix unit takes;
-[popart_fp8] for what a cast and a product do with the scale of a tensor.
+Results lie in groups of 16 channels, FP8 operands in groups of 32, so that what a product reads changes its layout.
+What the backward pass reads again is cast again. Source: [micikevicius2022] [noune2022] for scales and products;
+[poplibs_poplin] for what the matrix unit takes; [popart_fp8] for what a cast and a product do with the scale of a
+tensor.
 """
 
 from __future__ import annotations
@@ -30,31 +27,20 @@ def with_products_in_fp8(workload: Workload, *, attention: bool = False) -> Work
     Their weights are stored in FP8. What they read is cast once in a block, however many of them read it.
     Grouped convolutions, whose other vertices take no FP8, stay as they are.
 
-    Args:
-        workload: Forward passes in half precision.
-        attention: Whether products of two activations, as in attention, read FP8 as well.
+    `workload`: forward passes in half precision; `attention`: whether products of two activations, as in attention,
+    read FP8 as well.
     """
     blocks = {name: _narrowed(block, attention=attention) for name, block in workload.blocks.items()}
     return replace(workload, blocks=blocks)
 
 
 def with_weights_in_fp8(workload: Workload) -> Workload:
-    """The same with weights of these products stored in FP8, and cast in front of each that reads them.
-
-    Args:
-        workload: Forward passes in half precision.
-    """
+    """The same with weights of these products stored in FP8, and cast in front of each that reads them."""
     return replace(workload, blocks={name: _unpacked(block) for name, block in workload.blocks.items()})
 
 
 def with_training_in_fp8(workload: Workload, *, stored: bool) -> Workload:
-    """The same with FP8 operands of these products and of those that make the gradients of their inputs and weights.
-
-    Args:
-        workload: A model that is trained in half precision.
-        stored: Whether their weights are stored in FP8; otherwise, and where they are those of another block, they are
-            cast in every pass.
-    """
+    """The same with FP8 products in both passes; weights not `stored` in FP8, and tied ones, are cast in every pass."""
     return replace(workload, blocks={name: _trained(block, stored=stored) for name, block in workload.blocks.items()})
 
 
@@ -102,31 +88,22 @@ def _in_eight_bits(block: Block, ops: Collection[Op], stored: Collection[str]) -
 
 @dataclass(frozen=True)
 class _Casts:
-    """Casts in front of the products of a pass.
-
-    Attributes:
-        block: The block.
-        prefix: How names of its operations begin in the pass.
-        weights: What products read of its parameters.
-        stored: Those of them that are stored in FP8.
-        attention: Whether products of two activations read FP8 as well.
-        scales: Whether the largest element of a tensor is found before it is cast.
-        read: Other names of what the pass reads, by those that it uses.
-    """
+    """Casts in front of the products of a pass."""
 
     block: Block
-    prefix: str
-    weights: Collection[str]
+    prefix: str  # how names of its operations begin in the pass
+    weights: Collection[str]  # what products read of its parameters
     stored: Collection[str]
-    attention: bool = False
-    scales: bool = False
-    read: Mapping[str, str] = field(default_factory=dict)
+    attention: bool = False  # whether products of two activations read FP8 as well
+    scales: bool = False  # whether the largest element of a tensor is found before it is cast
+    read: Mapping[str, str] = field(default_factory=dict)  # other names of what the pass reads, by those that it uses
     _known: dict[str, str] = field(default_factory=dict)
 
     def made(self, ops: Collection[Op]) -> Iterator[Op]:
         """The pass, with a cast in front of the first product that reads something."""
         for op in ops:
-            if not (_reads_weights(op, self.weights) or _makes_gradient_of_weights(op) or self._meets(op)):
+            meets = self.attention and isinstance(op, MatMul)
+            if not (_reads_weights(op, self.weights) or _makes_gradient_of_weights(op) or meets):
                 yield op
                 continue
             assert isinstance(op, (Conv, MatMul))
@@ -139,9 +116,6 @@ class _Casts:
             yield from _scale(op.name, _OF_PRODUCT)
             narrow = replace(op, operands="fp8", inputs=(*names, *op.inputs[2:]))
             yield replace(narrow, left_arranged=False) if isinstance(narrow, MatMul) else narrow
-
-    def _meets(self, op: Op) -> bool:
-        return self.attention and isinstance(op, MatMul)
 
     def _tensor(self, source: str) -> str:
         return self.read.get(source, source)

@@ -1,7 +1,4 @@
-"""Composite layers as short sequences of primitive operations, forward and backward.
-
-Each function appends to a `GraphBuilder` and returns the name of its result.
-"""
+"""Composite layers as primitive operations appended to a `GraphBuilder`; each returns the name of its result."""
 
 from __future__ import annotations
 
@@ -20,14 +17,7 @@ class GraphBuilder:
     def __init__(
         self, prefix: str, dtype: DType = "fp16", accumulator: DType = "fp16", functions: DType | None = None
     ) -> None:
-        """Start an empty sequence.
-
-        Args:
-            prefix: How the names of its operations begin.
-            dtype: Number format of results.
-            accumulator: Number format of accumulated gradients.
-            functions: That of layer norms and activation functions in a forward pass; as results if None.
-        """
+        """`functions`: the format of layer norms and activations in a forward pass; as results if None."""
         self.dtype, self._prefix, self._accumulator = dtype, prefix, accumulator
         self.functions = functions or dtype
         self._ops: dict[str, Op] = {}
@@ -90,29 +80,16 @@ class GraphBuilder:
         self,
         name: str,
         shape: tuple[int, ...],
-        inner: int,
+        inner: int,  # length of the contracted axis
         inputs: tuple[str, str],
         *,
         weights: bool = False,
-        left_arranged: bool = False,
-        gradient_of_weights: bool = False,
-        left_row_length: int | None = None,
+        left_arranged: bool = False,  # the left operand keeps its groups of channels
+        gradient_of_weights: bool = False,  # the result goes where the weights lie
+        left_row_length: int | None = None,  # elements of a row, where the left operand lies in rows
         contracts_rows: bool = False,
     ) -> str:
-        """Append a product.
-
-        Args:
-            name: Its name.
-            shape: Shape of the result.
-            inner: Length of the contracted axis.
-            inputs: Both operands.
-            weights: The right operand is a parameter in the plan's layout, and the left one an activation
-                that keeps its groups of channels from one operation to the next.
-            left_arranged: The left operand keeps its groups of channels.
-            gradient_of_weights: The result goes where the weights lie.
-            left_row_length: Elements of a row, where the left operand lies in rows.
-            contracts_rows: Whether these rows are what is summed over.
-        """
+        """Append a product; `weights`: the right operand is a parameter, the left keeps its groups of channels."""
         return self.add(
             MatMul(
                 name=self.name(name),
@@ -169,19 +146,10 @@ class GraphBuilder:
         shape: tuple[int, ...],
         input_count: int,
         source: str,
-        dtype: DType | None = None,
-        row_length: int | None = None,
+        dtype: DType | None = None,  # its number format; that of results if None
+        row_length: int | None = None,  # elements of a row, where rows lie on tiles as a whole
     ) -> str:
-        """Append a reduction of `input_count` elements to `shape`, summed in single precision.
-
-        Args:
-            name: Its name.
-            shape: Shape of the result.
-            input_count: Elements read.
-            source: What is reduced.
-            dtype: Its number format; that of results if None.
-            row_length: Elements of a row, where rows lie on tiles as a whole.
-        """
+        """Append a reduction of `input_count` elements to `shape`, summed in single precision."""
         return self.add(
             Reduce(
                 name=self.name(name),
@@ -282,23 +250,13 @@ def linear_backward(
     *,
     bias: bool = True,
     groups: int = 1,
-    read: str = "",
+    read: str = "",  # its input, where it is not kept under its own name
     parts: Mapping[str, int] = NO_PARTS,
 ) -> str:
     """Input gradient, weight gradient with its accumulation, and bias gradient of the same.
 
-    Args:
-        g: The graph.
-        name: Of the layer.
-        rows: Rows of its input.
-        inner: Their width.
-        columns: That of its result.
-        gradient: Of the result.
-        bias: Whether it has one.
-        groups: Layers side by side.
-        read: Its input, where it is not kept under its own name.
-        parts: Names and widths of the weights that lie side by side in it, if they are several. The product reads them
-            where they lie, and each gets its part of the gradients as a copy [popart_lowering].
+    `parts`: names and widths of the weights that lie side by side in it, if they are several. The product reads them
+    where they lie, and each gets its part of the gradients as a copy [popart_lowering].
     """
     grad_in = g.matmul(
         f"{name}/input_grad", (groups, rows, inner), columns, (gradient, f"@{name}/weight"), left_arranged=True
@@ -361,21 +319,11 @@ def softmax(
     columns: int,
     source: str,
     *,
-    is_shared: bool = False,
-    row_length: int | None = None,
+    is_shared: bool = False,  # whether shards hold other columns, so that they have to join maxima and sums
+    row_length: int | None = None,  # columns, where each row lies on one tile as a whole
     dtype: DType | None = None,
 ) -> str:
-    """Softmax over the last axis: maximum, subtract, exponential, sum, scale.
-
-    Args:
-        g: The graph.
-        rows: Rows, each with a softmax of its own.
-        columns: Columns that are here.
-        source: What it is taken of.
-        is_shared: Whether shards hold other columns, so that they have to join maxima and sums.
-        row_length: Columns, where each row lies on one tile as a whole.
-        dtype: Number format, where it is not that of the graph.
-    """
+    """Softmax over the last axis: maximum, subtract, exponential, sum, scale."""
     joined, rest = g.add_up if is_shared else str, (dtype, row_length)
 
     def over_all(function: str, name: str, *sources: str) -> str:
@@ -408,16 +356,7 @@ def softmax_backward(
 
 
 def layer_norm(g: GraphBuilder, name: str, rows: int, columns: int, source: str, *, is_shared: bool = False) -> str:
-    """Layer norm: mean and mean of squares, normalise, scale and shift.
-
-    Args:
-        g: The graph.
-        name: Of the norm.
-        rows: Rows, each normalised by itself.
-        columns: Columns that are here.
-        source: What is normalised.
-        is_shared: Whether other IPUs hold other columns, so that they have to join sums.
-    """
+    """Layer norm: mean, mean of squares, normalise, scale, shift; if `is_shared`, IPUs with other columns join sums."""
     shape, joined, dtype = (rows, columns), g.add_up_width if is_shared else str, g.functions
     source = g.cast(f"{name}/wide", shape, source, dtype)
     squares = g.elementwise("square", shape, (source,), dtype, name=f"{name}/square")
@@ -497,16 +436,11 @@ def rotate(g: GraphBuilder, shape: tuple[int, int], source: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Formats:
-    """Number formats of a network.
+    """Number formats of a network."""
 
-    Attributes:
-        dtype: Weights, activations and their gradients.
-        accumulator: Accumulated gradients.
-        functions: Layer norms and activation functions of transformers in forward passes; as activations if None.
-    """
-
-    dtype: DType = "fp16"
-    accumulator: DType = "fp16"
+    dtype: DType = "fp16"  # weights, activations and their gradients
+    accumulator: DType = "fp16"  # accumulated gradients
+    # layer norms and activation functions of transformers in forward passes; as activations if None
     functions: DType | None = None
 
     def builder(self, prefix: str) -> GraphBuilder:

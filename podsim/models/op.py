@@ -1,8 +1,4 @@
-"""Operations: what a graph computes, with shapes, on any machine.
-
-A few primitive kinds are enough for the networks modelled here. Composite layers (softmax, layer
-norm, attention) are built from them in `workload.layers`.
-"""
+"""Operations: what a graph computes, with shapes, on any machine; `models.layers` has composite ones."""
 
 from __future__ import annotations
 
@@ -31,19 +27,13 @@ def _row_bytes(row_length: int | None, size: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Op:
-    """One operation of a graph.
+    """One operation of a graph."""
 
-    Attributes:
-        name: Unique within its block, for example `attention/scores`.
-        shape: Shape of the result.
-        dtype: Number format of the result.
-        inputs: Names of the operations whose results it reads; names that start with `@` are
-            inputs of the block, parameters or stashed activations.
-    """
-
-    name: str
+    name: str  # unique within its block, for example `attention/scores`
     shape: tuple[int, ...]
-    dtype: DType = "fp16"
+    dtype: DType = "fp16"  # number format of the result
+    # names of the operations whose results it reads; names that start with `@` are inputs of the block, parameters or
+    # stashed activations
     inputs: tuple[str, ...] = ()
 
     @property
@@ -64,13 +54,9 @@ class Op:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product(Op):
-    """Multiply-adds of two operands.
+    """Multiply-adds of two operands."""
 
-    Attributes:
-        operands: Number format of both; that of the result if None.
-    """
-
-    operands: DType | None = None
+    operands: DType | None = None  # number format of both; that of the result if None
 
     @property
     def operand_dtype(self) -> DType:
@@ -80,24 +66,16 @@ class Product(Op):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatMul(Product):
-    """Grouped matrix product: (groups, rows, inner) x (groups, inner, columns).
+    """Grouped matrix product: (groups, rows, inner) x (groups, inner, columns)."""
 
-    Attributes:
-        inner: Length of the contracted axis.
-        left_arranged: The left operand already lies where the plan wants it.
-        right_arranged: Likewise for the right operand; true for weights, which the plan allocates.
-        output_arranged: The consumer takes the result where the plan leaves it.
-        left_row_length: Elements of a row, where the left operand lies in rows one after the other; None where it lies
-            in groups of channels, as results of products do.
-        contracts_rows: Whether these rows are what is summed over.
-    """
-
-    inner: int
-    left_arranged: bool = False
-    right_arranged: bool = False
-    output_arranged: bool = True
+    inner: int  # length of the contracted axis
+    left_arranged: bool = False  # the left operand already lies where the plan wants it
+    right_arranged: bool = False  # likewise for the right operand; true for weights, which the plan allocates
+    output_arranged: bool = True  # the consumer takes the result where the plan leaves it
+    # elements of a row, where the left operand lies in rows one after the other; None where it lies in groups of
+    # channels, as results of products do
     left_row_length: int | None = None
-    contracts_rows: bool = False
+    contracts_rows: bool = False  # whether these rows are what is summed over
 
     @property
     def regrouped_elements(self) -> int:
@@ -149,45 +127,31 @@ class MatMul(Product):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elementwise(Op):
-    """One pass over a tensor by a named vertex (`add`, `mul`, `gelu`, `dropout`, …).
-
-    Attributes:
-        function: The vertex.
-        even: Whether the tensor lies evenly on all tiles, as results of a sort do, however small it is.
-        row_length: Elements of a row, where each row lies on one tile as a whole; None where tiles hold equal parts.
-    """
+    """One pass over a tensor by a named vertex (`add`, `mul`, `gelu`, `dropout`, …)."""
 
     function: str
-    even: bool = False
+    even: bool = False  # whether the tensor lies evenly on all tiles, as results of a sort do, however small it is
+    # elements of a row, where each row lies on one tile as a whole; None where tiles hold equal parts
     row_length: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reduce(Op):
-    """Sum or maximum over one axis; `shape` is the result's.
+    """Sum or maximum over one axis; `shape` is the result's."""
 
-    Attributes:
-        input_count: Elements read.
-        row_length: Elements of a row, where each row lies on one tile as a whole; None where tiles hold equal parts.
-        operand_dtype: Number format of what is read.
-    """
-
-    input_count: int
+    input_count: int  # elements read
+    # elements of a row, where each row lies on one tile as a whole; None where tiles hold equal parts
     row_length: int | None = None
-    operand_dtype: DType = "fp16"
+    operand_dtype: DType = "fp16"  # number format of what is read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rearrange(Op):
-    """The same elements laid out in another way over the tiles.
+    """The same elements laid out in another way over the tiles."""
 
-    Attributes:
-        row_length: Elements of a row, where they lie in rows one after the other; None where they do not.
-        reader_count: How often each element is in the result, which vertices read where it arrives.
-    """
-
+    # elements of a row, where they lie in rows one after the other; None where they do not
     row_length: int | None = None
-    reader_count: int = 1
+    reader_count: int = 1  # how often each element is in the result, which vertices read where it arrives
 
     @property
     def laid_out(self) -> tuple[tuple[int, int], ...]:
@@ -203,39 +167,25 @@ class Copy(Op):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gather(Op):
-    """Rows picked from a table: `shape` is (indices, row width).
-
-    Attributes:
-        table_rows: Rows of the table.
-        planned: The library plans the lookup by itself, as it does for edges of graphs.
-    """
+    """Rows picked from a table: `shape` is (indices, row width)."""
 
     table_rows: int
-    planned: bool = False
+    planned: bool = False  # the library plans the lookup by itself, as it does for edges of graphs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScatterAdd(Op):
-    """Rows added into a table: `shape` is (indices, row width).
-
-    Attributes:
-        table_rows: Rows of the table.
-        planned: The library plans the update by itself, and the table begins as zeros.
-    """
+    """Rows added into a table: `shape` is (indices, row width)."""
 
     table_rows: int
-    planned: bool = False
+    planned: bool = False  # the library plans the update by itself, and the table begins as zeros
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopK(Op):
-    """The largest of each row, with their places: `shape` is (rows, k).
+    """The largest of each row, with their places: `shape` is (rows, k)."""
 
-    Attributes:
-        candidates: Elements of a row.
-    """
-
-    candidates: int
+    candidates: int  # elements of a row
 
 
 Direction = Literal["forward", "input_grad", "weight_grad"]
@@ -248,27 +198,16 @@ class Conv(Product):
     All fields but `shape` describe the forward convolution, whichever pass it is. `shape` is the result's:
     (batch, out_channels, *output_size), (batch, in_channels, *input_size) for the input gradient,
     (out_channels, in_channels / group_count, *kernel) for the weight gradient.
-
-    Attributes:
-        batch: Images per micro-batch.
-        in_channels: Input channels of all groups together.
-        out_channels: Output channels of all groups together.
-        group_count: Convolution groups; equal to both channel counts if depthwise.
-        input_size: Spatial size of the input.
-        output_size: Spatial size of the output.
-        kernel: Spatial size of the filter.
-        stride: Step between output positions.
-        direction: Which pass it is.
     """
 
-    batch: int
-    in_channels: int
-    out_channels: int
-    group_count: int = 1
+    batch: int  # images per micro-batch
+    in_channels: int  # input channels of all groups together
+    out_channels: int  # output channels of all groups together
+    group_count: int = 1  # convolution groups; equal to both channel counts if depthwise
     input_size: tuple[int, ...]
     output_size: tuple[int, ...]
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
+    kernel: tuple[int, ...]  # spatial size of the filter
+    stride: tuple[int, ...]  # step between output positions
     direction: Direction = "forward"
 
     @property
@@ -294,14 +233,9 @@ class Conv(Product):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool(Op):
-    """Maximum or mean over windows; `shape` is the result's, which in the backward pass is the input's.
+    """Maximum or mean over windows; `shape` is the result's, which in the backward pass is the input's."""
 
-    Attributes:
-        window: Elements under one window; in the backward pass windows over one element.
-        backward: Whether it is the gradient.
-    """
-
-    window: int
+    window: int  # elements under one window; in the backward pass windows over one element
     backward: bool = False
 
 
@@ -310,12 +244,9 @@ class ShardExchange(Op):
     """A tensor of which each shard of a layer has some rows, brought together; or partial sums, whose rows are divided.
 
     It is timed with the ring of the shards, and costs tiles nothing.
-
-    Attributes:
-        whole_count: Elements of all rows.
     """
 
-    whole_count: int
+    whole_count: int  # elements of all rows
 
     @property
     def whole_bytes(self) -> int:
@@ -329,24 +260,15 @@ class TokenExchange(Op):
 
     Shards of the same place in each group exchange all to all; shards of a group then gather what they have received,
     or add up their parts of the results before they send them. It is timed with the links, and costs tiles nothing.
-
-    Attributes:
-        group_count: Groups of shards, each with some of the experts.
-        sent_count: Elements that a shard sends to its fellow in each other group.
-        whole_count: Elements that the shards of a group gather or add up; 0 for groups of one.
     """
 
-    group_count: int
-    sent_count: int
-    whole_count: int
+    group_count: int  # groups of shards, each with some of the experts
+    sent_count: int  # elements that a shard sends to its fellow in each other group
+    whole_count: int  # elements that the shards of a group gather or add up; 0 for groups of one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaSum(Op):
-    """The sum of a small tensor over a group of neighbouring replicas, as distributed batch norm needs.
+    """The sum of a small tensor over a group of neighbouring replicas, as distributed batch norm needs."""
 
-    Attributes:
-        group_size: Replicas that take part.
-    """
-
-    group_size: int
+    group_size: int  # replicas that take part

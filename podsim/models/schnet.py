@@ -1,8 +1,7 @@
-"""SchNet: messages along the edges of molecular graphs, whose edges are found on the device.
+"""SchNet: messages along the edges of molecular graphs, a number of nearest neighbours found on the device.
 
-Edges are the nearest neighbours of each atom, the same number for all. Each interaction block makes a filter of every
-edge from its distance, multiplies it with the row of the source atom and adds the products up at the target.
-Positions have no gradient. Source: [schutt2018], with the operations of [hydronet_gnn].
+A block makes a filter of every edge from its distance, multiplies it with the row of the source atom and adds up at the
+target. Positions have no gradient. Source: [schutt2018], with the operations of [hydronet_gnn].
 """
 
 from __future__ import annotations
@@ -31,25 +30,15 @@ _TENSORS_OF_BLOCK, _TENSORS_OF_ATOMS = 9, 6
 
 @dataclass(frozen=True, slots=True)
 class SchNetShape:
-    """Dimensions of SchNet, and of the graphs of a micro-batch.
+    """Dimensions of SchNet, and of the graphs of a micro-batch."""
 
-    Attributes:
-        features: Of atoms, and filters of edges.
-        blocks: Interaction blocks.
-        gaussians: Functions that a distance is expanded in.
-        neighbours: Edges that end at each atom.
-        atoms: Of a micro-batch, padding included.
-        graphs: Places for graphs in a micro-batch, empty ones included.
-        fast_softplus: Without the comparison with a threshold.
-    """
-
-    features: int
+    features: int  # of atoms, and filters of edges
     blocks: int
-    gaussians: int
-    neighbours: int
-    atoms: int
-    graphs: int
-    fast_softplus: bool = True
+    gaussians: int  # functions that a distance is expanded in
+    neighbours: int  # edges that end at each atom
+    atoms: int  # of a micro-batch, padding included
+    graphs: int  # places for graphs in a micro-batch, empty ones included
+    fast_softplus: bool = True  # without the comparison with a threshold
 
     @property
     def edges(self) -> int:
@@ -59,37 +48,20 @@ class SchNetShape:
 
 @dataclass(frozen=True, slots=True)
 class InteractionShape:
-    """One interaction block.
-
-    Attributes:
-        atoms: Rows of atoms.
-        features: Of atoms and edges.
-        edges: Rows of edges.
-        gaussians: Functions that a distance is expanded in.
-        fast_softplus: Without the comparison with a threshold.
-        sorted_edges: Whether distances lie as a sort has left them.
-    """
+    """One interaction block."""
 
     atoms: int
-    features: int
+    features: int  # of atoms and edges
     edges: int
-    gaussians: int
-    fast_softplus: bool = True
-    sorted_edges: bool = False
+    gaussians: int  # functions that a distance is expanded in
+    fast_softplus: bool = True  # without the comparison with a threshold
+    sorted_edges: bool = False  # whether distances lie as a sort has left them
 
 
 def schnet(
     shape: SchNetShape, formats: Formats, samples: float, host_input_bytes: int, host_tensors: HostTensors
 ) -> Workload:
-    """The training graph of one micro-batch.
-
-    Args:
-        shape: The model and the graphs of a micro-batch.
-        formats: Number formats.
-        samples: Graphs that really are in a micro-batch, on average.
-        host_input_bytes: Sent from the host; 0 for synthetic data. [B]
-        host_tensors: Tensors that these are.
-    """
+    """The training graph of one micro-batch. `host_input_bytes`: sent from the host; 0 for synthetic data [B]."""
     extents = shape.atoms, shape.features, shape.edges, shape.gaussians
     interaction = InteractionShape(*extents, shape.fast_softplus, sorted_edges=True)
     one = interaction_block(interaction, formats)

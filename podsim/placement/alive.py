@@ -1,12 +1,9 @@
 """What a block needs of memory while it runs: tensors that are alive, and temporaries of the operation at work.
 
-Operations run one after the other and each names what it reads, so that it is known which tensors live at
-the same time as whose temporaries. An elementwise operation writes over an operand that nothing reads later.
-A product reads copies of operands that do not lie where its plan wants them; what is read no more is gone by
-then, and so are operands when their partial results are summed. Where a sum is not split, its partial
-results are the result.
-
-Source: [poplibs_poplin] for temporaries of products; [popart_inplacing] for results in the place of operands.
+An elementwise operation writes over an operand that nothing reads later. A product reads copies of operands that do not
+lie where its plan wants them; operands are gone when its partial results are summed, which are the result where the sum
+is not split. Source: [poplibs_poplin] for temporaries of products; [popart_inplacing] for results in the place of
+operands.
 """
 
 from __future__ import annotations
@@ -23,29 +20,19 @@ from podsim.tiles.plans import ConvPlan, MatMulPlan
 
 @dataclass(frozen=True, slots=True)
 class LiveOp:
-    """An operation with its temporaries.
-
-    Attributes:
-        op: The operation.
-        temporary_bytes: On all tiles, as many as on the fullest. [B]
-        last_bytes: Those of them that are still there when the result is made; none if they become the result. [B]
-    """
+    """An operation with its temporaries."""
 
     op: Op
-    temporary_bytes: int = 0
+    temporary_bytes: int = 0  # on all tiles, as many as on the fullest [B]
+    # those of them that are still there when the result is made; none if they become the result [B]
     last_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """What is alive while one operation works. [B]
+    """What is alive while one operation works. [B]"""
 
-    Attributes:
-        tensors: Operands, the result, and what later operations read.
-        temporaries: Of the operation.
-    """
-
-    tensors: int = 0
+    tensors: int = 0  # operands, the result, and what later operations read
     temporaries: int = 0
 
     @property
@@ -56,21 +43,13 @@ class Alive:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The most that a block needs at once, by pass.
+    """The most that a block needs at once, by pass."""
 
-    Attributes:
-        forward: A forward pass alone, with the block's input.
-        first_bytes: A forward pass in training; its input and what it keeps are apart. [B]
-        redone_bytes: One that is redone, with what it keeps; its input is apart. [B]
-        backward_bytes: The backward pass; what was kept for it is apart. [B]
-        behind_redone_bytes: The same with what was kept, as far as it is still to be read. [B]
-    """
-
-    forward: Alive
-    first_bytes: int = 0
-    redone_bytes: int = 0
-    backward_bytes: int = 0
-    behind_redone_bytes: int = 0
+    forward: Alive  # A forward pass alone, with the block's input
+    first_bytes: int = 0  # A forward pass in training; its input and what it keeps are apart [B]
+    redone_bytes: int = 0  # one that is redone, with what it keeps; its input is apart [B]
+    backward_bytes: int = 0  # the backward pass; what was kept for it is apart [B]
+    behind_redone_bytes: int = 0  # the same with what was kept, as far as it is still to be read [B]
 
 
 def tasks(costs: Sequence[OpCost], tile_count: int) -> list[LiveOp]:
@@ -101,14 +80,7 @@ def _inner(plan: MatMulPlan | ConvPlan) -> tuple[int, int]:
 
 
 def needs(workload: Workload, name: str, forward: Sequence[LiveOp], backward: Sequence[LiveOp]) -> Needs:
-    """What a block needs.
-
-    Args:
-        workload: The model.
-        name: Of the block.
-        forward: Its forward pass.
-        backward: Its backward pass.
-    """
+    """What a block needs."""
     block, element_bytes = workload.blocks[name], workload.activation_bytes
     input_bytes = workload.input_elements(name) * element_bytes or workload.host_input_bytes
     if block.live_elements is not None:
@@ -136,17 +108,14 @@ def _most(alive: Iterable[tuple[int, Alive]]) -> int:
 
 
 class _Pass:
-    """Operations in order, with who reads what last.
-
-    Attributes:
-        given: Names of what they read and neither make nor find stored.
-    """
+    """Operations in order, with who reads what last."""
 
     def __init__(self, passed: Sequence[LiveOp], stored: Collection[str]) -> None:
         self._tasks = passed
         self._made = [_made_bytes(task.op) for task in passed]
         self._copied = [_copied(task.op) for task in passed]
         self._last = {name: place for place, task in enumerate(passed) for name in task.op.inputs}
+        # names of what they read and neither make nor find stored
         self.given = {
             name
             for name in self._last
@@ -156,18 +125,11 @@ class _Pass:
     def alive(
         self,
         arriving_bytes: int = 0,
-        arriving: Collection[str] = (),
-        kept_bytes: int = 0,
-        lasting: Collection[str] = (),
+        arriving: Collection[str] = (),  # the names under which it is read; it is gone behind the last
+        kept_bytes: int = 0,  # what another pass kept for this one; of that, what is still to be read is alive [B]
+        lasting: Collection[str] = (),  # results that stay to the end, as another pass reads them
     ) -> Iterator[tuple[int, Alive]]:
-        """What is alive during each operation, with its place; while operands are copied first.
-
-        Args:
-            arriving_bytes: What the pass is given. [B]
-            arriving: The names under which it is read; it is gone behind the last.
-            kept_bytes: What another pass kept for this one; of that, what is still to be read is alive. [B]
-            lasting: Results that stay to the end, as another pass reads them.
-        """
+        """What is alive during each operation, with its place; while operands are copied first."""
         until = max((self._last[name] for name in arriving), default=-1)
         kept = [min(kept_bytes, unread) for unread in self._unread(self.given.difference(arriving))]
         held, held_bytes = dict[str, int](), 0

@@ -14,36 +14,22 @@ from podsim.models.transformer.names import ENCODER
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Blocks whose forward pass is redone as one, if it is redone; their common input is kept.
-
-    Attributes:
-        blocks: Names of blocks, in order.
-        count: How often the segment repeats.
-    """
+    """Blocks whose forward pass is redone as one, if it is redone; their common input is kept."""
 
     blocks: tuple[str, ...]
-    count: int = 1
+    count: int = 1  # how often the segment repeats
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One pipeline stage of the forward pass; its backward pass runs on the same IPUs.
+    """One pipeline stage of the forward pass; its backward pass runs on the same IPUs."""
 
-    Attributes:
-        index: Position in the pipeline, from 0.
-        ipus: IPUs of the replica that hold it, from 0; if several, each holds a shard of every block.
-        places: What it holds of the order of the workload.
-        segments: The blocks there, gathered.
-        last_block: The block whose result the next stage takes.
-        label: What it holds in words, for example `embedding + 3 layers`.
-    """
-
-    index: int
-    ipus: range
-    places: range
-    segments: tuple[Segment, ...]
-    last_block: str
-    label: str
+    index: int  # position in the pipeline, from 0
+    ipus: range  # IPUs of the replica that hold it, from 0; if several, each holds a shard of every block
+    places: range  # what it holds of the order of the workload
+    segments: tuple[Segment, ...]  # the blocks there, gathered
+    last_block: str  # the block whose result the next stage takes
+    label: str  # what it holds in words, for example `embedding + 3 layers`
 
     @property
     def blocks(self) -> tuple[tuple[str, int], ...]:
@@ -86,16 +72,11 @@ def kept_input(name: str, workload: Workload) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """Where the order of a workload is cut, and who holds the parts.
+    """Where the order of a workload is cut, and who holds the parts."""
 
-    Attributes:
-        starts: Places at which stages start, the first being 0.
-        ipus: IPUs of each stage.
-        checkpoints: Places behind the start of a stage at which a segment starts; None where layers are segments.
-    """
-
-    starts: tuple[int, ...]
+    starts: tuple[int, ...]  # places at which stages start, the first being 0
     ipus: tuple[range, ...]
+    # places behind the start of a stage at which a segment starts; None where layers are segments
     checkpoints: tuple[int, ...] | None = None
 
     @property
@@ -118,7 +99,9 @@ def _stage(workload: Workload, index: int, ipus: range, places: range, checkpoin
     names = workload.order[places.start : places.stop]
     if checkpoints is None:
         counts = Counter(names)
-        segments, label = layer_segments(workload.units, counts), _layer_label(workload, counts)
+        titles = {blocks: title for title, blocks in workload.layers.items()}
+        texts = (_unit_text(unit, titles.get(unit), counts) for unit in workload.units)
+        segments, label = layer_segments(workload.units, counts), " + ".join(filter(None, texts))
     else:
         starts = (places.start, *(place for place in checkpoints if place in places[1:]), places.stop)
         segments = tuple(Segment(workload.order[start:stop]) for start, stop in pairwise(starts))
@@ -127,12 +110,7 @@ def _stage(workload: Workload, index: int, ipus: range, places: range, checkpoin
 
 
 def layer_segments(units: Sequence[tuple[str, ...]], counts: Mapping[str, int]) -> tuple[Segment, ...]:
-    """As many whole layers as there are, wherever the first begins, and what is left over of one.
-
-    Args:
-        units: Layers, and blocks that belong to none, in the order of the model.
-        counts: How many there are of each block.
-    """
+    """As many whole layers as there are, wherever the first begins; what is left over of one is a unit of its own."""
 
     def gathered() -> Iterator[Segment]:
         for unit in units:
@@ -141,12 +119,6 @@ def layer_segments(units: Sequence[tuple[str, ...]], counts: Mapping[str, int]) 
             yield from (Segment((name,), counts[name] - whole) for name in unit)
 
     return tuple(segment for segment in gathered() if segment.count)
-
-
-def _layer_label(workload: Workload, counts: Mapping[str, int]) -> str:
-    titles = {blocks: title for title, blocks in workload.layers.items()}
-    texts = (_unit_text(unit, titles.get(unit), counts) for unit in workload.units)
-    return " + ".join(filter(None, texts))
 
 
 def _unit_text(unit: Sequence[str], title: str | None, counts: Mapping[str, int]) -> str:
@@ -177,16 +149,7 @@ def groups(count: int, size: int) -> tuple[range, ...]:
 def cuts_of_layers(
     workload: Workload, layers: Sequence[int], shards: int = 1, *, chunks: int = 1, head_apart: bool = False
 ) -> Cuts:
-    """Whole layers for every stage, what precedes them with the first.
-
-    Args:
-        workload: The model.
-        layers: Layers of each stage.
-        shards: IPUs that share a stage.
-        chunks: Stages of each IPU: the last IPU is followed by the first, so many times over.
-        head_apart: Whether what follows the layers is back on the first IPU, as a stage of its own where there are
-            several; otherwise it is with the last layers.
-    """
+    """Whole layers for every stage, `chunks` rounds of IPUs; the head with the last, or `head_apart` on the first."""
     openings = {blocks[0] for blocks in workload.layers.values()}
     inside = {name for blocks in workload.layers.values() for name in blocks}
     bounds = [place for place, name in enumerate(workload.order) if name in openings]
@@ -201,17 +164,7 @@ def cuts_of_layers(
 def cuts_of_counts(
     workload: Workload, counts: Sequence[Mapping[str, int]], places: Sequence[int], shards: int = 1
 ) -> Cuts:
-    """Stages that hold a number of each block.
-
-    Args:
-        workload: The model.
-        counts: Blocks of each stage.
-        places: Its IPU, or its group of IPUs that share it, numbered from 0.
-        shards: IPUs that share a stage.
-
-    Raises:
-        ModelError: The blocks of a stage do not follow one another in the model.
-    """
+    """Stages that hold a number of each block; places number the IPUs, or groups that share a stage, from 0."""
     bounds = (0, *accumulate(sum(held.values()) for held in counts))
     for index, ((start, stop), held) in enumerate(zip(pairwise(bounds), counts, strict=True)):
         there = Counter(workload.order[start:stop])

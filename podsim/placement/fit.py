@@ -1,9 +1,7 @@
-"""The answer when a replica does not fit: what is too large, and which changes would help.
+"""The answer when a replica does not fit.
 
-A model may not fit because a pipeline is the wrong method of training, rather than the pod lacks memory. Pipelines
-keep the weights and accumulated gradients of a stage on its IPUs. Large models were trained in other ways: a layer is
-shared among IPUs (tensor parallelism), or its weights are loaded from streaming memory while it runs (phased
-execution). podsim trains transformers in both ways where a scenario says so, and `parallelism: auto` tries them all.
+What is too large, which changes would help, and whether a pipeline, which keeps weights and gradients of a stage on its
+IPUs, is the wrong method for a model that the pod could hold.
 """
 
 from __future__ import annotations
@@ -37,16 +35,7 @@ def does_not_fit(
     *,
     advise: bool = True,
 ) -> DoesNotFitError:
-    """The error for the fullest IPU, with the cures that were tried and work.
-
-    Args:
-        memory: The memory plan that does not fit.
-        given: What it belongs to: a layout, or more.
-        changes: What the scenario leaves open.
-        memory_of: The memory plan of a changed one.
-        others: Larger changes, for when none of these helps, nor a few together.
-        advise: Whether to try the changes.
-    """
+    """The error for the fullest IPU, with cures that work; `others` are tried where all changes do not help."""
     do = _advice(given, dict(changes), dict(others), memory_of) if advise else None
     return DoesNotFitError(misfit_text(memory), do=do)
 
@@ -107,11 +96,7 @@ CURE = (
 
 
 def missing_method(job: PlanInput) -> str | None:
-    """Why no pipeline trains a model that the pod could hold; None if one has room or the pod has not.
-
-    Args:
-        job: What is to be trained, however it is divided.
-    """
+    """Why no pipeline trains a model that the pod could hold; None if one has room or the pod has not."""
     if job.optimizer is None or not job.workload.layers or job.workload.whole or job.layout.phased:
         return None
     workload, system = job.workload, job.system
@@ -138,12 +123,7 @@ def missing_method(job: PlanInput) -> str | None:
 
 
 def lacking(refused: DoesNotFitError, lacks: str) -> MissingMethodError:
-    """The same refusal with what podsim lacks; cures that do not help there give way.
-
-    Args:
-        refused: What does not fit, and what would help.
-        lacks: The text of `missing_method`.
-    """
+    """The same refusal with what podsim lacks; cures that do not help there give way."""
     cure = f"{refused.do}; or {CURE}" if refused.do and refused.do.startswith(HELPS) else CURE
     return MissingMethodError(f"{refused.message}; {lacks}", where=refused.where, do=cure)
 

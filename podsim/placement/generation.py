@@ -18,6 +18,8 @@ from podsim.placement.cuts import Cuts, cuts_of_layers, even_layers
 from podsim.placement.fit import does_not_fit
 from podsim.placement.layout import (
     INT4_GROUP_SIZE,
+    ON_CHIP,
+    STREAMING,
     WEIGHT_BITS,
     Change,
     Layout,
@@ -31,6 +33,7 @@ from podsim.placement.layout import (
 )
 from podsim.placement.memory import IpuMemory, Tenant, code, kv_cache, reserve, temporaries_of_step, weights
 from podsim.placement.plan import Plan, cost_model, costed
+from podsim.scenario import GenerationScenario
 from podsim.scenario.hardware import System
 from podsim.scenario.software import Software
 from podsim.tiles.model import CostModel
@@ -40,26 +43,14 @@ StepName = Literal["prefill", "decode"]
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A question about a decoder: its batch, prompt and output, and its layout.
-
-    Attributes:
-        system: The machines.
-        software: The software stack.
-        shape: The model.
-        layout: How it is laid out; a micro-batch is the sequences that go through the network together.
-        precision: Its number formats.
-        dtype: That of activations, keys and values.
-        prompt_tokens: Tokens of a prompt.
-        output_tokens: Tokens generated for it.
-        fit: What becomes of it where it does not fit.
-    """
+    """A question about a decoder: its batch, prompt and output, and its layout."""
 
     system: System
     software: Software
     shape: DecoderShape
-    layout: Layout
+    layout: Layout  # how it is laid out; a micro-batch is the sequences that go through the network together
     precision: Precision
-    dtype: DType
+    dtype: DType  # that of activations, keys and values
     prompt_tokens: int
     output_tokens: int
     fit: Fit = "refuse"
@@ -104,16 +95,11 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The plans of both steps.
+    """The plans of both steps."""
 
-    Attributes:
-        prefill: Of the step that takes in a prompt.
-        decode: Of the step that makes one token, in the middle of the output.
-        memory: Tenants of the first IPU of each stage while either runs; those that share it are alike.
-    """
-
-    prefill: Plan
-    decode: Plan
+    prefill: Plan  # of the step that takes in a prompt
+    decode: Plan  # of the step that makes one token, in the middle of the output
+    # tenants of the first IPU of each stage while either runs; those that share it are alike
     memory: tuple[IpuMemory, ...]
 
 
@@ -146,16 +132,7 @@ def generation_layout(shape: DecoderShape, stages: int, shards: int, proportion:
 
 
 def plan_generation(asked: Generation, model: CostModel | None = None, *, advise: bool = True) -> Steps:
-    """Cost both kinds of step and check that the model fits.
-
-    Args:
-        asked: What is to be planned.
-        model: Costs of single operations; a model that other plans have used knows many already.
-        advise: Whether to find out what would help where it does not fit.
-
-    Raises:
-        DoesNotFitError: A memory is too small; names the largest tenants and the changes that help.
-    """
+    """Cost both kinds of step and check that the model fits; with `advise` the error says what would help."""
     costs = model or generation_cost_model(asked)
     steps = draft_steps(asked, costs)
     if asked.fit == "refuse" and not all(ipu.fits for ipu in steps.memory):
@@ -222,3 +199,33 @@ def _on_layout(changes: Iterable[Change]) -> Iterator[tuple[str, Callable[[Gener
 
 def _changed(change: Callable[[Layout], Layout], asked: Generation) -> Generation:
     return replace(asked, layout=change(asked.layout))
+
+
+def generation_job(spec: GenerationScenario, fit: Fit = "refuse") -> Generation:
+    """The question that a scenario describes, and what becomes of it where it does not fit."""
+    generation, parallelism, memory, shape = spec.generation, spec.parallelism, spec.memory, spec.model.shape
+    formats = spec.precision
+    group_size = (formats.weight_group_size or INT4_GROUP_SIZE) if formats.weights == "int4" else 0
+    return Generation(
+        system=spec.system,
+        software=spec.software,
+        shape=shape,
+        layout=generation_layout(
+            shape,
+            parallelism.pipeline_stages,
+            parallelism.tensor_parallel,
+            float(memory.available_memory_proportion),
+            micro_batch_size=generation.batch_size,
+            kv_cache=generation.kv_cache,
+            logits_per_sequence=shape.vocabulary_size if generation.next_token == "host" else 0,
+            batches_in_flight=parallelism.batches_in_flight,
+            weight_storage=STREAMING if memory.weights == "streamed" else ON_CHIP,
+            io_tiles=memory.io_tiles,
+            reserve=memory.reserve or 0.0,
+        ),
+        precision=Precision.of(formats.weights, formats.matmul_partials, group_size=group_size),
+        dtype=formats.activations,
+        prompt_tokens=generation.prompt_tokens,
+        output_tokens=generation.output_tokens,
+        fit=fit,
+    )

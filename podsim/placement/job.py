@@ -46,16 +46,7 @@ _BUFFERED = 3
 def training_job(
     spec: TrainingScenario, workload_of: Callable[..., Workload] | None = None, fit: Fit = "refuse"
 ) -> PlanInput:
-    """The job that a scenario describes.
-
-    Args:
-        spec: The scenario.
-        workload_of: Its model, where another job with the same shards has it already.
-        fit: What becomes of it where it does not fit.
-
-    Raises:
-        ModelError: The network cannot be built, or the scenario names a block that it does not have.
-    """
+    """The job that a scenario describes."""
     system, software, precision = spec.system, spec.software, spec.precision
     workload_of = workload_of or lru_cache(maxsize=None)(partial(_workload, spec))
     layout = _layout(spec, workload_of(spec.parallelism.micro_batch_size), system, software)
@@ -78,13 +69,11 @@ def _workload(spec: TrainingScenario, micro_batch_size: int, shards: int | None 
     sharing = spec.parallelism.shards if shards is None else replace(spec.parallelism.shards, count=shards)
     sharing = replace(sharing, expert_groups=min(sharing.expert_groups, sharing.count))
 
-    def in_formats(workload: Workload) -> Workload:
-        return with_training_in_fp8(workload, stored=narrow == "fp8") if narrow else workload
-
     def build() -> Workload:
         shard = spec.model.workload(spec.data, spec.formats, micro_batch_size, sharing)
         whole = spec.model.workload(spec.data, spec.formats, micro_batch_size) if sharing.count > 1 else None
-        return replace(in_formats(shard), stash_dtype=stash, whole=whole)
+        shard = with_training_in_fp8(shard, stored=narrow == "fp8") if narrow else shard
+        return replace(shard, stash_dtype=stash, whole=whole)
 
     # Specifications hold lists and mappings, and can be no key themselves.
     return memo.WORKLOADS.get(

@@ -31,79 +31,47 @@ _BITS_PER_GROUP = 2 * WEIGHT_BITS["fp16"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How a model is divided over IPUs and replicas, and where what it keeps lives.
-
-    Attributes:
-        ipus_per_replica: IPUs of one copy.
-        replication_factor: Copies.
-        replicas_per_domain: Copies that share a link domain.
-        cuts: Where the model is cut into stages; None to have one on each IPU, of even time.
-        schedule: When the stages run which micro-batch.
-        chunks_per_ipu: Stages that each IPU, or group of IPUs that share them, holds in turn with the others.
-        micro_batch_size: Samples, packs or sequences that go through the model at once.
-        accumulation_factor: Micro-batches per weight update, or per session call without one.
-        batches_in_flight: Batches of text generation that go through the stages one behind the other.
-        recompute: Whether the forward pass is redone before the backward pass.
-        phased: Whether training keeps all it can in streaming memory, and runs one segment after the other on all IPUs.
-        batch_serialised: Whether a phase goes through all micro-batches at once.
-        width_parts: Parts into which IPUs that share a block divide the width of hidden states as well.
-        nearest: What lies next to one another, from the nearest on: IPUs that share layers (`shards`), `stages` of a
-            copy, and copies (`replicas`).
-        activation_shards: IPUs of a replica that each keep a part of activations which all of them have.
-        weight_storage: Where weights live; from streaming memory they are loaded layer by layer.
-        optimizer_storage: Where optimizer state lives.
-        replicated_tensor_sharding: Whether optimizer state and its update are split over replicas.
-        kv_cache: Where keys and values of earlier tokens are, if they are kept.
-        logits_per_sequence: From which the host chooses a sequence's next token; 0 where nothing is generated.
-        reduction_merge_bytes: Gradients are reduced together up to this size; 0 for each tensor alone. [B]
-        updates_per_session_call: Weight updates that one call from the host runs, on average.
-        replicas_per_process: Replicas that one process on a host serves.
-        stacked_by_caller: Whether a process stacks its samples before a call; images are stacked ahead of time.
-        late_samples: Samples whose loading by a worker a weight update waits for, on average.
-        samples_ahead: Samples of a weight update that each worker of a loader loads.
-        io_tiles: Tiles that fetch data while the others compute.
-        overlapped_io: Whether they load and store what phases need, or exchange a batch with the host, while others
-            compute; otherwise all tiles do, in turn with computing.
-        numbers_converted: Whether the process converts each number of a result before it calls again.
-        wide_weight_loads: Whether the matrix unit loads weights from interleaved memory.
-        prefetch_depth: Micro-batches that wait ready in front of each replica.
-        available_memory_proportion: Share of tile memory for temporaries of an operation, per IPU.
-        reserve: Share of In-Processor-Memory that is left free.
-    """
+    """How a model is divided over IPUs and replicas, and where what it keeps lives."""
 
     ipus_per_replica: int
     replication_factor: int = 1
-    replicas_per_domain: int = 1
-    cuts: Cuts | None = None
-    schedule: ScheduleName = "lock_step"
-    chunks_per_ipu: int = 1
-    micro_batch_size: int = 1
-    accumulation_factor: int = 1
-    batches_in_flight: int = 1
-    recompute: bool = False
+    replicas_per_domain: int = 1  # copies that share a link domain
+    cuts: Cuts | None = None  # where the model is cut into stages; None to have one on each IPU, of even time
+    schedule: ScheduleName = "lock_step"  # when the stages run which micro-batch
+    chunks_per_ipu: int = 1  # stages that each IPU, or group of IPUs that share them, holds in turn with the others
+    micro_batch_size: int = 1  # samples, packs or sequences that go through the model at once
+    accumulation_factor: int = 1  # micro-batches per weight update, or per session call without one
+    batches_in_flight: int = 1  # batches of text generation that go through the stages one behind the other
+    recompute: bool = False  # whether the forward pass is redone before the backward pass
+    # whether training keeps all it can in streaming memory, and runs one segment after the other on all IPUs
     phased: bool = False
-    batch_serialised: bool = True
-    width_parts: int = 1
+    batch_serialised: bool = True  # whether a phase goes through all micro-batches at once
+    width_parts: int = 1  # parts into which IPUs that share a block divide the width of hidden states as well
+    # what lies next to one another, from the nearest on: IPUs that share layers (`shards`), `stages` of a copy, and
+    # copies (`replicas`)
     nearest: tuple[str, ...] = NEAREST
-    activation_shards: int = 1
-    weight_storage: str = ON_CHIP
-    optimizer_storage: str = ON_CHIP
-    replicated_tensor_sharding: bool = False
-    kv_cache: Storage = "none"
-    logits_per_sequence: int = 0
-    reduction_merge_bytes: int = 0
-    updates_per_session_call: float = 1.0
-    replicas_per_process: int = 1
+    activation_shards: int = 1  # IPUs of a replica that each keep a part of activations which all of them have
+    weight_storage: str = ON_CHIP  # where weights live; from streaming memory they are loaded layer by layer
+    optimizer_storage: str = ON_CHIP  # where optimizer state lives
+    replicated_tensor_sharding: bool = False  # whether optimizer state and its update are split over replicas
+    kv_cache: Storage = "none"  # where keys and values of earlier tokens are, if they are kept
+    logits_per_sequence: int = 0  # from which the host chooses a sequence's next token; 0 where nothing is generated
+    reduction_merge_bytes: int = 0  # gradients are reduced together up to this size; 0 for each tensor alone [B]
+    updates_per_session_call: float = 1.0  # weight updates that one call from the host runs, on average
+    replicas_per_process: int = 1  # replicas that one process on a host serves
+    # whether a process stacks its samples before a call; images are stacked ahead of time
     stacked_by_caller: bool = False
-    late_samples: float = 0.0
-    samples_ahead: float = 0.0
-    io_tiles: int = 0
+    late_samples: float = 0.0  # samples whose loading by a worker a weight update waits for, on average
+    samples_ahead: float = 0.0  # samples of a weight update that each worker of a loader loads
+    io_tiles: int = 0  # tiles that fetch data while the others compute
+    # whether they load and store what phases need, or exchange a batch with the host, while others compute; otherwise
+    # all tiles do, in turn with computing
     overlapped_io: bool = True
-    numbers_converted: bool = False
-    wide_weight_loads: bool = False
-    prefetch_depth: int = 1
-    available_memory_proportion: tuple[float, ...]
-    reserve: float = 0.0
+    numbers_converted: bool = False  # whether the process converts each number of a result before it calls again
+    wide_weight_loads: bool = False  # whether the matrix unit loads weights from interleaved memory
+    prefetch_depth: int = 1  # micro-batches that wait ready in front of each replica
+    available_memory_proportion: tuple[float, ...]  # share of tile memory for temporaries of an operation, per IPU
+    reserve: float = 0.0  # share of In-Processor-Memory that is left free
 
     @property
     def tensor_parallel(self) -> int:
@@ -159,19 +127,12 @@ Change = tuple[str, Callable[[Layout], Layout]]
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """Number formats of what is stored and summed; those of activations are the workload's.
-
-    Attributes:
-        weight_bits: Bits per weight.
-        accumulator_bytes: Bytes per accumulated gradient. [B]
-        partials: Format of the partial results of matrix products.
-        group_size: Weights that share a scale and an offset; 0 for those that have none.
-    """
+    """Number formats of what is stored and summed; those of activations are the workload's."""
 
     weight_bits: int
-    accumulator_bytes: int = 0
-    partials: str = "fp16"
-    group_size: int = 0
+    accumulator_bytes: int = 0  # bytes per accumulated gradient [B]
+    partials: str = "fp16"  # format of the partial results of matrix products
+    group_size: int = 0  # weights that share a scale and an offset; 0 for those that have none
 
     @classmethod
     def of(cls, weights: str, partials: str, accumulation: str | None = None, group_size: int = 0) -> Self:
@@ -212,47 +173,28 @@ class Precision:
 
 @dataclass(frozen=True, slots=True)
 class Optimizer:
-    """What updates the weights.
+    """What updates the weights."""
 
-    Attributes:
-        kind: `lamb`, `adamw`, `sgd`, `lars` or `rmsprop`.
-        dtype: Format in which it computes.
-        state_bytes_per_parameter: What it keeps per weight, master copy included. [B]
-        state_count: Tensors that it keeps for each tensor of weights.
-        gradient_clipping: Whether the global gradient norm is needed before the update.
-    """
-
-    kind: str
-    dtype: DType
-    state_bytes_per_parameter: int
-    state_count: int
-    gradient_clipping: bool = False
+    kind: str  # `lamb`, `adamw`, `sgd`, `lars` or `rmsprop`
+    dtype: DType  # format in which it computes
+    state_bytes_per_parameter: int  # what it keeps per weight, master copy included [B]
+    state_count: int  # tensors that it keeps for each tensor of weights
+    gradient_clipping: bool = False  # whether the global gradient norm is needed before the update
 
 
 @dataclass(frozen=True, slots=True)
 class PlanInput:
-    """The input of the planner.
-
-    Attributes:
-        system: The machines.
-        software: The software stack.
-        workload_of: The model for a micro-batch size and, where it is asked for in phases, a number of shards.
-        layout: How it is laid out.
-        precision: Its number formats.
-        optimizer: What updates its weights; None where nothing is trained.
-        changes: What the scenario leaves open where the job does not fit.
-        others: Other ways to lay it out, where none of these changes is enough.
-        fit: What becomes of it where it does not fit.
-    """
+    """The input of the planner."""
 
     system: System
     software: Software
+    # the model for a micro-batch size and, where it is asked for in phases, a number of shards
     workload_of: Callable[..., Workload]
-    layout: Layout
+    layout: Layout  # how it is laid out
     precision: Precision
-    optimizer: Optimizer | None = None
-    changes: tuple[Change, ...] = ()
-    others: tuple[Change, ...] = ()
+    optimizer: Optimizer | None = None  # what updates its weights; None where nothing is trained
+    changes: tuple[Change, ...] = ()  # what the scenario leaves open where the job does not fit
+    others: tuple[Change, ...] = ()  # other ways to lay it out, where none of these changes is enough
     fit: Fit = "refuse"
 
     @property
@@ -338,13 +280,7 @@ def far_fewer_samples(layout: Layout, key: str) -> Iterator[Change]:
 
 
 def in_phases(layout: Layout, system: System, activation_shards: int) -> Layout:
-    """The same in phased execution on the IPUs that share a layer, with as many replicas as before at most.
-
-    Args:
-        layout: As it is.
-        system: The machines.
-        activation_shards: IPUs that have the same hidden states.
-    """
+    """The same in phased execution on the IPUs that share a layer, with as many replicas as before at most."""
     return replace(
         with_stages(layout, system, layout.tensor_parallel, layout.replication_factor),
         cuts=Cuts((0,), (range(layout.tensor_parallel),)),
@@ -356,13 +292,7 @@ def in_phases(layout: Layout, system: System, activation_shards: int) -> Layout:
 
 
 def more_shards(layout: Layout, system: System, most: int) -> Iterator[Change]:
-    """Layers of phases shared among twice as many IPUs, four times, …, with as many replicas as there is room for.
-
-    Args:
-        layout: As it is.
-        system: The machines.
-        most: IPUs that can have a part of a layer each.
-    """
+    """Layers of phases shared among twice as many IPUs, four times, …, with as many replicas as there is room for."""
 
     def shared(layout: Layout, shards: int) -> Layout:
         parts = shards // layout.width_parts if layout.activation_shards > 1 else 1

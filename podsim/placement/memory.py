@@ -19,32 +19,20 @@ RESERVE = "reserve"
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """Something that occupies memory. [B]
+    """Something that occupies memory. [B]"""
 
-    Attributes:
-        name: `weights`, `accumulators`, `optimizer_state`, `stash`, `kv_cache`, `activations`, `temporaries`,
-            `code` or `reserve`.
-        byte_count: Its size on one IPU. [B]
-        storage: `in_processor_memory` or `streaming_memory`.
-    """
-
+    # `weights`, `accumulators`, `optimizer_state`, `stash`, `kv_cache`, `activations`, `temporaries`, `code` or
+    # `reserve`
     name: str
-    byte_count: int
-    storage: str = "in_processor_memory"
+    byte_count: int  # its size on one IPU [B]
+    storage: str = "in_processor_memory"  # `in_processor_memory` or `streaming_memory`
 
 
 @dataclass(frozen=True, slots=True)
 class IpuMemory:
-    """The tenants of one IPU of a replica.
+    """The tenants of one IPU of a replica."""
 
-    Attributes:
-        ipu: Position in the replica.
-        tenants: What it holds.
-        capacity_bytes: In-Processor-Memory. [B]
-        streaming_capacity_bytes: Streaming memory that belongs to it. [B]
-    """
-
-    ipu: int
+    ipu: int  # position in the replica
     tenants: tuple[Tenant, ...]
     capacity_bytes: int
     streaming_capacity_bytes: int
@@ -63,13 +51,7 @@ class IpuMemory:
 
 
 def memory_plan(job: PlanInput, costs: Sequence[StageCost], ipu: Ipu) -> tuple[IpuMemory, ...]:
-    """The tenants of every IPU of a replica.
-
-    Args:
-        job: What is planned.
-        costs: The stages with the temporaries of their operations.
-        ipu: The tiles that compute.
-    """
+    """The tenants of every IPU of a replica."""
     workload, streaming = job.workload, job.system.machine.streaming_memory.capacity_per_ipu_bytes
 
     def tenants(local: int) -> Iterator[Tenant]:
@@ -81,7 +63,11 @@ def memory_plan(job: PlanInput, costs: Sequence[StageCost], ipu: Ipu) -> tuple[I
             yield stash(held, workload, job)
             yield temporaries_of_training(held, workload, job)
         else:
-            yield from running_tenants(held)
+            # Of the block that takes most of both while it runs.
+            forward = (block.needs.forward for cost in held for block in cost.blocks.values())
+            most = max(forward, key=lambda alive: alive.byte_count)
+            yield Tenant("activations", most.tensors)
+            yield Tenant("temporaries", most.temporaries)
         yield code(job, ipu)
         yield from reserve(job, ipu)
 
@@ -167,14 +153,7 @@ def temporaries_of_training(held: Sequence[StageCost], workload: Workload, job: 
 
 
 def segment_peak_bytes(segment: Segment, workload: Workload, needs: Mapping[str, Needs], *, recompute: bool) -> int:
-    """Peak of what lives only while a segment runs: recomputed activations, live tensors, temporaries. [B]
-
-    Args:
-        segment: Blocks that run one after the other.
-        workload: The model.
-        needs: What each block needs while it runs.
-        recompute: Whether the forward pass is redone before the backward pass.
-    """
+    """Peak of what lives only while a segment runs: recomputed activations, live tensors, temporaries. [B]"""
     size, peak = workload.activation_bytes, 0
     # The input is back in the format of activations while the segment runs.
     recomputed = workload.input_elements(segment.blocks[0]) * size if workload.stash_bytes < size else 0
@@ -188,13 +167,6 @@ def segment_peak_bytes(segment: Segment, workload: Workload, needs: Mapping[str,
         else:
             peak = max(peak, one.first_bytes, one.backward_bytes)
     return peak
-
-
-def running_tenants(held: Sequence[StageCost]) -> tuple[Tenant, Tenant]:
-    """Activations and temporaries of the block that takes most of both while it runs, without a backward pass."""
-    forward = (block.needs.forward for cost in held for block in cost.blocks.values())
-    most = max(forward, key=lambda alive: alive.byte_count)
-    return Tenant("activations", most.tensors), Tenant("temporaries", most.temporaries)
 
 
 def kv_cache(cost: StageCost, decode: Workload, job: PlanInput, sequence_length: int) -> Iterator[Tenant]:

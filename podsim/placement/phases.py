@@ -1,11 +1,6 @@
 """Phased execution: segments run one after the other on all IPUs of a replica, and keep everything else off the chip.
 
-Forward phases run in order, backward phases in reverse; the last segment is both. A phase loads the weights of its
-segment from streaming memory, once for all its micro-batches, whose activations and their gradients it loads and
-stores in between. Where replicas shard weights, gradients and optimizer state, they gather weights when a phase loads
-them and reduce gradients when it stores them. Optimizer phases load, update and store.
-
-Source: [popxl_bert], [popxl_rts_tutorial].
+How: docs/background/streaming-memory.md. The last segment is both. Source: [popxl_bert], [popxl_rts_tutorial].
 """
 
 from __future__ import annotations
@@ -25,53 +20,30 @@ from podsim.tiles.model import CostModel
 
 @dataclass(frozen=True, slots=True)
 class PhaseCost:
-    """A segment of which each repetition has phases of its own; sizes are those of one IPU.
+    """A segment of which each repetition has phases of its own; sizes are those of one IPU."""
 
-    Attributes:
-        segment: Its blocks, and how often it repeats.
-        title: What it is called.
-        cost: Its passes for one micro-batch.
-        input_bytes: What it reads of what it is handed for a micro-batch, as it is kept for the backward pass. [B]
-        anew_bytes: Of these, what the repetition before it did not read. [B]
-        output_bytes: What it hands on and has changed, in the format in which it is kept; 0 of the last. [B]
-        given_back_bytes: Gradients of its output that are handed to it; 0 of the last. [B]
-        handed_back_bytes: Gradients of its input that it hands on; 0 of the first. [B]
-        kept_bytes: What its backward pass reads beside its input; 0 if it is recomputed or follows at once. [B]
-        exchanged: All its tensors, as replicas gather and reduce them.
-        updated: Those that it owns, as they are updated.
-        tied: Those of which the phase of another segment has stored gradients before.
-    """
-
-    segment: Segment
+    segment: Segment  # its blocks, and how often it repeats
     title: str
-    cost: StageCost
-    input_bytes: int
-    anew_bytes: int
-    output_bytes: int
-    given_back_bytes: int
-    handed_back_bytes: int
-    kept_bytes: int
-    exchanged: UpdateCost
+    cost: StageCost  # its passes for one micro-batch
+    input_bytes: int  # what it reads of what it is handed for a micro-batch, as it is kept for the backward pass [B]
+    anew_bytes: int  # of these, what the repetition before it did not read [B]
+    output_bytes: int  # what it hands on and has changed, in the format in which it is kept; 0 of the last [B]
+    given_back_bytes: int  # gradients of its output that are handed to it; 0 of the last [B]
+    handed_back_bytes: int  # gradients of its input that it hands on; 0 of the first [B]
+    kept_bytes: int  # what its backward pass reads beside its input; 0 if it is recomputed or follows at once [B]
+    exchanged: UpdateCost  # all its tensors, as replicas gather and reduce them
     updated: UpdateCost
-    tied: UpdateCost
+    tied: UpdateCost  # those of which the phase of another segment has stored gradients before
 
 
 def phase_costs(
     stage: Stage,
     workload: Workload,
     model: CostModel,
-    job: PlanInput,
+    job: PlanInput,  # what is trained, and how that is laid out
     blocks: Mapping[str, BlockCost] | None = None,
 ) -> tuple[PhaseCost, ...]:
-    """The segments of the one stage that there is, in the order of the forward pass.
-
-    Args:
-        stage: All of the model.
-        workload: The model, or its largest shard.
-        model: Costs of single operations.
-        job: What is trained, and how that is laid out.
-        blocks: Costs of its blocks, where a bound takes the place of those that the model gives.
-    """
+    """The segments of the one stage, in the order of the forward pass; `blocks` replaces the model's costs."""
     layout = job.layout
     singles = [replace(stage, segments=(replace(each, count=1),)) for each in stage.segments]
     if blocks is None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from podsim import memo
+from podsim.errors import NoPlanError
 from podsim.models import Workload
-from podsim.placement.cuts import stages_of
-from podsim.placement.even_cuts import cuts_of_even_time
+from podsim.placement.cuts import Cuts, cuts_at, stages_of
 from podsim.placement.fit import does_not_fit, lacking, missing_method
 from podsim.placement.layout import Layout, Optimizer, PlanInput, Precision
 from podsim.placement.memory import IpuMemory, memory_plan
 from podsim.placement.phases import PhaseCost, phase_costs, phased_memory
 from podsim.placement.rings import Around, halves
-from podsim.placement.stage_cost import StageCost, UpdateCost, stage_costs, update_costs
+from podsim.placement.stage_cost import StageCost, UpdateCost, block_cost, stage_costs, update_costs
 from podsim.scenario.hardware import System
 from podsim.scenario.software import Software
 from podsim.tiles.collective import Neighbours
@@ -22,31 +24,18 @@ from podsim.tiles.model import CostModel
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that is decided before time starts.
-
-    Attributes:
-        system: The machines.
-        software: The software stack.
-        workload: The model for one micro-batch.
-        layout: How it is laid out.
-        precision: Its number formats.
-        optimizer: What updates its weights; None where nothing is trained.
-        stages: Pipeline stages with their costs.
-        memory: The tenants of every IPU of a replica.
-        updates: The weight update of every IPU of a replica; none where nothing is trained.
-        phases: The segments of the one stage, where each runs in phases of its own.
-    """
+    """Everything that is decided before time starts."""
 
     system: System
     software: Software
-    workload: Workload
-    layout: Layout
+    workload: Workload  # the model for one micro-batch
+    layout: Layout  # how it is laid out
     precision: Precision
-    optimizer: Optimizer | None
+    optimizer: Optimizer | None  # what updates its weights; None where nothing is trained
     stages: tuple[StageCost, ...]
-    memory: tuple[IpuMemory, ...] = ()
-    updates: tuple[UpdateCost, ...] = ()
-    phases: tuple[PhaseCost, ...] = ()
+    memory: tuple[IpuMemory, ...] = ()  # the tenants of every IPU of a replica
+    updates: tuple[UpdateCost, ...] = ()  # the weight update of every IPU of a replica; none where nothing is trained
+    phases: tuple[PhaseCost, ...] = ()  # the segments of the one stage, where each runs in phases of its own
 
     def handed_over_bytes(self, stage: int) -> int:
         """Bytes that a stage hands to the next for one micro-batch. [B]"""
@@ -89,18 +78,7 @@ def shared_cost_model(job: PlanInput) -> CostModel:
 
 
 def make_plan(job: PlanInput, model: CostModel | None = None, *, advise: bool = True) -> Plan:
-    """Cost every stage and check that a replica fits.
-
-    Args:
-        job: What is to be planned.
-        model: Costs of single operations; a model that other plans have used knows many already.
-        advise: Whether to find out what would help a job that does not fit.
-
-    Raises:
-        NoPlanError: There are fewer blocks than stages.
-        DoesNotFitError: An IPU's memory or its streaming memory is too small, and the job is to be refused
-            then; names the largest tenants and the changes that would make it fit.
-    """
+    """Cost every stage and check that a replica fits; with `advise` the error says what would help."""
     model = model or cost_model(job)
     plan = _draft(job, model)
     if job.fit == "refuse" and not all(ipu.fits for ipu in plan.memory):
@@ -177,3 +155,79 @@ def costed(job: PlanInput, model: CostModel) -> Plan:
         ),
     )
     return Plan(job.system, job.software, workload, layout, job.precision, job.optimizer, costs)
+
+
+_HALVINGS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class UncutPart:
+    """A part of the chain that is not cut."""
+
+    cycles: float
+    kept_bytes: int  # what it keeps in memory [B]
+    running_bytes: int  # what it takes while it runs; pieces of a stage run one after the other [B]
+
+
+def cuts_of_even_time(job: PlanInput, model: CostModel) -> Cuts:
+    """The forward pass of a model cut into a stage for each IPU."""
+    workload, count, proportion = job.workload, job.layout.ipus_per_replica, job.layout.available_memory_proportion[0]
+    if count > len(workload.order):
+        what = f"{count} pipeline stages for a model that can be cut into {len(workload.order)} parts"
+        raise NoPlanError(what, do=f"use at most {len(workload.order)} pipeline stages")
+    costs = {name: block_cost(name, workload, model, proportion) for name in workload.blocks}
+
+    def piece(name: str) -> UncutPart:
+        stored_bytes, cost = job.precision.stored_bytes(workload.blocks[name].parameters), costs[name]
+        return UncutPart(cost.forward_account.cycles, stored_bytes, cost.needs.forward.byte_count)
+
+    pieces = [piece(name) for name in workload.order]
+    held_free = round(job.layout.reserve * model.ipu.memory_bytes)
+    room_bytes = model.ipu.memory_bytes - held_free - job.code_bytes_per_tile * model.ipu.tile.count
+    return cuts_at((0, *even_cuts(pieces, count, room_bytes)), len(pieces))
+
+
+def even_cuts(pieces: Sequence[UncutPart], stage_count: int, room_bytes: int) -> tuple[int, ...]:
+    """Places before which the chain is cut, so that the longest stage is as short as can be.
+
+    If no cuts keep every stage within the room, it is the memory that is evened out.
+
+    >>> even_cuts([UncutPart(cycles, 0, 0) for cycles in (3, 1, 1, 3)], 2, 0)
+    (2,)
+    """
+    total = list(accumulate(piece.cycles for piece in pieces))[-1]
+    everything = sum(piece.kept_bytes + piece.running_bytes for piece in pieces)
+    cuts = _least(lambda limit: _cut(pieces, stage_count, limit, room_bytes), total)
+    if cuts is None:
+        cuts = _least(lambda limit: _cut(pieces, stage_count, total, limit), everything)
+    assert cuts is not None
+    return tuple(cuts)
+
+
+def _least(cuts_within: Callable[[float], list[int] | None], most: float) -> list[int] | None:
+    """The cuts of the least limit that has any, to within a 2^-40th of the greatest."""
+    found, low, high = cuts_within(most), 0.0, most
+    for _ in range(_HALVINGS if found is not None else 0):
+        middle = (low + high) / 2
+        cuts = cuts_within(middle)
+        if cuts is None:
+            low = middle
+        else:
+            found, high = cuts, middle
+    return found
+
+
+def _cut(pieces: Sequence[UncutPart], stage_count: int, cycles: float, room_bytes: float) -> list[int] | None:
+    """Fill stage after stage up to the limits; None if more stages would be needed."""
+    cuts: list[int] = []
+    time, kept, running = 0.0, 0, 0
+    for place, piece in enumerate(pieces):
+        time, kept, running = time + piece.cycles, kept + piece.kept_bytes, max(running, piece.running_bytes)
+        # Later stages must not be left without a piece.
+        each_its_own = len(pieces) - place == stage_count - len(cuts) - 1
+        if place and (each_its_own or time > cycles or kept + running > room_bytes):
+            cuts.append(place)
+            time, kept, running = piece.cycles, piece.kept_bytes, piece.running_bytes
+        if len(cuts) == stage_count or time > cycles or kept + running > room_bytes:
+            return None
+    return cuts

@@ -1,13 +1,8 @@
-"""How chips reduce and gather: rings, and halves for small messages; which links a step takes, and what it costs.
+"""How chips reduce and gather: rings, and halves for small messages; docs/background/collectives.md says which links.
 
-Replicas of one IPU, and the shards of a layer, form a ring of neighbours around their topology. Replicas of several
-IPUs form a ring for each IPU, straight along the topology; where that does not close, the last hop goes all the way
-back. One rule holds for both: the software stack divides the data over so many rings, which take turns in direction.
-Each has one IPU-Link of every connection on its way, as long as a rail has as many; more rings share all of them. IPUs
-meet after each step. Source: [gcl_topologies] for the rings; that each has a link is inferred.
-
-Messages that are small go by halves: partners exchange half of what they have, those twice as far apart half of that,
-and so on [thakur2005]. That the library does so, and up to which size, is assumed.
+Source: [gcl_topologies] for the rings; inferred: each ring has one IPU-Link of every connection, as long as a rail has
+as many; more rings share all. IPUs meet after each step. Assumed: small messages go by halves [thakur2005], and up to
+which size.
 """
 
 from __future__ import annotations
@@ -35,21 +30,14 @@ def ring_of(system: System, members: Sequence[int]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """IPUs that reduce or gather together.
-
-    Attributes:
-        routes: Of the pod.
-        members: The IPUs, in order.
-        ring_count: Rings that the data is divided over; every other one goes the other way.
-        own_link_bytes_per_s: Of the IPU-Link that each has to itself; None where they share all of a connection. [B/s]
-        step_latency_s: Sync and longest route of one step. [s]
-    """
+    """IPUs that reduce or gather together."""
 
     routes: Routes
-    members: tuple[int, ...]
-    ring_count: int
+    members: tuple[int, ...]  # the IPUs, in order
+    ring_count: int  # rings that the data is divided over; every other one goes the other way
+    # of the IPU-Link that each has to itself; None where they share all of a connection [B/s]
     own_link_bytes_per_s: float | None
-    step_latency_s: float
+    step_latency_s: float  # sync and longest route of one step [s]
 
     @classmethod
     def of(cls, system: System, routes: Routes, ring_count: int, members: tuple[int, ...]) -> Self:
@@ -70,12 +58,7 @@ class Around:
         return cls.of(system, Routes(system), ring_count, ring_of(system, members))
 
     def sent(self, ipu: int, byte_count: float) -> Iterator[tuple[int, tuple[Channel, ...], float]]:
-        """Receiver, links and bytes of what an IPU sends in one of the n - 1 steps.
-
-        Args:
-            ipu: The sender.
-            byte_count: All that the ring reduces or gathers; a step moves one part of n per IPU. [B]
-        """
+        """Receiver, links and bytes of what an IPU sends in one of the n - 1 steps, each a part of n of all bytes."""
         place, count = self.members.index(ipu), len(self.members)
         chunk, back = byte_count / count / self.ring_count, self.ring_count // 2
         for way, rings in ((1, self.ring_count - back), (-1, back)):
@@ -89,13 +72,7 @@ class Around:
             yield neighbour, channels, rings * chunk
 
     def steps_of(self, system: System, byte_count: float, halved_bytes: float) -> Steps:
-        """Those of a reduce-scatter or an all-gather: around the ring, or by halves.
-
-        Args:
-            system: The pod.
-            byte_count: Of the message. [B]
-            halved_bytes: The largest message that is halved. [B]
-        """
+        """Those of a reduce-scatter or an all-gather: around the ring, or by halves."""
         return halves(system, self.routes, self.members) if byte_count <= halved_bytes else self.steps
 
     @property

@@ -30,52 +30,29 @@ Round = tuple[frozenset[int], frozenset[int]]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Pipeline cycles that are alike.
+    """Pipeline cycles that are alike."""
 
-    Attributes:
-        name: `fill`, `main` or `flush`, with a number where it is not the only one.
-        cycle: The first of them.
-        count: How many.
-        starved: Whether IPUs that wait in them have nothing to do, rather than less than others.
-    """
-
-    name: str
+    name: str  # `fill`, `main` or `flush`, with a number where it is not the only one
     cycle: int
     count: int
-    starved: bool
+    starved: bool  # whether IPUs that wait in them have nothing to do, rather than less than others
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineSchedule:
-    """A schedule of so many stages.
-
-    Attributes:
-        name: As scenarios write it.
-        stage_count: Stages of the forward pass.
-        group: Micro-batches that enter in a row, one in each cycle.
-        period: Cycles from one such row to the next.
-        trains: Whether there are backward passes.
-    """
+    """A schedule of so many stages."""
 
     name: ScheduleName
-    stage_count: int
-    group: int = 1
-    period: int = 1
-    trains: bool = True
+    stage_count: int  # stages of the forward pass
+    group: int = 1  # micro-batches that enter in a row, one in each cycle
+    period: int = 1  # cycles from one such row to the next
+    trains: bool = True  # whether there are backward passes
 
     @classmethod
     def of(
         cls, name: ScheduleName, stage_count: int, *, chunks: int = 1, groups: int = 1, trains: bool = True
     ) -> PipelineSchedule:
-        """The schedule of a name.
-
-        Args:
-            name: As scenarios write it.
-            stage_count: Stages of the forward pass.
-            chunks: Stages that each IPU, or group of IPUs, holds in turn with the others.
-            groups: Such IPUs or groups.
-            trains: Whether there are backward passes.
-        """
+        """The schedule of a name. `chunks`: stages that each IPU, or group of IPUs, holds in turn with the others."""
         if stage_count == 1:
             # Nothing is handed on: IPUs that share the stage have no reason to meet more often than once a micro-batch.
             return cls("lock_step", 1, trains=trains)
@@ -93,11 +70,6 @@ class PipelineSchedule:
         last = self.stage_count - 1
         return 2 * last + (self.name == "interleaved") if self.trains else last
 
-    @property
-    def rounds_per_cycle(self) -> int:
-        """How often in a cycle all IPUs meet."""
-        return 2 if self.trains and self.name == "grouped" else 1
-
     def start(self, micro_batch: int) -> int:
         """The cycle in which a micro-batch enters."""
         row, place = divmod(micro_batch, self.group)
@@ -109,9 +81,9 @@ class PipelineSchedule:
         ahead = frozenset(each for each in stages if self._enters(cycle - each, micro_batches))
         behind = stages if self.trains else range(0)
         back = frozenset(each for each in behind if self._enters(cycle - self.ramp + each, micro_batches))
-        if self.rounds_per_cycle == 1:
-            return ((ahead, back),)
-        return (ahead, frozenset()), (frozenset(), back)
+        if self.trains and self.name == "grouped":
+            return (ahead, frozenset()), (frozenset(), back)
+        return ((ahead, back),)
 
     def _enters(self, cycle: int, micro_batches: int) -> bool:
         row, place = divmod(cycle, self.period)
@@ -120,9 +92,7 @@ class PipelineSchedule:
     def spans(self, micro_batches: int, *, in_order: bool = False) -> Iterator[Span]:
         """All cycles of a weight update.
 
-        Args:
-            micro_batches: How many it has.
-            in_order: Whether cycles that repeat, but not one right after the other, are told apart.
+        `in_order`: whether cycles that repeat, but not one right after the other, are told apart.
         """
         entering = -(-micro_batches // self.group) * self.period
         alone = self.name == "sequential"
@@ -151,9 +121,7 @@ class PipelineSchedule:
         Of V chunks on the first of p IPUs it is p·V + p - 1 micro-batches of one chunk: those of whole weight updates
         without chunks, p, times 1 + (p - 1) / (p·V) [narayanan2021].
 
-        Args:
-            kept: What each stage keeps of one micro-batch.
-            micro_batches: Of a weight update; as many as it takes if left out.
+        `micro_batches`: of a weight update; as many as it takes if left out.
         """
         # Once the first micro-batch leaves, what is kept repeats; a few that enter in rows may leave less than that.
         begin = self.ramp if micro_batches is None or self.group == 1 else 0

@@ -19,52 +19,31 @@ from podsim.tiles.plans import ConvPlan, MatMulPlan
 
 @dataclass(frozen=True, slots=True)
 class BlockCost:
-    """One block with the cost of every operation.
-
-    Attributes:
-        block: Its name.
-        forward: Operations of the forward pass.
-        backward: Operations of the backward pass.
-        forward_account: Sum of the forward pass. [cycles]
-        redone_account: Of that, what is redone where the block ends a segment. [cycles]
-        backward_account: Sum of the backward pass. [cycles]
-        temporary_bytes_per_tile: Largest temporaries of any operation. [B]
-        needs: Memory while it runs.
-        unread_results: Names of operations that are not redone where the block ends a segment.
-    """
+    """One block with the cost of every operation."""
 
     block: str
     forward: tuple[OpCost, ...]
     backward: tuple[OpCost, ...]
-    forward_account: Account
-    redone_account: Account
-    backward_account: Account
-    temporary_bytes_per_tile: int
-    needs: Needs
+    forward_account: Account  # sum of the forward pass [cycles]
+    redone_account: Account  # of that, what is redone where the block ends a segment [cycles]
+    backward_account: Account  # sum of the backward pass [cycles]
+    temporary_bytes_per_tile: int  # largest temporaries of any operation [B]
+    needs: Needs  # memory while it runs
+    # names of operations that are not redone where the block ends a segment
     unread_results: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class StageCost:
-    """Cost of one pipeline stage for one micro-batch.
-
-    Attributes:
-        stage: The stage.
-        blocks: Cost of each kind of block it holds.
-        forward: The forward pass. [cycles]
-        recompute: What is redone of the forward pass before the backward pass. [cycles]
-        recomputed: Segments that are redone.
-        redoes_all: Whether they are as a whole; otherwise up to what the backward pass reads.
-        backward: The backward pass with gradient accumulation. [cycles]
-    """
+    """Cost of one pipeline stage for one micro-batch."""
 
     stage: Stage
-    blocks: Mapping[str, BlockCost]
-    forward: Account
-    recompute: Account
-    backward: Account
+    blocks: Mapping[str, BlockCost]  # cost of each kind of block it holds
+    forward: Account  # the forward pass [cycles]
+    recompute: Account  # what is redone of the forward pass before the backward pass [cycles]
+    backward: Account  # the backward pass with gradient accumulation [cycles]
     recomputed: tuple[Segment, ...]
-    redoes_all: bool = False
+    redoes_all: bool = False  # whether they are as a whole; otherwise up to what the backward pass reads
 
     def redone(self, segment: Segment) -> tuple[tuple[str, OpCost], ...]:
         """(block, operation with its cost) of what is redone of a segment, in order."""
@@ -83,23 +62,13 @@ def stage_costs(
     stages: Sequence[Stage],
     workload: Workload,
     model: CostModel,
-    available_memory_proportion: Sequence[float],
+    available_memory_proportion: Sequence[float],  # share of tile memory for temporaries of a product, per IPU
     *,
-    recompute: bool,
-    recompute_last: bool = True,
+    recompute: bool,  # whether the forward pass is redone before the backward pass
+    recompute_last: bool = True,  # whether that holds for the last segment of all, whose backward pass follows at once
     redoes_all: bool = False,
 ) -> tuple[StageCost, ...]:
-    """Cost every stage; blocks of IPUs with the same memory proportion are costed once.
-
-    Args:
-        stages: The pipeline.
-        workload: The model.
-        model: Costs of single operations.
-        available_memory_proportion: Share of tile memory for temporaries of a product, per IPU.
-        recompute: Whether the forward pass is redone before the backward pass.
-        recompute_last: Whether that holds for the last segment of all, whose backward pass follows at once.
-        redoes_all: Whether segments are redone as a whole, their graphs being called once more [popxl_addons].
-    """
+    """Cost every stage, each block once per share of memory; `redoes_all`: whole segments are redone [popxl_addons]."""
     known: dict[tuple[str, float], BlockCost] = {}
     costs = []
     for stage in stages:
@@ -175,12 +144,7 @@ def block_cost(name: str, workload: Workload, model: CostModel, proportion: floa
 
 
 def product_rates(costs: Iterable[StageCost], clock_hz: float) -> dict[str, float]:
-    """Work of products in each second that they take, by format, as a chip names the energy of its operations. [FLOP/s]
-
-    Args:
-        costs: The stages; their passes forward and backward count.
-        clock_hz: Of their tiles. [Hz]
-    """
+    """Work of products, forward and backward, per second that they take, as a chip names its energy. [FLOP/s]"""
     flop, cycles = Counter[str](), 0.0
     for cost in costs:
         for name, count in cost.stage.blocks:
@@ -245,56 +209,32 @@ _TRUST_NORMS: dict[str, tuple[str, ...]] = {"lamb": ("weight", "update"), "lars"
 
 @dataclass(frozen=True, slots=True)
 class UpdateCost:
-    """The weight update on one IPU of a replica.
+    """The weight update on one IPU of a replica."""
 
-    Attributes:
-        ipu: Position in the replica.
-        parameter_count: Trained elements on it.
-        collective_count: Collectives at full bandwidth: one per large tensor, or per merged buffer.
-        collective_sizes: (elements, how many) of all collectives of gradients; those that software merges are one.
-        small_tensor_count: Collectives of tensors that are all-reduced whole.
-        norm_count: Collectives of norms that replicas with shards of the state exchange for trust ratios and clipping.
-        shard_norm_count: Those that the IPUs which share its layers exchange for the same.
-        gather: Rearrangement of the gradients into the layout of the collective. [cycles]
-        optimizer: The update of this IPU's shard. [cycles]
-        scatter: Rearrangement of the new weights and clearing of the accumulators. [cycles]
-        state_bytes: Optimizer state that this IPU reads and writes. [B]
-        state_tensor_count: Tensors that it is made of, each read and written by itself.
-        weight_bytes: Its shard of the weights. [B]
-        handed_out_bytes: All of them, as they are stored. [B]
-        gradient_bytes: Its shard of the gradients. [B]
-        tensor_count: Tensors of weights, and of gradients.
-    """
-
-    ipu: int
-    parameter_count: int
-    collective_count: int
+    ipu: int  # position in the replica
+    parameter_count: int  # trained elements on it
+    collective_count: int  # collectives at full bandwidth: one per large tensor, or per merged buffer
+    # (elements, how many) of all collectives of gradients; those that software merges are one
     collective_sizes: tuple[tuple[int, int], ...]
-    small_tensor_count: int
+    small_tensor_count: int  # collectives of tensors that are all-reduced whole
+    # collectives of norms that replicas with shards of the state exchange for trust ratios and clipping
     norm_count: int
-    shard_norm_count: int
-    gather: Account
-    optimizer: Account
-    scatter: Account
-    state_bytes: int
-    state_tensor_count: int
+    shard_norm_count: int  # those that the IPUs which share its layers exchange for the same
+    gather: Account  # rearrangement of the gradients into the layout of the collective [cycles]
+    optimizer: Account  # the update of this IPU's shard [cycles]
+    scatter: Account  # rearrangement of the new weights and clearing of the accumulators [cycles]
+    state_bytes: int  # optimizer state that this IPU reads and writes [B]
+    state_tensor_count: int  # tensors that it is made of, each read and written by itself
     weight_bytes: int
     handed_out_bytes: int
     gradient_bytes: int
-    tensor_count: int
+    tensor_count: int  # tensors of weights, and of gradients
 
 
 def update_costs(
     stages: Sequence[Stage], workload: Workload, model: CostModel, job: PlanInput
 ) -> tuple[UpdateCost, ...]:
-    """Cost the weight update of every IPU of a replica.
-
-    Args:
-        stages: The pipeline.
-        workload: The model.
-        model: Costs of single operations.
-        job: What trains it, and how that is laid out.
-    """
+    """Cost the weight update of every IPU of a replica."""
     held: tuple[list[Parameter], ...] = tuple([] for _ in range(job.layout.ipus_per_replica))
     for stage in stages:
         for ipu in stage.ipus:

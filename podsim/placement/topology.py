@@ -1,8 +1,4 @@
-"""Routes: which channels a transfer occupies, and how long before its first byte.
-
-The topology of a pod says how the IPUs of a link domain are joined; gateways join link domains. Every connection
-has one channel per direction.
-"""
+"""Routes: which channels, one per direction of a connection, a transfer occupies, and when its first byte arrives."""
 
 from __future__ import annotations
 
@@ -15,12 +11,7 @@ from podsim.scenario.hardware import System, given
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """One direction of one connection.
-
-    Attributes:
-        id: Unique in the pod.
-        bandwidth_bytes_per_s: What it carries. [B/s]
-    """
+    """One direction of one connection."""
 
     id: str
     bandwidth_bytes_per_s: float
@@ -28,22 +19,16 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A way through the pod.
+    """A way through the pod."""
 
-    Attributes:
-        channels: What a transfer occupies, all at once.
-        latency_s: Before the first byte arrives. [s]
-    """
-
-    channels: tuple[Channel, ...]
-    latency_s: float
+    channels: tuple[Channel, ...]  # what a transfer occupies, all at once
+    latency_s: float  # before the first byte arrives [s]
 
 
 class Routes:
     """Routes over the IPU-Links of a pod, found once for all pods with the same links."""
 
     def __init__(self, system: System) -> None:
-        """Of a pod; those of one link domain are those of every other."""
         self._system, self._per_domain = system, system.domain_ipu_count
         machine, link = system.machine, system.machine.ipu_link
         self._known: dict[tuple[int, int], Route] = {}
@@ -54,11 +39,7 @@ class Routes:
             self._known = memo.ROUTES.get((*made_of, *latencies), dict)
 
     def between(self, source: int, target: int) -> Route:
-        """The route between two IPUs of one link domain, numbered across the pod.
-
-        Raises:
-            ValueError: The IPUs are the same or in different link domains.
-        """
+        """The route between two IPUs of one link domain, numbered across the pod."""
         known = self._known.get((source, target))
         if known is not None:
             return known
@@ -89,11 +70,7 @@ class Routes:
 
 
 def route(system: System, source: int, target: int) -> Route:
-    """The route over IPU-Links between two IPUs of one link domain, numbered across the pod.
-
-    Raises:
-        ValueError: The IPUs are the same or in different link domains.
-    """
+    """The route over IPU-Links between two IPUs of one link domain, numbered across the pod."""
     return Routes(system).between(source, target)
 
 
@@ -112,26 +89,13 @@ def gw_hops(system: System, source: int, target: int) -> tuple[tuple[Channel, ..
 
 
 def gateway_channels(system: System, ipu: int, direction: str) -> tuple[Channel, ...]:
-    """An IPU's link to its gateway, which streaming memory, hosts and GW-Links share; none on a card without gateway.
-
-    Args:
-        system: The pod.
-        ipu: Number of the IPU in the pod.
-        direction: `read` to the IPU, `write` from it.
-    """
+    """An IPU's link to (`read`) or from its gateway, which everything off the pod shares; none on a mere card."""
     link = system.machine.gateway_link
     return () if link is None else (Channel(f"ipu{ipu}/gateway/{direction}", link.bandwidth_bytes_per_s),)
 
 
 def streaming_channels(system: System, ipu: int, direction: str, io_tiles: int = 0) -> tuple[Channel, ...]:
-    """An IPU's path to its streaming memory: its share, its link to the gateway, the memory that its machine shares.
-
-    Args:
-        system: The pod.
-        ipu: Number of the IPU in the pod.
-        direction: `read` or `write`.
-        io_tiles: Tiles that take part, each no faster than its port on the exchange; 0 for all.
-    """
+    """To streaming memory: its share, which `io_tiles` cap (0: all), the link to the gateway, the machine's memory."""
     memory, chip = system.machine.streaming_memory, system.machine.ipu
     rate = memory.read_bytes_per_s if direction == "read" else memory.write_bytes_per_s
     ports = chip.exchange_bytes_per_s(io_tiles or chip.tile.count)

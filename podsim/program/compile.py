@@ -29,21 +29,12 @@ _Passes = Mapping[int, tuple[tuple[Phase, ...], tuple[Group, ...]]]
 def compile_program(
     plan: Plan,
     *,
-    explicit: bool = False,
-    faults: Sequence[FaultSpec] = (),
-    parts: Parts | None = None,
+    explicit: bool = False,  # keep every replica; otherwise one stands for all that nothing distinguishes
+    faults: Sequence[FaultSpec] = (),  # parts of the pod that are slower all the time; with any, every replica is kept
+    parts: Parts | None = None,  # knows what of it is as in another run
     in_order: bool = False,
 ) -> Program:
-    """One weight update as tasks.
-
-    Args:
-        plan: Stages, update and layout.
-        explicit: Keep every replica; otherwise one stands for all that nothing distinguishes.
-        faults: Parts of the pod that are slower all the time; with any, every replica is kept.
-        parts: Knows what of it is as in another run.
-        in_order: Write phases in the order in which they run, as a timeline shows them, where each could as well be
-            repeated before the next.
-    """
+    """One weight update as tasks; `in_order`: phases as they run, as a timeline shows them, not folded."""
     explicit = explicit or bool(faults)
     feed = Feed(plan, replicas_of(plan, explicit=explicit), faults)
     program = _training(plan, explicit, feed, parts=parts or Parts(), in_order=in_order)
@@ -52,13 +43,7 @@ def compile_program(
 
 @no_search()
 def compile_noisy(plan: Plan, call: Call, *, explicit: bool = False) -> Program:
-    """One weight update with noise, to be gone through again and again; what is drawn from is not part of it.
-
-    Args:
-        plan: Stages, update and layout.
-        call: The session call.
-        explicit: Keep every replica; otherwise one stands for all that nothing distinguishes.
-    """
+    """One weight update with noise, gone through again and again; unless `explicit`, replicas alike are one."""
     feed = Feed(plan, replicas_of(plan, explicit=explicit), is_repeated=True)
     return _training(plan, explicit, feed, Parts(), call)
 
@@ -69,14 +54,7 @@ def unsteady_updates(plan: Plan) -> int:
 
 
 def in_turns(program: Program, jitters: Mapping[str, Jitter], updates: int, seed: int) -> Program:
-    """A program that is gone through again and again.
-
-    Args:
-        program: One weight update.
-        jitters: What its works draw from.
-        updates: How often.
-        seed: Of what is drawn.
-    """
+    """A program that is gone through again and again."""
     groups = tuple(replace(group, turns=updates) for group in program.groups)
     return replace(program, groups=groups, jitters=jitters, seed=seed)
 
@@ -131,11 +109,7 @@ def _passes(plan: Plan, replicas: Replicas, feed: Feed, *, trains: bool, in_orde
 
 @no_search()
 def compile_evaluation(plan: Plan) -> Program:
-    """The forward passes of as many micro-batches as a weight update has, and their call from the host.
-
-    Raises:
-        MissingDataError: The software stack does not say what such a call costs.
-    """
+    """The forward passes of as many micro-batches as a weight update has, and their call from the host."""
     call_s = plan.software.evaluation_call_s
     if call_s is None:
         what = f"{plan.software.name} does not say what a session call for an evaluation costs"

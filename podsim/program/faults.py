@@ -30,16 +30,7 @@ def with_faults(program: Program, system: System, faults: Iterable[FaultSpec]) -
 
 
 def slow_parts(fault: FaultSpec, system: System, channels: Iterable[str]) -> Iterator[str]:
-    """Names of the lanes and channels that a fault slows.
-
-    Args:
-        fault: The fault.
-        system: The pod.
-        channels: Names of the channels of a program.
-
-    Raises:
-        ModelError: The IPUs of a link are not joined by one.
-    """
+    """Names of the lanes and channels that a fault slows."""
     match fault.subject:
         case "ipu":
             yield f"ipu{fault.ipu}"

@@ -1,11 +1,7 @@
 """How training data reaches the IPUs: host servers, host links, a buffer in front of each replica.
 
-A server decodes micro-batches ahead of time, at a rate that its replicas share, and sends each over
-the host link into the gateway's buffer, which holds as many as the prefetch depth. The replica takes
-one for each micro-batch. Where servers and links keep up with the shortest time between two
-micro-batches, no replica ever waits and the program leaves the feed out.
-
-Source: [popart_pipelining] for the prefetch.
+docs/background/hosts.md says how. Where servers and links keep up with the shortest time between two micro-batches, the
+program leaves the feed out. Source: [popart_pipelining] for the prefetch.
 """
 
 from __future__ import annotations
@@ -39,14 +35,7 @@ class Feed:
     def __init__(
         self, plan: Plan, replicas: Replicas, faults: Sequence[FaultSpec] = (), *, is_repeated: bool = False
     ) -> None:
-        """Find out whether anybody may have to wait.
-
-        Args:
-            plan: Stages and layout.
-            replicas: Those of the program.
-            faults: Parts of the pod that are slower.
-            is_repeated: Whether the program is gone through again and again, and so holds one weight update.
-        """
+        """`is_repeated`: the program is gone through again and again, and so holds one weight update."""
         self._plan, self._replicas, self._faults, self._is_repeated = plan, replicas, faults, is_repeated
         self._transfers = {replica: self.transfer(replica) for replica in replicas.kept}
         cost, clock_hz = plan.stages[0], plan.system.machine.ipu.clock_hz

@@ -1,10 +1,7 @@
 """Forward passes as tasks: one batch through an idle replica, and session calls of many batches.
 
-In each pipeline cycle every stage takes in the next batch; then all IPUs of the replica synchronise and
-hand on in one merged exchange. The first stage reads its batch from the gateway's buffer, which the host
-fills ahead of time; the last one sends its result through the gateway to the host.
-
-Source: [popart_pipelining].
+In each pipeline cycle every stage takes in the next batch; then all IPUs synchronise and hand on in one merged
+exchange. The first reads from the gateway's buffer, the last sends its result to the host. Source: [popart_pipelining].
 """
 
 from __future__ import annotations
@@ -34,12 +31,7 @@ def compile_one_batch(plan: Plan) -> Program:
 
 
 def compile_calls(plan: Plan, *, explicit: bool = False) -> Program:
-    """A session call in which every replica runs its batches, after others if data is waited for.
-
-    Args:
-        plan: The model on its IPUs.
-        explicit: Keep every replica; otherwise one stands for all that nothing distinguishes.
-    """
+    """A session call in which replicas run their batches; without `explicit` one stands for all that are alike."""
     replicas = Replicas(plan.system, plan.layout, explicit)
     feed = Feed(plan, replicas)
     call = forward_call(plan, _call_s(plan), served(plan) * plan.layout.accumulation_factor)
@@ -67,10 +59,14 @@ class _Replica:
         ipu = plan.system.machine.ipu
         self._work = [work(f"stage {cost.stage.index}", cost.forward, ipu.clock_hz) for cost in plan.stages]
         self._sync = Work("sync", ((SYNC, cycles_to_ps(ipu.multi_ipu_sync_cycles, ipu.clock_hz)),))
-        self._answer = self._host_answer()
+        # What a batch's exchange with the host takes beside its transfers.
+        seconds = plan.software.forward_exchange_s
+        self._answer = (Work("host exchange", ((HOST, seconds_to_ps(seconds)),)),) if seconds else ()
         # In a row of batches the IPU does not wait for what is under way to the host.
-        fetches = plan.layout.fetching_tiles
-        self._output = self._result_to_io_tiles() if fetches else Exchange((self._host_transfer("write"),))
+        self._output: Step = Exchange((self._host_transfer("write"),))
+        if plan.layout.fetching_tiles:  # which hand the result on to the host during the next batch
+            sent = plan.handed_over_bytes(self._last)
+            self._output = io_tile_copy("copy to I/O tiles", plan.system, plan.layout, sent)
         self._hand_over = [Exchange((self._activations(stage),)) for stage in range(self._last)]
 
     def one_batch(self) -> Group:
@@ -124,16 +120,6 @@ class _Replica:
             yield self._sync
         if runs:
             yield self._hand_over[stage] if stage < self._last else self._output
-
-    def _host_answer(self) -> tuple[Step, ...]:
-        """What a batch's exchange with the host takes beside its transfers."""
-        seconds = self._plan.software.forward_exchange_s
-        return (Work("host exchange", ((HOST, seconds_to_ps(seconds)),)),) if seconds else ()
-
-    def _result_to_io_tiles(self) -> Step:
-        """I/O tiles hand the result on to the host during the next batch."""
-        plan = self._plan
-        return io_tile_copy("copy to I/O tiles", plan.system, plan.layout, plan.handed_over_bytes(self._last))
 
     def _activations(self, stage: int) -> Transfer:
         byte_count = self._plan.handed_over_bytes(stage)

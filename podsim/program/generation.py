@@ -1,9 +1,7 @@
-"""A step of text generation as tasks: weights come in, shards compute and add up, stages hand on, the host samples.
+"""A step of text generation as tasks.
 
-Shards of a layer add up their partial sums in a ring over their IPUs. Weights that are streamed
-are waited for layer by layer, or loaded by I/O tiles into a second slot while the layer before computes.
-
-Source: [popxl_llama], [gcl_topologies].
+Weights come in, shards compute and add up in a ring, stages hand on, the host samples. Streamed weights are waited for,
+or I/O tiles load the next layer's meanwhile [popxl_llama] [gcl_topologies].
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ from podsim.errors import MissingDataError
 from podsim.placement.cuts import Segment, Stage
 from podsim.placement.layout import STREAMING
 from podsim.placement.plan import Plan
-from podsim.placement.stage_cost import BlockCost
 from podsim.placement.topology import Routes
 from podsim.program.passes import BUBBLE, INTER_IPU, work
 from podsim.program.rings import ALL_REDUCE, Ring
@@ -31,15 +28,7 @@ _STEPS = 2
 
 
 def compile_step(plan: Plan, *, explicit: bool = False) -> Program:
-    """One step of one batch through all stages.
-
-    Args:
-        plan: Prefill or decode.
-        explicit: Write out every layer; otherwise the layers of a stage are one phase that repeats.
-
-    Raises:
-        MissingDataError: The software stack does not say what a call for a token costs.
-    """
+    """One step of one batch through all stages; without `explicit` the layers of a stage are one repeated phase."""
     return _StepProgram(plan, explicit=explicit).program()
 
 
@@ -70,9 +59,13 @@ class _StepProgram:
         self._routes = Routes(plan.system)
         self._overlaps = loads_overlap(plan)
         self._stages = [cost.stage for cost in plan.stages]
-        self._blocks = {name: block for cost in plan.stages for name, block in cost.blocks.items()}
         self._sums = [self._all_reduce(stage) for stage in self._stages]
-        self._works = {name: self._work(name.replace("_", "-"), block) for name, block in self._blocks.items()}
+        clock_hz = plan.system.machine.ipu.clock_hz
+        self._works = {
+            name: work(name.replace("_", "-"), block.forward_account, clock_hz)
+            for cost in plan.stages
+            for name, block in cost.blocks.items()
+        }
 
     def program(self) -> Program:
         """The step, after another one if loads begin under it."""
@@ -142,10 +135,7 @@ class _StepProgram:
             steps += self._cache(ipu, "write", block.cache_written_elements)
             if block.partial_sums:
                 steps += self._sums[stage.index][ipu]
-        return [*steps, *self._unload(ipu)]
-
-    def _work(self, name: str, block: BlockCost) -> Work:
-        return work(name, block.forward_account, self._plan.system.machine.ipu.clock_hz)
+        return [*steps, Release(f"{self._lane(ipu)}/room")] if self._overlaps else steps
 
     def _load(self, ipu: int, segment: Segment) -> Iterator[Step]:
         """Weights that are not on the chip."""
@@ -163,10 +153,6 @@ class _StepProgram:
         """Keys and values that are not on the chip."""
         if self._plan.layout.kv_cache == STREAMING:
             yield from self._stream("keys and values", ipu, direction, element_count * self._workload.activation_bytes)
-
-    def _unload(self, ipu: int) -> Iterator[Step]:
-        if self._overlaps:
-            yield Release(f"{self._lane(ipu)}/room")
 
     def _stream(self, name: str, ipu: int, direction: str, byte_count: int, io_tiles: int = 0) -> Iterator[Step]:
         if byte_count:

@@ -1,11 +1,7 @@
-"""The process on a host that calls the IPUs, as a lane: what its loop does from one session call to the next.
+"""The process on a host that calls the IPUs, as a lane; docs/background/hosts.md says what its loop does.
 
-A loop fetches samples, stacks them, counts targets, hands over tensors and the values of the optimizer, and calls. All
-of that is serial: IPUs that have ended their work wait until the process has come round. Workers of its loader make the
-next batch ready all the while, so that a round takes the longest of what a worker loads, and tasks and device one after
-the other. Decoding and sending of images is the feed's. Frameworks differ by which of these tasks take time.
-
-Source: [hydronet_gnn], [poptorch_squad], [poptorch_compiler], [graphcore_results] for PyTorch; [mlperf_logs],
+A round takes the longest of what a loader's worker loads, and tasks and device one after the other. Source:
+[hydronet_gnn], [poptorch_squad], [poptorch_compiler], [graphcore_results] for PyTorch; [mlperf_logs],
 [graphcore_results] for PopART and TensorFlow.
 """
 
@@ -37,26 +33,15 @@ WorksOf = Callable[[int], tuple[Work, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A session call, between two programs of the IPUs.
+    """A session call, between two programs of the IPUs."""
 
-    Attributes:
-        tasks: What a process does, one after the other.
-        meanwhile: What is left to workers of its loader when IPUs begin.
-        works_of: What IPUs do when it is over, by machine: those of a machine that is late.
-    """
-
-    tasks: tuple[Work, ...]
-    works_of: WorksOf = lambda _machine: ()
-    meanwhile: tuple[Work, ...] = ()
+    tasks: tuple[Work, ...]  # what a process does, one after the other
+    works_of: WorksOf = lambda _machine: ()  # what IPUs do when it is over, by machine: those of a machine that is late
+    meanwhile: tuple[Work, ...] = ()  # what is left to workers of its loader when IPUs begin
 
     @classmethod
     def steady(cls, *tasks: tuple[str, float], loaded_s: float = 0.0) -> Call:
-        """One that takes the same time each time, and on all machines.
-
-        Args:
-            tasks: (name, time) of each. [s]
-            loaded_s: In which workers load the next batch; they begin with the tasks. [s]
-        """
+        """One that always takes the same time, of tasks [s], while workers load the next batch in `loaded_s`. [s]"""
         left_s = max(0.0, loaded_s - sum(time_s for _, time_s in tasks))
         return cls(_works(tasks), meanwhile=_works([(LOAD, left_s)]))
 
@@ -77,13 +62,7 @@ class Call:
         return Phase("host call", 1, {lane: steps[machine] for lane, machine in machine_of.items()}, HOST)
 
     def processes(self, plan: Plan, replicas: Replicas, rounds: int = 1) -> Iterator[Group]:
-        """The loops of all processes of the replicas that are kept.
-
-        Args:
-            plan: What is run.
-            replicas: Those of the program.
-            rounds: Programs of the IPUs, of which the last is accounted.
-        """
+        """The loops of the processes of kept replicas over `rounds` programs, the last of which is accounted."""
         steps: tuple[Step, ...] = (
             *self.meanwhile,
             Barrier(_ENDED, _DEVICE),
@@ -122,23 +101,12 @@ def training_call(plan: Plan) -> Call:
 
 
 def evaluation_call(plan: Plan, call_s: float) -> Call:
-    """A call for the forward passes of an evaluation, of as many samples as a weight update has.
-
-    Args:
-        plan: What is run.
-        call_s: The call alone. [s]
-    """
+    """A call for the forward passes of an evaluation, of as many samples as a weight update has."""
     return Call.steady((STACK, _stacked_s(plan)), (CALL, call_s))
 
 
 def forward_call(plan: Plan, call_s: float, batches: int) -> Call:
-    """A call for forward passes, which hands over inputs and results of every batch.
-
-    Args:
-        plan: What is run.
-        call_s: The call alone. [s]
-        batches: Of all replicas that a process serves.
-    """
+    """A call for forward passes, which hands over inputs and results of every batch."""
     tensors = plan.workload.host_tensors
     # I/O tiles exchange tensors with the host meanwhile.
     streams = 0 if plan.layout.fetching_tiles else batches * (tensors.inputs + tensors.results)

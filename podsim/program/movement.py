@@ -1,11 +1,8 @@
 """Transfers and collectives alone on a machine: tiles of a chip, chips over IPU-Links, the host, streaming memory.
 
-Inside a chip the exchange is scheduled when the program is compiled: nothing queues, and the busiest port of a tile
-sets the time [poplibs_estimators]. Between chips the fullest link does. What one tile sends leaves the tile before it
-enters the link, and what one tile receives leaves the link before it enters the tile; a link that carries a little of
-many tiles starts anew for each of those that send [citadel2019].
-
-Corresponding tiles of chips reduce and gather as replicas do in a weight update, by the same steps.
+Inside a chip nothing queues, and the busiest port of a tile sets the time [poplibs_estimators]. Between chips the
+fullest link does: what one tile sends leaves it before it enters the link, and what one receives leaves the link before
+it enters the tile; a link that carries a little of many tiles starts anew for each of those that send [citadel2019].
 """
 
 from __future__ import annotations
@@ -50,17 +47,11 @@ _PIECE_ELEMENTS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """What moves, and how long it takes.
+    """What moves, and how long it takes."""
 
-    Attributes:
-        parts: (what takes the time, how long) in order, all of which add up. [s]
-        moved_bytes: What arrives, at all receivers together. [B]
-        bound: What limits the rate of a large one.
-    """
-
-    parts: tuple[tuple[str, float], ...]
-    moved_bytes: float
-    bound: str
+    parts: tuple[tuple[str, float], ...]  # (what takes the time, how long) in order, all of which add up [s]
+    moved_bytes: float  # what arrives, at all receivers together [B]
+    bound: str  # what limits the rate of a large one
 
     @property
     def time_s(self) -> float:
@@ -87,21 +78,13 @@ def _quickest(ways: Iterable[Movement]) -> Movement:
 
 @dataclass(frozen=True)
 class Fabric:
-    """Tiles that take part: the first of each of some chips of a pod.
-
-    Attributes:
-        ipu: The chip.
-        tile_count: Tiles of each chip.
-        chips: Their numbers in the pod; the root is on the first.
-        system: The pod; needed for several chips, the host and streaming memory.
-        others: Whether of the chip of a root no other tile takes part.
-    """
+    """Tiles that take part: the first of each of some chips of a pod."""
 
     ipu: Ipu
     tile_count: int
-    chips: Sequence[int] = (0,)
-    system: System | None = None
-    others: bool = False
+    chips: Sequence[int] = (0,)  # their numbers in the pod; the root is on the first
+    system: System | None = None  # the pod; needed for several chips, the host and streaming memory
+    others: bool = False  # whether of the chip of a root no other tile takes part
 
     @property
     def ipu_count(self) -> int:
@@ -121,9 +104,6 @@ class Fabric:
         """A word from tile to tile of a chip. [s]
 
         Tiles that take part lie the further apart the more they are: between a pair and all tiles in proportion.
-
-        Args:
-            tiles: How many take part.
         """
         exchange, overhead = self.ipu.exchange, self.ipu.superstep.overhead_cycles
         alone = overhead if exchange.latency_cycles is None else exchange.latency_cycles
@@ -132,55 +112,28 @@ class Fabric:
         return (alone + (loaded - alone) * share) / self.ipu.clock_hz
 
     def exchange(self, port_bytes: float, moved_bytes: float = 0.0, tiles: int = 0) -> Movement:
-        """One round of the on-chip exchange.
-
-        Args:
-            port_bytes: What the busiest tile receives or sends. [B]
-            moved_bytes: What all tiles receive. [B]
-            tiles: Tiles that lie apart; those that take part if 0.
-        """
+        """One round of the exchange: bytes of the busiest port [B], between `tiles` apart (0: all of them)."""
         cycles = ceil_div(int(port_bytes), self.ipu.exchange.bytes_per_cycle)
         parts = (("latency", self._word_s(tiles or self.tile_count)), ("exchange", cycles / self.ipu.clock_hz))
         return Movement(parts, moved_bytes, _PORT)
 
     def read(self, byte_count: float, width_bytes: int) -> Movement:
-        """Each tile loads from its own memory, one load per cycle.
-
-        Args:
-            byte_count: Of each tile. [B]
-            width_bytes: Of a load. [B]
-        """
+        """Each tile loads from its own memory, one load per cycle. `byte_count`: of each tile [B]."""
         rate = width_bytes * self.ipu.clock_hz
         return Movement((("loads", byte_count / rate),), byte_count * self.all_tiles, "loads")
 
     def between_tiles(self, byte_count: float, senders: int = 1) -> Movement:
-        """Each of some tiles sends to one other tile of the chip.
-
-        Args:
-            byte_count: Of each. [B]
-            senders: How many.
-        """
+        """Each of some tiles sends to one other tile of the chip. `byte_count`: of each [B]."""
         return self.exchange(byte_count, byte_count * senders, senders)
 
     def between_ipus(self, byte_count: float, source: int, target: int, *, both_ways: bool = False) -> Movement:
-        """Each tile sends to one tile of another chip.
-
-        Args:
-            byte_count: Of each. [B]
-            source: Number of the chip in the pod.
-            target: That of the other.
-            both_ways: Whether as much goes the other way at the same time.
-        """
+        """Each tile sends to one tile of another chip. `byte_count`: of each [B]."""
         route = self._routes.between(source, target)
         moved = byte_count * self.tile_count * (1 + both_ways)
         return self._over_links([(route, self.tile_count, byte_count * self.tile_count)], moved, ports=self.tile_count)
 
     def across(self, byte_count: float) -> Movement:
-        """Each tile sends to a random tile of the other half of the chips, all at once.
-
-        Args:
-            byte_count: Of each. [B]
-        """
+        """Each tile sends to a random tile of the other half of the chips, all at once. `byte_count`: of each [B]."""
         chips, half = self.chips, self.ipu_count // 2
         sent = []
         for place, chip in enumerate(chips):
@@ -194,13 +147,9 @@ class Fabric:
     ) -> Movement:
         """What goes over routes at once: the fullest link, the ports of tiles, or how many tiles send.
 
-        Args:
-            sent: What goes where.
-            moved_bytes: What arrives. [B]
-            ports: Tiles whose ports share all that is sent; not counted if 0.
-            local_bytes: What the port of the root carries within its chip beside it. [B]
-            receivers: Tiles of a chip that receive, neighbours to which a connection has its links in proportion; all
-                if 0. If it is one, all that a link brings passes its port too.
+        `ports`: tiles whose ports share all that is sent; not counted if 0; `local_bytes`: what the port of the root
+        carries within its chip beside it [B]; `receivers`: tiles of a chip that receive, neighbours to which a
+        connection has its links in proportion; all if 0. If it is one, all that a link brings passes its port too.
         """
         to_one = receivers == 1
         link, port = given(given(self.system).machine.ipu_link), self.ipu.exchange_bytes_per_s(1)
@@ -232,11 +181,7 @@ class Fabric:
         return Movement(parts, moved_bytes, max(times, key=lambda each: times[each]))
 
     def with_host(self, byte_count: float) -> Movement:
-        """The host sends to each tile of each chip, each its own, or receives from each over the same links.
-
-        Args:
-            byte_count: Of each tile. [B]
-        """
+        """The host sends to each tile of each chip, each its own, or receives from each over the same links."""
         machine = given(self.system).machine
         machines = len({chip // machine.ipu_count for chip in self.chips})
         gateway = machine.gateway_link
@@ -250,12 +195,7 @@ class Fabric:
         return self._streamed(byte_count, latency_s, rates)
 
     def with_memory(self, byte_count: float, direction: str) -> Movement:
-        """Each tile of each chip reads from streaming memory, or writes to it.
-
-        Args:
-            byte_count: Of each tile. [B]
-            direction: `read` or `write`.
-        """
+        """Each tile of each chip reads from streaming memory, or writes to it. `byte_count`: of each tile [B]."""
         system = given(self.system)
         rates: dict[str, float] = defaultdict(float)
         machines: dict[str, float] = {}
@@ -276,11 +216,8 @@ class Fabric:
     def collective(self, name: Collective, byte_count: int, dtype: str = "fp32") -> Movement:
         """One collective of all tiles with nothing else on the machine.
 
-        Args:
-            name: Which.
-            byte_count: Of a tile: what it holds before a sum or an all-gather, what it sends to each other tile in an
-                all-to-all, what the root sends to all or to each, what it receives from each. [B]
-            dtype: Format of what is summed.
+        `byte_count`: of a tile: what it holds before a sum or an all-gather, what it sends to each other tile in an
+        all-to-all, what the root sends to all or to each, what it receives from each [B].
         """
         match name:
             case "broadcast":
@@ -438,15 +375,7 @@ class Fabric:
         return replace(best, moved_bytes=moved)
 
     def over_chips(self, name: str, byte_count: int, software: Software) -> Movement:
-        """Corresponding tiles of all chips reduce or gather with each other, as the replicas of a program do.
-
-        Each link domain reduces, or gathers, by itself; between domains chips of the same place pass on their parts.
-
-        Args:
-            name: Which of `OVER_IPUS`.
-            byte_count: Of a tile: what it holds before. [B]
-            software: Whose rings these are.
-        """
+        """Corresponding tiles of all chips reduce or gather bytes each [B]: in domains, then between them."""
         system = given(self.system)
         inside = defaultdict[int, list[int]](list)
         for chip in self.chips:

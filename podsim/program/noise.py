@@ -1,22 +1,93 @@
-"""Which stretches of work have noise, and who draws it together.
+"""Which stretches of work have noise, and who draws it together, from tables of equally likely values.
 
-A session call has two kinds. What the calling process does takes longer or shorter for all IPUs alike: one stream. And
-a machine is late now and then, each by itself: a stream per machine. All IPUs of a run meet after the call, at the
-latest when gradients are reduced, so that a call takes as long as its latest machine. What IPUs compute and exchange is
-planned to the cycle, and has no noise. Source: [mlperf_logs].
+The calling process takes longer or shorter for all IPUs alike, one stream; a machine is late now and then by itself, a
+stream each; what IPUs compute and exchange has no noise [mlperf_logs]. An entry of a table is the mean of its share of
+the distribution between two quantiles, in closed form, rounded so that sums from the first on are off by half a
+picosecond at most.
 """
 
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from functools import cached_property, lru_cache
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
 
 from podsim.program.host import CALL, Call
 from podsim.program.task import Jitter, Work
 from podsim.program.transfers import HOST
 from podsim.scenario.software import Noise
-from podsim.tiles.noise import Table, late, latest, latest_of, steady
 from podsim.units import PS_PER_S, seconds_to_ps
+
+Table = NDArray[np.int64]
+"""Picoseconds by quantile, ascending. [ps]"""
+SMOOTH_ENTRIES = 2**12
+"""Of a distribution that is narrower than its mean, which has no long tail."""
+ENTRIES = 2**16
+"""So many that a machine that is late once in a thousand calls has dozens of them."""
+_TABLES = 16
+"""So many are kept, some megabytes."""
+_NORMAL = NormalDist()
+
+
+@lru_cache(maxsize=_TABLES)
+def steady(mean_ps: int, deviation_ps: float) -> Table:
+    """A stretch of time with a log-normal distribution, which is never shorter than nothing, less its mean. [ps]
+
+    Entries of at least -mean_ps, whose sum is 0; not to be written to.
+    """
+    entries = SMOOTH_ENTRIES if deviation_ps < mean_ps else ENTRIES
+    if not mean_ps or not deviation_ps:
+        return np.zeros(entries, dtype=np.int64)
+    # The share of the mean up to a quantile z of the normal distribution behind it is its integral up to z - width.
+    width = math.sqrt(math.log1p((deviation_ps / mean_ps) ** 2))
+    inner = [_NORMAL.cdf(quantile - width) for quantile in _quantiles(entries)]
+    shares = np.array([0.0, *inner, 1.0], dtype=np.float64)
+    return _rounded(mean_ps * (entries * shares - np.arange(entries + 1, dtype=np.float64)))
+
+
+@lru_cache
+def _quantiles(entries: int) -> tuple[float, ...]:
+    """Edges of parts of the normal distribution that are equally likely."""
+    return tuple(_NORMAL.inv_cdf(number / entries) for number in range(1, entries))
+
+
+def late(share: float, mean_ps: float, entries: int = ENTRIES) -> Table:
+    """A delay that is met rarely (`share`, 0 to 1), and is then distributed exponentially. [ps]
+
+    Entries of at least 0, whose mean is that of share x mean_ps.
+    """
+    if not share or not mean_ps:
+        return np.zeros(entries, dtype=np.int64)
+    # Of all delay, the part beyond the quantile 1 - v is v (1 + ln(share / v)) mean_ps, where v is at most the share.
+    beyond = np.minimum(np.arange(entries, -1, -1) / entries, share)
+    with np.errstate(divide="ignore"):
+        logs = np.where(beyond > 0, np.log(share / beyond), 0.0)
+    whole = beyond * (1 + logs) * mean_ps * entries
+    return _rounded(whole[0] - whole)
+
+
+def _rounded(sums: NDArray[np.float64]) -> Table:
+    """Differences of sums that are rounded, which alone may not fit into 64 bits. [ps]"""
+    return np.diff(np.rint(sums)).astype(np.int64)
+
+
+def latest(table: Table, count: int) -> Table:
+    """The largest of some draws as a table of its own, with the same mean to the picosecond. [ps]"""
+    edges = np.arange(len(table) + 1) / len(table)
+    shares = edges**count
+    sums = np.concatenate([[0.0], np.cumsum(np.diff(shares) * table)])
+    return _rounded(np.interp(edges, shares, sums) * len(table))
+
+
+def latest_of(table: Table, count: int) -> tuple[float, float]:
+    """Mean and standard deviation of the largest of some draws from a table, exactly. [ps]"""
+    shares = np.diff((np.arange(len(table) + 1) / len(table)) ** count)
+    mean = float(shares @ table)
+    return mean, math.sqrt(float(shares @ (table - mean) ** 2))
+
 
 LATE = "late machine"
 _OF_CALL, _OF_MACHINES = range(2)
@@ -30,16 +101,7 @@ class NoisyCall:
     """
 
     def __init__(self, noise: Noise, time_ps: int, updates_per_call: float, machines: int, *, apart: bool) -> None:
-        """Make the tables of machines, once for all of them.
-
-        Args:
-            noise: That of the software stack.
-            time_ps: The share of the call. [ps]
-            updates_per_call: Updates that share it.
-            machines: Machines that the run takes place on.
-            apart: Whether each machine draws by itself; otherwise every lane stands for all of them, and draws how
-                late the latest is.
-        """
+        """Without `apart`, machines do not draw by themselves: every lane draws how late the latest of them is."""
         self.drift = noise.drift_on(machines) or 0.0
         self._noise, self._updates_per_call, self._machines, self._apart = noise, updates_per_call, machines, apart
         self._late = late_table(noise, updates_per_call)
@@ -68,12 +130,9 @@ class NoisyCall:
         return run_table(self._noise, self._call_ps, self._updates_per_call)
 
     def jitters(self, level_ps: int) -> dict[str, Jitter]:
-        """What the stretches draw from, by the names that they have in works.
-
-        Args:
-            level_ps: What a call takes more or less throughout the run. [ps]
-        """
-        call = call_table(self._noise, self._call_ps + level_ps, self._updates_per_call) + level_ps
+        """What the stretches draw from, by their names; a call takes `level_ps` more throughout the run. [ps]"""
+        spread_ps = seconds_to_ps(self._noise.call_spread_s) / math.sqrt(self._updates_per_call)
+        call = steady(self._call_ps + level_ps, spread_ps) + level_ps
         return {CALL: Jitter(_OF_CALL, _values(call)), **self._late_jitters}
 
     @cached_property
@@ -93,11 +152,6 @@ def _late_name(machine: int) -> str:
 
 def _values(table: Table) -> tuple[int, ...]:
     return tuple(table.tolist())
-
-
-def call_table(noise: Noise, time_ps: int, updates_per_call: float) -> Table:
-    """What the calling process takes more or less. [ps]"""
-    return steady(time_ps, seconds_to_ps(noise.call_spread_s) / math.sqrt(updates_per_call))
 
 
 def run_table(noise: Noise, time_ps: int, updates_per_call: float) -> Table:

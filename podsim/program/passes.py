@@ -1,10 +1,7 @@
 """The pipeline as phases: fill, main, flush.
 
-In each pipeline cycle every IPU runs the stages that are active on it, one after the other; then all
-IPUs of the replica synchronise and hand their results on in one merged exchange. Which are active when is the
-schedule's: `podsim/placement/schedule.py`.
-
-Source: [popart_pipelining].
+In each cycle every IPU runs its active stages one after the other; then all of a replica synchronise and hand on in one
+merged exchange [popart_pipelining]; placement/schedule.py says which when.
 """
 
 from __future__ import annotations
@@ -43,20 +40,14 @@ def work(name: str, account: Account, clock_hz: float, kind: str | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class StageWork:
-    """The passes of one stage as tasks, the same in every replica.
-
-    Attributes:
-        stage: The stage.
-        forward: Its forward pass.
-        backward: What is redone of it, and its backward pass.
-        sums: How often tensors go around the rings of its shards in a pass; empty without shards.
-        routed: How often these exchange tokens in a pass, by what they exchange; empty unless they divide experts.
-    """
+    """The passes of one stage as tasks, the same in every replica."""
 
     stage: Stage
     forward: Work
-    backward: tuple[Work, ...]
+    backward: tuple[Work, ...]  # what is redone of it, and its backward pass
+    # how often tensors go around the rings of its shards in a pass; empty without shards
     sums: Mapping[Work, ShardSums]
+    # how often these exchange tokens in a pass, by what they exchange; empty unless they divide experts
     routed: Mapping[Work, Mapping[Routed, int]]
 
 
@@ -117,15 +108,7 @@ def shard_rings(plan: Plan, members: Sequence[int]) -> ShardRings:
 def rings_for(
     system: System, software: Software, workload: Workload, members: Sequence[int], width_parts: int
 ) -> ShardRings:
-    """The rings of IPUs that share the layers of a model, before it is planned.
-
-    Args:
-        system: The pod.
-        software: Says how many rings data is divided over.
-        workload: The largest shard.
-        members: The IPUs.
-        width_parts: Parts into which they divide the width of hidden states as well.
-    """
+    """The rings of IPUs that share the layers of a model, their hidden width in `width_parts`, before it is planned."""
     if width_parts == 1:
         return ShardRings.of(system, software.rings_of_shards, members)
     segments = [Segment((name,), count) for name, count in Counter(workload.order).items()]
@@ -135,49 +118,33 @@ def rings_for(
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """A pipeline cycle, the same in every replica.
-
-    Attributes:
-        name: Of its phase.
-        count: Repetitions.
-        wait: Kind of time that waiting is accounted as.
-        patterns: Number of the pattern of each IPU of a replica: which of its stages are active.
-    """
+    """A pipeline cycle, the same in every replica."""
 
     name: str
     count: int
-    wait: str
-    patterns: tuple[int, ...]
+    wait: str  # kind of time that waiting is accounted as
+    patterns: tuple[int, ...]  # number of the pattern of each IPU of a replica: which of its stages are active
 
 
 class Timetable:
-    """Which stages are active in which pipeline cycle of a weight update, or of as many micro-batches of an evaluation.
-
-    Attributes:
-        stages: Their work.
-        held: Stages on each IPU of a replica.
-        patterns: (stages with a forward pass, stages with a backward pass) of each round of a cycle.
-    """
+    """Which stages are active in which pipeline cycle of a weight update, or of the micro-batches of an evaluation."""
 
     def __init__(self, plan: Plan, *, trains: bool) -> None:
         """Of a plan; without `trains` there are forward passes only."""
         self._schedule, self._factor = plan.layout.pipeline(trains=trains), plan.layout.accumulation_factor
         self.stages = stage_work(plan)
+        # stages on each IPU of a replica
         self.held = tuple(
             tuple(each for each in self.stages if local in each.stage.ipus)
             for local in range(plan.layout.ipus_per_replica)
         )
+        # (stages with a forward pass, stages with a backward pass) of each round of a cycle
         self.patterns: list[_Rounds] = []
         self._numbers: dict[_Rounds, int] = {}
         self._known: dict[tuple[bool, bool], tuple[Cycle, ...]] = {}
 
     def cycles(self, *, alike: bool, in_order: bool) -> tuple[Cycle, ...]:
-        """All pipeline cycles; those of the main phase with repetitions if they are alike.
-
-        Args:
-            alike: Whether nothing but their place tells cycles apart whose stages are alike.
-            in_order: Whether only those that follow one another are one with repetitions.
-        """
+        """All pipeline cycles; those of the main phase are one with repetitions if `alike` but for their place."""
         if (alike, in_order) in self._known:
             return self._known[alike, in_order]
         if alike:

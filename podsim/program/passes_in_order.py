@@ -13,15 +13,10 @@ from podsim.tiles.model import OpCost
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Operations that run one after the other, all of them several times over.
+    """Operations that run one after the other, all of them several times over."""
 
-    Attributes:
-        count: How often, 1 or more.
-        operations: (block, operation with its cost), in order.
-    """
-
-    count: int
-    operations: tuple[tuple[str, OpCost], ...]
+    count: int  # how often, 1 or more
+    operations: tuple[tuple[str, OpCost], ...]  # (block, operation with its cost), in order
 
 
 Passes = Mapping[str, tuple[Repeat, ...]]

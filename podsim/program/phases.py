@@ -1,12 +1,7 @@
 """Phased execution as phases of the engine: load weights, go through micro-batches, store; the weight update apart.
 
-A phase of a segment loads its weights, gathers them over replicas if these hold shards, and goes through its
-micro-batches: each loads the activations that a phase before has stored, computes, and stores what the next one needs.
-With I/O tiles that overlap, the tiles that compute are at one micro-batch while I/O tiles store what came of the one
-before and load what the one behind needs; then both copy from one to the other. Each set of tiles has its own lane.
-Backward phases redo the forward pass, reduce gradients over replicas and store them.
-
-Source: [popxl_bert], [popxl_rts_tutorial].
+docs/background/streaming-memory.md says in which order. I/O tiles that overlap store what came of one micro-batch and
+load the next but one while other tiles compute, as lanes of their own. Source: [popxl_bert], [popxl_rts_tutorial].
 """
 
 from __future__ import annotations
@@ -47,23 +42,14 @@ class _Both:
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """What a phase does with a micro-batch.
-
-    Attributes:
-        title: Of the phase.
-        works: Passes, each with what shards add up and exchange then.
-        loads: Bytes to load, by what they are.
-        stores: Bytes to store.
-        gathers: How many tensors of which parts are loaded, by the bytes of the whole.
-        from_host: Whether it loads samples from the host.
-    """
+    """What a phase does with a micro-batch."""
 
     title: str
-    works: tuple[tuple[Work, _Traffic], ...]
+    works: tuple[tuple[Work, _Traffic], ...]  # passes, each with what shards add up and exchange then
     loads: tuple[tuple[str, int], ...]
-    stores: tuple[tuple[str, int], ...]
-    gathers: Mapping[int, int]
-    from_host: bool = False
+    stores: tuple[tuple[str, int], ...]  # bytes to store
+    gathers: Mapping[int, int]  # how many tensors of which parts are loaded, by the bytes of the whole
+    from_host: bool = False  # whether it loads samples from the host
 
 
 class Phases:
@@ -80,18 +66,7 @@ class Phases:
         in_order: bool,
         lane_count: int | None = None,
     ) -> None:
-        """Prepare what all phases have in common.
-
-        Args:
-            plan: Segments and layout.
-            replicas: Those of the program.
-            replica: Which one.
-            feed: Brings samples.
-            trains: Whether there are backward phases.
-            in_order: Whether repetitions of a segment are written out one after the other, each with all its phases;
-                otherwise each phase repeats, which takes the same time.
-            lane_count: How many IPUs get a lane, from the first on; all of them if left out. One is enough for a bound.
-        """
+        """`in_order`: repetitions of a segment are written out; `lane_count`: IPUs that get a lane, one for a bound."""
         self._plan, self._replicas, self._replica, self._feed = plan, replicas, replica, feed
         self._trains, self._in_order = trains, in_order
         self._rings = Rings(plan, replicas)

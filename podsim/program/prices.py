@@ -1,8 +1,7 @@
 """What sets the time of a program's tasks: the keys of the scenario that price each stretch of it.
 
-A transfer has two prices: its latency, and the channel that it holds longest, with all that passes over that channel
-at the same time. A stretch of work has the price of its kind, a call from the host that of its name. Tasks of helpers,
-which feed the others, are filed under the kind of time in which the others wait for them.
+A transfer has two: its latency, and the channel that it holds longest; work has that of its kind, a call that of its
+name. Tasks of helpers are filed under the kind of time in which others wait for them.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from itertools import zip_longest
 from typing import Final
 
 from podsim.placement.plan import Plan
-from podsim.program.all_to_all import ALL_TO_ALL
 from podsim.program.host import CALL, CONVERT, COUNT, HAND_OVER, LOAD, OPTIMIZER_VALUES, PROCESS, STACK
+from podsim.program.rings import ALL_TO_ALL
 from podsim.program.task import Exchange, Phase, Program, Step, Transfer, Work
 
 Price = tuple[str, ...]
@@ -113,13 +112,7 @@ def generation_calls(plan: Plan) -> Mapping[str, Price]:
 
 
 def task_prices(program: Program, plan: Plan, calls: Mapping[str, Price]) -> Prices:
-    """The time of a program's tasks by what prices it.
-
-    Args:
-        program: Its tasks.
-        plan: What it was made of.
-        calls: Prices of calls from the host, by the name of their work.
-    """
+    """The time of a program's tasks by what prices it."""
     lanes = [len(group.lanes) for group in program.groups if group.accounted]
     processes = sum(group.name.startswith(PROCESS) for group in program.groups)
     found = _Tally(plan, calls, sum(lanes) // max(1, processes))
@@ -139,15 +132,11 @@ def task_prices(program: Program, plan: Plan, calls: Mapping[str, Price]) -> Pri
 
 
 class _Tally:
-    """Times by kind and price, as they are found.
-
-    Attributes:
-        times: Those found so far. [ps]
-    """
+    """Times by kind and price, as they are found."""
 
     def __init__(self, plan: Plan, calls: Mapping[str, Price], lanes_per_process: int) -> None:
         self._plan, self._calls, self._lanes_per_process = plan, calls, lanes_per_process
-        self.times: dict[str, Counter[Price]] = {}
+        self.times: dict[str, Counter[Price]] = {}  # those found so far [ps]
 
     def add(self, phases: Sequence[Phase], count: int, *, helps: bool) -> None:
         """Phases of different groups that run at the same time, so many times."""

@@ -1,11 +1,7 @@
 """A recorded graph: what each rank of a job did, on what it depended, and the program that does it again on a pod.
 
-A rank is an IPU: rank 3 is IPU 3 of the pod. It does one thing at a time, in an order that no dependency of any rank
-contradicts, and transfers that nothing orders among one another start together, as an exchange of an IPU has them.
-What is received asks nothing of the receiver: whatever depends on it waits until the sender is through. Collectives
-go around rings as those of a weight update do, an all-to-all over the routes between all pairs.
-
-Source: [gcl_topologies] for the rings.
+Rank 3 is IPU 3. It does one thing at a time, in an order that no dependency contradicts; transfers that nothing orders
+start together; receiving takes nothing of the receiver. Source: [gcl_topologies] for the rings of collectives.
 """
 
 from __future__ import annotations
@@ -20,9 +16,8 @@ from typing import Final, Literal
 from podsim.errors import PodsimError
 from podsim.placement.rings import ring_of
 from podsim.placement.topology import Routes
-from podsim.program.all_to_all import ALL_TO_ALL, AllToAll
 from podsim.program.movement import Fabric
-from podsim.program.rings import Ring
+from podsim.program.rings import ALL_TO_ALL, AllToAll, Ring
 from podsim.program.task import Acquire, Barrier, Exchange, Group, Phase, Program, Release, Step, Transfer, Work
 from podsim.program.transfers import first_fragments_bytes, gw_hops, link_transfer, streaming_transfer
 from podsim.scenario.hardware import System
@@ -49,57 +44,35 @@ _LOAD_BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Something that a rank did.
-
-    Attributes:
-        number: By which others of the rank name it.
-        name: What it is called.
-        kind: What it is.
-        after: Numbers of those that must have ended before it begins.
-        start_ps: When it began; 0 where that is not recorded. [ps]
-        duration_ps: How long it took; None where that is not recorded. [ps]
-        size_bytes: Moved; of a collective, what is reduced, what each has once it is gathered, or what each puts into
-            an all-to-all with the part that it keeps. [B]
-        operations: Floating-point operations of computation.
-        peer: The rank that receives, or sends.
-        tag: Tells messages between two ranks apart.
-        collective: Which; one of `COLLECTIVES`.
-        group: Name of the ranks that take part.
-        tensor_count: Tensors of a transfer or collective, each with a latency of its own.
-        lane: What of the rank does it: nothing for the rank itself, otherwise what works beside it.
-        of_shards: Whether a collective is one of ranks that share layers.
-    """
+    """Something that a rank did."""
 
     number: int
     name: str
     kind: Kind
-    after: tuple[int, ...] = ()
-    start_ps: int = 0
-    duration_ps: int | None = None
+    after: tuple[int, ...] = ()  # numbers of those that must have ended before it begins
+    start_ps: int = 0  # when it began; 0 where that is not recorded [ps]
+    duration_ps: int | None = None  # how long it took; None where that is not recorded [ps]
+    # moved; of a collective, what is reduced, what each has once it is gathered, or what each puts into an all-to-all
+    # with the part that it keeps [B]
     size_bytes: float = 0
-    operations: int = 0
-    peer: int = -1
-    tag: int = 0
-    collective: str = ""
-    group: str = ""
-    tensor_count: int = 1
-    lane: str = ""
-    of_shards: bool = False
+    operations: int = 0  # floating-point operations of computation
+    peer: int = -1  # the rank that receives, or sends
+    tag: int = 0  # tells messages between two ranks apart
+    collective: str = ""  # which; one of `COLLECTIVES`
+    group: str = ""  # name of the ranks that take part
+    tensor_count: int = 1  # tensors of a transfer or collective, each with a latency of its own
+    lane: str = ""  # what of the rank does it: nothing for the rank itself, otherwise what works beside it
+    of_shards: bool = False  # whether a collective is one of ranks that share layers
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The graph of every rank.
+    """The graph of every rank."""
 
-    Attributes:
-        ranks: Nodes of each, in the order of its file.
-        groups: Ranks of each group, in the order of its ring; the group without a name has all of them.
-        files: Where each rank stands, for messages.
-    """
-
-    ranks: tuple[tuple[Node, ...], ...]
+    ranks: tuple[tuple[Node, ...], ...]  # nodes of each, in the order of its file
+    # ranks of each group, in the order of its ring; the group without a name has all of them
     groups: Mapping[str, tuple[int, ...]]
-    files: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()  # where each rank stands, for messages
 
     def members(self, node: Node) -> tuple[int, ...]:
         """Ranks that take part in a collective."""
@@ -112,17 +85,7 @@ class Recorded:
 
 
 def replayed(recorded: Recorded, system: System, rings: int, shard_rings: int | None = None) -> Program:
-    """The program of a recorded graph.
-
-    Args:
-        recorded: Its nodes.
-        system: The pod that it runs on.
-        rings: Over how many rings collectives are divided.
-        shard_rings: The same of those of ranks that share layers; as others if left out.
-
-    Raises:
-        PodsimError: The graph waits for itself, its ranks contradict one another, or the pod cannot do what it asks.
-    """
+    """The program of a recorded graph; `shard_rings`: rings of ranks that share layers, as others if left out."""
     return _Replay(recorded, system, rings, shard_rings or rings).program()
 
 

@@ -1,11 +1,9 @@
 """Which replicas a program holds, and the names of its lanes.
 
-All replicas of a data-parallel run do the same thing at the same time. The folded program keeps the
-first ones only, as many as it takes until replicas and machines start together again; transfers
-between replicas stay on the links they use, so the load on the fullest link of each path is kept as
-well. Where machines hold, or servers decode for, numbers of replicas that differ, all are kept; so they are where
-replicas lie among one another, or begin in the middle of machines that they do not fill, as their ways to one another
-differ.
+The folded program keeps the first, as many as it takes until replicas and machines start together again; transfers
+between replicas stay on their links, so the load on the fullest link is kept as well. All are kept where machines hold,
+or servers decode for, unequal numbers of them, where they lie among one another, or begin inside machines that they do
+not fill.
 """
 
 from __future__ import annotations
@@ -22,19 +20,12 @@ from podsim.scenario.hardware import System
 
 @dataclass(frozen=True)
 class Replicas:
-    """The replicas of a program.
-
-    Attributes:
-        system: The machines.
-        layout: Replication and sharding.
-        explicit: Whether every replica is kept.
-        decodes: Whether host servers decode, and so are shared by their replicas.
-    """
+    """The replicas of a program."""
 
     system: System
-    layout: Layout
+    layout: Layout  # replication and sharding
     explicit: bool
-    decodes: bool = False
+    decodes: bool = False  # whether host servers decode, and so are shared by their replicas
 
     @cached_property
     def routes(self) -> Routes:

@@ -1,8 +1,8 @@
-"""Rings of IPUs for collectives as steps of a program.
+"""Rings of IPUs for collectives, and exchanges of all with all, as steps of a program.
 
-Where IPUs divide a layer in two dimensions, they are a grid of rows and columns, each with a ring of its own. The IPUs
-of a row, or those of a column, are neighbours; the others lie as far apart as these are many, form a ring straight
-along the topology, and share its rails with the rings beside them. Of both ways the one is taken that is faster.
+IPUs that divide a layer in two dimensions are a grid of rows and columns: those of one are neighbours, those of the
+other lie apart, in rings that share rails; the faster of both ways is taken. All to all is scheduled when the program
+is compiled, so that the fullest link sets the time. Source: [lepikhin2021]; [gcl_topologies] for the routes.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Final, Self
 
 from podsim.placement.rings import Around, ring_of
-from podsim.placement.topology import Routes
+from podsim.placement.topology import Channel, Routes
 from podsim.program.task import Barrier, Collective, Exchange, Step, Transfer
 from podsim.program.transfers import transfer
 from podsim.scenario.hardware import System
@@ -33,10 +33,7 @@ class Ring(Around):
         Each goes around in n - 1 steps, twice if it is added up on all shards. They start together and do alike, so
         that the steps of all tensors of a size take as long in one exchange as they do one by one.
 
-        Args:
-            ipu: One of the members.
-            sums: How often tensors go around, by their bytes.
-            name: Of those who meet.
+        `sums`: how often tensors go around, by their bytes.
         """
         for byte_count, count in sums.items():
             steps = count * (len(self.members) - 1)
@@ -59,27 +56,13 @@ class Ring(Around):
     def step(
         self, what: str, ipu: int, byte_count: float, tensor_count: int = 1, *, of_shards: bool = False
     ) -> Exchange:
-        """One of the steps in which an IPU reduces and gathers (`all_reduce`), or does one of the two.
-
-        Args:
-            what: As `podsim.program.task.Collective` names it.
-            ipu: One of the members.
-            byte_count: As `chunks` has it. [B]
-            tensor_count: As `chunks` has it.
-            of_shards: Whether the members share layers.
-        """
+        """One step of an IPU in an all-reduce, or in one of its halves, as `task.Collective` names them."""
         steps = (2 if what == "all_reduce" else 1) * (len(self.members) - 1)
         collective = Collective(what, self.members, byte_count, tensor_count, steps, of_shards)
         return Exchange(self.chunks(ipu, byte_count, tensor_count), collective)
 
     def chunks(self, ipu: int, byte_count: float, tensor_count: int = 1) -> tuple[Transfer, ...]:
-        """What an IPU sends in one of the n - 1 steps in which the ring reduces or gathers.
-
-        Args:
-            ipu: The sender.
-            byte_count: All that the ring reduces or gathers; a step moves one part of n per IPU. [B]
-            tensor_count: Tensors that it is made of, each with the latency of a step.
-        """
+        """What an IPU sends in one of the n - 1 steps: one part of n of all bytes that the ring reduces or gathers."""
         latency_s = tensor_count * self.step_latency_s
         return tuple(
             transfer("chunk", ALL_REDUCE, channels, chunk, latency_s, neighbour)
@@ -89,15 +72,11 @@ class Ring(Around):
 
 @dataclass(frozen=True, slots=True)
 class ShardSums:
-    """How often tensors go around the rings of the IPUs that share a layer, by their bytes.
+    """How often tensors go around the rings of the IPUs that share a layer, by their bytes."""
 
-    Attributes:
-        columns: Around those which divide heads, inner widths and words; all of them unless they divide the width too.
-        rows: Around those which divide the width of hidden states.
-    """
-
+    # around those which divide heads, inner widths and words; all of them unless they divide the width too
     columns: Mapping[int, int] = field(default_factory=dict)
-    rows: Mapping[int, int] = field(default_factory=dict)
+    rows: Mapping[int, int] = field(default_factory=dict)  # around those which divide the width of hidden states
 
     def __add__(self, other: ShardSums) -> ShardSums:
         """Those of both."""
@@ -106,34 +85,22 @@ class ShardSums:
 
 @dataclass(frozen=True, slots=True)
 class ShardRings:
-    """The rings of the IPUs that share a layer: one around all of them, or those of a grid.
+    """The rings of the IPUs that share a layer: one around all of them, or those of a grid."""
 
-    Attributes:
-        columns: The ring of each IPU with those that have the same part of the width.
-        rows: The ring of each IPU with those that have the same heads, inner widths and words; none without a grid.
-    """
-
-    columns: Mapping[int, Ring]
+    columns: Mapping[int, Ring]  # the ring of each IPU with those that have the same part of the width
+    # the ring of each IPU with those that have the same heads, inner widths and words; none without a grid
     rows: Mapping[int, Ring]
 
     @classmethod
     def of(
         cls,
         system: System,
-        ring_count: int,
+        ring_count: int,  # rings that data is divided over
         members: Sequence[int],
         width_parts: int = 1,
         sums: ShardSums | None = None,
     ) -> Self:
-        """The rings of some neighbours.
-
-        Args:
-            system: The pod.
-            ring_count: Rings that data is divided over.
-            members: The IPUs.
-            width_parts: IPUs of a row.
-            sums: What goes around, which says whose IPUs are to be neighbours: those of rows or those of columns.
-        """
+        """The rings of some neighbours: of rows or of columns adjacent, whichever is faster for these `sums`."""
         if width_parts == 1:
             ring = Ring.of_shards(system, ring_count, members)
             return cls(dict.fromkeys(members, ring), {})
@@ -177,3 +144,39 @@ def _time_s(rings: Mapping[int, Ring], sums: Mapping[int, int]) -> float:
         each.step_latency_s for each in rings.values()
     )
     return step_s * (len(next(iter(rings.values())).members) - 1)
+
+
+ALL_TO_ALL: Final = "all_to_all"
+
+
+@dataclass(frozen=True, slots=True)
+class AllToAll:
+    """IPUs of one link domain that exchange all to all."""
+
+    routes: Routes
+    members: tuple[int, ...]
+    latency_s: float  # sync, and the longest route between two of them [s]
+
+    @classmethod
+    def of(cls, system: System, routes: Routes, members: tuple[int, ...]) -> Self:
+        """The exchange between some IPUs."""
+        pairs = ((here, there) for here in members for there in members if here != there)
+        longest_s = max((routes.latency_s(*pair) for pair in pairs), default=0.0)
+        return cls(routes, members, system.machine.ipu.multi_ipu_sync_s + longest_s)
+
+    def exchange(self, ipu: int, name: str, sent_bytes: float, count: int = 1) -> Exchange:
+        """All that an IPU sends in so many exchanges, which take as long in one as they do one by one."""
+        whole_bytes = count * len(self.members) * sent_bytes
+        collective = Collective(ALL_TO_ALL, self.members, whole_bytes, count, 1)
+        return Exchange(tuple(self._sent(ipu, name, sent_bytes, count)), collective)
+
+    def _sent(self, ipu: int, name: str, sent_bytes: float, count: int) -> Iterator[Transfer]:
+        """What an IPU puts on each link."""
+        loads: Counter[Channel] = Counter()
+        for other in self.members:
+            if other != ipu:
+                loads.update(self.routes.between(ipu, other).channels)
+        for channel, messages in loads.items():
+            sent = transfer(name, ALL_TO_ALL, (channel,), messages * sent_bytes, self.latency_s)
+            channels = tuple((each, count * time_ps) for each, time_ps in sent.channels)
+            yield replace(sent, channels=channels, latency_ps=count * sent.latency_ps, size=count * sent.size)

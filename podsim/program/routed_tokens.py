@@ -1,10 +1,7 @@
-"""All-to-all exchanges of tokens between the IPUs that route them and those that hold their experts.
+"""Exchanges of tokens between the IPUs that route them and those that hold their experts.
 
-IPUs of a replica that share its layers form groups of neighbours, each with some of the experts. IPUs of the same
-place in every group exchange all to all, at once. IPUs meet, and those of a group then gather in a ring what they have
-received, or have added up the results that they send.
-
-Source: [lepikhin2021]; [gcl_topologies] for rings.
+All to all between IPUs of the same place in every group, then a ring in the group [lepikhin2021], [gcl_topologies] for
+rings.
 """
 
 from __future__ import annotations
@@ -18,25 +15,18 @@ from podsim.models import Workload
 from podsim.models.op import DTYPE_BYTES, TokenExchange
 from podsim.placement.cuts import Segment
 from podsim.placement.topology import Routes
-from podsim.program.all_to_all import ALL_TO_ALL, AllToAll
-from podsim.program.rings import Ring
+from podsim.program.rings import ALL_TO_ALL, AllToAll, Ring
 from podsim.program.task import Barrier, Step
 from podsim.scenario.hardware import System
 
 
 @dataclass(frozen=True, slots=True)
 class Routed:
-    """What the IPUs of a layer exchange once.
+    """What the IPUs of a layer exchange once."""
 
-    Attributes:
-        group_count: Groups of IPUs, each with some of the experts.
-        sent_bytes: What an IPU sends to its fellow in each other group. [B]
-        whole_bytes: What the IPUs of a group gather or add up; 0 for groups of one. [B]
-    """
-
-    group_count: int
-    sent_bytes: int
-    whole_bytes: int
+    group_count: int  # groups of IPUs, each with some of the experts
+    sent_bytes: int  # what an IPU sends to its fellow in each other group [B]
+    whole_bytes: int  # what the IPUs of a group gather or add up; 0 for groups of one [B]
 
 
 def routed_in(workload: Workload, segments: Iterable[Segment], *, backward: bool = False) -> Counter[Routed]:
@@ -54,17 +44,11 @@ def routed_in(workload: Workload, segments: Iterable[Segment], *, backward: bool
 
 @dataclass(frozen=True)
 class ExpertGroups:
-    """The IPUs that share the layers of a stage, with the links between them.
-
-    Attributes:
-        system: The pod.
-        ring_count: Rings that a sum over IPUs is divided over.
-        members: The IPUs, neighbours in order; groups are equal parts of them.
-    """
+    """The IPUs that share the layers of a stage, with the links between them."""
 
     system: System
-    ring_count: int
-    members: tuple[int, ...]
+    ring_count: int  # rings that a sum over IPUs is divided over
+    members: tuple[int, ...]  # the IPUs, neighbours in order; groups are equal parts of them
 
     @cached_property
     def _routes(self) -> Routes:

@@ -9,41 +9,26 @@ from fractions import Fraction
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A lane is busy for a fixed time.
-
-    Attributes:
-        name: What it does.
-        parts: (kind, duration), in order. [ps]
-        jitter: Name of what makes it shorter or longer each time, if anything does.
-        steady: Whether it takes as long on a lane that is slow, as what is done elsewhere does.
-    """
+    """A lane is busy for a fixed time."""
 
     name: str
-    parts: tuple[tuple[str, int], ...]
-    jitter: str = ""
-    steady: bool = False
+    parts: tuple[tuple[str, int], ...]  # (kind, duration), in order [ps]
+    jitter: str = ""  # name of what makes it shorter or longer each time, if anything does
+    steady: bool = False  # whether it takes as long on a lane that is slow, as what is done elsewhere does
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Data that passes over shared channels, all of them at once.
-
-    Attributes:
-        name: What is sent.
-        kind: Kind of time it is accounted as.
-        channels: (channel, time the transfer needs on that channel alone). [ps]
-        latency_ps: Paid first, while no channel is occupied. [ps]
-        size: By which transfers that share a channel are treated alike, for example in bytes; 0 for the longest of
-            the times on its channels.
-        receiver: The lane that it goes to, if it goes to one; a timeline points at it.
-        tensor_count: Tensors that it is made of.
-    """
+    """Data that passes over shared channels, all of them at once."""
 
     name: str
-    kind: str
-    channels: tuple[tuple[str, int], ...]
-    latency_ps: int = 0
+    kind: str  # kind of time it is accounted as
+    channels: tuple[tuple[str, int], ...]  # (channel, time the transfer needs on that channel alone) [ps]
+    latency_ps: int = 0  # paid first, while no channel is occupied [ps]
+    # by which transfers that share a channel are treated alike, for example in bytes; 0 for the longest of the times on
+    # its channels
     size: int = 0
+    # the lane that it goes to, if it goes to one; a timeline points at it
     receiver: str = field(default="", compare=False)
     tensor_count: int = field(default=1, compare=False)
 
@@ -55,34 +40,21 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """What exchanges of several lanes do together; no engine looks at it.
+    """What exchanges of several lanes do together; no engine looks at it."""
 
-    Attributes:
-        name: `all_reduce`, `reduce_scatter`, `all_gather` or `all_to_all`.
-        members: Numbers of those who take part, in the order of their ring.
-        whole_bytes: Of all tensors together: what is reduced, what everybody has once it is gathered, or what each puts
-            into an all-to-all with the part that it keeps. [B]
-        tensor_count: Tensors, each with the latency of every step.
-        exchanges: In how many exchanges of each member it is done.
-        of_shards: Whether its members share layers, for which a stack may have other rings.
-    """
-
-    name: str
-    members: tuple[int, ...]
+    name: str  # `all_reduce`, `reduce_scatter`, `all_gather` or `all_to_all`
+    members: tuple[int, ...]  # numbers of those who take part, in the order of their ring
+    # of all tensors together: what is reduced, what everybody has once it is gathered, or what each puts into an all-
+    # to-all with the part that it keeps [B]
     whole_bytes: float
-    tensor_count: int
-    exchanges: int
-    of_shards: bool = False
+    tensor_count: int  # tensors, each with the latency of every step
+    exchanges: int  # in how many exchanges of each member it is done
+    of_shards: bool = False  # whether its members share layers, for which a stack may have other rings
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Transfers that a lane starts together; it goes on when all have ended.
-
-    Attributes:
-        transfers: All of them.
-        collective: What it is a part of, if it is.
-    """
+    """Transfers that a lane starts together; it goes on when all have ended."""
 
     transfers: tuple[Transfer, ...]
     collective: Collective | None = field(default=None, compare=False)
@@ -90,37 +62,23 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Lanes whose programs name the same key wait for one another, each time anew.
+    """Lanes whose programs name the same key wait for one another, each time anew."""
 
-    Attributes:
-        key: Which lanes meet.
-        kind: Kind of time that waiting is accounted as.
-    """
-
-    key: str
-    kind: str
+    key: str  # which lanes meet
+    kind: str  # kind of time that waiting is accounted as
 
 
 @dataclass(frozen=True, slots=True)
 class Acquire:
-    """Take one token of a semaphore; wait for it if there is none. One lane takes, another one gives.
-
-    Attributes:
-        key: Which semaphore.
-        kind: Kind of time that waiting is accounted as.
-    """
+    """Take one token of a semaphore; wait for it if there is none. One lane takes, another one gives."""
 
     key: str
-    kind: str
+    kind: str  # kind of time that waiting is accounted as
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Give one token to a semaphore.
-
-    Attributes:
-        key: Which semaphore.
-    """
+    """Give one token to a semaphore."""
 
     key: str
 
@@ -130,41 +88,27 @@ Step = Work | Exchange | Barrier | Acquire | Release
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Steps of all lanes of a group; every lane of the group joins at the end of each repetition.
-
-    Attributes:
-        name: What the phase is.
-        count: Repetitions, 1 or more.
-        steps: Steps by lane; a lane without steps only joins.
-        wait_kind: Kind of time that waiting at the join is accounted as.
-    """
+    """Steps of all lanes of a group; every lane of the group joins at the end of each repetition."""
 
     name: str
-    count: int
-    steps: Mapping[str, tuple[Step, ...]]
-    wait_kind: str
+    count: int  # repetitions, 1 or more
+    steps: Mapping[str, tuple[Step, ...]]  # steps by lane; a lane without steps only joins
+    wait_kind: str  # kind of time that waiting at the join is accounted as
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Lanes that go through the same phases in lock-step.
+    """Lanes that go through the same phases in lock-step."""
 
-    Attributes:
-        name: What the lanes have in common.
-        lanes: Their names.
-        phases: What they go through, in order.
-        warm_up: Leading phases that lead to a steady state and are not accounted; all accounted lanes
-            of the program leave them at the same instant.
-        accounted: Whether these lanes make up the result; helpers have accounts of their own, which need not add up.
-        turns: How often they go through all of them.
-    """
-
-    name: str
+    name: str  # what the lanes have in common
     lanes: tuple[str, ...]
-    phases: tuple[Phase, ...]
+    phases: tuple[Phase, ...]  # what they go through, in order
+    # leading phases that lead to a steady state and are not accounted; all accounted lanes of the program leave them at
+    # the same instant
     warm_up: int = 0
+    # whether these lanes make up the result; helpers have accounts of their own, which need not add up
     accounted: bool = True
-    turns: int = 1
+    turns: int = 1  # how often they go through all of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,52 +117,33 @@ class Jitter:
 
     Lanes of one stream draw the same: the n-th time one of them does such work, it gets what the others get the n-th
     time that they do it.
-
-    Attributes:
-        stream: Number of the stream.
-        table: Equally likely values: 2, 4, 8 or more, a power of two. [ps], or 2^-32 of the work's own time
-        relative: Whether the values are shares of the work's own time.
     """
 
     stream: int
+    # equally likely values: 2, 4, 8 or more, a power of two. [ps], or 2^-32 of the work's own time
     table: tuple[int, ...]
-    relative: bool = False
+    relative: bool = False  # whether the values are shares of the work's own time
 
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
-    """A lane that works, or a channel that carries, at a part of its speed for a time; steady work keeps its time.
+    """A lane that works, or a channel that carries, at a part of its speed for a time; steady work keeps its time."""
 
-    Attributes:
-        name: The lane or the channel; no two slowdowns of one name overlap.
-        speed: Share of its speed that is left, 0 for none of it.
-        start_ps: When it begins. [ps]
-        end_ps: When it is over; None for never. [ps]
-    """
-
-    name: str
-    speed: Fraction
-    start_ps: int = 0
-    end_ps: int | None = None
+    name: str  # the lane or the channel; no two slowdowns of one name overlap
+    speed: Fraction  # share of its speed that is left, 0 for none of it
+    start_ps: int = 0  # when it begins [ps]
+    end_ps: int | None = None  # when it is over; None for never [ps]
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """All groups of lanes; groups meet at barriers, semaphores and on channels only.
-
-    Attributes:
-        groups: All of them.
-        semaphores: Tokens that each semaphore starts with.
-        jitters: What works name.
-        slowdowns: Lanes and channels that are slower for a time.
-        seed: Of everything that is drawn.
-    """
+    """All groups of lanes; groups meet at barriers, semaphores and on channels only."""
 
     groups: tuple[Group, ...]
-    semaphores: Mapping[str, int] = field(default_factory=dict)
+    semaphores: Mapping[str, int] = field(default_factory=dict)  # tokens that each semaphore starts with
     jitters: Mapping[str, Jitter] = field(default_factory=dict)
-    slowdowns: tuple[Slowdown, ...] = ()
-    seed: int = 0
+    slowdowns: tuple[Slowdown, ...] = ()  # lanes and channels that are slower for a time
+    seed: int = 0  # of everything that is drawn
 
     @property
     def lanes(self) -> frozenset[str]:

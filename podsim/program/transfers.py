@@ -58,23 +58,13 @@ def streaming_transfer(
     system: System,
     name: str,
     ipu: int,
-    direction: str,
-    byte_count: float,
+    direction: str,  # `read` or `write`
+    byte_count: float,  # all tensors together [B]
     *,
-    io_tiles: int = 0,
-    tensor_count: int = 1,
+    io_tiles: int = 0,  # tiles that take part, 0 for all
+    tensor_count: int = 1,  # tensors, each a remote buffer of its own
 ) -> Transfer:
-    """Tensors between an IPU and its streaming memory, one after the other, each after the latency.
-
-    Args:
-        system: The pod.
-        name: What is moved.
-        ipu: Number of the IPU in the pod.
-        direction: `read` or `write`.
-        byte_count: All tensors together. [B]
-        io_tiles: Tiles that take part, 0 for all.
-        tensor_count: Tensors, each a remote buffer of its own.
-    """
+    """Tensors between an IPU and its streaming memory, one after the other, each after the latency."""
     channels = streaming_channels(system, ipu, direction, io_tiles)
     latency_s = tensor_count * system.machine.streaming_memory.latency_s
     return transfer(name, STREAMING, channels, byte_count, latency_s, tensor_count=tensor_count)
@@ -89,13 +79,9 @@ def gw_hops(
     other, those behind it move on at the same time, and the fullest hop counts; what is smaller than a fragment is
     stored and forwarded. Source: [gcl_topologies] for the size of what is staged.
 
-    Args:
-        system: The pod.
-        source: Number of the sender in the pod.
-        target: That of the receiver.
-        byte_count: Of all collectives together. [B]
-        staged_bytes: Of these, the first fragments, as `first_fragments_bytes` has them. [B]
-        latencies: Collectives with those of small tensors, each of which pays the latency of each hop.
+    `byte_count`: of all collectives together [B]; `staged_bytes`: of these, the first fragments, as
+    `first_fragments_bytes` has them [B]; `latencies`: collectives with those of small tensors, each of which pays the
+    latency of each hop.
     """
     up, over, down = gw_channels(system, source, target)
     link, gateway = given(system.machine.gw_link), given(system.machine.gateway_link)
@@ -111,13 +97,7 @@ def gw_hops(
 
 
 def first_fragments_bytes(system: System, sizes: Mapping[int, int], part_count: int = 1) -> float:
-    """First fragments of what collectives send between link domains in a step: at most all that each sends. [B]
-
-    Args:
-        system: The pod.
-        sizes: How many collectives, by the bytes of the whole.
-        part_count: Parts that each is divided into, of which a step sends one.
-    """
+    """First fragments of what collectives send between link domains in a step: at most all that each sends. [B]"""
     fragment = given(system.machine.gw_link).fragment_bytes
     most = fragment * part_count if fragment else max(sizes, default=0)
     return sum(count * min(size, most) for size, count in sizes.items()) / part_count

@@ -1,10 +1,4 @@
-"""The weight update as phases: reduce gradients, update, hand out weights.
-
-Gradients are reduce-scattered over the replicas of a link domain, each tensor in a ring of its own
-with a sync per step, then all-reduced over GW-Links between domains. Each replica updates its shard,
-loading and storing optimizer state where that lives in streaming memory, and the new weights are
-all-gathered. IPUs of a replica do this at the same time, but for IPU 0, or the group of IPUs that shares its
-layers, where the software stack keeps it apart.
+"""The weight update as phases: reduce gradients, update, hand out weights; docs/background/model.md says how.
 
 Source: [gcl_topologies], [popart_tensor_locations], [popart_bert].
 """
@@ -33,7 +27,6 @@ class Rings:
     """The rings over replicas, each made once."""
 
     def __init__(self, plan: Plan, replicas: Replicas) -> None:
-        """No ring is known yet."""
         self._plan, self._replicas = plan, replicas
         self._known: dict[tuple[int, int], Ring] = {}
         self._shards: dict[tuple[int, ...], ShardRings] = {}
@@ -77,19 +70,10 @@ def update_phases(
     replica: int,
     rings: Rings,
     *,
-    in_order: bool = False,
-    lane_count: int | None = None,
+    in_order: bool = False,  # whether the repetitions of a segment follow one another, where each has phases of its own
+    lane_count: int | None = None,  # how many IPUs get a lane where segments have phases of their own; all if left out
 ) -> Iterator[Phase]:
-    """The weight update of one replica.
-
-    Args:
-        plan: The update.
-        replicas: Those of the program.
-        replica: Which one.
-        rings: Those of the program.
-        in_order: Whether the repetitions of a segment follow one another, where each has phases of its own.
-        lane_count: How many IPUs get a lane where segments have phases of their own; all if left out.
-    """
+    """The weight update of one replica."""
     for phase in plan.phases:
         turn = turn_of(plan, replicas, replica, phase.updated, rings, f"update {phase.title}", lane_count)
         yield from times(phase.segment.count, tuple(turn.updated()), in_order=in_order)
@@ -157,7 +141,8 @@ class Turn:
         size = self._plan.precision.accumulator_bytes
         yield self.phase("gather gradients", lambda cost: self._alike("gather", cost.gather))
         yield from self._ring("reduce-scatter gradients", lambda cost: cost.parameter_count * size)
-        yield from self._across_domains()
+        if (domains := self._plan.layout.domain_count) > 1:
+            yield self.phase("all-reduce over GW-Links", self._gw_step, 2 * (domains - 1))
         if not self._plan.layout.replicated_tensor_sharding:
             yield from self._ring("all-gather gradients", lambda cost: cost.parameter_count * size)
 
@@ -192,20 +177,16 @@ class Turn:
         steps = len(self._ring_of(self._members[0]).members) - 1
         if steps > 0:
             what = "reduce_scatter" if name.startswith("reduce") else "all_gather"
-            yield self.phase(name, lambda cost: self._ring_step(cost, what, byte_count(cost)), steps)
 
-    def _ring_step(self, cost: UpdateCost, what: str, byte_count: int) -> list[Step]:
-        ring, ipu = self._ring_of(cost), self._replicas.ipu(self._replica, cost.ipu)
-        step = ring.step(what, ipu, byte_count, cost.collective_count)
-        return [step, Barrier(f"ring of ipu{ring.members[0]}", ALL_REDUCE)]
+            def step(cost: UpdateCost) -> list[Step]:
+                ring, ipu = self._ring_of(cost), self._replicas.ipu(self._replica, cost.ipu)
+                sent = ring.step(what, ipu, byte_count(cost), cost.collective_count)
+                return [sent, Barrier(f"ring of ipu{ring.members[0]}", ALL_REDUCE)]
 
-    def _across_domains(self) -> Iterator[Phase]:
-        """All-reduce of every shard between the corresponding IPUs of the link domains."""
-        domains = self._plan.layout.domain_count
-        if domains > 1:
-            yield self.phase("all-reduce over GW-Links", self._gw_step, 2 * (domains - 1))
+            yield self.phase(name, step, steps)
 
     def _gw_step(self, cost: UpdateCost) -> list[Step]:
+        """One step of the all-reduce of a shard between the corresponding IPUs of the link domains."""
         peers = self._replicas.peers_in_domains(self._replica)
         following = peers[(peers.index(self._replica) + 1) % len(peers)]
         first, ipu, target = (self._replicas.ipu(each, cost.ipu) for each in (peers[0], self._replica, following))
@@ -224,7 +205,9 @@ class Turn:
         """Whole all-reduces of small tensors and of norms, which shards of a layer add up first: latency only."""
         works = list[Step]()
         if cost.shard_norm_count:
-            for ring in self._shard_rings(cost):
+            rings = self._rings.of_shards(self._replica, cost.ipu)
+            ipu = self._replicas.ipu(self._replica, cost.ipu)
+            for ring in (each[ipu] for each in (rings.columns, rings.rows) if each):
                 works += self._latencies("norms of shards", TENSOR_PARALLEL, ring, cost.shard_norm_count)
         counts = cost.small_tensor_count + cost.norm_count
         return [*works, *self._latencies("small all-reduces", ALL_REDUCE, self._ring_of(cost), counts)]
@@ -235,11 +218,6 @@ class Turn:
             return []
         time_ps = seconds_to_ps(2 * count * self._rings.small(ring).latency_s)
         return self._rings.alike((name, time_ps), lambda: [Work(name, ((kind, time_ps),), steady=True)])
-
-    def _shard_rings(self, cost: UpdateCost) -> Sequence[Ring]:
-        """Those that an IPU is part of: one, or its column and its row."""
-        rings, ipu = self._rings.of_shards(self._replica, cost.ipu), self._replicas.ipu(self._replica, cost.ipu)
-        return [each[ipu] for each in (rings.columns, rings.rows) if each]
 
     def _optimizer(self, cost: UpdateCost) -> Sequence[Step]:
         """Load the state, update the shard, store the state: one direction at a time, one tensor after the other.
@@ -267,12 +245,7 @@ def machines_of(plan: Plan) -> int:
 
 
 def waiting_s(noise: Noise | None, plan: Plan) -> float:
-    """What a weight update takes longer, on average, since all machines wait for the latest; 0 without known noise. [s]
-
-    Args:
-        noise: That of the software stack.
-        plan: Its stages, update and layout.
-    """
+    """What a weight update takes longer, on average, as all machines wait for the latest; 0 without known noise. [s]"""
     if noise is None or not noise.late_call_share or not noise.late_call_time_s:
         return 0.0
     share, time_s = float(noise.late_call_share) / plan.layout.updates_per_session_call, float(noise.late_call_time_s)
@@ -280,14 +253,9 @@ def waiting_s(noise: Noise | None, plan: Plan) -> float:
 
 
 def mean_of_latest(share: float, mean_s: float, count: int) -> float:
-    """Mean of the largest of some delays, each met rarely and then distributed exponentially. [s]
+    """Mean of the largest of `count` delays, each met with chance `share` (0 to 1), then distributed exponentially. [s]
 
     It is the integral of (1 - (1 - share · x)^count) / x from 0 to 1, times the mean: a sum of as many terms.
-
-    Args:
-        share: How often one is met, from 0 to 1.
-        mean_s: Its mean when it is. [s]
-        count: Delays, each by itself.
 
     >>> mean_of_latest(1.0, 6.0, 3), mean_of_latest(0.5, 4.0, 1)
     (11.0, 2.0)

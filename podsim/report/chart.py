@@ -1,4 +1,4 @@
-"""A chart as data: what is drawn over which axes, with which words; how it is drawn is the business of the renderers.
+"""A chart as data: what is drawn over which axes, with which words and colours; what the renderers share is here.
 
 `podsim.show.matplotlib_charts` draws it into files and notebooks, `podsim.show.vega_charts` into pages.
 """
@@ -12,6 +12,7 @@ from math import inf
 from typing import Final, NamedTuple
 
 from podsim.report.table import Table
+from podsim.units import format_significant
 
 _MIDDLE: Final = 0.179
 """Relative luminance at which black and white have the same contrast: that of WCAG 2, 4.58."""
@@ -23,6 +24,11 @@ INK, PAPER = "#1a1a1a", "#ffffff"
 NO_FIGURE, LEFT_OUT = "#9a4a00", "#dddddd"
 COLOURS: Final = "viridis"
 """Of figures, in the words of both renderers; readable in grey and by the colour-blind."""
+_LIGHT: Final = 0.6
+"""Of the range of figures; those above are written in black, as their colour is light."""
+_MOST_CELLS, _MOST_TICKS, _MOST_UPRIGHT = 150, 10, 8
+_LARGE, _WHOLE = 1e4, 100
+_LETTERS: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 LOOKS: Final = (
     ("#1b6ca8", "circle", (1, 0)),
     ("#e6750f", "square", (6, 3)),
@@ -122,22 +128,15 @@ class Bar:
     place: TextPlace = TextPlace.BESIDE
     tip: Mapping[str, str] = field(default_factory=dict)
 
-    def side(self, ends: tuple[float, float]) -> str:
-        """`inside`, `left` or `right`: where its text stands on an axis with these ends; empty without a text."""
-        if not self.text or self.place is TextPlace.INSIDE:
-            return "inside" if self.text else ""
-        if self.place is TextPlace.BEYOND:
-            return "right" if self.end >= self.start else "left"
-        whole = (ends[1] - ends[0]) or 1.0
-        low, high = ((end - ends[0]) / whole for end in sorted((self.start, self.end)))
-        if high > _RIGHT_HALF and low < 1 - _RIGHT_HALF:
-            return "inside"
-        return "left" if high > _RIGHT_HALF else "right"
-
-    def text_at(self, ends: tuple[float, float]) -> float:
-        """The number at which its text is anchored on an axis with these ends."""
+    def text_at(self, ends: tuple[float, float]) -> tuple[str, float]:
+        """Where its text stands on an axis with these ends: `inside`, `left` or `right`, and the number there."""
         low, high = sorted((self.start, self.end))
-        return {"left": max(low, ends[0]), "right": min(high, ends[1])}.get(self.side(ends), (low + high) / 2)
+        left, right = ((at - ends[0]) / ((ends[1] - ends[0]) or 1.0) for at in (low, high))
+        over_middle = right > _RIGHT_HALF and left < 1 - _RIGHT_HALF
+        if self.place is TextPlace.INSIDE or (self.place is TextPlace.BESIDE and over_middle):
+            return "inside", (low + high) / 2
+        to_right = self.end >= self.start if self.place is TextPlace.BEYOND else right <= _RIGHT_HALF
+        return ("right", min(high, ends[1])) if to_right else ("left", max(low, ends[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +150,7 @@ class Bars:
     @property
     def rows(self) -> list[str]:
         """The rows from above."""
-        return list(dict.fromkeys(each.row for each in self.bars))
+        return list(dict.fromkeys(bar.row for bar in self.bars))
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -164,9 +163,7 @@ class Mark(StrEnum):
     """The ways to draw a series."""
 
     LINE = "line"
-    """A line through its points."""
     POINTS = "points"
-    """Points alone."""
     STEPS_BEFORE = "steps before"
     """A line that goes up before it goes on."""
     STEPS_AFTER = "steps after"
@@ -207,7 +204,7 @@ def in_proportion(name: str, x: Sequence[float], y: Sequence[float]) -> Series:
 
 def band(name: str, x: Sequence[float], ends: Sequence[tuple[float, float] | None], colour: str) -> list[Series]:
     """The ranges of points, where two or more are known."""
-    known = [(at, *each) for at, each in zip(x, ends, strict=True) if each is not None]
+    known = [(at, *span) for at, span in zip(x, ends, strict=True) if span is not None]
     places, low, high = zip(*known, strict=True) if len(known) > 1 else ((), (), ())
     return [Series(name, Mark.BAND, places, low, colour, to=high)] if places else []
 
@@ -271,9 +268,23 @@ class Key:
     numbers: Sequence[float]
     at: Sequence[int]
 
+    @property
+    def ticks(self) -> dict[float, str]:
+        """As many values as have room on an axis from 0 to 1, by their places."""
+        every = -(-len(self.values) // _MOST_TICKS)
+        return {self._place(at): self.values[at] for at in range(0, len(self.values), every)}
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether values below one another have no room to stand upright."""
+        return len(self.values) > _MOST_UPRIGHT
+
     def place(self, point: int) -> float:
         """The place of the value of a point on an axis from 0 to 1."""
-        return round(self.at[point] / max(1, len(self.values) - 1), 5)
+        return self._place(self.at[point])
+
+    def _place(self, at: int) -> float:
+        return round(at / max(1, len(self.values) - 1), 5)
 
 
 class WayOver(StrEnum):
@@ -303,9 +314,10 @@ class Study:
     more_is_better: bool = True
 
     @property
-    def known(self) -> list[float]:
-        """Figures of points that have one."""
-        return [each for each in self.values if each is not None]
+    def ends(self) -> tuple[float, float]:
+        """The least and the largest figure."""
+        known = [value for value in self.values if value is not None]
+        return min(known), max(known)
 
     @property
     def order(self) -> list[int]:
@@ -313,6 +325,30 @@ class Study:
         sign = 1 if self.more_is_better else -1
         known = [-inf if value is None else sign * value for value in self.values]
         return sorted(range(len(known)), key=known.__getitem__)
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether the cells of a heat map are few enough to be written on."""
+        return len(self.keys[0].values) * len(self.keys[1].values) <= _MOST_CELLS
+
+    def text(self, value: float) -> tuple[str, str]:
+        """A figure as it is written on its cell, and in which colour."""
+        low, high = self.ends
+        return short_number(value, high), "#000000" if value - low > _LIGHT * (high - low) else PAPER
+
+
+def short_number(value: float, most: float) -> str:
+    """A number in five characters, beside others of which this is the largest.
+
+    >>> [short_number(*each) for each in ((15702.0, 15702.0), (1073.4, 15702.0), (1073.4, 2009.0), (0.1234, 0.2))]
+    ['15.7k', '1.07k', '1,073', '0.123']
+    >>> short_number(1.302e6, 1.302e6), short_number(999_900.0, 999_900.0)
+    ('1.3M', '1,000k')
+    """
+    if most >= _LARGE:
+        divisor, letter = next((each for each in _LETTERS if most >= each[0]), _LETTERS[-1])
+        return f"{format_significant(value / divisor)}{letter}"
+    return f"{value:,.0f}" if most >= _WHOLE else format_significant(value)
 
 
 def is_wide(numbers: Iterable[float], ratio: float = 12.0) -> bool:

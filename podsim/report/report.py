@@ -16,26 +16,20 @@ from podsim.report.table import Block, Column, Passage, Table
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A number that matters most.
-
-    Attributes:
-        label: What it is.
-        value: The number with its unit.
-        notes: What belongs to it, such as what was measured.
-        range: What it may be, such as `80 %: 3.1 to 3.3`; empty if that is not known.
-        key: Of the figure, where it is one.
-    """
+    """A number that matters most, with its unit, and what belongs to it, such as what was measured."""
 
     label: str
     value: str
     notes: tuple[str, ...] = ()
     range: str = ""
+    """What it may be, such as `80 %: 3.1 to 3.3`; empty if that is not known."""
     key: str = ""
+    """Of the figure, where it is one."""
 
 
 def headline_table(tiles: Iterable[Tile], *notes: str) -> Table:
     """The same in text: each with its range, and its notes below it."""
-    rows = [(each.label, "\n".join((beside(each.value, each.range), *each.notes))) for each in tiles]
+    rows = [(tile.label, "\n".join((beside(tile.value, tile.range), *tile.notes))) for tile in tiles]
     return Table((Column("", style="bold"), Column("")), rows, notes=notes)
 
 
@@ -46,12 +40,7 @@ def beside(value: str, known: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """Parts that are shown when a reader of a page asks for them, and nowhere else.
-
-    Attributes:
-        title: What it holds.
-        blocks: What is inside.
-    """
+    """Parts that are shown when a reader of a page asks for them, and nowhere else."""
 
     title: str
     blocks: Sequence[Part]
@@ -63,58 +52,52 @@ Part = str | Passage | Table | Chart | Folded
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a report with a heading.
-
-    Attributes:
-        title: The heading on a page; in text each table brings its own.
-        blocks: What is below it.
-        short: Whether it belongs to the short answer, which a terminal, Markdown and a notebook show; there a chart is
-            the table of its numbers.
-        plotted: Whether its charts are drawn by `--plot`, side by side.
-        paged: Whether a page shows it, which shows tiles instead of a headline.
-    """
+    """A part of a report with a heading on a page; in text each table brings its own."""
 
     title: str
     blocks: Sequence[Part]
     short: bool = False
+    """Whether it belongs to the short answer of a terminal, Markdown and a notebook, where a chart is its numbers."""
     plotted: bool = False
+    """Whether its charts are drawn by `--plot`, side by side."""
     paged: bool = True
+    """Whether a page shows it, which shows tiles instead of a headline."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """An answer as data.
-
-    Attributes:
-        title: What it is about.
-        about: Lines under the title: what was simulated, and where it comes from.
-        version: Version of podsim that made what it shows.
-        inputs: (path, SHA-256) of every file it stands on.
-        verdict: What a reader must know first.
-        warnings: What a reader must know before using the numbers.
-        notes: What else a reader may want to know.
-        tiles: The numbers that matter most, on a page.
-        sections: Its parts.
-        caption: What its charts say, above them; the title if left out.
-    """
+    """An answer as data."""
 
     title: str
     about: Sequence[str]
+    """Lines under the title: what was simulated, and where it comes from."""
     version: str
+    """Of the podsim that made what it shows."""
     inputs: Sequence[tuple[str, str]]
+    """(path, SHA-256) of every file it stands on."""
     verdict: Sequence[str] = ()
+    """What a reader must know first."""
     warnings: Sequence[str] = ()
+    """What a reader must know before using the numbers."""
     notes: Sequence[str] = ()
     tiles: Sequence[Tile] = ()
     sections: Sequence[Section] = ()
     caption: str = ""
+    """What its charts say, above them; the title if left out."""
+
+    def lead(self) -> Iterator[tuple[str, str, str]]:
+        """What a reader must know before all else: of which kind, the text, and its style in a terminal."""
+        for kind, texts, style in (
+            ("verdict", self.verdict, "bold"),
+            ("warning", self.warnings, "yellow"),
+            ("note", self.notes, "dim"),
+        ):
+            yield from ((kind, text, style) for text in texts)
 
     def heading(self) -> Iterator[Passage]:
         """The title, what it is about, what a reader must know first, warnings and notes."""
         yield Passage("\n".join(map(line, self.about)), line(self.title), "dim")
-        yield from (Passage(line(f"verdict: {each}"), style="bold") for each in self.verdict)
-        yield from (Passage(line(f"warning: {each}"), style="yellow") for each in self.warnings)
-        yield from (Passage(line(f"note: {each}"), style="dim") for each in self.notes)
+        yield from (Passage(line(f"{kind}: {text}"), style=style) for kind, text, style in self.lead())
 
     def short(self) -> Iterator[Block]:
         """Tables and passages of the short answer."""
@@ -129,8 +112,6 @@ class Report:
 
     def sheet(self) -> Sheet:
         """The charts of `--plot`; without rows where there are none."""
-        rows = [
-            [part for part in section.blocks if isinstance(part, Chart)] for section in self.sections if section.plotted
-        ]
-        told = [*(f"verdict: {each}" for each in self.verdict), *(f"warning: {each}" for each in self.warnings)]
+        rows = [[part for part in each.blocks if isinstance(part, Chart)] for each in self.sections if each.plotted]
+        told = [f"{kind}: {text}" for kind, text, _ in self.lead() if kind != "note"]
         return Sheet(self.caption or self.title, [row for row in rows if row], self.about, told, self.inputs)

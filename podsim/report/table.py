@@ -8,32 +8,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table.
-
-    Attributes:
-        head: What it holds; may have several lines.
-        is_number: Whether it is aligned to the right, and kept on one line as long as there is room.
-        style: How a terminal shows its cells, as Rich names it.
-        whole: Whether its cells stay on one line as long as there is room, as numbers do.
-        unit: Of the numbers behind its cells, where they are not written in that of the head.
-    """
+    """A column of a table; its style is that of its cells in a terminal, as Rich names it."""
 
     head: str
     is_number: bool = False
+    """Whether it is aligned to the right, and kept on one line as long as there is room."""
     style: str = ""
     unit: str = ""
+    """Of the numbers behind its cells, where they are not written in that of the head."""
     whole: bool = False
+    """Whether its cells stay on one line as long as there is room, as numbers do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell that is more than text.
-
-    Attributes:
-        text: What a reader sees.
-        value: The number behind it, in SI units, for programs; the text if left out.
-        style: How a terminal shows it, as Rich names it.
-    """
+    """A cell that is more than text: the number behind it in SI units, for programs, or a style as Rich names it."""
 
     text: str
     value: float | None = None
@@ -50,23 +39,16 @@ Cells = Sequence[str | Cell]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table.
-
-    Attributes:
-        columns: Its columns; heads are left out if all are empty.
-        rows: Cells, or headings over rows.
-        title: What it shows.
-        notes: Lines below it.
-        chosen: Number of the row that stands out.
-        headings: What headings over rows are, the name of their column in CSV.
-    """
+    """A table with notes below it; heads are left out if all are empty."""
 
     columns: Sequence[Column]
     rows: Sequence[Cells]
     title: str = ""
     notes: Sequence[str] = ()
     chosen: int | None = None
+    """Number of the row that stands out."""
     headings: str = "group"
+    """What headings over rows are, the name of their column in CSV."""
 
     @property
     def has_heads(self) -> bool:
@@ -76,13 +58,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Lines of text below a title, which are shown as they are.
-
-    Attributes:
-        text: The lines.
-        title: What they are about.
-        style: How a terminal shows them, as Rich names it.
-    """
+    """Lines of text below a title, which are shown as they are, in a style as Rich names it."""
 
     text: str
     title: str = ""
@@ -95,7 +71,7 @@ Block = Table | Passage
 def columns(*heads: str) -> tuple[Column, ...]:
     """Columns by their heads; one that begins with `>` holds numbers.
 
-    >>> [(each.head, each.is_number) for each in columns("kind", ">share")]
+    >>> [(column.head, column.is_number) for column in columns("kind", ">share")]
     [('kind', False), ('share', True)]
     """
     return tuple(Column(head.removeprefix(">"), head.startswith(">")) for head in heads)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from copy import copy
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from podsim.deferred import Deferred
 from podsim.draws import Range
@@ -23,13 +24,13 @@ from podsim.format import (
     format_span,
 )
 from podsim.harmless import short
-from podsim.metrics import FULLEST, METRICS, PER_SECOND, POWER, SPENT, metric_of, metrics_of
+from podsim.metrics import FULLEST, METRICS, PER_SECOND, POWER, SPENT, TOKENS, at, metric_of, metrics_of
 from podsim.report.chart import Sheet
 from podsim.report.report import Part, Report, Section, Tile, beside, headline_table
-from podsim.result.bill import Cost
+from podsim.result.division import division_blocks
 from podsim.result.evidence import Envelope
-from podsim.result.power import Energy, Meter, WorkDone
-from podsim.result.ranges import measured_ranges, range_text, verdict_of
+from podsim.result.influence import measured_ranges, range_text, verdict_of
+from podsim.result.power import Cost, Energy, Meter, WorkDone, cost_of
 from podsim.result.rows import Reference
 from podsim.result.shared import Simulated
 from podsim.result.standing import inputs_blocks, inputs_chart, source_blocks, uncertainty_table
@@ -52,6 +53,18 @@ _MOST_FIGURES: Final = 4
 _ENERGY_OF: Final = ("sample", "token", "request", "run")
 SCHEMA_VERSION: Final = 1
 """Of the JSON of results; another number if a field gets another meaning or is gone."""
+_FIRST: Final = "name description version schema_version simulated verdict warnings without_effect envelope references"
+_LAST: Final = "ranges assumptions inputs event_count engine scenario hardware choice uncertainty"
+_IF_GIVEN: Final = {
+    **{key: key for key in ("event_count", "hardware", "choice", "uncertainty", TOKENS, "faults", "noise", "drift")},
+    "engine": "event_count",
+}
+"""Keys of JSON that are left out rather than null, by what it takes."""
+
+
+def _spent(path: str, told: str) -> Any:
+    """A figure of power, energy or cost as a property; None where it is not known."""
+    return property(partial(at, path), doc=told)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -75,16 +88,18 @@ class Result(Answered):
         hardware: All keys of pod and stack, with their values as they were written.
         choice: How the division was chosen, if that was left open.
         uncertainty: What came of the run with inputs drawn from their ranges, if that was asked for.
-        trace: The timeline, if recorded; not part of the JSON.
-        passes: Operations of the passes in the timeline, by name of the pass; not part of the JSON.
-        stash: Bytes that a pass in the timeline leaves until the one back has ended, by its name; not part of the JSON.
-        program: Makes the program of the timeline, with every IPU, where that was recorded; not part of the JSON.
-        meter: What draws power and is paid for; not part of the JSON.
-        prices: What it is paid with, if that is given; not part of the JSON.
+        trace: The timeline, if recorded; as all that follows no part of the JSON.
+        passes: Operations of the passes in the timeline, by name of the pass.
+        stash: Bytes that a pass in the timeline leaves until the one back has ended, by its name.
+        program: Makes the program of the timeline, with every IPU, where that was recorded.
+        meter: What draws power and is paid for.
+        prices: What it is paid with, if that is given.
     """
 
     KIND: ClassVar[str]
     """Of what it is the result, as `podsim.metrics` names activities."""
+    OWN: ClassVar[tuple[str, ...]] = ()
+    """Keys of the JSON of this kind of result, in their order."""
     name: str
     description: str
     version: str
@@ -108,6 +123,109 @@ class Result(Answered):
     meter: Meter | None = None
     prices: CostSpec | None = None
 
+    mean_power_w = _spent("energy.mean_power_w", "Mean power of the machines in use, with hosts and switches. [W]")
+    energy_per_sample_j = _spent("energy.per_j.sample", "Energy of a sample. [J]")
+    energy_per_token_j = _spent("energy.per_j.token", "Energy of a token that is generated. [J]")
+    energy_per_request_j = _spent("energy.per_j.request", "Energy of a request that is served. [J]")
+    energy_per_run_j = _spent("energy.per_j.run", "Energy of a training run with an end. [J]")
+    cost_per_hour = _spent("cost.per_hour", "Cost of an hour of work, in the currency of its prices.")
+    cost_per_million_samples = _spent("cost.per_million.sample", "Cost of a million samples.")
+    cost_per_million_tokens = _spent("cost.per_million.token", "Cost of a million tokens that are generated.")
+    cost_per_run = _spent("cost.per_run", "Cost of a training run with an end, in the currency of its prices.")
+
+    @abstractmethod
+    def headline(self) -> Iterator[Tile]:
+        """The figures that matter most, with their ranges."""
+
+    @abstractmethod
+    def conclusion(self) -> str:
+        """What a chart of it says, in a line."""
+
+    @abstractmethod
+    def _sections(self) -> Iterator[Section]:
+        """What is told of this kind of result alone."""
+
+    @abstractmethod
+    def work(self) -> WorkDone:
+        """What the IPUs in use do, and what comes of it."""
+
+    @property
+    @abstractmethod
+    def shares_by_basis(self) -> Mapping[str, float]:
+        """Shares of the time that is divided by what they stand on, such as `published`; empty if not known."""
+
+    @cached_property
+    def ranges(self) -> Mapping[str, Range]:
+        """The middle 80 % of what figures may be, by name, measured when it is first asked for.
+
+        A figure has none where it is certain, and all have none where an input that moves them was not measured.
+        """
+        return measured_ranges(self)
+
+    @cached_property
+    def verdict(self) -> tuple[str, ...]:
+        """What a reader must know first: what most of the answer stands on, and how like it is to what was compared."""
+        return tuple(verdict_of(self))
+
+    def without_ranges(self) -> Self:
+        """The same result without ranges and verdict, for which inputs that are uncertain are moved one by one."""
+        bare = copy(self)
+        vars(bare).update(ranges={}, verdict=())
+        return bare
+
+    @cached_property
+    def energy(self) -> Energy | None:
+        """Power and energy; None where chip, machine or host server do not say what they draw."""
+        return None if self.meter is None or self.meter.missing else Energy(self.meter, self.work())
+
+    @cached_property
+    def cost(self) -> Cost | None:
+        """What it costs; None where no price is given."""
+        if self.meter is None or self.prices is None:
+            return None
+        return cost_of(self.prices, self.meter, self.work(), self.energy)
+
+    @property
+    def title(self) -> str:
+        """The description, marked as that of the file if something was changed; without any the name."""
+        return self.simulated.titled(self.description) or self.name
+
+    @property
+    def about(self) -> tuple[str, str]:
+        """Two lines under the title: the machine, and where the scenario comes from with what was changed."""
+        return self.simulated.machine, f"{self.name}, podsim {self.version}; {self.simulated.difference}"
+
+    def figures(self) -> Iterator[tuple[str, float | None]]:
+        """The numbers of a result in one line: those of a mapping by its key, a dot and their own."""
+        for metric in metrics_of(self.KIND):
+            value = metric.get(self)
+            if isinstance(value, Mapping):
+                yield from ((f"{metric.key}.{part}", number) for part, number in value.items())
+            else:
+                yield metric.key, value
+        yield from ((metric.key, value) for metric in SPENT if (value := metric.get(self)) is not None)
+
+    @property
+    def figures_line(self) -> str:
+        """The first of its figures in a line, in the order of tables."""
+        known = ((METRICS[key], value) for key, value in self.figures() if key in METRICS and value is not None)
+        told = [
+            f"{'' if metric.label == metric.counted else f'{metric.label} '}{format_figure(metric, value)}"
+            + (f" {metric.counted}/s" if metric.counted else "")
+            for metric, value in known
+        ]
+        return "; ".join(told[:_MOST_FIGURES])
+
+    def predicted(self, quantity: str) -> float | None:
+        """The predicted value of a quantity, or None if the result does not have it."""
+        value = getattr(self, quantity)
+        return None if value is None else float(value)
+
+    def error_of(self, reference: Reference) -> float | None:
+        """Predicted ÷ measured - 1, or None if the result has no such number."""
+        predicted = self.predicted(reference.quantity)
+        return None if predicted is None else predicted / reference.measured - 1
+
     def __repr__(self) -> str:
         """Five lines: what it is about, its figures, and where the rest is."""
         more = f"{type(self).__name__}: .ranges, .verdict, .plot(), .to_frame(), .to_json(); {len(self.warnings)}"
@@ -117,34 +235,25 @@ class Result(Answered):
     def _told(self) -> Sequence[str]:
         return self.title, *self.about, self.figures_line
 
-    @property
-    def figures_line(self) -> str:
-        """The first of its figures in a line, in the order of tables."""
-        figures = [told for key, value in self.figures() if value is not None and (told := _told(key, value))]
-        return "; ".join(figures[:_MOST_FIGURES])
-
-    def report(self, *, ranged: bool = True) -> Report:
+    def report(self) -> Report:
         """The result as data: figures with their ranges, where time goes, memory, what it stands on and how sure it is.
-
-        Args:
-            ranged: Whether ranges and the verdict are told, for which inputs that are uncertain are moved one by one.
 
         Returns:
             What text, Markdown, a notebook, a page and charts are made of; what is not looked at is not made.
         """
-        headline = list(self.headline(ranged=ranged))
-        found = [each for each in self.references if self.error_of(each) is not None]
+        headline = list(self.headline())
         fitted = {"calibration": " (constants were fitted to it)"}
-        sources = "; ".join(dict.fromkeys(f"{each.label}{fitted.get(each.role, '')}" for each in found))
+        compared = (each for each in self.references if self.error_of(each) is not None)
+        sources = "; ".join(dict.fromkeys(f"{each.label}{fitted.get(each.role, '')}" for each in compared))
         measured = [f"Measured: {sources}"] if sources else []
         return Report(
             title=self.title,
             about=self.about,
             version=self.version,
             inputs=self.inputs,
-            verdict=self.verdict if ranged else (),
+            verdict=self.verdict,
             warnings=self.warnings,
-            notes=[f"{each.key} changes nothing: {each.reason}" for each in self.without_effect],
+            notes=[f"{key.key} changes nothing: {key.reason}" for key in self.without_effect],
             tiles=headline,
             sections=[
                 Section("Headline", [headline_table(headline, *measured)], short=True, paged=False),
@@ -153,20 +262,12 @@ class Result(Answered):
                 Section("How sure", [uncertainty_table(self.uncertainty)] if self.uncertainty else [], short=True),
                 Section("Sources", Deferred(self._sources)),
             ],
-            caption=f"{self.title}\n{self.conclusion(ranged=ranged)}",
+            caption=f"{self.title}\n{self.conclusion()}",
         )
 
-    @abstractmethod
-    def headline(self, *, ranged: bool = True) -> Iterator[Tile]:
-        """The figures that matter most, with their ranges where those are told."""
-
-    @abstractmethod
-    def conclusion(self, *, ranged: bool = True) -> str:
-        """What a chart of it says, in a line."""
-
-    @abstractmethod
-    def _sections(self) -> Iterator[Section]:
-        """What is told of this kind of result alone."""
+    @property
+    def _division(self) -> Section:
+        return Section("Division", division_blocks(self.choice) if self.choice else [], short=True)
 
     def _sources(self) -> Iterator[Part]:
         rows = []
@@ -176,18 +277,23 @@ class Result(Answered):
             rows.append((each.label, each.quantity, f"{each.measured:.6g}", off, each.role, each.source))
         return source_blocks(self.assumptions, rows, self.inputs)
 
-    def _tile(self, key: str, more: str = "", *, ranged: bool, label: str = "", notes: Sequence[str] = ()) -> Tile:
+    def _tile(self, key: str, more: str = "", *, label: str = "", notes: Sequence[str] = ()) -> Tile:
         """A figure by the words and the unit of its metric, and what was measured of it."""
         metric = METRICS[key]
         value, unit = metric.get(self), f" {metric.head}" if metric.unit == PER_SECOND else ""
         name = label or metric.label[:1].upper() + metric.label[1:]
         told = "" if value is None else f"{format_figure(metric, value)}{unit}"
-        return Tile(name, f"{told}{more}", (*self.measured(key), *notes), self._range(key, ranged=ranged), key)
+        return Tile(name, f"{told}{more}", (*self._measured(key), *notes), self._range(key), key)
 
-    def _range(self, key: str, *, ranged: bool = True) -> str:
-        return range_text(self, key) if ranged and key else ""
+    def _range(self, key: str) -> str:
+        return range_text(self, key)
 
-    def measured(self, quantity: str) -> list[str]:
+    def _in_brackets(self, key: str) -> str:
+        """The range of a figure behind it in a sentence."""
+        known = self._range(key)
+        return f" ({known})" if known else ""
+
+    def _measured(self, quantity: str) -> list[str]:
         """The measured values of a quantity in words, and how far the prediction is from each."""
         metric = metric_of(quantity)
         unit = "/s" if metric.unit == PER_SECOND else ""
@@ -203,35 +309,20 @@ class Result(Answered):
         of_all = f"of all {format_count(count)} IPUs {format_percent(share)}"
         return [] if self.simulated.ipus_used == count else [of_all]
 
-    def spent_tiles(self, *, ranged: bool = True) -> Iterator[Tile]:
+    def spent_tiles(self) -> Iterator[Tile]:
         """Mean power with its range, energy, and the cost where prices are given."""
         if self.energy is not None:
             span = format_span(*map(format_power_w, self.energy.range_w))
-            notes = (f"range {span}", *self.measured(POWER))
+            notes = (f"range {span}", *self._measured(POWER))
             yield Tile("Power", format_power_w(self.energy.mean_power_w), notes, key=POWER)
-            per_j = {name: each for name in _ENERGY_OF if (each := self.energy.per_j.get(name)) is not None}
-            known = {name: self._range(f"energy_per_{name}_j", ranged=ranged) for name in per_j}
-            told = [(f"{format_energy_j(each)}/{name}", known[name]) for name, each in per_j.items()]
+            per_j = {name: energy_j for name in _ENERGY_OF if (energy_j := self.energy.per_j.get(name)) is not None}
+            told = [(f"{format_energy_j(per_j[name])}/{name}", self._range(f"energy_per_{name}_j")) for name in per_j]
             if told:
-                yield Tile("Energy", told[0][0], tuple(beside(*each) for each in told[1:]), told[0][1])
+                yield Tile("Energy", told[0][0], tuple(beside(*pair) for pair in told[1:]), told[0][1])
         elif self.meter and self.meter.missing:
             yield Tile("Power", f"not known without {' and '.join(self.meter.missing)}")
         if self.cost is not None and self.cost.per_hour is not None:
-            yield self._cost_tile(self.cost, self.cost.per_hour)
-
-    def _cost_tile(self, cost: Cost, per_hour: float) -> Tile:
-        if cost.per_run is not None:
-            whole, of, parts = cost.per_run, "run", (cost.fixed_per_run, cost.energy_per_run)
-        else:
-            whole, of, parts = per_hour, "hour of work", (cost.fixed_per_hour, cost.energy_per_hour)
-        notes = [
-            f"{name} {'no price' if part is None else f'{_amount(part)} {cost.currency}'}"
-            for name, part in zip(("fixed", "energy"), parts, strict=True)
-        ]
-        notes += [f"{_amount(each)} {cost.currency} per million {name}s" for name, each in cost.per_million.items()]
-        if (busy := float(cost.prices.duty_cycle)) < 1:
-            notes.append(f"at work {format_percent(busy, 0)} of the time")
-        return Tile("Cost", f"{_amount(whole)} {cost.currency} per {of}", tuple(notes))
+            yield _cost_tile(self.cost, self.cost.per_hour)
 
     def _records(self) -> Sequence[Mapping[str, Any]]:
         fullest = METRICS[FULLEST].get(self)
@@ -260,157 +351,23 @@ class Result(Answered):
                 units |= dict.fromkeys(ends, unit_of_figure(name, currency) or "")
         return frame_of([row], units, currency)
 
-    @property
-    def title(self) -> str:
-        """The description, marked as that of the file if something was changed; without any the name."""
-        return self.simulated.titled(self.description) or self.name
-
-    @property
-    def about(self) -> tuple[str, str]:
-        """Two lines under the title: the machine, and where the scenario comes from with what was changed."""
-        return self.simulated.machine, f"{self.name}, podsim {self.version}; {self.simulated.difference}"
-
-    @abstractmethod
     def own(self) -> Mapping[str, object]:
         """The numbers of this kind of result, in a fixed order of keys."""
-
-    @abstractmethod
-    def work(self) -> WorkDone:
-        """What the IPUs in use do, and what comes of it."""
-
-    @property
-    def shares_by_basis(self) -> Mapping[str, float]:
-        """Shares of the time that is divided by what they stand on, such as `published`; empty if not known."""
-        return {}
-
-    @cached_property
-    def ranges(self) -> Mapping[str, Range]:
-        """The middle 80 % of what figures may be, by name, measured when it is first asked for.
-
-        A figure has none where it is certain, and all have none where an input that moves them was not measured.
-        """
-        return measured_ranges(self)
-
-    @cached_property
-    def verdict(self) -> tuple[str, ...]:
-        """What a reader must know first: what most of the answer stands on, and how like it is to what was compared."""
-        return verdict_of(self)
-
-    @cached_property
-    def energy(self) -> Energy | None:
-        """Power and energy; None where chip, machine or host server do not say what they draw."""
-        return None if self.meter is None or self.meter.missing else Energy(self.meter, self.work())
-
-    @cached_property
-    def cost(self) -> Cost | None:
-        """What it costs; None where no price is given."""
-        if self.meter is None or self.prices is None:
-            return None
-        return Cost(self.prices, self.meter, self.work(), self.energy)
-
-    @property
-    def mean_power_w(self) -> float | None:
-        """Mean power of the machines in use, with their host servers and switches. [W]"""
-        return self.energy.mean_power_w if self.energy else None
-
-    @property
-    def energy_per_sample_j(self) -> float | None:
-        """Energy of a sample. [J]"""
-        return self._per_j("sample")
-
-    @property
-    def energy_per_token_j(self) -> float | None:
-        """Energy of a token that is generated. [J]"""
-        return self._per_j("token")
-
-    @property
-    def energy_per_request_j(self) -> float | None:
-        """Energy of a request that is served. [J]"""
-        return self._per_j("request")
-
-    @property
-    def energy_per_run_j(self) -> float | None:
-        """Energy of a training run with an end. [J]"""
-        return self._per_j("run")
-
-    @property
-    def cost_per_hour(self) -> float | None:
-        """Cost of an hour of work, in the currency of its prices."""
-        return self.cost.per_hour if self.cost else None
-
-    @property
-    def cost_per_million_samples(self) -> float | None:
-        """Cost of a million samples."""
-        return self.cost.per_million.get("sample") if self.cost else None
-
-    @property
-    def cost_per_million_tokens(self) -> float | None:
-        """Cost of a million tokens that are generated."""
-        return self.cost.per_million.get("token") if self.cost else None
-
-    @property
-    def cost_per_run(self) -> float | None:
-        """Cost of a training run with an end, in the currency of its prices."""
-        return self.cost.per_run if self.cost else None
-
-    def _per_j(self, what: str) -> float | None:
-        return self.energy.per_j.get(what) if self.energy else None
-
-    def spent(self) -> Mapping[str, object]:
-        """Energy and cost as plain numbers; None where they are not known."""
-        energy, cost = self.energy, self.cost
-        return {"energy": energy.to_dict() if energy else None, "cost": cost.to_dict() if cost else None}
-
-    def figures(self) -> Iterator[tuple[str, float | None]]:
-        """The numbers of a result in one line: those of a mapping by its key, a dot and their own."""
-        for metric in metrics_of(self.KIND):
-            value = metric.get(self)
-            if isinstance(value, Mapping):
-                yield from ((f"{metric.key}.{part}", number) for part, number in value.items())
-            else:
-                yield metric.key, value
-        spent = ((metric.key, metric.get(self)) for metric in SPENT)
-        yield from ((name, value) for name, value in spent if value is not None)
-
-    def predicted(self, quantity: str) -> float | None:
-        """The predicted value of a quantity, or None if the result does not have it."""
-        value = getattr(self, quantity)
-        return None if value is None else float(value)
-
-    def error_of(self, reference: Reference) -> float | None:
-        """Predicted ÷ measured - 1, or None if the result has no such number."""
-        predicted = self.predicted(reference.quantity)
-        return None if predicted is None else predicted / reference.measured - 1
+        return {key: getattr(self, key) for key in self.OWN}
 
     def to_dict(self) -> dict[str, object]:
         """Plain types only, in a fixed order of keys; the trace is left out."""
-        common: dict[str, object] = {
-            "name": self.name,
-            "description": self.description,
-            "version": self.version,
+        stored: dict[str, object] = dict.fromkeys(_FIRST.split())
+        stored |= {key: getattr(self, key) for key in stored if key != "schema_version"}
+        stored |= {**self.own(), **{key: getattr(self, key) for key in _LAST.split()}}
+        stored |= {
             "schema_version": SCHEMA_VERSION,
-            "simulated": self.simulated,
-            "verdict": self.verdict,
-            "warnings": self.warnings,
-            "without_effect": self.without_effect,
-            "envelope": self.envelope.to_dict(),
-            "references": [_plain_fields(each) | {"error": self.error_of(each)} for each in self.references],
-            **self.own(),
-            "ranges": self.ranges,
-            "assumptions": [dict(each) for each in self.assumptions],
+            "references": [{**asdict(each), "error": self.error_of(each)} for each in self.references],
             "inputs": [{"path": path, "sha256": digest} for path, digest in self.inputs],
+            "hardware": dict(self.hardware),
         }
-        if self.event_count is not None:
-            common["event_count"] = self.event_count
-            common["engine"] = self.engine
-        common["scenario"] = self.scenario
-        if self.hardware:
-            common["hardware"] = dict(self.hardware)
-        if self.choice is not None:
-            common["choice"] = self.choice
-        if self.uncertainty is not None:
-            common["uncertainty"] = self.uncertainty
-        return {key: plain(value) for key, value in common.items()}
+        left_out = {key for key, given in _IF_GIVEN.items() if stored.get(given) in (None, {})}
+        return {key: plain(value) for key, value in stored.items() if key not in left_out}
 
     def to_json(self) -> str:
         """The result as JSON text, the same bytes for the same result."""
@@ -430,6 +387,18 @@ def tornado_sheet(result: Result) -> Sheet:
     return replace(result.report(), sections=sections, caption=f"{result.title}\n{chart.title}").sheet()
 
 
+def _cost_tile(cost: Cost, per_hour: float) -> Tile:
+    whole, of, parts = per_hour, "hour of work", (cost.fixed_per_hour, cost.energy_per_hour)
+    if cost.per_run is not None:
+        whole, of, parts = cost.per_run, "run", (cost.fixed_per_run, cost.energy_per_run)
+    told = ("no price" if part is None else f"{_amount(part)} {cost.currency}" for part in parts)
+    notes = [f"{name} {text}" for name, text in zip(("fixed", "energy"), told, strict=True)]
+    notes += [f"{_amount(price)} {cost.currency} per million {name}s" for name, price in cost.per_million.items()]
+    if (busy := cost.duty_cycle) < 1:
+        notes.append(f"at work {format_percent(busy, 0)} of the time")
+    return Tile("Cost", f"{_amount(whole)} {cost.currency} per {of}", tuple(notes))
+
+
 def _amount(value: float) -> str:
     """An amount of money, in hundredths from one on.
 
@@ -439,27 +408,14 @@ def _amount(value: float) -> str:
     return f"{value:,.2f}" if abs(value) >= 1 else format_significant(value)
 
 
-def _told(key: str, value: float) -> str:
-    """A figure in words; nothing of those that have no metric of their own."""
-    metric = METRICS.get(key)
-    if metric is None:
-        return ""
-    unit = f" {metric.counted}/s" if metric.counted else ""
-    label = "" if metric.label == metric.counted else f"{metric.label} "
-    return f"{label}{format_figure(metric, value)}{unit}"
-
-
 def plain(value: object) -> object:
     """Dataclasses, mappings and sequences as dictionaries and lists."""
+    if hasattr(value, "to_dict"):
+        return plain(value.to_dict())
     if is_dataclass(value) and not isinstance(value, type):
-        return _plain_fields(value)
+        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [plain(item) for item in value]
     return value
-
-
-def _plain_fields(value: object) -> dict[str, object]:
-    assert is_dataclass(value)
-    return {field.name: plain(getattr(value, field.name)) for field in fields(value)}

@@ -1,5 +1,6 @@
 """Breakdowns that add up exactly: in picoseconds, and in seconds too."""
 
+from collections import Counter
 from collections.abc import Mapping
 from math import ulp
 
@@ -40,10 +41,9 @@ def mean_account(lanes: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
     makespans_ps = {sum(account.values()) for account in lanes.values()}
     if len(makespans_ps) != 1:
         raise ValueError(f"accounts must add up to one makespan, these add up to {sorted(makespans_ps)}")
-    totals: dict[str, int] = {}
+    totals: Counter[str] = Counter()
     for account in lanes.values():
-        for kind, duration_ps in account.items():
-            totals[kind] = totals.get(kind, 0) + duration_ps
+        totals.update(account)
     return apportion(makespans_ps.pop(), {kind: totals[kind] for kind in in_kind_order(totals)})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from podsim.format import format_count, format_duration_s, format_percent
@@ -12,6 +13,7 @@ from podsim.report.table import Block, Cell, Cells, Column, Passage, Table, colu
 from podsim.scenario.wording import counted, flow
 
 _DIGITS: Final = 4
+_REPLICAS: Final = "replication_factor"
 _NEARLY_FULL: Final = 0.97
 _PLACES: Final = {"in_processor_memory": "chip", "streaming_memory": "stream"}
 _WIDTH: Final = 78
@@ -19,56 +21,49 @@ _WIDTH: Final = 78
 
 def division_blocks(choice: Choice) -> tuple[Block, ...]:
     """The chosen division, the runners-up, and those that do not fit; then YAML to paste."""
-    counts = f"{format_count(choice.considered_count)} considered, {choice.simulated_count} simulated"
-    chosen = choice.chosen
-    heads, made = _training_rows(choice) if "replication_factor" in chosen.parallelism else _decoder_rows(choice)
+    chosen, candidates = choice.chosen, choice.candidates
+    heads, rows = (_training_rows if _REPLICAS in chosen.parallelism else _decoder_rows)(choice)
+    filled = [candidate.used_bytes / candidate.capacity_bytes for candidate in candidates]
     rows = [
-        (*row, Cell(_fullness(each), each.used_bytes / each.capacity_bytes), _verdict(each, chosen))
-        for each, row in zip(choice.candidates, made, strict=True)
+        (*row, Cell(format_percent(share), share), _verdict(candidate, chosen))
+        for candidate, share, row in zip(candidates, filled, rows, strict=True)
     ]
-    notes = [f"{division_words(each)}: {each.verdict}" for each in choice.candidates if not each.fits]
+    notes = [f"as asked: {', '.join(choice.asked)}"] if choice.asked else []
+    if any(candidate.verdict.endswith(" slower") for candidate in candidates):
+        notes.append("last column: time beyond that of the chosen division")
+    place = next(place for place, candidate in enumerate(candidates) if candidate is chosen)
     if chosen.used_bytes > _NEARLY_FULL * chosen.capacity_bytes:
         keys = "parallelism.micro_batch_size, or a smaller memory.available_memory_proportion,"
-        if "replication_factor" not in chosen.parallelism:
+        if _REPLICAS not in chosen.parallelism:
             keys = "parallelism.tensor_parallel, or memory.weights: streamed,"
-        full = f"The fullest IPU is {_fullness(chosen)} full."
-        notes.insert(0, f"{full} A larger memory.reserve, a pinned {keys} leaves room.")
-    if any(each.verdict.endswith(" slower") for each in choice.candidates):
-        notes.insert(0, "last column: time beyond that of the chosen division")
-    if choice.asked:
-        notes.insert(0, f"as asked: {', '.join(choice.asked)}")
-    place = next(place for place, each in enumerate(choice.candidates) if each is chosen)
+        full = f"The fullest IPU is {format_percent(filled[place])} full."
+        notes.append(f"{full} A larger memory.reserve, a pinned {keys} leaves room.")
+    notes += [f"{division_words(each)}: {each.verdict}" for each in candidates if not each.fits]
+    counts = f"{format_count(choice.considered_count)} considered, {choice.simulated_count} simulated"
     table = Table(heads, rows, f"Division chosen automatically: {counts}", notes, place)
     return table, Passage(choice_yaml(chosen), "To keep this division, write in the scenario:")
 
 
 def _verdict(candidate: Candidate, chosen: Candidate) -> str:
-    if candidate is chosen:
-        return "chosen"
-    if not candidate.fits:
-        return "too big"
+    if candidate is chosen or not candidate.fits:
+        return "chosen" if candidate is chosen else "too big"
     share = candidate.verdict.removesuffix(" slower")
     return candidate.verdict if share == candidate.verdict else f"+{share}"
 
 
-def _fullness(candidate: Candidate) -> str:
-    return format_percent(candidate.used_bytes / candidate.capacity_bytes)
-
-
 def _training_rows(choice: Choice) -> tuple[tuple[Column, ...], list[Cells]]:
-    heads = (">IPUs", ">repli-\ncas", ">micro-\nbatch", ">accumu-\nlation", ">redo", "state", ">samples\nper s")
     shared = any(_shards(each) > 1 for each in choice.candidates)
     rows: list[Cells] = []
     for each in choice.candidates:
         keys, state, rate = each.parallelism, each.memory.get("optimizer_state"), each.throughput_samples_per_s
         where = "phases" if _is_phased(keys) else _PLACES["in_processor_memory" if state is None else state["storage"]]
-        sharded = ", shards" if state is not None and state["replicated_tensor_sharding"] else ""
-        counts = (str(keys[f"{name}"]) for name in ("replication_factor", "micro_batch_size", "accumulation_factor"))
+        where += ", shards" if state is not None and state["replicated_tensor_sharding"] else ""
+        counts = [str(keys[name]) for name in (_REPLICAS, "micro_batch_size", "accumulation_factor")]
         redo = "no" if keys["recomputation"] == "none" else "yes"
         done = "" if rate is None else Cell(format_count(rate), rate)
-        shards = (str(_shards(each)),) if shared else ()
-        rows.append((str(ipus_of(keys)), *shards, *counts, redo, where + sharded, done))
-    return columns(heads[0], *([">to a\nlayer"] if shared else []), *heads[1:], ">mem-\nory", ">"), rows
+        rows.append((str(ipus_of(keys)), *[str(_shards(each))] * shared, *counts, redo, where, done))
+    counted = (">repli-\ncas", ">micro-\nbatch", ">accumu-\nlation", ">redo", "state", ">samples\nper s", ">mem-\nory")
+    return columns(">IPUs", *[">to a\nlayer"] * shared, *counted, ">"), rows
 
 
 def _shards(candidate: Candidate) -> int:
@@ -103,25 +98,20 @@ def choice_yaml(candidate: Candidate) -> str:
 
 
 def section_lines(title: str, keys: Mapping[str, Any]) -> Iterator[str]:
-    """A section of a scenario as it is written."""
+    """A section of a scenario as it is written, no wider than a page; a list goes on in a line that is further in."""
     yield f"{title}:"
     for key, value in keys.items():
+        lines = [f"  {key}: {flow(value)}"]
         if isinstance(value, list | tuple) and value and isinstance(value[0], dict):
-            yield f"  {key}:"
-            yield from (_folded(f"    - {flow(each)}") for each in value)
-        else:
-            yield _folded(f"  {key}: {flow(value)}")
-
-
-def _folded(line: str) -> str:
-    """No wider than a page; a list goes on in a line that is further in."""
-    return textwrap.fill(line, _WIDTH, subsequent_indent=" " * 6, break_long_words=False, break_on_hyphens=False)
+            lines = [f"  {key}:", *(f"    - {flow(each)}" for each in value)]
+        fill = partial(textwrap.fill, subsequent_indent=" " * 6, break_long_words=False, break_on_hyphens=False)
+        yield from (fill(line, _WIDTH) for line in lines)
 
 
 def division_words(candidate: Candidate) -> str:
     """A division in a few words."""
     keys = candidate.parallelism
-    if "replication_factor" not in keys:
+    if _REPLICAS not in keys:
         return f"{keys['tensor_parallel']} x {keys['pipeline_stages']} IPUs, {candidate.memory['weights']}"
     recomputation = "with" if keys["recomputation"] != "none" else "without"
     words = f"{counted(ipus_of(keys), 'IPU')} per replica, micro-batch {keys['micro_batch_size']}"

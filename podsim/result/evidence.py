@@ -55,59 +55,35 @@ WORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A published run beside its prediction.
+    """A published run beside its prediction."""
 
-    Attributes:
-        row: Its name.
-        origin: The campaign, table, paper or notebook that it was published in.
-        configuration: What it shares with rows that are no evidence beside it.
-        role: `calibration` or `hold-out`.
-        names: Features that are names.
-        sizes: Features that are numbers.
-        error: Logarithm of predicted over measured time, constants fitted without the rows of its origin.
-        known_variance: What uncertain inputs and the measurement explain of its square.
-        sample_s: Predicted time of a sample, or of a token. [s]
-    """
-
-    row: str
-    origin: str
-    configuration: str
-    role: str
-    names: Mapping[str, str]
-    sizes: Mapping[str, float]
-    error: float
-    known_variance: float
-    sample_s: float
+    row: str  # its name
+    origin: str  # the campaign, table, paper or notebook that it was published in
+    configuration: str  # what it shares with rows that are no evidence beside it
+    role: str  # `calibration` or `hold-out`
+    names: Mapping[str, str]  # features that are names
+    sizes: Mapping[str, float]  # features that are numbers
+    error: float  # logarithm of predicted over measured time, constants fitted without the rows of its origin
+    known_variance: float  # what uncertain inputs and the measurement explain of its square
+    sample_s: float  # predicted time of a sample, or of a token
 
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """What a run counts beside one that is the same in all.
+    """What a run counts beside one that is the same in all."""
 
-    Attributes:
-        stack: With another framework.
-        activity: Of another activity.
-        model: Of another family or of other sizes.
-        spread: Standard deviation over the mean size of errors.
-    """
-
-    stack: float
-    activity: float
-    model: float
-    spread: float
+    stack: float  # with another framework
+    activity: float  # of another activity
+    model: float  # of another family or of other sizes
+    spread: float  # standard deviation over the mean size of errors
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was compared that is like a run.
+    """What was compared that is like a run."""
 
-    Attributes:
-        sigma: Standard deviation of the logarithm of predicted over measured time.
-        new: What of it no compared run has, in words.
-    """
-
-    sigma: float
-    new: tuple[str, ...] = ()
+    sigma: float  # standard deviation of the logarithm of predicted over measured time
+    new: tuple[str, ...] = ()  # what of it no compared run has, in words
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +111,7 @@ class Envelope:
         return {"inside": self.inside, "outside": list(self.outside)}
 
 
-_Model = tuple[tuple[str, float], ...]
+_Model = tuple[str, tuple[tuple[str, float], ...]]
 _Ends = tuple[str, float, str, float]
 
 
@@ -143,32 +119,20 @@ _Ends = tuple[str, float, str, float]
 class Residuals:
     """All runs that were compared, and what follows from leaving some of them out.
 
-    Attributes:
-        runs: The runs.
-        alike: What runs count that differ.
-        step: Standard deviation that each new feature adds, and each doubling of a number beyond all runs.
-        kernels: Standard deviations of what is measured alone, by its name.
-        change: Standard deviation of the logarithm of a change, as a share of it.
-        machine: Least and greatest of each number of machines and stacks, as they are written and in SI units.
-        machines: The same of the numbers of a machine itself, its chips apart, by how many IPUs it has: a card's memory
-            says nothing of that of a machine with four.
+    Numbers of a machine itself, its chips apart, are known by how many IPUs it has: a card's memory says nothing of
+    that of a machine with four.
     """
 
     runs: tuple[Compared, ...]
-    alike: Alike
-    step: float = 0.0
-    kernels: Mapping[str, float] = field(default_factory=dict)
-    change: float = 0.0
-    machine: Mapping[str, _Ends] = field(default_factory=dict)
+    alike: Alike  # what runs count that differ
+    step: float = 0.0  # standard deviation that each new feature adds, and each doubling beyond all runs
+    kernels: Mapping[str, float] = field(default_factory=dict)  # standard deviations of what is measured alone
+    change: float = 0.0  # standard deviation of the logarithm of a change, as a share of it
+    machine: Mapping[str, _Ends] = field(default_factory=dict)  # least and greatest number, as written and in SI units
     machines: Mapping[str, Mapping[str, _Ends]] = field(default_factory=dict)
 
     def of(self, names: Mapping[str, str], sizes: Mapping[str, float]) -> Evidence:
-        """The evidence for a run.
-
-        Args:
-            names: Its features that are names.
-            sizes: Those that are numbers.
-        """
+        """The evidence for a run with features that are names and features that are numbers."""
         new = tuple(self._new(names, sizes))
         variance = self.scatter(names, sizes) ** 2 + self.step**2 * sum(steps for steps, _ in new)
         return Evidence(math.sqrt(variance), tuple(words for _, words in new))
@@ -184,13 +148,17 @@ class Residuals:
         """
         same = self._same(names)
         activities, stacks = ({run.names[name] for run in same} for name in ("activity", "stack"))
-        stacks = {names["stack"]} & stacks or stacks
         of_kind = [run for run in same if run.names["family"] == names["family"]]
-        near = self._nearest(sizes, of_kind) if of_kind else ((run.names["family"], run.sizes) for run in same)
-        models = {_model_of(*each) for each in ((names["family"], sizes), *near)}
-        return max(self._mean(*each) for each in product(activities, stacks, models))
+        near = list(same)  # where the family is known, those whose numbers are nearest to what lies beyond all of them
+        if of_kind:
+            near = []
+            for name, _, ends in _beyond(sizes, of_kind):
+                nearest = min(ends, key=lambda end: abs(math.log(sizes[name] / end)))
+                near += [run for run in of_kind if run.sizes.get(name) == nearest]
+        models = {_model_of(names["family"], sizes)} | {_model_of(run.names["family"], run.sizes) for run in near}
+        return max(self._mean(*like) for like in product(activities, {names["stack"]} & stacks or stacks, models))
 
-    def _mean(self, activity: str, stack: str, model: tuple[str, _Model]) -> float:
+    def _mean(self, activity: str, stack: str, model: _Model) -> float:
         """Mean size of errors, as a standard deviation."""
         errors = weights = 0.0
         for weight, error, other_activity, other_stack, other_model in self._rows:
@@ -202,27 +170,18 @@ class Residuals:
         return self.alike.spread * errors / weights
 
     @cached_property
-    def _rows(self) -> list[tuple[float, float, str, str, tuple[str, _Model]]]:
+    def _rows(self) -> list[tuple[float, float, str, str, _Model]]:
         """Share in its configuration, size of the error, activity, stack and model of each run."""
         rows = Counter((run.origin, run.configuration) for run in self.runs)
+        of_each = ((1 / rows[run.origin, run.configuration], run, run.names) for run in self.runs)
         return [
-            (
-                *(1 / rows[run.origin, run.configuration], abs(run.error), run.names["activity"], run.names["stack"]),
-                _model_of(run.names["family"], run.sizes),
-            )
-            for run in self.runs
+            (share, abs(run.error), names["activity"], names["stack"], _model_of(names["family"], run.sizes))
+            for share, run, names in of_each
         ]
 
     def _same(self, names: Mapping[str, str]) -> Sequence[Compared]:
         """Runs of an activity; all of them where it has none."""
         return [run for run in self.runs if run.names["activity"] == names["activity"]] or self.runs
-
-    @staticmethod
-    def _nearest(sizes: Mapping[str, float], of_kind: Sequence[Compared]) -> Iterator[tuple[str, Mapping[str, float]]]:
-        """Families and sizes of the runs of a kind whose numbers are nearest to those that lie beyond all of them."""
-        for name, _, ends in _beyond(sizes, of_kind):
-            nearest = min(ends, key=lambda end: abs(math.log(sizes[name] / end)))
-            yield from ((run.names["family"], run.sizes) for run in of_kind if run.sizes.get(name) == nearest)
 
     def _new(self, names: Mapping[str, str], sizes: Mapping[str, float]) -> Iterator[tuple[float, str]]:
         """How many steps off each feature is that no run has, and the feature in words."""
@@ -245,7 +204,7 @@ def _beyond(sizes: Mapping[str, float], runs: Sequence[Compared]) -> Iterator[tu
             yield name, far, (min(known), max(known))
 
 
-def _model_of(family: str, sizes: Mapping[str, float]) -> tuple[str, _Model]:
+def _model_of(family: str, sizes: Mapping[str, float]) -> _Model:
     """What two runs share that train or ask the same model, on however many IPUs."""
     return family, tuple((name, value) for name, value in sizes.items() if name != "ipu_count")
 
@@ -268,11 +227,7 @@ def are_alike(one: Any, other: Any) -> bool:
 
 
 def features_of(spec: Any) -> dict[str, str]:
-    """What a run is like, by name; what it does not have is left out.
-
-    Args:
-        spec: The scenario, its division chosen.
-    """
+    """What a run is like, by name, its division chosen; what it does not have is left out."""
     activity, division, model, precision = spec.activity, spec.parallelism, spec.model, getattr(spec, "precision", None)
     shards = getattr(division, "tensor_parallel", 1)
     of_weights = str(spec.memory.weights) if activity is Activity.GENERATION else ""
@@ -305,8 +260,7 @@ def dimensions_of(spec: Any) -> dict[str, float]:
 
 def ipu_count(spec: Any) -> int:
     """IPUs that a run uses."""
-    usage = one_copy(spec) if spec.activity is Activity.GENERATION else replicas_in_use(spec)
-    return usage.ipus_used
+    return (one_copy if spec.activity is Activity.GENERATION else replicas_in_use)(spec).ipus_used
 
 
 def framework_of(name: str) -> str:
@@ -319,22 +273,13 @@ def framework_of(name: str) -> str:
 
 
 def evidence_of(spec: Scenario) -> Evidence:
-    """What was compared that is like a run; a stack that gives `model_scatter` is believed.
-
-    Args:
-        spec: The scenario, its division chosen.
-    """
-    found = residuals().of(features_of(spec), dimensions_of(spec))
-    given = spec.software.model_scatter
-    return found if given is None else replace(found, sigma=float(given))
+    """What was compared that is like a run, its division chosen; a stack that gives `model_scatter` is believed."""
+    compared, given = residuals().of(features_of(spec), dimensions_of(spec)), spec.software.model_scatter
+    return compared if given is None else replace(compared, sigma=float(given))
 
 
 def numbers_beyond(spec: Scenario) -> Iterator[tuple[str, float, str]]:
-    """Keys of machine and stack beyond all compared runs, the nearest number of these, and both in words.
-
-    Args:
-        spec: The scenario, its division chosen.
-    """
+    """Keys of machine and stack beyond all compared runs, the nearest number of these, and both in words."""
     table = residuals()
     known = {**table.machine, **table.machines.get(f"{spec.system.machine.ipu_count}", {})}
     for key, number, _ in numbers(spec):

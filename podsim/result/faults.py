@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 from podsim.engine.trace import Trace
@@ -54,14 +55,9 @@ def waiting(healthy: Trace, slow: Trace) -> tuple[Waiting, ...]:
     for lane, account in slow.lanes.items():
         more = tuple(_more(healthy.lanes[lane], account))
         alike.setdefault(more, []).append(int(lane.removeprefix("ipu")))
-    ordered = sorted(alike.items(), key=_smallest_group_first)
+    # Where only a few IPUs change in a way of their own, the fault is near.
+    ordered = sorted(alike.items(), key=lambda each: (-dict(each[0]).get(SLOWED, 0), len(each[1]), each[1][0]))
     return tuple(Waiting(tuple(ipus), {kind: ps_to_seconds(ps) for kind, ps in more}) for more, ipus in ordered)
-
-
-def _smallest_group_first(alike: tuple[tuple[tuple[str, int], ...], list[int]]) -> tuple[int, int, int]:
-    """Where only a few IPUs change in a way of their own, the fault is near."""
-    more, ipus = alike
-    return -dict(more).get(SLOWED, 0), len(ipus), ipus[0]
 
 
 def _more(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[tuple[str, int]]:
@@ -112,10 +108,5 @@ def ranges(numbers: Sequence[int]) -> str:
     >>> ranges([0, 1, 2, 5])
     '0-2, 5'
     """
-    parts: list[list[int]] = []
-    for number in sorted(numbers):
-        if parts and number == parts[-1][-1] + 1:
-            parts[-1] = [parts[-1][0], number]
-        else:
-            parts.append([number])
-    return ", ".join("-".join(map(str, part)) for part in parts)
+    rows = (list(row) for _, row in groupby(enumerate(sorted(numbers)), key=lambda each: each[1] - each[0]))
+    return ", ".join("-".join(map(str, sorted({row[0][1], row[-1][1]}))) for row in rows)

@@ -18,28 +18,25 @@ def check_writable(path: str | Path) -> None:
         OutputError: The folder is missing or is a file, the path is a folder, or it may not be written.
     """
     try:
-        _check_place(path)
+        wrong = _wrong_with(Path(path))
     except OSError as error:
-        what = f"cannot be written: {error.strerror or type(error).__name__}"
-        raise OutputError(what, where=str(path), do="give another path") from error
+        wrong = f"cannot be written: {error.strerror or type(error).__name__}", "give another path"
+    if wrong:
+        raise OutputError(wrong[0], where=str(path), do=wrong[1])
 
 
-def _check_place(path: str | Path) -> None:
-    target = Path(path)
+def _wrong_with(target: Path) -> tuple[str, str] | None:
+    """What is wrong with a place to write to, and what to do."""
+    folder = target.parent
     if target.is_dir():
-        raise OutputError(
-            "this is a folder, not a file", where=str(path), do="give the name of a file inside the folder"
-        )
-    if not target.parent.exists():
-        raise OutputError(
-            f"the folder `{target.parent}` does not exist",
-            where=str(path),
-            do="make the folder, or give another path",
-        )
-    if not target.parent.is_dir():
-        raise OutputError(f"`{target.parent}` is not a folder", where=str(path), do="give a path inside a folder")
-    if not os.access(target if target.exists() else target.parent, os.W_OK):
-        raise OutputError("cannot be written: no permission", where=str(path), do="give a path that you may write")
+        return "this is a folder, not a file", "give the name of a file inside the folder"
+    if not folder.exists():
+        return f"the folder `{folder}` does not exist", "make the folder, or give another path"
+    if not folder.is_dir():
+        return f"`{folder}` is not a folder", "give a path inside a folder"
+    if not os.access(target if target.exists() else folder, os.W_OK):
+        return "cannot be written: no permission", "give a path that you may write"
+    return None
 
 
 def check_new(path: str | Path, *, force: bool) -> None:
@@ -60,14 +57,13 @@ def check_outputs(outputs: Mapping[str, str | Path | None], inputs: Iterable[tup
         OutputError: Two of them are the same file, be it through links.
     """
     taken = [(purpose, Path(path)) for purpose, path in inputs]
-    for purpose, path in outputs.items():
-        if path is None or _is_device(Path(path)):
+    for purpose, given in outputs.items():
+        if given is None or _is_device(path := Path(given)):
             continue
-        first = next((other for other, there in taken if _same_file(there, Path(path))), None)
-        if first is not None:
+        if first := next((other for other, there in taken if _same_file(there, path)), None):
             what = f"this is both {first} and the {purpose}"
-            raise OutputError(what, where=str(path), do="give two different paths")
-        taken.append((f"the {purpose}", Path(path)))
+            raise OutputError(what, where=str(given), do="give two different paths")
+        taken.append((f"the {purpose}", path))
 
 
 def check_not_read(path: str | Path, purpose: str, inputs: Iterable[tuple[str, str]]) -> None:
@@ -82,15 +78,12 @@ def check_not_read(path: str | Path, purpose: str, inputs: Iterable[tuple[str, s
 def files_read(inputs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Path]]:
     """What each file is that was read, and every path that its displayed path may stand for."""
     for shown, _ in inputs:
-        yield "a file that is read", Path(shown)
-        yield "a file that is read", data_file(shown)
+        yield from (("a file that is read", path) for path in (Path(shown), data_file(shown)))
 
 
 def _same_file(one: Path, other: Path) -> bool:
     with suppress(OSError):
-        if one.resolve() == other.resolve():
-            return True
-        return one.samefile(other)
+        return one.resolve() == other.resolve() or one.samefile(other)
     return False
 
 

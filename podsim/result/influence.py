@@ -1,11 +1,15 @@
-"""What a result stands on: the inputs that are unsure, by how far each moves it.
+"""What a result stands on: the inputs that are unsure, by how far each moves it; and how sure that leaves each figure.
 
-Each is moved to both ends of its range, and what is planned, simulated and made of it is compared. An input
-that moves nothing is not used. Matrix products and convolutions keep their splits; at the best split that gives
-the same slope as choosing anew. Inputs of the chip for which splits have no meaning, such as its tiles, are
-moved on request alone, since every product is then planned anew.
+Each input is moved to both ends of its range, and what is planned, simulated and made of it is compared. An input that
+moves nothing is not used. Matrix products and convolutions keep their splits; at the best split that gives the same
+slope as choosing again. Inputs of the chip for which splits have no meaning, such as its tiles, are moved on request
+alone, since every product is then planned again.
 
-The same runs say how unsure each figure of the result is, together with the scatter of the model itself.
+An input moves a time from one end of its range over its value to the other end, on a straight line on either side.
+Drawn as draws are, from a triangle whose peak is the value, it adds a mean, a variance and a third moment to the
+logarithm of the time. Those of independent inputs, of the scatter of the model itself and of the number of samples to
+converge add up: the standard deviation is the root of the sum of squares. P10 and P90, the middle 80 %, follow by the
+expansion of Cornish and Fisher up to the skewness.
 """
 
 from __future__ import annotations
@@ -14,51 +18,127 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from pydantic import ValidationError
 
 from podsim.deferred import Deferred
+from podsim.draws import SHARE, Range
 from podsim.errors import PodsimError
-from podsim.metrics import TIME, metric_of
-from podsim.result.evidence import Envelope, Evidence, are_alike, evidence_of, numbers_beyond, residuals
-from podsim.result.ranges import (
-    CONVERGENCE,
-    LATE,
-    MACHINE,
-    MODEL,
-    Contribution,
-    Doubt,
-    of_triangle,
-    of_uniform,
-    of_values,
-)
+from podsim.format import format_duration_s, format_ends, format_figure, format_percent
+from podsim.metrics import METRICS, PER_SECOND, SECONDS, TIME, Metric, metric_of
+from podsim.result.evidence import Envelope, Evidence, Z, are_alike, evidence_of, numbers_beyond, residuals
 from podsim.scenario.assumptions import GIVEN, Assumption, assumptions, watched, with_number
 from podsim.scenario.scenario import Scenario
 
+if TYPE_CHECKING:
+    from podsim.result.base import Result
+
+_QUARTER: Final = 0.6745
+"""Standard deviations below which three quarters of a normal distribution lie."""
+_POINTS: Final = 32
+_SIDE: Final = tuple(1 - math.sqrt(1 - (number + 0.5) / _POINTS) for number in range(_POINTS))
+"""Distances from the peak of a triangle, as shares of that of the end, that stand for equal shares of the draws."""
+_MOST: Final = 0.5
+_LEAST_SIGMA: Final = 0.01
+"""Ranges that are narrower are those of an answer that no assumption makes unsure."""
+MODEL: Final = "the model itself"
+MACHINE: Final = "machine and stack beyond what was compared"
+CONVERGENCE: Final = "samples to converge"
+LATE: Final = "waiting for late machines"
 _Row = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
-    """The outcome of a run.
+class Contribution:
+    """What one cause adds to the logarithm of a figure; the basis is that of the input that causes it, if one does."""
 
-    Attributes:
-        headline: The figure that stands for it; None if it was left out because it takes long.
-        others: All else that an input may move, to be compared.
-        metrics: The headline and the figures beside it, by the names that results have for them.
-        times_to_train_s: Times of the runs that are given or drawn; empty without an end of the run. [s]
-        parts: Mean times of the parts of a run; empty without an end of the run. [s]
-        longer: What times are longer on average, as a share, where machines are late now and then and all
-            wait, and where runs slow down.
+    mean: float
+    variance: float
+    third: float = 0.0  # central moment
+    basis: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """How unsure a time, or the inverse of a rate, is: what each cause adds, by the key of an input or `MODEL`, …"""
+
+    parts: Mapping[str, Contribution]
+
+    @property
+    def factors(self) -> tuple[float, float]:
+        """P10 and P90 of the time, as multiples of it, so wide that the time itself lies between them."""
+        return min(1.0, self.at(-Z)), max(1.0, self.at(Z))
+
+    def at(self, deviations: float) -> float:
+        """The time so many standard deviations from its median, as a multiple of the time as it is predicted."""
+        mean, sigma = sum(part.mean for part in self.parts.values()), math.sqrt(self.variance)
+        skewness = sum(part.third for part in self.parts.values()) / sigma**3 if sigma else 0.0
+        return math.exp(mean + sigma * (deviations + skewness * (deviations**2 - 1) / 6))
+
+    @property
+    def is_in_the_middle(self) -> bool:
+        """Whether the time as it is predicted lies in the middle half of what it may be."""
+        low, high = self.at(-_QUARTER), self.at(_QUARTER)
+        return low <= 1 <= high or math.isclose(low, 1) or math.isclose(high, 1)
+
+    @property
+    def variance(self) -> float:
+        """The sum of all variances."""
+        return sum(part.variance for part in self.parts.values())
+
+
+def of_uniform(most: float) -> Contribution:
+    """What is anywhere between nothing and the most that it may be.
+
+    >>> of_uniform(6.0)
+    Contribution(mean=3.0, variance=3.0, third=0.0, basis='')
     """
+    return Contribution(most / 2, most**2 / 12)
 
-    headline: float | None
-    others: object
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    times_to_train_s: Sequence[float] = ()
-    parts: Mapping[str, float] = field(default_factory=dict)
-    longer: float = 0.0
+
+def of_triangle(low: float, high: float, below: float, basis: str = "") -> Contribution:
+    """What an input adds to the logarithm of a time, which is `low` and `high` times as long at its ends.
+
+    On either side of the peak of the triangle, of which a share `below` lies below it, the distance from it as a share
+    u of that of the end does not exceed 1 - √(1 - q) in a share q of the draws.
+    """
+    values = [(share, math.log(1 + (end - 1) * u)) for share, end in ((below, low), (1 - below, high)) for u in _SIDE]
+    return _moments([(share / len(_SIDE), value) for share, value in values], basis)
+
+
+def of_values(values: Sequence[float]) -> Contribution:
+    """What something adds that has one of some values, each as often as any other."""
+    return _moments([(1 / len(values), value) for value in values])
+
+
+def _moments(weighted: Sequence[tuple[float, float]], basis: str = "") -> Contribution:
+    """Mean and central moments of values with their shares."""
+    mean = sum(share * value for share, value in weighted)
+    variance, third = (sum(share * (value - mean) ** power for share, value in weighted) for power in (2, 3))
+    return Contribution(mean, variance, third, basis)
+
+
+def _of_input(assumption: Assumption, times: tuple[float, float]) -> Contribution:
+    """What an input adds to the doubt about a time that is so many times as long at both ends of its range."""
+    first, last = assumption.bounds
+    likely = min(max(assumption.number, first), last)
+    below = (likely - first) / (last - first) if first < last else 1.0
+    return of_triangle(*times, below, assumption.basis)
+
+
+# Runs with other inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """The outcome of a run."""
+
+    headline: float | None  # the figure that stands for it; None if it was left out because it takes long
+    others: object  # all else that an input may move, to be compared
+    metrics: Mapping[str, float] = field(default_factory=dict)  # headline and figures beside it, as results name them
+    times_to_train_s: Sequence[float] = ()  # of the runs that are given or drawn; empty without an end of the run
+    longer: float = 0.0  # share that times are longer on average, where all wait for late machines and runs slow down
 
 
 _Spec = TypeVar("_Spec", bound=Scenario)
@@ -73,7 +153,7 @@ class Probe(Protocol[_Repeated]):
         """Name of the headline as results spell it, for example `tokens_per_s`."""
 
     def __call__(self, spec: _Repeated, *, anew: bool) -> Measure | None:
-        """The run of a scenario; None if its products have to be split anew and `anew` does not allow it."""
+        """The run of a scenario; None if its products have to be split again and `anew` does not allow it."""
 
 
 _End = Measure | Exception | None
@@ -84,17 +164,15 @@ class StandsOn(Deferred[_Row]):
     """The assumptions of a result as plain data, the most influential first; found when they are first asked for."""
 
     def __init__(self, spec: _Spec, probe: Probe[_Spec], *, anew: bool = False) -> None:
-        """Nothing is run yet.
-
-        Args:
-            spec: The scenario of the result.
-            probe: Repeats its run.
-            anew: Whether inputs are moved too for which products have to be split anew.
-        """
-        super().__init__(self._found)
+        """Nothing is run yet; `anew` moves inputs too for which products have to be split again."""
+        super().__init__(self._rows)
         self.spec: Scenario = spec
         self.probe: Probe[Any] = probe
         self._anew = anew
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Without what can be found again."""
+        return partial(StandsOn, anew=self._anew), (self.spec, self.probe)
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -107,9 +185,9 @@ class StandsOn(Deferred[_Row]):
 
         The time is held against that with each of them at the nearest number of a compared run.
         """
-        beyond = [each for each in numbers_beyond(self.spec) if each[0] in self._watched[1]]
-        moving = [each for each in beyond if self._log_change(dict([each[:2]])) != 0]
-        change = self._log_change(dict(each[:2] for each in moving))
+        beyond = [number for number in numbers_beyond(self.spec) if number[0] in self._watched[1]]
+        moving = [number for number in beyond if self._log_change(dict([number[:2]])) != 0]
+        change = self._log_change(dict(number[:2] for number in moving))
         return math.inf if change is None else change, tuple(words for _, _, words in moving)
 
     def _log_change(self, numbers: Mapping[str, float]) -> float | None:
@@ -134,6 +212,11 @@ class StandsOn(Deferred[_Row]):
         change, table = self._machine[0], residuals()
         return table.step if math.isinf(change) else table.change * change
 
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of what the model itself gets wrong, of the logarithm of the time."""
+        return math.hypot(self.evidence.sigma, self.machine_sigma)
+
     def envelope(self) -> Envelope:
         """What of the run no compared run has."""
         return Envelope((*self.evidence.new, *self._machine[1]))
@@ -153,57 +236,78 @@ class StandsOn(Deferred[_Row]):
     @cached_property
     def inputs(self) -> Mapping[str, Assumption]:
         """Every number that is unsure, by its key, whether or not it moves anything."""
-        return {each.key: each for each in assumptions(self.spec)}
+        return {unsure.key: unsure for unsure in assumptions(self.spec)}
 
     @property
     def figures(self) -> Mapping[str, float]:
         """The figures of the run that it is known how unsure they are, the headline among them."""
-        return _figures(self._base, self.probe.metric)
+        return self._logarithmic(self._base)
+
+    def _logarithmic(self, measure: Measure) -> dict[str, float]:
+        headline = {} if measure.headline is None else {self.probe.metric: measure.headline}
+        return {name: value for name, value in {**measure.metrics, **headline}.items() if value > 0}
 
     def is_like(self, other: StandsOn) -> bool:
         """Whether another run is of the same activity, model and stack, so that both are off alike."""
         return are_alike(self.spec, other.spec)
 
     @cached_property
-    def _moving(self) -> list[tuple[Assumption, list[_End]]]:
-        """Inputs that move anything, each with the runs at both ends of its range."""
-        tried = (
-            (each, [self._moved(each.key, bound) for bound in each.bounds])
-            for each in self.inputs.values()
-            if each.key in self._watched[1]
-        )
-        return [
-            (each, ends)
-            for each, ends in tried
-            if not all(isinstance(end, Measure) and end.others == self._base.others for end in ends)
-        ]
+    def _moving(self) -> dict[Assumption, list[_End]]:
+        """Inputs that move anything, with the runs at both ends of the range of each."""
+        read = (unsure for unsure in self.inputs.values() if unsure.key in self._watched[1])
+        tried = ((unsure, [self._moved(unsure.key, bound) for bound in unsure.bounds]) for unsure in read)
+        still = self._base.others
+        return {
+            unsure: ends
+            for unsure, ends in tried
+            if not all(isinstance(end, Measure) and end.others == still for end in ends)
+        }
 
-    def _found(self) -> Iterator[_Row]:
-        yield from sorted((self._row(each, ends) for each, ends in self._moving), key=_rank)
+    def _moved(self, key: str, value: float) -> _End:
+        """The run with another number at a key, or why it is impossible."""
+        try:
+            return self.probe(with_number(self.spec, key, value), anew=self._anew)
+        except (PodsimError, ValidationError) as error:
+            return error
 
-    def _row(self, assumption: Assumption, ends: Sequence[_End]) -> _Row:
-        """An assumption with its influence."""
-        if _unmeasured(ends):
-            return assumption.to_dict() | {"influence": None}
-        low, high = (_change(end, self._base) for end in ends)
-        return assumption.to_dict() | {"influence": {"metric": self.probe.metric, "low": low, "high": high}}
+    def _rows(self) -> Sequence[_Row]:
+        unmeasured, rows = self.unmeasured(), []
+        for unsure, ends in self._moving.items():
+            low, high = map(self._change, ends)
+            known = None if unsure.key in unmeasured else {"metric": self.probe.metric, "low": low, "high": high}
+            size = max(abs(low or 0.0), abs(high or 0.0)) if known else math.inf
+            rows.append((known is None, -size, unsure.to_dict() | {"influence": known}))
+        return [row for *_, row in sorted(rows, key=lambda ranked: ranked[:2])]
+
+    def _change(self, end: _End) -> float | None:
+        """Of the headline, as a share; None for a run that is impossible."""
+        if not isinstance(end, Measure) or end.headline is None or self._base.headline is None:
+            return None
+        return end.headline / self._base.headline - 1
 
     def unmeasured(self) -> list[str]:
-        """Keys of inputs for which products have to be split anew, which nobody asked for."""
-        return [each.key for each, ends in self._moving if _unmeasured(ends)]
+        """Keys of inputs for which products have to be split again, which nobody asked for."""
+        return [
+            unsure.key
+            for unsure, ends in self._moving.items()
+            if any(end is None or (isinstance(end, Measure) and end.headline is None) for end in ends)
+        ]
 
-    def moved(self, name: str) -> dict[Assumption, tuple[float, float]]:
-        """The time of a figure with an input at both ends of its range, as multiples, by the inputs that move any."""
-        value = self.figures[name]
-        return {each: _times(ends, name, value, self.probe.metric) for each, ends in self._moving}
+    def moved(self, name: str) -> dict[str, tuple[float, float]]:
+        """The time of a figure with an input at both ends of its range, as multiples, by the keys of those that move.
+
+        It is 1 at an end where no run is possible.
+        """
+        value, is_rate = self.figures[name], metric_of(name).more_is_better
+        times = {}
+        for unsure, ends in self._moving.items():
+            low, high = (self._logarithmic(end).get(name, value) if isinstance(end, Measure) else value for end in ends)
+            times[unsure.key] = (value / low, value / high) if is_rate else (low / value, high / value)
+        return times
 
     def of_inputs(self, name: str) -> dict[str, Contribution]:
         """What each input adds to the doubt about the time of a figure."""
-        return {each.key: _part(each, times) for each, times in self.moved(name).items()}
-
-    def reasons(self) -> tuple[str, ...]:
-        """What of the run no compared run has."""
-        return tuple(self.envelope().outside)
+        return {key: _of_input(self.inputs[key], times) for key, times in self.moved(name).items()}
 
     def doubts(self) -> dict[str, Doubt]:
         """How unsure each figure is, the headline first; empty where an input is not measured."""
@@ -211,20 +315,18 @@ class StandsOn(Deferred[_Row]):
 
     @cached_property
     def _doubts(self) -> dict[str, Doubt]:
-        return {} if self.unmeasured() else dict(self._doubted())
-
-    def _doubted(self) -> Iterator[tuple[str, Doubt]]:
-        metric, base = self.probe.metric, self._base
-        for name in sorted(self.figures, key=lambda each: each != metric):
+        doubts = {}
+        for name in sorted(self.figures, key=lambda name: name != self.probe.metric) if not self.unmeasured() else ():
             parts = {MODEL: Contribution(0.0, self.evidence.sigma**2)}
             if self.machine_sigma:
                 parts[MACHINE] = Contribution(0.0, self.machine_sigma**2)
             parts |= self.of_inputs(name)
             if self.late:
                 parts[LATE] = of_uniform(math.log1p(self.late))
-            if name == TIME and base.times_to_train_s:
+            if name == TIME and self._base.times_to_train_s:
                 parts[CONVERGENCE] = of_values(self.converging())
-            yield name, Doubt(parts)
+            doubts[name] = Doubt(parts)
+        return doubts
 
     @property
     def late(self) -> float:
@@ -234,61 +336,16 @@ class StandsOn(Deferred[_Row]):
     def converging(self) -> list[float]:
         """Logarithms of the times to train that are given or drawn, over the predicted one; none without an end."""
         predicted_s = self.figures.get(TIME, math.nan)
-        return [math.log(each / predicted_s) for each in self._base.times_to_train_s]
-
-    def _moved(self, key: str, value: float) -> _End:
-        """The run with another number at a key, or why it is impossible."""
-        try:
-            return self.probe(with_number(self.spec, key, value), anew=self._anew)
-        except (PodsimError, ValidationError) as error:
-            return error
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Without what can be found again."""
-        return partial(StandsOn, anew=self._anew), (self.spec, self.probe)
-
-
-def _unmeasured(ends: Sequence[_End]) -> bool:
-    return any(end is None or (isinstance(end, Measure) and end.headline is None) for end in ends)
-
-
-def _figures(measure: Measure, metric: str) -> dict[str, float]:
-    """All figures of a run that have a logarithm, the headline among them."""
-    found = dict(measure.metrics) | ({} if measure.headline is None else {metric: measure.headline})
-    return {name: value for name, value in found.items() if value > 0}
-
-
-def _times(ends: Sequence[_End], name: str, value: float, metric: str) -> tuple[float, float]:
-    """The time of a figure with an input at both ends, as multiples; 1 at an end where no run is possible."""
-    moved = [_figures(end, metric).get(name, value) if isinstance(end, Measure) else value for end in ends]
-    low, high = (value / each if metric_of(name).more_is_better else each / value for each in moved)
-    return low, high
-
-
-def _part(assumption: Assumption, times: tuple[float, float]) -> Contribution:
-    """What an input adds to the doubt about a time that is so many times as long at both ends of its range."""
-    first, last = assumption.bounds
-    likely = min(max(assumption.number, first), last)
-    below = (likely - first) / (last - first) if first < last else 1.0
-    return of_triangle(*times, below, assumption.basis)
+        return [math.log(time_s / predicted_s) for time_s in self._base.times_to_train_s]
 
 
 def doubt_of_change(before: StandsOn, after: StandsOn, name: str, times: float) -> Doubt | None:
-    """How unsure the ratio of a time is to what it was in another run.
+    """How unsure the ratio of the time of a figure is to what it was in another run; None where one is not measured.
 
     What the model itself gets wrong of a change is a share of it for runs of one model and one stack, as pairs of
     published runs show; otherwise it is what it gets wrong of either run. There is no doubt about an input that differs
     because it was given with the question. Any other is in both runs what it is in one of them, or, where each has its
-    own, counts in each.
-
-    Args:
-        before: What the first result stands on.
-        after: The same of the second.
-        name: The figure.
-        times: The ratio.
-
-    Returns:
-        None where an input is not measured.
+    own, counts in each. Runs of one seed draw the samples to converge alike.
     """
     first, second = before.inputs, after.inputs
     shared = {key for key in first if key in second and first[key].is_like(second[key])}
@@ -299,40 +356,97 @@ def doubt_of_change(before: StandsOn, after: StandsOn, name: str, times: float) 
     if not before.is_like(after):
         off = [sigma for side in (before, after) for sigma in (side.evidence.sigma, side.machine_sigma)]
     parts = {MODEL: Contribution(0.0, sum(sigma**2 for sigma in off))}
-    was, now = ({each.key: ends for each, ends in side.moved(name).items()} for side in (before, after))
-    still = (1.0, 1.0)
+    was, now, still = before.moved(name), after.moved(name), (1.0, 1.0)
     for key in (key for key in was | now if key not in asked):
         (low, high), ends = was.get(key, still), now.get(key, still)
         if key in shared:
-            parts[key] = _part(first[key], (ends[0] / low, ends[1] / high))
+            parts[key] = _of_input(first[key], (ends[0] / low, ends[1] / high))
             continue
         if key in was:
-            parts[f"{key}, before"] = _part(first[key], (1 / low, 1 / high))
+            parts[f"{key}, before"] = _of_input(first[key], (1 / low, 1 / high))
         if key in now:
-            parts[key] = _part(second[key], ends)
-    return Doubt(parts | dict(_by_chance(before, after, name)))
-
-
-def _by_chance(before: StandsOn, after: StandsOn, name: str) -> Iterator[tuple[str, Contribution]]:
-    """What late machines and the samples to converge add to a change; runs of one seed draw these alike."""
+            parts[key] = _of_input(second[key], ends)
     if longer := math.log1p(after.late) - math.log1p(before.late):
-        yield LATE, of_uniform(longer)
-    was, now = (side.converging() if name == TIME else [] for side in (before, after))
-    if len(was) == len(now):
-        was, now = [], [new - old for old, new in zip(was, now, strict=True)]
-    yield from ((key, of_values(each)) for key, each in ((f"{CONVERGENCE}, before", was), (CONVERGENCE, now)) if each)
+        parts[LATE] = of_uniform(longer)
+    old, new = (side.converging() if name == TIME else [] for side in (before, after))
+    if len(old) == len(new):
+        old, new = [], [after_it - before_it for before_it, after_it in zip(old, new, strict=True)]
+    drawn = ((f"{CONVERGENCE}, before", old), (CONVERGENCE, new))
+    return Doubt(parts | {cause: of_values(logs) for cause, logs in drawn if logs})
 
 
-def _change(end: _End, base: Measure) -> float | None:
-    """Of the headline, as a share; None for a run that is impossible."""
-    if not isinstance(end, Measure) or end.headline is None or base.headline is None:
-        return None
-    return end.headline / base.headline - 1
+# Ranges of figures, and what is said of them
 
 
-def _rank(row: _Row) -> tuple[bool, float]:
-    """Known influences first, the largest before the others."""
-    influence = row["influence"]
-    if not isinstance(influence, Mapping):
-        return True, 0.0
-    return False, -max(abs(end or 0.0) for end in (influence["low"], influence["high"]))
+def measured_ranges(result: Result) -> dict[str, Range]:
+    """The middle 80 % from what the inputs of a result move, also of figures in proportion to what a run measures."""
+    stands_on, ranges = result.assumptions, {}
+    for name, doubt in stands_on.doubts().items() if isinstance(stands_on, StandsOn) else ():
+        less, more = doubt.factors
+        for metric in (metric_of(name), *(metric for metric in METRICS.values() if metric.follows == name)):
+            value = result.predicted(metric.key) if hasattr(result, metric.key) else None
+            if value is not None:
+                low, high = (1 / more, 1 / less) if metric.more_is_better else (less, more)
+                ranges[metric.key] = Range(value * low, value * high)
+    return ranges
+
+
+def range_text(result: Result, figure: str) -> str:
+    """The range of a figure beside its value, for example `80 %: 607 to 665`; empty if there is none."""
+    known = result.ranges.get(figure)
+    value = None if known is None else result.predicted(figure)
+    if known is None or value is None:
+        return ""
+    return f"{format_percent(known.share, 0)}: {format_ends(metric_of(figure), value, known.low, known.high)}"
+
+
+def ranges_line(ranges: Mapping[str, Range]) -> str:
+    """The ranges of times and rates in a line; empty without any.
+
+    >>> ranges_line({"tokens_per_s": Range(79.2, 98.1), "latency_s": Range(0.6, 0.7), "mfu": Range(0.1, 0.2)})
+    '80 % ranges: 79.2 to 98.1 tokens/s; latency 600 ms to 700 ms'
+    """
+
+    def told(metric: Metric, known: Range) -> str:
+        if metric.unit == SECONDS:
+            return f"{metric.label} {' to '.join(map(format_duration_s, (known.low, known.high)))}"
+        words = "" if metric.label == metric.counted else f"{metric.label} "
+        return f"{words}{format_ends(metric, known.low, known.low, known.high)} {metric.counted}/s"
+
+    metrics = ((metric_of(name), known) for name, known in ranges.items())
+    texts = [told(metric, known) for metric, known in metrics if metric.unit in (SECONDS, PER_SECOND)]
+    return f"{format_percent(SHARE, 0)} ranges: {'; '.join(texts)}" if texts else ""
+
+
+def verdict_of(result: Result) -> Iterator[str]:
+    """What a reader must know first: what was never compared, where the answer leans, that most of it is assumed."""
+    stands_on = result.assumptions
+    if result.envelope.text:
+        yield result.envelope.text
+    if not isinstance(stands_on, StandsOn):
+        return
+    name, headline = next(iter(stands_on.doubts().items()), ("", Doubt({})))
+    if not headline.is_in_the_middle and hasattr(result, name) and (value := result.predicted(name)):
+        metric, factor = metric_of(name), headline.at(0.0)
+        median, end = format_figure(metric, metric.slowed(value, factor)), "fast" if factor > 1 else "slow"
+        where = f"at the {end} end of its range, whose median is {median}"
+        yield f"the headline lies {where} ({range_text(result, name)})"
+    yield from _weak(result, headline)
+    if keys := stands_on.unmeasured():
+        yield f"no range is given, since `--influence` alone measures what {', '.join(keys)} would move"
+
+
+def _weak(result: Result, headline: Doubt) -> Iterator[str]:
+    """Whether most of the answer, or of the doubt about it, is assumed, or fitted to runs that are not like it."""
+    bases, words = {"assumed"}, "that are assumed"
+    if not result.envelope.inside:
+        bases, words = bases | {"calibrated"}, "that are assumed or were fitted to other runs"
+    weak = {key: part.variance for key, part in headline.parts.items() if part.basis in bases}
+    if math.sqrt(headline.variance) > _LEAST_SIGMA and (known := sum(weak.values())) > _MOST * headline.variance:
+        largest = max(weak, key=lambda key: weak[key])
+        yield (
+            f"most of the doubt about this answer, {known / headline.variance:.0%} of its variance, "
+            f"is in inputs {words}, above all `{largest}`"
+        )
+    elif (share := sum(part for basis, part in result.shares_by_basis.items() if basis in bases)) > _MOST:
+        yield f"most of this answer, {share:.0%} of its time, stands on numbers {words}"

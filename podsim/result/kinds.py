@@ -5,8 +5,7 @@ order of every breakdown: work first, then movement from near to far, then waiti
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from podsim.report.chart import Fill, Shape
 
@@ -15,18 +14,12 @@ ON_CHIP: Final = "on chip"
 LINKS: Final = "links"
 OFF_CHIP: Final = "off chip"
 WAITING: Final = "waiting"
-FAMILIES: Final = (COMPUTE, ON_CHIP, LINKS, OFF_CHIP, WAITING)
-_SHAPES: Final = {
-    COMPUTE: Shape.SOLID,
-    ON_CHIP: Shape.RISING,
-    LINKS: Shape.CROSSED,
-    OFF_CHIP: Shape.DOTS,
-    WAITING: Shape.LINES,
-}
+_SHAPES: Final = (Shape.SOLID, Shape.RISING, Shape.CROSSED, Shape.DOTS, Shape.LINES)
+FAMILIES: Final = dict(zip((COMPUTE, ON_CHIP, LINKS, OFF_CHIP, WAITING), _SHAPES, strict=True))
+"""Families of kinds, and how each is drawn."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """One kind of time. A family shares a hue, and its members differ in lightness, as the colour-blind need it."""
 
     name: str
@@ -62,12 +55,10 @@ KINDS: Final = (
     Kind("streaming_wait", "streaming wait", "waiting for I/O tiles", WAITING, "#dedede"),
     Kind("idle", "idle", "nothing left to do", WAITING, "#ebebeb"),
 )
-OTHER: Final = "other"
-"""Kinds that are too short to be shown one by one."""
-_BY_NAME: Final = {kind.name: kind for kind in KINDS} | {
-    OTHER: Kind(OTHER, OTHER, "kinds below 0.1 % together", WAITING, "#f7f7f7")
-}
-_RANK: Final = {kind.name: rank for rank, kind in enumerate(KINDS)}
+OTHER: Final = "other"  # kinds that are too short to be shown one by one
+_OTHERS: Final = Kind(OTHER, OTHER, "kinds below 0.1 % together", WAITING, "#f7f7f7")
+_BY_NAME: Final = {kind.name: kind for kind in (*KINDS, _OTHERS)}
+_ORDER: Final = [kind.name for kind in KINDS]
 
 
 def kind_of(name: str) -> Kind:
@@ -78,14 +69,13 @@ def kind_of(name: str) -> Kind:
     >>> kind_of("debug_print").label
     'debug print'
     """
-    known = _BY_NAME.get(name)
-    return known or Kind(name, name.replace("_", " "), "not described", COMPUTE, "#f0d94a")
+    return _BY_NAME.get(name) or Kind(name, name.replace("_", " "), "not described", COMPUTE, "#f0d94a")
 
 
 def fill_of_kind(name: str) -> Fill:
     """The fill of a kind of time: a family has a pattern of its own, and its members differ in lightness."""
     known = kind_of(name)
-    return Fill(known.colour, _SHAPES[known.family])
+    return Fill(known.colour, FAMILIES[known.family])
 
 
 def legend_of_kinds(names: Iterable[str]) -> dict[str, Fill]:
@@ -99,7 +89,8 @@ def in_kind_order(names: Iterable[str]) -> list[str]:
     >>> in_kind_order(["bubble", "zzz", "matmul", "bubble"])
     ['matmul', 'bubble', 'zzz']
     """
-    return sorted(set(names), key=lambda name: (_RANK.get(name, len(_RANK)), name))
+    distinct = set(names)
+    return [name for name in _ORDER if name in distinct] + sorted(distinct.difference(_ORDER))
 
 
 def is_waiting(name: str) -> bool:

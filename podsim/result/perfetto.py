@@ -1,32 +1,36 @@
-"""The timeline as Chrome trace events, for ui.perfetto.dev.
+"""The timeline as Chrome trace events, for ui.perfetto.dev, with what it counts: IPUs, links, memory and power in use.
 
-Each lane of the trace is a track of the process `IPUs`, each channel a track of the process `links`, and the
-phases of the weight update are tracks of their own. Counters say how many IPUs work, how many links and how much memory
-are in use, and what is drawn; arrows lead from what sends to what goes on once it is there. A
-pass holds its operations in the order they run, and each of these its kinds of time. The kind of time is the
-category of an event, so that the viewer's query `select category, sum(dur) from slice group by category` adds up the
-kinds; passes, operations and what is folded have categories of their own. The viewer colours by name and takes no
-colours from the file, so none are written.
+A pass holds its operations in the order they run, and these their kinds of time, which are the categories of events, so
+that `select category, sum(dur) from slice group by category` adds them up; passes, operations and what is folded have
+categories of their own. The viewer colours by name and takes no colours from files.
 """
+
+from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from math import inf, nextafter
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from podsim.engine.trace import PhaseRecord, Trace, expand
+from podsim.engine.trace import PhaseRecord, Record, Trace, expand
 from podsim.errors import MissingDataError
 from podsim.format import natural_key
 from podsim.program.passes_in_order import Passes
 from podsim.result.base import Result
-from podsim.result.counters import Gauge, gauges_of_result, gauges_of_use
 from podsim.result.files import check_not_read, write_atomically
-from podsim.result.slices import REPEATED, Slice, slices_of
+from podsim.result.kinds import is_waiting
+from podsim.result.power import Energy
+from podsim.result.rows import IN_PROCESSOR, MemoryReport
+from podsim.result.timeline import REPEATED, Slice, runs_of, slice_of, slices_of
 
 Event = dict[str, object]
+Steps = Sequence[tuple[int, float]]
+"""(instant, value from then on); the instant in ps, in order."""
 
 DEFAULT_EVENT_LIMIT: Final = 200_000
 _PS_PER_US: Final = 10**6
@@ -34,10 +38,20 @@ _PS_PER_NS: Final = 10**3
 _NS_PER_US: Final = 10**3
 _PHASES, _IPUS, _LINKS = 1, 2, 3
 _PROCESSES: Final = {_PHASES: "phases", _IPUS: "IPUs", _LINKS: "links"}
-
 _MOST_ARROWS: Final = 10_000
 _MOST_COUNTED: Final = 50_000
+_MOST_MEMORIES: Final = 16
 _DIGITS: Final = 3
+_FINE: Final = 10**9  # parts of a watt of an IPU that are told apart
+_MB: Final = 1e-6
+
+
+class Gauge(NamedTuple):
+    """Something that is counted."""
+
+    name: str
+    steps: Steps
+    of_links: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +62,37 @@ class ViewerTrace:
     slice_count: int
     is_folded: bool
     is_detailed: bool = True
+
+
+def write_trace(result: Result, path: str | Path, event_limit: int = DEFAULT_EVENT_LIMIT) -> ViewerTrace:
+    """Write the timeline of a result as a file that ui.perfetto.dev opens; compressed if its name ends in `.gz`.
+
+    Raises:
+        MissingDataError: The result was made without recording its timeline.
+        OutputError: The path cannot be written.
+    """
+    if result.trace is None:
+        cure = "simulate with `record=True` and write that result"
+        raise MissingDataError("this result has no timeline", where=str(path), do=cure)
+    check_not_read(path, "trace", result.inputs)
+    gauges = gauges_of_result(result, min(event_limit, _MOST_COUNTED))
+    timeline = build_timeline(result.trace, event_limit, result.passes, gauges)
+    about = {
+        "scenario": result.name,
+        "description": result.title,
+        "podsim": result.version,
+        "simulated": result.simulated.machine,
+        "differs": result.simulated.difference,
+        "warnings": list(result.warnings),
+        "cycles": "each repeated cycle is shown once" if timeline.is_folded else "every cycle is shown",
+        "operations": "shown" if timeline.is_detailed else "left out: too many",
+    }
+    head = json.dumps({"displayTimeUnit": "ms", "otherData": about})
+    events = ",\n".join(json.dumps(event, separators=(",", ":")) for event in timeline.events)
+    text = f'{head[:-1]}, "traceEvents": [\n{events}\n]}}\n'.encode()
+    # Without a time of day: the same bytes for the same result.
+    write_atomically(path, gzip.compress(text, mtime=0) if Path(path).suffix.lower() == ".gz" else text)
+    return timeline
 
 
 def build_timeline(
@@ -63,199 +108,116 @@ def build_timeline(
     operations are left out.
     """
     shown = list(slices_of(trace.records, passes or {}))
-    is_detailed = sum(each.count for each in shown) <= event_limit
+    is_detailed = sum(one.count for one in shown) <= event_limit
     if not is_detailed:
         shown = list(slices_of(trace.records))
-    is_folded = sum(each.count * each.repeat_count for each in shown) > max(event_limit, len(shown))
-    by_lane: dict[str, list[Slice]] = {}
-    for each in _shown_once(shown, trace.phases) if is_folded else _expanded(shown):
-        by_lane.setdefault(each.lane, []).append(each)
+    is_folded = sum(one.count * one.repeat_count for one in shown) > max(event_limit, len(shown))
+    lanes: dict[int, dict[str, list[Slice]]] = {
+        _PHASES: {phase.group: [] for phase in trace.phases},
+        _IPUS: {lane: [] for lane in sorted(trace.lanes, key=natural_key)},
+        _LINKS: {lane: [] for lane in sorted(trace.channels, key=natural_key)},
+    }
+    for phase in trace.phases:
+        if phase.end_ps > phase.start_ps:
+            name = phase.name if phase.count == 1 else f"{phase.name} x {phase.count}"
+            lanes[_PHASES][phase.group].append(Slice(phase.group, "phase", name, phase.start_ps, phase.end_ps))
+    known = lanes[_LINKS] | lanes[_IPUS]
+    for one in _shown_once(shown, trace.phases) if is_folded else _expanded(shown):
+        if one.lane in known:
+            known[one.lane].append(one)
+    metadata = [event for process, name in _PROCESSES.items() for event in _track(process, 0, name, "process")]
     slices: list[Event] = []
-    metadata: list[Event] = [_named("process_name", pid, 0, name) for pid, name in _PROCESSES.items()]
-    metadata += [_sorted("process_sort_index", pid, 0, pid) for pid in _PROCESSES]
-    _add_phases(trace.phases, metadata, slices)
     threads: dict[str, int] = {}
-    for process, lanes in ((_IPUS, trace.lanes), (_LINKS, trace.channels)):
-        threads |= _add_lanes(process, sorted(lanes, key=natural_key), by_lane, metadata, slices)
-    counters = [event for gauge in (*gauges_of_use(trace, event_limit), *gauges) for event in _counter(gauge)]
+    for process, by_lane in lanes.items():
+        thread = 0
+        for lane, all_of_it in by_lane.items():
+            if process == _IPUS:
+                threads[lane] = thread + 1
+            for row, in_row in enumerate(_without_overlaps(all_of_it)):
+                thread += 1
+                metadata += _track(process, thread, lane if row == 0 else f"{lane} ({row + 1})")
+                slices += [event for one in in_row for event in _events(process, thread, one)]
+    counters = [event for gauge in (*_gauges_of_use(trace, event_limit), *gauges) for event in _counter(gauge)]
     starts, ends = _arrows(trace, threads, is_folded=is_folded)
     # The viewer takes events of one instant in the order of the file: an arrow ends at the slice that comes behind it.
     return ViewerTrace((*metadata, *ends, *slices, *starts, *counters), len(slices), is_folded, is_detailed)
 
 
-def write_trace(result: Result, path: str | Path, event_limit: int = DEFAULT_EVENT_LIMIT) -> ViewerTrace:
-    """Write the timeline of a result as a file that ui.perfetto.dev opens.
-
-    Args:
-        result: A result with its trace.
-        path: File to write, usually `*.json`; compressed if the name ends in `.gz`.
-        event_limit: Most slices before repeated cycles are shown once.
-
-    Returns:
-        What was written, so that a caller can say how much and whether cycles were folded.
-
-    Raises:
-        MissingDataError: The result was made without recording its timeline.
-        OutputError: The path cannot be written.
-    """
-    if result.trace is None:
-        raise MissingDataError(
-            "this result has no timeline",
-            where=str(path),
-            do="simulate with `record=True` and write that result",
-        )
-    check_not_read(path, "trace", result.inputs)
-    gauges = gauges_of_result(result, min(event_limit, _MOST_COUNTED))
-    timeline = build_timeline(result.trace, event_limit, result.passes, gauges)
-    cycles = "each repeated cycle is shown once" if timeline.is_folded else "every cycle is shown"
-    about = {
-        "scenario": result.name,
-        "description": result.title,
-        "podsim": result.version,
-        "simulated": result.simulated.machine,
-        "differs": result.simulated.difference,
-        "warnings": list(result.warnings),
-        "cycles": cycles,
-        "operations": "shown" if timeline.is_detailed else "left out: too many",
-    }
-    head = json.dumps({"displayTimeUnit": "ms", "otherData": about})
-    events = ",\n".join(json.dumps(event, separators=(",", ":")) for event in timeline.events)
-    text = f'{head[:-1]}, "traceEvents": [\n{events}\n]}}\n'.encode()
-    # Without a time of day: the same bytes for the same result.
-    write_atomically(path, gzip.compress(text, mtime=0) if Path(path).suffix.lower() == ".gz" else text)
-    return timeline
-
-
-def _add_phases(phases: Iterable[PhaseRecord], metadata: list[Event], slices: list[Event]) -> None:
-    groups: dict[str, int] = {}
-    for phase in phases:
-        if phase.group not in groups:
-            groups[phase.group] = len(groups) + 1
-            metadata += _track(_PHASES, groups[phase.group], phase.group)
-        if phase.end_ps > phase.start_ps:
-            name = phase.name if phase.count == 1 else f"{phase.name} x {phase.count}"
-            whole = Slice(phase.group, "phase", name, phase.start_ps, phase.end_ps)
-            slices += _events(_PHASES, groups[phase.group], whole)
-
-
-def _add_lanes(
-    process: int,
-    lanes: Iterable[str],
-    by_lane: dict[str, list[Slice]],
-    metadata: list[Event],
-    slices: list[Event],
-) -> dict[str, int]:
-    """Tracks of lanes with what is on them; the number of each lane's first one."""
-    thread, threads = 0, dict[str, int]()
-    for lane in lanes:
-        threads[lane] = thread + 1
-        for row, shown in enumerate(_without_overlaps(by_lane.get(lane, []))):
-            thread += 1
-            metadata += _track(process, thread, lane if row == 0 else f"{lane} ({row + 1})")
-            for each in shown:
-                slices += _events(process, thread, each)
-    return threads
-
-
 def _counter(gauge: Gauge) -> Iterator[Event]:
-    process = _LINKS if gauge.of_links else _IPUS
+    common: Event = {"ph": "C", "pid": _LINKS if gauge.of_links else _IPUS, "name": gauge.name}
     for at_ps, value in gauge.steps:
-        shown = round(value, _DIGITS)
-        yield {"ph": "C", "pid": process, "name": gauge.name, "ts": _start_us(at_ps), "args": {gauge.name: shown}}
+        yield {**common, "ts": _start_us(at_ps), "args": {gauge.name: round(value, _DIGITS)}}
 
 
 def _arrows(trace: Trace, threads: Mapping[str, int], *, is_folded: bool) -> tuple[list[Event], list[Event]]:
     """Where messages start and end; those of repeated cycles once, as their slices are; none if they are too many."""
-    lanes = trace.lanes
-    messages = [each for each in trace.messages if each.lane in lanes and each.receiver in lanes]
+    messages = [sent for sent in trace.messages if {sent.lane, sent.receiver} <= threads.keys()]
     if is_folded:
-        messages = [replace(each, repeat_count=1) for each in messages]
-    if sum(each.repeat_count for each in messages) > _MOST_ARROWS:
+        messages = [replace(sent, repeat_count=1) for sent in messages]
+    if sum(sent.repeat_count for sent in messages) > _MOST_ARROWS:
         return [], []
     starts: list[Event] = []
     ends: list[Event] = []
-    for number, each in enumerate(expand(messages), 1):
-        common: Event = {"pid": _IPUS, "name": each.name, "cat": each.kind, "id": number}
-        starts.append({"ph": "s", "tid": threads[each.lane], "ts": _start_us(each.start_ps), **common})
-        ends.append({"ph": "f", "tid": threads[each.receiver], "ts": _start_us(each.end_ps), **common})
+    for number, sent in enumerate(expand(messages), 1):
+        common: Event = {"pid": _IPUS, "name": sent.name, "cat": sent.kind, "id": number}
+        starts.append({"ph": "s", "tid": threads[sent.lane], "ts": _start_us(sent.start_ps), **common})
+        ends.append({"ph": "f", "tid": threads[sent.receiver], "ts": _start_us(sent.end_ps), **common})
     return starts, ends
 
 
-def _without_overlaps(shown: list[Slice]) -> list[list[Slice]]:
-    """Spread slices over as few rows as it takes for none to overlap in a row; the viewer would drop them.
+def _without_overlaps(shown: Iterable[Slice]) -> list[list[Slice]]:
+    """Slices in as few rows, one at least, as it takes for none to overlap in a row; the viewer would drop them.
 
-    Transfers that share a channel overlap in time. At least one row comes back, even for no slices.
+    Transfers that share a channel overlap in time.
     """
     rows: list[list[Slice]] = [[]]
-    for each in sorted(shown, key=lambda each: (each.start_ps, each.end_ps)):
-        free = next((row for row in rows if not row or row[-1].end_ps <= each.start_ps), None)
+    for one in sorted(shown, key=lambda one: (one.start_ps, one.end_ps)):
+        free = next((row for row in rows if not row or row[-1].end_ps <= one.start_ps), None)
         if free is None:
-            rows.append([each])
-        else:
-            free.append(each)
+            rows.append(free := [])
+        free.append(one)
     return rows
 
 
 def _expanded(shown: Iterable[Slice]) -> Iterator[Slice]:
     """Every repetition as a slice of its own."""
-    for each in shown:
-        for number in range(each.repeat_count):
-            yield each.once(number * each.repeat_period_ps)
+    for one in shown:
+        yield from (one.once(number * one.repeat_period_ps) for number in range(one.repeat_count))
 
 
 def _shown_once(shown: Iterable[Slice], phases: Sequence[PhaseRecord]) -> Iterator[Slice]:
     """The first repetition of every slice, and one slice per lane and phase for those left out."""
     fillers: dict[tuple[str, int, int], Slice] = {}
-    for each in shown:
-        yield each.once()
-        phase = _phase_around(each, phases)
-        if phase is not None:
-            start_ps = phase.start_ps + each.repeat_period_ps
-            name, arguments = f"{each.repeat_count - 1} more like this", {"repetitions": each.repeat_count - 1}
-            filler = Slice(each.lane, REPEATED, name, start_ps, phase.end_ps, arguments=arguments)
-            fillers[each.lane, start_ps, phase.end_ps] = filler
+    for one in shown:
+        yield one.once()
+        for phase in phases:  # the one whose repetitions it repeats with
+            filled_ps = phase.start_ps + one.repeat_period_ps
+            repeats = phase.count == one.repeat_count > 1
+            if repeats and phase.start_ps <= one.start_ps and one.end_ps <= filled_ps <= phase.end_ps:
+                more = one.repeat_count - 1
+                fillers[one.lane, filled_ps, phase.end_ps] = Slice(
+                    *(one.lane, REPEATED, f"{more} more like this", filled_ps, phase.end_ps),
+                    arguments={"repetitions": more},
+                )
+                break
     yield from fillers.values()
 
 
-def _phase_around(each: Slice, phases: Iterable[PhaseRecord]) -> PhaseRecord | None:
-    """The phase whose repetitions this slice repeats with; none for one that stands alone."""
-    return next(
-        (
-            phase
-            for phase in phases
-            if phase.count == each.repeat_count > 1
-            and phase.start_ps <= each.start_ps
-            and each.end_ps <= phase.start_ps + each.repeat_period_ps <= phase.end_ps
-        ),
-        None,
-    )
-
-
-def _events(process: int, thread: int, each: Slice, *, nested: bool = False) -> Iterator[Event]:
-    """A slice and all inside it; one inside lies in the one around it in whole nanoseconds, too."""
-    event: Event = {
-        "ph": "X",
-        "pid": process,
-        "tid": thread,
-        "name": each.name,
-        "cat": each.category,
-        "ts": _start_us(each.start_ps),
-        "dur": _length_us(each, nested=nested or bool(each.inside)),
-    }
-    if each.arguments:
-        event["args"] = dict(each.arguments)
+def _events(process: int, thread: int, one: Slice, *, nested: bool = False) -> Iterator[Event]:
+    """A slice and all inside it; one inside lies in the one around it in whole nanoseconds, too, where viewers cut."""
+    duration_us = (one.end_ps - one.start_ps) / _PS_PER_US
+    if nested or one.inside:
+        length_ns = one.end_ps // _PS_PER_NS - one.start_ps // _PS_PER_NS
+        duration_us = length_ns * _PS_PER_NS / _PS_PER_US
+        if int(duration_us * _NS_PER_US) != length_ns:
+            duration_us = nextafter(duration_us, inf)
+    event: Event = {"ph": "X", "pid": process, "tid": thread, "name": one.name, "cat": one.category}
+    event |= {"ts": _start_us(one.start_ps), "dur": duration_us}
+    if one.arguments:
+        event["args"] = dict(one.arguments)
     yield event
-    for part in each.inside:
+    for part in one.inside:
         yield from _events(process, thread, part, nested=True)
-
-
-def _length_us(each: Slice, *, nested: bool) -> float:
-    """Microseconds; of slices in one another so that both ends lie on whole nanoseconds, where the viewer cuts."""
-    if not nested:
-        return (each.end_ps - each.start_ps) / _PS_PER_US
-    length_ns = each.end_ps // _PS_PER_NS - each.start_ps // _PS_PER_NS
-    length_us = length_ns * _PS_PER_NS / _PS_PER_US
-    return length_us if int(length_us * _NS_PER_US) == length_ns else nextafter(length_us, inf)
 
 
 def _start_us(start_ps: int) -> float:
@@ -268,16 +230,97 @@ def _start_us(start_ps: int) -> float:
     return nextafter(start_us, inf) if start_ps % _PS_PER_NS == 0 and start_ps else start_us
 
 
-def _track(process: int, thread: int, name: str) -> list[Event]:
-    return [
-        _named("thread_name", process, thread, name),
-        _sorted("thread_sort_index", process, thread, thread),
-    ]
+def _track(process: int, thread: int, name: str, what: str = "thread") -> Iterator[Event]:
+    common: Event = {"ph": "M", "pid": process, "tid": thread}
+    yield {**common, "name": f"{what}_name", "args": {"name": name}}
+    yield {**common, "name": f"{what}_sort_index", "args": {"sort_index": thread or process}}
 
 
-def _named(what: str, process: int, thread: int, name: str) -> Event:
-    return {"ph": "M", "pid": process, "tid": thread, "name": what, "args": {"name": name}}
+def _gauges_of_use(trace: Trace, most: int) -> Iterator[Gauge]:
+    """How many IPUs work and how many links are in use; nothing where more stretches than `most` would be counted."""
+    records = [record for record in trace.records if not is_waiting(record.kind)]
+    if sum(record.repeat_count for record in records) <= most:
+        yield Gauge("IPUs at work", _steps(_uses(records, trace.lanes)))
+        yield Gauge("links in use", _steps(_uses(records, trace.channels)), of_links=True)
 
 
-def _sorted(what: str, process: int, thread: int, index: int) -> Event:
-    return {"ph": "M", "pid": process, "tid": thread, "name": what, "args": {"sort_index": index}}
+def _uses(records: Iterable[Record], lanes: Iterable[str]) -> Iterator[tuple[int, int]]:
+    """When a lane begins and ends to be in use; two records of a lane at a time are one use."""
+    free_ps = dict.fromkeys(lanes, 0)
+    used = expand(record for record in records if record.lane in free_ps)
+    for record in sorted(used, key=lambda record: record.start_ps):
+        start_ps = max(record.start_ps, free_ps[record.lane])
+        if record.end_ps > start_ps:
+            yield start_ps, 1
+            yield record.end_ps, -1
+            free_ps[record.lane] = record.end_ps
+
+
+def gauges_of_result(result: Result, most: int) -> Iterator[Gauge]:
+    """Power and memory, where they are known; nothing where more stretches than `most` would be counted."""
+    trace, known = result.trace, result.passes or {}
+    if trace is None or sum(record.repeat_count for record in trace.records) > most:
+        return
+    passes: dict[str, list[Slice]] = defaultdict(list)  # of a lane, every repetition
+    for run in runs_of(trace.records, known):
+        first, *_ = parts = tuple(map(slice_of, run))
+        passes[first.lane] += _expanded([replace(first, end_ps=parts[-1].end_ps, inside=parts)])
+    if result.energy is not None:
+        yield Gauge("power (W)", _power(trace, result.energy, passes))
+    memory = getattr(result, "memory", None)
+    if isinstance(memory, MemoryReport):
+        yield from _memories(result, memory, passes)
+
+
+def _power(trace: Trace, energy: Energy, passes: Mapping[str, Sequence[Slice]]) -> Steps:
+    """Of all that is metered; the lanes that are shown stand for all IPUs in use. [W]
+
+    Parts of a pass are recorded in no order of their own, so that it is the mean of the pass: the integral is the
+    energy that the result tells.
+    """
+    changes: list[tuple[int, int]] = [(0, 0)]
+    watts = {record.kind: Fraction(energy.dynamic_in_w(record.kind)) for record in trace.records}
+    for one in (one for lane in trace.lanes for one in passes.get(lane, ())):
+        drawn = sum(watts[part.category] * (part.end_ps - part.start_ps) for part in one.inside)
+        fine = round(drawn / (one.end_ps - one.start_ps) * _FINE)
+        changes += [(one.start_ps, fine), (one.end_ps, -fine)]
+    whole = len(trace.lanes) * _FINE
+    return [(at_ps, energy.power_w(fine / whole)) for at_ps, fine in _steps(changes, from_start=True)]
+
+
+def _memories(result: Result, memory: MemoryReport, passes: Mapping[str, Sequence[Slice]]) -> Iterator[Gauge]:
+    """In-Processor-Memory of the IPUs of the first replica. [MB]
+
+    Weights, state and code are always there; passes add their temporaries, and a forward pass leaves what its backward
+    pass reads.
+    """
+    stash, computed = result.stash, result.passes or {}
+    back = {name.replace("forward", "backward", 1): size for name, size in stash.items()}
+    for ipu in sorted({row.ipu for row in memory.rows})[:_MOST_MEMORIES]:
+        tenants = memory.tenants(ipu, IN_PROCESSOR)
+        temporaries = tenants.pop("temporaries", 0)
+        if stash:
+            tenants.pop("stash", 0)
+        changes: list[tuple[int, int]] = []
+        for one in passes.get(f"ipu{ipu}", ()):
+            needed = temporaries if one.name in computed else 0
+            changes += [
+                (one.start_ps, stash.get(one.name, 0) + needed),
+                (one.end_ps, -back.get(one.name, 0) - needed),
+            ]
+        always = sum(tenants.values())
+        steps = [(at_ps, (always + size) * _MB) for at_ps, size in _steps(changes, from_start=True)]
+        yield Gauge(f"memory of ipu{ipu} in use (MB)", steps)
+
+
+def _steps(changes: Iterable[tuple[int, int]], *, from_start: bool = False) -> list[tuple[int, int]]:
+    """Values from changes at instants; those that cancel out are none, except at the start where that is wanted."""
+    sums: Counter[int] = Counter({0: 0} if from_start else {})
+    for at_ps, change in changes:
+        sums[at_ps] += change
+    value, steps = 0, list[tuple[int, int]]()
+    for at_ps, change in sorted(sums.items()):
+        value += change
+        if change or (from_start and at_ps == 0):
+            steps.append((at_ps, value))
+    return steps

@@ -1,4 +1,4 @@
-"""Power and energy: what machines draw, from what their IPUs were doing in the trace.
+"""Power, energy and cost: what machines draw, from what their IPUs were doing in the trace, and what that costs.
 
 An IPU draws its idle power always. Beside that, every cycle of its tiles at work takes an energy, in products as in
 vectors and on the exchange, and so does each operation of a product, by format; transfers draw a power, and waiting
@@ -7,50 +7,50 @@ what they draw in a run, switches what they always draw. Source: [power_of_kerne
 kernels; [knowles2021] for operations in half precision. What a machine draws in training, [power_of_m2000], is a check.
 
 Metered are the machines whose IPUs are in use, whole, with their part of the host servers and switches of the pod.
+What is fixed, a lease or what a purchase loses in value, is paid all the time, and work has to pay for the time without
+work too: at a duty cycle d, an hour of work pays for 1/d hours, and for the energy of idle machines in 1/d - 1 hours.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import Final
 
 from podsim.result.kinds import LINKS, OFF_CHIP, WAITING, kind_of
 from podsim.scenario.assumptions import CERTAIN, a_tenth
 from podsim.scenario.base import HardwareSpec
+from podsim.scenario.costs import LIST, PARTITION, POD, CostSpec
 from podsim.scenario.hardware import System
-from podsim.scenario.quantity import Sourced, quantities
+from podsim.scenario.quantity import Sourced, last_day, quantities
 
 _CHIP, _MACHINE, _HOST, _POD = "machine.ipu.power", "machine.power", "host.power", "power"
 _MATMUL: Final = "matmul"
 _AT_WORK: Final = ("training", "evaluation")
 """Parts of a run in which IPUs work as in a weight update; in the others they wait."""
-METRIC: Final = "mean_power_w"
-_Numbers = Mapping[str, float]
+_HOURS_PER_YEAR: Final = 12 * 730  # of twelve months of 730 hours
+_SECONDS_PER_HOUR: Final = 3600
+_W_PER_KW: Final = 1000
+_MILLION: Final = 1_000_000
+_COUNTED: Final = ("sample", "token", "request")
+_OLD_DAYS: Final = 90
+_MOST_DIGITS: Final = 11  # of seconds, until the year 5138
 
 
 @dataclass(frozen=True, slots=True)
 class WorkDone:
-    """What IPUs do, and what comes of it.
+    """What IPUs do, and what comes of it."""
 
-    Attributes:
-        time_ps: Their time by kind, mean over those in use. [ps]
-        rates: What is done in a second, by its name, for example `sample`. [1/s]
-        products: Work of products in each second that they take, by what gives its energy. [FLOP/s]
-        density: How often the work of `time_ps` is done in that time: several batches in flight do more, idle
-            copies less.
-        run_parts: Mean time of each part of a training run. [s]
-        run_s: Time of the run, if it has an end. [s]
-    """
-
-    time_ps: Mapping[str, int]
-    rates: Mapping[str, float]
-    products: Mapping[str, float] = field(default_factory=dict)
-    density: float = 1.0
-    run_parts: Mapping[str, float] = field(default_factory=dict)
-    run_s: float | None = None
+    time_ps: Mapping[str, int]  # by kind, mean over those in use
+    rates: Mapping[str, float]  # what is done in a second, by its name, for example `sample` [1/s]
+    products: Mapping[str, float] = field(default_factory=dict)  # by what gives their energy, while they run [FLOP/s]
+    density: float = 1.0  # times the work of `time_ps` is done in it: more in several batches, less in idle copies
+    run_parts: Mapping[str, float] = field(default_factory=dict)  # mean time of each part of a training run [s]
+    run_s: float | None = None  # of the run, if it has an end
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,11 @@ class Meter:
         return self.machine_count * int(self.system.machine.ipu_count)
 
     @property
+    def host_count(self) -> float:
+        """Host servers in proportion to these machines."""
+        return self.share * self.system.host_count
+
+    @property
     def share(self) -> float:
         """Their share of the pod's machines, and so of its host servers and switches."""
         return self.machine_count / self.system.whole_machine_count
@@ -96,7 +101,7 @@ class Meter:
     def numbers(self) -> dict[str, tuple[Sourced, str]]:
         """Every number that power stands on, with its dimension, by its key within the pod."""
         given = ((path, power) for path, power in self._powers.items() if power is not None)
-        found = (each for path, power in given for each in quantities(power, path))
+        found = (number for path, power in given for number in quantities(power, path))
         return {key: (number, q.dimension) for key, number, declared in found if (q := declared.quantity)}
 
     @property
@@ -109,80 +114,57 @@ class Meter:
         system, machine = self.system, self.system.machine
         return {_CHIP: machine.ipu.power, _MACHINE: machine.power, _HOST: system.host.power, _POD: system.power}
 
-    def dynamic_w(self, numbers: _Numbers, kind: str, products: Mapping[str, float]) -> float:
-        """What an IPU draws beside idle power in a kind of time. [W]
 
-        Args:
-            numbers: Every number, by its key.
-            kind: Of time.
-            products: Work of products in each second that they take, by what gives its energy. [FLOP/s]
-        """
+@dataclass(frozen=True)
+class Energy:
+    """What a result needs in power and energy, made when it is first asked for."""
+
+    meter: Meter
+    work: WorkDone
+    moved: Mapping[str, float] = field(default_factory=dict)  # numbers other than those of the meter, by their keys
+
+    @cached_property
+    def _numbers(self) -> dict[str, float]:
+        return {key: float(number) for key, (number, _) in self.meter.numbers.items()} | dict(self.moved)
+
+    def dynamic_in_w(self, kind: str) -> float:
+        """What an IPU draws beside idle power in a kind of time, with what it does for other batches. [W]"""
+        return self._in_w(kind) * self.work.density
+
+    def _in_w(self, kind: str) -> float:
+        numbers, ipu = self._numbers, self.meter.system.machine.ipu
         family = kind_of(kind).family
         if family == WAITING:
             return 0.0
         if family in (LINKS, OFF_CHIP):
             return numbers[f"{_CHIP}.transfer"]
-        ipu = self.system.machine.ipu
         at_work_w = numbers[f"{_CHIP}.tile_cycle"] * ipu.tile.count * float(ipu.clock_hz)
         if kind != _MATMUL:
             return at_work_w
-        energies = {f"{_CHIP}.fp8_flop": numbers[f"{_CHIP}.half_flop"] / 2, **numbers}
-        return at_work_w + math.fsum(rate * energies[f"{_CHIP}.{name}"] for name, rate in products.items())
+        energies, products = {f"{_CHIP}.fp8_flop": numbers[f"{_CHIP}.half_flop"] / 2, **numbers}, self.work.products
+        return at_work_w + math.fsum(per_s * energies[f"{_CHIP}.{name}"] for name, per_s in products.items())
 
-    def drawn(self, numbers: _Numbers, dynamic_w: float, *, hosts_work: bool = True) -> PowerDraw:
-        """What each part draws on average.
-
-        Args:
-            numbers: Every number, by its key.
-            dynamic_w: What each of the IPUs in use draws beside idle power, on average. [W]
-            hosts_work: Whether a run is going on.
-        """
-        host = numbers[f"{_HOST}.busy"] if hosts_work else numbers[f"{_HOST}.idle"]
+    def _drawn(self, dynamic_w: float, *, hosts_work: bool = True) -> PowerDraw:
+        """What each part draws while each IPU in use draws so much beside idle power, on average."""
+        meter, numbers = self.meter, self._numbers
         switches = numbers.get(f"{_POD}.switch_count", 0) * numbers.get(f"{_POD}.switch", 0.0)
         return PowerDraw(
-            self.ipu_count * numbers[f"{_CHIP}.idle"] + self.ipus_used * dynamic_w,
-            self.machine_count * numbers[f"{_MACHINE}.without_ipus"],
-            self.share * self.system.host_count * host,
-            self.share * switches,
+            meter.ipu_count * numbers[f"{_CHIP}.idle"] + meter.ipus_used * dynamic_w,
+            meter.machine_count * numbers[f"{_MACHINE}.without_ipus"],
+            meter.host_count * (numbers[f"{_HOST}.busy"] if hosts_work else numbers[f"{_HOST}.idle"]),
+            meter.share * switches,
         )
-
-
-@dataclass(frozen=True)
-class Energy:
-    """What a result needs in power and energy, made when it is first asked for.
-
-    Attributes:
-        meter: What is metered.
-        work: What its IPUs do.
-    """
-
-    meter: Meter
-    work: WorkDone
-
-    @cached_property
-    def _numbers(self) -> dict[str, float]:
-        return {key: float(number) for key, (number, _) in self.meter.numbers.items()}
-
-    def dynamic_in_w(self, kind: str) -> float:
-        """What an IPU draws beside idle power in a kind of time, with what it does for other batches. [W]"""
-        return self.meter.dynamic_w(self._numbers, kind, self.work.products) * self.work.density
 
     def power_w(self, dynamic_w: float) -> float:
         """Of all that is metered while each IPU in use draws so much beside idle power, on average. [W]"""
-        return self.meter.drawn(self._numbers, dynamic_w).total_w
+        return self._drawn(dynamic_w).total_w
 
-    def _dynamic_w(self, numbers: _Numbers) -> float:
-        total, products = sum(self.work.time_ps.values()) or 1, self.work.products
-        done = (self.meter.dynamic_w(numbers, kind, products) * time for kind, time in self.work.time_ps.items())
-        return sum(done) / total * self.work.density
-
-    def _mean_w(self, numbers: _Numbers) -> float:
-        return self.meter.drawn(numbers, self._dynamic_w(numbers)).total_w
-
-    @property
+    @cached_property
     def dynamic_w(self) -> float:
         """What each of the IPUs in use draws beside idle power, on average. [W]"""
-        return self._dynamic_w(self._numbers)
+        total_ps = sum(self.work.time_ps.values()) or 1
+        done = sum(self._in_w(kind) * time_ps for kind, time_ps in self.work.time_ps.items())
+        return done / total_ps * self.work.density
 
     @property
     def chip_w(self) -> float:
@@ -192,13 +174,13 @@ class Energy:
     @property
     def activity(self) -> float:
         """Mean share that the IPUs in use draw of what they draw in products beside idle power."""
-        in_products_w = self.meter.dynamic_w(self._numbers, _MATMUL, self.work.products)
+        in_products_w = self._in_w(_MATMUL)
         return self.dynamic_w / in_products_w if in_products_w else 0.0
 
     @cached_property
     def drawn(self) -> PowerDraw:
         """What each part draws while the work goes on."""
-        return self.meter.drawn(self._numbers, self.dynamic_w)
+        return self._drawn(self.dynamic_w)
 
     @property
     def mean_power_w(self) -> float:
@@ -208,41 +190,50 @@ class Energy:
     @property
     def waiting_power_w(self) -> float:
         """Power while a run goes on and its IPUs wait, as in its set-up. [W]"""
-        return self.meter.drawn(self._numbers, 0.0).total_w
+        return self.power_w(0.0)
 
     @property
     def idle_power_w(self) -> float:
         """Power between runs. [W]"""
-        return self.meter.drawn(self._numbers, 0.0, hosts_work=False).total_w
+        return self._drawn(0.0, hosts_work=False).total_w
 
     @cached_property
     def range_w(self) -> tuple[float, float]:
         """Mean power with all inputs in their ranges: root of the sum of the squares of what each moves. [W]"""
-        lows, highs = [], []
-        for _, _, moved in self._moved():
-            lows.append(min(0.0, *moved))
-            highs.append(max(0.0, *moved))
+        ends = [(min(0.0, *moved_w), max(0.0, *moved_w)) for _, _, moved_w in self._moved]
+        lows, highs = zip(*ends, strict=True) if ends else ((), ())
         return self.mean_power_w - math.hypot(*lows), self.mean_power_w + math.hypot(*highs)
 
-    def _moved(self) -> Iterator[tuple[str, Sourced, tuple[float, float]]]:
+    @cached_property
+    def _moved(self) -> list[tuple[str, Sourced, tuple[float, float]]]:
         """Key, number, and by how much the ends of its range move the mean power. [W]"""
+        moved = []
         for key, (number, dimension) in self.meter.numbers.items():
-            if (bounds := _bounds(number, dimension)) is not None:
-                low, high = (self._mean_w(self._numbers | {key: bound}) - self.mean_power_w for bound in bounds)
-                if low or high:
-                    yield key, number, (low, high)
+            stands_on = number.provenance
+            if stands_on.range is not None or stands_on.basis not in CERTAIN:
+                ends = (replace(self, moved={key: end}) for end in stands_on.range or a_tenth(float(number), dimension))
+                low_w, high_w = (end.mean_power_w - self.mean_power_w for end in ends)
+                if low_w or high_w:
+                    moved.append((key, number, (low_w, high_w)))
+        return moved
 
     @property
     def assumptions(self) -> Sequence[Mapping[str, object]]:
         """Inputs that move the mean power, and so every energy, by influence; as the assumptions of a result."""
-        by_influence = sorted(self._moved(), key=lambda each: -max(map(abs, each[2])))
-        return [_row(key, number, moved, self.mean_power_w) for key, number, moved in by_influence]
+        rows = []
+        for key, number, moved_w in sorted(self._moved, key=lambda moved: -max(map(abs, moved[2]))):
+            stands_on = number.provenance
+            row: dict[str, object] = {"key": f"system.{key}", "value": stands_on.text}
+            row |= {name: getattr(stands_on, name) for name in ("basis", "source", "note", "range")}
+            low, high = (end_w / self.mean_power_w for end_w in moved_w)
+            rows.append(row | {"influence": {"metric": "mean_power_w", "low": low, "high": high}})
+        return rows
 
     @property
     def per_j(self) -> dict[str, float]:
         """Energy by what is done with it, for example of a `sample`, a `weight_update` and the `run`. [J]"""
-        found = {name: self.mean_power_w / rate for name, rate in self.work.rates.items() if rate}
-        return found | ({"run": self.run_power_w * self.work.run_s} if self.work.run_s else {})
+        known = {name: self.mean_power_w / rate for name, rate in self.work.rates.items() if rate}
+        return known | ({"run": self.run_power_w * self.work.run_s} if self.work.run_s else {})
 
     @property
     def run_power_w(self) -> float:
@@ -262,35 +253,98 @@ class Energy:
             "mean_power_low_w": low_w,
             "mean_power_high_w": high_w,
             "idle_power_w": self.idle_power_w,
-            "ipus_w": self.drawn.ipus_w,
-            "machines_w": self.drawn.machines_w,
-            "hosts_w": self.drawn.hosts_w,
-            "switches_w": self.drawn.switches_w,
+            **asdict(self.drawn),
             "activity": self.activity,
             "machine_count": self.meter.machine_count,
-            "host_count": self.meter.share * self.meter.system.host_count,
+            "host_count": self.meter.host_count,
             **{f"per_{name}_j": energy_j for name, energy_j in self.per_j.items()},
         }
 
 
-def _bounds(number: Sourced, dimension: str) -> tuple[float, float] | None:
-    """The range of a number, or a tenth either way where it is neither published nor measured and has none."""
-    stands_on = number.provenance
-    if stands_on.range is not None:
-        return stands_on.range
-    return None if stands_on.basis in CERTAIN else a_tenth(float(number), dimension)
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a result costs, in the currency of its prices; None where that has no price."""
+
+    currency: str
+    price_per_ipu_hour: float | None  # what is fixed, with or without work
+    ipu_count: int  # IPUs whose fixed price is paid: of machines in use, of the partition, or of the whole pod
+    duty_cycle: float
+    fixed_per_hour: float | None  # of work, with the time without work beside it, as in the energy
+    energy_per_hour: float | None
+    per_hour: float | None
+    run_ipu_hours: float | None  # as all of a run, None if it has no end
+    fixed_per_run: float | None
+    energy_per_run: float | None
+    per_run: float | None
+    per_million: Mapping[str, float]  # of what is done, for example of a `sample`, while the work goes on
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values in a fixed order of keys."""
+        stored = asdict(self)
+        return stored | {f"per_million_{name}s": cost for name, cost in stored.pop("per_million").items()}
 
 
-def _row(key: str, number: Sourced, moved: tuple[float, float], whole_w: float) -> dict[str, object]:
-    """An input with its influence, as a row of the assumptions of a result."""
-    stands_on = number.provenance
-    low, high = (each_w / whole_w for each_w in moved)
-    return {
-        "key": f"system.{key}",
-        "value": stands_on.text,
-        "basis": stands_on.basis,
-        "source": stands_on.source,
-        "note": stands_on.note,
-        "range": stands_on.range,
-        "influence": {"metric": METRIC, "low": low, "high": high},
-    }
+def cost_of(prices: CostSpec, meter: Meter, work: WorkDone, energy: Energy | None) -> Cost:
+    """What work costs: machines whose IPUs are in use, and what they draw."""
+    system, duty_cycle = meter.system, float(prices.duty_cycle)
+    machine_count, per_machine = system.whole_machine_count, int(system.machine.ipu_count)
+    paid, price = prices.prices_on(system), None
+    if prices.price_per_ipu_hour is not None:
+        price = float(prices.price_per_ipu_hour)
+    elif prices.purchase is not None and prices.years is not None:
+        whole = float(paid["purchase"]) * (machine_count if prices.purchase == LIST else 1)
+        whole *= 1 + float(prices.overhead)
+        price = whole / (prices.years * _HOURS_PER_YEAR * (machine_count * per_machine))
+    leased = {PARTITION: int(system.machine_count), POD: machine_count}.get(prices.lease, meter.machine_count)
+    ipu_count, run_hours = leased * per_machine, work.run_s / _SECONDS_PER_HOUR if work.run_s else None
+
+    def energy_for(hours: float | None, power_w: float) -> float | None:
+        if energy is None or prices.energy_price is None or hours is None:
+            return None
+        idle_hours = hours * (1 / duty_cycle - 1)
+        return (hours * power_w + idle_hours * energy.idle_power_w) / _W_PER_KW * float(prices.energy_price)
+
+    fixed = None if price is None else price * ipu_count / duty_cycle
+    used = energy_for(1.0, energy.mean_power_w) if energy else None
+    fixed_per_run = None if run_hours is None or fixed is None else run_hours * fixed
+    used_per_run = energy_for(run_hours, energy.run_power_w) if energy else None
+    per_hour = _sum(fixed, used)
+    rates = {name: work.rates.get(name) for name in _COUNTED if per_hour is not None}
+    return Cost(
+        next(each.currency for each in paid.values()),
+        price,
+        ipu_count,
+        duty_cycle,
+        fixed,
+        used,
+        per_hour,
+        None if run_hours is None else run_hours * ipu_count,
+        fixed_per_run,
+        used_per_run,
+        _sum(fixed_per_run, used_per_run),
+        {name: _MILLION * (per_hour or 0.0) / (_SECONDS_PER_HOUR * rate) for name, rate in rates.items() if rate},
+    )
+
+
+def _sum(*parts: float | None) -> float | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if known else None
+
+
+def today() -> date:
+    """Today's date; that of the variable `SOURCE_DATE_EPOCH`, seconds since 1970, where it is set."""
+    fixed = os.environ.get("SOURCE_DATE_EPOCH", "")
+    is_set = fixed.isdecimal() and len(fixed) <= _MOST_DIGITS
+    return datetime.fromtimestamp(int(fixed), UTC).date() if is_set else date.today()
+
+
+def price_warnings(prices: CostSpec | None, meter: Meter, on: date) -> Iterator[str]:
+    """Prices that are old, and energy whose price is of no use."""
+    for key, price in prices.prices_on(meter.system).items() if prices else ():
+        written = price.provenance.date or (prices.date if prices else None)
+        age_days = (on - last_day(written)).days if written else 0
+        if age_days > _OLD_DAYS:
+            what = f"cost.{key}: {price.provenance.text} is a price of {written}, {age_days:,} days old"
+            yield f"{what}; give one of today, with its `date`"
+    if prices and prices.energy_price is not None and meter.missing:
+        yield f"cost.energy_price has no effect: {' and '.join(meter.missing)} is not given"

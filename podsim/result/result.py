@@ -1,26 +1,25 @@
-"""The result of a run: every number with what it stands on."""
+"""The result of a training run: every number with what it stands on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Final, Self
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from podsim.format import format_duration_s, format_figure
 from podsim.metrics import METRICS, PERCENTILES, THROUGHPUT, TIME, TOKENS, TRAINING, UPDATE
 from podsim.report.report import Section, Tile
 from podsim.result.base import Result
 from podsim.result.breakdown import exact_seconds
-from podsim.result.division import division_blocks
 from podsim.result.faults import FaultReport, fault_tables
 from podsim.result.kinds import in_kind_order, kind_of
-from podsim.result.memory import memory_blocks
 from podsim.result.power import WorkDone
 from podsim.result.rows import IpuAccount, MemoryReport, OperationRow, PhaseTime
 from podsim.result.sources import Sources
 from podsim.result.standing import noise_table
 from podsim.result.timeline import timeline_section
-from podsim.result.where import ipus_chart, largest, longest_operations, phases_line, waterfall
+from podsim.result.where import ipus_chart, largest, longest_operations, memory_blocks, pace, phases_line, waterfall
 from podsim.scenario.software import Noise
 from podsim.show.frames import frame_of_rows
 from podsim.units import ps_to_seconds
@@ -32,34 +31,11 @@ if TYPE_CHECKING:
     from podsim.runs.training import TrainingOutcome
 
 _DIGITS: Final = 4
-_OWN_KEYS: Final = (
-    THROUGHPUT,
-    UPDATE,
-    "weight_update_ps",
-    TIME,
-    PERCENTILES,
-    "mfu",
-    "mfu_of_pod",
-    "breakdown",
-    "breakdown_ps",
-    "breakdown_basis",
-    "run_breakdown",
-    "phases",
-    "ipus",
-    "memory",
-    "operations",
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How much slower weight updates of logged runs became.
-
-    Attributes:
-        machines: On as many machines and more.
-        least: At the end of a run over its start, less 1, of those that slowed least.
-        most: The same of those that slowed most.
-    """
+    """How much slower weight updates of logged runs on so many machines and more became: end over start, less 1."""
 
     machines: int
     least: float
@@ -115,6 +91,11 @@ class RunResult(Result):
     """
 
     KIND = TRAINING
+    OWN = (
+        *(THROUGHPUT, UPDATE, "weight_update_ps", TIME, PERCENTILES, "mfu", "mfu_of_pod", "breakdown", "breakdown_ps"),
+        *("breakdown_basis", "run_breakdown", "phases", "ipus", "memory", "operations", TOKENS, "faults", "energy"),
+        *("cost", "noise", "drift"),
+    )
     throughput_samples_per_s: float
     weight_update_ps: int
     breakdown_ps: Mapping[str, int]
@@ -168,7 +149,7 @@ class RunResult(Result):
     @property
     def slowest_ipu(self) -> IpuAccount | None:
         """The IPU that waits least, the first of equals: it sets the pace."""
-        return max(self.ipus, key=lambda account: account.busy_s, default=None)
+        return max(self.ipus, key=attrgetter("busy_s"), default=None)
 
     @property
     def mfu_of_pod(self) -> float:
@@ -178,55 +159,43 @@ class RunResult(Result):
     def predicted(self, quantity: str) -> float | None:
         """The predicted value of a quantity, if there is one; the median of a drawn time to train."""
         drawn = self.time_to_train_percentiles
-        if quantity == "time_to_train_s" and self.time_to_train_s is None and drawn:
+        if quantity == TIME and self.time_to_train_s is None and drawn:
             return drawn["p50"]
         return super().predicted(quantity)
 
     def work(self) -> WorkDone:
         """Weight updates, and the run they belong to."""
         rates = {"sample": self.throughput_samples_per_s, "weight_update": 1 / self.weight_update_s}
-        run_s = self.predicted("time_to_train_s")
-        return WorkDone(self.breakdown_ps, rates, self.products, run_parts=self.run_breakdown, run_s=run_s)
+        return WorkDone(
+            self.breakdown_ps, rates, self.products, run_parts=self.run_breakdown, run_s=self.predicted(TIME)
+        )
 
-    def own(self) -> Mapping[str, object]:
-        """The numbers of training, in a fixed order of keys."""
-        ipus = [_ipu_dict(account) for account in self.ipus]
-        faults = {} if self.faults is None else {"faults": asdict(self.faults)}
-        apart = {key: found for key in ("noise", "drift") if (found := getattr(self, key)) is not None}
-        tokens = {} if self.tokens_per_s is None else {TOKENS: self.tokens_per_s}
-        own = {key: getattr(self, key) for key in _OWN_KEYS}
-        return own | {"ipus": ipus, **tokens, **faults, **self.spent(), **apart}
-
-    def headline(self, *, ranged: bool = True) -> Iterator[Tile]:
+    def headline(self) -> Iterator[Tile]:
         """Throughput, weight update, time to train, MFU, power, energy and cost."""
-        percentiles = self.time_to_train_percentiles
-        tokens = [] if self.tokens_per_s is None else [format_figure(METRICS[TOKENS], self.tokens_per_s)]
+        percentiles, tokens_per_s = self.time_to_train_percentiles, self.tokens_per_s
         drift = [self.drift.words] if self.drift and self.noise is None else []
+        tokens = [] if tokens_per_s is None else [f"{format_figure(METRICS[TOKENS], tokens_per_s)} tokens/s"]
         has_time = self.time_to_train_s is not None or percentiles is not None
-        yield self._tile(THROUGHPUT, ranged=ranged, notes=[f"{each} tokens/s" for each in tokens])
-        yield self._tile(UPDATE, ranged=ranged, notes=[] if has_time else drift)
+        yield self._tile(THROUGHPUT, notes=tokens)
+        yield self._tile(UPDATE, notes=[] if has_time else drift)
         if self.time_to_train_s is not None:
-            yield self._tile(TIME, ranged=ranged, notes=drift)
+            yield self._tile(TIME, notes=drift)
         elif percentiles is not None:
             low, middle, high = (format_duration_s(percentiles[name]) for name in ("p10", "p50", "p90"))
-            notes = [f"P10 to P90 {low} to {high}", *drift]
-            yield self._tile(TIME, f"{middle} (median)", ranged=ranged, notes=notes)
-        yield self._tile("mfu", ranged=ranged, notes=self._of_all_ipus(self.mfu_of_pod))
-        yield from self.spent_tiles(ranged=ranged)
+            yield self._tile(TIME, f"{middle} (median)", notes=[f"P10 to P90 {low} to {high}", *drift])
+        yield self._tile("mfu", notes=self._of_all_ipus(self.mfu_of_pod))
+        yield from self.spent_tiles()
 
-    def conclusion(self, *, ranged: bool = True) -> str:
+    def conclusion(self) -> str:
         """The time of a weight update, its largest parts, and who sets the pace."""
-        slowest = self.slowest_ipu
-        pace = f"; IPU {slowest.ipu} sets the pace" if slowest is not None and len(self.ipus) > 1 else ""
-        known = self._range(UPDATE, ranged=ranged)
-        told = f"{format_duration_s(self.weight_update_s, _DIGITS)} per weight update{f' ({known})' * bool(known)}"
-        return f"{told}: {largest(self.breakdown)}{pace}"
+        update = f"{format_duration_s(self.weight_update_s, _DIGITS)} per weight update{self._in_brackets(UPDATE)}"
+        return f"{update}: {largest(self.breakdown)}{pace(self.ipus)}"
 
     def _sections(self) -> Iterator[Section]:
         what, count = "weight update", len(self.ipus) if self.faults is None else self.simulated.ipus_used
         over = f", mean over {count} IPUs" if count > 1 else ""
         yield Section("Noise", [noise_table(self.noise)] if self.noise else [], short=True)
-        yield Section("Division", division_blocks(self.choice) if self.choice else [], short=True)
+        yield self._division
         time = waterfall(f"one {what}", self.breakdown, self.sources, over)
         yield Section("Where time goes", [time, *phases_line(self.phases)], short=True)
         faults = fault_tables(self.faults, self.simulated.ipus_used) if self.faults else ()
@@ -245,10 +214,7 @@ class RunResult(Result):
 
     def ipu_frame(self) -> DataFrame:
         """One row per IPU: `lane, stages, busy_s` and the time of each kind, for example `matmul_s`."""
-        kinds = in_kind_order(kind for account in self.ipus for kind in account.time_ps)
-        rows = [(each.ipu, each.lane, each.stages, each.busy_s, *_times(each.seconds, kinds)) for each in self.ipus]
-        heads = ("ipu", "lane", "stages", "busy_s", *(f"{kind}_s" for kind in kinds))
-        return frame_of_rows(heads, rows).set_index("ipu")
+        return _frame_by_kind(self.ipus, "ipu", "lane", "stages", "busy_s").set_index("ipu")
 
     def memory_frame(self) -> DataFrame:
         """One row per IPU, memory and tenant: `ipu, where, tenant, size_bytes, capacity_bytes`."""
@@ -258,24 +224,12 @@ class RunResult(Result):
 
     def operations_frame(self) -> DataFrame:
         """One row per operation: `stage, block, kind, name, count, total_s` and the time of each kind."""
-        kinds = in_kind_order(kind for row in self.operations for kind in row.seconds)
-        rows = [
-            (each.stage, each.block, each.kind, each.name, each.count, each.total_s, *_times(each.seconds, kinds))
-            for each in self.operations
-        ]
-        heads = ("stage", "block", "kind", "name", "count", "total_s", *(f"{kind}_s" for kind in kinds))
-        return frame_of_rows(heads, rows)
+        return _frame_by_kind(self.operations, "stage", "block", "kind", "name", "count", "total_s")
 
 
-def _times(seconds: Mapping[str, float], kinds: Sequence[str]) -> Iterator[float]:
-    return (seconds.get(kind, 0.0) for kind in kinds)
-
-
-def _ipu_dict(account: IpuAccount) -> dict[str, object]:
-    return {
-        "ipu": account.ipu,
-        "lane": account.lane,
-        "stages": account.stages,
-        "busy_s": account.busy_s,
-        "seconds": account.seconds,
-    }
+def _frame_by_kind(records: Iterable[Any], *columns: str) -> DataFrame:
+    """Attributes of records, and their times by kind."""
+    known = [(attrgetter(*columns)(record), record.seconds) for record in records]
+    kinds = in_kind_order(kind for _, seconds in known for kind in seconds)
+    rows = [(*cells, *(seconds.get(kind, 0.0) for kind in kinds)) for cells, seconds in known]
+    return frame_of_rows((*columns, *(f"{kind}_s" for kind in kinds)), rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
@@ -45,6 +46,10 @@ class IpuAccount:
         """Time in which it works or moves data, rather than waits. [s]"""
         return ps_to_seconds(sum(time for kind, time in self.time_ps.items() if not is_waiting(kind)))
 
+    def to_dict(self) -> dict[str, object]:
+        """Plain values in a fixed order of keys."""
+        return {key: getattr(self, key) for key in ("ipu", "lane", "stages", "busy_s", "seconds")}
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryRow:
@@ -54,6 +59,14 @@ class MemoryRow:
     tenant: str
     size_bytes: int
     where: str
+
+
+def by_size(rows: Iterable[MemoryRow]) -> dict[str, int]:
+    """Tenants with what they keep, largest first. [B]"""
+    sizes: Counter[str] = Counter()
+    for row in rows:
+        sizes[row.tenant] += row.size_bytes
+    return dict(sorted(sizes.items(), key=lambda item: (-item[1], item[0])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +83,7 @@ class MemoryReport:
 
     def tenants(self, ipu: int, where: str) -> dict[str, int]:
         """Tenants of one memory of one IPU, largest first. [B]"""
-        sizes: dict[str, int] = {}
-        for row in self.rows:
-            if (row.ipu, row.where) == (ipu, where):
-                sizes[row.tenant] = sizes.get(row.tenant, 0) + row.size_bytes
-        return dict(sorted(sizes.items(), key=lambda item: (-item[1], item[0])))
+        return by_size(row for row in self.rows if (row.ipu, row.where) == (ipu, where))
 
     def used_bytes(self, ipu: int, where: str = IN_PROCESSOR) -> int:
         """Sum of all tenants. [B]"""
@@ -108,21 +117,13 @@ class OperationRow:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A measured or published figure to compare the result with.
+    """A measured or published figure to compare the result with."""
 
-    Attributes:
-        quantity: Name of the attribute of the result that it measures, for example `weight_update_s`.
-        measured: Its value, in the unit that the name of the quantity ends in.
-        label: Where the figure comes from, in words.
-        role: `calibration` if constants were fitted to it, otherwise `hold-out`.
-        source: Key of the bibliography, or an address.
-    """
-
-    quantity: str
-    measured: float
-    label: str
-    role: str = "hold-out"
-    source: str = ""
+    quantity: str  # the attribute of the result that it measures, for example `weight_update_s`
+    measured: float  # in the unit that the name of the quantity ends in
+    label: str  # where it comes from, in words
+    role: str = "hold-out"  # or `calibration` if constants were fitted to it
+    source: str = ""  # key of the bibliography, or an address
 
 
 def memory_report(memory: Sequence[IpuMemory]) -> MemoryReport:
@@ -156,7 +157,8 @@ def merged(phases: Iterable[PhaseTime]) -> tuple[PhaseTime, ...]:
     """
     runs: dict[str, list[PhaseTime]] = {}
     for phase in phases:
-        runs.setdefault(_without_number(phase.name), []).append(phase)
+        name, _, number = phase.name.rpartition(" ")
+        runs.setdefault(name if name and number.isdecimal() else phase.name, []).append(phase)
     return tuple(
         PhaseTime(name, sum(phase.count for phase in run), fsum(phase.seconds for phase in run))
         for name, run in runs.items()
@@ -176,8 +178,3 @@ def part_of(phase_name: str) -> str:
     ('fill', 'update')
     """
     return phase_name.split(maxsplit=1)[0]
-
-
-def _without_number(name: str) -> str:
-    words = name.rsplit(maxsplit=1)
-    return words[0] if len(words) > 1 and words[1].isdecimal() else name

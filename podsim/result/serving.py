@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from podsim.deferred import Deferred
 from podsim.draws import SHARE, Range, range_of
-from podsim.format import format_count, format_duration_s, format_percent, format_range, format_significant
+from podsim.format import format_count, format_duration_s, format_percent, format_range, format_significant, unit_for_s
 from podsim.metrics import (
     METRICS,
     REQUESTS,
@@ -22,12 +22,10 @@ from podsim.metrics import (
     metrics_of,
 )
 from podsim.metrics import SHARE as SHARE_UNIT
-from podsim.report.chart import Chart
-from podsim.report.report import Part, Section, Tile
+from podsim.report.chart import Axis, Chart, Curves, Mark, Series, is_wide
+from podsim.report.report import Part, Section, Tile, beside
 from podsim.report.table import Cell, Cells, Table, columns
 from podsim.result.base import Result
-from podsim.result.division import division_blocks
-from podsim.result.load import load_charts, queue_chart
 from podsim.result.power import WorkDone
 from podsim.result.sources import Sources
 from podsim.result.step import StepReport
@@ -38,7 +36,17 @@ _RANGE_DIGITS: Final = 2
 _SEEN: Final = {name: label for name, label in WAITS.items() if name != "queueing"} | {"queueing": "of it in the queue"}
 _ROUNDS = 10
 """Requests of each user that tell what all of them see."""
-_MEANS = (REQUESTS, SERVED_TOKENS, "utilization", "mean_batch", "mean_waiting")
+_SERVICE = ("batching", "batch_size", "max_batch", "copy_count", "batches_in_flight")
+_OUTCOME = (*WAITS, REQUESTS, SERVED_TOKENS, "utilization", "mean_batch", "mean_waiting", "queue_grows")
+_LINES: Final = {
+    "P50": ("#5b9bd1", (), "circle"),
+    "P95": ("#b35806", (7, 4), "square"),
+    "P99": ("#1a1a1a", (2, 3), "triangle-up"),
+}
+"""Colour, dashes and marker of each, of which any tells them apart."""
+_WIDE_RANGE: Final = 20
+_ROOM, _QUEUE_ROOM = 1.14, 1.25
+_AREA, _LEVEL = "#9cc3e4", "#08306b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,25 +59,15 @@ class DrawnService:
 
 @dataclass(frozen=True, slots=True)
 class ServiceDraws:
-    """What came of serving with its uncertain inputs drawn.
-
-    Attributes:
-        count: How often they were drawn.
-        seed: Seed of the draws.
-        drawn: Keys of the inputs that were drawn.
-        request_count: Requests of each draw, the first of those that are served.
-        likely: What came of as many requests with the inputs as they are.
-        runs: What came of each draw; None where it is impossible.
-        reasons: Why the scatter of the model itself is as wide as it is.
-    """
+    """What came of serving with its uncertain inputs drawn."""
 
     count: int
     seed: int
-    drawn: tuple[str, ...]
-    request_count: int
-    likely: DrawnService
-    runs: tuple[DrawnService | None, ...]
-    reasons: tuple[str, ...] = ()
+    drawn: tuple[str, ...]  # keys of the inputs that were drawn
+    request_count: int  # of each draw, the first of those that are served
+    likely: DrawnService  # what came of as many requests with the inputs as they are
+    runs: tuple[DrawnService | None, ...]  # what came of each draw; None where it is impossible
+    reasons: tuple[str, ...] = ()  # why the scatter of the model itself is as wide as it is
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -190,14 +188,13 @@ class ServingResult(Result):
         """Most requests in the queue at a time."""
         return max(self.outcome.queue.peak)
 
-    def headline(self, *, ranged: bool = True) -> Iterator[Tile]:
+    def headline(self) -> Iterator[Tile]:
         """What came, what takes it, rates with their load and saturation, power, energy and cost."""
         outcome, flight, queue = self.outcome, self.batches_in_flight, self.outcome.queue
         offered = "all at once"
         if self.rate_per_s is not None and self.load is not None:
-            known = self._range("load", ranged=ranged)
             offered = f"{_number(self.rate_per_s)}/s, {format_percent(self.load, 0)} of saturation"
-            offered += f"  ({known})" * bool(known)
+            offered = beside(offered, self._range("load"))
         if self.users is not None and self.think_s is not None:
             offered = f"of {self.users:,} users who think {format_duration_s(self.think_s)} each time; {offered}"
         yield Tile("Requests", format_count(self.request_count), (offered,))
@@ -206,50 +203,89 @@ class ServingResult(Result):
         held = f"{self.batching}; memory holds {self.max_batch}"
         yield Tile("Batches", f"{format_count(self.batch_size)} sequences", (held,))
         tokens = f"{_number(outcome.throughput_tokens_per_s)} tokens/s"
-        yield self._tile(REQUESTS, label="Throughput", ranged=ranged, notes=(tokens,))
+        yield self._tile(REQUESTS, label="Throughput", notes=(tokens,))
         batch = f"{_number(outcome.mean_batch)} sequences in a batch on average"
         yield Tile("Busy", format_percent(outcome.utilization), (batch,))
-        most, grows = self._range(SATURATION, ranged=ranged), ("beyond it the queue grows",)
-        yield Tile("Saturation", f"{_number(self.saturation.rate_per_s)} requests/s", grows, most, SATURATION)
+        most, grows = f"{_number(self.saturation.rate_per_s)} requests/s", ("beyond it the queue grows",)
+        yield Tile("Saturation", most, grows, self._range(SATURATION), SATURATION)
         span = f"over {format_duration_s(queue.time_s[-1])}, from the first arrival to the last token"
         waiting = f"{_number(outcome.mean_waiting)} requests on average, {self.most_waiting} at most"
         yield Tile("Queue", waiting, (span,))
-        yield from self.spent_tiles(ranged=ranged)
+        yield from self.spent_tiles()
 
-    def conclusion(self, *, ranged: bool = True) -> str:
+    def conclusion(self) -> str:
         """The saturation, and what requests see at the rate that was asked for."""
         at = "all at once," if self.rate_per_s is None else f"at {format_significant(self.rate_per_s)}/s,"
         first, last = (
-            f"{format_duration_s(times.p99_s)}{f' ({known})' * bool(known)}"
+            f"{format_duration_s(times.p99_s)}{self._in_brackets(f'{name}_p99_s')}"
             for name in ("time_to_first_token", "latency")
             if (times := getattr(self.outcome, name)) is not None
-            for known in [self._range(f"{name}_p99_s", ranged=ranged)]
         )
         return (
             f"saturates at {format_significant(self.saturation.rate_per_s)} requests/s; {at} P99 is "
             f"{first} to the first token, {last} to the last"
         )
 
-    def _range(self, key: str, *, ranged: bool = True) -> str:
+    def _range(self, key: str) -> str:
         """Of figures of requests, ends are rounded: there are few draws."""
-        found = self.ranges.get(key) if ranged else None
-        return "" if found is None else format_range(*(_rounded(key, end) for end in (found.low, found.high)))
+        known = self.ranges.get(key)
+        return "" if known is None else format_range(*(_rounded(key, end) for end in (known.low, known.high)))
 
     def _sections(self) -> Iterator[Section]:
-        yield Section("Division", division_blocks(self.choice) if self.choice else [], short=True)
-        limit_per_s = self.saturation.rate_per_s
+        yield self._division
 
         def seen() -> Iterator[Part]:
             yield self._percentiles()
-            yield from load_charts(self.points, limit_per_s, self.rate_per_s)
+            for name in ("time_to_first_token", "time_per_output_token", "latency"):
+                yield from self._load_chart(name)
 
         yield Section("What requests see", Deferred(seen), short=True, plotted=True)
         yield Section("Queue", Deferred(lambda: [queue_chart(self.outcome, self.load)]), plotted=True)
-        yield Section("Where time goes", Deferred(self._decode_step), short=True)
+        what = "a decode step of a full batch"
+        charts = Deferred(lambda: [waterfall(what, step.breakdown, step.sources) for step in self.decode])
+        yield Section("Where time goes", charts, short=True)
 
-    def _decode_step(self) -> Iterator[Chart]:
-        for step in self.decode:
-            yield waterfall("a decode step of a full batch", step.breakdown, step.sources)
+    def _load_chart(self, name: str) -> Iterator[Chart]:
+        """A kind of time, where it is known, against the rate of requests."""
+        limit_per_s, asked_per_s = self.saturation.rate_per_s, self.rate_per_s
+        rules, per_s = {"saturation": limit_per_s}, [point.rate_per_s for point in self.points]
+        line = f"The dashed line is the saturation, {format_significant(limit_per_s)} requests/s"
+        if asked_per_s is not None and asked_per_s < limit_per_s:
+            rules[f"{format_significant(asked_per_s)}/s, asked for"] = asked_per_s
+            line += "; the dotted one is the rate that was asked for"
+        ordered = sorted(self.points, key=lambda point: point.rate_per_s)
+        known = [(point, times) for point in ordered if (times := getattr(point.outcome, name)) is not None]
+        if not known:
+            return
+        title, rates = WAITS[name].capitalize(), [point.rate_per_s for point, _ in known]
+        lines = {share: [getattr(times, f"{share.lower()}_s") for _, times in known] for share in _LINES}
+        loads = [format_percent(self.load_of(rate_per_s), 0) for rate_per_s in rates]
+        scale_s, unit = unit_for_s(max(lines["P99"]))
+        series = []
+        for share, times_s in lines.items():
+            tips = [
+                {"percentile": share, "time": format_duration_s(time_s), "load": load, "requests/s": f"{rate:.4g}"}
+                for time_s, load, rate in zip(times_s, loads, rates, strict=True)
+            ]
+            heights = [time_s / scale_s for time_s in times_s]
+            series.append(Series(share, Mark.LINE, rates, heights, *_LINES[share], tips))
+        is_log = is_wide([time_s for times_s in lines.values() for time_s in times_s], _WIDE_RANGE)
+        rows: list[Cells] = [
+            (
+                Cell(load, self.load_of(rate_per_s)),
+                Cell(format_significant(rate_per_s, 4), rate_per_s),
+                *(Cell(format_duration_s(time_s), time_s) for time_s in times_s),
+            )
+            for load, rate_per_s, *times_s in zip(loads, rates, *lines.values(), strict=True)
+        ]
+        x = Axis("requests per second", ends=(0.0, _ROOM * max([limit_per_s, *per_s])))
+        yield Chart(
+            title=f"{title} against load",
+            description=f"Lines of P50, P95 and P99 of the {title.lower()} at rates up to {rates[-1]:.4g} requests/s.",
+            drawn=Curves(series, x, Axis(title.lower(), unit, is_log=is_log), rules),
+            numbers=Table(columns(">load", ">requests/s", *(f">{share}" for share in _LINES)), rows),
+            notes=[f"{line}."],
+        )
 
     def _percentiles(self) -> Table:
         """Percentiles of the times that requests see, each with its range, and how ranges were drawn."""
@@ -293,36 +329,29 @@ class ServingResult(Result):
 
     def own(self) -> Mapping[str, object]:
         """The numbers of serving, in a fixed order of keys."""
-        saturation = self.saturation
         users = {} if self.users is None else {"users": self.users, "think_s": self.think_s}
         return {
-            "service": {
-                "batching": self.batching,
-                "batch_size": self.batch_size,
-                "max_batch": self.max_batch,
-                "copy_count": self.copy_count,
-                "batches_in_flight": self.batches_in_flight,
-                **users,
-            },
+            "service": {key: getattr(self, key) for key in _SERVICE} | users,
             "breakdown_basis": self.breakdown_basis,
             "request_count": self.request_count,
             "rate_per_s": self.rate_per_s,
             "load": self.load,
-            **_outcome_dict(self.outcome),
-            "ranges": {name: asdict(each) for name, each in self.ranges.items()},
+            **_of_outcome(self.outcome),
+            "ranges": self.ranges,
             "draws": self._drawn_dict(),
             "queue": {"most": self.most_waiting, **asdict(self.outcome.queue)},
-            "saturation": {"rate_per_s": saturation.rate_per_s, "confirmed": saturation.confirmed},
+            "saturation": {key: getattr(self.saturation, key) for key in ("rate_per_s", "confirmed")},
             "load_curve": [
                 {
                     "load": self.load_of(point.rate_per_s),
                     "rate_per_s": point.rate_per_s,
                     "request_count": len(point.outcome.timeline.requests),
-                    **_outcome_dict(point.outcome),
+                    **_of_outcome(point.outcome),
                 }
                 for point in self.points
             ],
-            **self.spent(),
+            "energy": self.energy,
+            "cost": self.cost,
         }
 
     def _drawn_dict(self) -> dict[str, object] | None:
@@ -381,10 +410,29 @@ def serving_warnings(
         )
 
 
-def _outcome_dict(outcome: ServingOutcome) -> dict[str, Any]:
-    times = {name: getattr(outcome, name) for name in WAITS}
-    return (
-        {name: None if each is None else asdict(each) for name, each in times.items()}
-        | {name: getattr(outcome, name) for name in _MEANS}
-        | {"queue_grows": outcome.queue_grows}
+def _of_outcome(outcome: ServingOutcome) -> dict[str, Any]:
+    return {key: getattr(outcome, key) for key in _OUTCOME}
+
+
+def queue_chart(outcome: ServingOutcome, load: float | None) -> Chart:
+    """The number of requests that wait, over time."""
+    queue, most = outcome.queue, max(outcome.queue.peak)
+    stretches = list(zip(queue.time_s, queue.time_s[1:], queue.peak, queue.mean, strict=False))
+    tips = [
+        {"most": str(peak), "mean": f"{mean:.3g}", "from [s]": f"{start:.4g}"} for start, _, peak, mean in stretches
+    ]
+    at = "" if load is None else f" at {format_percent(load, 0)} of saturation"
+    title = f"Requests in the queue{at}: {format_significant(outcome.mean_waiting)} on average, {most} at most"
+    means = [round(each, 6) for each in queue.mean]
+    series = [
+        Series("most in each interval", Mark.AREA, queue.time_s, list(queue.peak), _AREA, tips=tips),
+        Series("mean of each interval", Mark.LEVELS, queue.time_s, means, _LEVEL),
+    ]
+    x = Axis("time since the first arrival", "s", (0.0, queue.time_s[-1]))
+    rows = [(f"{start:.4g}", f"{end:.4g}", str(peak), f"{mean:.4g}") for start, end, peak, mean in stretches]
+    return Chart(
+        title=title,
+        description=f"{title}, over {format_duration_s(queue.time_s[-1])}.",
+        drawn=Curves(series, x, Axis("requests in the queue", ends=(0.0, _QUEUE_ROOM * max(1, most)))),
+        numbers=Table(columns(">from [s]", ">to [s]", ">most", ">mean"), rows),
     )

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final
 
 from podsim._version import __version__
 from podsim.deferred import Deferred
 from podsim.format import format_count, format_significant
 from podsim.metrics import STEPS, THROUGHPUT, TIME, UPDATE
-from podsim.result.bill import price_warnings, today
 from podsim.result.evidence import Envelope
 from podsim.result.influence import StandsOn
-from podsim.result.power import Meter
+from podsim.result.power import Meter, price_warnings, today
 from podsim.result.reference_data import rows, scenario_name
 from podsim.result.rows import Reference
 from podsim.result.usage import Usage, unused_ipus, unusual_size
 from podsim.scenario import LoadedScenario
 from podsim.scenario.assumptions import hardware_keys
-from podsim.scenario.costs import CostSpec
 from podsim.scenario.resolve import Change
-from podsim.scenario.without_effect import WithoutEffect, without_effect
+from podsim.scenario.without_effect import without_effect
 
 if TYPE_CHECKING:
     from podsim.placement.search.choice import Choice
@@ -79,25 +77,6 @@ class Simulated:
         return description if described else f"Variant {self.variant} of: {description}"
 
 
-def simulated(loaded: LoadedScenario, ipus_used: int, further: tuple[Change, ...] = ()) -> Simulated:
-    """What was simulated; `further` was given beside the file, variant and overrides."""
-    spec = loaded.spec
-    ipu = spec.system.machine.ipu
-    return Simulated(
-        system=spec.system.name,
-        ipu=ipu.name,
-        clock_hz=ipu.clock_hz,
-        software=spec.software.name,
-        ipus_used=ipus_used,
-        ipu_count=spec.system.ipu_count,
-        variant=loaded.variant,
-        overrides=loaded.overrides,
-        changes=Deferred(lambda: (*loaded.changes, *further)),
-        model=spec.model.title,
-        borrowed=loaded.borrowed,
-    )
-
-
 def _text(value: object) -> str:
     """A value as a line shows it."""
     if value is None:
@@ -110,7 +89,7 @@ def _text(value: object) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
 
 
-_MS_PER_S, _S_PER_MIN = 1000, 60
+_MS_PER_S = 1000
 _QUANTITIES: Final = {
     "generation steps": STEPS,
     "batched token time": STEPS,
@@ -119,58 +98,24 @@ _QUANTITIES: Final = {
     "time-to-train": TIME,
 }
 _SECONDS: Final = {"h": 3600, "min": 60}
-_SCOPES: Final = {"whole run": "average of a whole run with compilation, loading and evaluation"}
+_SCOPES: Final = {"whole run": ", average of a whole run with compilation, loading and evaluation"}
 
 
-def references_for(name: str) -> tuple[Reference, ...]:
-    """Figures for the scenario called `name`, or `name@variant`; empty if none are known."""
-    return (*_submitted(name), *_published(name))
-
-
-def _submitted(name: str) -> Iterator[Reference]:
+def references_for(name: str) -> Iterator[Reference]:
+    """Figures for the scenario called `name`, or `name@variant`; those for several together have no share for each."""
     for row in rows("mlperf_submissions"):
         if scenario_name(row) == name:
-            label = f"MLPerf Training {row['round']} {row['division']}, logs"
-            updates = float(row["step_ms_pure"] or row["step_ms_median"]) / _MS_PER_S
-            yield Reference(UPDATE, updates, f"{label}, median", row["role"], row["source"])
-            score = float(row["score_physical_min"]) * _S_PER_MIN
-            yield Reference(TIME, score, f"{label}, score", row["role"], row["source"])
-
-
-def _published(name: str) -> Iterator[Reference]:
-    """Figures for one scenario; those for several scenarios together have no share for each."""
+            label, told = f"MLPerf Training {row['round']} {row['division']}, logs", (row["role"], row["source"])
+            updates_s = float(row["step_ms_pure"] or row["step_ms_median"]) / _MS_PER_S
+            yield Reference(UPDATE, updates_s, f"{label}, median", *told)
+            yield Reference(TIME, float(row["score_physical_min"]) * _SECONDS["min"], f"{label}, score", *told)
     for row in rows("published_throughput"):
         if row["scenario"].split() == [name]:
-            scope = f", {_SCOPES[row['scope']]}" if row["scope"] in _SCOPES else ""
-            label = f"{row['id']}: {row['model']}, {row['platform']}{scope}"
-            yield Reference(_QUANTITIES[row["metric"]], _value(row), label, row["role"], row["source_url"])
-
-
-def _value(row: dict[str, str]) -> float:
-    """The figure in the unit of its quantity; a time per token of a batch as steps per second."""
-    if row["metric"] == "batched token time":
-        return _MS_PER_S / (float(row["value"]) * float(row["global_batch"]))
-    return float(row["value"]) * _SECONDS.get(row["unit"], 1)
-
-
-class Shared(TypedDict):
-    """The fields of `Result` that follow from the scenario."""
-
-    name: str
-    description: str
-    version: str
-    simulated: Simulated
-    references: tuple[Reference, ...]
-    warnings: tuple[str, ...]
-    without_effect: tuple[WithoutEffect, ...]
-    envelope: Envelope
-    assumptions: Sequence[Mapping[str, object]]
-    inputs: tuple[tuple[str, str], ...]
-    scenario: Mapping[str, object]
-    hardware: Sequence[tuple[str, str]]
-    choice: Choice | None
-    meter: Meter
-    prices: CostSpec | None
+            value = float(row["value"]) * _SECONDS.get(row["unit"], 1)
+            if row["metric"] == "batched token time":  # as steps per second
+                value = _MS_PER_S / (value * float(row["global_batch"]))
+            label = f"{row['id']}: {row['model']}, {row['platform']}{_SCOPES.get(row['scope'], '')}"
+            yield Reference(_QUANTITIES[row["metric"]], value, label, row["role"], row["source_url"])
 
 
 def shared(
@@ -182,34 +127,42 @@ def shared(
     files: tuple[tuple[str, str], ...] = (),
     choice: Choice | None = None,
     changes: tuple[Change, ...] = (),
-) -> Shared:
+) -> dict[str, Any]:
     """The fields of a result that every kind has, from a scenario whose division is chosen.
 
     `stands_on` has the inputs by their influence, `files` what was read beside the scenario with its SHA-256, and
     `changes` what was given beside the file, variant and overrides.
     """
-    meter = Meter(loaded.spec.system, usage.ipus_used, usage.ipus_per_copy)
+    spec, ipu = loaded.spec, loaded.spec.system.machine.ipu
+    meter = Meter(spec.system, usage.ipus_used, usage.ipus_per_copy)
     published = None if changes else loaded.shipped_name  # a file that differs from the shipped one has no figures
-    told = (
-        *loaded.notices,
-        *unused_ipus(loaded.spec, usage, chosen=choice is not None),
-        *unusual_size(usage),
-        *warnings,
-    )
-    return Shared(
-        name=loaded.name,
-        description=loaded.spec.description,
-        version=__version__,
-        simulated=simulated(loaded, usage.ipus_used, changes),
-        references=() if published is None else references_for(published),
-        warnings=(*told, *price_warnings(loaded.spec.cost, meter, today())),
-        without_effect=without_effect(loaded),
-        envelope=Envelope(Deferred(lambda: stands_on.envelope().outside if isinstance(stands_on, StandsOn) else ())),
-        assumptions=stands_on,
-        inputs=(*loaded.inputs, *files),
-        scenario=loaded.resolved,
-        hardware=Deferred(lambda: hardware_keys(loaded.spec)),
-        choice=choice,
-        meter=meter,
-        prices=loaded.spec.cost,
-    )
+    usual = (*unused_ipus(spec, usage, chosen=choice is not None), *unusual_size(usage))
+    return {
+        "name": loaded.name,
+        "description": spec.description,
+        "version": __version__,
+        "simulated": Simulated(
+            system=spec.system.name,
+            ipu=ipu.name,
+            clock_hz=ipu.clock_hz,
+            software=spec.software.name,
+            ipus_used=usage.ipus_used,
+            ipu_count=spec.system.ipu_count,
+            variant=loaded.variant,
+            overrides=loaded.overrides,
+            changes=Deferred(lambda: (*loaded.changes, *changes)),
+            model=spec.model.title,
+            borrowed=loaded.borrowed,
+        ),
+        "references": () if published is None else tuple(references_for(published)),
+        "warnings": (*loaded.notices, *usual, *warnings, *price_warnings(spec.cost, meter, today())),
+        "without_effect": without_effect(loaded),
+        "envelope": Envelope(Deferred(lambda: stands_on.envelope().outside if isinstance(stands_on, StandsOn) else ())),
+        "assumptions": stands_on,
+        "inputs": (*loaded.inputs, *files),
+        "scenario": loaded.resolved,
+        "hardware": Deferred(lambda: hardware_keys(spec)),
+        "choice": choice,
+        "meter": meter,
+        "prices": spec.cost,
+    }

@@ -18,7 +18,7 @@ from podsim.scenario.assumptions import numbers
 from podsim.scenario.quantity import Basis
 from podsim.scenario.scenario import Scenario
 
-BASES: Final[tuple[str, ...]] = get_args(Basis)
+_BASES: Final[tuple[str, ...]] = get_args(Basis)
 """From the strongest to the weakest."""
 _CERTAIN: Final = ("published", "measured")
 _PER_MILLE: Final = 1000
@@ -72,13 +72,12 @@ class Sources:
 
 def sources(spec: Scenario, prices: Callable[[], Prices], breakdown_ps: Mapping[str, int]) -> Sources:
     """What a breakdown stands on, found when it is first looked at."""
-    return Sources(Deferred(lambda: divided(breakdown_ps, prices(), bases_of(spec)).lines))
 
+    def lines() -> Sequence[tuple[str, Mapping[str, int]]]:
+        bases: dict[str, str] = {key: number.provenance.basis for key, number, _ in numbers(spec)}
+        return divided(breakdown_ps, prices(), bases | {_VERTICES: spec.system.machine.ipu.vertices.basis}).lines
 
-def bases_of(spec: Scenario) -> dict[str, str]:
-    """The basis of every number that a result may stand on, by its key."""
-    found: dict[str, str] = {key: number.provenance.basis for key, number, _ in numbers(spec)}
-    return found | {_VERTICES: spec.system.machine.ipu.vertices.basis}
+    return Sources(Deferred(lines))
 
 
 def divided(breakdown_ps: Mapping[str, int], prices: Prices, bases: Mapping[str, str]) -> Sources:
@@ -90,19 +89,19 @@ def divided(breakdown_ps: Mapping[str, int], prices: Prices, bases: Mapping[str,
             times[basis] = times.get(basis, 0) + time_ps
     work = {kind: apportion(breakdown_ps[kind], each) for kind, each in weights.items()}
     waited_for = _summed({kind: times for kind, times in work.items() if not is_waiting(kind)})
-    waited_for = waited_for or {BASES[-1]: 1}
+    waited_for = waited_for or {_BASES[-1]: 1}
     rest = {kind: apportion(time_ps, waited_for) for kind, time_ps in breakdown_ps.items() if kind not in work}
     return Sources(tuple((kind, _without_zeros((work | rest)[kind])) for kind in breakdown_ps))
 
 
 def _weakest(price: Price, bases: Mapping[str, str]) -> str:
     """The weakest basis of the numbers at or under some keys; a price of no number is assumed."""
-    found = {basis for key, basis in bases.items() if any(key == each or key.startswith(f"{each}.") for each in price)}
-    return max(found, key=BASES.index, default=BASES[-1])
+    known = {basis for key, basis in bases.items() if any(f"{key}.".startswith(f"{each}.") for each in price)}
+    return max(known, key=_BASES.index, default=_BASES[-1])
 
 
 def _summed(by_kind_ps: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
-    sums = {basis: sum(times.get(basis, 0) for times in by_kind_ps.values()) for basis in BASES}
+    sums = {basis: sum(times.get(basis, 0) for times in by_kind_ps.values()) for basis in _BASES}
     return _without_zeros(sums)
 
 
@@ -112,4 +111,4 @@ def _shares(times_ps: Mapping[str, int]) -> dict[str, float]:
 
 
 def _without_zeros(times_ps: Mapping[str, int]) -> dict[str, int]:
-    return {basis: times_ps[basis] for basis in BASES if times_ps.get(basis)}
+    return {basis: times_ps[basis] for basis in _BASES if times_ps.get(basis)}

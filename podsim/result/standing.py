@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from podsim.draws import Noisy, Uncertainty
 from podsim.format import format_count, format_duration_s, format_error, format_significant
@@ -36,25 +36,22 @@ def inputs_blocks(assumptions: Sequence[Input]) -> Iterator[Part]:
     yield inputs_chart(assumptions, table) or table
     heads = columns("input", "value", "basis", ">at lower end", ">at upper end", "source", "note")
     rows = [
-        (
-            *(str(each.get(name) or "") for name in ("key", "value", "basis")),
-            *(_end(each, end, 2) for end in _ENDS),
-            *(str(each.get(name) or "") for name in ("source", "note")),
-        )
-        for each in assumptions
+        (*_texts(row, "key", "value", "basis"), *(_end(row, end, 2) for end in _ENDS), *_texts(row, "source", "note"))
+        for row in assumptions
     ]
     yield Folded(f"All {len(assumptions)} inputs, with their notes", [Table(heads, rows)])
 
 
+def _texts(row: Input, *names: str) -> Iterator[str]:
+    return (str(row.get(name) or "") for name in names)
+
+
 def inputs_table(assumptions: Sequence[Input]) -> Table:
     """The inputs that move the headline of a result, the most influential first."""
-    counts = Counter(str(each.get("basis", "")) for each in assumptions)
-    moving = [(each, text) for each in assumptions if (text := _influence(each))]
+    counts = Counter(str(row.get("basis", "")) for row in assumptions)
+    moving = [(row, text) for row in assumptions if (text := _influence(row))]
     figure = _moved_figure(assumptions)
-    rows = [
-        (_broken(str(each["key"])), str(each["value"]), str(each["basis"]), text)
-        for each, text in moving[:_MOST_LISTED]
-    ]
+    rows = [(_broken(str(row["key"])), *_texts(row, "value", "basis"), text) for row, text in moving[:_MOST_LISTED]]
     notes = ["at the ends of its range, or a tenth either way; products keep their splits"]
     if any(text == _NOT_MEASURED for _, text in moving):
         notes.append("not measured: what needs new splits of every product; `--influence` measures it")
@@ -77,7 +74,20 @@ def inputs_chart(assumptions: Sequence[Input], numbers: Table | None = None) -> 
     short = {key: ".".join(key.split(".")[-2:]) for key in (str(row["key"]) for row in rows)}
     counts = Counter(short.values())
     names = {key: name if counts[name] == 1 else key for key, name in short.items()}
-    bars = [bar for row in rows for bar in _bars(row, f"{names[str(row['key'])]} = {row['value']}")]
+    bars: list[Bar] = []
+    for row in rows:
+        name, influence = (
+            f"{names[str(row['key'])]} = {row['value']}",
+            cast(Mapping[str, float | None], row["influence"]),
+        )
+        told = ("key", "value", "basis", "source")
+        both = [
+            Bar(name, 0.0, _PERCENT * (influence[end] or 0.0), fill, change, TextPlace.BEYOND, tip)
+            for end, (where, fill) in _ENDS.items()
+            for change in [_end(row, end)]
+            for tip in [{"where": where, "change": change, **dict(zip(told, _texts(row, *told), strict=True))}]
+        ]
+        bars += sorted(both, key=lambda bar: -abs(bar.end))  # the end further away first, not to hide the other
     ends = [bar.end for bar in bars]
     reach = max(map(abs, ends)) or 1.0
     low, high = min(0.0, *ends), max(0.0, *ends)
@@ -94,22 +104,11 @@ def inputs_chart(assumptions: Sequence[Input], numbers: Table | None = None) -> 
     )
 
 
-def _bars(row: Input, name: str) -> list[Bar]:
-    """Both ends, the one that is further away first, so that it does not hide the other."""
-    influence: Any = row["influence"]
-    told = {each: str(row.get(each) or "") for each in ("key", "value", "basis", "source")}
-    bars = []
-    for end, (where, fill) in _ENDS.items():
-        change = _end(row, end)
-        tip = {"where": where, "change": change, **told}
-        bars.append(Bar(name, 0.0, _PERCENT * (influence[end] or 0.0), fill, change, TextPlace.BEYOND, tip))
-    return sorted(bars, key=lambda bar: -abs(bar.end))
-
-
 def _moved_figure(assumptions: Sequence[Input]) -> str:
     """The headline by which influences are measured, in words."""
-    names = [str(found["metric"]) for each in assumptions if isinstance(found := each.get("influence"), Mapping)]
-    return metric_of(names[0]).head if names else "influence"
+    names = (str(known["metric"]) for row in assumptions if isinstance(known := row.get("influence"), Mapping))
+    first = next(names, None)
+    return "influence" if first is None else metric_of(first).head
 
 
 def _end(row: Input, end: str, decimals: int = 1) -> str:
@@ -125,8 +124,7 @@ def _influence(row: Input) -> str:
     if not isinstance(influence, Mapping):
         return _NOT_MEASURED
     ends = [influence["low"], influence["high"]]
-    known = sorted(end for end in ends if end is not None)
-    texts = [format_error(end) if abs(end) >= _LEAST else "0" for end in known]
+    texts = [format_error(end) if abs(end) >= _LEAST else "0" for end in sorted(end for end in ends if end is not None)]
     texts += ["impossible"] * ends.count(None)
     return "" if set(texts) == {"0"} else " to ".join(texts)
 
@@ -218,7 +216,8 @@ def source_blocks(
 @lru_cache
 def _bibliography() -> Mapping[str, Mapping[str, Any]]:
     from podsim.scenario import data_file
-    from podsim.scenario.document import plain_data, read_yaml
+    from podsim.scenario.document import plain_data
+    from podsim.scenario.yaml_file import read_yaml
 
     data: Mapping[str, Mapping[str, Any]] = plain_data(read_yaml(data_file("hardware_specs/references.yaml")).data)
     return data

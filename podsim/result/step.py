@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from podsim.result.breakdown import exact_seconds
@@ -12,9 +12,9 @@ from podsim.result.rows import PhaseTime
 from podsim.result.sources import Sources
 from podsim.units import ps_to_seconds
 
-_BOUNDS: Final = {COMPUTE: "compute", ON_CHIP: "exchange", LINKS: "links", OFF_CHIP: "host"}
-_STREAMING, _WEIGHTS_WAIT, _HOST_WAIT = "streaming", "weights_wait", "host_wait"
-_STREAMING_MEMORY: Final = "streaming memory"
+_WEIGHTS_WAIT, _STREAMING_MEMORY = "weights_wait", "streaming memory"
+_BOUNDS: Final = {"streaming": _STREAMING_MEMORY, _WEIGHTS_WAIT: _STREAMING_MEMORY, "host_wait": "host"}
+_BOUNDS_OF_FAMILIES: Final = {COMPUTE: "compute", ON_CHIP: "exchange", LINKS: "links", OFF_CHIP: "host"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ class StepReport:
     def time_by_bound(self) -> dict[str, int]:
         """Time of the breakdown by what it is spent on; bubbles are left out. [ps]"""
         sums: dict[str, int] = {}
-        for name, time_ps in self.breakdown_ps.items():
-            if bound := _bound_of(name):
+        for kind, time_ps in self.breakdown_ps.items():
+            if bound := _BOUNDS.get(kind) or _BOUNDS_OF_FAMILIES.get(kind_of(kind).family):
                 sums[bound] = sums.get(bound, 0) + time_ps
         return sums
 
@@ -92,12 +92,5 @@ class StepReport:
             "loads_s": self.loads_s,
             "breakdown": self.breakdown,
             "breakdown_basis": self.breakdown_basis,
-            "phases": [{"name": each.name, "count": each.count, "seconds": each.seconds} for each in self.phases],
+            "phases": [asdict(phase) for phase in self.phases],
         }
-
-
-def _bound_of(kind: str) -> str | None:
-    """What a kind of time is spent on; none for a bubble."""
-    if kind in (_STREAMING, _WEIGHTS_WAIT):
-        return _STREAMING_MEMORY
-    return "host" if kind == _HOST_WAIT else _BOUNDS.get(kind_of(kind).family)

@@ -1,39 +1,58 @@
-"""The timeline of a result: the operations of each IPU, as many as can be told apart.
+"""The timeline of a result: passes with their operations inside, in the order they run.
 
-Shown are the beginning with the first of the repeated cycles, and the end from the last of them on. The cycles between
-are alike and stand folded in one mark. Where operations are too many, neighbours that are short are drawn as one mark
-that says how many it stands for.
+The engine records a pass as one stretch per kind of time. Which operations these are made of is known from the plan:
+each gets its share, and all of them add up to what was recorded, exactly, for each kind of time. Of repeated
+cycles a chart shows the first, two more and the last; the others are folded, and neighbours that are short are joined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, pairwise
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, groupby, pairwise
 from typing import Final, NamedTuple
 
 from podsim.deferred import Deferred
-from podsim.engine.trace import Trace
+from podsim.engine.trace import PhaseRecord, Record, Trace
 from podsim.format import format_duration_s, format_percent, natural_key
-from podsim.program.passes_in_order import Passes
+from podsim.models.op import MatMul, Product
+from podsim.program.passes_in_order import Passes, Repeat
 from podsim.report.chart import FOLDED, Axis, Chart, TimelineBar, TimelineChart, TimelineStretch
 from podsim.report.report import Section
 from podsim.report.table import Table, columns
 from podsim.result.kinds import fill_of_kind, in_kind_order, kind_of, legend_of_kinds
-from podsim.result.rows import of_first_group
-from podsim.result.slices import PASS, REPEATED, Slice, slices_of
+from podsim.result.rows import of_first_group, part_of
 from podsim.result.where import MOST_IPUS, left_out
-from podsim.result.windows import Window, parts_of, windows_of
+from podsim.tiles.account import Account
 from podsim.units import ps_to_seconds
 
-MOST_MARKS: Final = 1400
-"""Of a stretch, so that a page stays small and quick."""
-MOST_OF_CYCLES: Final = 4000
-"""Of two repeated cycles, in which operations are to be told apart."""
+PASS, OPERATION, REPEATED = "pass", "operation", "repeated"
+MOST_MARKS: Final = 1400  # of a stretch, so that a page stays small and quick
+MOST_OF_CYCLES: Final = 4000  # of two repeated cycles, in which operations are to be told apart
+_CYCLES: Final = 2
 _MS: Final = 1e-3
 _DIGITS: Final = 9
 _LISTED: Final = 300
 _FINEST: Final = 4000
 _STEP: Final = 1.1
+
+
+class Stretch(NamedTuple):
+    """A stretch of time, such as a part of a weight update. [ps]"""
+
+    title: str
+    start_ps: int
+    end_ps: int
+
+    def __str__(self) -> str:
+        """Its title with how long it takes."""
+        return f"{self.title} {format_duration_s(ps_to_seconds(self.end_ps - self.start_ps))}"
+
+    @property
+    def in_ms(self) -> TimelineStretch:
+        """As a chart has it."""
+        return TimelineStretch(self.title, _ms(self.start_ps), _ms(self.end_ps))
 
 
 class OperationMark(NamedTuple):
@@ -53,12 +72,109 @@ class OperationMark(NamedTuple):
         return self.end_ps - self.start_ps
 
 
-def marks_of(slices: Iterable[Slice], window: Window, most: int) -> list[OperationMark]:
+def timeline_section(trace: Trace | None, passes: Passes | None, what: str, *, plotted: bool = True) -> Section:
+    """The timeline of what was recorded, made when it is looked at; empty if nothing was recorded."""
+
+    def make() -> list[Chart]:
+        recorded = trace is not None and trace.records and trace.phases and trace.makespan_ps
+        return [_chart(trace, passes or {}, what)] if trace is not None and recorded else []
+
+    return Section("Timeline", Deferred(make), plotted=plotted)
+
+
+def _chart(trace: Trace, passes: Passes, what: str) -> Chart:
+    phases = of_first_group(trace.phases)
+    windows, parts = windows_of(phases, trace.makespan_ps, what), parts_of(phases)
+    lanes = sorted({record.lane for record in trace.records} & trace.lanes.keys(), key=natural_key)
+    names = {lane: f"IPU {number}" if (number := lane.removeprefix("ipu")).isdecimal() else lane for lane in lanes}
+    shown = lanes[:MOST_IPUS]
+    slices = list(slices_of((record for record in trace.records if record.lane in shown), passes))
+    marks = [
+        mark
+        for number, window in enumerate(windows)
+        for mark in marks_of(slices, window, MOST_OF_CYCLES if number == 1 else MOST_MARKS)
+    ]
+    stretches = [Stretch("All of it", 0, trace.makespan_ps)]
+    told = ", ".join(map(str, parts))
+    notes, folded = [f"Parts in order: {told}."], []
+    if len(windows) > 1:
+        stretches += windows
+        _, cycles, end = windows
+        count = round((end.start_ps - cycles.end_ps) / (cycles.end_ps - cycles.start_ps) * _CYCLES)
+        if count:
+            name = f"{count:,} more cycles like those before"
+            folded = [OperationMark(lane, name, "", cycles.end_ps, end.start_ps, count) for lane in shown]
+            notes.append(f"Folded in the middle: {name}.")
+    if joined := sum(mark.operations > 1 for mark in marks):
+        notes.append(
+            f"{joined:,} of {len(marks):,} bars stand for several operations that are too short to draw apart; "
+            "over a few of them, colours add up as their kinds of time do."
+        )
+    bars = [
+        TimelineBar(
+            names[mark.lane],
+            _ms(mark.start_ps),
+            _ms(mark.end_ps),
+            fill_of_kind(mark.kind) if mark.kind else FOLDED,
+            mark.name,
+            mark.mixture or (kind_of(mark.kind).label if mark.kind else "repeated"),
+            format_duration_s(ps_to_seconds(mark.length_ps), 4),
+        )
+        for mark in (*marks, *folded)
+    ]
+    times, axis = [part.in_ms for part in parts], Axis("time", "ms")
+    rows = [names[lane] for lane in shown]
+    return Chart(
+        title=f"One {what}, operation by operation",
+        description=f"Timeline of one {what}: a row for each IPU, a bar for each operation. Parts in order: {told}.",
+        drawn=TimelineChart(what, rows, bars, axis, times, [stretch.in_ms for stretch in stretches]),
+        legend=legend_of_kinds({mark.kind for mark in marks}),
+        numbers=_numbers(bars[: len(marks)]),
+        notes=[*notes, *left_out(len(lanes))],
+    )
+
+
+def _numbers(bars: Sequence[TimelineBar]) -> Table:
+    longest = sorted(bars, key=lambda bar: (bar.start - bar.end, bar.start, bar.row))[:_LISTED]
+    rows = [(bar.row, bar.what, bar.kind, f"{bar.start:.6f}", f"{bar.end - bar.start:.6f}") for bar in longest]
+    more = [f"The longest {_LISTED} of {len(bars):,} bars."] if len(bars) > _LISTED else []
+    return Table(columns("IPU", "operation", "kind", ">from [ms]", ">time [ms]"), rows, notes=more)
+
+
+def parts_of(phases: Iterable[PhaseRecord]) -> list[Stretch]:
+    """The parts of an update that the phases of one group make up, in order; phases without length are left out."""
+    long = (phase for phase in phases if phase.end_ps > phase.start_ps)
+    grouped = ((name, list(same)) for name, same in groupby(long, key=lambda phase: part_of(phase.name)))
+    return [Stretch(name, same[0].start_ps, same[-1].end_ps) for name, same in grouped]
+
+
+def windows_of(phases: Sequence[PhaseRecord], makespan_ps: int, what: str = "weight update") -> list[Stretch]:
+    """The beginning, two of the repeated cycles, and the end; all of it if no phase is repeated often enough."""
+    repeated = [phase for phase in phases if phase.count > 2 * _CYCLES]
+    if not repeated:
+        return [Stretch(f"The whole {what}", 0, makespan_ps)]
+    main = max(repeated, key=lambda phase: phase.end_ps - phase.start_ps)
+    period_ps = (main.end_ps - main.start_ps) // main.count
+    period = format_duration_s(ps_to_seconds(period_ps))
+    first_ps, last_ps = main.start_ps + period_ps, main.end_ps - period_ps
+    before = ", ".join(map(str, parts_of(phase for phase in phases if phase.end_ps <= main.start_ps)))
+    after = ", ".join(map(str, parts_of(phase for phase in phases if phase.start_ps >= main.end_ps)))
+    return [
+        Stretch(f"Start: {before or 'the first cycle'}", 0, first_ps),
+        Stretch(
+            f"{_CYCLES} of {main.count} {part_of(main.name)} cycles, {period} each",
+            *(first_ps, first_ps + _CYCLES * period_ps),
+        ),
+        Stretch(f"End: {after or 'the last cycle'}", last_ps, makespan_ps),
+    ]
+
+
+def marks_of(slices: Iterable[Slice], window: Stretch, most: int) -> list[OperationMark]:
     """The marks of a stretch; neighbours that are short become one until there are no more than so many."""
     by_lane: dict[str, list[OperationMark]] = {}
     for one in slices:
         by_lane.setdefault(one.lane, []).extend(_pieces_in(one, window))
-    lanes = [sorted(lane, key=lambda each: each.start_ps) for lane in by_lane.values()]
+    lanes = [sorted(lane, key=lambda mark: mark.start_ps) for lane in by_lane.values()]
     length_ps = window.end_ps - window.start_ps
     shortest_ps = max(1, length_ps // _FINEST)
     while shortest_ps < length_ps and (count := sum(1 for lane in lanes for _ in _runs(lane, shortest_ps))) > most:
@@ -66,22 +182,15 @@ def marks_of(slices: Iterable[Slice], window: Window, most: int) -> list[Operati
     return [mark for lane in lanes for mark in merged(lane, shortest_ps)]
 
 
-def _pieces_in(one: Slice, window: Window) -> Iterator[OperationMark]:
+def _pieces_in(one: Slice, window: Stretch) -> Iterator[OperationMark]:
     """The pieces of all repetitions of a slice that show in a window, cut to it."""
-    period_ps = one.repeat_period_ps
-    numbers = range(1)
-    if one.repeat_count > 1 and period_ps:
-        first, last = (window.start_ps - one.end_ps) // period_ps, (window.end_ps - one.start_ps) // period_ps
-        numbers = range(max(0, first), min(one.repeat_count, last + 1))
-    shifts_ps = [number * period_ps for number in numbers]
-    shown = [each for each in shifts_ps if one.start_ps + each < window.end_ps and one.end_ps + each > window.start_ps]
-    for piece in pieces_of(one) if shown else ():
-        for shift_ps in shown:
-            start_ps, end_ps = (
-                max(piece.start_ps + shift_ps, window.start_ps),
-                min(piece.end_ps + shift_ps, window.end_ps),
-            )
-            if start_ps < end_ps:
+    period_ps = one.repeat_period_ps or one.end_ps + window.end_ps
+    first = max(0, (window.start_ps - one.end_ps) // period_ps + 1)
+    numbers = range(first, min(one.repeat_count, -((one.start_ps - window.end_ps) // period_ps)))
+    for piece in pieces_of(one) if numbers else ():
+        for shift_ps in (number * period_ps for number in numbers):
+            start_ps, end_ps = max(piece.start_ps + shift_ps, window.start_ps), piece.end_ps + shift_ps
+            if start_ps < (end_ps := min(end_ps, window.end_ps)):
                 yield OperationMark(piece.lane, piece.name, piece.kind, start_ps, end_ps)
 
 
@@ -97,9 +206,9 @@ def pieces_of(one: Slice) -> Iterator[OperationMark]:
     before: list[Slice] = []
     for part in one.inside:
         count = int(str(part.arguments.get("repetitions", 1)))
-        alike = [each for each in before if each.arguments.get("runs in this pass") == count + 1]
+        alike = [other for other in before if other.arguments.get("runs in this pass") == count + 1]
         if part.category == REPEATED and alike:
-            yield from _repeated(part, count, [piece for each in alike for piece in pieces_of(each)])
+            yield from _repeated(part, count, [piece for other in alike for piece in pieces_of(other)])
             before = []
         else:
             before.append(part)
@@ -111,20 +220,35 @@ def _repeated(part: Slice, count: int, once: Sequence[OperationMark]) -> Iterato
     first_ps, length_ps = once[0].start_ps, once[-1].end_ps - once[0].start_ps
     edges = [part.start_ps + (part.end_ps - part.start_ps) * number // count for number in range(count + 1)]
     for start_ps, end_ps in pairwise(edges):
-        for lane, name, kind, from_ps, until_ps, _, _ in once:
-            moved = [start_ps + (each - first_ps) * (end_ps - start_ps) // length_ps for each in (from_ps, until_ps)]
+        for lane, name, kind, from_ps, until_ps, *_ in once:
+            moved = [start_ps + (end - first_ps) * (end_ps - start_ps) // length_ps for end in (from_ps, until_ps)]
             yield OperationMark(lane, name, kind, moved[0], moved[1])
 
 
 def merged(pieces: Iterable[OperationMark], shortest_ps: int) -> Iterator[OperationMark]:
     """Pieces of a lane in order, in which those that are too short are joined until they are long enough.
 
-    What is joined is drawn as one of its kinds. Which one is chosen so that over a few marks the kinds are drawn for as
-    long as they take.
+    What is joined is drawn as one of its kinds. Each is owed its time, and the one that is drawn gets all of it: over a
+    few marks the kinds are drawn for as long as they take.
     """
-    owed_ps: dict[str, int] = {}
+    owed_ps: Counter[str] = Counter()
     for run in _runs(pieces, shortest_ps):
-        yield run[0] if len(run) == 1 else _joined(run, owed_ps)
+        if len(run) == 1:
+            yield run[0]
+            continue
+        times_ps: Counter[str] = Counter()
+        for piece in run:
+            times_ps[piece.kind] += piece.length_ps
+        owed_ps.update(times_ps)
+        whole_ps = times_ps.total()
+        drawn = max(in_kind_order(times_ps), key=lambda kind: owed_ps[kind])
+        owed_ps[drawn] -= whole_ps
+        names = [name for name, _ in groupby(run, key=lambda piece: piece.name)]
+        name = names[0] if len(names) == 1 else f"{len(names)} short operations, {names[0]} to {names[-1]}"
+        shares = (f"{kind_of(kind).label} {format_percent(ps / whole_ps, 0)}" for kind, ps in times_ps.most_common())
+        yield OperationMark(
+            run[0].lane, name, drawn, run[0].start_ps, run[-1].end_ps, len(names), mixture=", ".join(shares)
+        )
 
 
 def _runs(pieces: Iterable[OperationMark], shortest_ps: int) -> Iterator[list[OperationMark]]:
@@ -143,143 +267,128 @@ def _runs(pieces: Iterable[OperationMark], shortest_ps: int) -> Iterator[list[Op
         yield run
 
 
-def _joined(run: Sequence[OperationMark], owed_ps: dict[str, int]) -> OperationMark:
-    """One mark for a few; each kind is owed its time, and the one that is drawn gets all of it."""
-    times_ps: dict[str, int] = {}
-    for each in run:
-        times_ps[each.kind] = times_ps.get(each.kind, 0) + each.length_ps
-    for kind, time_ps in times_ps.items():
-        owed_ps[kind] = owed_ps.get(kind, 0) + time_ps
-    whole_ps = sum(times_ps.values())
-    drawn = max(in_kind_order(times_ps), key=lambda kind: owed_ps[kind])
-    owed_ps[drawn] -= whole_ps
-    names = [name for name, _ in groupby(run, key=lambda each: each.name)]
-    name = names[0] if len(names) == 1 else f"{len(names)} short operations, {names[0]} to {names[-1]}"
-    largest = sorted(times_ps.items(), key=lambda item: -item[1])
-    mixture = ", ".join(f"{kind_of(kind).label} {format_percent(time / whole_ps, 0)}" for kind, time in largest)
-    return OperationMark(run[0].lane, name, drawn, run[0].start_ps, run[-1].end_ps, len(names), mixture)
-
-
-def timeline_section(trace: Trace | None, passes: Passes | None, what: str, *, plotted: bool = True) -> Section:
-    """The timeline of what was recorded, made when it is looked at."""
-
-    def make() -> list[Chart]:
-        chart = timeline_chart(trace, passes, what)
-        return [] if chart is None else [chart]
-
-    return Section("Timeline", Deferred(make), plotted=plotted)
-
-
-def timeline_chart(trace: Trace | None, passes: Passes | None, what: str) -> Chart | None:
-    """The timeline of a recorded stretch of time; None if nothing was recorded."""
-    if trace is None or not trace.records or not trace.phases or not trace.makespan_ps:
-        return None
-    phases = of_first_group(trace.phases)
-    windows = windows_of(phases, trace.makespan_ps, what)
-    cycles = _cycles(windows)
-    shown = shown_stretches(windows, trace.makespan_ps)
-    all_lanes = sorted({each.lane for each in trace.records} & trace.lanes.keys(), key=natural_key)
-    lanes = all_lanes[:MOST_IPUS]
-    slices = list(slices_of((each for each in trace.records if each.lane in lanes), passes or {}))
-    marks = [
-        mark
-        for stretch in shown
-        for mark in marks_of(slices, stretch, MOST_OF_CYCLES if stretch is cycles else MOST_MARKS)
-    ]
-    folded = list(_folded(shown, lanes, windows))
-    parts = [TimelineStretch(part.name, _ms(part.start_ps), _ms(part.end_ps)) for part in parts_of(phases)]
-    told = ", ".join(
-        f"{part.name} {format_duration_s(ps_to_seconds(part.end_ps - part.start_ps))}" for part in parts_of(phases)
-    )
-    stretches = [TimelineStretch("All of it", 0.0, _ms(trace.makespan_ps))]
-    if len(windows) > 1:
-        stretches += [TimelineStretch(each.title, _ms(each.start_ps), _ms(each.end_ps)) for each in windows]
-    names = {lane: _lane_name(lane) for lane in lanes}
-    pieces = [_piece(mark, names[mark.lane]) for mark in (*marks, *folded)]
-    return Chart(
-        title=f"One {what}, operation by operation",
-        description=f"Timeline of one {what}: a row for each IPU, a bar for each operation. Parts in order: {told}.",
-        drawn=TimelineChart(what, list(names.values()), pieces, Axis("time", "ms"), parts, stretches),
-        legend=legend_of_kinds({each.kind for each in marks}),
-        numbers=_numbers(marks),
-        notes=[f"Parts in order: {told}.", *_notes(marks, folded), *left_out(len(all_lanes))],
-    )
-
-
-def shown_stretches(windows: Sequence[Window], makespan_ps: int) -> list[Window]:
-    """Stretches shown operation by operation: all of it, or all but cycles behind the first few and before the last.
-
-    >>> cycles = Window("2 of 9 cycles", 20, 40)
-    >>> [(each.start_ps, each.end_ps) for each in shown_stretches([cycles, Window("End", 90, 120)], 120)]
-    [(0, 20), (20, 40), (90, 120)]
-    """
-    cycles = _cycles(windows)
-    if cycles is None:
-        return [Window("all", 0, makespan_ps)]
-    end_ps = max(windows[-1].start_ps, cycles.end_ps)
-    shown = [Window("start", 0, cycles.start_ps), cycles, Window("end", end_ps, makespan_ps)]
-    return [each for each in shown if each.start_ps < each.end_ps]
-
-
-def _cycles(windows: Sequence[Window]) -> Window | None:
-    """The window of repeated cycles, if there is one: its title begins with how many."""
-    return next((each for each in windows if each.title[0].isdigit()), None)
-
-
-def _folded(shown: Sequence[Window], lanes: Sequence[str], windows: Sequence[Window]) -> Iterator[OperationMark]:
-    """The cycles in the middle, as one mark per lane."""
-    cycles = _cycles(windows)
-    if cycles is None or shown[-1].start_ps <= cycles.end_ps:
-        return
-    start_ps, end_ps = cycles.end_ps, shown[-1].start_ps
-    count = round((end_ps - start_ps) / ((cycles.end_ps - cycles.start_ps) / 2))
-    for lane in lanes:
-        yield OperationMark(lane, f"{count:,} more cycles like those before", "", start_ps, end_ps, count)
-
-
-def _notes(marks: Sequence[OperationMark], folded: Sequence[OperationMark]) -> list[str]:
-    joined = sum(mark.operations > 1 for mark in marks)
-    notes = [f"Folded in the middle: {folded[0].name}."] if folded else []
-    if joined:
-        notes.append(
-            f"{joined:,} of {len(marks):,} bars stand for several operations that are too short to draw apart; "
-            "over a few of them, colours add up as their kinds of time do."
-        )
-    return notes
-
-
 def _ms(time_ps: int) -> float:
     return round(ps_to_seconds(time_ps) / _MS, _DIGITS)
 
 
-def _lane_name(lane: str) -> str:
-    """The name of a lane: that of an IPU by its number."""
-    return f"IPU {lane.removeprefix('ipu')}" if lane.removeprefix("ipu").isdecimal() else lane
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The first repetition of a stretch of time of a lane or channel; inside is what it is made of, without gaps.
+
+    Its category is its kind of time, or `pass`, `operation` or `repeated` where those inside say it.
+    """
+
+    lane: str
+    category: str
+    name: str
+    start_ps: int
+    end_ps: int
+    repeat_count: int = 1
+    repeat_period_ps: int = 0
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    inside: tuple[Slice, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many stretches it consists of, itself included."""
+        return 1 + sum(part.count for part in self.inside)
+
+    @property
+    def leaves(self) -> Iterator[Slice]:
+        """The stretches of one kind that it is made of."""
+        if not self.inside:
+            yield self
+        for part in self.inside:
+            yield from part.leaves
+
+    def once(self, shift_ps: int = 0) -> Slice:
+        """One repetition alone, moved by an offset."""
+        inside = tuple(part.once(shift_ps) for part in self.inside)
+        start_ps, end_ps = self.start_ps + shift_ps, self.end_ps + shift_ps
+        return replace(self, start_ps=start_ps, end_ps=end_ps, repeat_count=1, repeat_period_ps=0, inside=inside)
 
 
-def _piece(mark: OperationMark, row: str) -> TimelineBar:
-    return TimelineBar(
-        row,
-        _ms(mark.start_ps),
-        _ms(mark.end_ps),
-        fill_of_kind(mark.kind) if mark.kind else FOLDED,
-        mark.name,
-        mark.mixture or (kind_of(mark.kind).label if mark.kind else "repeated"),
-        format_duration_s(ps_to_seconds(mark.length_ps), 4),
-    )
+def slices_of(records: Iterable[Record], passes: Passes | None = None) -> Iterator[Slice]:
+    """Records of all lanes as slices; those of a pass that `passes` knows become one with its operations inside."""
+    passes = passes or {}
+    for run in runs_of(records, passes):
+        alone = slice_of(run[0])
+        yield _pass(alone, run, repeats) if (repeats := passes.get(alone.name)) else alone
 
 
-def _numbers(marks: Sequence[OperationMark]) -> Table:
-    longest = sorted(marks, key=lambda mark: (-mark.length_ps, mark.start_ps, mark.lane))[:_LISTED]
-    rows = [
-        (
-            _lane_name(mark.lane),
-            mark.name,
-            mark.mixture or kind_of(mark.kind).label,
-            f"{_ms(mark.start_ps):.6f}",
-            f"{_ms(mark.length_ps):.6f}",
-        )
-        for mark in longest
-    ]
-    more = [f"The longest {_LISTED} of {len(marks):,} bars."] if len(marks) > _LISTED else []
-    return Table(columns("IPU", "operation", "kind", ">from [ms]", ">time [ms]"), rows, notes=more)
+def slice_of(record: Record) -> Slice:
+    """A record as it is."""
+    times = record.start_ps, record.end_ps, record.repeat_count, record.repeat_period_ps
+    return Slice(record.lane, record.kind, record.name, *times)
+
+
+def runs_of(records: Iterable[Record], passes: Passes) -> Iterator[list[Record]]:
+    """Records of one repetition of a pass that `passes` knows together, all others alone; lane after lane."""
+    by_lane: dict[str, list[Record]] = {}
+    for record in records:
+        if record.end_ps > record.start_ps:
+            by_lane.setdefault(record.lane, []).append(record)
+    for lane in by_lane.values():
+        run: list[Record] = []
+        for record in sorted(lane, key=lambda record: (record.start_ps, record.end_ps)):
+            if run:
+                last, repeats = run[-1], (record.repeat_count, record.repeat_period_ps)
+                follows = (last.name, last.end_ps) == (record.name, record.start_ps) and record.name in passes
+                repeat = (last.repeat_count, last.repeat_period_ps) == repeats
+                if not (follows and repeat) or any(other.kind == record.kind for other in run):
+                    yield run
+                    run = []
+            run.append(record)
+        yield run
+
+
+def _pass(first: Slice, run: Sequence[Record], repeats: Sequence[Repeat]) -> Slice:
+    """A pass with its operations one after the other."""
+    parts = list(_parts(repeats))
+    lengths = {record.kind: record.end_ps - record.start_ps for record in run}
+    shares = {
+        kind: _shares(length_ps, [getattr(account, kind, 0.0) for *_, account in parts])
+        for kind, length_ps in lengths.items()
+    }
+    lane, inside, now = first.lane, list[Slice](), first.start_ps
+    for number, (category, name, arguments, _) in enumerate(parts):
+        if kinds := _kinds(lane, now, {kind: share[number] for kind, share in shares.items()}):
+            inside.append(Slice(lane, category, name, now, kinds[-1].end_ps, arguments=arguments, inside=kinds))
+            now = kinds[-1].end_ps
+    inside += _kinds(lane, now, {kind: length_ps - sum(shares[kind]) for kind, length_ps in lengths.items()})
+    counted = {"operations": sum(repeat.count * len(repeat.operations) for repeat in repeats)}
+    return replace(first, category=PASS, end_ps=run[-1].end_ps, inside=tuple(inside), arguments=counted)
+
+
+def _kinds(lane: str, start_ps: int, lengths: Mapping[str, int]) -> tuple[Slice, ...]:
+    """Kinds of time one after the other: work, then movement."""
+    slices = []
+    for kind, length_ps in lengths.items():
+        if length_ps:
+            slices.append(Slice(lane, kind, kind, start_ps, start_ps + length_ps))
+            start_ps += length_ps
+    return tuple(slices)
+
+
+def _shares(total_ps: int, weights: Sequence[float]) -> list[int]:
+    """A time divided in proportion to weights, in whole picoseconds that add up to it; nothing if all are zero."""
+    edges = list(accumulate(weights, initial=0.0))
+    whole = edges[-1] or 1.0
+    return [after - before for before, after in pairwise(round(total_ps * (edge / whole)) for edge in edges)]
+
+
+def _parts(repeats: Iterable[Repeat]) -> Iterator[tuple[str, str, dict[str, object], Account]]:
+    """What gets a share of a pass: each operation of the first repetition, then the other ones as one."""
+    for repeat in repeats:
+        for block, cost in repeat.operations:
+            op = cost.op
+            arguments: dict[str, object] = {"block": block, "operation": type(op).__name__, "shape": list(op.shape)}
+            arguments |= {"inner": op.inner} if isinstance(op, MatMul) else {}
+            arguments["dtype"] = op.dtype
+            arguments |= {"operands": op.operands} if isinstance(op, Product) and op.operands else {}
+            arguments |= {"cycles": round(cost.account.cycles), "runs in this pass": repeat.count}
+            yield OPERATION, op.name, arguments, cost.account
+        if (more := repeat.count - 1) > 0:
+            rest = sum((cost.account for _, cost in repeat.operations), Account()).times(more)
+            blocks = ", ".join(dict.fromkeys(block for block, _ in repeat.operations))
+            yield REPEATED, f"{more} more like this: {blocks}", {"repetitions": more}, rest

@@ -71,26 +71,18 @@ def refused_elsewhere(spec: Any) -> Iterator[str]:
         yield f"{spec.software.framework} would refuse this accumulation_factor: {what}; it takes {nearest}"
 
 
-def _cure(spec: Scenario, usage: Usage, room: int, *, chosen: bool) -> str:
+def _cure(spec: Any, usage: Usage, room: int, *, chosen: bool) -> str:
+    """How the others would get work."""
     if usage.key is None:
         return f"the figures are of one copy of the model; {spec.system.name} has room for {format_count(room)}"
     if usage.key == _SERVED or spec.activity is not Activity.TRAINING:
         return f"`--set {usage.key}={room}` would use {_ipus(spec, usage, room)}"
     if chosen:
         return "of all divisions of this batch the one shown is fastest; a larger batch has work for more replicas"
-    return _more_replicas(spec, usage, room)
-
-
-def _ipus(spec: Scenario, usage: Usage, copies: int) -> str:
-    used = copies * usage.ipus_per_copy
-    return "all" if used == spec.system.ipu_count else format_count(used)
-
-
-def _more_replicas(spec: Any, usage: Usage, room: int) -> str:
-    """How all replicas would get work: with a larger batch, and with the same batch."""
     factor, micro = spec.parallelism.accumulation_factor, spec.parallelism.micro_batch_size
     batch = micro * factor * usage.copies
-    replicas = next((each for each in _halves(room, usage.copies) if _is_valid(spec, each, factor)), None)
+    halves = (room >> power for power in range(room.bit_length()) if room >> power > usage.copies)
+    replicas = next((count for count in halves if _is_valid(spec, count, factor)), None)
     if replicas is None:
         return "this model cannot be given more replicas here; a smaller pod does the same"
     grown = micro * factor * replicas
@@ -104,10 +96,9 @@ def _more_replicas(spec: Any, usage: Usage, room: int) -> str:
     return f"`{more}` would use {used}, with a batch of {format_count(grown)} rather than {format_count(batch)}"
 
 
-def _halves(count: int, more_than: int) -> Iterator[int]:
-    while count > more_than:
-        yield count
-        count //= 2
+def _ipus(spec: Scenario, usage: Usage, copies: int) -> str:
+    used = copies * usage.ipus_per_copy
+    return "all" if used == spec.system.ipu_count else format_count(used)
 
 
 def _is_valid(spec: Any, replicas: int, factor: int) -> bool:

@@ -1,25 +1,44 @@
-"""Where time goes: a waterfall of kinds of time, how each IPU spends it, and the longest operations."""
+"""Where time goes, by kind, by IPU and by operation, and what fills the memories of the IPUs of a replica."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
-from typing import Final
+from operator import itemgetter
+from typing import Final, TypeVar
 
-from podsim.format import format_count, format_duration_s, format_percent, unit_for_s
-from podsim.report.chart import TOTAL, Axis, Bar, Bars, Chart, TextPlace
+from podsim.format import format_bytes, format_count, format_duration_s, format_percent, format_significant, unit_for_s
+from podsim.report.chart import TOTAL, Axis, Bar, Bars, Chart, Fill, TextPlace, fills_in_turn
+from podsim.report.report import Folded, Part
 from podsim.report.table import Cell, Cells, Column, Passage, Table, columns
 from podsim.result.breakdown import exact_seconds
 from podsim.result.kinds import COMPUTE, OTHER, WAITING, fill_of_kind, in_kind_order, kind_of
-from podsim.result.rows import IpuAccount, OperationRow, PhaseTime, merged, part_of
+from podsim.result.rows import (
+    IN_PROCESSOR,
+    STREAMING,
+    IpuAccount,
+    MemoryReport,
+    OperationRow,
+    PhaseTime,
+    by_size,
+    merged,
+    part_of,
+)
 from podsim.result.sources import Sources
 
+_Row = TypeVar("_Row")
 MOST_IPUS: Final = 16
 """Rows of a chart; more would be read by nobody."""
 _DIGITS: Final = 4
 _LEAST: Final = 0.001
 _MS_FROM_S: Final = 0.02
 _MOST_OPERATIONS: Final = 8
+_MEMORIES: Final = {
+    IN_PROCESSOR: ("In-Processor-Memory", "MiB", 2**20),
+    STREAMING: ("Streaming Memory", "GiB", 2**30),
+}
+_ROOM: Final = 1.02
+_NEXT_TO_EMPTY: Final = 0.02
 
 
 def told_apart(breakdown: Mapping[str, float]) -> dict[str, float]:
@@ -147,17 +166,26 @@ def _ipu_table(accounts: Sequence[IpuAccount], mean_ps: Mapping[str, int], slowe
         )
         yield from (Cell(format_percent(each), each) for each in (compute, 1 - (compute + waiting), waiting))
 
-    def cells(account: IpuAccount) -> Cells:
-        return account.stages, *shares(account.time_ps)
-
-    alike = [(each, list(members)) for each, members in groupby(accounts, key=cells)]
-    rows: list[Cells] = [(numbers_of([one.ipu for one in members]), *each) for each, members in alike[:MOST_IPUS]]
-    left = sum(len(members) for _, members in alike[MOST_IPUS:])
+    told: dict[int, Cells] = {each.ipu: (each.stages, *shares(each.time_ps)) for each in accounts}
+    alike, notes = _alike(told)
+    rows: list[Cells] = [(numbers_of(ipus), *cells) for ipus, cells in alike]
     if len(accounts) > 1:
         rows.append(("all", "mean", *shares(mean_ps)))
-    chosen = next((place for place, (_, members) in enumerate(alike) if slowest in members), None)
-    heads = columns(">IPU", "holds", ">compute", ">data", ">waiting")
-    return Table(heads, rows, notes=[f"and {left} more IPUs"] if left else [], chosen=chosen)
+    pacing = None if slowest is None else slowest.ipu
+    chosen = next((place for place, (ipus, _) in enumerate(alike) if pacing in ipus), None)
+    return Table(columns(">IPU", "holds", ">compute", ">data", ">waiting"), rows, notes=notes, chosen=chosen)
+
+
+def _alike(ipus: Mapping[int, _Row]) -> tuple[list[tuple[list[int], _Row]], list[str]]:
+    """IPUs with what is told of them, neighbours alike as one, the first of these; and a note of those left out."""
+    alike = [([ipu for ipu, _ in members], told) for told, members in groupby(ipus.items(), key=itemgetter(1))]
+    left = sum(len(members) for members, _ in alike[MOST_IPUS:])
+    return alike[:MOST_IPUS], [f"and {left} more IPUs"] if left else []
+
+
+def pace(accounts: Sequence[IpuAccount]) -> str:
+    """Who sets the pace, at the end of a sentence; empty of one IPU."""
+    return f"; IPU {max(accounts, key=lambda each: each.busy_s).ipu} sets the pace" if len(accounts) > 1 else ""
 
 
 def numbers_of(ipus: Sequence[int]) -> str:
@@ -205,3 +233,71 @@ def longest_operations(operations: Sequence[OperationRow]) -> Iterator[Table]:
         rows.append((row.block, f"{name} ({row.kind})", count, *times, Cell(format_percent(share), share)))
     title = f"Slowest: {slowest}, {format_duration_s(stages[slowest])} of operations; the longest are"
     yield Table(columns("block", "operation", ">runs", ">each", ">time", ">share"), rows, title)
+
+
+def memory_blocks(memory: MemoryReport) -> Iterator[Part]:
+    """A map for each memory that is used; of one that is next to empty a line."""
+    fills = fills_in_turn(list(by_size(memory.rows)))  # what takes most has the first, in both memories the same
+    for where, (name, *_) in _MEMORIES.items():
+        fullest = memory.fullest_ipu(where)
+        if fullest is None:
+            continue
+        if memory.used_bytes(fullest, where) < _NEXT_TO_EMPTY * memory.capacity_bytes(where):
+            held = memory.tenants(fullest, where).items()
+            inside = ", ".join(f"{tenant.replace('_', ' ')} {format_bytes(size)}" for tenant, size in held)
+            yield f"{memory_title(memory, where)}; {inside}"
+            yield Folded(f"What is in the {name}", [_numbers(memory, where)])
+        else:
+            yield _chart(memory, where, fills)
+
+
+def memory_title(memory: MemoryReport, where: str = IN_PROCESSOR) -> str:
+    """The IPU with the least room left in a memory that is used."""
+    fullest, capacity = memory.fullest_ipu(where), memory.capacity_bytes(where)
+    assert fullest is not None
+    used = memory.used_bytes(fullest, where)
+    share = f" ({format_percent(used / capacity)})" if capacity else ""
+    return f"{_MEMORIES[where][0]}: IPU {fullest} uses {format_bytes(used)} of {format_bytes(capacity)}{share}"
+
+
+def _chart(memory: MemoryReport, where: str, fills: Mapping[str, Fill]) -> Chart:
+    (name, unit, unit_bytes), capacity = _MEMORIES[where], memory.capacity_bytes(where)
+    ipus, bars = memory.ipus(where), []
+    for ipu in ipus[:MOST_IPUS]:
+        held, end = memory.tenants(ipu, where), 0
+        for tenant in (each for each in fills if each in held):
+            start, end = end, end + held[tenant]
+            size = format_bytes(held[tenant])
+            tip = {"IPU": str(ipu), "what": tenant.replace("_", " "), "size": size}
+            bounds = (start / unit_bytes, end / unit_bytes)
+            bars.append(Bar(f"IPU {ipu}", *bounds, fills[tenant], size, TextPlace.INSIDE, tip))
+    whole = max(capacity, *(memory.used_bytes(ipu, where) for ipu in ipus)) / unit_bytes * _ROOM
+    title, line = memory_title(memory, where), f"capacity, {format_bytes(capacity)}"
+    inside = {row.tenant for row in memory.rows if row.where == where}
+    return Chart(
+        title=title,
+        description=f"Bars of what fills the {name} of each IPU, with its capacity as a line. {title}.",
+        drawn=Bars(bars, Axis(f"{name} of an IPU", unit, (0.0, whole)), {line: capacity / unit_bytes}),
+        legend={tenant.replace("_", " "): fills[tenant] for tenant in fills if tenant in inside},
+        numbers=_numbers(memory, where),
+        notes=[f"The dashed line is the {line}.", *left_out(len(ipus))],
+    )
+
+
+def _numbers(memory: MemoryReport, where: str) -> Table:
+    """Tenants of a memory, the largest first, on the first IPUs; neighbours alike stand once."""
+    _, unit, unit_bytes = _MEMORIES[where]
+    held = {ipu: memory.tenants(ipu, where) for ipu in memory.ipus(where)}
+    tenants = list(by_size(row for row in memory.rows if row.where == where))
+
+    def cells(ipu: int) -> Sequence[int]:
+        used = sum(held[ipu].values())
+        return *(held[ipu].get(tenant, 0) for tenant in tenants), used, memory.capacity_bytes(where) - used
+
+    alike, left = _alike({ipu: cells(ipu) for ipu in held})
+    rows: list[Cells] = [
+        (numbers_of(ipus), *(Cell(format_significant(size / unit_bytes), size) for size in sizes))
+        for ipus, sizes in alike
+    ]
+    names = (f">{tenant.replace('_', ' ')}" for tenant in tenants)
+    return Table(columns(">IPU", *names, ">used", ">free"), rows, notes=[f"in {unit}", *left])

@@ -17,8 +17,7 @@ from podsim.watch import Watch, watched
 
 if TYPE_CHECKING:
     from podsim.program.size import Follow
-    from podsim.result.forward import ForwardResult
-    from podsim.result.generation import GenerationResult
+    from podsim.result.inference import ForwardResult, GenerationResult
     from podsim.result.result import RunResult
     from podsim.runs.settings import Settings
     from podsim.scenario import LoadedScenario
@@ -91,11 +90,7 @@ def run(
 
 
 def run_loaded(loaded: LoadedScenario, settings: Settings) -> Result:
-    """The result of a scenario, simulated as settings say, and repeated with inputs drawn if they ask for it.
-
-    Raises:
-        PodsimError: As `run` does.
-    """
+    """The result of a scenario, simulated as settings say, and repeated with inputs drawn if they ask for it."""
     from podsim.scenario.activity import Activity
 
     if settings.noise is not None and loaded.spec.activity is not Activity.TRAINING:

@@ -21,7 +21,7 @@ from podsim.program.replicas import Replicas
 from podsim.program.size import explicit_event_count
 from podsim.program.task import Program
 from podsim.result.breakdown import mean_account
-from podsim.result.forward import ForwardResult
+from podsim.result.inference import ForwardResult
 from podsim.result.influence import Measure, StandsOn
 from podsim.result.rows import IpuAccount, OperationRow, memory_report, phase_times
 from podsim.result.shared import shared
@@ -133,13 +133,6 @@ class ForwardProbe(BaseProbe):
     _KEPT = ("_workload", "_fit")
 
     def __init__(self, workload: Workload, model: CostModel, fit: Fit = "refuse") -> None:
-        """Prepare to repeat what was planned.
-
-        Args:
-            workload: The model for one batch, as it was read.
-            model: What its operations cost.
-            fit: What becomes of a job that does not fit.
-        """
         super().__init__(model)
         self._workload, self._fit = workload, fit
 

@@ -8,8 +8,7 @@ from functools import partial
 from podsim.engine import Trace, execute
 from podsim.metrics import TOKENS
 from podsim.placement import Plan
-from podsim.placement.generation import Generation, generation_cost_model, plan_generation
-from podsim.placement.generation_job import generation_job
+from podsim.placement.generation import Generation, generation_cost_model, generation_job, plan_generation
 from podsim.placement.search.decoder import longest_stage_ps
 from podsim.placement.stage_cost import product_rates
 from podsim.program.generation import compile_step
@@ -17,7 +16,7 @@ from podsim.program.passes_in_order import step_passes
 from podsim.program.prices import generation_calls, task_prices
 from podsim.program.transfers import STREAMING
 from podsim.result.breakdown import mean_account
-from podsim.result.generation import GenerationResult
+from podsim.result.inference import GenerationResult
 from podsim.result.influence import Measure, StandsOn
 from podsim.result.rows import memory_report, phase_times
 from podsim.result.shared import shared
@@ -96,12 +95,6 @@ class GenerationProbe(BaseProbe):
     _KEPT = ("_job_of",)
 
     def __init__(self, job_of: Callable[[GenerationScenario], Generation], model: CostModel) -> None:
-        """Prepare to repeat what was planned.
-
-        Args:
-            job_of: What is planned for a scenario.
-            model: What its operations cost.
-        """
         super().__init__(model)
         self._job_of = job_of
 

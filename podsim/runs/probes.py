@@ -1,8 +1,4 @@
-"""Runs repeated with other inputs, as cheaply as can be: what the probes of all kinds of run have in common.
-
-A probe keeps what its result has found out, costs of operations and the model as a graph, and forgets it when it is
-pickled. A program that equals the last one is not simulated again. Each kind of run has its own beside it.
-"""
+"""Runs repeated with other inputs, as cheaply as can be: what the probes of all kinds of run have in common."""
 
 from __future__ import annotations
 

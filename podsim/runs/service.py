@@ -1,9 +1,7 @@
 """Serving: from a scenario of text generation to percentiles, saturation and load curve, and how sure they are.
 
-For the ranges the same requests are served again with all uncertain inputs drawn from theirs. The times of steps are
-those of each draw, times a factor for what the model itself gets wrong; the queue is simulated anew on them, since it
-answers in no proportion: close to the saturation a tenth more time per token is ten times the waiting. Two thousand
-requests tell that, and a few hundred where the queue starts to grow.
+For the ranges the same requests are queued again with inputs drawn: the times of steps are those of each draw, times a
+factor for what the model gets wrong. Two thousand requests tell that, a few hundred where the queue starts to grow.
 """
 
 from __future__ import annotations
@@ -23,8 +21,7 @@ from podsim.draws import Draws
 from podsim.engine import execute
 from podsim.errors import InfeasibleError, PodsimError
 from podsim.garbage import no_search
-from podsim.placement.generation import Generation, Steps, generation_cost_model, plan_generation
-from podsim.placement.generation_job import generation_job
+from podsim.placement.generation import Generation, Steps, generation_cost_model, generation_job, plan_generation
 from podsim.program.generation import compile_step
 from podsim.result.evidence import Envelope
 from podsim.result.influence import StandsOn
@@ -73,22 +70,12 @@ _PATTERNS: Final[dict[str, Literal["poisson", "fixed"]]] = {"poisson": "poisson"
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The requests of a run: their prompts, their outputs, and when they come.
+    """The requests of a run: their prompts, their outputs, and when they come."""
 
-    Attributes:
-        load: Requests that can come at any rate; of a file, its lengths in random order.
-        replay: The requests of a file as they came, or those of users, who wait for their answers.
-        inputs: Path and SHA-256 of that file.
-    """
-
-    load: Load
+    load: Load  # requests that can come at any rate; of a file, its lengths in random order
+    # the requests of a file as they came, or those of users, who wait for their answers
     replay: Requests | Users | None = None
-    inputs: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def longest_prompt(self) -> int:
-        """Tokens of the longest prompt."""
-        return max(prompt for prompt, _ in self.load.lengths)
+    inputs: tuple[tuple[str, str], ...] = ()  # path and SHA-256 of that file
 
 
 def drawn(serving: ServingSpec, generation: GenerationSpec) -> Demand:
@@ -104,11 +91,7 @@ def drawn(serving: ServingSpec, generation: GenerationSpec) -> Demand:
 
 
 def replayed(path: Path, serving: ServingSpec, generation: GenerationSpec) -> Demand:
-    """Requests of a file.
-
-    Raises:
-        SpecError: The file is wrong, or a request is longer than what a sequence has room for.
-    """
+    """Requests of a file."""
     requests = read_arrivals(path, generation.sequence_length)
     pairs = tuple(zip(requests.prompt_tokens, requests.output_tokens, strict=True))
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -154,28 +137,15 @@ def serve_loaded(
     if uncertainty is not None:
         served = Served(job_of, asked, service, requests, _saturating(demand.load, service))
         draws = Deferred(lambda: [service_draws(served, stands_on, uncertainty, watch)])
-    return replace(made, decode=decode, draws=draws, envelope=_under_load(made.envelope))
-
-
-def _under_load(alone: Envelope) -> Envelope:
-    """What no compared run has, where no service under load was ever compared."""
-    return Envelope(Deferred(lambda: (*alone.outside, _UNDER_LOAD)))
+    # What no compared run has, where no service under load was ever compared.
+    outside = Deferred(lambda: (*made.envelope.outside, _UNDER_LOAD))
+    return replace(made, decode=decode, draws=draws, envelope=Envelope(outside))
 
 
 def _of_users(
     users: int | None, think: str | float | None, known: ServingSpec | None, *, given: bool
 ) -> dict[str, Any]:
-    """Keys for users in place of a rate or a file of requests.
-
-    Args:
-        users: How many.
-        think: How long they think; as the scenario has it if left out.
-        known: What the scenario has.
-        given: Whether a rate or a file is asked for as well.
-
-    Raises:
-        PodsimError: One of those is given as well.
-    """
+    """Keys for users in place of a rate or a file of requests."""
     if given:
         what = "users and a rate or a file of arrivals are given"
         raise PodsimError(what, do="leave one of them out: users send the next request when they have the answer")
@@ -228,14 +198,14 @@ def _demand(loaded: LoadedScenario, spec: GenerationScenario, *, replay: bool, a
         return replayed(Path(arrivals), serving, spec.generation)
     if serving.file is None:
         demand = drawn(serving, spec.generation)
-        return demand if replay else replace(demand, replay=None)
-    demand = replayed(loaded.folder / serving.file, serving, spec.generation)
+    else:
+        demand = replayed(loaded.folder / serving.file, serving, spec.generation)
     return demand if replay else replace(demand, replay=None)
 
 
 def _job(spec: GenerationScenario, demand: Demand) -> Generation:
     """Room for a whole batch of the longest prompts, and for as many tokens of each as generation asks for."""
-    prompt, size = demand.longest_prompt, spec.served.batch_size or spec.generation.batch_size
+    prompt, size = max(demand.load.lengths)[0], spec.served.batch_size or spec.generation.batch_size
     asked = generation_job(spec).laid_out(micro_batch_size=size)
     return replace(asked, prompt_tokens=prompt, output_tokens=spec.generation.sequence_length - prompt)
 
@@ -321,33 +291,18 @@ def _saturating(load: Load, service: Service) -> Load:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What is served again.
-
-    Attributes:
-        job_of: What is planned for a scenario.
-        asked: What was planned.
-        service: What served the requests.
-        requests: All of them.
-        load: Requests that find the saturation.
-    """
+    """What is served again."""
 
     job_of: Callable[[GenerationScenario], Generation]
     asked: Generation
     service: Service
     requests: Requests | Users
-    load: Load
+    load: Load  # requests that find the saturation
 
 
 @no_search()
 def service_draws(served: Served, stands_on: StandsOn, draws: Draws, watch: Watch = silent) -> ServiceDraws:
-    """Serve the first requests with the inputs as they are, and once for each draw.
-
-    Args:
-        served: What is served again.
-        stands_on: The inputs, and how far each moves the time of a token.
-        draws: How often, and the seed.
-        watch: Passes on names of portions of the draws.
-    """
+    """Serve the first requests with the inputs as they are, and once for each draw of what the result stands on."""
     task = drawing_of(stands_on)
     numbers = in_portions(range(draws.count), "draws", watch)
     few = replace(served, requests=served.requests.first(MOST_DRAWN), load=_fewer(served.load, served.service))
@@ -358,7 +313,7 @@ def service_draws(served: Served, stands_on: StandsOn, draws: Draws, watch: Watc
         len(few.requests),
         _outcome(few, few.service),
         tuple(_drawn(few, task, task.scatter, draws.seed, number) for number in numbers),
-        stands_on.reasons(),
+        tuple(stands_on.envelope().outside),
     )
 
 

@@ -22,28 +22,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a scenario is simulated.
+    """How a scenario is simulated."""
 
-    Attributes:
-        explicit: Every IPU of every replica, and every layer; the result is the same, more slowly.
-        record: The timeline is kept.
-        watch: Passes on the names of the steps in which `parallelism: auto` is chosen, or a graph is read.
-        influence: All assumptions are measured, those too for which products have to be planned anew.
-        follow: Is told the rough number of events of an explicit simulation before it starts, and follows it.
-        fit: What becomes of a division that is given and does not fit.
-        engine: Which engine runs programs.
-        noise: How often the run is repeated with noise, if at all.
-        uncertainty: How often it is repeated with its assumed and calibrated inputs drawn from their ranges, if at all.
-    """
-
-    explicit: bool = False
-    record: bool = False
-    influence: bool = False
+    explicit: bool = False  # every IPU of every replica, and every layer; the result is the same, more slowly
+    record: bool = False  # the timeline is kept
+    influence: bool = False  # all assumptions are measured, those too for which products have to be planned anew
+    # passes on the names of the steps in which `parallelism: auto` is chosen, or a graph is read
     watch: Watch = watched
+    # is told the rough number of events of an explicit simulation before it starts, and follows it
     follow: Follow = unseen
-    fit: Fit = "refuse"
-    engine: Engine = "auto"
-    noise: Seeds | None = None
+    fit: Fit = "refuse"  # what becomes of a division that is given and does not fit
+    engine: Engine = "auto"  # which engine runs programs
+    noise: Seeds | None = None  # how often the run is repeated with noise, if at all
+    # how often it is repeated with its assumed and calibrated inputs drawn from their ranges, if at all
     uncertainty: Draws | None = None
 
     def __post_init__(self) -> None:

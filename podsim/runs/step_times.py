@@ -68,14 +68,7 @@ class PlannedSteps:
         like: PlannedSteps | None = None,
         model: CostModel | None = None,
     ) -> None:
-        """Nothing is simulated until it is needed, and then once.
-
-        Args:
-            asked: The model; what is asked gives the largest batch, the longest prompt and the tokens of a sequence.
-            in_flight: Batches that are in flight.
-            like: Steps of the same plan with another number in flight, whose simulations are used.
-            model: Costs of single operations, where they are known.
-        """
+        """Nothing is simulated until needed; `like`: steps of this plan with others in flight, whose runs serve."""
         self._asked, self._in_flight = asked, in_flight
         self.model: CostModel = like.model if like else model or generation_cost_model(asked)
         self._pieces: Pieces = like._pieces if like else Pieces()
@@ -91,12 +84,7 @@ class PlannedSteps:
         return float(self._between("prefill", batch, np.array([prompt_tokens]))[0])
 
     def decode_s(self, batch: int, context_tokens: int) -> float:
-        """One more token for every sequence of a batch. [s]
-
-        Args:
-            batch: Sequences.
-            context_tokens: Tokens of the longest, with the one that goes through the network; 2 or more.
-        """
+        """One more token for every sequence; the longest has `context_tokens`, 2 or more, with that one. [s]"""
         return float(self.decode_steps_s(batch, range(context_tokens, context_tokens + 1))[0])
 
     def decode_steps_s(self, batch: int, contexts: range) -> Floats:
@@ -151,14 +139,6 @@ class MovedSteps:
     """
 
     def __init__(self, steps: PlannedSteps, moved: PlannedSteps, shortest_prompt: int, factor: float = 1.0) -> None:
-        """Nothing is simulated until it is needed, and then once.
-
-        Args:
-            steps: With the inputs as they are.
-            moved: With the others.
-            shortest_prompt: Of all requests.
-            factor: What all times are off by in addition.
-        """
         self._steps, self._moved, self._factor = steps, moved, factor
         self._corners = {
             name: (_Grids((grids.batches[0], grids.batches[-1]), _ends(grids.tokens, shortest_prompt)))
@@ -259,15 +239,10 @@ def _around(grid: _Grid, values: Ints) -> tuple[Ints, Ints, Floats]:
 
 @dataclass(frozen=True, slots=True)
 class _BatchRun:
-    """One batch through all stages.
+    """One batch through all stages."""
 
-    Attributes:
-        latency_ps: From the first stage to the last. [ps]
-        longest_stage_ps: The longest of its stages while the others work as well. [ps]
-    """
-
-    latency_ps: int
-    longest_stage_ps: int
+    latency_ps: int  # from the first stage to the last [ps]
+    longest_stage_ps: int  # the longest of its stages while the others work as well [ps]
 
     def step_ps(self, in_flight: int) -> int:
         """One step, or the turns of all batches in flight at the slowest stage. [ps]"""
@@ -276,17 +251,11 @@ class _BatchRun:
 
 @dataclass(frozen=True, slots=True)
 class _Runs:
-    """A step as simulated: as it is, or with few layers and with one more of them per stage.
+    """A step as simulated: as it is, or with few layers and with one more of them per stage."""
 
-    Attributes:
-        base: The step, or one of few layers.
-        longer: One with another layer in each stage.
-        more: Such layers, as a fraction with the number of stages below.
-    """
-
-    base: _BatchRun
-    longer: _BatchRun | None = None
-    more: tuple[int, int] = (0, 1)
+    base: _BatchRun  # the step, or one of few layers
+    longer: _BatchRun | None = None  # one with another layer in each stage
+    more: tuple[int, int] = (0, 1)  # such layers, as a fraction with the number of stages below
 
     def step_ps(self, in_flight: int) -> int:
         """With this many batches in flight. [ps]"""

@@ -222,18 +222,9 @@ class TrainingProbe(BaseProbe):
         job: PlanInput,
         model: CostModel,
         outcome: TrainingOutcome,
-        known: tuple[Program, Trace] | None = None,
+        known: tuple[Program, Trace] | None = None,  # what was run without its repetitions, if it was
         faults: Sequence[FaultSpec] = (),
     ) -> None:
-        """Prepare to repeat what was planned.
-
-        Args:
-            job: What was planned.
-            model: What its operations cost.
-            outcome: What came of it.
-            known: What was run without its repetitions, if it was.
-            faults: Parts of the pod that are slower.
-        """
         super().__init__(model)
         self._traces.first = known
         self._faults = tuple(faults)
@@ -270,7 +261,7 @@ class TrainingProbe(BaseProbe):
         noise = spec.software.noise
         drift = Drift.of(noise, machines_of(plan))
         longer = waiting_s(noise, plan) / update_s + (drift.on_average[1] if drift else 0.0)
-        return Measure(time_s or rate, others, metrics, outcome.times_s, outcome.breakdown, longer)
+        return Measure(time_s or rate, others, metrics, outcome.times_s, longer)
 
     def _plan(self, spec: TrainingScenario, *, anew: bool) -> Plan | None:
         """What a scenario is planned as; None if its products have to be split anew and `anew` does not allow it."""

@@ -28,29 +28,17 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """A number that a result may stand on and that is neither published nor measured, or that has a range.
+    """A number that a result may stand on and that is neither published nor measured, or that has a range."""
 
-    Attributes:
-        key: Its key path in the scenario.
-        value: As it was written.
-        basis: `derived`, `calibrated` or `assumed`; with a range, `measured` or `published`.
-        source: Key of the bibliography, or `given`.
-        note: What a reader should know.
-        range: Plausible bounds, in the SI base unit.
-        bounds: The range, or a tenth either way where there is none.
-        number: The value, in the SI base unit.
-        level: Level of evidence at which a calibrated number is fitted.
-    """
-
-    key: str
-    value: str
-    basis: str
-    source: str
-    note: str | None
-    range: tuple[float, float] | None
-    bounds: tuple[float, float] = field(repr=False)
-    number: float = field(repr=False)
-    level: str | None = None
+    key: str  # its key path in the scenario
+    value: str  # as it was written
+    basis: str  # `derived`, `calibrated` or `assumed`; with a range, `measured` or `published`
+    source: str  # key of the bibliography, or `given`
+    note: str | None  # what a reader should know
+    range: tuple[float, float] | None  # plausible bounds, in the SI base unit
+    bounds: tuple[float, float] = field(repr=False)  # the range, or a tenth either way where there is none
+    number: float = field(repr=False)  # the value, in the SI base unit
+    level: str | None = None  # level of evidence at which a calibrated number is fitted
 
     def is_like(self, other: Assumption) -> bool:
         """Whether another says the same: the same number with the same bounds."""
@@ -91,20 +79,12 @@ def numbers(model: BaseModel) -> Iterator[tuple[str, Sourced, str]]:
 
 
 def with_number(spec: Scenario, key: str, value: float) -> Scenario:
-    """The scenario with another number at a key.
-
-    Raises:
-        ValidationError: The part of the scenario that holds the number refuses it.
-    """
+    """The scenario with another number at a key."""
     return with_value(spec, key, value)  # whose class is ready to validate, all parts included
 
 
 def with_value(part: _Model, key: str, value: float) -> _Model:
-    """A part of a scenario with another number at a key.
-
-    Raises:
-        ValidationError: The part refuses the number.
-    """
+    """A part of a scenario with another number at a key."""
     return type(part).model_validate(_with_value(part, key, value))
 
 
@@ -133,12 +113,7 @@ _NOTED = "_podsim_noted"
 
 
 def watched(part: _Part, path: str = "") -> tuple[_Part, set[str]]:
-    """A copy of a scenario or of a part of one, and the keys that have been read of it, which grow as it is used.
-
-    Args:
-        part: The scenario.
-        path: Its key, if it is a part.
-    """
+    """A copy of a scenario or of a part of one, and the keys that have been read of it, which grow as it is used."""
     read: set[str] = set()
     return _watched(part, path, read), read
 
@@ -210,13 +185,7 @@ class Parts:
         return known and not (self._changed & self._read[name]) and self._changed.isdisjoint(made_of)
 
     def of(self, name: str, make: Callable[[], _Made], *made_of: str) -> _Made:
-        """A part, made if it does not stand.
-
-        Args:
-            name: Of the part.
-            make: Makes it.
-            made_of: Names of the parts that it takes something of.
-        """
+        """A part, made if it does not stand."""
         if self.stands(name, *made_of):
             found: _Made = self._known[name]
             return found
@@ -253,15 +222,10 @@ _EXPECT: Final = "expect"
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The value of a key.
+    """The value of a key."""
 
-    Attributes:
-        value: What is compared; a quantity in its SI base unit.
-        text: As it was written.
-    """
-
-    value: object
-    text: str
+    value: object  # what is compared; a quantity in its SI base unit
+    text: str  # as it was written
 
     def same_as(self, other: Value) -> bool:
         """Whether it is the same; of some results only the text is known."""

@@ -50,12 +50,7 @@ _Part = TypeVar("_Part", bound=BaseModel)
 
 
 def with_written(part: _Part, path: Sequence[str | int], value: Any) -> _Part:
-    """A part with another value at a key, as it is written in a file; parts beside the path are not read again.
-
-    Raises:
-        ValidationError: The value is wrong, or a part above it refuses it.
-        KeyError: The path leads to what is no such part.
-    """
+    """A part with another value at a key, as it is written in a file; parts beside the path are not read again."""
     names = keys_of(type(part))
     written = {key: getattr(part, name) for key, name in names.items() if name in part.model_fields_set}
     key, rest = str(path[0]), path[1:]

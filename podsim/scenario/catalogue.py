@@ -24,49 +24,30 @@ _NAMED_ONLY = ("data", "generation", "forward", "serving")
 
 @dataclass(frozen=True, slots=True)
 class ListedScenario:
-    """A scenario in a list.
-
-    Attributes:
-        name: What commands take.
-        description: What the file says that it is.
-        kind: `training`, `generation`, `serving` or `forward`.
-        system: The pod that it is about.
-        variants: Names of its variants.
-    """
+    """A scenario in a list."""
 
     name: str
-    description: str
-    kind: str
-    system: str
-    variants: tuple[str, ...]
+    description: str  # what the file says that it is
+    kind: str  # `training`, `generation`, `serving` or `forward`
+    system: str  # the pod that it is about
+    variants: tuple[str, ...]  # names of its variants
 
 
 @dataclass(frozen=True, slots=True)
 class ListedPart:
-    """A system or a software stack in a list.
-
-    Attributes:
-        name: What scenarios take.
-        description: Its name in full.
-    """
+    """A system or a software stack in a list."""
 
     name: str
-    description: str
+    description: str  # its name in full
 
 
 @dataclass(frozen=True, slots=True)
 class ListedStudy:
-    """A study in a list.
+    """A study in a list."""
 
-    Attributes:
-        name: What its command takes.
-        command: `sweep`, `plan`, `serve` or `check`.
-        description: What the file says that it is.
-    """
-
-    name: str
-    command: str
-    description: str
+    name: str  # what its command takes
+    command: str  # `sweep`, `plan`, `serve` or `check`
+    description: str  # what the file says that it is
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -131,11 +112,7 @@ def catalogue() -> Catalogue:
 
 
 def shipped_list(*words: str) -> Catalogue:
-    """What is shipped: scenarios, studies, systems and software stacks, with a line about each.
-
-    Args:
-        words: Only entries that contain all of these, in any case.
-    """
+    """What is shipped: scenarios, studies, systems and software stacks, with a line about each."""
     return catalogue().matching(words)
 
 
@@ -225,7 +202,7 @@ def _outline(name: str, text: str) -> dict[str, Any]:
             rest.append(block)
     if not rest:
         return outline
-    from podsim.scenario.document import parse_yaml
+    from podsim.scenario.yaml_file import parse_yaml
 
     parsed: dict[str, Any] = parse_yaml("".join(rest), f"{name}.yaml").data
     return outline | parsed

@@ -38,11 +38,7 @@ class Row:
         return SpecError([Problem(self.at(column), column, message, do)])
 
     def number(self, column: str, needs: str, allowed: Callable[[float], bool], example: str) -> float:
-        """A number of which something is asked.
-
-        Raises:
-            SpecError: It is none, or not as asked.
-        """
+        """A number of which something is asked."""
         text = self.texts[column]
         value = float(text) if _NUMBER.fullmatch(text) else float("nan")
         if not allowed(value):
@@ -51,11 +47,7 @@ class Row:
 
 
 def text_of(path: Path) -> str:
-    """What is in a file.
-
-    Raises:
-        SpecError: It cannot be read, is too long, or is no text.
-    """
+    """What is in a file."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
@@ -81,20 +73,6 @@ def rows_of(
     most: int,
 ) -> list[T]:
     r"""What is made of every row below the first, which names the columns; blank rows are left out.
-
-    Args:
-        text: The text.
-        name: How messages name its file.
-        make: Makes something of a row, or raises what is wrong with it.
-        needed: Columns that must be there, in any order.
-        optional: Others that may be; None for any.
-        most: Rows at most.
-
-    Returns:
-        One for each row.
-
-    Raises:
-        SpecError: A column is missing, there are no rows or too many, or rows are wrong; the first twenty are told.
 
     >>> rows_of("who, what\n\n1, 'a'\n", "x.csv", lambda row: row.number("who", "1", bool, "1"), ["who"], most=9)
     [1.0]

@@ -22,21 +22,13 @@ Given = Mapping[str, bool | float | str]
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """Bounds of one figure.
+    """Bounds of one figure."""
 
-    Attributes:
-        metric: Key of the figure in a result.
-        text: As it was written.
-        low: Least value that is expected.
-        high: Largest value that is expected.
-        open_ended: Whether the bounds themselves are not.
-    """
-
-    metric: str
-    text: str
-    low: float
-    high: float
-    open_ended: bool = False
+    metric: str  # key of the figure in a result
+    text: str  # as it was written
+    low: float  # least value that is expected
+    high: float  # largest value that is expected
+    open_ended: bool = False  # whether the bounds themselves are not
 
     def holds(self, value: float) -> bool:
         """Whether a figure is as expected."""
@@ -45,9 +37,6 @@ class Expectation:
 
 def expectation(metric: str, given: float | str) -> Expectation:
     """The bounds that a text stands for, in the SI base unit.
-
-    Raises:
-        BadValueError: It is no expectation, or its unit does not fit.
 
     >>> expectation("weight_update_s", "600 ms ± 5 %").low
     0.57

@@ -14,14 +14,8 @@ Sections = Mapping[str, tuple[Any, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A family of models.
+    """A family of models."""
 
-    Attributes:
-        words: One of them in a sentence.
-        model: Type of the section `model`.
-        sections: For each activity that makes sense for it, the other sections as this family has them.
-    """
-
-    words: str
-    model: Any
-    sections: Mapping[Activity, Sections]
+    words: str  # one of them in a sentence
+    model: Any  # type of the section `model`
+    sections: Mapping[Activity, Sections]  # for each activity that makes sense for it

@@ -39,13 +39,9 @@ def data_file(name: str) -> Path:
 
 
 class Name(str):
-    """A name of a file that remembers from which folders it is looked up.
+    """A name of a file that remembers from which folders it is looked up."""
 
-    Attributes:
-        folders: Folders, the nearest first.
-    """
-
-    folders: tuple[Path, ...] = ()
+    folders: tuple[Path, ...] = ()  # folders, the nearest first
 
     @classmethod
     def within(cls, text: str, folders: Sequence[Path]) -> Name:
@@ -59,16 +55,6 @@ def find(name: str, kind: str, folders: Sequence[Path], place: str = "", key: st
     """The file that a name stands for.
 
     A bare name that is shipped always stands for the shipped file; with a folder or a suffix it is a path.
-
-    Args:
-        name: A path, or a name with or without `.yaml`.
-        kind: `scenario`, `study`, `pod`, `machine`, `ipu`, `vertices` or `software`.
-        folders: Where it is looked up before the working folder, unless it is a `Name` with folders of its own.
-        place: `file:line:column` of the name, for the message.
-        key: Dotted path of the key that holds the name, for the message.
-
-    Raises:
-        SpecError: There is no such file; suggests a shipped name.
     """
     if known := shipped(name, kind):
         return known
@@ -172,12 +158,7 @@ def _names(kind: str) -> list[str]:
 
 
 def shipped_files(kind: str) -> Iterator[Path]:
-    """The shipped files of a kind.
-
-    Args:
-        kind: `scenario`, `study`, `pod`, `machine`, `ipu`, `vertices` or `software`. A study may be any question
-            about many runs, whatever its file says that it is.
-    """
+    """The shipped files of a kind."""
     root = data_root()
     if kind == "scenario":
         yield from (root / SCENARIOS).rglob("*.yaml")

@@ -68,29 +68,15 @@ _SHOWN: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Belonging:
-    """A scenario without what belongs to another model.
-
-    Attributes:
-        spec: The scenario.
-        notices: What was left out, and what to give; what stays and was given for another model.
-        borrowed: Whether the description is that of a base from which the scenario differs.
-    """
+    """A scenario without what belongs to another model."""
 
     spec: Scenario
-    notices: tuple[str, ...] = ()
-    borrowed: bool = False
+    notices: tuple[str, ...] = ()  # what was left out, and what to give; what stays and was given for another model
+    borrowed: bool = False  # whether the description is that of a base from which the scenario differs
 
 
 def belonging(spec: Scenario, document: Document, layers: Sequence[Document], given: int, file: int) -> Belonging:
-    """Leave out what belongs to another model.
-
-    Args:
-        spec: The scenario as it is laid out.
-        document: The data that it was read from.
-        layers: What was laid over one another: bases, file, variant, overrides.
-        given: How many of them, from the last, were written at once: the overrides.
-        file: Which of them is the file.
-    """
+    """Leave out what belongs to another model."""
     layers = _joined(layers, given)
     notices: list[str] = []
     if spec.activity is Activity.TRAINING:
@@ -310,34 +296,19 @@ _Wanted = TypeVar("_Wanted", bound=Scenario)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LoadedScenario:
-    """A scenario with the files that it was read from.
+    """A scenario with the files that it was read from."""
 
-    Attributes:
-        name: Name of the file, with the variant if one was chosen.
-        spec: The checked scenario, system and software resolved.
-        document: The merged data with the place of every key.
-        written: The scenario as it was written, so that more can be laid over it.
-        variant: The variant that was chosen.
-        overrides: `key.path=value` texts that were applied.
-        notices: What a reader must know of how it was read, and of quantities that nothing real has.
-        auto: What is pinned where the division is to be chosen; the one in `spec` is a stand-in then.
-        changes: Keys that are not as the file has them.
-        borrowed: Whether the description is that of something from which this differs.
-        apart: Sections that are not as the document has them, since that belongs to another model.
-        told: Notices of these.
-    """
-
-    name: str
-    spec: Scenario
-    document: Document
-    written: Written
-    variant: str | None = None
-    overrides: tuple[str, ...] = ()
-    notices: tuple[str, ...] = ()
-    auto: AutoSpec | None = None
-    changes: Sequence[Change] = ()
-    borrowed: bool = False
-    apart: Mapping[str, Any] = field(default_factory=dict)
+    name: str  # name of the file, with the variant if one was chosen
+    spec: Scenario  # the checked scenario, system and software resolved
+    document: Document  # the merged data with the place of every key
+    written: Written  # the scenario as it was written, so that more can be laid over it
+    variant: str | None = None  # the variant that was chosen
+    overrides: tuple[str, ...] = ()  # `key.path=value` texts that were applied
+    notices: tuple[str, ...] = ()  # what a reader must know of how it was read
+    auto: AutoSpec | None = None  # what is pinned where the division is to be chosen
+    changes: Sequence[Change] = ()  # keys that are not as the file has them
+    borrowed: bool = False  # whether the description is that of something from which this differs
+    apart: Mapping[str, Any] = field(default_factory=dict)  # sections that are not as the document has them
     told: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -384,15 +355,7 @@ class LoadedScenario:
         return replace(self, spec=spec, auto=None)
 
     def of(self, wanted: type[_Wanted], do: str | None = None) -> _Wanted:
-        """The specification, if it is of an activity.
-
-        Args:
-            wanted: The scenarios of the activity.
-            do: The cure if it is of another.
-
-        Raises:
-            PodsimError: It is of another.
-        """
+        """The specification, if it is of an activity."""
         return self.spec.of(wanted, do, self.name)
 
 
@@ -428,12 +391,6 @@ def load_scenario(
 def override_texts(overrides: Overrides) -> tuple[str, ...]:
     """Overrides as `key.path=value` texts.
 
-    Args:
-        overrides: Such texts, or values by key path.
-
-    Raises:
-        SpecError: They are neither.
-
     >>> override_texts({"system": "bow_pod64", "parallelism.replication_factor": 4})
     ('system=bow_pod64', 'parallelism.replication_factor=4')
     """
@@ -446,12 +403,7 @@ def override_texts(overrides: Overrides) -> tuple[str, ...]:
 
 
 def _patched(loaded: LoadedScenario, texts: Sequence[str]) -> LoadedScenario | None:
-    """A loaded scenario with other values at some keys, of which no other part is read or checked again.
-
-    Returns:
-        None where more than values change, or where something is wrong with them: then all of it is read, which
-        finds every problem with its place.
-    """
+    """A loaded scenario with other values at some keys, of which no other part is read or checked again."""
     document, spec = loaded.document, loaded.spec
     sections = {name: each for name, each in spec if isinstance(each, HardwareSpec)}
     try:
@@ -601,11 +553,7 @@ def load_ipu(name: str) -> Ipu:
 
 
 def validated(model: type[_Model], document: Document) -> _Model:
-    """What a document describes.
-
-    Raises:
-        SpecError: Everything that is wrong with it, each with its place.
-    """
+    """What a document describes."""
     try:
         return model.model_validate(document.data)
     except ValidationError as error:

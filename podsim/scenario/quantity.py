@@ -25,11 +25,7 @@ _LAST_MONTH: Final = 12
 
 
 def date_text(raw: Any) -> Any:
-    """A date as text, checked; a year may be a number.
-
-    Raises:
-        BadValueError: It is no date.
-    """
+    """A date as text, checked; a year may be a number."""
     if raw is not None:
         last_day(raw)
     return None if raw is None else str(raw)
@@ -40,9 +36,6 @@ Day = Annotated[str, BeforeValidator(date_text), WithJsonSchema(DATE_SCHEMA)]
 
 def last_day(written: object) -> date:
     """The last day that a date may stand for, so that nothing is called older than it surely is.
-
-    Raises:
-        BadValueError: It is no date.
 
     >>> last_day("2020"), last_day("2024-02"), last_day("2026-10-01")
     (datetime.date(2020, 12, 31), datetime.date(2024, 2, 29), datetime.date(2026, 10, 1))
@@ -118,13 +111,9 @@ Sourced = Real | Whole
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """Marks a quantity that is kept as information: no model reads it, and no result stands on it.
+    """Marks a quantity that is kept as information: no model reads it, and no result stands on it."""
 
-    Attributes:
-        reason: Why no model reads it.
-    """
-
-    reason: str
+    reason: str  # why no model reads it
 
     def __get_pydantic_json_schema__(self, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return handler(core_schema) | {INFORMATION: self.reason}
@@ -155,19 +144,12 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class Quantity:
-    """How a quantity is read; stands in the declaration of its field.
+    """How a quantity is read; stands in the declaration of its field."""
 
-    Attributes:
-        dimension: A key of `podsim.units.UNITS`.
-        bounds: Least and greatest that can be; beyond them it is refused.
-        usual: Least and greatest that anything real has, with much room; beyond them a result says so.
-        step: What it must be a whole multiple of.
-    """
-
-    dimension: str
-    bounds: Bounds | None = None
-    usual: Bounds | None = None
-    step: str | None = None
+    dimension: str  # a key of `podsim.units.UNITS`
+    bounds: Bounds | None = None  # least and greatest that can be; beyond them it is refused
+    usual: Bounds | None = None  # least and greatest that anything real has
+    step: str | None = None  # what it must be a whole multiple of
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Let pydantic read a number of the declared kind, with its provenance."""
@@ -181,13 +163,7 @@ class Quantity:
         return _json_schema(self.dimension)
 
     def read(self, kind: type[Real | Whole], raw: Any, provenance: Callable[[Any], Provenance]) -> Sourced:
-        """Read `16 GB/s` or `{value: 16 GB/s, source: …, basis: …}`.
-
-        Args:
-            kind: Of the number.
-            raw: As it was written; a number that was read before stays as it is.
-            provenance: Checks what the number stands on.
-        """
+        """Read `16 GB/s` or `{value: 16 GB/s, source: …, basis: …}`."""
         if isinstance(raw, Sourced):
             return raw
         if not isinstance(raw, dict):
@@ -297,19 +273,12 @@ def marks_of(declared: FieldInfo) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A field of a part.
+    """A field of a part."""
 
-    Attributes:
-        key: Its key in files.
-        name: Its attribute.
-        marks: What stands in its declaration beside its type.
-        quantity: How its quantity is read; None for any other field.
-    """
-
-    key: str
+    key: str  # its key in files
     name: str
-    marks: tuple[Any, ...]
-    quantity: Quantity | None
+    marks: tuple[Any, ...]  # what stands in its declaration beside its type
+    quantity: Quantity | None  # how its quantity is read; None for any other field
 
 
 def quantities(model: BaseModel, path: str = "") -> Iterator[tuple[str, Sourced, Declared]]:
@@ -388,17 +357,11 @@ class Price(Real):
 
 @dataclass(frozen=True)
 class Priced:
-    """How a price is read; stands in the declaration of its field.
+    """How a price is read; stands in the declaration of its field."""
 
-    Attributes:
-        example: A price of that kind.
-        per: Units that may stand behind a slash, each with what the number is divided by.
-        words: Words that may stand in its place.
-    """
-
-    example: str
-    per: tuple[tuple[str, float], ...] = (("", 1.0),)
-    words: tuple[str, ...] = ()
+    example: str  # a price of that kind
+    per: tuple[tuple[str, float], ...] = (("", 1.0),)  # units that may stand behind a slash
+    words: tuple[str, ...] = ()  # words that may stand in its place
 
     def __get_pydantic_core_schema__(self, _source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Let pydantic read a price with its provenance."""
@@ -423,12 +386,7 @@ class Priced:
         return {"anyOf": [*({"const": word} for word in self.words), plain, full]}
 
     def read(self, raw: Any, provenance: Callable[[Any], Provenance]) -> Price | str:
-        """Read `1.5 USD` or `{value: 1.5 USD, date: …, source: …, basis: …}`.
-
-        Args:
-            raw: As it was written; a price that was read before stays as it is.
-            provenance: Checks what the price stands on.
-        """
+        """Read `1.5 USD` or `{value: 1.5 USD, date: …, source: …, basis: …}`."""
         if isinstance(raw, Price) or (isinstance(raw, str) and raw in self.words):
             return raw
         given: Mapping[str, Any] = raw if isinstance(raw, dict) else {"value": raw}

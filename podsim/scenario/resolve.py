@@ -21,19 +21,10 @@ from typing import Any, Final
 from podsim import memo
 from podsim.errors import Problem, SpecError
 from podsim.scenario.auto import spelled_out, without_given_division
-from podsim.scenario.document import (
-    MAX_DEPTH,
-    NO_TEXT,
-    Document,
-    KeyPath,
-    Replaced,
-    is_text,
-    parse_value,
-    plain_data,
-    read_yaml,
-)
+from podsim.scenario.document import MAX_DEPTH, NO_TEXT, Document, KeyPath, Replaced, is_text, plain_data
 from podsim.scenario.library import Name, display_path, find, shipped, unread_namesakes
 from podsim.scenario.wording import dotted, known_here, setting, shown, with_article
+from podsim.scenario.yaml_file import parse_value, read_yaml
 
 BASE = "base"
 _TOP = ("system", "software")
@@ -109,11 +100,7 @@ def _written(data: Any, path: KeyPath) -> bool:
 
 
 def settled(document: Document) -> Document:
-    """The whole scenario, once everything is laid over it; `replaced` has the choices that stayed.
-
-    Raises:
-        SpecError: Keys would be lost; names each, and how to keep or to drop it.
-    """
+    """The whole scenario, once everything is laid over it; `replaced` has the choices that stayed."""
     problems, stay = [], []
     for each in document.replaced:
         if not _written(document.data, each.key):
@@ -181,19 +168,7 @@ def load_document(
     key: KeyPath = (),
     chain: tuple[Path, ...] = (),
 ) -> Document:
-    """A file with all its bases and references resolved.
-
-    Args:
-        name: A path, or a name.
-        kind: What the file must describe.
-        folders: Where it is looked up first.
-        place: `file:line:column` of the name.
-        key: Key that holds the name.
-        chain: Files whose base it is, or whose base's base.
-
-    Raises:
-        SpecError: A file is missing, wrong, of another kind, or its bases form a circle.
-    """
+    """A file with all its bases and references resolved."""
     asked = ("resolved", *_asked(name, kind, folders, chain))
     return memo.of_file(asked, lambda: _load(name, kind, folders, place, key, chain))
 
@@ -224,11 +199,7 @@ def read_named(
     key: KeyPath = (),
     chain: tuple[Path, ...] = (),
 ) -> tuple[Document, Path]:
-    """A file as it is written, and its path; arguments as of `load_document`.
-
-    Raises:
-        SpecError: The file is missing, wrong, or among the files whose base it is.
-    """
+    """A file as it is written, and its path; arguments as of `load_document`."""
     asked = ("written", *_asked(name, kind, folders, chain))
     return memo.of_file(asked, lambda: _read(name, kind, folders, place, key, chain))
 
@@ -252,15 +223,7 @@ def resolve(
     within: KeyPath = (),
     chain: tuple[Path, ...] = (),
 ) -> Document:
-    """Lay a document over its base, then resolve what it refers to.
-
-    Args:
-        document: A file, or a part of one.
-        kind: What it describes.
-        folders: Where names are looked up first.
-        within: Key of the part, for messages.
-        chain: Files whose base it is, or whose base's base; the file itself comes last.
-    """
+    """Lay a document over its base, then resolve what it refers to."""
     document = _over_base(document, kind, folders, within, chain)
     for key, referred in REFERENCES[kind].items():
         value, path = document.data.get(key), (*within, key)
@@ -292,11 +255,7 @@ def _over_base(
 
 
 def base_name(document: Document, kind: str, within: KeyPath = ()) -> str:
-    """The name of the base of a document.
-
-    Raises:
-        SpecError: It is not a name.
-    """
+    """The name of the base of a document."""
     name = document.data[BASE]
     if not isinstance(name, str):
         what = f"needs the name of a file, not {shown(name)}"
@@ -384,11 +343,7 @@ def _replace(document: Document, key: str, part: Document) -> Document:
 
 
 def assigned(text: Any) -> Document:
-    """The document that `key.path=value` stands for.
-
-    Raises:
-        SpecError: It is no text, has no `=` or no key, or is nested beyond reason.
-    """
+    """The document that `key.path=value` stands for."""
     place = f"--set {text}" if len(str(text)) <= _LONGEST_PLACE else f"--set {str(text)[:_LONGEST_PLACE]}…"
     key, sign, value = text.partition("=") if isinstance(text, str) else ("", "", "")
     path = tuple(key.strip().split("."))
@@ -411,17 +366,11 @@ KIND, VARIANTS, EXPECT = "scenario", "variants", "expect"
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A scenario as it was written, neither laid over its base nor resolved.
+    """A scenario as it was written, neither laid over its base nor resolved."""
 
-    Attributes:
-        name: What it is called.
-        document: The file, or the mapping.
-        path: The file; None for a mapping.
-    """
-
-    name: str
-    document: Document
-    path: Path | None = None
+    name: str  # what it is called
+    document: Document  # the file, or the mapping
+    path: Path | None = None  # the file; None for a mapping
 
     @property
     def folder(self) -> Path:
@@ -430,11 +379,7 @@ class Written:
 
     @property
     def variants(self) -> Mapping[str, Any]:
-        """Named differences.
-
-        Raises:
-            SpecError: They are not mappings.
-        """
+        """Named differences."""
         given = self.document.data.get(VARIANTS)
         named = {} if given is None else given
         if not isinstance(named, dict) or not all(isinstance(each, dict) for each in named.values()):
@@ -444,11 +389,7 @@ class Written:
 
 
 def read_written(source: object) -> Written:
-    """The scenario that a path, a shipped name or a mapping holds.
-
-    Raises:
-        SpecError: It is none of them, or cannot be read.
-    """
+    """The scenario that a path, a shipped name or a mapping holds."""
     if isinstance(source, Mapping):
         return Written("scenario", Document(plain_data(source)))
     if not isinstance(source, (str, os.PathLike)) or not isinstance(os.fspath(source), str):
@@ -459,11 +400,7 @@ def read_written(source: object) -> Written:
 
 
 def laid_out(written: Written, variant: str | None, overrides: Sequence[str]) -> Document:
-    """Everything laid over one another, bases and references resolved.
-
-    Raises:
-        SpecError: A file is missing or wrong, there is no such variant, or keys would be lost.
-    """
+    """Everything laid over one another, bases and references resolved."""
     document = laid_over(written, variant, overrides)
     notices = tuple(_choices_that_stay(document, written.folder))
     return resolve(replace(document, notices=(*document.notices, *notices), replaced=()), KIND, (written.folder,))
@@ -491,20 +428,12 @@ def _own(name: str, key: str, folders: tuple[Path, ...]) -> Any:
 
 
 def laid_over(written: Written, variant: str | None, overrides: Sequence[str]) -> Document:
-    """Everything laid over one another, the names of pods and stacks left as names.
-
-    Raises:
-        SpecError: As of `laid_out`.
-    """
+    """Everything laid over one another, the names of pods and stacks left as names."""
     return settled(reduce(lay_over, layers_of(written, variant, overrides)))
 
 
 def layers_of(written: Written, variant: str | None, overrides: Sequence[str]) -> list[Document]:
-    """What is laid over one another: the bases from the first one on, the file, the variant, each override.
-
-    Raises:
-        SpecError: As of `laid_out`.
-    """
+    """What is laid over one another: the bases from the first one on, the file, the variant, each override."""
     layers = [without(written.document, VARIANTS), *_chosen(written, variant)]
     layers = [_located(layer, (written.folder,)) for layer in layers]
     layers += [_located(assigned(text), (Path(), written.folder)) for text in overrides]
@@ -548,30 +477,17 @@ _NULL: Final = "null"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A key that is not as the file has it.
+    """A key that is not as the file has it."""
 
-    Attributes:
-        key: Its path, for example `system.host_count`.
-        before: The value in the file, or in the files that it names; None if there is none.
-        after: What was simulated; None if it was left out, `null` if that takes away what a preset brings.
-    """
-
-    key: str
-    before: object
-    after: object
+    key: str  # its path, for example `system.host_count`
+    before: object  # the value in the file, or in the files that it names; None if there is none
+    after: object  # what was simulated; None if it was left out, `null` if that takes away what a preset brings
 
 
 def changes(
     file: Document, asked: Document, inherited: Callable[[], Mapping[str, Any]], outcome: Mapping[str, Any]
 ) -> tuple[Change, ...]:
-    """Every key that differs, in the order in which they stand in the file and then in what was asked.
-
-    Args:
-        file: The file without variants, the files it names left as names.
-        asked: The same under variant and overrides.
-        inherited: The file with all that it refers to; called if a key is not in the file itself.
-        outcome: What was asked with all that it refers to.
-    """
+    """Every key that differs, in the order in which they stand in the file and then in what was asked."""
     before, after = dict(_values(file.data)), dict(_values(asked.data))
     # A `null` where the file says nothing may take away what a preset brings.
     after |= {path: _NULL for path, value in after.items() if value is None and path not in before}

@@ -49,16 +49,7 @@ class Scenario(Spec):
         """What does not add up however the model is divided."""
 
     def of(self, wanted: type[_Wanted], do: str | None = None, name: str = "the scenario") -> _Wanted:
-        """The same, if it is of an activity.
-
-        Args:
-            wanted: The scenarios of the activity.
-            do: The cure if it is of another.
-            name: What the scenario is called.
-
-        Raises:
-            PodsimError: It is of another activity.
-        """
+        """The same, if it is of an activity."""
         if isinstance(self, wanted):
             return self
         what = f"{name} describes {self.activity.words}, not {wanted.activity.words}"

@@ -22,19 +22,12 @@ ScheduleName = Literal["lock_step", "grouped", "interleaved", "sequential"]
 
 @dataclass(frozen=True, slots=True)
 class MicroBatches:
-    """How many micro-batches a weight update may have.
+    """How many micro-batches a weight update may have."""
 
-    Attributes:
-        least: The fewest that fill the pipeline.
-        multiple: What divides their number.
-        formula: How the larger of both comes about; empty where it is plain.
-        reason: Why their number is a multiple, in words.
-    """
-
-    least: int = 1
-    multiple: int = 1
-    formula: str = ""
-    reason: str = ""
+    least: int = 1  # the fewest that fill the pipeline
+    multiple: int = 1  # what divides their number
+    formula: str = ""  # how the larger of both comes about; empty where it is plain
+    reason: str = ""  # why their number is a multiple, in words
 
     def allow(self, count: int) -> bool:
         """Whether a weight update may have so many."""
@@ -51,13 +44,6 @@ def micro_batches_of(
     schedule: ScheduleName, stage_count: int, *, chunks: int = 1, groups: int = 1, strict: bool = True
 ) -> MicroBatches:
     """How many micro-batches a weight update may have.
-
-    Args:
-        schedule: Of the pipeline.
-        stage_count: Its stages.
-        chunks: Stages that each IPU, or group of IPUs, holds in turn with the others.
-        groups: Such IPUs or groups; where they hold several chunks, micro-batches enter in as many at a time.
-        strict: Whether what the framework asks for beyond what fills the pipeline counts too.
 
     >>> micro_batches_of("lock_step", 5).least, micro_batches_of("interleaved", 5).least
     (9, 5)

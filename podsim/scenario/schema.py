@@ -32,9 +32,6 @@ def json_schema(kind: str) -> dict[str, Any]:
 
     A file may leave out whatever its base has, at any depth, so no key is required by the schema;
     `x-required` lists what must come from somewhere. A scenario may be of any family.
-
-    Raises:
-        SpecError: There is no such kind.
     """
     if kind == "scenario":
         parts = [part_schema(name) for name in forms()]
@@ -44,11 +41,7 @@ def json_schema(kind: str) -> dict[str, Any]:
 
 
 def part_schema(kind: str) -> dict[str, Any]:
-    """JSON Schema of a kind of file; of scenarios, of one family of models and one activity.
-
-    Raises:
-        SpecError: There is no such kind.
-    """
+    """JSON Schema of a kind of file; of scenarios, of one family of models and one activity."""
     scenario = forms().get(kind)
     if scenario is None and kind not in KINDS:
         known = [SCENARIO, *KINDS]

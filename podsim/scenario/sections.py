@@ -76,11 +76,7 @@ class Narrowing(Protocol):
 
 
 def check_products(formats: Narrowing) -> None:
-    """Formats of operands that no product has.
-
-    Raises:
-        BadValueError: There is one.
-    """
+    """Formats of operands that no product has."""
     if formats.products == "fp8":
         if wide := [key for key in ("activations", "matmul_partials") if getattr(formats, key) != "fp16"]:
             what = f"products in fp8 with {wide[0]} in {getattr(formats, wide[0])}; results of FP8 are half precision"

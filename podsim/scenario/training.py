@@ -175,11 +175,7 @@ class TrainingLayoutSpec(Spec):
         return bool(getattr(self, "recomputation", None) == self.redone)
 
     def merged_bytes(self, default_bytes: int) -> int:
-        """Up to which size gradients are reduced together, 0 for each tensor alone. [B]
-
-        Args:
-            default_bytes: The software stack's. [B]
-        """
+        """Up to which size gradients are reduced together, 0 for each tensor alone. [B]"""
         return 0
 
     @abstractmethod

@@ -52,12 +52,7 @@ _Found = Iterator[tuple[KeyPath, str]]
 
 @dataclass(frozen=True, slots=True)
 class WithoutEffect:
-    """A key that was written and changes nothing.
-
-    Attributes:
-        key: Its key path.
-        reason: Why.
-    """
+    """A key that was written and changes nothing."""
 
     key: str
     reason: str

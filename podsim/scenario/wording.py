@@ -83,12 +83,6 @@ def nearest(written: str, known: Iterable[str]) -> str | None:
 def known_here(written: str, known: Iterable[str], otherwise: str = "remove it", meant: str = "") -> str:
     """The cure for a name that is not known: what was meant, and all that are known.
 
-    Args:
-        written: The name.
-        known: Names in its place.
-        otherwise: The cure where nothing is like it.
-        meant: What was meant, if that is known better than by its letters.
-
     >>> known_here("colr", ["colour", "size"])
     'did you mean `colour`? known here: colour, size'
     """

@@ -86,6 +86,6 @@ class Answered:
 
 def figure_of_sheet(sheet: Sheet) -> Figure:
     """A figure of charts, which looks as that of a file whatever the user's own configuration of matplotlib says."""
-    from podsim.show.matplotlib_charts import drawn
+    from podsim.show.matplotlib_charts import figure_of
 
-    return drawn(sheet)
+    return figure_of(sheet)

@@ -19,10 +19,6 @@ _UNITS: Final = {"s": "s", "bytes": "B", "share": "1", "count": "1"}
 def unit_of_figure(column: str, currency: str = "") -> str | None:
     """The unit of a column of figures; None of what is no figure, or has a unit of its own in each row.
 
-    Args:
-        column: The key of a figure, such as `weight_update_s`.
-        currency: In which costs are.
-
     >>> unit_of_figure("weight_update_s"), unit_of_figure("mfu"), unit_of_figure("cost_per_run", "USD")
     ('s', '1', 'USD')
     """
@@ -37,14 +33,7 @@ def frame_of(
     currency: str = "",
     columns: Sequence[str] | None = None,
 ) -> DataFrame:
-    """A frame of rows, with units of columns in its `attrs`.
-
-    Args:
-        rows: One mapping for each row.
-        units: Units of columns that do not follow from their names.
-        currency: In which costs are.
-        columns: Its columns; those of the rows if left out.
-    """
+    """A frame of rows; `units` are of columns whose names do not say them, `columns` by default those of the rows."""
     import pandas as pd
 
     return _with_units(pd.DataFrame(list(rows), columns=None if columns is None else [*columns]), units, currency)
@@ -68,14 +57,13 @@ def frame_of_file(path: Path) -> DataFrame:
 
     if path.suffix == ".parquet":
         return _with_units(pd.read_parquet(path))
-    found = pd.read_csv(path)
-    for column in found.select_dtypes(exclude="number"):
-        found[column] = found[column].map(from_csv, na_action="ignore")
-    return _with_units(found)
+    frame = pd.read_csv(path)
+    for column in frame.select_dtypes(exclude="number"):
+        frame[column] = frame[column].map(from_csv, na_action="ignore")
+    return _with_units(frame)
 
 
 def _with_units(frame: DataFrame, units: Mapping[str, str] | None = None, currency: str = "") -> DataFrame:
-    given = units or {}
-    known = {name: given.get(name) or unit_of_figure(name, currency) for name in map(str, frame.columns)}
+    known = {name: (units or {}).get(name) or unit_of_figure(name, currency) for name in map(str, frame.columns)}
     frame.attrs["unit"] = {name: unit for name, unit in known.items() if unit}
     return frame

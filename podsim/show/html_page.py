@@ -12,7 +12,7 @@ import importlib
 import importlib.util
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from importlib.resources import files
 from itertools import count
@@ -22,15 +22,15 @@ from typing import Final
 from podsim.disk import digest, kept
 from podsim.errors import OutputError, PodsimError
 from podsim.harmless import html
-from podsim.report.chart import Chart, Fill, TimelineChart, TimelineStretch
-from podsim.report.report import Folded, Part, Report, Section, Tile
+from podsim.report.chart import Chart, TimelineChart
+from podsim.report.report import Folded, Part, Report, Tile
 from podsim.report.table import Block, Passage, Table
 from podsim.result.files import check_not_read, check_writable, write_atomically
 from podsim.show.vega_charts import definitions, paint, vega_spec
 
 SUFFIXES: Final = (".html", ".htm")
 _PACKAGE, _DISTRIBUTION = "vl_convert", "vl-convert-python"
-_ADDRESS: Final = re.compile(r"https?://[^\s<>\"';,]+")
+_ADDRESS: Final = re.compile(r"(https?://[^\s<>\"';,]+)")
 _SHORT_HASH: Final = 12
 _DRAWN_BY: Final = (
     "Charts are drawn by Vega, Vega-Lite and Vega-Embed, © University of Washington Interactive Data Lab, "
@@ -40,18 +40,22 @@ _KEYS: Final = ' tabindex="0" aria-keyshortcuts="+ - ArrowLeft ArrowRight 0"'
 _DATA: Final = re.compile(r'<script type="application/json">(.*?)</script>', re.DOTALL)
 _NO_SCRIPT: Final = "Charts need JavaScript; the tables below them hold their numbers."
 _ZOOM_HINT: Final = "Drag over a part to zoom to it; Ctrl and the wheel, or the keys + − ← → and 0, do it too."
+_STEPS: Final = (("in", "Zoom in", "+"), ("out", "Zoom out", "−"), ("back", "Earlier", "←"), ("on", "Later", "→"))
 
 
 def as_html(page: Report) -> str:
     """A page as text of HTML."""
-    style, own = _resource("page.css"), _resource("page.js")
+    style, own = (files("podsim.show").joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     drawing = script().replace("</script", "<\\/script").replace("<!--", "<\\!--")
+    hashes = (base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in (drawing, own))
+    allowed = " ".join(f"'sha256-{each}'" for each in hashes)
     body = "\n".join(_body(page))
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{_policy(drawing, own)}">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src {allowed}; \
+style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="generator" content="podsim {html(page.version)}">
 <title>{html(page.title)}</title>
@@ -59,7 +63,7 @@ def as_html(page: Report) -> str:
 <style>{style}</style>
 </head>
 <body>
-{patterns(body)}
+{_patterns(body)}
 {body}
 <script>{drawing}</script>
 <script>{own}</script>
@@ -68,209 +72,153 @@ def as_html(page: Report) -> str:
 """
 
 
-def patterns(drawn: str) -> str:
+def _patterns(drawn: str) -> str:
     """What the charts in a text of HTML paint with."""
     place = 'class="patterns" width="0" height="0" aria-hidden="true" focusable="false"'
     return f"<svg {place}><defs>{definitions(drawn)}</defs></svg>"
 
 
 def fragment(blocks: Iterable[Part], prefix: str) -> str:
-    """Blocks as a part of a page that is put together elsewhere, without any script.
-
-    Args:
-        blocks: What it shows.
-        prefix: Begins the names of its charts, which differ from those of other parts.
-    """
+    """Blocks as a part of another page, without any script; the prefix begins the names of its charts."""
     numbers = count(1)
     text = "\n".join(line for block in blocks for line in _block(block, numbers, prefix))
-    text = f"{patterns(text)}{text}" if "url(#" in text else text
+    text = f"{_patterns(text)}{text}" if "url(#" in text else text
     return _DATA.sub(lambda match: f'<pre class="spec" hidden>{html(match[1])}</pre>', text)
 
 
 def tiles(shown: Iterable[Tile]) -> str:
     """The numbers that matter most, as a part of a page."""
-    return f'<dl class="tiles">{"".join(map(_tile, shown))}</dl>'
-
-
-def _resource(name: str) -> str:
-    return files("podsim.show").joinpath(name).read_text(encoding="utf-8")
-
-
-def _policy(*scripts: str) -> str:
-    allowed = " ".join(f"'sha256-{_hash(each)}'" for each in scripts)
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-def _hash(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    parts = []
+    for tile in shown:
+        notes = "".join(f'<dd class="more">{html(note)}</dd>' for note in (tile.range, *tile.notes) if note)
+        parts.append(f'<div><dt>{html(tile.label)}</dt><dd class="value">{html(tile.value)}</dd>{notes}</div>')
+    return f'<dl class="tiles">{"".join(parts)}</dl>'
 
 
 def _body(page: Report) -> Iterator[str]:
     yield '<a class="skip" href="#content">Skip to the content</a>'
     yield f"<header><h1>{html(page.title)}</h1>"
     yield from (f'<p class="about">{html(line)}</p>' for line in page.about)
-    yield from (f'<p class="warning"><strong>Verdict:</strong> {html(text)}</p>' for text in page.verdict)
-    yield from (f'<p class="warning"><strong>Warning:</strong> {html(text)}</p>' for text in page.warnings)
-    yield from (f'<p class="note"><strong>Note:</strong> {html(text)}</p>' for text in page.notes)
+    for kind, text, _ in page.lead():
+        look = "note" if kind == "note" else "warning"
+        yield f'<p class="{look}"><strong>{kind.capitalize()}:</strong> {html(text)}</p>'
     yield "</header>"
-    sections = [each for each in page.sections if each.paged and each.blocks]
-    links = (f'<li><a href="#{_anchor(each)}">{html(each.title)}</a></li>' for each in sections)
+    sections = [(_anchor(each.title), each) for each in page.sections if each.paged and each.blocks]
+    links = (f'<li><a href="#{anchor}">{html(each.title)}</a></li>' for anchor, each in sections)
     yield f'<nav aria-label="Sections"><ul>{"".join(links)}</ul></nav>'
     yield '<main id="content">'
     yield f'<noscript><p class="warning">{_NO_SCRIPT}</p></noscript>'
     if page.tiles:
         yield tiles(page.tiles)
     numbers = count(1)
-    for section in sections:
-        yield f'<section id="{_anchor(section)}"><h2>{html(section.title)}</h2>'
+    for anchor, section in sections:
+        yield f'<section id="{anchor}"><h2>{html(section.title)}</h2>'
         for block in section.blocks:
             yield from _block(block, numbers)
         yield "</section>"
     yield "</main>"
-    yield from _footer(page)
+    inputs = "".join(
+        f'<li>{html(path)} <code title="SHA-256 {sha}">{sha[:_SHORT_HASH]}</code></li>' for path, sha in page.inputs
+    )
+    listed = f" from these files:</p><ul>{inputs}</ul>" if inputs else ".</p>"
+    yield f"<footer><p>Made by podsim {html(page.version)}{listed}<p>{_DRAWN_BY}</p></footer>"
 
 
-def _anchor(section: Section) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", section.title.lower()).strip("-")
-
-
-def _tile(tile: Tile) -> str:
-    notes = "".join(f'<dd class="more">{html(note)}</dd>' for note in (tile.range, *tile.notes) if note)
-    return f'<div><dt>{html(tile.label)}</dt><dd class="value">{html(tile.value)}</dd>{notes}</div>'
+def _anchor(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
 def _block(block: Part, numbers: Iterator[int], prefix: str = "chart") -> Iterator[str]:
     match block:
         case str():
-            yield f"<p>{linked(block)}</p>"
+            yield f"<p>{_linked(block)}</p>"
         case Table() | Passage():
             yield to_html(block)
         case Chart():
-            yield from _chart(block, f"{prefix}-{next(numbers)}", numbers)
+            yield from _chart(block, f"{prefix}-{next(numbers)}")
         case Folded():
             yield f"<details><summary>{html(block.title)}</summary>"
-            for each in block.blocks:
-                yield from _block(each, numbers, prefix)
+            for part in block.blocks:
+                yield from _block(part, numbers, prefix)
             yield "</details>"
 
 
-def _chart(chart: Chart, name: str, numbers: Iterator[int]) -> Iterator[str]:
+def _chart(chart: Chart, name: str) -> Iterator[str]:
     stretches = chart.drawn.stretches if isinstance(chart.drawn, TimelineChart) else ()
     zoom = ' data-zoom="yes"' if stretches else ""
     yield f'<figure id="{name}"{zoom} aria-labelledby="{name}-title">'
     yield f'<figcaption><h3 id="{name}-title">{html(chart.title)}</h3></figcaption>'
     if stretches:
-        yield _zoom(stretches)
+        parts = [
+            (f'data-from="{each.start!r}" data-to="{each.end!r}"', html(each.title.partition(":")[0]))
+            for each in stretches
+        ]
+        steps = [(f'data-step="{step}" aria-label="{label}"', sign) for step, label, sign in _STEPS]
+        groups = (
+            "".join(f'<button type="button" {given}>{text}</button>' for given, text in group)
+            for group in (parts, steps)
+        )
+        spans = "".join(f'<span class="group">{group}</span>' for group in groups)
+        yield f'<div class="tools" role="toolbar" aria-label="Zoom">{spans}</div>'
     yield f'<div class="chart" role="group" aria-label="{html(chart.description)}"{_KEYS * bool(zoom)}></div>'
     if chart.legend:
-        title = f"<li>{html(chart.legend_title)}</li>" if chart.legend_title else ""
-        swatches = "".join(_swatch(fill, text) for text, fill in chart.legend.items())
-        yield f'<ul class="legend" aria-label="Legend">{title}{swatches}</ul>'
+        size, items = 'width="22" height="14"', [f"<li>{html(chart.legend_title)}</li>"] * bool(chart.legend_title)
+        for text, fill in chart.legend.items():
+            box = f'<svg {size} aria-hidden="true"><rect {size} fill="{paint(fill)}"/></svg>'
+            items.append(f"<li>{box}{html(text)}</li>")
+        yield f'<ul class="legend" aria-label="Legend">{"".join(items)}</ul>'
     notes = [_ZOOM_HINT, *chart.notes] if stretches else chart.notes
     yield from (f'<p class="small">{html(note)}</p>' for note in notes)
     spec = {"description": chart.description, **vega_spec(chart)}
-    yield f'<script type="application/json">{_json(spec)}</script>'
-    if chart.numbers:
-        yield from _block(Folded("The numbers of this chart", [chart.numbers]), numbers)
-    yield "</figure>"
-
-
-def _zoom(stretches: Sequence[TimelineStretch]) -> str:
-    parts = "".join(
-        f'<button type="button" data-from="{each.start!r}" data-to="{each.end!r}">'
-        f"{html(each.title.partition(':')[0])}</button>"
-        for each in stretches
-    )
-    steps = "".join(
-        f'<button type="button" data-step="{step}" aria-label="{label}">{sign}</button>'
-        for step, label, sign in (
-            ("in", "Zoom in", "+"),
-            ("out", "Zoom out", "−"),
-            ("back", "Earlier", "←"),
-            ("on", "Later", "→"),
-        )
-    )
-    return (
-        f'<div class="tools" role="toolbar" aria-label="Zoom"><span class="group">{parts}</span>'
-        f'<span class="group">{steps}</span></div>'
-    )
-
-
-def _swatch(fill: Fill, text: str) -> str:
-    size = 'width="22" height="14"'
-    box = f'<svg {size} aria-hidden="true"><rect {size} fill="{paint(fill)}"/></svg>'
-    return f"<li>{box}{html(text)}</li>"
-
-
-def _json(spec: object) -> str:
-    """JSON that cannot end the element it stands in."""
     text = json.dumps(spec, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c")
-
-
-def _footer(page: Report) -> Iterator[str]:
-    files = [
-        f'<li>{html(path)} <code title="SHA-256 {digest}">{digest[:_SHORT_HASH]}</code></li>'
-        for path, digest in page.inputs
-    ]
-    listed = f" from these files:</p><ul>{''.join(files)}</ul>" if files else ".</p>"
-    yield f"<footer><p>Made by podsim {html(page.version)}{listed}<p>{_DRAWN_BY}</p></footer>"
-
-
-# Tables
+    text = text.replace("<", "\\u003c")  # so that it cannot end the element it stands in
+    yield f'<script type="application/json">{text}</script>'
+    if chart.numbers:
+        yield from _block(Folded("The numbers of this chart", [chart.numbers]), count())
+    yield "</figure>"
 
 
 def report_as_html(report: Report) -> str:
     """What belongs to the short answer of a report, for notebooks."""
-    return "".join(to_html(each) for each in (*report.heading(), *report.short()))
+    return "".join(to_html(block) for block in (*report.heading(), *report.short()))
 
 
 def to_html(table: Block) -> str:
     """A table as HTML, with its notes below it; addresses are links."""
     if isinstance(table, Passage):
-        title = f"<p>{linked(table.title)}</p>\n" if table.title else ""
+        title = f"<p>{_linked(table.title)}</p>\n" if table.title else ""
         return f'{title}<pre tabindex="0">{html(table.text)}</pre>'
-    name = html(table.title or "Table")
-    caption = f"<caption>{html(table.title)}</caption>" if table.title else ""
     kinds = [' class="number"' if column.is_number else "" for column in table.columns]
-    heads = (f'<th scope="col"{kind}>{linked(each.head)}</th>' for each, kind in zip(table.columns, kinds, strict=True))
+
+    def cells(row: Iterable[object], tag: str, more: str = "") -> str:
+        return "".join(
+            f"<{tag}{more}{kind}>{_linked(str(each))}</{tag}>" for each, kind in zip(row, kinds, strict=False)
+        )
+
     rows = []
     for number, row in enumerate(table.rows):
         chosen = ' class="chosen"' if number == table.chosen else ""
-        cells = [f"<td{kind}>{linked(str(cell))}</td>" for cell, kind in zip(row, kinds, strict=False)]
-        if len(row) < len(kinds):
-            cells = [f'<th scope="rowgroup" colspan="{len(kinds)}">{linked(str(row[0]))}</th>']
-        rows.append(f"<tr{chosen}>{''.join(cells)}</tr>")
-    head = f"<thead><tr>{''.join(heads)}</tr></thead>" if table.has_heads else ""
-    rows_text = "\n".join(rows)
-    body = f"<table>{caption}{head}<tbody>{rows_text}</tbody></table>"
-    notes = "".join(f'\n<p class="small">{linked(note)}</p>' for note in table.notes)
+        whole = f'<th scope="rowgroup" colspan="{len(kinds)}">{_linked(str(row[0]))}</th>'
+        rows.append(f"<tr{chosen}>{whole if len(row) < len(kinds) else cells(row, 'td')}</tr>")
+    heads = cells((column.head for column in table.columns), "th", ' scope="col"')
+    head = f"<thead><tr>{heads}</tr></thead>" if table.has_heads else ""
+    caption = f"<caption>{html(table.title)}</caption>" if table.title else ""
+    lines = "\n".join(rows)
+    body = f"<table>{caption}{head}<tbody>{lines}</tbody></table>"
+    notes = "".join(f'\n<p class="small">{_linked(note)}</p>' for note in table.notes)
+    name = html(table.title or "Table")
     return f'<div class="scroll" role="region" aria-label="{name}" tabindex="0">{body}</div>{notes}'
 
 
-def linked(text: str) -> str:
+def _linked(text: str) -> str:
     """Text of HTML, escaped, in which addresses are links and lines are kept."""
-    parts, end = [], 0
-    for found in _ADDRESS.finditer(text):
-        address = html(found[0])
-        parts += [html(text[end : found.start()]), f'<a href="{address}" rel="noreferrer">{address}</a>']
-        end = found.end()
-    return "".join([*parts, html(text[end:])]).replace("\n", "<br>")
-
-
-# Files
+    parts = [html(part) for part in _ADDRESS.split(text)]
+    parts[1::2] = [f'<a href="{address}" rel="noreferrer">{address}</a>' for address in parts[1::2]]
+    return "".join(parts).replace("\n", "<br>")
 
 
 def check_page_path(path: str | Path) -> None:
-    """Refuse a path that cannot hold a page, before the work whose answer it is to show.
-
-    Raises:
-        OutputError: The suffix is not one of HTML, or the path cannot be written.
-        PodsimError: The script that draws charts is not installed.
-    """
+    """Refuse a path that cannot hold a page, or a page without what draws its charts, before the work."""
     suffix = Path(path).suffix
     if suffix.lower() not in SUFFIXES:
         what = f"`{suffix}` is not a format for pages" if suffix else "the name of a page needs a suffix"
@@ -280,23 +228,14 @@ def check_page_path(path: str | Path) -> None:
 
 
 def write_page(page: Report, path: str | Path) -> None:
-    """Write a page; the same bytes for the same answer.
-
-    Raises:
-        OutputError: It cannot be written, or is a file that the answer stands on.
-        PodsimError: The script that draws charts is not installed.
-    """
+    """Write a page, never over a file that the answer stands on; the same bytes for the same answer."""
     check_page_path(path)
     check_not_read(path, "report", page.inputs)
     write_atomically(path, as_html(page).encode(errors="replace"))
 
 
 def check_library() -> None:
-    """Refuse to write a page, before the work that it is to show.
-
-    Raises:
-        PodsimError: The package with the script that draws charts is not installed.
-    """
+    """Refuse to write a page where the package with the script that draws charts is not installed."""
     if importlib.util.find_spec(_PACKAGE) is None:
         what = f"pages need {_DISTRIBUTION}, which is not installed"
         raise PodsimError(what, do="pip install 'podsim[report]'")
@@ -306,9 +245,6 @@ def script() -> str:
     """The script that draws charts, which sets `window.vegaEmbed`: Vega, Vega-Lite and Vega-Embed in one.
 
     A package brings it, so that nothing is fetched. Putting it together takes two seconds, so it is kept on disk.
-
-    Raises:
-        PodsimError: The package is not installed.
     """
     check_library()
     key = digest([b"script of pages", version(_DISTRIBUTION).encode()])

@@ -27,16 +27,7 @@ def track(names: Sequence[str], what: str) -> Iterator[str]:
 
 
 def follow(event_count: int, say: Callable[[str], None], *, is_compiled: bool) -> Iterable[int]:
-    """Estimate the time of a simulation; if it is long, say so at once and show a bar.
-
-    Args:
-        event_count: How many events there will be, roughly.
-        say: Is told.
-        is_compiled: Whether the compiled engine runs them.
-
-    Returns:
-        Numbers of events after which to look again.
-    """
+    """Numbers of events after which to look again: if a simulation takes long, say so at once and show a bar."""
     seconds = event_count / _EVENTS_PER_S[is_compiled]
     if seconds <= _LONG_S:
         return ()

@@ -59,35 +59,23 @@ class Printed:
             yield Text.assemble(*shown, no_wrap=True, overflow="ignore")
 
 
-def print_report(report: Report, console: Console | None = None) -> None:
-    """Print what belongs to the short answer of a report, with an empty line between its parts.
-
-    Args:
-        report: What is printed.
-        console: Where; standard output if left out.
-    """
-    target = console or PlainConsole()
-    for passage in report.heading():
-        target.print(Printed(passage))
+def _told(report: Report) -> Iterator[Block]:
+    """The heading of a report, and its short answer with an empty line before each part."""
+    yield from report.heading()
     for block in report.short():
-        target.print()
-        target.print(Printed(block))
+        yield from (Passage(""), block)
 
 
-def print_blocks(blocks: Iterable[Block], console: Console | None = None) -> None:
-    """Print tables and passages with an empty line between them."""
+def print_report(report: Report, console: Console | None = None) -> None:
+    """Print what belongs to the short answer of a report, on standard output unless told otherwise."""
     target = console or PlainConsole()
-    for number, block in enumerate(blocks):
-        if number:
-            target.print()
+    for block in _told(report):
         target.print(Printed(block))
 
 
 def report_as_text(report: Report, width: int = WIDTH) -> str:
     """The same as plain text, at most so wide."""
-    return "".join(to_text(each, width) for each in report.heading()) + "".join(
-        f"\n{to_text(each, width)}" for each in report.short()
-    )
+    return "".join(to_text(block, width) for block in _told(report))
 
 
 def to_text(block: Block, width: int = WIDTH) -> str:

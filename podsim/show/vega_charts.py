@@ -10,41 +10,17 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from podsim.report.chart import (
-    COLOURS,
-    INK,
-    LEFT_OUT,
-    NO_FIGURE,
-    PAPER,
-    Axis,
-    Bars,
-    Chart,
-    Curves,
-    Fill,
-    Mark,
-    Shape,
-    Study,
-    TimelineChart,
-    WayOver,
-)
+from podsim.report import chart as data
+from podsim.report.chart import INK, Axis, Bars, Chart, Curves, Fill, Mark, Shape, Study, TimelineChart, WayOver
 
 Spec = dict[str, Any]
-"""A chart in the language of Vega-Lite."""
+"""A chart, or a part of it, in the language of Vega-Lite."""
 
-_ROW_PIXELS: Final = 27
-_TIMELINE_ROW_PIXELS: Final = 30
-_CELL_PIXELS: Final = 34
-_HEIGHT: Final = 320
-_LOW_HEIGHT: Final = 220
-_CHARACTER_PIXELS: Final = 7.5
-_TEXT: Final = {"type": "text", "fontSize": 12, "baseline": "middle"}
+_ROW_PIXELS, _TIMELINE_ROW_PIXELS, _CELL_PIXELS, _HEIGHT, _LOW_HEIGHT = 27, 30, 34, 320, 220
+_CHARACTER_PIXELS, _TEXT_PIXELS = 7.5, 42
 _DASHES: Final = ([5, 3], [1, 2])
 _DOTTED: Final = (Mark.LINE, Mark.POINTS)
-_MOST_TEXTS: Final = 150
-_TEXT_PIXELS: Final = 42
-_MOST_TICKS: Final = 9
-_LIGHT_FROM: Final = 0.6
-_KNOWN: Final = {"filter": "isValid(datum.figure)"}
+_KNOWN: Final = "isValid(datum.figure)"
 _PATTERN: Final = re.compile(r"url\(#([a-z]+)-([0-9a-f]{6})\)")
 _SHAPES: Final = {
     Shape.RISING: '<path d="M-2 2l4-4M0 8l8-8M6 10l4-4" {pen}/>',
@@ -57,17 +33,15 @@ _SHAPES: Final = {
 
 def definitions(drawn: str) -> str:
     """The patterns that a text of HTML or Vega paints with, as SVG."""
-    fills = {Fill(f"#{colour}", Shape(shape)) for shape, colour in _PATTERN.findall(drawn)}
-    return "".join(_pattern(fill) for fill in sorted(fills))
-
-
-def _pattern(fill: Fill) -> str:
-    ink = "#000" if fill.ink == INK else "#fff"
-    pen = f'stroke="{ink}" stroke-opacity=".38" stroke-width="1.2"'
-    strokes = _SHAPES[fill.shape].format(pen=pen, ink=f'fill="{ink}" fill-opacity=".5"')
-    size, name = 'width="8" height="8"', paint(fill)[5:-1]
-    ground = f'<rect {size} fill="{fill.colour}"/>'
-    return f'<pattern id="{name}" {size} patternUnits="userSpaceOnUse">{ground}{strokes}</pattern>'
+    patterns = []
+    for fill in sorted({Fill(f"#{colour}", Shape(shape)) for shape, colour in _PATTERN.findall(drawn)}):
+        ink = "#000" if fill.ink == INK else "#fff"
+        pen = f'stroke="{ink}" stroke-opacity=".38" stroke-width="1.2"'
+        strokes = _SHAPES[fill.shape].format(pen=pen, ink=f'fill="{ink}" fill-opacity=".5"')
+        size, name = 'width="8" height="8"', paint(fill)[5:-1]
+        ground = f'<rect {size} fill="{fill.colour}"/>'
+        patterns.append(f'<pattern id="{name}" {size} patternUnits="userSpaceOnUse">{ground}{strokes}</pattern>')
+    return "".join(patterns)
 
 
 def paint(fill: Fill) -> str:
@@ -88,8 +62,10 @@ def vega_spec(chart: Chart) -> Spec:
             return _curves(chart.drawn)
         case TimelineChart():
             return _timeline(chart.drawn)
+        case Study(over=WayOver.PARALLEL):
+            return _parallel(chart.drawn)
         case Study():
-            return _study(chart.drawn)
+            return _map(chart.drawn)
 
 
 def _wide(height: int, values: Sequence[Mapping[str, Any]], layers: Sequence[Spec], **more: Any) -> Spec:
@@ -98,7 +74,26 @@ def _wide(height: int, values: Sequence[Mapping[str, Any]], layers: Sequence[Spe
     return {**size, "data": {"values": list(values)}, **more, "layer": list(layers)}
 
 
-def _across(axis: Axis, name: str, **more: Any) -> Spec:
+def _layer(mark: str, look: Spec, encoding: Spec, *transform: str | Spec, **more: Any) -> Spec:
+    """A layer of marks; of the transforms, texts are conditions on values."""
+    steps = [{"filter": each} if isinstance(each, str) else each for each in transform]
+    return {**({"transform": steps} if steps else {}), **more, "mark": {"type": mark, **look}, "encoding": encoding}
+
+
+def _number(field: str, **more: Any) -> Spec:
+    return {"field": field, "type": "quantitative", **more}
+
+
+def _name(field: str, **more: Any) -> Spec:
+    return {"field": field, "type": "nominal", **more}
+
+
+def _plain(field: str) -> Spec:
+    """A field that holds colours itself."""
+    return _name(field, scale=None)
+
+
+def _across(axis: Axis, field: str, **more: Any) -> Spec:
     """An encoding with numbers along an axis."""
     scale: Spec = {"zero": axis.from_zero}
     if axis.ends is not None:
@@ -106,22 +101,11 @@ def _across(axis: Axis, name: str, **more: Any) -> Spec:
     elif axis.is_log:
         scale = {"type": "log", "base": 2, "nice": False, "padding": 24} if axis.ticks else {"type": "log"}
     ticks: Spec = {"values": list(axis.ticks)} if axis.ticks else {"tickCount": 5}
-    return {"field": name, "type": "quantitative", "scale": scale, "axis": {"title": axis.title, **ticks}} | more
+    return _number(field, scale=scale, axis={"title": axis.title, **ticks}) | more
 
 
-def _down(name: str, rows: Sequence[str]) -> Spec:
-    axis = {"title": None, "domain": False, "ticks": False}
-    return {"field": name, "type": "nominal", "sort": list(rows), "axis": axis}
-
-
-def _plain(name: str) -> Spec:
-    """A field that holds colours itself."""
-    return {"field": name, "type": "nominal", "scale": None}
-
-
-def _named(field: str, names: Sequence[str], looks: list[Any]) -> Spec:
-    """A field of names, each with a look of its own."""
-    return {"field": field, "type": "nominal", "title": None, "scale": {"domain": list(names), "range": looks}}
+def _down(field: str, rows: Sequence[str]) -> Spec:
+    return _name(field, sort=list(rows), axis={"title": None, "domain": False, "ticks": False})
 
 
 def _tips(names: Sequence[str]) -> list[Spec]:
@@ -134,84 +118,76 @@ def _tipped(names: Sequence[str], tip: Mapping[str, str]) -> dict[str, str]:
 
 def _rules(rules: Mapping[str, float]) -> list[Spec]:
     """Upright lines, the second of them dotted."""
+    where: Spec = {"x": _number("at"), "y": {"value": 0}, "y2": {"value": "height"}, "tooltip": {"field": "name"}}
     return [
-        {
-            "data": {"values": [{"at": at, "name": name}]},
-            "mark": {"type": "rule", "stroke": INK, "strokeDash": dash, "strokeWidth": 1.5},
-            "encoding": {"x": {"field": "at", "type": "quantitative"}, "y": {"value": 0}, "y2": {"value": "height"}}
-            | {"tooltip": {"field": "name"}},
-        }
+        _layer("rule", {"stroke": INK, "strokeDash": dash, "strokeWidth": 1.5}, where)
+        | {"data": {"values": [{"at": at, "name": name}]}}
         for (name, at), dash in zip(rules.items(), _DASHES, strict=False)
     ]
 
 
 def _bars(drawn: Bars) -> Spec:
-    names = list(dict.fromkeys(name for each in drawn.bars for name in each.tip))
+    names = list(dict.fromkeys(name for bar in drawn.bars for name in bar.tip))
     values: list[dict[str, Any]] = []
-    for each in drawn.bars:
-        values.append({"row": each.row, "start": each.start, "end": each.end, "fill": paint(each.fill)})
-        if side := each.side(drawn.ends):
-            ink = each.fill.ink if side == "inside" else INK
-            values[-1] |= {"at": each.text_at(drawn.ends), "text": each.text, "side": side, "ink": ink}
-        values[-1] |= _tipped(names, each.tip)
+    for bar in drawn.bars:
+        values.append({"row": bar.row, "start": bar.start, "end": bar.end, "fill": paint(bar.fill)})
+        if bar.text:
+            side, at = bar.text_at(drawn.ends)
+            ink = bar.fill.ink if side == "inside" else INK
+            values[-1] |= {"at": at, "text": bar.text, "side": side, "ink": ink}
+        values[-1] |= _tipped(names, bar.tip)
     encoding = {"x": _across(drawn.x, "start"), "x2": {"field": "end"}, "fill": _plain("fill"), "tooltip": _tips(names)}
-    bar = {"mark": {"type": "bar", "height": {"band": 0.8}, "clip": True}, "encoding": encoding}
-    sides = {each.get("side") for each in values}
-    texts = [_texts(side, drawn.ends) for side in ("inside", "left", "right") if side in sides]
-    layers = [bar, *texts, *_rules(drawn.rules)]
-    return _wide(_ROW_PIXELS * len(drawn.rows), values, layers, encoding={"y": _down("row", drawn.rows)})
-
-
-def _texts(side: str, ends: tuple[float, float]) -> Spec:
-    """The texts on one side of their bars; on bars, those that are short enough."""
-    align, shift = {"inside": ("center", 0), "left": ("right", -5), "right": ("left", 5)}[side]
-    filtered = f"datum.side === '{side}'"
-    if side == "inside":
-        pixels = f"abs(datum.end - datum.start) / {ends[1] - ends[0]!r} * width"
-        filtered += f" && {pixels} > {_CHARACTER_PIXELS} * length(datum.text)"
-    encoding = {"x": {"field": "at", "type": "quantitative"}, "text": {"field": "text"}}
-    mark = {**_TEXT, "align": align, "dx": shift}
-    return {"transform": [{"filter": filtered}], "mark": mark, "encoding": encoding | {"fill": _plain("ink")}}
+    layers = [_layer("bar", {"height": {"band": 0.8}, "clip": True}, encoding)]
+    written = {"x": _number("at"), "text": {"field": "text"}, "fill": _plain("ink")}
+    for side, align, shift in (("inside", "center", 0), ("left", "right", -5), ("right", "left", 5)):
+        if side in {value.get("side") for value in values}:
+            look = {"fontSize": 12, "baseline": "middle", "align": align, "dx": shift}
+            where = f"datum.side === '{side}'"
+            if side == "inside":  # where the bar is wide enough
+                pixels = f"abs(datum.end - datum.start) / {drawn.ends[1] - drawn.ends[0]!r} * width"
+                where += f" && {pixels} > {_CHARACTER_PIXELS} * length(datum.text)"
+            layers.append(_layer("text", look, written, where))
+    rows = {"y": _down("row", drawn.rows)}
+    return _wide(_ROW_PIXELS * len(drawn.rows), values, [*layers, *_rules(drawn.rules)], encoding=rows)
 
 
 def _curves(drawn: Curves) -> Spec:
-    named = [each for each in drawn.series if each.name]
-    tips = list(dict.fromkeys(name for each in named for tip in each.tips for name in tip))
+    named = [series for series in drawn.series if series.name]
+    tips = list(dict.fromkeys(name for series in named for tip in series.tips for name in tip))
     values: list[dict[str, Any]] = []
-    for each in drawn.series:
-        shared = {"name": each.name, "mark": each.mark.value}
-        if each.mark in (Mark.AREA, Mark.LEVELS):
-            pairs = zip(each.x, each.x[1:], each.y, strict=False)
-            values += [shared | {"x": start, "end": end, "y": y} for start, end, y in pairs]
-        else:
-            values += [shared | {"x": x, "y": y} for x, y in zip(each.x, each.y, strict=True)]
-        for value, to in zip(values[len(values) - len(each.y) :], each.to, strict=False):
-            value["to"] = to
-        for value, tip in zip(values[len(values) - len(each.y) :], each.tips, strict=False):
-            value |= _tipped(tips, tip)
+    for series in drawn.series:
+        points = [{"name": series.name, "mark": series.mark.value, "x": x} for x in series.x[: len(series.y)]]
+        for place, (point, y) in enumerate(zip(points, series.y, strict=True)):
+            point |= {"y": y}
+            if series.mark in (Mark.AREA, Mark.LEVELS):
+                point |= {"end": series.x[place + 1]}
+            if series.to:
+                point |= {"to": series.to[place]}
+            if series.tips:
+                point |= _tipped(tips, series.tips[place])
+        values += points
 
-    names = [each.name for each in named]
-    colour = _named("name", names, [each.colour for each in named])
-    dash = _named("name", names, [list(each.dash) or [1, 0] for each in named])
-    shape = _named("name", names, [each.marker if each.mark in _DOTTED else "stroke" for each in named])
-    tooltip: Spec = {"tooltip": _tips(tips)}
-    line: Spec = {"stroke": colour, "strokeDash": dash}
-    end: Spec = {"x2": {"field": "end"}}
-    looks: dict[Mark, Spec] = {
-        Mark.AREA: {"mark": "rect", "encoding": {"y2": {"datum": 0}, **end, "fill": colour} | tooltip},
-        Mark.LEVELS: {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": {**end, "stroke": colour}},
-        Mark.BAND: {"mark": {"type": "area", "opacity": 0.2}, "encoding": {"y2": {"field": "to"}, "fill": colour}},
+    def look(looks: list[Any]) -> Spec:
+        """Of series by their names."""
+        return _name("name", title=None, scale={"domain": [series.name for series in named], "range": looks})
+
+    colour = look([series.colour for series in named])
+    line: Spec = {"stroke": colour, "strokeDash": look([list(series.dash) or [1, 0] for series in named])}
+    shape = look([series.marker if series.mark in _DOTTED else "stroke" for series in named])
+    tooltip, end = {"tooltip": _tips(tips)}, {"x2": {"field": "end"}}
+    looks: dict[Mark, tuple[str, Spec, Spec]] = {
+        Mark.AREA: ("rect", {}, {"y2": {"datum": 0}, **end, "fill": colour, **tooltip}),
+        Mark.LEVELS: ("rule", {"strokeWidth": 2}, {**end, "stroke": colour}),
+        Mark.BAND: ("area", {"opacity": 0.2}, {"y2": {"field": "to"}, "fill": colour}),
     }
     for mark, how in ((Mark.LINE, "linear"), (Mark.STEPS_AFTER, "step-after"), (Mark.STEPS_BEFORE, "step-before")):
-        looks[mark] = {"mark": {"type": "line", "strokeWidth": 2, "interpolate": how}, "encoding": line}
-    used = {each.mark for each in drawn.series}
-    shown = {mark: look for mark, look in looks.items() if mark in used}
-    layers = [{"transform": [{"filter": f"datum.mark === '{mark.value}'"}], **look} for mark, look in shown.items()]
+        looks[mark] = ("line", {"strokeWidth": 2, "interpolate": how}, line)
+    used = {series.mark for series in drawn.series}
+    layers = [_layer(*given, f"datum.mark === '{mark.value}'") for mark, given in looks.items() if mark in used]
     if used & {*_DOTTED}:
-        dot = {"type": "point", "filled": True, "size": 80, "opacity": 0.9}
-        points = " || ".join(f"datum.mark === '{each.value}'" for each in _DOTTED)
-        encoding = {"fill": colour, "shape": shape} | tooltip
-        layers.append({"transform": [{"filter": points}], "mark": dot, "encoding": encoding})
+        dotted = " || ".join(f"datum.mark === '{mark.value}'" for mark in _DOTTED)
+        dot = {"filled": True, "size": 80, "opacity": 0.9}
+        layers.append(_layer("point", dot, {"fill": colour, "shape": shape, **tooltip}, dotted))
     height = _LOW_HEIGHT if Mark.AREA in used else _HEIGHT
     axes = {"x": _across(drawn.x, "x"), "y": _across(drawn.y, "y")}
     return _wide(height, values, [*layers, *_rules(drawn.rules)], encoding=axes)
@@ -221,33 +197,19 @@ def _timeline(drawn: TimelineChart) -> Spec:
     length = "(datum.end - datum.start) / (shown_to - shown_from) * width"
     seen = "(min(datum.end, shown_to) - max(datum.start, shown_from)) / (shown_to - shown_from) * width"
     scale = {"domain": [{"expr": "shown_from"}, {"expr": "shown_to"}], "nice": False, "zero": False}
-    mark = {"type": "bar", "clip": True, "height": {"band": 0.84}, "stroke": PAPER}
-    bars = {
-        "mark": mark | {"strokeWidth": {"expr": f"{length} > 5 ? 0.7 : 0"}},
-        "encoding": {
-            "x": _across(drawn.x, "start", scale=scale),
-            "x2": {"field": "end"},
-            "fill": _plain("fill"),
-            "tooltip": [
-                *({"field": name} for name in ("what", "kind", "time")),
-                {"field": "start", "title": f"from [{drawn.x.unit}]", "format": ",.6~f"},
-            ],
-        },
-    }
-    texts = {
-        "transform": [{"filter": f"{seen} > 60"}],
-        "mark": {"type": "text", "clip": True, "fontSize": 11, "limit": {"expr": f"{seen} - 8"}},
-        "encoding": {
-            "x": {"field": "middle", "type": "quantitative"},
-            "text": {"field": "what"},
-            "fill": _plain("ink"),
-        },
-    }
-    middle = "(max(datum.start, shown_from) + min(datum.end, shown_to)) / 2"
+    stroke = {"stroke": data.PAPER, "strokeWidth": {"expr": f"{length} > 5 ? 0.7 : 0"}}
+    tips: list[Spec] = [{"field": name} for name in ("what", "kind", "time")]
+    tips.append({"field": "start", "title": f"from [{drawn.x.unit}]", "format": ",.6~f"})
+    where = {"x": _across(drawn.x, "start", scale=scale), "x2": {"field": "end"}}
+    bars = _layer(
+        "bar", {"clip": True, "height": {"band": 0.84}, **stroke}, where | {"fill": _plain("fill"), "tooltip": tips}
+    )
+    written = {"x": _number("middle"), "text": {"field": "what"}, "fill": _plain("ink")}
+    texts = _layer("text", {"clip": True, "fontSize": 11, "limit": {"expr": f"{seen} - 8"}}, written, f"{seen} > 60")
     values = [
-        {"lane": each.row, "start": each.start, "end": each.end, "fill": paint(each.fill), "ink": each.fill.ink}
-        | {"what": each.what, "kind": each.kind, "time": each.time}
-        for each in drawn.pieces
+        {"lane": bar.row, "start": bar.start, "end": bar.end, "fill": paint(bar.fill), "ink": bar.fill.ink}
+        | {"what": bar.what, "kind": bar.kind, "time": bar.time}
+        for bar in drawn.pieces
     ]
     whole = drawn.stretches[0]
     return _wide(
@@ -255,138 +217,103 @@ def _timeline(drawn: TimelineChart) -> Spec:
         values,
         [bars, texts],
         params=[{"name": "shown_from", "value": whole.start}, {"name": "shown_to", "value": whole.end}],
-        transform=[{"calculate": middle, "as": "middle"}],
+        transform=[
+            {"calculate": "(max(datum.start, shown_from) + min(datum.end, shown_to)) / 2", "as": "middle"},
+        ],
         encoding={"y": _down("lane", drawn.rows)},
     )
 
 
-def _study(drawn: Study) -> Spec:
-    """A figure over keys; of a point, `k0`, … are values of keys, `n0`, … numbers, `p0`, … places on axes."""
+def _points(drawn: Study) -> list[dict[str, Any]]:
+    """Of a point, `k0`, … are values of keys, `n0`, … numbers, `p0`, … places on axes."""
     values: list[dict[str, Any]] = []
     for place in drawn.order:
         point: dict[str, Any] = {"point": drawn.points[place], "status": drawn.statuses[place]}
-        for key, each in enumerate(drawn.keys):
-            point |= {f"k{key}": each.values[each.at[place]], f"p{key}": each.place(place)}
-            if each.numbers:
-                point[f"n{key}"] = each.numbers[each.at[place]]
+        for number, key in enumerate(drawn.keys):
+            point |= {f"k{number}": key.values[key.at[place]], f"p{number}": key.place(place)}
+            if key.numbers:
+                point[f"n{number}"] = key.numbers[key.at[place]]
         if (value := drawn.values[place]) is not None:
             point["figure"] = value
         values.append(point)
-    tips = [{"field": f"k{key}", "title": each.name + f" [{each.axis.unit}]" * bool(each.axis.unit)}
-            for key, each in enumerate(drawn.keys)]  # fmt: skip
-    tips += [{"field": "figure", "title": drawn.figure.title, "format": ",.4~r"}, {"field": "point"}]
-    match drawn.over:
-        case WayOver.HEAT_MAP:
-            return _heat_map(drawn, values, tips)
-        case WayOver.DOTS:
-            return _dots(drawn, values, tips)
-        case WayOver.PARALLEL:
-            return _parallel(drawn, values, tips)
+    return values
+
+
+def _tips_of(drawn: Study) -> list[Spec]:
+    keys = ({"field": f"k{number}", "title": Axis(key.name, key.axis.unit).title}
+            for number, key in enumerate(drawn.keys))  # fmt: skip
+    return [*keys, {"field": "figure", "title": drawn.figure.title, "format": ",.4~r"}, {"field": "point"}]
 
 
 def _coloured(drawn: Study, orient: str) -> Spec:
     legend = {"title": drawn.figure.title, "orient": orient, "gradientLength": 220, "tickCount": 4, "format": ",.4~r"}
-    scale = {"scheme": COLOURS, "zero": False}
-    return {"field": "figure", "type": "quantitative", "scale": scale, "legend": legend}
+    return _number("figure", scale={"scheme": data.COLOURS, "zero": False}, legend=legend)
 
 
-def _heat_map(drawn: Study, values: list[dict[str, Any]], tips: list[Spec]) -> Spec:
-    """Of three keys, rows of the first stand together for each value of the third."""
+def _map(drawn: Study) -> Spec:
+    """A heat map, in which of three keys rows of the first stand together for each value of the third; or dots."""
     down, across, *split = drawn.keys
+    values, tips = _points(drawn), _tips_of(drawn)
+    known = {"color": _coloured(drawn, "top"), "tooltip": tips}
+    if drawn.over is WayOver.DOTS:
+        axes = {name: _across(key.axis, field, scale={"zero": False, "padding": 8})
+                for name, key, field in (("x", across, "n1"), ("y", down, "n0"))}  # fmt: skip
+        cross = {"shape": "cross", "angle": 45, "size": 70, "filled": True, "fill": data.NO_FIGURE}
+        layers = [
+            _layer("point", {"filled": True, "size": 90}, known, _KNOWN),
+            _layer("point", cross, {"tooltip": [{"field": "status"}, {"field": "point"}]}, f"!{_KNOWN}"),
+        ]
+        return _wide(_HEIGHT, values, layers, encoding=axes)
     rows, title = [*reversed(down.values)], down.axis.title
     if split:
         rows = [f"{outer} · {inner}" for outer in split[0].values for inner in rows]
-        title = f"{split[0].axis.title} · {down.axis.title}"
-        values = [each | {"row": f"{each['k2']} · {each['k0']}"} for each in values]
-    tip = {"tooltip": [*tips, {"field": "status"}]}
-    layers: list[Spec] = [
-        {"mark": {"type": "rect", "fill": LEFT_OUT}, "encoding": tip},
-        {
-            "transform": [_KNOWN],
-            "mark": {"type": "rect", "stroke": PAPER, "strokeWidth": 1},
-            "encoding": {"color": _coloured(drawn, "top"), "tooltip": tips},
-        },
+        title = f"{split[0].axis.title} · {title}"
+    for point in values:
+        point["row"] = f"{point['k2']} · {point['k0']}" if split else point["k0"]
+        if "figure" in point and drawn.has_texts:
+            point["text"], point["ink"] = drawn.text(point["figure"])
+    layers = [
+        _layer("rect", {"fill": data.LEFT_OUT}, {"tooltip": [*tips, {"field": "status"}]}),
+        _layer("rect", {"stroke": data.PAPER, "strokeWidth": 1}, known, _KNOWN),
     ]
-    if len(down.values) * len(across.values) <= _MOST_TEXTS:
-        scaled = "(datum.figure - datum.least) / max(datum.most - datum.least, 1e-300)"
-        ends = [{"op": "min", "field": "figure", "as": "least"}, {"op": "max", "field": "figure", "as": "most"}]
+    if drawn.has_texts:
         wide = f"width / {len(across.values)} > {_TEXT_PIXELS}"
-        ink = {"calculate": f"{scaled} > {_LIGHT_FROM} ? '#000000' : '#ffffff'", "as": "ink"}
-        text = {"text": {"field": "figure", "type": "quantitative", "format": ",.4~r"}, "fill": _plain("ink")}
         layers.append(
-            {
-                "transform": [_KNOWN, {"filter": wide}, {"joinaggregate": ends}, ink],
-                "mark": {"type": "text", "fontSize": 12},
-                "encoding": text,
-            }
+            _layer("text", {"fontSize": 12}, {"text": {"field": "text"}, "fill": _plain("ink")}, _KNOWN, wide)
         )
-    angle = -30 if len(across.values) > _MOST_TICKS else 0
+    angle = {"labelAngle": -30 if across.is_crowded else 0}
     axes = {
-        "x": {"field": "k1", "type": "nominal", "sort": list(across.values), "title": across.axis.title}
-        | {"axis": {"labelAngle": angle}},
-        "y": {"field": "row" if split else "k0", "type": "nominal", "sort": rows, "title": title},
+        "x": _name("k1", sort=list(across.values), title=across.axis.title, axis=angle),
+        "y": _name("row", sort=rows, title=title),
     }
     return _wide(_CELL_PIXELS * len(rows), values, layers, encoding=axes)
 
 
-def _dots(drawn: Study, values: list[dict[str, Any]], tips: list[Spec]) -> Spec:
-    down, across = drawn.keys
-    axes = {name: _across(key.axis, field) | {"scale": {"zero": False, "padding": 8}}
-            for name, key, field in (("x", across, "n1"), ("y", down, "n0"))}  # fmt: skip
-    cross = {"type": "point", "shape": "cross", "angle": 45, "size": 70, "filled": True, "fill": NO_FIGURE}
-    tip = {"tooltip": [{"field": "status"}, {"field": "point"}]}
-    layers = [
-        {
-            "transform": [_KNOWN],
-            "mark": {"type": "point", "filled": True, "size": 90},
-            "encoding": {"color": _coloured(drawn, "top"), "tooltip": tips},
-        },
-        {"transform": [{"filter": "!isValid(datum.figure)"}], "mark": cross, "encoding": tip},
-    ]
-    return _wide(_HEIGHT, values, layers, encoding=axes)
-
-
-def _parallel(drawn: Study, values: list[dict[str, Any]], tips: list[Spec]) -> Spec:
+def _parallel(drawn: Study) -> Spec:
     keys = drawn.keys
     fields = [f"p{number}" for number in range(len(keys))]
-    names = json.dumps([each.axis.title for each in keys])
-    x = {
-        "field": "axis",
-        "type": "nominal",
-        "sort": fields,
-        "title": None,
-        "scale": {"padding": 0.1},
-        "axis": {"labelExpr": f"{names}[+slice(datum.value, 1)]", "grid": True, "labelAngle": 0, "orient": "top"}
-        | {"labelOverlap": False, "labelLimit": {"expr": f"width / {len(keys)} - 4"}, "domain": False},
+    names = json.dumps([key.axis.title for key in keys])
+    along = _name("axis", sort=fields)
+    heads: Spec = {"labelExpr": f"{names}[+slice(datum.value, 1)]", "labelLimit": {"expr": f"width / {len(keys)} - 4"}}
+    heads |= {"grid": True, "labelAngle": 0, "orient": "top", "labelOverlap": False, "domain": False}
+    encoding = {
+        "x": along | {"title": None, "scale": {"padding": 0.1}, "axis": heads},
+        "y": _number("at", axis=None),
+        "detail": {"field": "point"},
+        "stroke": _coloured(drawn, "bottom"),
+        "strokeWidth": {"condition": {"param": "pointed", "empty": False, "value": 5}, "value": 1.4},
+        "tooltip": _tips_of(drawn),
     }
     when = {"type": "point", "on": "pointerover", "clear": "pointerout", "fields": ["point"]}
-    lines = {
-        "transform": [_KNOWN, {"fold": fields, "as": ["axis", "at"]}],
-        "params": [{"name": "pointed", "select": when}],
-        "mark": {"type": "line", "strokeJoin": "round", "opacity": 0.75},
-        "encoding": {
-            "x": x,
-            "y": {"field": "at", "type": "quantitative", "axis": None},
-            "detail": {"field": "point"},
-            "stroke": _coloured(drawn, "bottom"),
-            "strokeWidth": {"condition": {"param": "pointed", "empty": False, "value": 5}, "value": 1.4},
-            "tooltip": tips,
-        },
-    }
+    fold = {"fold": fields, "as": ["axis", "at"]}
+    look = {"strokeJoin": "round", "opacity": 0.75}
+    lines = _layer("line", look, encoding, _KNOWN, fold, params=[{"name": "pointed", "select": when}])
     told = [
-        {"axis": f"p{number}", "at": round(place / max(1, len(key.values) - 1), 5), "text": text}
-        for number, key in enumerate(keys)
-        for place, text in list(enumerate(key.values))[:: -(-len(key.values) // _MOST_TICKS)]
+        {"axis": field, "at": place, "text": text}
+        for field, key in zip(fields, keys, strict=True)
+        for place, text in key.ticks.items()
     ]
-    ticks = {
-        "data": {"values": told},
-        "mark": {"type": "text", "align": "left", "dx": 5, "fontSize": 11.5}
-        | {"limit": {"expr": f"width / {len(keys)} - 8"}},
-        "encoding": {
-            "x": {"field": "axis", "type": "nominal", "sort": fields},
-            "y": {"field": "at", "type": "quantitative"},
-            "text": {"field": "text"},
-            "fill": {"value": INK},
-        },
-    }
-    return _wide(_HEIGHT, values, [lines, ticks])
+    limit = {"expr": f"width / {len(keys)} - 8"}
+    written = {"x": along, "y": _number("at"), "text": {"field": "text"}, "fill": {"value": INK}}
+    ticks = _layer("text", {"align": "left", "dx": 5, "fontSize": 11.5, "limit": limit}, written)
+    return _wide(_HEIGHT, _points(drawn), [lines, ticks | {"data": {"values": told}}])

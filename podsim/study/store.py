@@ -1,46 +1,82 @@
-"""Rows in a file: what a sweep, a plan or a check has found so far, whatever ends it.
+"""Rows: what stands in them, the file that keeps them whatever ends the work, and the table in which it ends.
 
-The file is a database of SQLite. Its table `row` holds a point each: its number, what became of it, and its values as
-JSON; its table `about` says to which study, inputs and version of podsim they belong. Each portion of rows is a
-transaction, so that a process that is killed leaves whole rows and the same command goes on from them. A row has a
-checksum, and one that was damaged is made again.
+What was made so far is a database of SQLite: each portion of rows is a transaction, so that a process that is killed
+leaves whole rows, and a row that was damaged is made again. A table has the same bytes for the same rows.
 """
 
 from __future__ import annotations
 
+import csv
+import hashlib
 import json
+import os
+import re
+import secrets
 import sqlite3
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from zlib import crc32
 
+from podsim import harmless
 from podsim._version import __version__
-from podsim.errors import OutputError
-from podsim.result.files import check_writable
+from podsim.errors import DoesNotFitError, NoPlanError, OutputError, PodsimError
+from podsim.metrics import BYTES, FULLEST, JOULES, METRICS, PER_SECOND, SECONDS, WATTS, metric_of
+from podsim.result.files import check_writable, write_atomically
 from podsim.watch import Tell, untold
 from podsim.workers import mapped
 
-STATUS: Final = "status"
+if TYPE_CHECKING:
+    from podsim.runs import Result
+
+POINT, SCENARIO, VARIANT, STATUS, REASON = COLUMNS = ("point", "scenario", "variant", "status", "reason")
+"""What every row begins with, or says of itself."""
+DONE, REFUSED, FAILED = "done", "refused", "failed"
+"""What became of a point; one failed by a bug of podsim."""
+PARQUET, CSV = ".parquet", ".csv"
 Row = Mapping[str, Any]
 _APPLICATION, _FORMAT = 0x706F6473, 1
 """`pods` in ASCII, by which SQLite knows whose file it is; and the version of the tables."""
-_OLDER: Final = b'{"fingerprint": "'
-"""How such files of older versions began, which were no databases."""
 _TABLES: Final = f"""
+BEGIN IMMEDIATE;
 DROP TABLE IF EXISTS row;
 DROP TABLE IF EXISTS about;
 PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {_FORMAT};
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE row (number INTEGER PRIMARY KEY, status TEXT NOT NULL, data TEXT NOT NULL, checksum INTEGER NOT NULL);
+COMMIT;
 """
+_ROWS_AT_ONCE: Final = 10_000
+_SI: Final = (SECONDS, BYTES, WATTS, JOULES, PER_SECOND)
+_NUMERIC: Final = re.compile(r"-?\d{1,300}(\.\d+)?(e[+-]?\d{1,3})?")
+_KNOWN: Final = {"": None, "True": True, "False": False}
+_TEXT, _REAL, _WHOLE, _FLAG = "string", "float64", "int64", "bool_"
+
+
+def status_of(error: PodsimError) -> str:
+    """What became of a point that is impossible."""
+    if isinstance(error, DoesNotFitError):
+        return "does not fit"
+    return "no plan" if isinstance(error, NoPlanError) else REFUSED
+
+
+def figures_of(result: Result) -> Iterator[tuple[str, float | str | None]]:
+    """The columns of a result."""
+    yield from result.figures()
+    if (fullest := METRICS[FULLEST].get(result)) is not None:
+        yield FULLEST, fullest
+    yield "warnings", "; ".join(result.warnings) or None
+
+
+# What was made so far
 
 
 class Store:
-    """Rows by the number of what they are about."""
+    """Rows by the number of what they are about: what became of it and its values, as JSON, with a checksum."""
 
     def __init__(
         self,
@@ -49,28 +85,20 @@ class Store:
         *,
         what: str = "study",
         option: str = "",
-        anew: bool = False,
+        restart: bool = False,
     ) -> None:
-        """Open the rows of a study, or begin them.
+        """Open the rows in a file, or in memory alone, or begin them; `restart` drops those that are there.
 
-        Args:
-            path: The file; None keeps rows in memory alone.
-            fingerprint: Hash of all that rows depend on.
-            what: What they are rows of, for messages.
-            option: The options of the command line that name another file or begin anew, for messages.
-            anew: Drop rows that it holds.
-
-        Raises:
-            OutputError: It cannot be written, is damaged, belongs to something else or an older version, or another
-                process is at it.
+        `fingerprint` is a hash of all that rows depend on. Messages say `what` they are rows of, and which `option` of
+        the command line names another file or begins again.
         """
         self.path, self._what, self._option = path, what, option
         if path is not None:
             check_writable(path)
-        with self._told():
-            if anew and path is not None:
+        with self._refusing():
+            if restart and path is not None:
                 _drop(path)
-            self._connection = sqlite3.connect(path or ":memory:", timeout=0, isolation_level=None)
+            self._connection = sqlite3.connect(path or ":memory:", timeout=0, isolation_level="IMMEDIATE")
             try:
                 self._open(fingerprint)
             except BaseException:
@@ -84,73 +112,40 @@ class Store:
         self._connection.close()
 
     def __contains__(self, number: object) -> bool:
-        return isinstance(number, int) and 0 <= number < len(self._known) and bool(self._known[number])
+        return next(self._read("SELECT 1 FROM row WHERE number = ?", number), None) is not None
 
     def __len__(self) -> int:
-        return self._count
+        ((count,),) = self._read("SELECT count(*) FROM row")
+        return int(count)
 
     def __getitem__(self, number: int) -> Row:
         """The row of a number that is known."""
-        with self._told():
-            (text,) = self._connection.execute("SELECT data FROM row WHERE number = ?", (number,)).fetchone()
+        ((text,),) = self._read("SELECT data FROM row WHERE number = ?", number)
         row: Row = json.loads(text)
         return row
 
     def rows(self) -> Iterator[Row]:
         """All rows by their numbers, read one by one."""
-        with self._told():
-            for (text,) in self._connection.execute("SELECT data FROM row ORDER BY number"):
-                yield json.loads(text)
+        return (json.loads(text) for (text,) in self._read("SELECT data FROM row ORDER BY number"))
 
     def statuses(self) -> dict[str, int]:
-        """How many rows there are of each status."""
-        with self._told():
-            return dict(self._connection.execute("SELECT status, count(*) FROM row GROUP BY status ORDER BY status"))
+        """How many rows there are of each status, those that are done first."""
+        order = "GROUP BY status ORDER BY status <> ?, status"
+        return dict(self._read(f"SELECT status, count(*) FROM row {order}", DONE))
 
     def add(self, rows: Iterable[tuple[int, Row]]) -> None:
-        """Keep rows with their numbers; they outlive this process when this returns.
-
-        Raises:
-            OutputError: They cannot be written, as on a full disk; what was written before stays.
-        """
+        """Keep rows with their numbers; they outlive this process when this returns."""
         texts = [(number, row[STATUS], json.dumps(row, allow_nan=False)) for number, row in rows]
-        with self._told(), self._transaction():
-            self._connection.executemany(
-                "INSERT OR REPLACE INTO row VALUES (?, ?, ?, ?)",
-                ((number, status, text, crc32(text.encode())) for number, status, text in texts),
-            )
-        for number, *_ in texts:
-            self._know(number)
+        insert = "INSERT OR REPLACE INTO row VALUES (?1, ?2, ?3, crc32(CAST(?2 || ?3 AS BLOB)))"
+        with self._refusing(), self._connection:
+            self._connection.executemany(insert, texts)
 
-    def fill(
-        self,
-        make: Callable[[int], Row],
-        numbers: Sequence[int],
-        tell: Tell = untold,
-        *,
-        processes: int | None = None,
-        scheduler: str | None = None,
-        few: int = 2,
-        lead: int = 0,
-    ) -> None:
-        """Make the rows that are missing, and keep them as they come.
-
-        Args:
-            make: Makes the row of a number; a function that processes can be sent.
-            numbers: All that are wanted.
-            tell: Is told of progress.
-            processes: How many rows are made at a time; as many as there are cores by default.
-            scheduler: Address of a Dask scheduler, to make them on its workers.
-            few: So many rows are worth the start of processes.
-            lead: So many are made before they start.
-
-        Raises:
-            PodsimError: They cannot be written, or as of `mapped`.
-        """
+    def fill(self, make: Callable[[int], Row], numbers: Sequence[int], tell: Tell = untold, **how: Any) -> None:
+        """Make the rows of numbers that are missing, `how` `mapped` takes it, keep them as they come, and tell."""
         left = array("q", (number for number in numbers if number not in self))
         done, total = len(numbers) - len(left), len(numbers)
         tell(done, total)
-        for portion in mapped(make, left, processes=processes, scheduler=scheduler, few=few, lead=lead):
+        for portion in mapped(make, left, **how):
             self.add(portion)
             done += len(portion)
             tell(done, total)
@@ -162,8 +157,8 @@ class Store:
             self.path.unlink(missing_ok=True)
 
     def _open(self, fingerprint: str) -> None:
-        self._known, self._count = bytearray(), 0
         run = self._connection.execute
+        self._connection.create_function("crc32", 1, crc32, deterministic=True)
         run("PRAGMA locking_mode = EXCLUSIVE")  # one process at a time, and no shared memory, which network disks lack
         (application,), (form,) = run("PRAGMA application_id").fetchone(), run("PRAGMA user_version").fetchone()
         (count,) = run("SELECT count(*) FROM sqlite_master").fetchone()
@@ -173,63 +168,35 @@ class Store:
         run("PRAGMA synchronous = NORMAL")
         if count and form != _FORMAT:
             raise self._refusal(f"holds rows of another version of podsim, in format {form}; this one reads {_FORMAT}")
-        if count:
-            if dict(run("SELECT key, value FROM about")).get("fingerprint") == fingerprint:
-                self._learn()
-                return
-            if run("SELECT number FROM row LIMIT 1").fetchone():
-                raise self._refusal(f"holds rows of another {self._what}, other inputs or another version")
+        if count and dict(run("SELECT key, value FROM about")).get("fingerprint") == fingerprint:
+            with self._connection:  # rows that were damaged go
+                run("DELETE FROM row WHERE crc32(CAST(status || data AS BLOB)) <> checksum")
+            return
+        if count and run("SELECT number FROM row LIMIT 1").fetchone():
+            raise self._refusal(f"holds rows of another {self._what}, other inputs or another version")
         about = {"fingerprint": fingerprint, "version": __version__, "kind": self._what}
-        with self._transaction():
-            for statement in _TABLES.split(";"):
-                run(statement)
+        self._connection.executescript(_TABLES)
+        with self._connection:
             self._connection.executemany("INSERT INTO about VALUES (?, ?)", about.items())
 
-    def _learn(self) -> None:
-        """Take account of the rows that are there; those that were damaged go."""
-        damaged = []
-        for number, status, text, checksum in self._connection.execute("SELECT * FROM row"):
-            if crc32(str(text).encode()) == checksum and json.loads(text).get(STATUS) == status:
-                self._know(number)
-            else:
-                damaged.append((number,))
-        with self._transaction():
-            self._connection.executemany("DELETE FROM row WHERE number = ?", damaged)
-
-    def _know(self, number: int) -> None:
-        self._known.extend(bytes(max(0, number + 1 - len(self._known))))
-        self._count += not self._known[number]
-        self._known[number] = True
+    def _read(self, query: str, *values: object) -> Iterator[Any]:
+        with self._refusing():
+            yield from self._connection.execute(query, values)
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            with suppress(sqlite3.Error):
-                self._connection.execute("ROLLBACK")
-            raise
-        self._connection.execute("COMMIT")
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _refusing(self) -> Iterator[None]:
         """What SQLite finds wrong, with what to do."""
         try:
             yield
         except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", None)
-            if code == sqlite3.SQLITE_BUSY:
-                what, do = f"another {self._what} is writing this", f"wait until it ends, or {self._option}"
-                raise OutputError(what, where=str(self.path), do=do) from None
-            if code == sqlite3.SQLITE_CORRUPT:
-                raise self._refusal("is damaged") from None
-            if code == sqlite3.SQLITE_NOTADB:
-                assert self.path is not None
-                with self.path.open("rb") as file:
-                    is_older = file.read(len(_OLDER)) == _OLDER
-                older = "holds rows of an older version of podsim, which this one cannot go on from"
-                raise self._refusal(older if is_older else "is no file of rows") from None
+            match getattr(error, "sqlite_errorcode", None):
+                case sqlite3.SQLITE_BUSY:
+                    what, do = f"another {self._what} is writing this", f"wait until it ends, or {self._option}"
+                    raise OutputError(what, where=str(self.path), do=do) from None
+                case sqlite3.SQLITE_CORRUPT:
+                    raise self._refusal("is damaged") from None
+                case sqlite3.SQLITE_NOTADB:
+                    raise self._refusal("is no file of rows") from None
             do = f"make room or {self._option}; the same command goes on where this one stopped"
             raise OutputError(f"cannot be written: {error}", where=str(self.path), do=do) from error
 
@@ -239,7 +206,7 @@ class Store:
 
 def _drop(path: Path) -> None:
     """Delete a file, whatever it holds, unless another process is at it."""
-    with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
+    with closing(sqlite3.connect(path, timeout=0)) as connection:
         try:
             connection.execute("PRAGMA user_version")
         except sqlite3.Error as error:
@@ -247,3 +214,142 @@ def _drop(path: Path) -> None:
                 raise
     for suffix in ("", "-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+# The table in which it ends
+
+
+def check_suffix(path: Path) -> None:
+    """Refuse a table that cannot be written, before the work."""
+    if path.suffix not in (PARQUET, CSV):
+        what = f"`{path.suffix}` is not a format for tables" if path.suffix else "the name of a table needs a suffix"
+        raise OutputError(what, where=str(path), do=f"end the name in {PARQUET} or {CSV}")
+    if path.suffix == PARQUET:
+        _pyarrow()
+
+
+def write_table(path: Path, rows_of: Callable[[], Iterable[Row]], about: Mapping[str, str]) -> None:
+    """Write all rows, whole or not at all, with what the table stands on, which is beside a CSV, or in its metadata."""
+    temporary = path.with_name(f".podsim-{secrets.token_hex(8)}.tmp")
+    try:
+        types = _types(rows_of())
+        (_write_parquet if path.suffix == PARQUET else _write_csv)(temporary, types, rows_of(), about)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        if path.suffix == CSV:  # before the table, which is not known without it
+            known = {**about, "sha256": _sha256(temporary)}
+            write_atomically(about_file(path), (json.dumps(known, indent=2) + "\n").encode())
+        temporary.replace(path)
+    except OSError as error:
+        what = f"cannot be written: {error.strerror or type(error).__name__}"
+        do = "make room; the same command writes it from the rows kept"
+        raise OutputError(what, where=str(path), do=do) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def fingerprint_of(path: Path) -> str | None:
+    """Of what a finished table holds; None of one that does not say it, or that was changed."""
+    if path.suffix == CSV:
+        try:
+            about = json.loads(about_file(path).read_bytes())
+            return str(about["fingerprint"]) if about["sha256"] == _sha256(path) else None
+        except (OSError, ValueError, RecursionError, KeyError, TypeError):
+            return None
+    arrow, parquet = _pyarrow()
+    try:
+        fingerprint = (parquet.read_schema(path).metadata or {}).get(b"podsim.fingerprint")
+    except (OSError, arrow.ArrowException):
+        return None
+    return None if fingerprint is None else fingerprint.decode(errors="replace")
+
+
+def about_file(path: Path) -> Path:
+    """Where it is written what a CSV table stands on."""
+    return path.with_name(f"{path.name}.json")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """The rows of a finished table, a few of them in memory at a time; nothing is None."""
+    if path.suffix == CSV:
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                yield {name: _value(text) for name, text in row.items()}
+        return
+    _, parquet = _pyarrow()
+    with parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches(_ROWS_AT_ONCE):
+            yield from batch.to_pylist()
+
+
+def _value(text: str) -> Any:
+    if not _NUMERIC.fullmatch(text):
+        return _KNOWN.get(text, text)
+    return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
+def typed(rows_of: Callable[[], Iterable[Row]]) -> tuple[Row, ...]:
+    """All rows as a table would hold them, in memory; `rows_of` gives them, each time it is called."""
+    types = _types(rows_of())
+    return tuple(dict(zip(types, _cells(row, types), strict=True)) for row in rows_of())
+
+
+def _types(rows: Iterable[Row]) -> dict[str, str]:
+    """The type of each column that holds anything, in the order in which they first appear."""
+    kinds: dict[str, set[type]] = {}
+    for row in rows:
+        for name, value in row.items():
+            kinds.setdefault(name, set()).add(type(value))
+    return {name: _type(name, those - {type(None)}) for name, those in kinds.items()}
+
+
+def _type(name: str, kinds: set[type]) -> str:
+    if not kinds:
+        return _REAL if metric_of(name).unit in _SI else _TEXT
+    if len(kinds) == 1:
+        return {bool: _FLAG, int: _WHOLE, float: _REAL}.get(kinds.pop(), _TEXT)
+    return _REAL if kinds == {int, float} else _TEXT
+
+
+def _cells(row: Row, types: Mapping[str, str]) -> Iterator[Any]:
+    made = {_TEXT: str, _REAL: float}
+    for name, kind in types.items():
+        value = row.get(name)
+        yield value if value is None or kind not in made else made[kind](value)
+
+
+def _write_csv(path: Path, types: Mapping[str, str], rows: Iterable[Row], _: Mapping[str, str]) -> None:
+    with path.open("x", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(map(harmless.csv, types))
+        for row in rows:
+            writer.writerow([harmless.csv(each) if isinstance(each, str) else each for each in _cells(row, types)])
+
+
+def _write_parquet(path: Path, types: Mapping[str, str], rows: Iterable[Row], about: Mapping[str, str]) -> None:
+    arrow, parquet = _pyarrow()
+    fields = []
+    for name, kind in types.items():
+        unit = metric_of(name).unit if kind in (_REAL, _WHOLE) else ""
+        fields.append(arrow.field(name, getattr(arrow, kind)(), metadata={"unit": unit} if unit in _SI else None))
+    schema = arrow.schema(fields, metadata={f"podsim.{key}": value for key, value in about.items()})
+    left = iter(rows)
+    with parquet.ParquetWriter(path, schema) as writer:
+        while batch := [dict(zip(types, _cells(row, types), strict=True)) for row in islice(left, _ROWS_AT_ONCE)]:
+            writer.write_table(arrow.Table.from_pylist(batch, schema=schema))
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        do = "pip install 'podsim[sweep]', or give a name that ends in .csv"
+        raise PodsimError("Parquet needs pyarrow, which is not installed", do=do) from error
+    return pa, parquet

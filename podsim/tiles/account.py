@@ -9,25 +9,15 @@ from operator import attrgetter
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Tile cycles of an operation or a sequence of them, by kind.
+    """Tile cycles of an operation or a sequence of them, by kind."""
 
-    Attributes:
-        matmul: The matrix unit and its weight loads. [cycles]
-        vector: Elementwise work, pools, sorts, rows of tables and random numbers. [cycles]
-        reduction: Sums of partial results. [cycles]
-        exchange: Data on the on-chip exchange. [cycles]
-        rearrange: Copies that change a layout, with their exchange. [cycles]
-        superstep: Sync, exchange prologue and launch, once per superstep. [cycles]
-        all_reduce: Small sums over neighbouring replicas. [cycles]
-    """
-
-    matmul: float = 0.0
-    vector: float = 0.0
-    reduction: float = 0.0
-    exchange: float = 0.0
-    rearrange: float = 0.0
-    superstep: float = 0.0
-    all_reduce: float = 0.0
+    matmul: float = 0.0  # the matrix unit and its weight loads [cycles]
+    vector: float = 0.0  # elementwise work, pools, sorts, rows of tables and random numbers [cycles]
+    reduction: float = 0.0  # sums of partial results [cycles]
+    exchange: float = 0.0  # data on the on-chip exchange [cycles]
+    rearrange: float = 0.0  # copies that change a layout, with their exchange [cycles]
+    superstep: float = 0.0  # sync, exchange prologue and launch, once per superstep [cycles]
+    all_reduce: float = 0.0  # small sums over neighbouring replicas [cycles]
 
     @property
     def cycles(self) -> float:

@@ -1,8 +1,4 @@
-"""The 1x1 matrix vertex: cycles of one tile's share of a product.
-
-Source: [poplibs_poplin], performance estimate of the partial 1x1 convolution; checked against eight
-points measured on Bow silicon [tessellate_flops].
-"""
+"""The 1x1 matrix vertex: cycles of a tile's share of a product [poplibs_poplin], checked on Bow [tessellate_flops]."""
 
 from __future__ import annotations
 
@@ -19,24 +15,14 @@ Cycles = NDArray[Any]
 
 def amp_vertex_cycles(
     ipu: Ipu,
-    rows: Any,
-    in_groups: Any,
-    out_groups: Any,
+    rows: Any,  # output positions that stream through each block of weights
+    in_groups: Any,  # groups of input channels (32 FP8, 16 half or 8 single channels)
+    out_groups: Any,  # groups of 16 output channels
     conv_groups: Any = 1,
     dtype: str = "fp16",
     partials: str = "fp16",
 ) -> Cycles:
-    """Cycles of one vertex on one tile; integer arrays give arrays. [cycles]
-
-    Args:
-        ipu: The chip.
-        rows: Output positions that stream through each block of weights.
-        in_groups: Groups of input channels (32 FP8, 16 half or 8 single channels).
-        out_groups: Groups of 16 output channels.
-        conv_groups: Independent products on this tile.
-        dtype: Format of the operands.
-        partials: Format of the partial results.
-    """
+    """Cycles of one vertex on one tile; integer arrays give arrays. [cycles]"""
     vertex, workers = ipu.vertices.amp, ipu.tile.worker_count
     pass_count, load = weight_load_cycles(ipu, dtype, partials)
     later, first = (_inner_cycles(ipu, rows, dtype, partials, first_pass) for first_pass in (False, True))

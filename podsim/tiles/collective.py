@@ -7,12 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The steps of a reduce-scatter, or of an all-gather, which takes as many that are alike.
+    """The steps of a reduce-scatter, or of an all-gather, which takes as many that are alike."""
 
-    Attributes:
-        each: How many, the latency of one [s], and its time for each byte of the whole [s/B].
-    """
-
+    # how many, the latency of one [s], and its time for each byte of the whole [s/B]
     each: tuple[tuple[int, float, float], ...]
 
     @property
@@ -36,19 +33,12 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """How single-IPU replicas that sit next to each other sum small tensors, inside the forward and backward pass.
+    """How single-IPU replicas that sit next to each other sum small tensors, inside the forward and backward pass."""
 
-    Attributes:
-        small: Of a message that is halved.
-        large: Of any other.
-        halved_bytes: The largest message that is halved. [B]
-        clock_hz: Of the tiles that wait for it. [Hz]
-    """
-
-    small: Steps
+    small: Steps  # of a message that is halved
     large: Steps
-    halved_bytes: float
-    clock_hz: float
+    halved_bytes: float  # the largest message that is halved [B]
+    clock_hz: float  # of the tiles that wait for it [Hz]
 
     def sum_s(self, byte_count: int) -> float:
         """Reduce-scatter and all-gather, twice the steps of either. [s]"""

@@ -1,12 +1,7 @@
-"""The convolution planner: how a convolution is split over tiles and over time, and what that costs.
+"""The convolution planner: the cheapest vertex, way to transform operands and split whose temporaries fit.
 
-For every vertex and every way to transform the operands for it, the convolution is cut into parallel
-parts along groups, batch, field, kernel, input and output channels, and into serial slices along the
-channels. The cheapest plan is taken whose temporaries fit the allowed share of tile memory. A part of
-the field also receives its halo, the inputs that its neighbours need too. A convolution with a kernel
-of one is planned just as a matrix product is.
-
-Source: [poplibs_poplin] for the objective, the vertices and the transforms.
+A convolution is split over tiles and over time. A part of the field also receives its halo.
+Source: [poplibs_poplin]; docs/background/convolutions.md.
 """
 
 from __future__ import annotations
@@ -47,26 +42,15 @@ class _Costed:
 def plan_conv(
     ipu: Ipu,
     shape: ConvShape,
-    dtype: str = "fp16",
+    dtype: str = "fp16",  # format of the operands: `fp8`, `fp16` or `fp32`
     partials: str = "fp16",
-    available_memory_proportion: float = 0.6,
+    available_memory_proportion: float = 0.6,  # share of tile memory for temporaries, above 0
     copy_cycles_per_byte: float | None = None,
 ) -> ConvPlan:
-    """The cheapest method and split whose temporaries fit.
+    """The cheapest method and split whose temporaries fit; without a rate of copies, the library's [cycles/B].
 
-    When nothing fits, the bound is doubled until it passes twice the tile's memory and then dropped;
-    whether the whole graph fits is the memory plan's question.
-
-    Args:
-        ipu: The chip.
-        shape: The convolution.
-        dtype: Format of the operands: `fp8`, `fp16` or `fp32`.
-        partials: Format of the partial results.
-        available_memory_proportion: Share of tile memory for temporaries, above 0.
-        copy_cycles_per_byte: Rate of copies into another order; the library's own estimate if None. [cycles/B]
-
-    Raises:
-        NoPlanError: The convolution is larger than any memory.
+    When nothing fits, the bound is doubled until it passes twice the tile's memory and then dropped; whether the whole
+    graph fits is the memory plan's question.
     """
     _refuse_beyond_reason(shape)
     bound_bytes = available_memory_proportion * ipu.tile.memory_bytes

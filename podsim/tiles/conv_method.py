@@ -21,27 +21,16 @@ _FEWEST_CHANNELS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """A vertex with the shape it computes.
-
-    Attributes:
-        vertex: Its kind.
-        shape: The convolution after the transforms.
-        transform: The transforms in words, empty without any.
-        moved_count: Elements copied because of them.
-        group_grain: Groups that the vertex takes at once.
-        in_grain: Input channels that it takes at once.
-        out_grain: Output channels that it takes at once.
-        filter_height: Kernel rows that the matrix unit holds at once.
-    """
+    """A vertex with the shape it computes."""
 
     vertex: Vertex
-    shape: ConvShape
-    transform: str = ""
-    moved_count: int = 0
-    group_grain: int = 1
-    in_grain: int = 1
-    out_grain: int = 1
-    filter_height: int = 1
+    shape: ConvShape  # the convolution after the transforms
+    transform: str = ""  # the transforms in words, empty without any
+    moved_count: int = 0  # elements copied because of them
+    group_grain: int = 1  # groups that the vertex takes at once
+    in_grain: int = 1  # input channels that it takes at once
+    out_grain: int = 1  # output channels that it takes at once
+    filter_height: int = 1  # kernel rows that the matrix unit holds at once
 
 
 def methods(ipu: Ipu, shape: ConvShape, dtype: str) -> Iterator[Method]:

@@ -1,9 +1,8 @@
-"""One pass of a convolution as a problem to plan, and the forms it can be brought into.
+"""One pass of a convolution as a problem to plan, and the forms it can be brought into; each is a convolution.
 
-Each pass is itself a convolution of an input with weights [poplibs_poplin]. The gradient of the
-input swaps the channels and, after a strided forward pass, has zeros between the positions of its
-input. The gradient of the weights contracts over batch and field: the images become input channels,
-the forward input channels become the batch, and the gradient of the output is the kernel.
+The gradient of the input swaps the channels and, after a strided pass, has zeros between the positions of its input.
+That of the weights contracts over batch and field: images become input channels, the forward input channels the batch,
+and the gradient of the output the kernel [poplibs_poplin].
 """
 
 from __future__ import annotations
@@ -16,37 +15,21 @@ from podsim.models.op import Conv
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvShape:
-    """A convolution to plan; one entry per spatial axis where a field is a tuple.
-
-    Attributes:
-        groups: Convolution groups.
-        batch: Images.
-        in_channels: Input channels of one group.
-        out_channels: Output channels of one group.
-        field: Output positions.
-        kernel: Positions of the kernel.
-        stride: Input positions from one output position to the next.
-        dilation: Positions from one input element to the next, zeros between them included.
-        kernel_dilation: Input positions from one kernel position to the next.
-        input_size: Input elements, padding and zeros between them apart.
-        input_arranged: The input already lies where the plan wants it, its halo apart.
-        weights_arranged: The weights lie where the plan wants them, as those it allocates do.
-        result_arranged: The consumer takes the result where the plan leaves it.
-    """
+    """A convolution to plan; one entry per spatial axis where a field is a tuple."""
 
     groups: int
     batch: int
-    in_channels: int
-    out_channels: int
-    field: tuple[int, ...]
+    in_channels: int  # input channels of one group
+    out_channels: int  # output channels of one group
+    field: tuple[int, ...]  # output positions
     kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    dilation: tuple[int, ...]
-    kernel_dilation: tuple[int, ...]
-    input_size: tuple[int, ...]
-    input_arranged: bool = True
-    weights_arranged: bool = True
-    result_arranged: bool = True
+    stride: tuple[int, ...]  # input positions from one output position to the next
+    dilation: tuple[int, ...]  # positions from one input element to the next, zeros between them included
+    kernel_dilation: tuple[int, ...]  # input positions from one kernel position to the next
+    input_size: tuple[int, ...]  # input elements, padding and zeros between them apart
+    input_arranged: bool = True  # the input already lies where the plan wants it, its halo apart
+    weights_arranged: bool = True  # the weights lie where the plan wants them, as those it allocates do
+    result_arranged: bool = True  # the consumer takes the result where the plan leaves it
 
     @property
     def flop(self) -> int:

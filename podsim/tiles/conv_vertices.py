@@ -23,19 +23,12 @@ Cycles = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class RowSegments:
-    """Output rows of one tile, shared out evenly to its workers, one line per worker.
+    """Output rows of one tile, shared out evenly to its workers, one line per worker."""
 
-    Attributes:
-        width: Positions of a whole row.
-        first: Positions of the row that another worker began.
-        whole: Rows that are done whole.
-        last: Positions of the row that is left to the next worker.
-    """
-
-    width: NDArray[Any]
-    first: NDArray[Any]
+    width: NDArray[Any]  # positions of a whole row
+    first: NDArray[Any]  # positions of the row that another worker began
     whole: NDArray[Any]
-    last: NDArray[Any]
+    last: NDArray[Any]  # positions of the row that is left to the next worker
 
     def worker_cycles(self, segment_cycles: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
         """What a cost per segment comes to for each worker. [worker cycles]"""
@@ -77,38 +70,20 @@ def nx1_worker_cycles(ipu: Ipu, segments: RowSegments, dtype: str, partials: str
 
 @dataclass(frozen=True, slots=True)
 class TileShare:
-    """One tile's share of a convolution.
-
-    Attributes:
-        conv_groups: Convolution groups.
-        in_groups: Grains of input channels.
-        out_groups: Grains of output channels.
-        positions: Output positions of a group and channel.
-        kernel_rows: Rows of the kernel, in one row of it counts as one.
-        kernel_width: Positions of a row of the kernel.
-    """
+    """One tile's share of a convolution."""
 
     conv_groups: Any
-    in_groups: Any
-    out_groups: Any
-    positions: Any
+    in_groups: Any  # grains of input channels
+    out_groups: Any  # grains of output channels
+    positions: Any  # output positions of a group and channel
     kernel_rows: Any
-    kernel_width: Any
+    kernel_width: Any  # positions of a row of the kernel
 
 
 def nx1_cycles(
     ipu: Ipu, share: TileShare, workers: tuple[Any, Any], filter_height: int, dtype: str, partials: str
 ) -> Cycles:
-    """The matrix vertex for spatial kernels. [cycles]
-
-    Args:
-        ipu: The chip.
-        share: What the tile does; `kernel_rows` in steps of the filter height.
-        workers: Cycles of the slowest and the fastest worker, see `nx1_worker_cycles`.
-        filter_height: Kernel rows that the unit holds at once: 1, 2 or 4.
-        dtype: Format of the operands.
-        partials: Format of the partial results.
-    """
+    """The matrix vertex for spatial kernels, 1, 2 or 4 filter rows at once, rows of a share in such steps. [cycles]"""
     v, count = ipu.vertices.nx1, ipu.tile.worker_count
     passes, load = weight_load_cycles(ipu, dtype, partials)
     load += v.filter_load.of(filter_height) + v.pass_
@@ -145,12 +120,8 @@ def slic_worker_cycles(ipu: Ipu, segments: RowSegments, stride: int, partials: s
 def slic_cycles(ipu: Ipu, share: TileShare, slowest_worker: Any, channels: int, phases: Any = 1) -> Cycles:
     """Short kernels of grouped convolutions. [cycles]
 
-    Args:
-        ipu: The chip.
-        share: What the tile does; `conv_groups` counts sets of groups with 4 channels together.
-        slowest_worker: See `slic_worker_cycles`.
-        channels: Channels of a group: 1, 2 or 4.
-        phases: Sub-kernels into which zeros between the inputs of a row divide a row of the kernel.
+    `share`: what the tile does; `conv_groups` counts sets of groups with 4 channels together; `phases`: sub-kernels
+    into which zeros between the inputs of a row divide a row of the kernel; `channels` of a group: 1, 2 or 4.
     """
     vertex = given(ipu.vertices.slic)
     sub_kernels = share.kernel_rows * phases * ceil_div(ceil_div(share.kernel_width, phases), vertex.kernel_width)

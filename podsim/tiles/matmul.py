@@ -1,11 +1,7 @@
-"""The matmul planner: how a product is split over tiles and over time, and what that costs.
+"""The matmul planner: the cheapest split of a product (groups, rows, inner, columns) whose temporaries fit.
 
-A product (groups, rows, inner, columns) is cut into parallel parts along all four axes and into
-serial slices along columns or inner axis. Every candidate is costed and the cheapest one whose
-temporaries fit the allowed share of tile memory is taken. Operands keep their orientation: the
-layout in which weights are allocated fixes which operand is held in the matrix unit.
-
-Source: [poplibs_poplin] for the objective and the vertex costs; [gemm_bow] for the check on silicon.
+Parallel parts along all axes, serial slices of columns or inner axis. The layout in which weights are allocated fixes
+which operand is held in the matrix unit. Source: [poplibs_poplin] for the objective and costs; [gemm_bow] on silicon.
 """
 
 from __future__ import annotations
@@ -55,24 +51,14 @@ class _Candidates:
 def plan_matmul(
     ipu: Ipu,
     shape: MatMulShape,
-    dtype: str = "fp16",
+    dtype: str = "fp16",  # format of the operands: `fp8`, `fp16` or `fp32`
     partials: str = "fp16",
-    available_memory_proportion: float = 0.6,
+    available_memory_proportion: float = 0.6,  # share of tile memory for temporaries, above 0
 ) -> MatMulPlan:
     """The cheapest split whose temporaries fit.
 
     When nothing fits, the bound is doubled until it passes twice the tile's memory and then dropped;
     whether the whole graph fits is the memory plan's question.
-
-    Args:
-        ipu: The chip.
-        shape: The product.
-        dtype: Format of the operands: `fp8`, `fp16` or `fp32`.
-        partials: Format of the partial results.
-        available_memory_proportion: Share of tile memory for temporaries, above 0.
-
-    Raises:
-        NoPlanError: The product is larger than any memory.
     """
     _refuse_beyond_reason(shape)
     candidates = _enumerate(ipu, shape, dtype)

@@ -35,12 +35,13 @@ from podsim.tiles.conv_method import copy_cycles
 from podsim.tiles.conv_shape import conv_shape
 from podsim.tiles.planned import PLANNED_FOR, Chip, planned_conv, planned_matmul, planned_slices
 from podsim.tiles.plans import ConvPlan, MatMulPlan, MatMulShape, SliceKind, SlicePlan, SliceShape
-from podsim.tiles.sorting import compare_swap_cycles, passes
 from podsim.tiles.vector import (
     WORD_BYTES,
     ceil_div,
+    compare_swap_cycles,
     elementwise_cycles,
     layout_cycles,
+    passes,
     pool_cycles,
     tile_copy_cycles,
     tile_share,
@@ -57,35 +58,22 @@ _MOST_SHARES = 32
 
 @dataclass(frozen=True, slots=True)
 class OpCost:
-    """One operation with its cost.
-
-    Attributes:
-        op: The operation.
-        account: Tile cycles by kind.
-        temporary_bytes_per_tile: Temporaries on the fullest tile, operands and result apart. [B]
-        plan: How it is split, for matrix products and convolutions.
-    """
+    """One operation with its cost."""
 
     op: Op
-    account: Account
-    temporary_bytes_per_tile: int = 0
-    plan: MatMulPlan | ConvPlan | None = None
+    account: Account  # tile cycles by kind
+    temporary_bytes_per_tile: int = 0  # temporaries on the fullest tile, operands and result apart [B]
+    plan: MatMulPlan | ConvPlan | None = None  # how it is split, for matrix products and convolutions
 
 
 @dataclass
 class CostModel:
-    """Costs operations; equal sequences, products and convolutions are costed once.
-
-    Attributes:
-        ipu: The chip.
-        layout_change_cycles_per_byte: Cycles per byte of each copy when a tensor changes its layout. [cycles/B]
-        partials: Format of matmul partials.
-        neighbours: How replicas next to each other sum small tensors; needed for `ReplicaSum` only.
-    """
+    """Costs operations; equal sequences, products and convolutions are costed once."""
 
     ipu: Ipu
-    layout_change_cycles_per_byte: float
-    partials: str = "fp16"
+    layout_change_cycles_per_byte: float  # cycles per byte of each copy when a tensor changes its layout [cycles/B]
+    partials: str = "fp16"  # format of matmul partials
+    # how replicas next to each other sum small tensors; needed for `ReplicaSum` only
     neighbours: Neighbours | None = None
     _sequences: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
     _plans: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
@@ -133,9 +121,8 @@ class CostModel:
 
         At the best split a small change of a cost moves the sum as much as if the split were chosen anew.
 
-        Returns:
-            The other model itself if it costs the same; None if more of what chips are planned for than supersteps
-            and copies tells them apart, so that splits have to be chosen anew.
+        The other model itself if it costs the same; None if more of what chips are planned for than supersteps and
+        copies tells them apart, so that splits have to be chosen anew.
         """
         mine, others = self.alone, splits.alone
         old = others.ipu
@@ -180,11 +167,7 @@ class CostModel:
         return self._sequences.get((sequence, share), lambda: tuple(self.op(op, share) for op in sequence))
 
     def op(self, op: Op, available_memory_proportion: float) -> OpCost:
-        """Cost one operation.
-
-        Raises:
-            MissingDataError: No vertex is known for an elementwise function.
-        """
+        """Cost one operation."""
         match op:
             case MatMul():
                 return self._matmul(op, available_memory_proportion)

@@ -1,8 +1,7 @@
-"""Plans of products and convolutions, remembered in the process and on disk by all that they depend on.
+"""Plans of products and convolutions.
 
-A plan depends on the numbers of the chip, the operation, its formats, the share of memory and the code that makes it,
-and on nothing else. It counts cycles, so that chips which differ in their clock have the same plans. The planners, with
-the arrays they need, are imported when a plan is really made.
+Remembered in the process and on disk by the numbers of the chip, operation, formats, share of memory and planning code;
+in cycles, so that the clock does not matter. Planners import numpy late.
 """
 
 from __future__ import annotations

@@ -34,33 +34,19 @@ class MatMulShape:
 
 @dataclass(frozen=True, slots=True)
 class MatMulPlan:
-    """The chosen split of a product and its cost.
-
-    Attributes:
-        shape: What was planned.
-        dtype: Format of the operands.
-        partials: Format of the partial results.
-        group_parts: Parallel parts of the groups.
-        row_parts: Parallel parts of the rows.
-        inner_parts: Parallel parts of the contracted axis; more than one needs a reduction.
-        column_parts: Parallel parts of the columns.
-        column_slices: Serial slices of the columns.
-        inner_slices: Serial slices of the contracted axis.
-        account: Tile cycles by kind.
-        temporary_bytes_per_tile: Peak of the temporaries on the fullest tile. [B]
-    """
+    """The chosen split of a product and its cost."""
 
     shape: MatMulShape
-    dtype: str
-    partials: str
+    dtype: str  # format of the operands
+    partials: str  # format of the partial results
     group_parts: int
     row_parts: int
-    inner_parts: int
+    inner_parts: int  # parallel parts of the contracted axis; more than one needs a reduction
     column_parts: int
     column_slices: int
-    inner_slices: int
-    account: Account
-    temporary_bytes_per_tile: int
+    inner_slices: int  # serial slices of the contracted axis
+    account: Account  # tile cycles by kind
+    temporary_bytes_per_tile: int  # peak of the temporaries on the fullest tile [B]
 
     @property
     def tiles_used(self) -> int:
@@ -75,39 +61,22 @@ class MatMulPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvPlan:
-    """The chosen split of a convolution and its cost.
-
-    Attributes:
-        shape: What was planned.
-        dtype: Format of the operands.
-        partials: Format of the partial results.
-        method: Vertex and transforms.
-        group_parts: Parallel parts of the groups.
-        batch_parts: Parallel parts of the batch, of all positions if the kernel has only one.
-        field_parts: Parallel parts of each axis of the field.
-        kernel_parts: Parallel parts of the first axis of the kernel; more than one needs a reduction.
-        in_parts: Parallel parts of the input channels; likewise.
-        out_parts: Parallel parts of the output channels.
-        in_slices: Serial slices of the input channels.
-        out_slices: Serial slices of the output channels.
-        account: Tile cycles by kind.
-        temporary_bytes_per_tile: Peak of the temporaries on the fullest tile. [B]
-    """
+    """The chosen split of a convolution and its cost."""
 
     shape: ConvShape
-    dtype: str
-    partials: str
-    method: Method
+    dtype: str  # format of the operands
+    partials: str  # format of the partial results
+    method: Method  # vertex and transforms
     group_parts: int
-    batch_parts: int
-    field_parts: tuple[int, ...]
-    kernel_parts: int
-    in_parts: int
-    out_parts: int
-    in_slices: int
-    out_slices: int
-    account: Account
-    temporary_bytes_per_tile: int
+    batch_parts: int  # parallel parts of the batch, of all positions if the kernel has only one
+    field_parts: tuple[int, ...]  # parallel parts of each axis of the field
+    kernel_parts: int  # parallel parts of the first axis of the kernel; more than one needs a reduction
+    in_parts: int  # parallel parts of the input channels; likewise
+    out_parts: int  # parallel parts of the output channels
+    in_slices: int  # serial slices of the input channels
+    out_slices: int  # serial slices of the output channels
+    account: Account  # tile cycles by kind
+    temporary_bytes_per_tile: int  # peak of the temporaries on the fullest tile [B]
 
     @property
     def tiles_used(self) -> int:
@@ -123,17 +92,11 @@ class ConvPlan:
 
 @dataclass(frozen=True, slots=True)
 class SliceShape:
-    """A table and its lookups.
-
-    Attributes:
-        rows: Of the table.
-        features: Elements of a row.
-        lookups: Rows that are read, or added to.
-    """
+    """A table and its lookups."""
 
     rows: int
-    features: int
-    lookups: int
+    features: int  # elements of a row
+    lookups: int  # rows that are read, or added to
 
 
 LEAST_INDICES: Final = 32
@@ -142,29 +105,17 @@ LEAST_INDICES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class SlicePlan:
-    """The chosen split and its cost.
+    """The chosen split and its cost."""
 
-    Attributes:
-        kind: Whether rows are read or added to.
-        shape: What was planned.
-        dtype: Format of the elements.
-        lookup_parts: Parallel parts of the lookups.
-        row_parts: Parts of the rows of the table.
-        feature_parts: Parts of a row.
-        turns: Parts of the lookups that follow one another.
-        account: Tile cycles by kind.
-        temporary_bytes_per_tile: Peak of the temporaries on the fullest tile. [B]
-    """
-
-    kind: SliceKind
+    kind: SliceKind  # whether rows are read or added to
     shape: SliceShape
-    dtype: str
+    dtype: str  # format of the elements
     lookup_parts: int
     row_parts: int
     feature_parts: int
-    turns: int
-    account: Account
-    temporary_bytes_per_tile: int
+    turns: int  # parts of the lookups that follow one another
+    account: Account  # tile cycles by kind
+    temporary_bytes_per_tile: int  # peak of the temporaries on the fullest tile [B]
 
     @property
     def tiles_used(self) -> int:

@@ -1,12 +1,8 @@
 """Rows of a table read or added to, as the library plans them: multi-slice and multi-update-add.
 
-A table is cut along its rows and along its features, in grains of eight bytes, and the lookups are shared out; the
-product of the parts is at most the tiles of the chip. The library takes the split with the least cycles of its own
-estimates whose temporaries fit, and serves lookups in turns where that needs less memory. Its estimates know neither
-synchronisation nor chance: the cost of the split that it took has supersteps, and the fullest of all workers where
-indices are random.
-
-Source: [poplibs_popops] for planner and objective, [poplibs_estimators] for the vertices.
+A table is cut along rows and features, in grains of eight bytes, and lookups are shared out. The split has the least
+cycles of the library's own estimates, without synchronisation or chance, whose temporaries fit; its cost here has
+supersteps, and the fullest of all workers where indices are random. Source: [poplibs_popops], [poplibs_estimators].
 """
 
 from __future__ import annotations
@@ -58,18 +54,7 @@ class _Splits:
 def plan_slices(
     ipu: Ipu, kind: SliceKind, shape: SliceShape, dtype: str = "fp32", available_memory_proportion: float = 0.6
 ) -> SlicePlan:
-    """The split that the library takes, and its cost where indices are spread at random over the rows.
-
-    Args:
-        ipu: The chip.
-        kind: Whether rows are read or added to.
-        shape: The table and its lookups.
-        dtype: Format of the elements: `fp16` or `fp32`.
-        available_memory_proportion: Share of tile memory for temporaries, above 0.
-
-    Raises:
-        NoPlanError: Table, lookups or results are larger than the memory of the chip.
-    """
+    """The split that the library takes, and its cost where indices are spread at random over rows; fp16 or fp32."""
     if max(shape.rows, shape.lookups) * shape.features * DTYPE_BYTES[dtype] > ipu.memory_bytes:
         what = f"{shape.lookups:,} rows of {shape.features:,} in a table of {shape.rows:,} do not fit {ipu.name}"
         raise NoPlanError(what, do="make the table, its rows or the lookups fewer")
@@ -296,15 +281,10 @@ def _pass(ipu: Ipu, function: str, elements: Any, dtype: str) -> Any:
 
 
 def fullest(draws: Any, share: Any, workers: Any) -> Any:
-    """The most hits that one of many workers expects, each of whose draws hits with the same chance.
+    """The most hits that one of many workers expects, each of whose draws hits with the chance `share` (0 to 1).
 
     The mean of the largest of n binomial counts, by Blom's place of the largest and a quantile with the skewness of
     the binomial distribution. Exact where every draw hits.
-
-    Args:
-        draws: Of one worker.
-        share: Chance of a hit, 0 to 1.
-        workers: Independent counts.
     """
     counts = np.atleast_1d(np.asarray(workers, dtype=float))
     chance = (counts - _BLOM) / (counts + 1 - 2 * _BLOM)

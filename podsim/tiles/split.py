@@ -90,16 +90,7 @@ def reduce_vertex_cycles(ipu: Ipu, outputs: Any, depth: Any, dtype: str) -> Any:
 def slice_cycles(
     ipu: Ipu, weights: int, results: int, column_slices: NDArray[Any], inner_slices: NDArray[Any], dtype: str
 ) -> NDArray[Any]:
-    """Cycles per slice to cut the weights and to join the results.
-
-    Args:
-        ipu: The chip.
-        weights: Elements of all slices of the sliced operand.
-        results: Elements of the whole result.
-        column_slices: Serial slices of the columns; their results are put side by side.
-        inner_slices: Serial slices of the contracted axis; their results are added.
-        dtype: Format of the results.
-    """
+    """Cycles per slice to cut the weights and to join the results, which inner slices add."""
     vertex = ipu.vertices.slice
     serial = column_slices * inner_slices
     fixed = vertex.fixed + ipu.tile.worker_count * vertex.worker_fixed

@@ -1,4 +1,8 @@
-"""Elementwise passes, pools and changes of layout on one tile."""
+"""Elementwise passes, pools, changes of layout, and the largest elements of rows by a bitonic network [poplibs_popops].
+
+Runs of k' elements are sorted, k' the next power of two of k; merges of two runs each drop the upper half, until one
+run is left. Before each pass keys and places are laid out so that the two of a pair lie on one tile.
+"""
 
 from __future__ import annotations
 
@@ -49,16 +53,7 @@ def elementwise_cycles(ipu: Ipu, function: str, elements_per_tile: int, dtype: s
 
 
 def pool_cycles(ipu: Ipu, elements: int, width: int, taps: int, dtype: str, *, backward: bool) -> int:
-    """Maximum or mean over windows, for the elements of the busiest tile. Source: [poplibs_estimators]. [cycles]
-
-    Args:
-        ipu: The chip.
-        elements: Results on the tile.
-        width: Results of a row, each a vector of channels.
-        taps: Elements that are read for each result.
-        dtype: Format of the elements.
-        backward: Whether it is the gradient.
-    """
+    """Maximum or mean over windows on the busiest tile, `width` results a row [poplibs_estimators]. [cycles]"""
     vertex = ipu.vertices.pool
     per_vector = ipu.tile.vector_width_bytes // DTYPE_BYTES[dtype]
     vectors: int = ceil_div(ceil_div(elements, ipu.tile.worker_count), per_vector)
@@ -72,11 +67,8 @@ def layout_cycles(ipu: Ipu, byte_count: float, cycles_per_byte: float, piece_byt
 
     2·(call + rate·B) + B/port; source: [poplibs_poplin] for the rates, [tile_kernels] for the call.
 
-    Args:
-        ipu: The chip.
-        byte_count: On the tile. [B]
-        cycles_per_byte: Rate of each copy where pieces are large. [cycles/B]
-        piece_bytes: What lies together before and behind; of that, the largest power of two counts. [B]
+    `byte_count`: on the tile [B]; `cycles_per_byte`: rate of each copy where pieces are large [cycles/B];
+    `piece_bytes`: what lies together before and behind; of that, the largest power of two counts [B].
     """
     call, piece = ipu.vertices.call, math.gcd(piece_bytes, PIECE_BYTES)
     if piece < PIECE_BYTES:
@@ -89,3 +81,27 @@ def layout_cycles(ipu: Ipu, byte_count: float, cycles_per_byte: float, piece_byt
 def tile_copy_cycles(ipu: Ipu, byte_count: float, cycles_per_byte: float) -> float:
     """A copy that stays on its tile: call + rate·B; source: [tile_kernels]. [cycles]"""
     return ipu.vertices.call.copy_cycles + cycles_per_byte * byte_count
+
+
+def passes(candidates: int, k: int) -> list[tuple[int, int]]:
+    """(elements that are left of a row, distance of the two of a pair) for every pass of compares and swaps."""
+    run = min((k - 1).bit_length(), (candidates - 1).bit_length())
+    found = [(candidates, 1 << step) for level in range(run) for step in reversed(range(level + 1))]
+    left = candidates
+    for _ in range((candidates - 1).bit_length() - run):
+        found.append((left, 1 << run))
+        left = ceil_div(left, 2 << run) << run
+        found += [(left, 1 << step) for step in reversed(range(run))]
+    return found
+
+
+def compare_swap_cycles(ipu: Ipu, elements: int, distance: int) -> int:
+    """One pass over elements of all tiles: every worker compares its part of the pairs, each swapped at worst.
+
+    Source: [poplibs_estimators], single-precision keys with 32-bit values. [cycles]
+    """
+    vertex, workers = ipu.vertices.compare_swap, ipu.tile.worker_count
+    pairs: int = ceil_div(ceil_div(elements // 2, ipu.tile.count), workers)
+    blocks: int = ceil_div(pairs, distance)
+    worker = vertex.worker_fixed + vertex.entry + vertex.first_pair + max(0, pairs - 1) * vertex.pair
+    return vertex.fixed + workers * (worker + blocks * vertex.block + vertex.turn)

@@ -1,7 +1,7 @@
 """The right column: parts of reports about a question, made in a process that works for the server.
 
-All of it is what commands tell too: `run` or `serve`, `compare` with the baseline, `whatif`. What is there at once
-comes first; ranges and what other machines would bring come after it.
+All of it is what commands tell too: `run` or `serve`, `compare` with the baseline, `whatif`, `sweep`. What is there at
+once comes first; ranges and what other machines would bring come after it.
 """
 
 from __future__ import annotations
@@ -18,42 +18,53 @@ from podsim.errors import DoesNotFitError, InfeasibleError, PodsimError
 from podsim.format import format_error, format_figure, format_significant
 from podsim.harmless import html
 from podsim.importer import ONNX, Request, import_model
-from podsim.metrics import PER_SECOND, metric_of
+from podsim.metrics import METRICS, PER_SECOND, metric_of
 from podsim.report.chart import Chart, Curves, Mark, Series
-from podsim.report.report import Part, Report, Tile
+from podsim.report.report import Part, Report
 from podsim.report.table import Cells, Table, columns
 from podsim.result.base import STANDS_ON, Result
-from podsim.result.memory import memory_title
 from podsim.result.perfetto import write_trace
 from podsim.result.serving import ServingResult
+from podsim.result.where import memory_title
 from podsim.runs import run
 from podsim.runs.serve import serve
+from podsim.scenario import LoadedScenario
+from podsim.scenario.activity import Activity
 from podsim.scenario.expectations import FITS, expectation
 from podsim.show.html_page import as_html, fragment, tiles
-from podsim.study.compare.difference import difference
-from podsim.study.compare.metrics import COMPARED
-from podsim.study.compare.report import parts_of
-from podsim.study.compare.sides import of_result
-from podsim.study.compare.subject import Subject
+from podsim.study.compare import difference, parts_of
+from podsim.study.sides import COMPARED, Subject, of_result
+from podsim.study.sweep import sweep
 from podsim.study.whatif import TWICE, WhatIf, effects_of
-from podsim.ui.form import CHIP, SYSTEM, Form, form_of
+from podsim.ui.form import CHIP, REPLICAS, SYSTEM, Form, form_of
 from podsim.ui.question import Question, dropped
-from podsim.ui.scaling import scaling_blocks
 from podsim.units import UNITS
 from podsim.watch import Tell, Watch, silent, untold
 
-VERDICT, TILES, AGAINST, MEMORY, LOAD, HELP, SCALING, SURE = (
-    *("verdict", "tiles", "against", "memory", "load", "help", "scaling", "sure"),
-)
-AREAS: Final = (VERDICT, TILES, AGAINST, MEMORY, LOAD, HELP, SCALING, SURE)
-"""Parts of the page, from above."""
+VERDICT, TILES, AGAINST, MEMORY, LOAD = "verdict", "tiles", "against", "memory", "load"
+HELP, SCALING, STANDING, TIMELINE = "help", "scaling", "standing", "timeline"
+AREAS: Final = {
+    VERDICT: "",
+    TILES: "",
+    AGAINST: "Where time goes, against the baseline",
+    MEMORY: "Memory of each IPU",
+    LOAD: "Latency over load",
+    HELP: "What limits it, and what would help most",
+    SCALING: "Scaling",
+    STANDING: "What the answer stands on",
+    TIMELINE: "",
+}
+"""Parts of the page from above, with their headings."""
 _RED: Final = "#9a1c1c"
 _MEASURING: Final = "its range is being measured"
+_PODS: Final = 4
+"""How many times the pod the curve of scaling goes on for."""
+_BATCHES: Final = (1, 2, 4, 8, 16, 32, 64)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What an answer is made with."""
+    """What an answer is made with: a folder for files, and who is told of progress."""
 
     scratch: Path
     tell: Tell = untold
@@ -67,6 +78,19 @@ class Answer:
     parts: Mapping[str, str] = field(default_factory=dict)
     fits: bool = True
     summary: str = ""
+
+
+def _parts(**blocks: Sequence[Part]) -> dict[str, str]:
+    """Areas with what they show, below their headings."""
+    shown = {area: fragment(each, area) for area, each in blocks.items()}
+    return {
+        area: f"<section><h2>{html(AREAS[area])}</h2>{text}</section>" if text and AREAS[area] else text
+        for area, text in shown.items()
+    }
+
+
+def _paragraph(kind: str, bold: str, text: str) -> str:
+    return f'<p class="{kind}"><strong>{html(bold)}</strong> {html(text)}</p>'
 
 
 def form(job: Job, question: Question) -> Form:
@@ -93,32 +117,35 @@ def _answered(job: Job, question: Question, baseline: Question, *, ranged: bool)
         result = simulated(job, question, ranged=ranged)
     except PodsimError as error:
         return _refused(job, question, error)
-    page = result.report(ranged=ranged)
-    shown = list(page.tiles)
+    shown = result if ranged else result.without_ranges()
+    report, machine = shown.report(), result.simulated.machine
+    first, *others = report.tiles
     if not ranged:
-        shown[0] = replace(shown[0], notes=shown[0].notes or (_MEASURING,))
-    expected = question.loaded(job.scratch).spec.expect
-    fits = f'<p class="verdict good"><strong>Fits.</strong> {html(_fits(result))}</p>'
-    seen = [_with_target(each, expected) for each in _charts(page, "What requests see")]
-    told = [f"The service {result.conclusion()}."] if seen and ranged else []
-    parts = {
-        VERDICT: f"{fits}{_targets(result, expected)}{_stands_on(result, ranged=ranged)}",
-        TILES: tiles(shown),
-        AGAINST: fragment(_against(job, result, question, baseline, ranged=ranged), AGAINST),
-        MEMORY: fragment(_blocks(page, "Memory"), MEMORY),
-        LOAD: fragment([*told, *seen], LOAD),
-    }
-    if ranged:
-        parts[SURE] = fragment(_blocks(page, STANDS_ON), SURE)
-    return Answer(parts, summary=f"Fits. {_headline(result, shown[0])}")
+        first = replace(first, notes=first.notes or (_MEASURING,))
+    expected = question.loaded(job.scratch).spec.expect or {}
+    seen = [_with_target(each, expected) for each in _charts(report, "What requests see")]
+    if isinstance(result, ServingResult):
+        fits, headline = machine, f"Saturates at {format_significant(result.saturation.rate_per_s)} requests/s"
+    else:
+        in_memory = result.memory.fullest_ipu() is not None
+        fits = f"{memory_title(result.memory)}." if in_memory else machine
+        headline = f"{first.label} {first.value}"
+    verdict = (_paragraph("verdict good", "Fits.", fits), *_targets(result, expected), *_near(result, ranged=ranged))
+    parts = _parts(
+        against=list(_against(job, result, question, baseline, ranged=ranged)),
+        memory=_blocks(report, "Memory"),
+        load=[*[f"The service {result.conclusion()}."] * bool(seen and ranged), *seen],
+        **{STANDING: _blocks(report, STANDS_ON)} if ranged else {},
+    )
+    return Answer({VERDICT: "".join(verdict), TILES: tiles([first, *others]), **parts}, summary=f"Fits. {headline}")
 
 
-def _blocks(page: Report, *titles: str) -> list[Part]:
-    return [block for section in page.sections if section.title in titles for block in section.blocks]
+def _blocks(report: Report, *titles: str) -> list[Part]:
+    return [block for section in report.sections if section.title in titles for block in section.blocks]
 
 
-def _charts(page: Report, *titles: str) -> list[Chart]:
-    return [block for block in _blocks(page, *titles) if isinstance(block, Chart)]
+def _charts(report: Report, *titles: str) -> list[Chart]:
+    return [block for block in _blocks(report, *titles) if isinstance(block, Chart)]
 
 
 def simulated(job: Job, question: Question, *, ranged: bool = True, record: bool = False) -> Any:
@@ -129,59 +156,38 @@ def simulated(job: Job, question: Question, *, ranged: bool = True, record: bool
     return run(loaded, watch=job.watch, record=record)
 
 
-def _fits(result: Result) -> str:
-    if isinstance(result, ServingResult) or result.memory.fullest_ipu() is None:  # type: ignore[attr-defined]
-        return result.simulated.machine
-    return f"{memory_title(result.memory)}."  # type: ignore[attr-defined]
-
-
-def _headline(result: Result, first: Tile) -> str:
-    if isinstance(result, ServingResult):
-        return f"Saturates at {format_significant(result.saturation.rate_per_s)} requests/s"
-    return f"{first.label} {first.value}"
-
-
-def _targets(result: Result, expected: Mapping[str, Any] | None) -> str:
+def _targets(result: Result, expected: Mapping[str, Any]) -> Iterator[str]:
     """Whether figures are what the scenario expects of them, as `podsim check` says."""
-    known, lines = dict(result.figures()), []
-    for name, text in (expected or {}).items():
+    known = dict(result.figures())
+    for name, text in expected.items():
         if name == FITS:
             continue
-        target = expectation(name, text)
+        target, metric = expectation(name, text), metric_of(name)
         value = known.get(target.metric)
-        word = "not known" if value is None else "met" if target.holds(value) else "missed"
-        figure = _instead(target.metric, known) if value is None else format_figure(metric_of(target.metric), value)
+        if value is None:  # such as a percentile where there is no single time
+            begin = target.metric.rpartition("_")[0]
+            others = [name for name, value in known.items() if value is not None and name.startswith(begin)]
+            instead = f"{', '.join(others)} instead, which `expect:` of a scenario file can name"
+            word, figure = "not known", f"this answer has {instead if others else 'no such figure'}"
+        else:
+            word, figure = "met" if target.holds(value) else "missed", format_figure(metric, value)
         kind = "near" if word == "met" else "danger"
-        label = html(f"{metric_of(target.metric).label} {target.text}")
-        lines.append(f'<p class="{kind}"><strong>Target {word}:</strong> {label}: {html(figure)}</p>')
-    return "".join(lines)
+        yield _paragraph(kind, f"Target {word}:", f"{metric.label} {target.text}: {figure}")
 
 
-def _instead(metric: str, known: Mapping[str, float | None]) -> str:
-    """What to aim at where an answer has no such figure, such as a percentile where there is no single time."""
-    begin = metric.rpartition("_")[0]
-    names = [name for name, value in known.items() if value is not None and name.startswith(begin)]
-    if not names:
-        return "this answer has no such figure"
-    return f"this answer has {', '.join(names)} instead, which `expect:` of a scenario file can name"
-
-
-def _with_target(chart: Chart, expected: Mapping[str, Any] | None) -> Chart:
+def _with_target(chart: Chart, expected: Mapping[str, Any]) -> Chart:
     """A chart of percentiles over load with a line at the most that is expected of this kind of time."""
-    if not isinstance(chart.drawn, Curves):
+    drawn = chart.drawn
+    if not isinstance(drawn, Curves) or drawn.x.ends is None:
         return chart
-    limits = []
-    for name, text in (expected or {}).items():
-        metric = metric_of(name)
-        of_it = name != FITS and metric.label.lower().startswith(chart.drawn.y.label)
-        if of_it and math.isfinite(most_s := expectation(name, text).high):
-            limits.append((f"target, {metric.label} {text}", most_s))
-    ends = chart.drawn.x.ends
-    if not limits or ends is None:
-        return chart
-    per_s = UNITS["s"][chart.drawn.y.unit]
-    lines = [Series(name, Mark.LINE, ends, (most_s / per_s,) * 2, _RED, (1, 2)) for name, most_s in limits]
-    return replace(chart, drawn=replace(chart.drawn, series=[*chart.drawn.series, *lines]))
+    lines = []
+    for name, text in expected.items():
+        label = metric_of(name).label
+        if name != FITS and label.lower().startswith(drawn.y.label):
+            most = expectation(name, text).high / UNITS["s"][drawn.y.unit]
+            if math.isfinite(most):
+                lines.append(Series(f"target, {label} {text}", Mark.LINE, drawn.x.ends, (most, most), _RED, (1, 2)))
+    return replace(chart, drawn=replace(drawn, series=[*drawn.series, *lines]))
 
 
 def _refused(job: Job, question: Question, error: PodsimError) -> Answer:
@@ -189,47 +195,41 @@ def _refused(job: Job, question: Question, error: PodsimError) -> Answer:
     title = "Does not fit." if isinstance(error, InfeasibleError) else "Cannot be run."
     cure = f"<p><strong>What to do:</strong> {html(error.do)}</p>" if error.do else ""
     text = html(f"{error.where}: {error.message}" if error.where else error.message).replace("\n", "<br>")
-    memory = ""
-    if isinstance(error, DoesNotFitError) and not question.anew and not question.serves:
+    memory: list[Part] = []
+    if isinstance(error, DoesNotFitError) and not question.replanned and not question.serves:
         with suppress(PodsimError):
-            over = run(question.loaded(job.scratch), fit="warn")
-            memory = fragment(_blocks(over.report(ranged=False), "Memory"), MEMORY)
+            memory = _blocks(run(question.loaded(job.scratch), fit="warn").without_ranges().report(), "Memory")
     verdict = f'<div class="verdict bad" role="alert"><p><strong>{title}</strong> {text}</p>{cure}</div>'
-    others = dict.fromkeys(AREAS, "")
-    return Answer({**others, VERDICT: verdict, MEMORY: memory}, fits=False, summary=title)
+    return Answer({**dict.fromkeys(AREAS, ""), **_parts(memory=memory), VERDICT: verdict}, fits=False, summary=title)
 
 
-def _stands_on(result: Result, *, ranged: bool) -> str:
+def _near(result: Result, *, ranged: bool) -> Iterator[str]:
     """How near measurements are, in red where none is; what most of the answer stands on, and warnings."""
-    near = "Published runs like this one have been compared with predictions."
-    if result.envelope.inside:
-        first = f'<p class="near">{near}</p>'
+    envelope = result.envelope
+    if envelope.inside:
+        yield '<p class="near">Published runs like this one have been compared with predictions.</p>'
     else:
-        first = (
-            f'<p class="danger"><strong>No measurement is near:</strong> {html("; ".join(result.envelope.outside))}</p>'
-        )
-    text = result.envelope.text
-    told = [each for each in result.verdict if not text or text not in each] if ranged else []
-    verdict = [f'<p class="stands">{html(each[:1].upper() + each[1:])}.</p>' for each in told]
-    warnings = [f'<p class="warning"><strong>Warning:</strong> {html(each)}</p>' for each in result.warnings]
-    return "".join((first, *verdict, *warnings))
+        yield _paragraph("danger", "No measurement is near:", "; ".join(envelope.outside))
+    for each in result.verdict if ranged else ():
+        if not envelope.text or envelope.text not in each:
+            yield f'<p class="stands">{html(each[:1].upper() + each[1:])}.</p>'
+    yield from (_paragraph("warning", "Warning:", each) for each in result.warnings)
 
 
 def _against(job: Job, result: Result, question: Question, baseline: Question, *, ranged: bool) -> Iterator[Part]:
     """Where time goes: beside the baseline, or alone where that is the same."""
-    if baseline == question:
-        yield from _alone(result)
-        return
-    try:
-        found = difference(_baseline(job, baseline, ranged=ranged), _subject(result, question, ranged=ranged))
-    except PodsimError as error:
-        yield f"There is nothing to compare with: {error.message}"
-        yield from _alone(result)
-        return
-    yield "A is the baseline, B is this."
-    yield from parts_of(found, "B")
-    if not found.waterfalls:
-        yield from _alone(result)
+    has_waterfalls = False
+    if baseline != question:
+        try:
+            found = difference(_baseline(job, baseline, ranged=ranged), _subject(result, question, ranged=ranged))
+        except PodsimError as error:
+            yield f"There is nothing to compare with: {error.message}"
+        else:
+            yield "A is the baseline, B is this."
+            yield from parts_of(found)
+            has_waterfalls = bool(found.waterfalls)
+    if not has_waterfalls:
+        yield from _charts(result.without_ranges().report(), "Where time goes", "Decode step")
 
 
 def _baseline(job: Job, baseline: Question, *, ranged: bool) -> Subject:
@@ -245,47 +245,41 @@ def _subject(result: Result, question: Question, *, ranged: bool) -> Subject:
     return of_result(result, question.scenario, "", ranged=ranged)
 
 
-def _alone(result: Result) -> Sequence[Part]:
-    return _charts(result.report(ranged=False), "Where time goes", "Decode step")
-
-
 def further(job: Job, question: Question, baseline: Question) -> Answer:
     """What limits the run, what each change of the machine would bring, what each moved thing did, and scaling."""
     try:
         loaded = question.loaded(job.scratch)
-        found = effects_of(loaded, TWICE, replan=question.anew, progress=job.tell)
-        ranking = [part for section in WhatIf((found,)).report().sections for part in section.blocks]
-        limits = f"{run(loaded, watch=job.watch).conclusion(ranged=False)}."
-        blocks: list[Part] = [limits, *_moved(job, question, baseline), *ranking]
-        beyond = [each.change for each in found.effects if each.beyond]
-        red = (
-            f'<p class="danger"><strong>No measurement is near:</strong> {html(", ".join(beyond))}</p>'
-            if beyond
-            else ""
-        )
-        scaling = "" if question.serves else fragment(scaling_blocks(loaded, job.tell), SCALING)
+        effects = effects_of(loaded, TWICE, replan=question.replanned, progress=job.tell)
+        beyond = [each.change for each in effects.effects if each.beyond]
+        red = _paragraph("danger", "No measurement is near:", ", ".join(beyond)) if beyond else ""
+        limits = f"{run(loaded, watch=job.watch).without_ranges().conclusion()}."
+        ranking = [part for section in WhatIf((effects,)).report().sections for part in section.blocks]
+        parts = _parts(help=[limits, *_moved(job, question, baseline), *ranking])
     except PodsimError:  # the verdict says why there is no such run
         return Answer({HELP: "", SCALING: ""})
-    return Answer({HELP: red + fragment(blocks, HELP), SCALING: scaling})
+    scaling: list[Part] = []
+    with suppress(PodsimError):  # as where the scenario names a file beside it
+        scaling = list(_scaling(job, question, loaded))
+    return Answer({HELP: red + parts[HELP], **_parts(scaling=scaling)})
 
 
 def _moved(job: Job, question: Question, baseline: Question) -> Iterator[Table]:
     """What each thing that was moved does alone, beside the baseline."""
-    names = [key for key, _ in (*baseline.moved, *question.moved)]
     values, before = dict(question.moved), dict(baseline.moved)
-    keys = [key for key in dict.fromkeys(names) if values.get(key) != before.get(key)]
-    same = replace(question, moved=(), anew=False) == replace(baseline, moved=(), anew=False)
-    steps = [(f"{key} {values.get(key, 'as written')}", baseline.with_value(key, values.get(key, ""))) for key in keys]
-    if question.anew != baseline.anew:
-        steps.append(
-            ("division chosen anew" if question.anew else "division kept", replace(baseline, anew=question.anew))
-        )
-    if not same or not steps:
+    steps = [
+        (f"{key} {values.get(key, 'as written')}", baseline.with_value(key, values.get(key, "")))
+        for key in before | values
+        if values.get(key) != before.get(key)
+    ]
+    if question.replanned != baseline.replanned:
+        name = "division chosen anew" if question.replanned else "division kept"
+        steps.append((name, replace(baseline, replanned=question.replanned)))
+    if not steps or question.as_written != baseline.as_written:
         return
     if len(steps) > 1:
         steps.append(("all together", question))
     first = _baseline(job, baseline, ranged=False)
-    metric = next(each.figure for each in COMPARED[first.activity] if first.metrics.get(each.figure.key))
+    metric = METRICS[next(key for key in COMPARED[first.activity] if first.metrics.get(key))]
     start = first.metrics[metric.key] or 1.0
     rows: list[Cells] = []
     for place, (name, asked) in enumerate(steps):
@@ -300,6 +294,37 @@ def _moved(job: Job, question: Question, baseline: Question) -> Iterator[Table]:
     yield Table(heads, rows, f"What was moved, each alone; the baseline has {format_figure(metric, start)}{unit}")
 
 
+def _scaling(job: Job, question: Question, loaded: LoadedScenario) -> Iterator[Part]:
+    """A study of throughput over IPUs where a scenario has replicas that train, over the batch otherwise."""
+    spec: Any = loaded.spec
+    if question.serves:
+        return
+    if loaded.auto is not None:
+        yield "With the division chosen anew, a curve of scaling is a question of its own: `podsim sweep` asks it."
+        return
+    study: dict[str, Any] = {"kind": "study", "scenario": question.as_file(job.scratch)}
+    if spec.activity is Activity.TRAINING:
+        size, replicas, system = spec.parallelism.ipus_per_replica, spec.parallelism.replication_factor, spec.system
+        room, own = max(replicas, system.ipu_count // size), replicas * size
+        powers = [1 << each for each in range((_PODS * room).bit_length())]
+        pods = f"((ipus + {room * size - 1}) // {room * size})"
+        study["names"] = {"ipus": [size * count for count in sorted({*powers, replicas}) if count <= _PODS * room]}
+        study["derived"] = {
+            REPLICAS: f"${{ipus // {size}}}",
+            "system.machine_count": f"${{{system.machine_count} * {pods}}}",
+            "system.host_count": f"${{{system.host_count} * {pods}}}",
+        }
+    else:
+        kind = "generation" if spec.activity is Activity.GENERATION else "forward"
+        own = int(getattr(spec, kind).batch_size)
+        study["keys"] = {f"{kind}.batch_size": sorted({*_BATCHES, own})}
+    for section in sweep(study, ranges=True, processes=1, tell=job.tell).report().sections:
+        for chart in section.blocks if section.plotted else ():
+            if isinstance(chart, Chart) and isinstance(chart.drawn, Curves):
+                drawn = replace(chart.drawn, rules={"this one": float(own)})
+                yield replace(chart, drawn=drawn, notes=[*chart.notes, f"The upright line is this one, at {own:,}."])
+
+
 def report(job: Job, question: Question) -> bytes:
     """The page that `--report` writes."""
     return as_html(simulated(job, question, record=True).report()).encode(errors="replace")
@@ -307,9 +332,8 @@ def report(job: Job, question: Question) -> bytes:
 
 def timeline(job: Job, question: Question) -> Answer:
     """The timeline of a run."""
-    result = simulated(job, question, record=True)
-    blocks = _blocks(result.report(ranged=False), "Timeline") or ["A service has no timeline; its steps have."]
-    return Answer({"timeline": fragment(blocks, "timeline")})
+    blocks = _blocks(simulated(job, question, record=True).without_ranges().report(), "Timeline")
+    return Answer(_parts(timeline=blocks or ["A service has no timeline; its steps have."]))
 
 
 def trace(job: Job, question: Question) -> bytes:

@@ -13,28 +13,27 @@ from podsim.scenario.activity import Activity
 from podsim.scenario.assumptions import hardware_keys, numbers, scenario_keys
 from podsim.scenario.catalogue import shipped_list
 from podsim.scenario.library import shipped_files
-from podsim.study.sweep.axes import NUMBER_AND_UNIT
+from podsim.study.points import NUMBER_AND_UNIT
 from podsim.ui.question import DIVISION, Question
 
-SYSTEM, CHIP, RATE = "system", "system.machine.ipu", "serving.rate"
-_LINKS: Final = "bandwidth_per_direction"
+SYSTEM, CHIP, REPLICAS = "system", "system.machine.ipu", "parallelism.replication_factor"
 _HARDWARE: Final[Mapping[str, str]] = {
     "system.machine.ipu.clock": "Clock",
-    f"system.machine.ipu_link.{_LINKS}": "IPU-Link, per direction",
-    f"system.machine.gw_link.{_LINKS}": "GW-Link, per direction",
+    "system.machine.ipu_link.bandwidth_per_direction": "IPU-Link, per direction",
+    "system.machine.gw_link.bandwidth_per_direction": "GW-Link, per direction",
     "system.machine.ipu.tile.memory": "Memory of a tile",
 }
 """Numbers of hardware with a slider."""
-_REPLICAS: Final = "parallelism.replication_factor"
 _COUNTS: Final[Mapping[str, str]] = {
     "system.machine_count": "Machines",
-    _REPLICAS: "Replicas",
+    REPLICAS: "Replicas",
     "parallelism.micro_batch_size": "Micro-batch",
     "parallelism.accumulation_factor": "Micro-batches per replica and update",
     "generation.batch_size": "Batch",
     "forward.batch_size": "Batch",
     "serving.batch_size": "Most sequences of a batch",
 }
+_RATE, _RATE_LABEL = "serving.rate", "Requests per second"
 _PRECISIONS: Final = {
     "precision.weights": "Weights",
     "precision.activations": "Activations",
@@ -48,8 +47,7 @@ PRICES: Final = {
 _LESS, _MORE, _COUNTS_MORE, _FEWEST = 0.25, 2.5, 4, 8
 """Ends of sliders: of quantities as shares of the value, of counts as a multiple and at least so many."""
 _STEPS: Final = 100
-_REQUESTS_PER_S: Final = 4.0
-_MOST_REQUESTS: Final = 10
+_REQUESTS_PER_S, _MOST_REQUESTS = 4.0, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +84,6 @@ class Form:
 
     variants: tuple[str, ...]
     can_serve: bool
-    serves: bool
     can_divide: bool
     choices: tuple[Choice, ...]
     sliders: tuple[Slider, ...]
@@ -96,32 +93,27 @@ def form_of(question: Question, loaded: LoadedScenario) -> Form:
     """What can be asked."""
     spec: Any = loaded.spec
     can_serve = spec.activity is Activity.GENERATION
-    hardware = dict(hardware_keys(spec))
-    own = {key: value.text for key, value in scenario_keys(loaded.resolved).items()}
+    written = {key: value.text for key, value in scenario_keys(loaded.resolved).items()} | dict(hardware_keys(spec))
+    sliders = _sliders(spec, written, serves=can_serve and question.serves)
     return Form(
         variants=tuple(loaded.written.variants),
         can_serve=can_serve,
-        serves=can_serve and spec.serving is not None,
         can_divide=spec.activity is not Activity.FORWARD and getattr(type(spec.parallelism), "auto", None) is not None,
-        choices=tuple(_choices(spec, hardware, own)),
-        sliders=tuple(
-            each
-            for each in _sliders(spec, hardware, own, serves=can_serve and question.serves)
-            if not (question.anew and each.key.startswith(DIVISION))
-        ),
+        choices=tuple(_choices(spec, written)),
+        sliders=tuple(each for each in sliders if not (question.replanned and each.key.startswith(DIVISION))),
     )
 
 
-def _choices(spec: Any, hardware: Mapping[str, str], own: Mapping[str, str]) -> Iterator[Choice]:
+def _choices(spec: Any, written: Mapping[str, str]) -> Iterator[Choice]:
     pods = tuple(each.name for each in shipped_list().systems)
-    yield Choice(SYSTEM, "Pod", hardware["system.name"], pods)
+    yield Choice(SYSTEM, "Pod", written["system.name"], pods)
     chips = tuple(sorted(path.stem for path in shipped_files("ipu")))
-    yield Choice(CHIP, "Chip", hardware[f"{CHIP}.name"], chips)
+    yield Choice(CHIP, "Chip", written[f"{CHIP}.name"], chips)
     for key, label in _PRECISIONS.items():
-        if key in own:
+        if key in written:
             options = _texts_of(type(spec.precision).model_fields[key.rpartition(".")[2]].annotation)
             if len(options) > 1:
-                yield Choice(key, label, own[key], options)
+                yield Choice(key, label, written[key], options)
 
 
 def _texts_of(annotation: Any) -> tuple[str, ...]:
@@ -131,42 +123,34 @@ def _texts_of(annotation: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for each in get_args(annotation) for text in _texts_of(each)))
 
 
-def _sliders(spec: Any, hardware: Mapping[str, str], own: Mapping[str, str], *, serves: bool) -> Iterator[Slider]:
-    known, in_units = residuals(), {key: float(number) for key, number, _ in numbers(spec)}
+def _sliders(spec: Any, written: Mapping[str, str], *, serves: bool) -> Iterator[Slider]:
+    machine, in_units = residuals().machine, {key: float(number) for key, number, _ in numbers(spec)}
     for key, label in _HARDWARE.items():
-        match = NUMBER_AND_UNIT.fullmatch(hardware.get(key, ""))
-        if match is not None:
-            value = float(match[1])
-            span = None
-            if key in known.machine:
-                _, least, _, most = known.machine[key]
+        if match := NUMBER_AND_UNIT.fullmatch(written.get(key, "")):
+            value, span = float(match[1]), None
+            if key in machine:
+                _, least, _, most = machine[key]
                 span = value * least / in_units[key], value * most / in_units[key]
-            low, high = (min(_LESS * value, *(span or [value])), max(_MORE * value, *(span or [value])))
-            yield Slider(key, label, match[2] or "", value, *_round_ends(low, high), span)
+            low, high = min(_LESS * value, *(span or [value])), max(_MORE * value, *(span or [value]))
+            step = _step(high - low)
+            ends = max(step, math.floor(low / step) * step), math.ceil(high / step) * step
+            yield Slider(key, label, match[2] or "", value, *ends, step, span)
     for key, label in _COUNTS.items():
-        text = hardware.get(key) or own.get(key, "")
-        if text.isdigit():
-            number = int(text)
-            span = _replicas(spec, number) if key == _REPLICAS else None
-            yield Slider(key, label, "", number, 1, max(_COUNTS_MORE * number, _FEWEST), 1, span)
+        if (text := written.get(key, "")).isdigit():
+            count = int(text)
+            span = _compared_replicas(spec, count) if key == REPLICAS else None
+            yield Slider(key, label, "", count, 1, max(_COUNTS_MORE * count, _FEWEST), 1, span)
     if serves:
-        rate_per_s = float(own.get(RATE) or _REQUESTS_PER_S)
-        step = _step(_MOST_REQUESTS * rate_per_s)
-        yield Slider(RATE, "Requests per second", "", rate_per_s, step, _MOST_REQUESTS * rate_per_s, step)
+        rate_per_s = float(written.get(_RATE) or _REQUESTS_PER_S)
+        most_per_s = _MOST_REQUESTS * rate_per_s
+        yield Slider(_RATE, _RATE_LABEL, "", rate_per_s, _step(most_per_s), most_per_s, _step(most_per_s))
 
 
-def _replicas(spec: Any, number: int) -> tuple[float, float] | None:
+def _compared_replicas(spec: Any, count: int) -> tuple[float, float] | None:
     """Between how many replicas runs of this activity and kind of model were compared."""
-    each, activity = ipu_count(spec) / number, spec.activity.value
-    alike = {"activity": activity, "family": spec.model.kind}
-    known = [run.sizes["ipu_count"] for run in residuals().runs if {**run.names, **alike} == run.names]
-    return (max(1, math.ceil(min(known) / each)), max(1, math.floor(max(known) / each))) if known else None
-
-
-def _round_ends(low: float, high: float) -> tuple[float, float, float]:
-    """Ends and step of a slider."""
-    step = _step(high - low)
-    return max(step, math.floor(low / step) * step), math.ceil(high / step) * step, step
+    size, alike = ipu_count(spec) / count, {"activity": spec.activity.value, "family": spec.model.kind}
+    known = [run.sizes["ipu_count"] for run in residuals().runs if alike.items() <= run.names.items()]
+    return (max(1, math.ceil(min(known) / size)), max(1, math.floor(max(known) / size))) if known else None
 
 
 def _step(length: float) -> float:

@@ -20,15 +20,15 @@ from urllib.parse import parse_qsl, urlencode
 from podsim import memo
 from podsim.errors import Problem, SpecError
 from podsim.scenario import LoadedScenario, load_scenario
-from podsim.scenario.document import parse_yaml
 from podsim.scenario.library import shipped, shipped_names
 from podsim.scenario.resolve import REFERENCES, assigned, laid_over, read_written
 from podsim.scenario.wording import dotted, flow, nearest, shown
+from podsim.scenario.yaml_file import parse_yaml
 
-ANEW: Final = "parallelism=auto"
 DIVISION: Final = "parallelism."
 LONGEST_TEXT: Final = 1 << 16
 """Of a scenario that comes in an address, or in a file that is dropped. [bytes]"""
+_REPLANNED: Final = "parallelism=auto"
 _NAMING: Final = frozenset({"base", "file", *(key for keys in REFERENCES.values() for key in keys)})
 """Keys whose texts name files."""
 _NAME_LENGTH: Final = 12
@@ -47,41 +47,35 @@ class Question:
     text: str = ""
     folder: str = ""
     serves: bool = False
-    anew: bool = False
+    replanned: bool = False
     moved: tuple[tuple[str, str], ...] = ()
 
     def with_value(self, key: str, value: str) -> Question:
         """The question with a value at a key; an empty one leaves the key as it is in the scenario."""
-        found = {each: text for each, text in self.moved if each != key}
-        if value:
-            found[key] = value
+        moved = {**dict(self.moved), key: value}
         # What names a part comes before keys of that part.
-        return replace(self, moved=tuple(sorted(found.items(), key=lambda each: (each[0].count("."), each[0]))))
+        order = sorted(((key, text) for key, text in moved.items() if text), key=lambda kv: (kv[0].count("."), kv[0]))
+        return replace(self, moved=tuple(order))
 
     @property
     def as_written(self) -> Question:
         """The scenario with nothing moved."""
-        return replace(self, anew=False, moved=())
+        return replace(self, replanned=False, moved=())
 
     @property
     def overrides(self) -> tuple[str, ...]:
         """`key.path=value` texts, as `--set` takes them."""
-        kept = [(key, value) for key, value in self.moved if not (self.anew and key.startswith(DIVISION))]
-        return (*(f"{key}={value}" for key, value in kept), *([ANEW] if self.anew else []))
+        if not self.replanned:
+            return tuple(f"{key}={value}" for key, value in self.moved)
+        return (*(f"{key}={value}" for key, value in self.moved if not key.startswith(DIVISION)), _REPLANNED)
 
     def loaded(self, scratch: Path) -> LoadedScenario:
-        """The scenario, loaded and checked.
-
-        Raises:
-            SpecError: Everything that is wrong with it.
-        """
-
-        def load() -> LoadedScenario:
-            return load_scenario(self.source(scratch), self.variant or None)
-
+        """The scenario, loaded and checked."""
         if not self.is_settled:
             return load_scenario(self.source(scratch), self.variant or None, self.overrides)
-        return load_scenario(memo.ASKED.get((self.scenario, self.text, self.variant), load), None, self.overrides)
+        key = self.scenario, self.text, self.variant
+        written = memo.ASKED.get(key, lambda: load_scenario(self.source(scratch), self.variant or None))
+        return load_scenario(written, None, self.overrides)
 
     @property
     def is_settled(self) -> bool:
@@ -99,6 +93,10 @@ class Question:
             path.write_text(self.text, encoding="utf-8")
         return str(path)
 
+    def as_file(self, scratch: Path) -> str:
+        """The path of a scenario file that asks the same."""
+        return Question(f"{stem_of(self.scenario)}_moved", text=self.yaml(scratch), folder=self.folder).source(scratch)
+
     def command(self) -> str:
         """The command that gives the same answer."""
         name = f"{self.scenario}.yaml" if self.text else self.scenario
@@ -109,65 +107,54 @@ class Question:
     def yaml(self, scratch: Path) -> str:
         """A scenario file that asks the same; it keeps the names of shipped parts."""
         written = read_written(self.source(scratch))
-        data = laid_over(written, self.variant or None, self.overrides).data
-        told = {key: value for key, value in data.items() if key != "description"}
-        lines = _block(told if self.overrides else data, "")  # a description is of the scenario as it was
-        return "\n".join((f"# {self.command()}", *lines, ""))
+        data = dict(laid_over(written, self.variant or None, self.overrides).data)
+        if self.overrides:
+            data.pop("description", None)  # it is of the scenario as it was
+        return "\n".join((f"# {self.command()}", *_block(data, ""), ""))
 
     def query(self) -> str:
         """The question as the part of an address behind the question mark."""
         packed = base64.urlsafe_b64encode(zlib.compress(self.text.encode())).decode() if self.text else ""
         switches = {"scenario": self.scenario, "variant": self.variant, "yaml": packed}
-        switches |= {"serve": "1" if self.serves else "", "auto": "1" if self.anew else ""}
+        switches |= {"serve": "1" * self.serves, "auto": "1" * self.replanned}
         pairs = [(name, value) for name, value in switches.items() if value]
         return urlencode([*pairs, *(("set", f"{key}={value}") for key, value in self.moved)])
 
 
 def read_query(query: str, named: Iterable[str], default: str) -> Question:
-    """The question of an address.
-
-    Raises:
-        SpecError: It names a file that nobody named, or is no question.
-    """
+    """The question of an address, which must be one and name no file that nobody named."""
     pairs = parse_qsl(query, keep_blank_values=True)
     single = dict(pairs)
     question = Question(single.get("scenario") or default, single.get("variant", ""))
     if "yaml" in single:
-        question = replace(question, scenario=stem_of(question.scenario), text=_unpacked(single["yaml"]))
-        check_names(parse_yaml(question.text, question.scenario).data)
+        unpacked = dropped(question.scenario, _unpacked(single["yaml"]))
+        question = replace(unpacked, variant=question.variant)
     elif question.scenario not in named and shipped(question.scenario, "scenario") is None:
         close = nearest(question.scenario, shipped_names()["scenarios"])
         do = f"did you mean `{close}`?" if close else "name a shipped one, or start `podsim ui FILE.yaml`"
         what = f"{shown(question.scenario)} is neither shipped nor named at the start of `podsim ui`"
         raise SpecError([Problem("address", "scenario", what, do)])
-    for each in (value for name, value in pairs if name == "set"):
-        check_names(assigned(each).data)
-        key, _, value = each.partition("=")
+    for text in (value for name, value in pairs if name == "set"):
+        _check_names(assigned(text).data)
+        key, _, value = text.partition("=")
         question = question.with_value(key.strip(), value.strip())
-    return replace(question, serves=bool(single.get("serve")), anew=bool(single.get("auto")))
+    return replace(question, serves=bool(single.get("serve")), replanned=bool(single.get("auto")))
 
 
 def dropped(name: str, text: str, folder: str = "", own: Sequence[str] = ()) -> Question:
-    """The question of a scenario file that was dropped on the page.
-
-    Raises:
-        SpecError: It is no YAML, or names files of this machine.
-    """
-    check_names(parse_yaml(text, name).data, own)
+    """The question of a scenario file that was dropped on the page, which may name `own` files that came along."""
+    _check_names(parse_yaml(text, name).data, own)
     return Question(stem_of(name), text=text, folder=folder)
 
 
-def check_names(data: Mapping[str, Any], own: Sequence[str] = ()) -> None:
-    """Refuse what names a file that is neither shipped nor came along.
-
-    Raises:
-        SpecError: Lists every such key.
-    """
-    wrong = [(path, value) for path, value in _named_files(data, ()) if value not in own and not _is_shipped(value)]
+def _check_names(data: Mapping[str, Any], own: Sequence[str] = ()) -> None:
+    """Refuse all that names a file that is neither shipped nor came along."""
+    allowed = {name for _, name in _named_files(data, ()) if any(shipped(name, kind) for kind in REFERENCES)} | {*own}
+    wrong = [(path, name) for path, name in _named_files(data, ()) if name not in allowed]
     if wrong:
         what = "{} is no shipped name, and a page reads no other file"
         do = "write a shipped name, or start `podsim ui FILE.yaml`, which reads what that file names"
-        raise SpecError([Problem("page", dotted(path), what.format(shown(value)), do) for path, value in wrong])
+        raise SpecError([Problem("page", dotted(path), what.format(shown(name)), do) for path, name in wrong])
 
 
 def _named_files(data: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -177,12 +164,8 @@ def _named_files(data: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
                 yield (*path, key), value
             yield from _named_files(value, (*path, str(key)))
     elif isinstance(data, Sequence) and not isinstance(data, str):
-        for each in data:
-            yield from _named_files(each, path)
-
-
-def _is_shipped(name: str) -> bool:
-    return any(shipped(name, kind) is not None for kind in REFERENCES)
+        for value in data:
+            yield from _named_files(value, path)
 
 
 def _block(data: Mapping[str, Any], indent: str) -> Iterator[str]:
@@ -208,9 +191,9 @@ def stem_of(name: str) -> str:
 
 def _unpacked(packed: str) -> str:
     try:
-        taken = zlib.decompressobj()
-        data = taken.decompress(base64.urlsafe_b64decode(packed.encode()), LONGEST_TEXT)
-        if not taken.eof:
+        opened = zlib.decompressobj()
+        data = opened.decompress(base64.urlsafe_b64decode(packed.encode()), LONGEST_TEXT)
+        if not opened.eof:
             raise ValueError(packed)
         return data.decode("utf-8")
     except (ValueError, binascii.Error, zlib.error) as error:

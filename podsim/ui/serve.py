@@ -17,18 +17,13 @@ from podsim.scenario.library import shipped
 from podsim.show.html_page import check_library, script
 from podsim.ui.gate import TOKEN, Gate, is_loopback
 
-LOOPBACK: Final = "127.0.0.1"
-FIRST: Final = "bert_v1.1_pod64_closed"
+_FIRST: Final = "bert_v1.1_pod64_closed"
 _CHARTS: Final = "/podsim/charts.js"
 _ICON: Final = "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg'/>"
 
 
 def check_packages() -> None:
-    """Refuse to start where a package is missing.
-
-    Raises:
-        PodsimError: NiceGUI or what draws charts is not installed.
-    """
+    """Refuse to start where NiceGUI or what draws charts is missing."""
     if find_spec("nicegui") is None:
         what = "the planner page needs NiceGUI, which is not installed"
         raise PodsimError(what, do="pip install 'podsim[ui]'")
@@ -36,11 +31,7 @@ def check_packages() -> None:
 
 
 def check_port(host: str, port: int) -> None:
-    """Refuse an address at which nothing can listen.
-
-    Raises:
-        PodsimError: It is taken, or not one of this machine.
-    """
+    """Refuse an address that is taken, or not one of this machine."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -67,19 +58,21 @@ def new_token(host: str) -> str:
     return "" if is_loopback(host) else secrets.token_urlsafe()
 
 
-def head() -> str:
-    """What the page needs in its head: styles of reports, which count inside of answers alone, and the charts."""
-    pages = files("podsim.show").joinpath("page.css").read_text(encoding="utf-8")
-    own = files("podsim.ui").joinpath("ui.css").read_text(encoding="utf-8")
-    return f'<style>.part {{ {pages.replace(":root", "&")} }}\n{own}</style><script src="{_CHARTS}" defer></script>'
+def _text(package: str, name: str) -> str:
+    return files(package).joinpath(name).read_text(encoding="utf-8")
 
 
-def charts() -> str:
+def prepare(ui: Any) -> None:
+    """Give a page its head: styles of reports, which count inside of answers alone, and the charts."""
+    styles = f".part {{ {_text('podsim.show', 'page.css').replace(':root', '&')} }}\n{_text('podsim.ui', 'ui.css')}"
+    ui.add_head_html(f'<style>{styles}</style><script src="{_CHARTS}" defer></script>')
+    ui.colors(primary="#1b5e92")
+
+
+def _charts() -> str:
     """The script that draws the charts of reports wherever they appear."""
-    drawing = files("podsim.show").joinpath("page.js").read_text(encoding="utf-8")
-    own = files("podsim.ui").joinpath("ui.js").read_text(encoding="utf-8")
     # In a function of its own: the names of its parts are those of the page's framework too.
-    return f"(() => {{\n{script()}\n}})();\n{drawing}\n{own}"
+    return f"(() => {{\n{script()}\n}})();\n{_text('podsim.show', 'page.js')}\n{_text('podsim.ui', 'ui.js')}"
 
 
 def serve(
@@ -99,19 +92,20 @@ def serve(
     from podsim.ui.page import Offer, Planner
     from podsim.ui.pool import Pool
 
-    first = named[0] if named else FIRST
+    who = "" if is_loopback(host) else "; whoever has this address can ask"
     with tempfile.TemporaryDirectory(prefix="podsim-ui-") as folder:
         pool = Pool(Path(folder), processes)
-        offer = Offer(pool, tuple(each for each in named if shipped(each, "scenario") is None), first)
+        own = tuple(each for each in named if shipped(each, "scenario") is None)
+        offer = Offer(pool, own, named[0] if named else _FIRST)
 
         def page() -> None:
             prepare(ui)
             request: Any = ui.context.client.request
             Planner(offer, request.url.query)
 
-        app.get(_CHARTS)(lambda: Response(charts(), media_type="text/javascript"))
-        app.on_startup(lambda: pool.start(first))
-        app.on_startup(lambda: tell(told(host, port, token)))
+        app.get(_CHARTS)(lambda: Response(_charts(), media_type="text/javascript"))
+        app.on_startup(offer.warm)
+        app.on_startup(lambda: tell(f"the planner page is at {address(host, port, token)}{who}; Control-C ends it"))
         app.on_shutdown(pool.close)
         app.add_middleware(Gate, token=token)
         Thread(target=script, daemon=True).start()  # put together once, which takes two seconds
@@ -127,15 +121,3 @@ def serve(
             show_welcome_message=False,
             language="en-GB",
         )
-
-
-def prepare(ui: Any) -> None:
-    """Give a page its head."""
-    ui.add_head_html(head())
-    ui.colors(primary="#1b5e92")
-
-
-def told(host: str, port: int, token: str) -> str:
-    """What is said when the server starts."""
-    who = "" if is_loopback(host) else "; whoever has this address can ask"
-    return f"the planner page is at {address(host, port, token)}{who}; Control-C ends it"

@@ -46,18 +46,11 @@ _STEP = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Modelled:
-    """A measurement with the run that it is of.
-
-    Attributes:
-        measured: The measurement.
-        loaded: Its scenario.
-        spec: The same with its division.
-        probe: Repeats its run.
-    """
+    """A measurement with the run that it is of."""
 
     measured: Measurement
     loaded: LoadedScenario
-    spec: Scenario
+    spec: Scenario  # the same with its division
     probe: Probe[Any]
 
     def value(self, constants: Mapping[str, float]) -> float:
@@ -77,19 +70,12 @@ class Modelled:
 
 @dataclass(frozen=True, slots=True)
 class ComparedMeasurement:
-    """A measurement beside its prediction.
-
-    Attributes:
-        measured: The measurement.
-        before: Predicted ÷ measured - 1 with the committed constants.
-        after: The same with the fitted ones.
-        error: Standard error of measurement and model together, as a share.
-    """
+    """A measurement beside its prediction."""
 
     measured: Measurement
-    before: float
-    after: float
-    error: float
+    before: float  # predicted ÷ measured - 1 with the committed constants
+    after: float  # the same with the fitted ones
+    error: float  # standard error of measurement and model together, as a share
 
     @property
     def is_far(self) -> bool:
@@ -99,31 +85,16 @@ class ComparedMeasurement:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Outcome of a fit.
+    """Outcome of a fit."""
 
-    Attributes:
-        loaded: The first of the scenarios, whose stack all share.
-        inputs: The constants as they are committed.
-        fits: The same as they were fitted.
-        rows: The measurements.
-    """
-
-    loaded: LoadedScenario
-    inputs: tuple[Assumption, ...]
-    fits: tuple[Fit, ...]
+    loaded: LoadedScenario  # the first of the scenarios, whose stack all share
+    inputs: tuple[Assumption, ...]  # the constants as they are committed
+    fits: tuple[Fit, ...]  # the same as they were fitted
     rows: tuple[ComparedMeasurement, ...]
 
 
 def fit_cluster(measurements: Sequence[Measurement], progress: Watch) -> Cluster:
-    """Fit the calibrated constants of the stack that measurements share.
-
-    Args:
-        measurements: One or more.
-        progress: Passes on the names of the steps, and may show how far it is.
-
-    Raises:
-        PodsimError: A scenario is wrong or impossible, they do not share a stack, or no constant matters to them.
-    """
+    """Fit the calibrated constants of the stack that measurements share."""
     models = _modelled(measurements, progress)
     known = {each.key: each for model in models for each in assumptions(model.spec)}
     inputs = [each for each in known.values() if each.key.startswith(_STACK) and each.basis == "calibrated"]
@@ -264,16 +235,7 @@ _LEAST = 0.1
 
 
 def stack_of(found: Cluster, measured: Path, target: Path) -> str:
-    """The file of a stack that scenarios can name, `software: FILE.yaml`.
-
-    Args:
-        found: What was fitted.
-        measured: Where the measurements are.
-        target: Where the file is to be.
-
-    Raises:
-        PodsimError: The scenarios do not name a stack, but describe it.
-    """
+    """The file of a stack that scenarios can name, `software: FILE.yaml`."""
     moved = [pair for pair in zip(found.inputs, found.fits, strict=True) if has_moved(pair[1])]
     name = f"{found.loaded.spec.software.name}, fitted to {measured.name}"
     head = [
@@ -306,13 +268,7 @@ def _constant(each: Assumption, fit: Fit, dimension: str, sources: str) -> Itera
 
 
 def in_unit_of(each: Assumption, value: float, dimension: str) -> str:
-    """A value in the unit in which a constant was written.
-
-    Args:
-        each: The constant.
-        value: In the SI base unit.
-        dimension: Its dimension.
-    """
+    """A value in the unit in which a constant was written."""
     _, _, unit = each.value.partition(" ")
     if not unit or unit not in UNITS[dimension]:
         return f"{value:.{_DIGITS}g}"
@@ -320,15 +276,7 @@ def in_unit_of(each: Assumption, value: float, dimension: str) -> str:
 
 
 def base_of(loaded: LoadedScenario, folder: Path) -> str:
-    """The name of the stack that a scenario names, as a file in a folder would write it.
-
-    Args:
-        loaded: The scenario.
-        folder: Where the file is to be.
-
-    Raises:
-        PodsimError: It describes a stack, or changes one.
-    """
+    """The name of the stack that a scenario names, as a file in a folder would write it."""
     stack: Any = laid_over(loaded.written, loaded.variant, loaded.overrides).data.get("software")
     if isinstance(stack, Mapping) and set(stack) == {BASE}:
         stack = stack[BASE]

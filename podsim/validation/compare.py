@@ -70,11 +70,7 @@ def validate(progress: Progress = watched) -> tuple[RowComparison, ...]:
 
 
 def validation(progress: Progress = list) -> Validation:
-    """All comparisons, and the published figures that nothing is held against.
-
-    Args:
-        progress: Passes on the names of the scenarios to simulate, and may show how far it is.
-    """
+    """All comparisons, and the published figures that nothing is held against."""
     bow = load_ipu("bow")
     runs = Noted(Runs(titles(), progress))
     of_runs = (replace(row, scenarios=runs.asked()) for row in compared(runs))
@@ -95,11 +91,7 @@ def titles() -> tuple[str, ...]:
 
 
 def compared(runs: Results) -> Iterator[RowComparison | NotRun]:
-    """Every figure of a run beside its prediction.
-
-    Args:
-        runs: What is predicted; a row asks for the runs that it needs when it is made.
-    """
+    """Every figure of a run beside its prediction."""
     yield from _submitted("weight update", "weight_update", runs)
     yield from _throughputs(runs)
     yield from _evaluations(runs)

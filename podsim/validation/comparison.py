@@ -22,50 +22,29 @@ BEYOND: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Blind:
-    """A prediction by an earlier version of a figure that nobody who built it had seen; never computed again.
+    """A prediction by an earlier version of a figure that nobody who built it had seen; never computed again."""
 
-    Attributes:
-        row: The name that it was made under.
-        predicted: The prediction.
-        described_as: How the run was described; the shipped scenario may say it otherwise.
-        version: The version that made it.
-    """
-
-    row: str
+    row: str  # the name that it was made under
     predicted: float
-    described_as: str
-    version: str
+    described_as: str  # how the run was described; the shipped scenario may say it otherwise
+    version: str  # the version that made it
 
 
 @dataclass(frozen=True, slots=True)
 class RowComparison:
-    """A prediction and the figure it is held against.
+    """A prediction and the figure it is held against."""
 
-    Attributes:
-        group: What is compared, for example `BERT weight update`.
-        name: The row, for example a scenario.
-        predicted: The prediction.
-        published: The published figure.
-        unit: Unit of both.
-        role: `calibration` or `hold-out`.
-        source: Where the published figure comes from.
-        blind: What earlier versions predicted before the figure was known.
-        scenarios: What is simulated for it; empty for a vertex or a product.
-        uncertainty: Standard deviation of the published figure, as a share of it; None if it is not known.
-        configuration: What was run, whatever it is called: rows of one name say one thing about the model.
-    """
-
-    group: str
-    name: str
+    group: str  # what is compared, for example `BERT weight update`
+    name: str  # the row, for example a scenario
     predicted: float
     published: float
     unit: str
-    role: str
-    source: str
-    blind: tuple[Blind, ...] = ()
-    scenarios: tuple[str, ...] = ()
-    uncertainty: float | None = None
-    configuration: str = ""
+    role: str  # `calibration` or `hold-out`
+    source: str  # where the published figure comes from
+    blind: tuple[Blind, ...] = ()  # what earlier versions predicted before the figure was known
+    scenarios: tuple[str, ...] = ()  # what is simulated for it; empty for a vertex or a product
+    uncertainty: float | None = None  # standard deviation of the published figure
+    configuration: str = ""  # what was run, whatever it is called: rows of one name say one thing about the model
 
     @property
     def error(self) -> float:
@@ -74,12 +53,6 @@ class RowComparison:
 
     def is_beyond(self, of_inputs: float = 0.0) -> bool | None:
         """True if the error is more than what was measured, and the inputs, leave open, as in ASME V&V 20.
-
-        Args:
-            of_inputs: Standard deviation that uncertain inputs give the prediction, as a share of it.
-
-        Returns:
-            |E| > 2 u, u^2 = u_data^2 + u_input^2; None if the uncertainty of the figure is not known.
 
         >>> RowComparison("group", "row", 103.0, 100.0, "ms", "hold-out", "logs", uncertainty=0.01).is_beyond()
         True
@@ -93,43 +66,25 @@ class RowComparison:
 
 @dataclass(frozen=True, slots=True)
 class NotRun:
-    """A published figure that nothing is held against.
+    """A published figure that nothing is held against."""
 
-    Attributes:
-        group: What would be compared.
-        name: The row.
-        published: The published figure.
-        unit: Its unit.
-        role: `calibration` or `hold-out`.
-        source: Where it comes from.
-        reason: Why there is no prediction.
-        blind: What earlier versions predicted before the figure was known.
-        scenarios: What would be simulated for it.
-        uncertainty: Standard deviation of the published figure, as a share of it; None if it is not known.
-    """
-
-    group: str
+    group: str  # what would be compared
     name: str
     published: float
     unit: str
-    role: str
-    source: str
-    reason: str
-    blind: tuple[Blind, ...] = ()
-    scenarios: tuple[str, ...] = ()
-    uncertainty: float | None = None
+    role: str  # `calibration` or `hold-out`
+    source: str  # where it comes from
+    reason: str  # why there is no prediction
+    blind: tuple[Blind, ...] = ()  # what earlier versions predicted before the figure was known
+    scenarios: tuple[str, ...] = ()  # what would be simulated for it
+    uncertainty: float | None = None  # standard deviation of the published figure
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """Every published figure at hand.
+    """Every published figure at hand."""
 
-    Attributes:
-        comparisons: Those with a prediction beside them.
-        not_run: The others.
-    """
-
-    comparisons: tuple[RowComparison, ...]
+    comparisons: tuple[RowComparison, ...]  # those with a prediction beside them
     not_run: tuple[NotRun, ...]
 
     @property
@@ -150,19 +105,12 @@ class Validation:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How large errors are.
+    """How large errors are."""
 
-    Attributes:
-        bias: Mean of the signed errors.
-        mean: Mean of the absolute errors.
-        rms: Root of the mean square of the errors.
-        worst: The largest absolute error, with its sign.
-    """
-
-    bias: float
-    mean: float
-    rms: float
-    worst: float
+    bias: float  # mean of the signed errors
+    mean: float  # mean of the absolute errors
+    rms: float  # root of the mean square of the errors
+    worst: float  # the largest absolute error, with its sign
 
 
 _LEVEL_OF: Final[Mapping[str, Level]] = {
@@ -210,23 +158,14 @@ def sizes_of(errors: Sequence[float]) -> Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Summary(Sizes):
-    """Errors of a group.
-
-    Attributes:
-        level: Level of evidence.
-        group: What was compared.
-        role: `calibration` or `hold-out`.
-        count: Comparisons.
-        configurations: Distinct configurations among them.
-        beyond: Comparisons whose errors are more than twice the uncertainty of what was measured.
-    """
+    """Errors of a group."""
 
     level: Level
     group: str
-    role: str
+    role: str  # `calibration` or `hold-out`
     count: int
-    configurations: int
-    beyond: int
+    configurations: int  # distinct configurations among them
+    beyond: int  # comparisons whose errors are more than twice the uncertainty of what was measured
 
 
 def summarize(comparisons: Sequence[RowComparison]) -> tuple[Summary, ...]:
@@ -280,12 +219,7 @@ def same_runs(titles: tuple[str, ...]) -> dict[str, str]:
 
 
 def configuration(spec: Scenario, without: Collection[str] = ()) -> str:
-    """All that times follow from, as a text.
-
-    Args:
-        spec: The scenario.
-        without: Keys to leave out.
-    """
+    """All that times follow from, as a text."""
     return repr(_without(spec.model_dump(mode="json", exclude_none=True), _WORDS | frozenset(without)))
 
 
@@ -310,9 +244,6 @@ def evidence(spec: Scenario) -> str:
     """What two runs share that are no evidence beside each other: stack, kind of model, sizes, batch, IPUs and chip.
 
     The closed and the open division of MLPerf share it, and so do runs whose loaders differ.
-
-    Args:
-        spec: The scenario.
     """
     size = "-".join(str(number) for number in dimensions_of(spec).values())
     weights = getattr(getattr(spec, "precision", None), "weights", None) or "fp16"
@@ -328,19 +259,12 @@ def _without(data: Any, keys: Collection[str]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class LimitVerdict:
-    """A limit, and the error that it is held against.
+    """A limit, and the error that it is held against."""
 
-    Attributes:
-        what: `mean error` or `worst error`.
-        value: The error: the mean of the sizes, or the largest with its sign.
-        limit: What its size may be at most.
-        rows: What it is an error of.
-    """
-
-    what: str
-    value: float
-    limit: float
-    rows: str
+    what: str  # `mean error` or `worst error`
+    value: float  # the error: the mean of the sizes, or the largest with its sign
+    limit: float  # what its size may be at most
+    rows: str  # what it is an error of
 
     @property
     def is_kept(self) -> bool:
@@ -355,13 +279,7 @@ class LimitVerdict:
 
 
 def verdicts_on(rows: Sequence[RowComparison], mean: float | None, worst: float | None) -> tuple[LimitVerdict, ...]:
-    """Limits on the errors of all rows together.
-
-    Args:
-        rows: What is looked at, one row or more.
-        mean: What the mean of the sizes of the errors may be; None for no limit.
-        worst: What the size of the largest error may be; None for no limit.
-    """
+    """Limits on the errors of all rows together."""
     found = []
     if mean is not None:
         average = math.fsum(abs(row.error) for row in rows) / len(rows)

@@ -33,17 +33,11 @@ _GROUPS: Final[Mapping[str, Callable[[Compared], str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class LeftOutRun:
-    """A published run with the range that the other origins give it.
-
-    Attributes:
-        run: The run.
-        sigma: Standard deviation of the logarithm of predicted over measured time.
-        new: What of it no run of the others has.
-    """
+    """A published run with the range that the other origins give it."""
 
     run: Compared
-    sigma: float
-    new: tuple[str, ...]
+    sigma: float  # standard deviation of the logarithm of predicted over measured time
+    new: tuple[str, ...]  # what of it no run of the others has
 
     @property
     def is_inside(self) -> bool:
@@ -53,38 +47,23 @@ class LeftOutRun:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How some runs lie in their ranges.
+    """How some runs lie in their ranges."""
 
-    Attributes:
-        name: What they have in common.
-        rows: Rows.
-        configurations: What was run, which counts once.
-        inside: Share of the configurations inside.
-        mean_error: Mean size of the errors, as logarithms.
-        width: Mean width of their ranges, as logarithms.
-        score: Mean interval score, as logarithms.
-    """
-
-    name: str
+    name: str  # what they have in common
     rows: int
-    configurations: int
-    inside: float
-    mean_error: float
-    width: float
-    score: float
+    configurations: int  # what was run, which counts once
+    inside: float  # share of the configurations inside
+    mean_error: float  # mean size of the errors, as logarithms
+    width: float  # mean width of their ranges, as logarithms
+    score: float  # mean interval score, as logarithms
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Ranges of all runs, each origin left out whole.
-
-    Attributes:
-        runs: The runs.
-        bands: The same runs with constant bands that are chosen from the other origins.
-    """
+    """Ranges of all runs, each origin left out whole."""
 
     runs: tuple[LeftOutRun, ...]
-    bands: tuple[Share, ...]
+    bands: tuple[Share, ...]  # the same runs with constant bands that are chosen from the other origins
 
     @property
     def origins(self) -> tuple[Share, ...]:
@@ -110,12 +89,7 @@ class Coverage:
 
 
 def share_of(name: str, runs: Sequence[LeftOutRun]) -> Share:
-    """How runs lie in their ranges, one for each configuration.
-
-    Args:
-        name: What they have in common.
-        runs: The runs.
-    """
+    """How runs lie in their ranges, one for each configuration."""
     same: dict[tuple[str, str], list[LeftOutRun]] = {}
     for each in runs:
         same.setdefault((each.run.origin, each.run.configuration), []).append(each)
@@ -135,11 +109,7 @@ def share_of(name: str, runs: Sequence[LeftOutRun]) -> Share:
 
 
 def coverage(table: Residuals) -> Coverage:
-    """Leave each origin out, and hold what the others say beside constant bands.
-
-    Args:
-        table: The runs, and what follows from them.
-    """
+    """Leave each origin out, and hold what the others say beside constant bands."""
     bands = (share_of(name, _banded(table, group_of)) for name, group_of in _GROUPS.items())
     return Coverage(left_out(table), tuple(bands))
 
@@ -152,12 +122,7 @@ def left_out(table: Residuals) -> tuple[LeftOutRun, ...]:
 
 
 def without(table: Residuals, origin: str) -> Residuals:
-    """The table as if nobody had published an origin.
-
-    Args:
-        table: The runs.
-        origin: What is left out.
-    """
+    """The table as if nobody had published an origin."""
     return replace(table, runs=tuple(run for run in table.runs if run.origin != origin))
 
 
@@ -173,11 +138,7 @@ def _banded(table: Residuals, group_of: Callable[[Compared], str]) -> list[LeftO
 
 
 def constant_sigma(runs: Sequence[Compared]) -> float:
-    """The standard deviation that has the least score as that of all runs, one for each configuration.
-
-    Args:
-        runs: Runs that were compared.
-    """
+    """The standard deviation that has the least score as that of all runs, one for each configuration."""
     rows = Counter((run.origin, run.configuration) for run in runs)
 
     def score(sigma: float) -> float:

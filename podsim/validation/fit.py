@@ -11,13 +11,7 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """The constants that fit best.
-
-    Attributes:
-        values: The constants.
-        standard_errors: Of each; None where there are no more equations than constants and no sizes of errors.
-        correlations: Between the constants, row by row. Near 1 or -1 the equations cannot tell two constants apart.
-    """
+    """The constants that fit best."""
 
     values: tuple[float, ...]
     standard_errors: tuple[float | None, ...]
@@ -35,12 +29,6 @@ def least_squares(
 
     The covariance is s²·(AᵀA)⁻¹ with the weighted slopes A and s² the sum of squares over its degrees of freedom; s² is
     1 where the weights say how large errors are.
-
-    Args:
-        slopes: A row of one slope per constant for each equation.
-        targets: What each equation should come to.
-        weights: Weight of each equation, for example one over what was measured.
-        weights_are_errors: Whether each is one over the standard error of its equation.
     """
     weight = np.array(weights)
     matrix, right = np.array(slopes) * weight[:, None], np.array(targets) * weight
@@ -66,30 +54,17 @@ PER_CONSTANT = 2
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A refitted constant.
-
-    Attributes:
-        key: Its key path.
-        committed: The value in the specification.
-        fitted: The value that fits best.
-        unit: Unit of both.
-        rows: What it was fitted to.
-        standard_error: Of the fitted value; None where there are as many constants as rows.
-        correlations: Keys of the constants that were fitted to the same rows with it, and how far their errors go
-            together: near 1 or -1, the rows tell what the two come to together, and not each.
-        configurations: Independent configurations, or products, among the rows.
-        constants: Constants that are fitted to these rows together, with this one.
-    """
+    """A refitted constant."""
 
     key: str
-    committed: float
-    fitted: float
+    committed: float  # the value in the specification
+    fitted: float  # the value that fits best
     unit: str
-    rows: str
-    standard_error: float | None = None
+    rows: str  # what it was fitted to
+    standard_error: float | None = None  # of the fitted value; None where there are as many constants as rows
     correlations: tuple[tuple[str, float], ...] = ()
-    configurations: int = 1
-    constants: int = 1
+    configurations: int = 1  # independent configurations, or products, among the rows
+    constants: int = 1  # constants that are fitted to these rows together, with this one
 
     @property
     def is_identified(self) -> bool:
@@ -98,12 +73,7 @@ class Fit:
 
 
 def correlated(fits: Sequence[Fit], solution: Solution) -> tuple[Fit, ...]:
-    """Constants that were fitted together, each with its correlations to the others.
-
-    Args:
-        fits: The constants, in the order of the solution.
-        solution: What fits best.
-    """
+    """Constants that were fitted together, each with its correlations to the others."""
     return tuple(
         replace(
             fit,
@@ -115,11 +85,7 @@ def correlated(fits: Sequence[Fit], solution: Solution) -> tuple[Fit, ...]:
 
 
 def alike(fits: Sequence[Fit]) -> Iterator[tuple[str, str, float]]:
-    """Pairs of constants that the rows cannot tell apart, each once, with their correlation.
-
-    Args:
-        fits: All constants.
-    """
+    """Pairs of constants that the rows cannot tell apart, each once, with their correlation."""
     seen = set()
     for fit in fits:
         for other, correlation in fit.correlations:

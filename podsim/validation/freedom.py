@@ -27,33 +27,19 @@ MOST_OF_NOISE = 7
 
 @dataclass(frozen=True, slots=True)
 class Freedom:
-    """Choices that could have been made otherwise.
+    """Choices that could have been made otherwise."""
 
-    Attributes:
-        fitted: Constants that are fitted to rows, by the level of evidence at which they can be seen.
-        assumed: Numbers of machines and software stacks that are assumed.
-        assumed_in_scenarios: Numbers that scenarios assume.
-        switches: Choices of software stacks that are no numbers and differ between them.
-        configurations: Distinct configurations of whole runs, by role of the rows; a vertex or a product is none.
-        shared: Configurations of hold-out rows that are those of calibration rows, too.
-        of_noise: Constants that are fitted to how much logged runs differ; they move no time of a run without noise.
-    """
-
-    fitted: Mapping[str, tuple[str, ...]]
-    assumed: tuple[str, ...]
-    assumed_in_scenarios: tuple[str, ...]
-    switches: tuple[str, ...]
-    configurations: Mapping[str, int]
-    shared: int
-    of_noise: tuple[str, ...]
+    fitted: Mapping[str, tuple[str, ...]]  # constants that are fitted to rows
+    assumed: tuple[str, ...]  # numbers of machines and software stacks that are assumed
+    assumed_in_scenarios: tuple[str, ...]  # numbers that scenarios assume
+    switches: tuple[str, ...]  # choices of software stacks that are no numbers and differ between them
+    configurations: Mapping[str, int]  # distinct configurations of whole runs
+    shared: int  # configurations of hold-out rows that are those of calibration rows, too
+    of_noise: tuple[str, ...]  # constants that are fitted to how much logged runs differ
 
 
 def freedom(comparisons: Sequence[RowComparison]) -> Freedom:
-    """Count what was chosen for rows.
-
-    Args:
-        comparisons: The rows.
-    """
+    """Count what was chosen for rows."""
     specs = {title: loaded(title) for row in comparisons for title in row.scenarios}
     machines = [mk1()] if any(row.group.startswith("Mk1") for row in comparisons) else []
     uncertain = {_identity(each): each for spec in (*specs.values(), *machines) for each in assumptions(spec)}

@@ -32,27 +32,16 @@ _EXAMPLE: Final = {"weight_update": "ms", "time_to_train": "min", "time_per_outp
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One measured figure.
-
-    Attributes:
-        row: Where it stands.
-        scenario: The scenario that was run, with `@` before a variant.
-        overrides: `key=value` texts laid over it.
-        figure: The figure of a result that it is held against.
-        value: What was measured, in the SI base unit.
-        text: The same as it was written, with its unit.
-        source: Where it comes from.
-        error: Its standard error as a share of it; None if that is not known.
-    """
+    """One measured figure."""
 
     row: Row
-    scenario: str
-    overrides: tuple[str, ...]
-    figure: str
-    value: float
-    text: str
-    source: str
-    error: float | None
+    scenario: str  # the scenario that was run, with `@` before a variant
+    overrides: tuple[str, ...]  # `key=value` texts laid over it
+    figure: str  # the figure of a result that it is held against
+    value: float  # what was measured, in the SI base unit
+    text: str  # the same as it was written, with its unit
+    source: str  # where it comes from
+    error: float | None  # its standard error as a share of it; None if that is not known
 
 
 def read_measurements(path: Path) -> tuple[Measurement, ...]:
@@ -60,12 +49,6 @@ def read_measurements(path: Path) -> tuple[Measurement, ...]:
 
     The first line names the columns: `scenario`, `metric`, `value`, `unit` and `source`, and perhaps `standard_error`
     in the same unit and `overrides`, `key=value` texts with `;` between them.
-
-    Args:
-        path: The file.
-
-    Raises:
-        SpecError: The file cannot be read, or a row is no measurement.
     """
     found = list[Measurement]()
 

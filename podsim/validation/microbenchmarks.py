@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from podsim.program.transfers import HOST
-from podsim.result.kernel_view import KernelCost, cost_multi_slice, cost_multi_update_add, cost_schnet_block
-from podsim.result.movement_view import cost_collective, cost_transfer
-from podsim.result.plan_view import cost_convolution
+from podsim.result.cost import KernelCost, cost_convolution, cost_multi_slice, cost_multi_update_add, cost_schnet_block
+from podsim.result.cost_movement import cost_collective, cost_transfer
 from podsim.result.reference_data import rows
 from podsim.runs import infer
 from podsim.scenario import System, load_hardware, load_scenario
@@ -26,22 +25,13 @@ _EXTENTS: Final = ("inputs", "features", "outputs")
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A row of `microbenchmarks.csv`.
+    """A row of `microbenchmarks.csv`."""
 
-    Attributes:
-        id: Its name in the source.
-        kind: What was measured: `convolution`, `matmul`, `pass`, `transfer` or `collective`.
-        arguments: Of the function that predicts it.
-        value_si: A time or a rate, in SI units, or cycles.
-        role: `calibration` or `hold-out`.
-        row: All of it.
-    """
-
-    id: str
-    kind: str
-    arguments: dict[str, Any]
-    value_si: float
-    role: str
+    id: str  # its name in the source
+    kind: str  # what was measured: `convolution`, `matmul`, `pass`, `transfer` or `collective`
+    arguments: dict[str, Any]  # of the function that predicts it
+    value_si: float  # a time or a rate, in SI units, or cycles
+    role: str  # `calibration` or `hold-out`
     row: dict[str, str]
 
 
@@ -53,11 +43,7 @@ def mk1() -> System:
 
 
 def measured(kind: str | None = None) -> list[Measured]:
-    """Rows of a kind, or all.
-
-    Args:
-        kind: `convolution`, `matmul`, `pass`, `transfer` or `collective`.
-    """
+    """Rows of a kind, or all."""
     factors = _SECONDS | _PER_SECOND | _CYCLES
     return [
         Measured(
@@ -119,14 +105,7 @@ def _graph_kernel(kernel: str, inputs: int, features: int, outputs: int) -> tupl
 
 
 def pass_cycles(scenario: str, variant: str | None = None, operation: str = "", part: str = "") -> float:
-    """Cycles of a forward pass on the chip, or of some operations of one of its blocks.
-
-    Args:
-        scenario: What is run, on one IPU.
-        variant: One of its variants.
-        operation: What names of the operations begin with; all, in all blocks, if left out.
-        part: The kind of time that is counted; all but supersteps if left out, as a profile of operations has it.
-    """
+    """Cycles of a forward pass on the chip, or of some operations of one of its blocks."""
     passed = infer(scenario, variant=variant)
     clock_hz = load_scenario(scenario, variant).spec.system.machine.ipu.clock_hz
     if not operation:

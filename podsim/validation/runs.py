@@ -11,8 +11,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from podsim.errors import InfeasibleError
-from podsim.result.forward import ForwardResult
-from podsim.result.generation import GenerationResult
+from podsim.result.inference import ForwardResult, GenerationResult
 from podsim.result.power import Energy
 from podsim.result.reference_data import rows
 from podsim.result.result import RunResult
@@ -163,17 +162,7 @@ def held_against(
     row: dict[str, str],
     blind: tuple[Blind, ...] = (),
 ) -> RowComparison | NotRun:
-    """A published figure with its prediction, or why there is none.
-
-    Args:
-        group: What is compared.
-        name: The row, for a reader.
-        predict: Gives the prediction; raises `InfeasibleError` where the plan is impossible.
-        published: The published figure.
-        unit: Unit of both.
-        row: The row, with its role, its source and the uncertainty of the figure.
-        blind: What earlier versions predicted before the figure was known.
-    """
+    """A published figure with its prediction, or why there is none."""
     role, source = row["role"], row.get("source") or row["source_url"]
     try:
         found: RowComparison | NotRun = RowComparison(group, name, predict(), published, unit, role, source, blind)

@@ -29,7 +29,6 @@ from podsim.validation.comparison import (
 )
 from podsim.validation.coverage import TARGET, Coverage
 from podsim.validation.freedom import MOST_FITTED, MOST_OF_NOISE, Freedom
-from podsim.validation.noise import RUNS, NoisyRow, mean_factor
 from podsim.validation.reference_data import CALIBRATION
 
 _MS_PER_S: Final = 1000
@@ -46,19 +45,12 @@ _NOTE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """Predictions beside published figures.
-
-    Attributes:
-        found: All of them.
-        verdicts: Whether limits are kept.
-        summary_only: Whether rows are left out.
-        chosen: What could have been chosen otherwise.
-    """
+    """Predictions beside published figures."""
 
     found: Validation
-    verdicts: Sequence[LimitVerdict] = ()
-    summary_only: bool = False
-    chosen: Freedom | None = None
+    verdicts: Sequence[LimitVerdict] = ()  # whether limits are kept
+    summary_only: bool = False  # whether rows are left out
+    chosen: Freedom | None = None  # what could have been chosen otherwise
 
     def report(self) -> Report:
         """The rows of each role, a summary per group and role, what could have been chosen otherwise, and verdicts."""
@@ -182,12 +174,7 @@ def summary_table(comparisons: Sequence[RowComparison], title: str = "Summary") 
 
 
 def level_table(comparisons: Sequence[RowComparison], chosen: Freedom) -> Table:
-    """Errors of each level of evidence, lowest first, with the constants that are fitted at it.
-
-    Args:
-        comparisons: The rows.
-        chosen: What was chosen for them.
-    """
+    """Errors of each level of evidence, lowest first, with the constants that are fitted at it."""
 
     def cells(s: Summary) -> Cells:
         fitted = () if s.role == CALIBRATION else chosen.fitted.get(s.level, ())
@@ -278,11 +265,7 @@ def _ends(sigma: float) -> tuple[float, float]:
 
 
 def coverage_table(found: Coverage) -> Table:
-    """A row for each origin, all of them, and the constant bands beside them.
-
-    Args:
-        found: The runs with their ranges.
-    """
+    """A row for each origin, all of them, and the constant bands beside them."""
     rows: list[Cells] = [
         (
             each.name,
@@ -309,62 +292,3 @@ def _coverage_notes(found: Coverage) -> Iterator[str]:
         "score: width and ten times what is missed, in per cent; "
         f"{found.total.score / best.score - 1:+.0%} beside {best.name}, the best that is chosen from the other origins"
     )
-
-
-# Noise
-
-
-@dataclass(frozen=True, slots=True)
-class NoiseHeld:
-    """How much weight updates of submissions differ, logged and with noise.
-
-    Attributes:
-        rows: Submissions.
-        seed: What the seeds of the runs were made of.
-    """
-
-    rows: Sequence[NoisyRow]
-    seed: int
-
-    def report(self) -> Report:
-        """A row for each submission."""
-        heads = columns(
-            *("submission", ">update", ">bare", ">noisy", ">blocks", ">noisy", ">factor", ">runs", ">noisy")
-        )
-        table = Table(heads, list(map(_noisy_cells, self.rows)), notes=list(_noisy_notes(self.rows, self.seed)))
-        return report_of("How much weight updates of logged runs differ, and of runs with noise", [table])
-
-    def to_json(self) -> str:
-        """The same for programs."""
-        return json.dumps({"runs": RUNS, "seed": self.seed, "rows": list(map(_plain_noisy, self.rows))}, indent=2)
-
-
-def _noisy_cells(row: NoisyRow) -> Cells:
-    name = f"{row.logged.scenario} *" if row.logged.role == CALIBRATION else row.logged.scenario
-    times = (Cell(f"{1e3 * each:.1f}", each) for each in (row.logged.update_s, row.without_s, row.mean_s))
-    blocks = (share(row.logged_blocks, ".2%"), share(row.blocks, ".2%"), Cell(f"{row.factor:.2f}", row.factor))
-    return name, *times, *blocks, share(row.logged.between_runs, ".2%"), share(row.runs, ".2%")
-
-
-def _noisy_notes(rows: Sequence[NoisyRow], seed: int) -> Iterator[str]:
-    yield "update: mean [ms], logged, predicted without noise and with it"
-    yield "blocks, runs: standard deviation over the mean, logged and with noise; a block is an epoch, or lies between"
-    yield f"evaluations; {RUNS} runs of each, seed {seed}; * marks rows that constants of noise were fitted to"
-    others = [row for row in rows if row.logged.role != CALIBRATION]
-    if others:
-        worst = max(others, key=lambda row: max(row.factor, 1 / row.factor))
-        yield (
-            f"blocks of {len(others)} other rows differ as predicted but for a factor of {mean_factor(others):.1f};"
-            f" worst {worst.logged.scenario} with {worst.factor:.2f}"
-        )
-
-
-def _plain_noisy(row: NoisyRow) -> dict[str, object]:
-    return {
-        "scenario": row.logged.scenario,
-        "role": row.logged.role,
-        "machines": row.logged.machines,
-        "weight_update_s": {"logged": row.logged.update_s, "without_noise": row.without_s, "with_noise": row.mean_s},
-        "blocks_differ": {"logged": row.logged_blocks, "predicted": row.blocks},
-        "runs_differ": {"logged": row.logged.between_runs, "predicted": row.runs},
-    }

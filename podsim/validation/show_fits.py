@@ -15,21 +15,6 @@ from podsim.validation.show import report_of, share
 
 
 @dataclass(frozen=True, slots=True)
-class Refitted:
-    """Constants of podsim, fitted again on their rows."""
-
-    fits: Sequence[Fit]
-
-    def report(self) -> Report:
-        """A row for each constant, then how far they go together."""
-        return report_of("Constants of podsim, fitted again", [fits_table(self.fits), *_together(self.fits)])
-
-    def to_json(self) -> str:
-        """The same for programs."""
-        return json.dumps(_plain(self.fits), indent=2)
-
-
-@dataclass(frozen=True, slots=True)
 class FittedStack:
     """Constants of a software stack, fitted to measurements of a cluster."""
 
@@ -61,7 +46,7 @@ class FittedStack:
             Table(columns("measured", ">value", ">error before", ">error after"), rows),
             Table(columns("constant", ">before", ">fitted", ">standard error"), constants),
         ]
-        return report_of("Constants of a software stack", [*tables, *_together(found.fits), *_far(found)])
+        return report_of("Constants of a software stack", [*tables, *together(found.fits), *_far(found)])
 
     def to_json(self) -> str:
         """The same in SI base units."""
@@ -77,15 +62,11 @@ class FittedStack:
             }
             for row in self.found.rows
         ]
-        return json.dumps(_plain(self.found.fits) | {"measurements": rows}, indent=2)
+        return json.dumps(plain_fits(self.found.fits) | {"measurements": rows}, indent=2)
 
 
 def fits_table(fits: Sequence[Fit]) -> Table:
-    """Each constant with what it is fitted to, and whether that identifies it.
-
-    Args:
-        fits: The constants.
-    """
+    """Each constant with what it is fitted to, and whether that identifies it."""
     rows: list[Cells] = [
         (
             fit.key,
@@ -106,7 +87,8 @@ def fits_table(fits: Sequence[Fit]) -> Table:
     return Table(columns("constant", *numbers, "identified", "fitted to"), rows, "Constants fitted again", [note])
 
 
-def _together(fits: Sequence[Fit]) -> Iterator[str]:
+def together(fits: Sequence[Fit]) -> Iterator[str]:
+    """How constants that are fitted to the same rows go together."""
     done = set()
     for fit in fits:
         for other, correlation in fit.correlations:
@@ -117,7 +99,8 @@ def _together(fits: Sequence[Fit]) -> Iterator[str]:
         yield f"warning: the rows cannot tell {one} and {other} apart ({correlation:+.3f}): trust both together only"
 
 
-def _plain(fits: Sequence[Fit]) -> dict[str, object]:
+def plain_fits(fits: Sequence[Fit]) -> dict[str, object]:
+    """Fits for programs."""
     return {
         "constants": [
             {

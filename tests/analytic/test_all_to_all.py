@@ -18,11 +18,10 @@ import podsim
 from podsim.chakra.read import read_chakra
 from podsim.chakra.write import write_chakra
 from podsim.engine import execute
-from podsim.program.all_to_all import ALL_TO_ALL
 from podsim.program.compile import compile_program
 from podsim.program.movement import Fabric
 from podsim.program.recorded import replayed
-from podsim.program.rings import TENSOR_PARALLEL
+from podsim.program.rings import ALL_TO_ALL, TENSOR_PARALLEL
 from podsim.program.routed_tokens import ExpertGroups, Routed
 from podsim.program.task import Exchange
 from podsim.scenario import load_scenario

@@ -10,7 +10,7 @@ from podsim.engine import execute
 from podsim.placement.plan import Plan
 from podsim.program.compile import compile_program
 from podsim.program.task import Program
-from podsim.result.movement_view import cost_collective
+from podsim.result.cost_movement import cost_collective
 from podsim.units import ps_to_seconds
 from tests.examples import plan_of as shipped
 

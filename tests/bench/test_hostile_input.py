@@ -9,7 +9,7 @@ import pytest
 
 from podsim.errors import SpecError
 from podsim.scenario import load_scenario
-from podsim.scenario.document import MAX_FILE_BYTES, parse_yaml
+from podsim.scenario.yaml_file import MAX_FILE_BYTES, parse_yaml
 
 
 def time_of_refusal_s(text: str) -> float:

@@ -32,6 +32,7 @@ from podsim.result.kinds import KINDS
 from podsim.scenario import json_schema, load_scenario, shipped_names
 from podsim.scenario.base import keys_of
 from tests.cases import every_case
+from tools.truth import main as truth
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGES = sorted(
@@ -231,6 +232,9 @@ class Reader:
         elif name == "podsim" and not is_slow(arguments):
             assert self.code == 0, self.printed
             self._run(main, arguments)
+        elif name == "./dev" and arguments[:2] == ["truth", "mlperf"]:
+            assert self.code == 0, self.printed
+            self._run(truth, arguments[1:])
         elif name == "python" and arguments[0].startswith("tools/"):
             assert self.code == 0, self.printed
             self._run(lambda: runpy.run_path(str(ROOT / arguments[0]), run_name="__main__"), arguments[1:])

@@ -358,3 +358,12 @@ def test_everything_public_has_a_docstring() -> None:
     found = {name: text for path in (ROOT / "podsim").rglob("*.py") for name, text in docstrings(path).items()}
     assert len(found) > 300
     assert [name for name, text in found.items() if not text] == []
+
+
+def test_the_action_installs_itself_and_lets_nothing_into_its_shell() -> None:
+    """A name in an index is anybody's; what is interpolated into a script is run as one."""
+    action = read(ROOT / "action.yml")
+    scripts = [step["run"] for step in action["runs"]["steps"]]
+    assert action["inputs"]["podsim"]["default"] == ""
+    assert scripts[0] == 'python -m pip install "${PODSIM:-$GITHUB_ACTION_PATH}"'
+    assert not any("${{" in script for script in scripts)

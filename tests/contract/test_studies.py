@@ -11,7 +11,7 @@ from podsim.scenario.catalogue import ListedStudy, catalogue
 from podsim.scenario.library import shipped
 from podsim.study.check.measure import cases_of
 from podsim.study.plan import read_goal
-from podsim.study.sweep.space import read_study
+from podsim.study.points import read_study
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STUDIES = catalogue().studies

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from podsim.scenario.document import read_yaml
 from podsim.scenario.library import data_root
+from podsim.scenario.yaml_file import read_yaml
 
 Path_ = tuple[Any, ...]
 _ROOT = data_root()

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import podsim
-from podsim.result.forward import ForwardResult
-from podsim.result.generation import GenerationResult
+from podsim.result.inference import ForwardResult, GenerationResult
 from podsim.result.result import RunResult
 from podsim.result.serving import ServingResult
 from podsim.result.step import StepReport

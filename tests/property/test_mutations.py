@@ -17,21 +17,22 @@ import pytest
 from podsim import disk, memo
 from podsim.errors import BadValueError, PodsimError, SpecError
 from podsim.scenario import load_scenario
-from podsim.scenario.document import Document, read_yaml
+from podsim.scenario.document import Document
 from podsim.scenario.expectations import expectation
 from podsim.scenario.library import data_file
+from podsim.scenario.yaml_file import read_yaml
 from podsim.study.check.measure import read_baseline
 from podsim.study.check.verdict import Baseline, verdict_on
+from podsim.study.expression import Expression
 from podsim.study.plan import find_systems, read_goal
-from podsim.study.sweep.expression import Expression
-from podsim.study.sweep.run import _check_runs
-from podsim.study.sweep.space import space_of
-from podsim.validation.mlperf.logged import logged, read_log
+from podsim.study.points import space_of
+from podsim.study.sweep import _check_runs
 from tests.cases import every_case
 from tests.property.mutations import mutated, mutated_expression, mutated_goal, mutated_study, slipped, spoiled
 from tests.property.runs import complaints, run
 from tests.unit.mlperf_logs import BERT
 from tests.unit.mlperf_logs import text as log_text
+from tools.mlperf.logged import logged, read_log
 
 COUNT = int(os.environ.get("PODSIM_MUTATIONS", "30"))
 FIRST = int(os.environ.get("PODSIM_FIRST_MUTATION", "0"))

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsim.placement.generation import plan_generation
-from podsim.placement.generation_job import generation_job
+from podsim.placement.generation import generation_job, plan_generation
 from podsim.result.result import RunResult
 from podsim.scenario import GenerationScenario, load_scenario
 from podsim.tiles.account import total

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from podsim.engine.trace import Record
 from podsim.models.op import Elementwise
 from podsim.program.passes_in_order import Repeat
-from podsim.result.slices import Slice, slices_of
+from podsim.result.timeline import Slice, slices_of
 from podsim.tiles.account import Account
 from podsim.tiles.model import OpCost
 from podsim.units import cycles_to_ps

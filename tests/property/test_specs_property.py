@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from podsim.errors import PodsimError, SpecError
 from podsim.scenario import data_file, load_scenario
-from podsim.scenario.document import parse_value, parse_yaml, read_yaml
+from podsim.scenario.yaml_file import parse_value, parse_yaml, read_yaml
 from podsim.units import EXAMPLES, UNITS, QuantityError, parse_quantity
 
 TEMPLATE = read_yaml(data_file("scenarios/template.yaml")).data

@@ -165,6 +165,17 @@ MODELS["mistral_nemo"] = (
     | _sizes(40, 5120, 14336, 32)
     | {"head_dim": 128, "max_position_embeddings": 131072, "sliding_window": None, "vocab_size": 131072}
 )
+_OTHER: Config = {"hidden_act": "silu", "rms_norm_eps": 1e-06, "rope_theta": 10000.0, "tie_word_embeddings": False}
+MODELS |= {  # read by their dimensions alone
+    "qwen3_8b": _OTHER
+    | _sizes(36, 4096, 12288, 32)
+    | {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "head_dim": 128, "num_key_value_heads": 8}
+    | {"attention_bias": False, "max_position_embeddings": 40960, "sliding_window": None, "vocab_size": 151936},
+    "phi3_mini": _OTHER
+    | _sizes(32, 3072, 8192, 32)
+    | {"architectures": ["Phi3ForCausalLM"], "model_type": "phi3", "num_key_value_heads": 32, "resid_pdrop": 0.0}
+    | {"max_position_embeddings": 4096, "sliding_window": 2047, "vocab_size": 32064},
+}
 MODELS |= {
     "bert_base_squad": MODELS["bert_base"] | {"architectures": ["BertForQuestionAnswering"]},
     "roberta_base_mnli": MODELS["roberta_base"]
@@ -216,6 +227,8 @@ PARAMETERS: dict[str, tuple[int, int]] = {
     # The checkpoint of 41.8 billion holds the table of words twice.
     "falcon_40b": (41_303_293_952, 0),
     "mixtral_8x7b": (46_702_792_704, 0),
+    "qwen3_8b": (8_190_735_360, -36 * 2 * 128),  # norms of queries and keys are no key of the file
+    "phi3_mini": (3_821_079_552, 0),
     "gpt2_small": (124_439_808, 0),
     "gpt2_xl": (1_557_611_200, 0),
     "gptj_6b": (6_050_882_784, 0),

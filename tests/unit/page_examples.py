@@ -17,7 +17,7 @@ from podsim.runs.serve import serve
 from podsim.scenario.expectations import expectation
 from podsim.study.check.verdict import verdict_on
 from podsim.study.plan import Goal, PlanResult
-from podsim.study.plan.option import Option
+from podsim.study.plan.candidates import Option
 from podsim.study.sweep import sweep
 from tests.unit.report_examples import make_result
 
@@ -30,6 +30,13 @@ SETUP = "software.setup"
 WORDS = "parallelism.recomputation"
 BATCHES = "parallelism.accumulation_factor"
 EVIL = "</script><script>window.broken = true</script><img src=x onerror='window.broken = true'>"
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance as of WCAG 2."""
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
 def charts_of(page: Report) -> list[Chart]:

@@ -9,7 +9,7 @@ Two IPUs, times in microseconds:
 
 from podsim.engine.trace import PhaseRecord, Record, Trace
 from podsim.result.breakdown import mean_account
-from podsim.result.forward import ForwardResult
+from podsim.result.inference import ForwardResult
 from podsim.result.result import RunResult
 from podsim.result.rows import (
     IN_PROCESSOR,

@@ -12,7 +12,7 @@ import pytest
 
 import podsim
 from podsim.errors import PodsimError
-from podsim.watch import SWITCH, ProgressLine, telling, watched
+from podsim.watch import SWITCH, progress_line, telling, watched
 
 GOOD = "bert_base_c600"
 STUDY = {"kind": "study", "scenario": GOOD, "keys": {"system.machine.ipu.clock": ["1 GHz", "1.2 GHz", "1.486 GHz"]}}
@@ -140,13 +140,12 @@ class Clock:
 
 def test_a_line_of_progress_waits_two_seconds_and_leaves_nothing() -> None:
     stream = io.StringIO()
-    line = ProgressLine("points", stream, Clock())
-    line.tell(1, 4)
-    line.tell(2, 4)
-    assert stream.getvalue() == ""
-    line.tell(3, 4, "last")  # two seconds after it began: three are done, so that the fourth takes 2/3 s
-    assert stream.getvalue() == "\rpoints last [###############.....] 3 of 4, 1 s left"
-    line.end()
+    with progress_line("points", stream, Clock()) as tell:
+        tell(1, 4)
+        tell(2, 4)
+        assert stream.getvalue() == ""
+        tell(3, 4, "last")  # two seconds after it began: three are done, so that the fourth takes 2/3 s
+        assert stream.getvalue() == "\rpoints last [###############.....] 3 of 4, 1 s left"
     last = stream.getvalue().rpartition("\r")[0].rpartition("\r")[2]
     assert last.strip() == ""
     assert len(last) == len("points last [###############.....] 3 of 4, 1 s left")

@@ -11,8 +11,7 @@ import pytest
 import podsim
 from podsim.errors import SpecError
 from podsim.report.report import Tile
-from podsim.result.bill import Cost, price_warnings, today
-from podsim.result.power import Energy, Meter, WorkDone
+from podsim.result.power import Cost, Energy, Meter, WorkDone, cost_of, price_warnings, today
 from podsim.scenario import load_scenario
 from podsim.scenario.costs import CostSpec
 from tests.unit.report_examples import make_result
@@ -28,7 +27,7 @@ IDLE_KW = (64 * 20 + 16 * 300 + 4 * 250 + 2 * 400) / 1000
 
 def cost(ipus: int = 64, work: WorkDone = WORK, **prices: Any) -> Cost:
     meter = Meter(system(), ipus)
-    return Cost(CostSpec.model_validate(prices), meter, work, Energy(meter, work))
+    return cost_of(CostSpec.model_validate(prices), meter, work, Energy(meter, work))
 
 
 def test_rented_ipus_are_paid_by_the_hour() -> None:

@@ -19,10 +19,12 @@ from podsim.scenario import load_scenario
 from podsim.scenario.csv_file import Row
 from podsim.scenario.scenario import Scenario
 from podsim.scenario.training import TrainingScenario
-from podsim.validation import calibrate, cluster, noise_fit
+from podsim.show.text import report_as_text
+from podsim.validation import cluster
 from podsim.validation.cluster import Modelled, fit_cluster
 from podsim.validation.fit import Fit, alike, correlated, least_squares
 from podsim.validation.measurements import Measurement, read_measurements
+from tools import refit
 
 POD16, POD64 = "bert_v1.1_pod16_open", "bert_v1.1_pod64_open"
 HEADER = "scenario,metric,value,unit,source"
@@ -130,23 +132,19 @@ def test_correlations_need_no_more_rows_than_constants() -> None:
     assert found.correlations[0][1] == pytest.approx(-3 / math.sqrt(10))
 
 
-def test_the_command_prints_what_goes_together(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_goes_together_is_told() -> None:
     pair = (
         Fit("a", 1, 2, "s", "X", 0.1, (("b", -0.97),), configurations=3, constants=2),
         Fit("b", 3, 4, "s", "X", None, (("a", -0.97),), configurations=4, constants=2),
     )
-    monkeypatch.setattr(calibrate, "calibrate", lambda progress: pair)
-    monkeypatch.setattr(noise_fit, "noise_fits", tuple)
-    code, out, _ = command()
-    assert code == 0
-    told = " ".join(out.split())
+    refitted = refit.Refitted(pair)
+    told = " ".join(report_as_text(refitted.report(), 200).split())
     # Three configurations are one too few for two constants, four are enough.
     assert "a 1 2 0.1 s 3 2 not" in told
     assert "b 3 4 s 4 2 yes X" in told
     assert "correlation of a and b: -0.97" in told
     assert "warning: the rows cannot tell a and b apart (-0.970): trust both together only" in told
-    assert command("--format", "csv")[1].splitlines()[1] == "a,1,2,0.1,s,3,2,not identified,X"
-    report = json.loads(command("--format", "json")[1])
+    report = json.loads(refitted.to_json())
     assert report["constants"][0]["correlations"] == {"b": -0.97}
     assert [each["is_identified"] for each in report["constants"]] == [False, True]
     assert report["alike"] == [{"constants": ["a", "b"], "correlation": -0.97}]
@@ -294,7 +292,7 @@ def test_every_bad_row_is_told(command: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--write", "mine.yaml"], "error: --write holds the constants of your cluster"),
+        (["--write", "mine.yaml"], "error: podsim calibrate needs --with, which is missing"),
         (["--with", "none.csv"], "error: none.csv:1:1: the file cannot be read: No such file or directory\n  do: "),
         (["--with", "."], "error: .:1:1: the file cannot be read: Is a directory\n  do: "),
         (["--with", "mine.csv", "--write", "mine.csv"], "error: "),

@@ -1,9 +1,11 @@
-"""Limits and figures of goals: budgets with their currency, contradictions, power of a rack, latency under load."""
+"""Limits and figures of goals: what is refused before anything is simulated, and what limits say of figures."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,13 +13,17 @@ from podsim import run
 from podsim.cli.app import main
 from podsim.errors import BadValueError, PodsimError, SpecError
 from podsim.runs.serve import serve
-from podsim.study.plan import Goal, find_systems, read_goal
-from podsim.study.plan.figures import figures, second_of
-from podsim.study.plan.limits import at_most, check_limits, limit, misses
+from podsim.scenario import shipped_names
+from podsim.study.plan import Goal, Job, Option, Part, find_systems, read_goal
+from podsim.study.plan.goal import at_most, check_limits, figures, limit, missed, place_named, second_of
+from podsim.study.plan.report import rank_key
+from tests.cases import every_case
 
 BERT = "bert_v1.1_pod16_open"
 SERVING = "serving_llama2_7b_pod64"
+LLAMA = "llama2_7b_pod16_streamed"
 RENT = "cost.price_per_ipu_hour=1.5 USD"
+TWICE = {"jobs": (Job("a", BERT), Job("b", BERT))}
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
@@ -28,9 +34,9 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]
     return int(end.value.code or 0), captured.out + captured.err
 
 
-@pytest.mark.parametrize(
-    ("metric", "text", "high", "currency"),
-    [
+@every_case(
+    "metric, text, high, currency",
+    lambda: [
         ("cost", "<= 500 USD", 500, "USD"),
         ("budget", "< 1.5e3 EUR", 1500, "EUR"),
         ("cost_per_run", "< 20", 20, ""),
@@ -44,10 +50,17 @@ def test_limits_have_short_names_units_and_currencies(metric: str, text: str, hi
     assert (found.high, found.currency) == (high, currency)
 
 
-@pytest.mark.parametrize(("metric", "text"), [("budget", "500"), ("deadline", "12 GB"), ("budget", "many USD")])
-def test_what_is_no_limit_is_told(metric: str, text: str) -> None:
-    with pytest.raises(BadValueError):
-        at_most(metric, text)
+@every_case(
+    "metric, most",
+    lambda: [
+        *(("budget", "500"), ("deadline", "12 GB"), ("budget", "many USD"), ("budget", "1e999 USD")),
+        *(("deadline", "nan s"), ("deadline", "inf s"), ("deadline", "-inf h"), ("power", "nan W")),
+    ],
+)
+def test_what_is_no_finite_bound_is_told(metric: str, most: str) -> None:
+    with pytest.raises(BadValueError) as refused:
+        at_most(metric, most)
+    assert refused.value.do
 
 
 @pytest.mark.parametrize(
@@ -57,7 +70,7 @@ def test_what_is_no_limit_is_told(metric: str, text: str) -> None:
         ([("time", ">= 1 h"), ("time", "< 1 h")], "contradict"),
         ([("time", "<= 0 s")], "nothing can have time_to_train_s <= 0 s"),
         ([("cost", "< 5 USD"), ("cost_per_hour", "< 1 EUR")], "several currencies: EUR, USD"),
-        ([("cost", "< 5 USD"), ("cost", "< 4 EUR")], "USD and EUR"),
+        ([("cost", "< 5 USD"), ("cost", "< 4 EUR")], "several currencies: EUR, USD"),
     ],
 )
 def test_limits_that_exclude_each_other_are_refused(texts: list[tuple[str, str]], words: str) -> None:
@@ -73,7 +86,8 @@ def test_by_how_much_a_limit_is_missed() -> None:
     """66 minutes of 60, and 90 USD of at least 100; what is far too little to round to a tenth is told all the same."""
     bounds = [limit("time", "< 60 min"), limit("cost", "> 100 USD"), limit("energy", "< 1 kJ"), limit("power", "< 1 W")]
     known = {"time_to_train_s": 3960.0, "cost_per_run": 90.0, "energy_per_run_j": 1000.01}
-    assert list(misses(bounds, known, "a")) == [
+    named = [(f"a: {bound.metric}", bound) for bound in bounds]
+    assert [words for _, words in missed(named, {f"a: {name}": value for name, value in known.items()})] == [
         "a: time_to_train_s < 60 min: +10.0%",
         "a: cost_per_run > 100 USD: -10.0%",
         "a: energy_per_run_j < 1 kJ: +1.0e-05",
@@ -130,20 +144,13 @@ def test_the_pod_can_be_leased_instead(capsys: pytest.CaptureFixture[str]) -> No
     [
         (["--set", RENT, "--budget", "9 EUR"], "a limit is in EUR, and prices are in USD"),
         (["--budget", "9 USD"], "no `cost_per_run`: there is no price"),
-        (["--objective", "samples_per_currency"], "there is no price"),
         (["--deadline", "1h", "--limit", "time=> 2 h"], "limits contradict each other"),
-        (["--deadline", "nan s"], "`nan s` is not a finite number"),
-        (["--deadline", "inf h"], "`inf h` is not a finite number"),
-        (["--budget", "1e999 USD"], "`1e999 USD` is not a finite number"),
         (["--rack-power", "nan kW"], "`nan kW` is not a finite number"),
         (["--limit", "mfu=> nan %"], "`nan %` is not a finite number"),
         (["--rate", "-1"], "do: "),
         (["--objective", "warnings", "--set", "parallelism.micro_batch_size=2"], "no figure `warnings`"),
-        (["--limit", "warnings=< 3"], "no figure `warnings`"),
         (["--set", "system=bow_pod16"], "names one pod for all candidates"),
         (["--lease", "pod"], "no price is given"),
-        (["--objective", "tokens_per_s"], "no figure `tokens_per_s`"),
-        (["--second", "tokens_per_s"], "no figure `tokens_per_s`"),
         (["--plot", "chart.txt"], "is not a format for charts"),
     ],
 )
@@ -168,27 +175,15 @@ def test_latency_is_that_of_requests_under_load(capsys: pytest.CaptureFixture[st
     small = ("serving.request_count=300",)
     limits = (limit("p99_latency", "< 100 s"),)
     goal = Goal(SERVING, objective="p99_latency", systems=("ipu_pod64",), divisions=("as given",), limits=limits)
-    goal = Goal(**{**goal.__dict__, "request_rate": 2.0, "overrides": small})
+    goal = replace(goal, request_rate=2.0, overrides=small)
     (found,) = find_systems(goal, processes=1).ranked
     served = serve(SERVING, overrides=small, rate=2.0, loads=(0.8,))
     assert found.figures is not None
     assert found.figures["latency_p99_s"] == served.outcome.latency.p99_s
     assert found.figures["energy_per_token_j"] == served.energy_per_token_j
     assert found.arithmetic == "64 (= 32 × 2)" and "rate: 2.0" in found.written
-    code, text = told(
-        capsys,
-        SERVING,
-        "--system",
-        "ipu_pod64",
-        "--rate",
-        "1000",
-        "--set",
-        *small,
-        "--latency",
-        "9s",
-        "--objective",
-        "p99_latency",
-    )
+    flags = ("--rate", "1000", "--latency", "9s", "--objective", "p99_latency", "--set", *small)
+    code, text = told(capsys, SERVING, "--system", "ipu_pod64", *flags)
     assert code == 3 and "1000 requests/s come" in text and "nothing reaches the goal" in text
 
 
@@ -210,3 +205,121 @@ def test_budget_and_deadline_are_keys_of_a_file(tmp_path: Path) -> None:
     path.write_text(f"kind: goal\nscenario: {BERT}\ndeadline: 1 h\nlimits: {{time: '> 2 h'}}\n")
     with pytest.raises(PodsimError, match="contradict"):
         read_goal(path)
+
+
+# Before anything is simulated
+
+
+@pytest.fixture
+def idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing may be simulated."""
+
+    def options(*_: object) -> None:
+        raise AssertionError("a candidate was simulated")
+
+    monkeypatch.setattr("podsim.study.plan.options_of", options)
+
+
+@pytest.mark.usefixtures("idle")
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ({"scenario": BERT, "objective": "cost"}, "no `cost_per_run`: there is no price"),
+        ({"scenario": BERT, "objective": "samples_per_currency"}, "there is no price"),
+        ({"scenario": BERT, "second": "cost"}, "there is no price"),
+        ({"scenario": BERT, "limits": (limit("cost", "< 5 USD"),)}, "there is no price"),
+        ({"scenario": BERT, "objective": "ipu"}, "no figure `ipu`"),
+        ({"scenario": BERT, "objective": "tokens_per_s"}, "no figure `tokens_per_s`"),
+        ({"scenario": BERT, "objective": "energy_per_token_j"}, "no figure `energy_per_token_j`"),
+        ({"scenario": BERT, "objective": "breakdown"}, "no figure `breakdown`"),
+        ({"scenario": BERT, "limits": (limit("speed", "< 5"),)}, "no figure `speed`"),
+        ({"scenario": BERT, "objective": "latency_p99_s"}, "is training"),
+        ({"scenario": BERT, "request_rate": 2.0}, "is training"),
+        ({"scenario": SERVING, "request_rate": 2.0}, f"serving {SERVING} have no figure `time_to_train_s`"),
+        ({"scenario": SERVING, "limits": (at_most("p99_latency", "2 s"),)}, "no figure `time_to_train_s`"),
+        ({"scenario": SERVING, "objective": "p99_latency", "second": "mfu"}, "no figure `mfu`"),
+        ({"scenario": SERVING, "objective": "p99_latency", "second": "cost"}, "no figure `cost_per_run`"),
+        ({"scenario": LLAMA}, "no figure `time_to_train_s`"),
+        ({**TWICE, "objective": "mfu"}, "these jobs together have no figure `mfu`"),
+        ({"jobs": (Job("a", BERT, limits=(limit("speed", "> 1"),)),)}, "no figure `speed`"),
+    ],
+)
+def test_figures_that_no_result_can_have_are_refused_first(wanted: dict[str, Any], words: str) -> None:
+    with pytest.raises(PodsimError, match=words) as found:
+        find_systems(Goal(**{"systems": ("ipu_pod16",), **wanted}), processes=1)
+    assert found.value.do
+
+
+@pytest.mark.usefixtures("idle")
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"scenario": BERT, "objective": "ipus"},
+        {"scenario": BERT, "objective": "breakdown.host", "second": "mfu_of_pod"},
+        {"scenario": BERT, "objective": "samples_per_s_per_w", "limits": (limit("rack_power", "< 20 kW"),)},
+        {"scenario": BERT, "objective": "cost", "overrides": ("cost.price_per_ipu_hour=1 USD",)},
+        {"scenario": SERVING, "objective": "energy_per_request_j", "request_rate": 1.0},
+        {"scenario": SERVING, "objective": "tokens_per_s_per_w", "limits": (limit("load", "< 0.8"),)},
+        {"scenario": LLAMA, "objective": "latency_s"},
+        {"scenario": "bert_base_c600", "objective": "throughput", "second": "energy_per_sample_j"},
+        {**TWICE, "objective": "ipus"},
+    ],
+)
+def test_figures_that_results_have_are_not(wanted: dict[str, Any]) -> None:
+    with pytest.raises(AssertionError, match="a candidate was simulated"):
+        find_systems(Goal(**{"systems": ("ipu_pod16",), **wanted}), processes=1)
+
+
+@every_case("text", lambda: ["0.4 ± nan", "nan ± 5 %", "0.4 ± inf", "> nan", ">= -inf", "< inf"])
+def test_an_expectation_has_finite_bounds(text: str) -> None:
+    with pytest.raises(BadValueError):
+        limit("mfu", text)
+
+
+@every_case("sign, keeps", lambda: [("<", [9.0]), ("<=", [9.0, 10.0]), (">", [11.0]), (">=", [10.0, 11.0])])
+def test_a_bound_that_is_met_exactly(sign: str, keeps: list[float]) -> None:
+    """Of 9, 10 and 11 at a bound of 10: it belongs to what keeps to it only with the sign of equality."""
+    bound = limit("mean_power_w", f"{sign} 10 W")
+    values = [9.0, 10.0, 11.0]
+    assert [each for each in values if not list(missed([("power", bound)], {"power": each}))] == keeps
+
+
+def test_a_pod_of_just_as_many_ipus_as_the_bound() -> None:
+    goal = Goal(BERT, objective="ipus", systems=("ipu_pod16", "ipu_pod64"), divisions=("as given",), draws=0)
+    strict, loose = (
+        find_systems(replace(goal, limits=(limit("ipus", f"{sign} 16"),)), processes=1) for sign in ("<", "<=")
+    )
+    assert [each.system for each in loose.ranked] == ["ipu_pod16"]
+    assert [(each.system, each.reason) for each in strict.ruled_out] == [
+        ("ipu_pod16", "ipus < 16: it is the bound itself"),
+        ("ipu_pod64", "ipus < 16: +300.0%"),
+    ]
+    assert loose.to_dict()["ranked"][0]["figures"]["ipus"] == 16
+
+
+def test_partitions_are_among_the_systems_that_are_looked_at() -> None:
+    """Machines have 4 IPUs, pods 4, 16, 64, 128 and 256: 8 and 32 are sizes that partitions alone have.
+
+    The server with 16 chips of Mk1 has no smaller sibling, so that 4 are a partition there, too.
+    """
+    systems = Goal(BERT).candidates
+    assert set(shipped_names()["systems"]) < set(systems)
+    parts = {each for each in systems if place_named(each).ipus is not None}
+    pods = {f"{size} of {chip}_pod{pod}" for chip in ("ipu", "bow") for size, pod in ((8, 16), (32, 64))}
+    assert parts == pods | {"4 of dss8440", "8 of dss8440"}
+
+
+def test_ties_are_broken_by_the_second_figure() -> None:
+    """Two options of 16 IPUs: the name would put the slower first."""
+    slow, fast = (
+        Option(
+            name,
+            "as given",
+            ipu_count=16,
+            figures=(known := {"ipus": 16, "time_to_train_s": time_s}),
+            parts=[Part("", name, 16, 4, 4, known)],
+        )
+        for name, time_s in (("a", 20.0), ("b", 10.0))
+    )
+    goal = Goal(BERT, objective="ipus")
+    assert sorted([slow, fast], key=lambda each: rank_key(goal, each, "time_to_train_s")) == [fast, slow]

@@ -15,13 +15,14 @@ from podsim.report.chart import Bars, Chart, Curves
 from podsim.result.uncertainty import percentiles
 from podsim.show.matplotlib_charts import write_sheet
 from podsim.show.text import report_as_text
-from podsim.study.plan import Goal, Option, Part, PlanResult, confidence, find_systems
-from podsim.study.plan.answer import reliable_first
+from podsim.study.plan import Goal, Option, Part, PlanResult, confidence, find_systems, reliable_first
 from podsim.study.plan.confidence import RELIABLE, confidence_of, drawn_figures
-from podsim.study.plan.limits import limit
+from podsim.study.plan.goal import limit
+from tests.cases import every_case
 
 BERT = "bert_v1.1_pod16_open"
 TIME, COST = "time_to_train_s", "cost_per_run"
+Times = dict[str, list[float | None]]
 
 
 def option(name: str, time_s: float, cost: float = 1.0, reason: str = "") -> Option:
@@ -70,7 +71,7 @@ def test_what_misses_a_limit_by_little_may_come_first(monkeypatch: pytest.Monkey
 
 def test_the_best_is_drawn_however_many_miss_by_little(monkeypatch: pytest.MonkeyPatch) -> None:
     late = [option(f"late{place}", 10.1, 1 + place, "late") for place in range(6)]
-    times: dict[str, list[float | None]] = {"a": [8] * 4, **{each.system: [10.1] * 4 for each in late}}
+    times: Times = {"a": [8] * 4, **{each.system: [10.1] * 4 for each in late}}
     wanted = {"objective": "cost", "limits": (limit("time", "< 10 s"),)}
     found, _ = sure_of(times, [option("a", 8, 9)], late, monkeypatch, **wanted)
     assert [(name, first) for name, first, *_ in found] == [("late0", 0.0), ("late1", 0.0), ("a", 1.0)]
@@ -78,9 +79,9 @@ def test_the_best_is_drawn_however_many_miss_by_little(monkeypatch: pytest.Monke
 
 def test_what_is_far_behind_is_drawn_only_if_it_can_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     ranked = [option("a", 10), option("b", 14), option("c", 16)]
-    times: dict[str, list[float | None]] = {"a": [10] * 4, "b": [14] * 4, "c": [16] * 4}
+    times: Times = {"a": [10] * 4, "b": [14] * 4, "c": [16] * 4}
     assert sure_of(times, ranked, [], monkeypatch)[1] == ["a", "b"]
-    impossible: dict[str, list[float | None]] = {**times, "a": [10, 10, 10, None], "b": [14, 14, 14, None]}
+    impossible: Times = {**times, "a": [10, 10, 10, None], "b": [14, 14, 14, None]}
     found, asked = sure_of(impossible, ranked, [], monkeypatch)
     assert asked == ["a", "b", "c"]
     assert [(name, first) for name, first, *_ in found] == [("a", 0.75), ("b", 0.0), ("c", 0.25)]
@@ -88,7 +89,7 @@ def test_what_is_far_behind_is_drawn_only_if_it_can_come_first(monkeypatch: pyte
 
 def test_what_comes_after_the_first_four_is_drawn_where_none_of_them_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     ranked = [option(name, 10 + place) for place, name in enumerate("abcdef")]
-    times: dict[str, list[float | None]] = {each.system: [10, None, 10, 10] for each in ranked[:4]}
+    times: Times = {each.system: [10, None, 10, 10] for each in ranked[:4]}
     found, asked = sure_of({**times, "e": [14] * 4, "f": [15] * 4}, ranked, [], monkeypatch)
     assert asked == ["a", "b", "c", "d", "e", "f"]
     assert [(name, first) for name, first, *_ in found][3:] == [("d", 0.0), ("e", 0.25), ("f", 0.0)]
@@ -98,9 +99,7 @@ def test_what_rarely_holds_does_not_lead(monkeypatch: pytest.MonkeyPatch) -> Non
     """Of five draws the cheapest keeps to the limit in two, the next in three, the dearest two in four and in five."""
     ranked = [option(name, 9 + place, place) for place, name in enumerate("abcd")]
     within = {"a": 2, "b": 3, "c": 4, "d": 5}
-    times: dict[str, list[float | None]] = {
-        name: [9.0] * count + [11.0] * (5 - count) for name, count in within.items()
-    }
+    times: Times = {name: [9.0] * count + [11.0] * (5 - count) for name, count in within.items()}
     wanted: dict[str, Any] = {"objective": "cost", "limits": (limit("time", "< 10 s"),), "draws": 5}
     sure_of(times, ranked, [], monkeypatch, **wanted)
     found = confidence_of(Goal(BERT, **wanted), ranked, [], processes=1)
@@ -117,7 +116,7 @@ def test_what_rarely_holds_does_not_lead(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_none_that_holds_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The surest leads, those behind the first four are drawn as well, and what was not drawn comes last."""
     ranked = [option(name, 9 + place / 10) for place, name in enumerate("abcdefghi")]
-    times: dict[str, list[float | None]] = {each.system: [9.0, 11.0, 11.0, 11.0] for each in ranked}
+    times: Times = {each.system: [9.0, 11.0, 11.0, 11.0] for each in ranked}
     wanted: dict[str, Any] = {"limits": (limit("time", "< 10 s"),)}
     times["f"] = [9.0, 9.0, 9.0, 11.0]
     _, asked = sure_of(times, ranked, [], monkeypatch, **wanted)
@@ -136,7 +135,7 @@ def test_none_that_holds_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_limit_that_is_met_exactly_in_each_draw(monkeypatch: pytest.MonkeyPatch) -> None:
-    times: dict[str, list[float | None]] = {"a": [10.0] * 4, "b": [9.0] * 4}
+    times: Times = {"a": [10.0] * 4, "b": [9.0] * 4}
     ranked = [option("a", 10), option("b", 12)]
     for sign, within in (("<", 0.0), ("<=", 1.0)):
         limits = (limit("time", f"{sign} 10 s"),)
@@ -147,7 +146,7 @@ def test_a_limit_that_is_met_exactly_in_each_draw(monkeypatch: pytest.MonkeyPatc
 def test_what_counts_and_what_is_limited_has_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cost follows time; a tenth of ten draws lies below the first; what is placed, 10 s for 20 USD, is held."""
     ranked = [option("a", 10, 20), option("b", 12, 21)]
-    times: dict[str, list[float | None]] = {"a": [float(each) for each in range(1, 11)], "b": [None] + [12.0] * 9}
+    times: Times = {"a": [float(each) for each in range(1, 11)], "b": [None] + [12.0] * 9}
     wanted: dict[str, Any] = {"objective": "cost", "limits": (limit("time", "< 30 s"),), "draws": 10}
     sure_of(times, ranked, [], monkeypatch, **wanted)
     found = confidence_of(Goal(BERT, **wanted), ranked, [], processes=1)
@@ -164,7 +163,7 @@ def printed(answer: PlanResult) -> str:
 
 
 def test_shares_are_of_draws_in_which_something_reaches_the_goal(monkeypatch: pytest.MonkeyPatch) -> None:
-    times: dict[str, list[float | None]] = {"a": [None, None, 10, 10], "b": [None, None, 9, 12]}
+    times: Times = {"a": [None, None, 10, 10], "b": [None, None, 9, 12]}
     found, _ = sure_of(times, [option("a", 10), option("b", 11)], [], monkeypatch)
     assert found == [("a", 0.5, 0.5, 0.5), ("b", 0.5, 0.5, 0.5)]
 
@@ -223,19 +222,18 @@ def test_tables_with_all_that_there_is_to_say_fit_eighty_columns(answer: PlanRes
     assert answer.to_dict()["sureness"]["contenders"][0]["option"] == "bow_pod16, as given"
 
 
-@pytest.mark.parametrize("name", ["chart.png", "chart.svg"])
-def test_a_chart_shows_the_options_and_is_the_same_again(name: str, answer: PlanResult, tmp_path: Path) -> None:
-    for path in (tmp_path / "a" / name, tmp_path / "b" / name):
-        path.parent.mkdir()
-        write_sheet(answer.report().sheet, path, answer.inputs)
-    assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+def test_a_chart_shows_the_options_and_is_the_same_again(answer: PlanResult, tmp_path: Path) -> None:
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        folder.mkdir()
+        write_sheet(answer.report().sheet, folder / "chart.svg", answer.inputs)
+    assert (tmp_path / "a" / "chart.svg").read_bytes() == (tmp_path / "b" / "chart.svg").read_bytes()
     with pytest.raises(PodsimError, match="nothing to draw"):
         PlanResult(Goal(BERT), [], []).plot()
 
 
-@pytest.mark.parametrize(
-    ("figure", "value", "unit", "shown"),
-    [
+@every_case(
+    "figure, value, unit, shown",
+    lambda: [
         ("energy_per_run_j", 5e5, "kJ", 500.0),
         ("energy_per_run_j", 7.2e6, "kWh", 2.0),  # 3.6 MJ each
         ("time_to_train_s", 600.0, "min", 10.0),

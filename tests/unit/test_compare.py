@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,12 +18,10 @@ from hypothesis import strategies as st
 import podsim as library
 from podsim.draws import Draws
 from podsim.errors import DoesNotFitError, PodsimError
+from podsim.metrics import METRICS, TIME
 from podsim.report.chart import Bars
-from podsim.scenario.assumptions import Value
-from podsim.study.compare.comparison import Comparison, compare
-from podsim.study.compare.difference import Difference, Differing, Row, differing
-from podsim.study.compare.metrics import COMPARED
-from podsim.study.compare.subject import Subject
+from podsim.study.compare import Comparison, Difference, Row, compare, difference
+from podsim.study.sides import COMPARED
 from tests.unit.bad_input_cases import Run
 from tests.unit.report_examples import make_result
 
@@ -121,7 +120,11 @@ def between(a: Mapping[str, Any], b: Mapping[str, Any]) -> Difference:
 
 
 def rows_of(found: Difference) -> dict[str, Row]:
-    return {row.metric.name: row for row in found.rows}
+    return {row.metric: row for row in found.rows}
+
+
+def inputs_of(found: Difference) -> list[tuple[object, ...]]:
+    return [(each.key, each.before, each.after) for each in found.inputs]
 
 
 def changed(result: dict[str, Any], name: str, factor: float) -> dict[str, Any]:
@@ -157,7 +160,7 @@ ELSEWHERE = {"in_processor_memory", "streaming_memory"} | {
 
 
 def test_every_metric_has_its_direction_here() -> None:
-    known = {(activity, each.name) for activity, compared in COMPARED.items() for each in compared}
+    known = {(activity, METRICS[key].name) for activity, compared in COMPARED.items() for key in compared}
     assert {each for each in known if each[1] not in ELSEWHERE} == set(EACH)
 
 
@@ -189,8 +192,8 @@ def test_more_memory_is_worse_and_its_tenant_says_why() -> None:
     )
     found = row["in_processor_memory"]
     assert (found.a, found.b, found.verdict) == (150, 189, "worse")
-    assert found.cause is not None
-    assert (found.cause.kind, found.cause.before, found.cause.after) == ("stash", 50, 90)
+    assert found.why is not None
+    assert (found.why.kind, found.why.before, found.why.after) == ("stash", 50, 90)
 
 
 def test_memory_that_only_one_uses_is_compared_with_none() -> None:
@@ -214,8 +217,7 @@ def test_a_metric_that_one_side_lacks_is_neither() -> None:
 
 def test_rounding_of_floating_point_numbers_is_no_change() -> None:
     row = rows_of(between(training(mfu=0.3), training(mfu=0.1 + 0.2)))["mfu"]
-    assert row.a != row.b
-    assert row.verdict == "same"
+    assert (row.a != row.b, row.verdict) == (True, "same")
 
 
 def test_updates_of_different_batches_are_neither_better_nor_worse() -> None:
@@ -225,7 +227,7 @@ def test_updates_of_different_batches_are_neither_better_nor_worse() -> None:
     assert rows["weight_update_s"].verdict == "neither"
     assert rows["throughput_samples_per_s"].verdict == "better"
     # 300 ms of 1,000 samples are 300 us each, of 2,000 samples 150 us; nothing else moved per sample.
-    cause = rows["throughput_samples_per_s"].cause
+    cause = rows["throughput_samples_per_s"].why
     assert cause is not None
     assert (cause.kind, cause.after - cause.before) == ("host", pytest.approx(-150e-6))
     assert "host -150 us per sample" in found.text()
@@ -237,7 +239,7 @@ def test_updates_of_different_batches_are_neither_better_nor_worse() -> None:
 
 def test_the_kind_that_moved_most_is_the_reason() -> None:
     rows = rows_of(between(training(), training(B_PS, mfu=0.24)))
-    update, rate, share = (rows[name].cause for name in ("weight_update_s", "throughput_samples_per_s", "mfu"))
+    update, rate, share = (rows[name].why for name in ("weight_update_s", "throughput_samples_per_s", "mfu"))
     assert update is not None
     assert (update.kind, update.after - update.before) == ("matmul", pytest.approx(-0.2))
     assert rate is not None
@@ -250,7 +252,7 @@ def test_the_kind_that_moved_most_is_the_reason() -> None:
 def test_the_reason_moved_in_the_direction_of_the_change() -> None:
     """Matmul moved most, but the other way."""
     slower = {"matmul": 510 * MS, "host": 350 * MS, "bubble": 180 * MS}
-    cause = rows_of(between(training(), training(slower)))["weight_update_s"].cause
+    cause = rows_of(between(training(), training(slower)))["weight_update_s"].why
     assert cause is not None
     assert cause.kind == "bubble"  # +80 ms, host +50, matmul -90
 
@@ -265,7 +267,7 @@ def test_the_reason_moved_in_the_direction_of_the_change() -> None:
 def test_a_run_moves_by_its_parts(parts: dict[str, float], kind: str, moved_s: float) -> None:
     """Training of 800 s has the shares of the weight update: half of it is matmul, 400 s of 600 s before."""
     other = training(B_PS, run_breakdown=parts, time_to_train_s=sum(parts.values()))
-    cause = rows_of(between(training(), other))["time_to_train_s"].cause
+    cause = rows_of(between(training(), other))["time_to_train_s"].why
     assert cause is not None
     assert (cause.kind, cause.after - cause.before) == (kind, pytest.approx(moved_s))
 
@@ -280,7 +282,7 @@ def test_an_answer_is_its_first_token_and_the_others() -> None:
         steps=[step("prefill", matmul=0.15, host=0.05), step("decode", streaming=0.08, host=0.01)],
     )
     found = compare(generation(), faster)
-    cause = rows_of(found.differences[0])["latency_s"].cause
+    cause = rows_of(found.differences[0])["latency_s"].why
     assert cause is not None
     assert (cause.span, cause.kind) == ("decode", "streaming")
     assert cause.after - cause.before == pytest.approx(9 * -0.01)
@@ -373,23 +375,30 @@ def test_within_its_range_a_metric_is_not_worse() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ends", "is_worse", "told"),
+    ("factors", "is_worse", "told"),
     [
-        ((-0.1, -0.01), True, "-4.76 % (80 %: -10 to -1 %); 5 metrics worse"),
-        ((-0.1, 0.01), False, "-4.76 % (80 %: -10 to +1 %), which may be no change; no metric worse"),
+        ((1 / 1.0395, 1 / 0.945), True, "-4.76 % (80 %: -10 to -1 %); 5 metrics worse"),
+        ((1 / 1.0605, 1 / 0.945), False, "-4.76 % (80 %: -10 to +1 %), which may be no change; no metric worse"),
+        ((1 / 1.0605, 1.0), False, "-4.76 % (80 %: -4.8 to +1 %), which may be no change; no metric worse"),
     ],
 )
-def test_a_change_whose_range_holds_none_is_not_worse(ends: tuple[float, float], is_worse: bool, told: str) -> None:
-    """An update of 1,050 ms instead of 1,000: 1 / 1.05 of the throughput."""
+def test_a_change_whose_range_holds_none_is_not_worse(
+    factors: tuple[float, float], is_worse: bool, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1 / 1.05 of the throughput, times 0.945, 1.0395 and 1.0605, is 0.9, 0.99 and 1.01 of it."""
+    stands_on: Any = SimpleNamespace(figures={"throughput_samples_per_s": 1.0, "weight_update_s": 1.0, TIME: 1.0})
+    monkeypatch.setattr("podsim.study.compare.doubt_of_change", lambda *_: SimpleNamespace(factors=factors))
     slower = training({**A_PS, "bubble": 150 * MS}, mfu=0.24, mfu_of_pod=0.24)
-    (found,) = compare(training(), slower).differences
-    other = replace(found, rows=tuple(replace(row, change_range=ends) for row in found.rows))
-    answer = Comparison((other.a, other.b), (other,))
+    a, b = (replace(each, stands_on=stands_on) for each in compare(training(), slower).subjects)
+    answer = Comparison((a, b), (difference(a, b),))
     assert answer.is_worse == is_worse
     assert answer.report().verdict == [f"B against A: throughput {told}"]
     assert ("  ~ " in answer.text()) != is_worse
-    assert [row["within_ranges"] for row in answer._records()] == [not is_worse] * 5
-    assert {(row["change_low"], row["change_high"]) for row in answer._records()} == {ends}
+    rows = {row["metric"]: row for row in answer._records()}
+    assert [row["within_ranges"] for row in rows.values()] == [not is_worse] * 5
+    # Of a time, the other way round: 1.05 of it, times the factors.
+    ends = [rows["weight_update_s"][f"change_{end}"] for end in ("low", "high")]
+    assert ends == pytest.approx([1.05 * factor - 1 for factor in factors])
 
 
 def test_a_metric_that_no_draw_covers_is_named() -> None:
@@ -404,8 +413,7 @@ def test_a_metric_that_no_draw_covers_is_named() -> None:
 
 def test_keys_that_differ() -> None:
     other = training(scenario={**COMMON["scenario"], "run": {"seed": 1, "draws": 5}})
-    found = between(training(), other).inputs
-    assert [(each.key, each.before, each.after) for each in found] == [("run.seed", "0", "1"), ("run.draws", None, "5")]
+    assert inputs_of(between(training(), other)) == [("run.seed", "0", "1"), ("run.draws", None, "5")]
 
 
 def test_what_results_say_of_pod_and_stack() -> None:
@@ -415,21 +423,16 @@ def test_what_results_say_of_pod_and_stack() -> None:
     clock, slow, fast = "system.machine.ipu.clock", "1.33 GHz", "1.85 GHz"
     for first, second, expected in (({}, {clock: fast}, file), ({clock: slow}, {clock: fast}, (clock, slow, fast))):
         found = between(training(hardware=first), training(hardware=second, **other))
-        assert [(each.key, each.before, each.after) for each in found.inputs] == [version, expected]
+        assert inputs_of(found) == [version, expected]
         assert any("without the keys of pod and stack" in note for note in found.notes) == (not first)
 
 
 def test_files_of_data_are_told_where_keys_tell_all_of_those_with_keys() -> None:
     one, other = (
-        Subject(
-            **dict.fromkeys(("label", "taken", "machine", "version", "activity"), "the same"),
-            metrics={},
-            hardware={"system.name": Value("POD4", "POD4")},
-            files=(("a.yaml", digest), ("rows.csv", digest)),
-        )
-        for digest in ("1" * 64, "2" * 64)
+        training(hardware={"system.name": "POD4"}, inputs=[{"path": p, "sha256": d * 64} for p in ("a.yaml", "b.csv")])
+        for d in "12"
     )
-    assert list(differing(one, other)) == [Differing("file rows.csv", "1" * 12, "2" * 12)]
+    assert inputs_of(between(one, other)) == [("file b.csv", "1" * 12, "2" * 12)]
 
 
 def test_long_values_are_shown_where_they_differ() -> None:
@@ -442,8 +445,7 @@ def test_long_values_are_shown_where_they_differ() -> None:
 
 def test_items_of_a_list_have_keys_of_their_own() -> None:
     first, second = ({"stages": [{"ipu": 0, "layers": 3}, {"ipu": 1, "layers": each}]} for each in (4, 5))
-    found = between(training(scenario=first), training(scenario=second)).inputs
-    assert [(each.key, each.before, each.after) for each in found] == [("stages.1.layers", "4", "5")]
+    assert inputs_of(between(training(scenario=first), training(scenario=second))) == [("stages.1.layers", "4", "5")]
 
 
 @pytest.mark.slow
@@ -453,14 +455,14 @@ def test_a_result_in_a_file_tells_all_of_its_hardware(tmp_path: Path) -> None:
     file.write_text(library.run("bert_pod64_hardware").to_json(), encoding="utf-8")
     found = compare(str(file), "bert_pod64_hardware@slower_links")
     key = "system.machine.ipu_link.bandwidth_per_direction"
-    assert [(each.key, each.before, each.after) for each in found.differences[0].inputs] == [(key, "16 GB/s", "8 GB/s")]
+    assert inputs_of(found.differences[0]) == [(key, "16 GB/s", "8 GB/s")]
     assert "without the keys" not in found.text()
 
 
 def test_a_variant_differs_in_what_it_says() -> None:
     found = compare("bert_pod64_hardware", "bert_pod64_hardware@slower_links")
     key = "system.machine.ipu_link.bandwidth_per_direction"
-    assert [(each.key, each.before, each.after) for each in found.differences[0].inputs] == [(key, "16 GB/s", "8 GB/s")]
+    assert inputs_of(found.differences[0]) == [(key, "16 GB/s", "8 GB/s")]
     assert [each.taken for each in found.subjects] == [
         "shipped scenario",
         "variant slower_links of bert_pod64_hardware",
@@ -507,7 +509,7 @@ def test_whatever_python_has_can_be_compared() -> None:
 
 def test_a_result_made_by_hand_can_be_compared() -> None:
     (found,) = compare(make_result(), make_result(mfu=0.5)).differences
-    assert [row.metric.name for row in found.rows if row.verdict == "better"] == ["mfu", "mfu_of_pod"]
+    assert [row.metric for row in found.rows if row.verdict == "better"] == ["mfu", "mfu_of_pod"]
 
 
 @pytest.mark.slow
@@ -561,10 +563,6 @@ def write_pod(folder: Path, clock: str) -> None:
     (folder / "sub" / "hardware_specs" / "mine.yaml").write_text(text)
 
 
-def clocks(found: Comparison) -> list[tuple[str, str | None, str | None]]:
-    return [(each.key, each.before, each.after) for each in found.differences[0].inputs]
-
-
 CLOCK = ("system.machine.ipu.clock", "1.5 GHz", "1.6 GHz")
 
 
@@ -573,7 +571,7 @@ CLOCK = ("system.machine.ipu.clock", "1.5 GHz", "1.6 GHz")
 def test_a_scenario_at_a_revision_takes_its_files_from_there(word: str) -> None:
     """The pod too, which is looked up in the working folder rather than beside the file."""
     found = compare(word, "question.yaml")
-    assert clocks(found) == [CLOCK]
+    assert inputs_of(found.differences[0]) == [CLOCK]
     assert f"at revision {word.partition('@')[2]} (" in found.subjects[0].taken
     assert ("hardware_specs/mine.yaml" in dict(found.subjects[0].files)) is True
 
@@ -585,14 +583,14 @@ def test_a_variant_comes_before_a_revision_and_both_can_be_named() -> None:
         "variant half of question.yaml",
         "variant half of question.yaml at revision first",
     ]
-    assert clocks(found) == [(CLOCK[0], "1.6 GHz", "1.5 GHz")]
+    assert inputs_of(found.differences[0]) == [(CLOCK[0], "1.6 GHz", "1.5 GHz")]
 
 
 @pytest.mark.usefixtures("repository")
 def test_within_a_hook_of_another_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "of a hook"))
     found = compare("question.yaml@first", "question.yaml")
-    assert clocks(found) == [CLOCK]
+    assert inputs_of(found.differences[0]) == [CLOCK]
 
 
 def test_from_outside_of_the_repository(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -600,7 +598,7 @@ def test_from_outside_of_the_repository(repository: Path, tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)
     word = str(repository.relative_to(tmp_path) / "sub" / "beside.yaml")
     found = compare(f"{word}@first", word)
-    assert clocks(found) == [CLOCK]
+    assert inputs_of(found.differences[0]) == [CLOCK]
     assert "sub/hardware_specs/mine.yaml" in dict(found.subjects[0].files)
 
 
@@ -662,7 +660,7 @@ def test_without_git_or_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("[]", "no result of podsim"),
         ("{}", "no result of podsim"),
         ('{"weight_update_ps": 1}', "no result of podsim"),
-        (json.dumps(training(mfu=0.5)).replace("0.5,", "NaN,"), "NaN is no number of JSON"),
+        (json.dumps(training(mfu=0.5)).replace("0.5,", "NaN,"), "`mfu` is `nan`"),
         (json.dumps(training(schema_version=2)), "schema version `2`, this podsim reads 1"),
         (json.dumps(training(schema_version="one")), "schema version `one`"),
         (json.dumps(training(breakdown_ps=[1])), "`breakdown_ps` is a list"),
@@ -674,13 +672,13 @@ def test_without_git_or_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (json.dumps(training(throughput_samples_per_s=None)), "`throughput_samples_per_s` is missing"),
         (json.dumps(training(time_to_train_percentiles=3)), "`time_to_train_percentiles"),
         (json.dumps(training(run_breakdown=None)), "`run_breakdown` is missing"),
-        (json.dumps(training(simulated=None)), "`simulated.system` is missing"),
+        (json.dumps(training(simulated=None)), "`simulated` is missing"),
         (json.dumps(training(scenario=[])), "`scenario` is a list"),
         (json.dumps(training(hardware=["x"])), "`hardware` is a list"),
-        (json.dumps(training(memory={"rows": [None]})), "`ipu` is missing"),
-        (json.dumps(training(inputs=["x"])), "`path` is missing"),
+        (json.dumps(training(memory={"rows": [None]})), "`memory.rows.0` is missing"),
+        (json.dumps(training(inputs=["x"])), "`inputs.0` is `x`"),
         (json.dumps(training(uncertainty={"metrics": {"mfu": {}}})), "`uncertainty.metrics.mfu.p10` is missing"),
-        (json.dumps(generation(steps=[None])), "`name` is missing"),
+        (json.dumps(generation(steps=[None])), "`steps.0` is missing"),
         (json.dumps(generation(steps=[{"name": "decode", "time_s": 1.0, "breakdown": {"host": 2.0}}])), "adds up to"),
         (json.dumps(serving(saturation=5)), "saturation"),
     ],
@@ -727,7 +725,7 @@ def test_whatever_a_result_holds_it_is_compared_or_refused(activity: str, data: 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "latin.json").write_bytes(b"\xff\xfe{}")
-    for name, message in (("none.json", "No such file"), ("latin.json", "not text in UTF-8")):
+    for name, message in (("none.json", "No such file"), ("latin.json", "not JSON: 'utf-8' codec")):
         with pytest.raises(PodsimError, match=message):
             compare(str(tmp_path / name), training())
 

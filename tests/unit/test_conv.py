@@ -14,9 +14,8 @@ from podsim.scenario.assumptions import with_value
 from podsim.scenario.ipu import Ipu
 from podsim.tiles import Account, ConvPlan, CostModel, MatMulShape
 from podsim.tiles.conv import plan_conv
-from podsim.tiles.conv_cost import cost_of, splits_of
+from podsim.tiles.conv_cost import cost_of, input_positions, kernel_share, row_splits, splits_of
 from podsim.tiles.conv_method import copy_cycles, methods
-from podsim.tiles.conv_rows import input_positions, kernel_share, row_splits
 from podsim.tiles.conv_shape import conv_shape
 from podsim.tiles.conv_vertices import (
     TileShare,

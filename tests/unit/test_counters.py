@@ -14,9 +14,7 @@ from podsim.engine import execute
 from podsim.engine.trace import Record, Trace
 from podsim.models.op import Elementwise
 from podsim.program.passes_in_order import Passes, Repeat
-from podsim.result.counters import Steps, _passes_of, _power, gauges_of_result
-from podsim.result.perfetto import Event, build_timeline
-from podsim.result.power import Energy
+from podsim.result.perfetto import Event, Steps, build_timeline, gauges_of_result
 from podsim.result.result import RunResult
 from podsim.result.rows import IN_PROCESSOR, STREAMING, MemoryReport, MemoryRow
 from podsim.tiles.account import Account
@@ -45,7 +43,9 @@ def test_power_of_two_ipus_is_the_mean_of_each_pass() -> None:
     activity = {"matmul": 1.0, "vector": 0.5, "inter_ipu": 0.25, "streaming": 0.25}
     energy = SimpleNamespace(dynamic_in_w=lambda kind: activity.get(kind, 0.0), power_w=lambda watts: 100 + 10 * watts)
     trace = execute(PROGRAM, record=True)
-    steps = _power(trace, cast(Energy, energy), _passes_of(trace.records, passes("forward")))
+    result = SimpleNamespace(trace=trace, passes=passes("forward"), energy=energy)
+    ((name, steps, _),) = gauges_of_result(cast(RunResult, result), 100)
+    assert name == "power (W)"
     assert steps == [
         (0, pytest.approx(104.25)),
         (10 * US, pytest.approx(101.25)),

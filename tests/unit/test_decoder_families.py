@@ -12,8 +12,7 @@ from podsim.models.transformer.causal import DecoderShape, causal_decoder
 from podsim.models.transformer.experts import Experts
 from podsim.models.transformer.shape import Batch, Shards
 from podsim.placement import Plan
-from podsim.placement.generation import Generation, Steps, plan_generation, with_layers
-from podsim.placement.generation_job import generation_job
+from podsim.placement.generation import Generation, Steps, generation_job, plan_generation, with_layers
 from podsim.placement.layout import Precision
 from podsim.program.generation import ALL_REDUCE, compile_step
 from podsim.program.task import Exchange

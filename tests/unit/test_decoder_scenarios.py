@@ -10,8 +10,7 @@ from podsim import run
 from podsim.models.op import MatMul
 from podsim.models.transformer.causal import DecoderShape, causal_decoder
 from podsim.models.transformer.shape import Batch
-from podsim.placement.generation import generation_cost_model, plan_step, with_stages_of_shards
-from podsim.placement.generation_job import generation_job
+from podsim.placement.generation import generation_cost_model, generation_job, plan_step, with_stages_of_shards
 from podsim.placement.layout import Precision
 from podsim.program.generation import ALL_REDUCE, compile_step
 from podsim.program.task import Exchange

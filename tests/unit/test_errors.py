@@ -23,7 +23,6 @@ from podsim.errors import (
     Problem,
     SpecError,
 )
-from podsim.study.sweep.axes import AxisError
 from podsim.units import NotFiniteError, QuantityError
 from tests.cases import every_case
 
@@ -100,7 +99,6 @@ MADE: dict[type[Exception], Callable[[], Exception]] = {
     BadValueError: lambda: BadValueError("it broke", "mend it"),
     QuantityError: lambda: QuantityError("it broke", "mend it"),
     NotFiniteError: lambda: NotFiniteError("it broke", "mend it"),
-    AxisError: lambda: AxisError("it broke", "mend it", ("keys", "x")),
 }
 
 

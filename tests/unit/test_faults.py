@@ -16,7 +16,7 @@ from podsim.program.faults import channels_of, slow_parts
 from podsim.program.task import Barrier, Exchange, Group, Phase, Program, Slowdown, Transfer, Work
 from podsim.result.faults import FaultReport, StretchReport, Waiting, fault_tables
 from podsim.result.result import RunResult
-from podsim.runs.training.stretches import Stretch, stretches_of, updates_in
+from podsim.runs.degraded import Stretch, stretches_of, updates_in
 from podsim.scenario.faults import FaultSpec
 from tests.examples import plan_of, small_bert, small_pod
 

@@ -15,8 +15,8 @@ from podsim.errors import DoesNotFitError, MissingDataError, NoPlanError, Podsim
 from podsim.models import Block, Parameter, Workload
 from podsim.models.layers import GraphBuilder
 from podsim.placement import Plan, PlanInput, make_plan
-from podsim.placement.even_cuts import UncutPart, even_cuts
 from podsim.placement.layout import Layout, Precision, longer_pipelines, smaller_temporaries
+from podsim.placement.plan import UncutPart, even_cuts
 from podsim.program.forward import compile_calls, compile_one_batch
 from podsim.result.perfetto import write_trace
 from podsim.scenario import ForwardScenario, load_hardware, load_scenario

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import podsim
-from podsim.validation.calibrate import forward_fits
+from tools.refit import forward_fits
 
 
 def test_fitted_again_the_shipped_values_come_out() -> None:

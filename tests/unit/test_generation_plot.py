@@ -11,15 +11,13 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from podsim.cli.app import main
-from podsim.errors import OutputError
-from podsim.result.generation import GenerationResult, StepReport
+from podsim.result.inference import GenerationResult, StepReport
 from podsim.result.rows import IN_PROCESSOR, STREAMING, MemoryReport, MemoryRow
-from podsim.show.matplotlib_charts import figure_of, write_sheet
+from podsim.show.matplotlib_charts import figure_of
 from tests.unit.bad_input_cases import Run
 from tests.unit.report_examples import SIMULATED
 
 MS, MIB, GIB = 10**9, 2**20, 2**30
-SIGNATURES = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}
 MEMORY = MemoryReport(
     (
         MemoryRow(0, "weights", 300 * MIB, IN_PROCESSOR),
@@ -114,25 +112,6 @@ def test_loads_under_other_work_have_a_bar_of_their_own() -> None:
 def test_a_memory_that_nobody_uses_is_left_out() -> None:
     resident = replace(MEMORY, rows=tuple(row for row in MEMORY.rows if row.where == IN_PROCESSOR))
     assert len(figure_of(replace(make_result(), memory=resident).report().sheet()).axes) == 3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("suffix", SIGNATURES)
-def test_the_suffix_chooses_the_format(tmp_path: Path, suffix: str) -> None:
-    write_sheet(lambda: make_result().report().sheet(), tmp_path / f"steps{suffix}", ())
-    assert (tmp_path / f"steps{suffix}").read_bytes().startswith(SIGNATURES[suffix])
-
-
-@pytest.mark.slow
-def test_the_same_pixels_for_the_same_result(tmp_path: Path) -> None:
-    for name in ("a.png", "b.png"):
-        write_sheet(lambda: make_result().report().sheet(), tmp_path / name, ())
-    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
-
-
-def test_a_suffix_that_cannot_be_drawn(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match=r"`\.gif` is not a format for charts"):
-        write_sheet(lambda: make_result().report().sheet(), tmp_path / "a.gif", ())
 
 
 def test_the_command_draws_a_decoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

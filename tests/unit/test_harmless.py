@@ -22,9 +22,9 @@ from podsim.show.matplotlib_charts import write_sheet
 from podsim.show.text import PlainConsole
 from podsim.study.check import verdict as ci
 from podsim.study.check.verdict import Baseline, Issue, Verdict, verdict_on
-from podsim.study.compare.comparison import compare
-from podsim.study.sweep.run import sheet_of
-from podsim.study.sweep.table import write_table
+from podsim.study.compare import compare
+from podsim.study.store import write_table
+from podsim.study.sweep import sheet_of
 
 ESCAPES = "a\x1b[2J\x9b31m\x07\u202eb\x00"
 EVIL = f"{ESCAPES}\nholds: 9 scenarios\r::error::x\u2028<img src=x> @everyone |c| [l](https://x.example) `d` \ufffe"

@@ -1,4 +1,4 @@
-"""`podsim import-mlperf`: phases of logged runs beside predicted ones."""
+"""`truth mlperf`: phases of logged runs beside predicted ones."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from podsim import simulate
-from podsim.cli.app import main
-from podsim.validation.mlperf.compare import compare_logs, matching_scenario
-from podsim.validation.mlperf.logged import Logged, logged, read_log
 from tests.unit.mlperf_logs import BERT, HEAD, RESNET, Line, changed, text, without
+from tools.mlperf.compare import compare_logs, matching_scenario
+from tools.mlperf.logged import Logged, logged, read_log
 from tools.mlperf_log import write_result_files
+from tools.truth import main
 
 File = Callable[[Iterable[Line]], Path]
 MAY_2022_S = 1_652_000_000
@@ -139,7 +139,7 @@ def test_the_month_tells_rounds_apart(file: File) -> None:
 
 
 def podsim(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["podsim", "import-mlperf", *arguments])
+    monkeypatch.setattr(sys, "argv", ["truth", "mlperf", *arguments])
     with pytest.raises(SystemExit) as end:
         main()
     return int(end.value.code or 0)

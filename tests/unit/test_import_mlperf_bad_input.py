@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from podsim.cli.app import main
 from podsim.errors import PodsimError
-from podsim.validation.mlperf.compare import compare_logs, matching_scenario
-from podsim.validation.mlperf.logged import logged, read_log
 from tests.cases import every_case
 from tests.unit.mlperf_logs import BERT, RESNET, changed, line, text, without
+from tools.mlperf.compare import compare_logs, matching_scenario
+from tools.mlperf.logged import logged, read_log
+from tools.truth import main
 
 GOOD = text(BERT)
 SECOND = text((key, time_s + 1000, value) for key, time_s, value in BERT)
@@ -58,11 +58,11 @@ Import = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def imported(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Import:
-    """`podsim import-mlperf` in an empty folder: exit code and error."""
+    """`truth mlperf` in an empty folder: exit code and error."""
 
     def run(*arguments: str) -> tuple[int, str]:
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", ["podsim", "import-mlperf", *arguments])
+        monkeypatch.setattr(sys, "argv", ["truth", "mlperf", *arguments])
         with pytest.raises(SystemExit) as end:
             main()
         return int(end.value.code or 0), capsys.readouterr().err
@@ -85,7 +85,7 @@ def test_what_cannot_be_read_is_refused(imported: Import, tmp_path: Path) -> Non
     (tmp_path / "folder").mkdir()
     assert "folder: this is a folder, not a file\n  do: name the files in it" in imported("folder")[1]
     assert "missing.txt: the file cannot be read: No such file" in imported("missing.txt")[1]
-    assert "podsim import-mlperf needs LOG" in imported()[1]
+    assert "truth mlperf needs LOG" in imported()[1]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from podsim.importer import Request, import_model
 from podsim.importer.divisions import _ipu_counts
 from podsim.importer.huggingface import known_families
 from podsim.importer.scenarios import ACTIVITIES
-from podsim.placement.generation_job import generation_job
+from podsim.placement.generation import generation_job
 from podsim.placement.job import training_job
 from podsim.scenario import Activity, load_scenario
 from podsim.scenario.families.decoder import DecoderSpec
@@ -229,6 +229,7 @@ def test_experts_of_mixtral(folder: Path) -> None:
 
 
 SMALL_SIZES = {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 2}
+ANY = SMALL_SIZES | {"model_type": "new", "vocab_size": 100, "max_position_embeddings": 2048, "rms_norm_eps": 1e-6}
 NOTES = {
     "another activation": (
         {"model_type": "gpt2", "activation_function": "laplace"},
@@ -258,6 +259,15 @@ NOTES = {
         {"model_type": "t5", "feed_forward_proj": "gated-silu"},
         "feed_forward_proj is `gated-silu`; gelu is",
     ),
+    "a long window": (
+        {"model_type": "llama", "sliding_window": 2047},
+        "not modelled: sliding window attention (sliding_window 2047), which is the same up to 2047 tokens",
+    ),
+    "a key nobody knows": (
+        {"model_type": "llama", "frobnicate": 3},
+        "not known, so that nothing is simulated of it: fro",
+    ),
+    "a decoder nobody listed": (ANY, "model_type `new` is read by its dimensions: what its code does"),
     "a short context": ({"model_type": "llama", "max_position_embeddings": 1000}, "1024 tokens are more than the 1000"),
 }
 
@@ -283,6 +293,27 @@ def test_what_a_scenario_cannot_say_is_noted_and_told(config: Config, note: str,
 )
 def test_what_asks_for_nothing_is_not_noted(more: Config, folder: Path) -> None:
     assert "# Note: " not in text_of({"model_type": "llama"} | more)
+
+
+@pytest.mark.parametrize(
+    ("more", "lines"),
+    [
+        ({}, ["gated: true", "norm: rms", "rotary: false", "position_count: 2048", "tied_embedding: true"]),
+        ({"rope_theta": 1e4, "partial_rotary_factor": 0.5}, ["rotary: true", "rotary_size: 16"]),  # of heads of 32
+        ({"rms_norm_eps": None, "layer_norm_eps": 1e-5, "hidden_act": "gelu"}, ["gated: false", "norm: layer"]),
+        (
+            {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
+            ["feed_forward_size: 32", "count: 4"],
+        ),
+        ({"qkv_bias": True}, ['bias: ["qkv"]']),
+        ({"attention_bias": True, "mlp_bias": True}, ['bias: ["qkv", "projection", "feed_forward"]']),
+        ({"use_parallel_residual": True, "num_kv_heads": 1}, ["parallel_blocks: two_norms", "kv_head_count: 1"]),
+    ],
+)
+def test_a_decoder_nobody_listed_is_what_its_keys_say(more: Config, lines: list[str], folder: Path) -> None:
+    text = text_of(ANY | more)
+    for line in lines:
+        assert re.search(rf"^ +{re.escape(line)}( |$)", text, re.MULTILINE), line
 
 
 def test_learned_positions_shorten_prompt_and_output(folder: Path) -> None:

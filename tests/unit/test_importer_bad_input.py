@@ -97,11 +97,45 @@ def test_a_file_that_is_built_to_be_slow_is_refused_at_once(content: str, podsim
     assert "\n  do: " in message
 
 
+GRAPH = (
+    "import it as ONNX, or export its shapes where PyTorch is (`podsim import --torch-script` prints what does that)"
+    " and import those"
+)
+SIZES = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 2, "vocab_size": 100}
 CONFIGS: dict[str, tuple[Config, str]] = {
     "unknown": (
         {"model_type": "mamba", "num_layers": 6},
-        f":2:3 [model_type]: `mamba` models are not known\n  do: import one of these: {KNOWN}; "
-        "or start from `scenarios/template.yaml`",
+        ":2:3 [model_type]: `mamba` models are not known, and the file has not the dimensions of a decoder"
+        f"\n  do: {GRAPH}",
+    ),
+    "latent attention": (
+        {"model_type": "llama", "kv_lora_rank": 512, "q_lora_rank": None},
+        f":3:3 [kv_lora_rank]: latent keys and values are not modelled\n  do: {GRAPH}",
+    ),
+    "a short window": (
+        {"model_type": "llama", "sliding_window": 512},
+        ":3:3 [sliding_window]: windows of 512 tokens, shorter than sequences of 1024, are not modelled"
+        f"\n  do: {GRAPH}",
+    ),
+    "norms of queries": (
+        {"model_type": "new", "rms_norm_eps": 1e-6, "max_position_embeddings": 64, "qk_layernorm": True} | SIZES,
+        f":5:3 [qk_layernorm]: norms of queries and keys are not modelled\n  do: {GRAPH}",
+    ),
+    "no norm": (
+        {"model_type": "new", "max_position_embeddings": 64} | SIZES,
+        ': no key says which norm this decoder has\n  do: add `"rms_norm_eps"` for RMS norms, or `"layer_norm_eps"` '
+        "for layer norms",
+    ),
+    "no positions": (
+        {"model_type": "new", "norm_eps": 1e-6} | SIZES,
+        ": a decoder needs `max_position_embeddings`, or one of: n_positions, max_seq_len, seq_length"
+        '\n  do: add `"max_position_embeddings"`',
+    ),
+    "layers without experts": (
+        {"model_type": "new", "norm_eps": 1e-6, "max_position_embeddings": 64}
+        | {"num_experts": 4, "num_experts_per_tok": 2, "mlp_only_layers": [0]}
+        | SIZES,
+        ":7:3 [mlp_only_layers]: layers with experts among layers without are not modelled\n  do: import another model",
     ),
     "no type": (
         {"hidden_size": 6},
@@ -164,7 +198,7 @@ CONFIGS: dict[str, tuple[Config, str]] = {
     ),
     "cross-attention": (
         {"model_type": "gpt2", "add_cross_attention": True},
-        ":3:3 [add_cross_attention]: decoders that read an encoder are not modelled\n  do: import another model",
+        ":3:3 [add_cross_attention]: decoders that read an encoder are not modelled\n  do: " + GRAPH,
     ),
     "relative positions": (
         {"model_type": "bert", "position_embedding_type": "relative_key"},

@@ -15,8 +15,7 @@ from podsim.models.op import MatMul
 from podsim.models.transformer.causal import DecoderShape, causal_decoder
 from podsim.models.transformer.shape import Batch
 from podsim.placement.cuts import even_layers
-from podsim.placement.generation import Steps, plan_generation
-from podsim.placement.generation_job import generation_job
+from podsim.placement.generation import Steps, generation_job, plan_generation
 from podsim.placement.topologies import ladder
 from podsim.result.perfetto import write_trace
 from podsim.scenario import GenerationScenario, load_scenario

@@ -13,12 +13,11 @@ from pydantic import BaseModel
 from podsim.errors import PodsimError
 from podsim.models.op import Conv, Elementwise, Gather, MatMul, Op, Pool, Rearrange, Reduce, ScatterAdd, TopK
 from podsim.placement.forward_job import forward_job
-from podsim.placement.generation import generation_cost_model
-from podsim.placement.generation_job import generation_job
+from podsim.placement.generation import generation_cost_model, generation_job
 from podsim.placement.job import training_job
 from podsim.placement.plan import cost_model
+from podsim.result.cost import KernelCost, cost_multi_slice, cost_multi_update_add
 from podsim.result.influence import Measure, Probe
-from podsim.result.kernel_view import KernelCost, cost_multi_slice, cost_multi_update_add
 from podsim.runs.forward import ForwardProbe
 from podsim.runs.generation import GenerationProbe
 from podsim.runs.train import TrainingProbe

@@ -19,7 +19,7 @@ from podsim.errors import NoPlanError, PodsimError, SpecError
 from podsim.models.op import Conv
 from podsim.runs.training.outcome import ReferencePoint, draw_samples_to_converge
 from podsim.scenario import load_ipu
-from podsim.scenario.document import read_yaml
+from podsim.scenario.yaml_file import read_yaml
 from podsim.tiles import Chip, MatMulShape, planned_conv, planned_matmul
 from podsim.tiles.conv import plan_conv
 from podsim.tiles.conv_shape import conv_shape

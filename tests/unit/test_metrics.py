@@ -13,10 +13,9 @@ import podsim
 from podsim.metrics import LESS, METRICS, MORE, NEITHER, OWN, SHORT, find_metric, metric_of
 from podsim.scenario import load_scenario
 from podsim.scenario.expectations import expectation
-from podsim.study.compare.metrics import COMPARED
-from podsim.study.plan.figures import figure_named, figures, names_of, served_figures
-from podsim.study.plan.limits import limit
-from podsim.study.sweep.rows import figures_of
+from podsim.study.plan.goal import figure_named, figures, limit, names_of
+from podsim.study.sides import COMPARED
+from podsim.study.store import figures_of
 
 PACKAGE = Path(podsim.__file__).parent
 PRICED = ["cost.price_per_ipu_hour=1.5 USD"]
@@ -42,7 +41,7 @@ def test_every_figure_of_a_result_and_a_plan_is_in_the_table(scenario: str) -> N
 def test_every_figure_of_serving_is_in_the_table() -> None:
     loaded = load_scenario("qwen2_7b_pod4", overrides=[*PRICED, "serving.request_count=50"])
     result = podsim.serve(loaded, rate=0.1)
-    shown = served_figures(result)
+    shown = figures(result)
     shown.pop("warnings")
     assert [name for name in shown if name not in METRICS] == []
     assert shown["latency_p99_s"] == result.outcome.latency.p99_s

@@ -12,7 +12,7 @@ import pytest
 
 from podsim import simulate
 from podsim.cli.ending import run_to_the_end
-from podsim.validation.mlperf.benchmark import nominal_batch
+from tools.mlperf.benchmark import nominal_batch
 from tools.mlperf_log import RULES, hyperparameters, main, reference_mean, round_of
 
 Run = Callable[..., tuple[int, str]]

@@ -10,15 +10,14 @@ import pytest
 
 from podsim.errors import SpecError
 from podsim.program.host import CALL
-from podsim.program.noise import NoisyCall, run_table
+from podsim.program.noise import ENTRIES, NoisyCall, Table, late, latest, latest_of, run_table, steady
 from podsim.program.task import Jitter, Work
 from podsim.scenario import load_scenario
 from podsim.scenario.assumptions import assumptions
 from podsim.scenario.software import Noise
-from podsim.tiles.noise import ENTRIES, Table, late, latest, latest_of, steady
 from podsim.validation.freedom import MOST_OF_NOISE
-from podsim.validation.noise import LoggedRun, logged_runs, spread_of, updates_at_nominal_marks, updates_of_samples
-from podsim.validation.noise_fit import fitted_drift, fitted_late_calls, fitted_run_s, noise_fits
+from tools.noise import LoggedRun, logged_runs, spread_of, updates_at_nominal_marks, updates_of_samples
+from tools.noise_fit import fitted_drift, fitted_late_calls, fitted_run_s, noise_fits
 
 MS = 10**9
 POD64 = "bert_v1.1_pod64_open"

@@ -14,15 +14,14 @@ import podsim
 from podsim.cli.app import main
 from podsim.draws import Draws, Noisy, Seeds, percentiles
 from podsim.engine import Engine
-from podsim.engine.compiled import is_available
-from podsim.engine.flat import flatten
+from podsim.engine.compiled import flatten, is_available
 from podsim.errors import PodsimError
 from podsim.program.compile import in_turns
 from podsim.program.task import Jitter, Program
 from podsim.result.result import Drift
 from podsim.result.standing import noise_table
 from podsim.runs.training import noise
-from podsim.runs.training.noisy_runs import Floats, RunSeries, Updates, all_runs, job_of, run_updates
+from podsim.runs.training.noise import Floats, RunSeries, Updates, all_runs, job_of, run_updates
 from podsim.scenario import TrainingScenario, load_scenario
 from podsim.show.text import to_text
 from tests.examples import plan_of

@@ -17,18 +17,27 @@ from podsim.report.chart import FASTER, INK, SLOWER, Chart, Fill, TimelineChart,
 from podsim.report.report import Report
 from podsim.report.table import Cell, Table
 from podsim.result.kinds import FAMILIES, KINDS, fill_of_kind, kind_of
-from podsim.result.slices import OPERATION, PASS, REPEATED, Slice
-from podsim.result.timeline import MOST_MARKS, MOST_OF_CYCLES, OperationMark, marks_of, merged, pieces_of
-from podsim.result.windows import Window
+from podsim.result.timeline import (
+    MOST_MARKS,
+    MOST_OF_CYCLES,
+    OPERATION,
+    PASS,
+    REPEATED,
+    OperationMark,
+    Slice,
+    Stretch,
+    marks_of,
+    merged,
+    pieces_of,
+)
 from podsim.show import html_page
 from podsim.show import html_page as html
 from podsim.show.vega_charts import definitions, paint, vega_spec
-from podsim.study.compare.difference import Step, Waterfall
-from podsim.study.compare.report import ends_of_axis, waterfall_chart
+from podsim.study.compare import ends_of_axis, waterfall_chart, waterfall_of
 from podsim.study.sweep import sweep
 from podsim.units import ps_to_seconds
 from tests.unit.bad_input_cases import Run
-from tests.unit.page_examples import EVIL, Tags, answer, blocks_of, charts_of, evil_page, verdict_page
+from tests.unit.page_examples import EVIL, Tags, answer, blocks_of, charts_of, evil_page, luminance, verdict_page
 from tests.unit.report_examples import MAKESPAN_PS, make_forward, make_result
 
 BERT = "bert_v1.1_pod16_open"
@@ -169,8 +178,8 @@ def test_a_result_without_a_timeline_has_a_page_without_one() -> None:
 
 
 def test_a_waterfall_between_results_adds_up_and_shows_what_moved() -> None:
-    steps = (Step("matmul", 10**12, 9 * 10**11), Step("host", 10**11, 10**11), Step("bubble", 0, 3 * 10**11))
-    *_, chart = [waterfall_chart(Waterfall("weight update", steps), "B")]
+    before, after = {"matmul": 10**12, "host": 10**11}, {"matmul": 9 * 10**11, "host": 10**11, "bubble": 3 * 10**11}
+    chart = waterfall_chart(waterfall_of("weight update", before, after), "B")
     a, matmul, bubble, b = bars_of(chart)
     assert (a["row"], b["row"], a["end"], b["end"]) == ("A", "B", pytest.approx(1100), pytest.approx(1300))
     assert (matmul["start"], matmul["end"], bubble["end"]) == pytest.approx((1100, 1000, 1300))
@@ -273,21 +282,14 @@ def test_short_neighbours_become_one_that_is_drawn_as_what_it_owes() -> None:
 
 def test_marks_are_cut_to_their_window_and_not_too_many() -> None:
     cycle = Slice("ipu0", "matmul", "work", 0, 10, repeat_count=100, repeat_period_ps=10)
-    marks = marks_of([cycle], Window("some", 25, 45), most=10)
+    marks = marks_of([cycle], Stretch("some", 25, 45), most=10)
     assert [(each.start_ps, each.end_ps) for each in marks] == [(25, 30), (30, 40), (40, 45)]
-    few = marks_of([cycle], Window("all", 0, 1000), most=10)
+    few = marks_of([cycle], Stretch("all", 0, 1000), most=10)
     assert len(few) <= 10
     assert (few[0].start_ps, few[-1].end_ps, sum(each.operations for each in few)) == (0, 1000, len(few))
 
 
 # Colours
-
-
-def luminance(colour: str) -> float:
-    """Relative luminance as of WCAG 2."""
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
 def pattern_of(fill: Fill) -> tuple[str, str]:

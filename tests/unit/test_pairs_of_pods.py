@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from podsim import simulate
-from podsim.validation.calibrate import call_of_pair, trained
+from tools.refit import call_of_pair, trained
 
 CYCLES = ("fill", "main", "flush")
 

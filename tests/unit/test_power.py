@@ -87,11 +87,10 @@ def test_power_of_tiles_goes_with_the_clock() -> None:
 
 
 def test_products_in_fp8_take_half_of_those_in_half_precision_where_nothing_is_said() -> None:
-    chip = Meter(system(), 64)
-    numbers = {key: float(number) for key, (number, _) in chip.numbers.items()}
-    assert chip.dynamic_w(numbers, "matmul", {"fp8_flop": 100e12}) == pytest.approx(AT_WORK_W + 50)
-    numbers["machine.ipu.power.fp8_flop"] = 0.7e-12
-    assert chip.dynamic_w(numbers, "matmul", {"fp8_flop": 100e12}) == pytest.approx(AT_WORK_W + 70)
+    energy = Energy(Meter(system(), 64), replace(WORK, products={"fp8_flop": 100e12}))
+    assert energy.dynamic_in_w("matmul") == pytest.approx(AT_WORK_W + 50)
+    said = replace(energy, moved={"machine.ipu.power.fp8_flop": 0.7e-12})
+    assert said.dynamic_in_w("matmul") == pytest.approx(AT_WORK_W + 70)
 
 
 def test_waiting_draws_nothing_but_idle_power() -> None:

@@ -11,18 +11,15 @@ import pytest
 
 from podsim import generate, infer, simulate
 from podsim._version import __version__
-from podsim.cli.app import main
 from podsim.errors import OutputError, PodsimError
-from podsim.validation import preregister as module
-from podsim.validation.preregister import preregister, score
 from podsim.watch import silent
+from tools import preregister as module
+from tools.preregister import preregister, score
+from tools.truth import main
 
 TRAINED, GENERATED, PASSED = "bert_large_squad_pod16@bow", "llama2_7b_pods@pod4", "vit_base_pod4"
 IMPOSSIBLE = "bert_pod64_hardware@half_memory"
-CURE = (
-    "\n  do: score a file that `podsim validate --preregister` wrote, "
-    "with numbers at `measured` and nothing else changed"
-)
+CURE = "\n  do: score a file that `./dev truth preregister` wrote, with numbers at `measured` and nothing else changed"
 
 
 @pytest.fixture(scope="module")
@@ -128,16 +125,14 @@ def test_the_command_writes_and_scores(
     monkeypatch.setattr(module, "_shipped", lambda: [PASSED])
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["podsim", "validate", *arguments])
+        monkeypatch.setattr(sys, "argv", ["truth", *arguments])
         with pytest.raises(SystemExit) as end:
             main()
         return int(end.value.code or 0), *capsys.readouterr()
 
-    assert run("--preregister", "p.json")[:2] == (0, "")
+    assert run("preregister", "p.json")[:2] == (0, "")
     (row,) = json.loads(Path("p.json").read_text())["rows"]
     filled(Path("p.json").read_text(), Path("p.json"), {row["quantity"]: row["predicted"] / 1.1})
-    code, out, err = run("--score", "p.json", "--max-worst", "9")
-    assert (code, err) == (4, f"predicted by podsim {__version__}\n")
-    assert "vit_base_pod4" in out and "+10.0%" in out and "beyond 9%" in out
-    code, out, err = run("--preregister", "q.json", "--role", "hold_out")
-    assert (code, err) == (2, "error: --preregister compares nothing\n  do: leave the other options out\n")
+    code, out, err = run("score", "p.json")
+    assert (code, err) == (0, f"predicted by podsim {__version__}\n")
+    assert "vit_base_pod4" in out and "+10.0%" in out

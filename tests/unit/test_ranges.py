@@ -12,13 +12,22 @@ import pytest
 import podsim
 from podsim.draws import Draws, Range, Seeds
 from podsim.result.evidence import Evidence, residuals
-from podsim.result.influence import Measure, StandsOn, doubt_of_change
-from podsim.result.ranges import CONVERGENCE, MODEL, Contribution, Doubt, of_triangle, of_values, ranges_of
+from podsim.result.influence import (
+    CONVERGENCE,
+    MODEL,
+    Contribution,
+    Doubt,
+    Measure,
+    StandsOn,
+    doubt_of_change,
+    of_triangle,
+    of_values,
+)
 from podsim.scenario import load_scenario
 from podsim.scenario.scenario import Scenario
 from podsim.scenario.training import TrainingScenario
 from podsim.show.html_page import as_html
-from podsim.study.compare.comparison import compare
+from podsim.study.compare import compare
 from tests.unit.report_examples import result_text
 
 CALL = "software.host_call"
@@ -151,7 +160,7 @@ def test_the_json_has_them(bert: podsim.RunResult) -> None:
         assert each["low"] < bert.predicted(name) < each["high"]  # type: ignore[operator]
         assert each["share"] == 0.8
     assert data["verdict"] == []
-    assert ranges_of(bert) == {name: Range(**each) for name, each in data["ranges"].items()}
+    assert bert.ranges == {name: Range(**each) for name, each in data["ranges"].items()}
 
 
 def test_a_comparison_names_the_ranges_of_its_sides(bert: podsim.RunResult) -> None:

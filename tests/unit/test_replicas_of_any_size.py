@@ -13,7 +13,7 @@ from podsim.program.compile import compile_program, replicas_of
 from podsim.program.rings import Ring
 from podsim.program.task import Exchange
 from podsim.scenario.faults import _numbers
-from podsim.study.plan.writing import written
+from podsim.study.plan.candidates import written
 from tests.examples import Mapping, plan_of, small_bert, small_pod, system_of
 
 

@@ -10,17 +10,17 @@ import pytest
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from podsim.cli.app import main
 from podsim.errors import PodsimError
-from podsim.validation import reproduce as module
-from podsim.validation.reproduce import FILE, Reproduced, compared, digest_of, kind_of, numbers_of, read, write
+from tools import reproduce as module
+from tools.reproduce import FILE, Reproduced, compared, digest_of, kind_of, numbers_of, read, write
+from tools.truth import main
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 NOW = Reproduced("1.0", "d" * 64, "l" * 64, {"accuracy: BERT": digest_of(1.5), "left out: all": digest_of(2.5)})
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["podsim", "reproduce", *arguments])
+    monkeypatch.setattr(sys, "argv", ["truth", "reproduce", *arguments])
     with pytest.raises(SystemExit) as end:
         main()
     return int(end.value.code or 0)
@@ -33,7 +33,7 @@ def agreed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write(NOW, path)
     monkeypatch.setattr(module, "reproduced", lambda *_: NOW)
     monkeypatch.setattr(module, "repository", lambda: None)
-    monkeypatch.setattr("podsim.scenario.data_file", lambda _name: path)
+    monkeypatch.setattr("tools.truth.data_file", lambda _name: path)
     monkeypatch.setattr(module, "data_file", lambda _name: path)
     return path
 

@@ -13,7 +13,7 @@ from podsim.models.op import Elementwise, Gather, MatMul, ScatterAdd, TopK
 from podsim.models.schnet import InteractionShape, SchNetShape, interaction_block, schnet
 from podsim.scenario import load_ipu, load_scenario
 from podsim.tiles import CostModel
-from podsim.tiles.sorting import compare_swap_cycles, passes
+from podsim.tiles.vector import compare_swap_cycles, passes
 from tests.cases import every_case
 
 SINGLE = Formats("fp32", "fp32")

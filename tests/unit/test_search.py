@@ -12,11 +12,10 @@ from podsim.placement.cuts import Cuts, Segment
 from podsim.placement.job import training_job
 from podsim.placement.layout import ON_CHIP, STREAMING, Layout
 from podsim.placement.search import auto, decoder
-from podsim.placement.search.best_first import Lead
+from podsim.placement.search.best_first import Found, Lead
 from podsim.placement.search.bounds import call_s
 from podsim.placement.search.chain import Slices, bare_chain
 from podsim.placement.search.dimensions import SHARED, Pins, in_phases, shared, with_key
-from podsim.placement.search.found import Found
 from podsim.placement.search.phased import PhasedSearch
 from podsim.placement.search.prices import price
 from podsim.placement.search.search import Search
@@ -230,7 +229,6 @@ def test_pipelines_are_looked_for_once_more_with_little_memory_where_none_fits(
             return [Lead(2.0 - len(looked) / 4, None, made)] if self._fits else []
 
     monkeypatch.setattr(auto, "Divisions", Stood)
-    monkeypatch.setattr(auto, "_check_size", lambda _: None)
     _, timed = auto._searched(cast(Any, None), cast(Any, None), silent, prune=True)
     assert looked == looks
     assert sorted(each.kind for _, each in timed) == found

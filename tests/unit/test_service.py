@@ -17,8 +17,7 @@ import podsim
 from podsim.cli.app import app
 from podsim.draws import Draws
 from podsim.errors import DoesNotFitError, PodsimError, SpecError
-from podsim.placement.generation import Generation, plan_generation
-from podsim.placement.generation_job import generation_job
+from podsim.placement.generation import Generation, generation_job, plan_generation
 from podsim.runs.step_times import PlannedSteps, service_steps
 from podsim.scenario import GenerationScenario, load_scenario
 from podsim.show.matplotlib_charts import write_sheet

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from podsim.draws import Draws, Range
-from podsim.placement.generation import Generation
-from podsim.placement.generation_job import generation_job
+from podsim.placement.generation import Generation, generation_job
 from podsim.report.chart import Chart, Curves
 from podsim.report.table import Cell, Table
 from podsim.result.serving import DrawnService, ServiceDraws, ServingResult
@@ -21,7 +20,7 @@ from podsim.scenario.assumptions import with_number
 from podsim.show.html_page import as_html
 from podsim.show.text import report_as_text
 from podsim.study.plan import Goal, find_systems
-from podsim.study.plan.limits import limit
+from podsim.study.plan.goal import limit
 
 SERVING = "serving_llama2_7b_pod64"
 FEW = ("serving.request_count=300", "serving.loads=[0.8]")

@@ -8,8 +8,7 @@ from podsim import generate, infer, run, serve, simulate
 from podsim.engine import execute
 from podsim.placement import make_plan
 from podsim.placement.forward_job import forward_job
-from podsim.placement.generation import generation_cost_model, plan_generation
-from podsim.placement.generation_job import generation_job
+from podsim.placement.generation import generation_cost_model, generation_job, plan_generation
 from podsim.placement.job import training_job
 from podsim.placement.plan import Plan, cost_model
 from podsim.program.compile import compile_program

@@ -24,10 +24,11 @@ from podsim.scenario import (
 )
 from podsim.scenario.assumptions import assumptions, with_value
 from podsim.scenario.base import HardwareSpec
-from podsim.scenario.document import Document, read_yaml
+from podsim.scenario.document import Document
 from podsim.scenario.load import KINDS
 from podsim.scenario.quantity import quantity_of
 from podsim.scenario.resolve import assigned, merge
+from podsim.scenario.yaml_file import read_yaml
 from tests.cases import every_case
 from tests.unit.bad_input_cases import SCENARIO
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from podsim.report.table import Block, Cell, Column, Passage, Table, columns
 from podsim.show.html_page import to_html
 from podsim.show.markdown import to_csv, to_markdown
-from podsim.show.text import print_blocks, to_text
+from podsim.show.text import Printed, to_text
 
 TIMES = Table(
     (*columns("kind", ""), Column("weight\nupdate", is_number=True, unit="s")),
@@ -29,7 +29,7 @@ TIMES = Table(
 def printed(block: Block, width: int = 80, encoding: str = "utf-8") -> str:
     """What a console gets that is so wide."""
     file = TextIOWrapper(BytesIO(), encoding)
-    print_blocks([block], Console(file=file, width=width))
+    Console(file=file, width=width).print(Printed(block))
     file.seek(0)
     return file.read()
 
@@ -58,7 +58,7 @@ def test_a_console_shows_the_same_and_lines_become_ascii_where_it_knows_no_other
 
 def test_the_chosen_row_is_bold_and_titles_too() -> None:
     file = StringIO()
-    print_blocks([TIMES], Console(file=file, width=80, force_terminal=True, color_system="truecolor"))
+    Console(file=file, width=80, force_terminal=True, color_system="truecolor").print(Printed(TIMES))
     bold = [line for line in file.getvalue().splitlines() if line.startswith("\x1b[1m")]
     assert [text.removeprefix("\x1b[1m").split("\x1b")[0].rstrip() for text in bold] == [
         "Where time goes",

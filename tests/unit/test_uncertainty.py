@@ -158,7 +158,7 @@ def test_inputs_that_two_runs_share_are_drawn_alike(spec: TrainingScenario) -> N
     for number in range(3):
         one, two = draw(alone, 7, number), draw(beside, 7, number)
         assert one is not None and two is not None
-        assert one.metrics == two.metrics and one.factor == two.factor
+        assert one == two
 
 
 def test_runs_that_are_impossible_are_counted(spec: TrainingScenario) -> None:

@@ -69,7 +69,7 @@ def test_deaths_between_which_work_is_done_end_nothing(monkeypatch: pytest.Monke
 def test_portions_take_a_quarter_of_a_second_and_leave_work_for_all() -> None:
     """Of 100 items for two workers: one at first; then 25 of a hundredth of a second, but no more than a sixth of
     the 99 that are left; then, once a second each is what they take, one again."""
-    portions = _Portions(range(100), workers=2)
+    portions = _Portions(100, workers=2)
     source = iter(portions)
     assert list(next(source)) == [0]
     portions.learn(1, 0.01)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from podsim.errors import SpecError
-from podsim.scenario.document import MAX_FILE_BYTES, Document, parse_value, parse_yaml, read_yaml
+from podsim.scenario.document import Document
+from podsim.scenario.yaml_file import MAX_FILE_BYTES, parse_value, parse_yaml, read_yaml
 
 
 def _refusal(text: str) -> str:

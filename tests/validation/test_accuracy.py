@@ -17,11 +17,11 @@ from podsim.result.evidence import residuals
 from podsim.result.reference_data import rows
 from podsim.scenario import TrainingScenario, load_scenario
 from podsim.validation import RowComparison
-from podsim.validation.calibrate import calibrate, configurations
 from podsim.validation.comparison import Validation, summarize
 from podsim.validation.fit import Fit
 from podsim.validation.freedom import MOST_FITTED, MOST_OF_NOISE, freedom
-from podsim.validation.noise_fit import noise_fits
+from tools.noise_fit import noise_fits
+from tools.refit import calibrate, configurations
 
 ROOT = Path(__file__).resolve().parents[2]
 

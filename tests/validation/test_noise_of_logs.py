@@ -9,7 +9,7 @@ import pytest
 
 from podsim.scenario.software import Noise
 from podsim.show.markdown import to_markdown
-from podsim.validation.noise import Spread, logged_runs, spread_of
+from tools.noise import Spread, logged_runs, spread_of
 from tools.noise_of_logs import Expected, expected, logged_table, predicted_table, rows_of_noise
 
 Row = tuple[Spread, Expected]

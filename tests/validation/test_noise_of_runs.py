@@ -11,15 +11,15 @@ from statistics import NormalDist
 
 import pytest
 
-from podsim.cli.app import main
 from podsim.scenario import TrainingScenario, load_scenario
 from podsim.scenario.software import Noise
 from podsim.show.markdown import report_as_markdown
 from podsim.show.text import report_as_text
-from podsim.validation.noise import RUNS, NoisyRow, mean_factor, noisy_rows
-from podsim.validation.show import NoiseHeld
 from podsim.watch import silent
+from tools.noise import RUNS, NoisyRow, mean_factor, noisy_rows
 from tools.noise_of_logs import expected
+from tools.noise_of_runs import NoiseHeld
+from tools.truth import main
 
 GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guides" / "noise.md"
 
@@ -104,20 +104,9 @@ def test_rows_are_shown_in_every_format(rows: tuple[NoisyRow, ...]) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        (["--summary"], "error: --noise looks at how much runs differ, not at errors"),
-        (["--coverage"], "error: --coverage looks at ranges, not at errors, and goes with --format alone"),
-        (["--preregister", "new.yaml"], "error: --noise looks at how much runs differ, not at errors"),
-        (["--seed", "-1"], "error: the seed -1 is negative"),
-    ],
-)
-def test_noise_is_looked_at_alone(
-    given: list[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["podsim", "validate", "--noise", *given])
+def test_a_seed_below_zero_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["truth", "noise", "--seed", "-1"])
     with pytest.raises(SystemExit) as end:
         main()
     out, err = capsys.readouterr()
-    assert (end.value.code, out) == (2, "") and err.startswith(told)
+    assert (end.value.code, out) == (2, "") and err.startswith("error: the seed -1 is negative")

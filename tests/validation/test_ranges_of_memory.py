@@ -8,8 +8,7 @@ import pytest
 
 from podsim.errors import DoesNotFitError
 from podsim.placement.forward_job import forward_job
-from podsim.placement.generation import plan_generation
-from podsim.placement.generation_job import generation_job
+from podsim.placement.generation import generation_job, plan_generation
 from podsim.placement.job import training_job
 from podsim.placement.plan import make_plan
 from podsim.result.reference_data import rows, scenario_name

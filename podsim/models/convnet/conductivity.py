@@ -1,7 +1,4 @@
-"""A network that predicts the effective ion conductivity of a microstructure from its image.
-
-The publication names no dimensions, so that all of them are parameters. Source: [conductivity2024].
-"""
+"""Effective ion conductivity of a microstructure from its image, of any dimensions [conductivity2024]."""
 
 from __future__ import annotations
 
@@ -20,21 +17,13 @@ _WINDOW, _POOL = 3, 2
 
 @dataclass(frozen=True, slots=True)
 class ConductivityShape:
-    """Dimensions of the network.
+    """Dimensions of the network."""
 
-    Attributes:
-        image_size: Length of every edge.
-        dimension_count: 2 for images, 3 for volumes.
-        input_channels: Channels of the input.
-        channels: Output channels of each convolution; pooling follows each.
-        dense_widths: Widths of the dense layers before the one output.
-    """
-
-    image_size: int = 128
-    dimension_count: int = 2
+    image_size: int = 128  # length of every edge
+    dimension_count: int = 2  # 2 for images, 3 for volumes
     input_channels: int = 1
-    channels: tuple[int, ...] = (32, 64, 128, 256)
-    dense_widths: tuple[int, ...] = (256,)
+    channels: tuple[int, ...] = (32, 64, 128, 256)  # output channels of each convolution; pooling follows each
+    dense_widths: tuple[int, ...] = (256,)  # widths of the dense layers before the one output
 
     def images(self, batch: int) -> Features:
         """What it reads."""
@@ -42,11 +31,7 @@ class ConductivityShape:
 
 
 def conductivity_cnn(shape: ConductivityShape, batch: int, formats: Formats = HALF) -> tuple[Block, ...]:
-    """The blocks `conv1`, `conv2`, …, `head` for a micro-batch of `batch` images.
-
-    Raises:
-        ModelError: Images are too small for so many poolings.
-    """
+    """The blocks `conv1`, `conv2`, …, `head` for a micro-batch of `batch` images."""
     features = shape.images(batch)
     blocks = []
     for number, channels in enumerate(shape.channels, start=1):

@@ -49,21 +49,12 @@ _SQUEEZE = 4
 
 @dataclass(frozen=True, slots=True)
 class EfficientNetShape:
-    """Dimensions of an EfficientNet.
+    """Dimensions of an EfficientNet."""
 
-    Attributes:
-        size: `b0` to `b4`.
-        group_size: Channels of a group of the spatial convolutions; 1 is depthwise.
-        expand_ratio: Widening inside a block.
-        image_size: Height and width of an image; the published one if None.
-        class_count: Classes.
-        norm: How it normalises.
-    """
-
-    size: str = "b0"
-    group_size: int = 1
-    expand_ratio: int = 6
-    image_size: int | None = None
+    size: str = "b0"  # `b0` to `b4`
+    group_size: int = 1  # channels of a group of the spatial convolutions; 1 is depthwise
+    expand_ratio: int = 6  # widening inside a block
+    image_size: int | None = None  # height and width of an image; the published one if None
     class_count: int = 1000
     norm: NormStyle = BATCH_NORM
 
@@ -83,11 +74,7 @@ class EfficientNetShape:
 
 
 def efficientnet(shape: EfficientNetShape, batch: int, formats: Formats = HALF) -> tuple[Block, ...]:
-    """The blocks `stem`, `block1a`, `block2a`, `block2b`, …, `head` for a micro-batch of `batch` images.
-
-    Raises:
-        ModelError: Images are too small, or the group size does not divide a width.
-    """
+    """The blocks `stem`, `block1a`, `block2a`, `block2b`, …, `head` for a micro-batch of `batch` images."""
     stem, features = stem_block(shape.images(batch), shape.channels(_STEM_CHANNELS), 3, shape.norm, formats, "swish")
     blocks = [stem]
     for stage, (expands, base, count, first_stride, window) in enumerate(_STAGES, start=1):

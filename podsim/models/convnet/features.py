@@ -10,17 +10,11 @@ from podsim.errors import ModelError
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """A batch of feature maps.
+    """A batch of feature maps."""
 
-    Attributes:
-        batch: Images per micro-batch.
-        channels: Channels.
-        size: Height and width, or any number of spatial axes.
-    """
-
-    batch: int
+    batch: int  # images per micro-batch
     channels: int
-    size: tuple[int, ...]
+    size: tuple[int, ...]  # height and width, or any number of spatial axes
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -46,11 +40,7 @@ class Features:
         return replace(self, size=tuple(-(-length // stride) for length in self.size))
 
     def check_window(self, name: str, window: int) -> None:
-        """Refuse a window that has no room.
-
-        Raises:
-            ModelError: The positions are fewer than the window's along an axis.
-        """
+        """Refuse a window that has no room."""
         if self.size and min(self.size) < window:
             size, windows = ("x".join(map(str, each)) for each in (self.size, (window,) * len(self.size)))
             raise ModelError(
@@ -61,11 +51,7 @@ class Features:
 
 
 def check_groups(name: str, channels: int, groups: int, key: str) -> None:
-    """Refuse groups that do not divide channels; `key` is the one to blame.
-
-    Raises:
-        ModelError: They do not.
-    """
+    """Refuse groups that do not divide channels; `key` is the one to blame."""
     if channels % groups:
         raise ModelError(
             f"{name}: {groups} groups do not divide {channels} channels",

@@ -1,8 +1,4 @@
-"""Layers of convolutional networks, forward and backward, for chains and residual blocks.
-
-A layer knows its input and output, its parameters, what it keeps for the backward pass, and the
-operations of both passes.
-"""
+"""Layers of convolutional networks: parameters, operations of both passes, and what is kept between them."""
 
 from __future__ import annotations
 
@@ -42,26 +38,16 @@ class Layer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """A convolution without bias, padded so that stride 1 keeps the size.
+    """A convolution without bias, padded so that stride 1 keeps the size."""
 
-    Attributes:
-        name: Its name within the block.
-        source: What it reads.
-        out_channels: Channels of the result.
-        window: Length of the filter along every axis.
-        stride: Step between positions.
-        groups: Groups.
-        needs_input_gradient: Whether something in front of it is trained.
-        result_is_read: Whether the backward pass of the layer behind it reads its result again, as a norm does.
-    """
-
-    name: str
+    name: str  # its name within the block
     source: Features
     out_channels: int
-    window: int
-    stride: int = 1
+    window: int  # length of the filter along every axis
+    stride: int = 1  # step between positions
     groups: int = 1
-    needs_input_gradient: bool = True
+    needs_input_gradient: bool = True  # whether something in front of it is trained
+    # whether the backward pass of the layer behind it reads its result again, as a norm does
     result_is_read: bool = True
 
     @property
@@ -126,15 +112,9 @@ class Convolution:
 
 @dataclass(frozen=True, slots=True)
 class Activate:
-    """An activation function.
+    """An activation function."""
 
-    Attributes:
-        name: Its name within the block.
-        source: What it reads.
-        function: Which.
-    """
-
-    name: str
+    name: str  # its name within the block
     source: Features
     function: Activation = "relu"
 
@@ -165,17 +145,11 @@ class Activate:
 
 @dataclass(frozen=True, slots=True)
 class Dense:
-    """A dense layer with bias on features without positions.
+    """A dense layer with bias on features without positions."""
 
-    Attributes:
-        name: Its name within the block.
-        source: What it reads; positions count as channels.
-        width: Channels of the result.
-    """
-
-    name: str
-    source: Features
-    width: int
+    name: str  # its name within the block
+    source: Features  # what it reads; positions count as channels
+    width: int  # channels of the result
 
     @property
     def out(self) -> Features:
@@ -211,13 +185,9 @@ class Dense:
 
 @dataclass(frozen=True, slots=True)
 class LayerChain:
-    """Layers one after the other.
+    """Layers one after the other."""
 
-    Attributes:
-        layers: All of them, each reading what the one before hands on.
-    """
-
-    layers: tuple[Layer, ...] = field(default_factory=tuple)
+    layers: tuple[Layer, ...] = field(default_factory=tuple)  # all of them, each reading what the one before hands on
 
     @property
     def out(self) -> Features:
@@ -233,11 +203,6 @@ class LayerChain:
     def kept_elements(self) -> int:
         """Of all layers."""
         return sum(layer.kept_elements for layer in self.layers)
-
-    @property
-    def widest_elements(self) -> int:
-        """Elements of the largest result."""
-        return max((layer.out.element_count for layer in self.layers), default=0)
 
     def forward(self, g: GraphBuilder, source: str) -> str:
         """In order."""

@@ -12,19 +12,12 @@ from podsim.models.op import Pool
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
-    """Maximum over windows.
+    """Maximum over windows."""
 
-    Attributes:
-        name: Its name within the block.
-        source: What it reads.
-        window: Length of the window along every axis.
-        stride: Step between windows.
-    """
-
-    name: str
+    name: str  # its name within the block
     source: Features
-    window: int
-    stride: int
+    window: int  # length of the window along every axis
+    stride: int  # step between windows
 
     @property
     def out(self) -> Features:
@@ -61,14 +54,9 @@ class Pooling:
 
 @dataclass(frozen=True, slots=True)
 class GlobalAverage:
-    """The mean over all positions of each channel.
+    """The mean over all positions of each channel."""
 
-    Attributes:
-        name: Its name within the block.
-        source: What it reads.
-    """
-
-    name: str
+    name: str  # its name within the block
     source: Features
 
     @property

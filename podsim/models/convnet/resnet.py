@@ -30,21 +30,12 @@ _WIDTH, _EXPANSION = 64, 4
 
 @dataclass(frozen=True, slots=True)
 class ResNetShape:
-    """Dimensions of a ResNet.
+    """Dimensions of a ResNet."""
 
-    Attributes:
-        depth: 18, 34, 50, 101 or 152.
-        groups: Groups of the 3x3 convolutions; bottlenecks only.
-        width_per_group: Channels of one group in the first stage.
-        image_size: Height and width of an image.
-        class_count: Classes.
-        norm: How it normalises.
-    """
-
-    depth: int = 50
-    groups: int = 1
-    width_per_group: int = 64
-    image_size: int = 224
+    depth: int = 50  # 18, 34, 50, 101 or 152
+    groups: int = 1  # groups of the 3x3 convolutions; bottlenecks only
+    width_per_group: int = 64  # channels of one group in the first stage
+    image_size: int = 224  # height and width of an image
     class_count: int = 1000
     norm: NormStyle = BATCH_NORM
 
@@ -54,11 +45,7 @@ class ResNetShape:
 
 
 def resnet(shape: ResNetShape, batch: int, formats: Formats = HALF) -> tuple[Block, ...]:
-    """The blocks `stem`, `stage1/unit1`, …, `head` for a micro-batch of `batch` images.
-
-    Raises:
-        ModelError: Images are too small, or groups are given to a network without bottlenecks.
-    """
+    """The blocks `stem`, `stage1/unit1`, …, `head` for a micro-batch of `batch` images."""
     if shape.depth < _FIRST_BOTTLENECK and (shape.groups, shape.width_per_group) != (1, _WIDTH):
         raise ModelError(
             f"a ResNet of {shape.depth} layers has no groups",

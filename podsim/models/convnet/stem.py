@@ -27,11 +27,7 @@ def stem_block(
     activation: str,
     more: Callable[[Features], tuple[Layer, ...]] = lambda _: (),
 ) -> tuple[Block, Features]:
-    """Cast and normalise, a convolution of stride 2 whose input needs no gradient, norm, activation, `more`.
-
-    Returns:
-        The block, and what it hands on.
-    """
+    """The block, and what it hands on: cast, normalise, a convolution of stride 2, norm, activation, `more`."""
     source.check_window("conv", window)
     conv = Convolution("conv", source, channels, window, 2, needs_input_gradient=False)
     behind = Activate(activation, conv.out, "swish" if activation == "swish" else "relu")

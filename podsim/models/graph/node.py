@@ -12,23 +12,14 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """What one node hands to others, an input of the graph, or a constant.
-
-    Attributes:
-        name: Its name in the file.
-        shape: Its shape; None if it depends on data or cannot be told.
-        is_float: Whether it holds floating-point numbers.
-        item_bytes: Bytes of an element in the file. [B]
-        constant: Whether it is known before any input is.
-        parameters: Names of the stored weights that a constant is made of.
-    """
+    """What one node hands to others, an input of the graph, or a constant."""
 
     name: str
-    shape: Shape | None
-    is_float: bool = True
-    item_bytes: int = 4
-    constant: bool = False
-    parameters: frozenset[str] = frozenset()
+    shape: Shape | None  # its shape; None if it depends on data or cannot be told
+    is_float: bool = True  # whether it holds floating-point numbers
+    item_bytes: int = 4  # bytes of an element in the file [B]
+    constant: bool = False  # whether it is known before any input is
+    parameters: frozenset[str] = frozenset()  # names of the stored weights that a constant is made of
 
     @property
     def element_count(self) -> int:
@@ -38,31 +29,19 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One operator of the graph.
+    """One operator of the graph."""
 
-    Attributes:
-        name: Unique, without characters that cannot be printed.
-        operator: For example `Conv`; that of a domain of its own with the domain in front.
-        version: Version of the operator set.
-        inputs: What it reads, in order; None where an optional input is left out.
-        outputs: What it makes.
-        captured: What its inner graphs read from outside beside the inputs.
-        attributes: Numbers, texts and lists of them.
-        constants: Values of inputs that are a constant number, by position.
-        inner_operators: Operators of its inner graphs.
-        doubt: Why shapes of outputs are not known, if they are not.
-    """
-
-    name: str
-    operator: str
-    version: int
-    inputs: tuple[Tensor | None, ...]
+    name: str  # unique, without characters that cannot be printed
+    operator: str  # for example `Conv`; that of a domain of its own with the domain in front
+    version: int  # version of the operator set
+    inputs: tuple[Tensor | None, ...]  # what it reads, in order; None where an optional input is left out
     outputs: tuple[Tensor, ...]
-    captured: tuple[Tensor, ...] = ()
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    captured: tuple[Tensor, ...] = ()  # what its inner graphs read from outside beside the inputs
+    attributes: Mapping[str, Any] = field(default_factory=dict)  # numbers, texts and lists of them
+    # values of inputs that are a constant number, by position
     constants: Mapping[int, float] = field(default_factory=dict)
     inner_operators: tuple[str, ...] = ()
-    doubt: str = ""
+    doubt: str = ""  # why shapes of outputs are not known, if they are not
 
     @property
     def read(self) -> tuple[Tensor, ...]:
@@ -103,18 +82,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class NodeList:
-    """A graph in an order in which it can be run.
-
-    Attributes:
-        name: What the model is called.
-        inputs: What the host sends.
-        outputs: What goes back.
-        nodes: Those that work on inputs; what depends on constants alone is left out.
-        parameters: Stored weights, by name: tensors of fractional or narrow numbers.
-    """
+    """A graph in an order in which it can be run."""
 
     name: str
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
-    nodes: tuple[Node, ...]
-    parameters: Mapping[str, Shape]
+    inputs: tuple[Tensor, ...]  # what the host sends
+    outputs: tuple[Tensor, ...]  # what goes back
+    nodes: tuple[Node, ...]  # those that work on inputs; what depends on constants alone is left out
+    parameters: Mapping[str, Shape]  # stored weights, by name: tensors of fractional or narrow numbers

@@ -87,19 +87,7 @@ LARGEST_DIMENSION = 10**9
 
 
 def set_dimensions(inputs: Sequence[ValueInfoProto], given: Mapping[str, int], file: str) -> dict[str, int]:
-    """Write sizes into the inputs of a graph.
-
-    Args:
-        inputs: Inputs; dimensions that are open get the sizes that are given for them.
-        given: Sizes by name; a dimension without a name is called `INPUT_AXIS`.
-        file: Name of the file, for messages.
-
-    Returns:
-        The open dimensions with their sizes, in the order of the inputs.
-
-    Raises:
-        SpecError: A size is missing or not possible, or a name is not one of the graph's.
-    """
+    """The open dimensions of inputs with their sizes, written into the graph; those without a name are `INPUT_AXIS`."""
     sizes: dict[str, int] = {}
     missing: dict[str, str] = {}
     for value in inputs:
@@ -153,11 +141,7 @@ def inputs_of(graph: GraphProto) -> Sequence[onnx.ValueInfoProto]:
 
 
 def refuse_other_inputs(inputs: Sequence[onnx.ValueInfoProto], file: str) -> None:
-    """Raise for what an IPU cannot read.
-
-    Raises:
-        SpecError: An input is text, or not a tensor.
-    """
+    """Raise for what an IPU cannot read."""
     for value in inputs:
         is_text = value.type.tensor_type.elem_type == onnx.TensorProto.STRING
         if is_text or not value.type.HasField("tensor_type"):
@@ -216,19 +200,12 @@ _DATA = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "u
 
 @dataclass(frozen=True)
 class OnnxFile:
-    """A file that holds a graph.
-
-    Attributes:
-        name: How messages name it.
-        sha256: Of its bytes.
-        model: What it holds, values of large constants removed.
-        notes: What a reader must know about it.
-    """
+    """A file that holds a graph."""
 
     name: str
     sha256: str
-    model: ModelProto
-    notes: tuple[str, ...]
+    model: ModelProto  # what it holds, values of large constants removed
+    notes: tuple[str, ...]  # what a reader must know about it
 
 
 def printable(text: str) -> str:
@@ -246,12 +223,7 @@ def problem(name: str, message: str, do: str) -> SpecError:
 
 
 def open_onnx(path: Path) -> OnnxFile:
-    """Read a file.
-
-    Raises:
-        PodsimError: The package that reads such files is not installed.
-        SpecError: The file cannot be read, is too large, or holds no graph.
-    """
+    """Read a file."""
     try:
         import onnx
     except ImportError:
@@ -263,8 +235,6 @@ def open_onnx(path: Path) -> OnnxFile:
     _parse(model, content, name)
     digest = hashlib.sha256(content).hexdigest()
     del content
-    from podsim.models.graph.onnx_file import without_functions
-
     model = without_functions(model, name)
     missing = _external_files(model, path.parent)
     for tensor in _tensors(model.graph):
@@ -406,27 +376,14 @@ _Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """What a call becomes.
-
-    Attributes:
-        nodes: Nodes.
-        byte_count: Their size in a file. [B]
-    """
+    """What a call becomes."""
 
     nodes: int
-    byte_count: int
+    byte_count: int  # their size in a file [B]
 
 
 def without_functions(model: ModelProto, file: str) -> ModelProto:
-    """The same model without local functions.
-
-    Args:
-        model: The model.
-        file: Name of its file, for messages.
-
-    Raises:
-        SpecError: A function calls itself, calls are nested too deeply, or too much would come of them.
-    """
+    """The same model without local functions."""
     if not model.functions:
         return model
     counted = _Counter(model.functions, file)

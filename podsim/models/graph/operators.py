@@ -1,8 +1,4 @@
-"""What each operator of ONNX costs, as operations of a workload.
-
-An operator without a vertex of its own stands as the one with the most similar work: comparisons
-and choices as a maximum. A view of a tensor is free.
-"""
+"""What each operator of ONNX costs, as operations of a workload; one without a vertex as the most similar one."""
 
 from __future__ import annotations
 
@@ -309,6 +305,10 @@ _NEW_SOFTMAX = 13
 _TAPS_PER_AXIS = 2
 
 
+def _general_power(node: Node, g: GraphBuilder) -> None:
+    _apply(g, ("log", "scale", "exp"), _shape(node.result), _at(node.source))
+
+
 def mapper_of(node: Node) -> Mapper | None:
     """What turns a node into operations, or None if nothing does."""
     name = node.operator
@@ -360,10 +360,6 @@ def _power(node: Node, g: GraphBuilder) -> None:
     g.elementwise(_exponent(node) or "square", _shape(node.result), (_at(node.source),))
 
 
-def _general_power(node: Node, g: GraphBuilder) -> None:
-    _apply(g, ("log", "scale", "exp"), _shape(node.result), _at(node.source))
-
-
 def _cast(node: Node, g: GraphBuilder) -> None:
     g.elementwise("cast", _shape(node.result), (_at(node.source),))
 
@@ -413,16 +409,12 @@ def _gather(node: Node, g: GraphBuilder) -> None:
         g.gather("rows", (count, width), table[axis], (_at(node.source), "@indices"))
 
 
-def _product(node: Node, g: GraphBuilder) -> None:
-    PRODUCTS[node.operator](node, g)
-
-
 def _norm(node: Node, g: GraphBuilder) -> None:
     NORMS[node.operator](node, g)
 
 
 _TABLES: tuple[tuple[frozenset[str], Mapper], ...] = (
-    (frozenset(PRODUCTS), _product),
+    (frozenset(PRODUCTS), lambda node, g: PRODUCTS[node.operator](node, g)),
     (frozenset(NORMS), _norm),
     (frozenset(PASSES), _passes),
     (frozenset(BROADCAST), _broadcast),

@@ -22,21 +22,13 @@ from podsim.watch import Watch, silent
 
 @dataclass(frozen=True, slots=True)
 class Unmapped:
-    """An operator that is not simulated.
-
-    Attributes:
-        operator: Its name.
-        count: How often it occurs.
-        reason: Why, if it is not that the operator is unknown.
-        share: Its part of the graph's work, or of its elements. [1]
-        unit: `FLOP`, `elements`, or nothing where sizes are not known.
-    """
+    """An operator that is not simulated."""
 
     operator: str
-    count: int
-    reason: str
-    share: float
-    unit: str
+    count: int  # how often it occurs
+    reason: str  # why, if it is not that the operator is unknown
+    share: float  # its part of the graph's work, or of its elements [1]
+    unit: str  # `FLOP`, `elements`, or nothing where sizes are not known
 
     def __str__(self) -> str:
         """The operator in words.
@@ -51,25 +43,15 @@ class Unmapped:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A model from a file.
-
-    Attributes:
-        workload: The model for one batch.
-        source: Path and SHA-256 of the file.
-        node_count: Operators that work on inputs.
-        dimensions: Those that the file leaves open, with the sizes that were given.
-        inputs: Name and shape of each input.
-        unmapped: Operators that are not simulated.
-        notes: What else a reader must know.
-    """
+    """A model from a file."""
 
     workload: Workload
-    source: tuple[str, str]
-    node_count: int
-    dimensions: tuple[tuple[str, int], ...]
+    source: tuple[str, str]  # path and SHA-256 of the file
+    node_count: int  # operators that work on inputs
+    dimensions: tuple[tuple[str, int], ...]  # those that the file leaves open, with the sizes that were given
     inputs: tuple[tuple[str, tuple[int, ...]], ...]
-    unmapped: tuple[Unmapped, ...]
-    notes: tuple[str, ...]
+    unmapped: tuple[Unmapped, ...]  # operators that are not simulated
+    notes: tuple[str, ...]  # what else a reader must know
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -92,12 +74,7 @@ _RESIZES = {"Resize", "Upsample"}
 
 
 def workload_of(graph: NodeList, dtype: DType) -> Workload:
-    """The model for one batch.
-
-    Args:
-        graph: Nodes in order.
-        dtype: Format of activations.
-    """
+    """The model for one batch."""
     flow = _Flow(graph)
     starts = [0, *flow.cuts(), len(graph.nodes)]
     owners: dict[str, str] = {}
@@ -264,19 +241,7 @@ def used(nodes: Sequence[Node], outputs: Iterable[Tensor]) -> tuple[Node, ...]:
 def read_graph(
     path: str | Path, dimensions: Mapping[str, int] | None = None, dtype: DType = "fp16", watch: Watch = silent
 ) -> Graph:
-    """Read an ONNX file, or shapes of a PyTorch model (`.shapes.json`). Weights are not needed, only their shapes.
-
-    Args:
-        path: The file.
-        dimensions: Sizes of the dimensions that it leaves open, by name.
-        dtype: Format of activations.
-        watch: Passes on the names of portions of its nodes.
-
-    Raises:
-        PodsimError: The package `onnx` is not installed.
-        SpecError: The file is wrong, leaves dimensions open, has nodes that contradict what they read, or has
-            products whose shapes cannot be told.
-    """
+    """Read an ONNX file, or shapes of a PyTorch model (`.shapes.json`). Weights are not needed, only their shapes."""
     if str(path).endswith(SUFFIX):
         name, notes, sizes = printable(str(path)), tuple[str, ...](), dict[str, int]()
         digest, graph = read_shapes(Path(path))

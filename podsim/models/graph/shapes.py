@@ -1,8 +1,4 @@
-"""Shapes of all tensors of an ONNX graph: one pass over the nodes, constants folded on the way.
-
-Exporters compute shapes with operators. Where all that a node reads is known and small, its value is
-computed as well, so that the shapes that depend on it can be told.
-"""
+"""Shapes of all tensors of an ONNX graph in one pass over the nodes; what is known and small is computed on the way."""
 
 from __future__ import annotations
 
@@ -66,11 +62,7 @@ class ImpossibleError(Exception):
 
 
 def refuse(reason: str) -> None:
-    """Raise, if there is a reason.
-
-    Raises:
-        ImpossibleError: There is one.
-    """
+    """Raise, if there is a reason."""
     if reason:
         raise ImpossibleError(reason)
 
@@ -106,13 +98,7 @@ def _fatal(node: NodeProto) -> str:
 
 
 def wrong_operands(node: NodeProto, shapes: OperandShapes, values: Values) -> str:
-    """What is wrong with the operands or attributes of a node.
-
-    Args:
-        node: A node of the standard operator set.
-        shapes: Those of its inputs, in order; empty for one that is left out.
-        values: Those inputs that are known.
-    """
+    """What is wrong with operands or attributes of a node; an input that is left out has an empty shape."""
     if node.op_type in _CHANNELS and len(shapes[0]) < _SPATIAL:
         return f"it works on a batch of channels, and reads a tensor of shape {list(shapes[0])}"
     checks: tuple[Callable[[], str], ...] = (
@@ -124,13 +110,7 @@ def wrong_operands(node: NodeProto, shapes: OperandShapes, values: Values) -> st
 
 
 def wrong_result(node: NodeProto, read: Shape, sizes: Sequence[int | None]) -> str:
-    """What is wrong with the shape that follows for a result.
-
-    Args:
-        node: A node of the standard operator set.
-        read: Shape of its first input.
-        sizes: Inferred sizes, None where one is not known.
-    """
+    """What is wrong with the shape that follows for a result. `sizes`: inferred sizes, None where one is not known."""
     known = [size for size in sizes if size is not None]
     least = 1 if node.op_type in _WINDOWED and 0 not in read else 0
     if min(known, default=least) >= least:
@@ -200,7 +180,6 @@ class Shapes:
     """Types, values and origins of the tensors of a graph, node by node."""
 
     def __init__(self, model: onnx.ModelProto, file: str) -> None:
-        """Start with the stored tensors and the inputs."""
         self._file, self._graph = file, model.graph
         self._opsets = list(model.opset_import)
         self._versions = {each.domain or "": each.version for each in model.opset_import}
@@ -228,14 +207,7 @@ class Shapes:
         return self._tensors[name]
 
     def nodes(self, watch: Watch = silent) -> Iterator[Node]:
-        """Every node with what is known about it, in the order of the file.
-
-        Args:
-            watch: Passes on the names of portions of the nodes.
-
-        Raises:
-            SpecError: A node reads what no node before it makes, or cannot work on what it reads.
-        """
+        """Every node with what is known about it, in the order of the file."""
         for index, node in enumerate(in_portions(self._graph.node, "node", watch)):
             if not node.output:
                 continue

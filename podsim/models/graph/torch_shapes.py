@@ -141,11 +141,7 @@ _PRODUCTS: Final = ("mm", "matmul", "conv", "linear", "attention", "lstm", "gru"
 
 
 def read_shapes(path: Path) -> tuple[str, NodeList]:
-    """The SHA-256 of a file, and its graph with all nodes, constant ones too.
-
-    Raises:
-        SpecError: The file is wrong, or has products that are not known.
-    """
+    """The SHA-256 of a file, and its graph with all nodes, constant ones too."""
     file = str(path)
     try:
         with path.open("rb") as opened:

@@ -1,8 +1,7 @@
 """The attention block of a layer, forward and backward.
 
-Where memory is short, queries meet keys in parts, one part after the other: scores, their gradients and what is made of
-them are there for one part at a time, while probabilities of all parts are kept for the backward pass. Each part reads
-all keys and values again, its products have fewer rows, and what belongs to all queries is laid together behind them.
+Where memory is short, queries meet keys in parts (docs/background/shared-layers.md): probabilities of all parts are
+kept for the backward pass, and each part reads all keys and values again.
 """
 
 from __future__ import annotations
@@ -37,21 +36,13 @@ from podsim.models.transformer.shape import LayerShape, dense_parameters, norm_p
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """Dimensions of one attention block.
-
-    Attributes:
-        layer: The layers it belongs to.
-        name: Of the block.
-        memory_length: Tokens of another sequence that it attends to; None for its own.
-        handed_on: Elements that go past the block to the next one, beside its output.
-        query_count: Queries of a sequence that meet keys at once; None for all of them.
-    """
+    """Dimensions of one attention block."""
 
     layer: LayerShape
     name: str = "attention"
-    memory_length: int | None = None
-    handed_on: int = 0
-    query_count: int | None = None
+    memory_length: int | None = None  # tokens of another sequence that it attends to; None for its own
+    handed_on: int = 0  # elements that go past the block to the next one, beside its output
+    query_count: int | None = None  # queries of a sequence that meet keys at once; None for all of them
 
     @property
     def parts(self) -> tuple[Attention, ...]:
@@ -304,14 +295,7 @@ def _backward(a: Attention) -> GraphBuilder:
 
 
 def _context_backward(g: GraphBuilder, a: Attention, gradient: str, part: str) -> tuple[str, str, str]:
-    """Gradients of queries, and of keys and values as far as these queries have met them.
-
-    Args:
-        g: The graph.
-        a: The attention, or a part of its queries.
-        gradient: Of all weighted values.
-        part: Behind the names of what was kept of these queries.
-    """
+    """Gradients of queries, and of keys and values as far as these queries have met them."""
     s, probabilities = a.layer, f"@probabilities{part}"
     grad_p = _in_rows(g, a, g.matmul("probabilities_grad", a.scores, s.head_size, (gradient, "@value")))
     grad_v = _over_queries(g, a, "value_grad", (probabilities, gradient))

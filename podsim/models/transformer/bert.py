@@ -1,8 +1,4 @@
-"""BERT of any size as blocks of operations.
-
-Sources: [devlin2018] for the network; [popart_bert] for what the IPU implementation computes on
-which tensor (masked positions gathered before the MLM head, embedding tied to its decoder).
-"""
+"""BERT of any size as blocks of operations [devlin2018], with what the IPU computes on which tensor [popart_bert]."""
 
 from __future__ import annotations
 
@@ -23,71 +19,40 @@ _HOST_INPUTS_PER_TOKEN = 4
 
 @dataclass(frozen=True, slots=True)
 class BertShape:
-    """Dimensions of a BERT training graph for one micro-batch.
+    """Dimensions of a BERT training graph for one micro-batch."""
 
-    Attributes:
-        micro_batch_size: Sequences (or packs) per micro-batch.
-        sequence_length: Tokens per sequence or pack.
-        layer_count: Encoder layers.
-        hidden_size: Width of the encoder.
-        feed_forward_size: Inner width of the feed-forward block.
-        head_count: Attention heads.
-        vocabulary_size: Rows of the word embedding.
-        position_count: Rows of the position embedding.
-        masked_token_count: Positions per sequence or pack that the MLM head predicts.
-        sequences_per_pack: Real sequences per pack; 1 when not packed.
-        max_sequences_per_pack: Slots for sequences in a pack; 1 when not packed.
-        shared_mask: Whether the mask of packs is made once for all layers; each IPU makes its own otherwise.
-        attention_bias: Biases in the four attention projections.
-        split_qkv: Queries, keys and values have weights of their own, which lie side by side in one product.
-        qkv_products: Products that make queries, keys and values: 1, or 3 with weights of their own each.
-        activation: `gelu` of the feed-forward block, or `gelu_erf`, which is five operations in place of one.
-        scaled_queries: Queries are scaled in place of scores.
-        square_mask: The mask of padding is a square for each sequence in place of a row.
-        pooler: The dense layer in front of the next-sentence head.
-        mlm_transform: The dense layer and norm in front of the MLM decoder.
-        dropout: Dropout after embedding and both sub-layers.
-        attention_dropout: Dropout on the attention probabilities.
-        token_type_count: Rows of the segment embedding; 0 without one.
-        next_sentence: The next-sentence head beside the masked tokens.
-        task: `pretraining`, the `span` of an answer, or `classes` of a sequence.
-        class_count: Classes of the last.
-        dtype: Number format of weights, activations and their gradients.
-        accumulator_dtype: Number format of accumulated gradients.
-        functions_dtype: That of layer norms and activation functions in a forward pass; as activations if None.
-        sharing: How IPUs share every layer.
-    """
-
-    micro_batch_size: int
-    sequence_length: int
+    micro_batch_size: int  # sequences (or packs) per micro-batch
+    sequence_length: int  # tokens per sequence or pack
     layer_count: int
-    hidden_size: int
-    feed_forward_size: int
+    hidden_size: int  # width of the encoder
+    feed_forward_size: int  # inner width of the feed-forward block
     head_count: int
-    vocabulary_size: int
-    position_count: int
-    masked_token_count: int
-    sequences_per_pack: float = 1.0
-    max_sequences_per_pack: int = 1
-    shared_mask: bool = False
-    attention_bias: bool = True
-    split_qkv: bool = False
-    qkv_products: int = 1
+    vocabulary_size: int  # rows of the word embedding
+    position_count: int  # rows of the position embedding
+    masked_token_count: int  # positions per sequence or pack that the MLM head predicts
+    sequences_per_pack: float = 1.0  # real sequences per pack; 1 when not packed
+    max_sequences_per_pack: int = 1  # slots for sequences in a pack; 1 when not packed
+    shared_mask: bool = False  # whether the mask of packs is made once for all layers; each IPU makes its own otherwise
+    attention_bias: bool = True  # biases in the four attention projections
+    split_qkv: bool = False  # queries, keys and values have weights of their own, which lie side by side in one product
+    qkv_products: int = 1  # products that make queries, keys and values: 1, or 3 with weights of their own each
+    # `gelu` of the feed-forward block, or `gelu_erf`, which is five operations in place of one
     activation: str = "gelu"
-    scaled_queries: bool = False
-    square_mask: bool = False
-    pooler: bool = True
-    mlm_transform: bool = True
-    dropout: bool = True
+    scaled_queries: bool = False  # queries are scaled in place of scores
+    square_mask: bool = False  # the mask of padding is a square for each sequence in place of a row
+    pooler: bool = True  # the dense layer in front of the next-sentence head
+    mlm_transform: bool = True  # the dense layer and norm in front of the MLM decoder
+    dropout: bool = True  # dropout after embedding and both sub-layers
     attention_dropout: bool = True
-    token_type_count: int = 2
-    next_sentence: bool = True
-    task: Task = "pretraining"
-    class_count: int = 2
-    dtype: DType = "fp16"
-    accumulator_dtype: DType = "fp16"
+    token_type_count: int = 2  # rows of the segment embedding; 0 without one
+    next_sentence: bool = True  # the next-sentence head beside the masked tokens
+    task: Task = "pretraining"  # `pretraining`, the `span` of an answer, or `classes` of a sequence
+    class_count: int = 2  # classes of the last
+    dtype: DType = "fp16"  # number format of weights, activations and their gradients
+    accumulator_dtype: DType = "fp16"  # number format of accumulated gradients
+    # that of layer norms and activation functions in a forward pass; as activations if None
     functions_dtype: DType | None = None
-    sharing: Shards = WHOLE
+    sharing: Shards = WHOLE  # how IPUs share every layer
 
     @property
     def tokens(self) -> int:

@@ -1,8 +1,4 @@
-"""Decoders (GPT-2, GPT-J, LLaMa 2, Gemma, Mixtral and their kin): the next word for every token.
-
-One builder makes whole sequences with their backward pass for training, and steps with a cache for text
-generation; either for whole layers or for one of the shards that divide heads, feed-forward width and
-vocabulary among them.
+"""Decoders: whole sequences with their backward pass, and steps with a cache; whole or the largest shard.
 
 Source: [radford2019] for GPT-2, [touvron2023] for LLaMa 2; [popxl_llama] for how shards divide them.
 """
@@ -33,49 +29,28 @@ _HOST_INPUTS_PER_TOKEN = 2
 
 @dataclass(frozen=True, slots=True)
 class DecoderShape:
-    """Dimensions of a decoder.
-
-    Attributes:
-        layer_count: Layers.
-        hidden_size: Width.
-        feed_forward_size: Inner width of the feed-forward block, of each expert if there are several.
-        head_count: Query heads.
-        kv_head_count: Key and value heads; fewer than query heads in grouped-query attention, one in multi-query.
-        vocabulary_size: Rows of the embedding.
-        gated: Whether the feed-forward block is gated (SwiGLU, GeGLU): three matrices in place of two.
-        norm: `rms`, `rms_plus_one` or `layer`.
-        rotary: Rotary positions; learned ones otherwise.
-        position_count: Rows of learned positions.
-        biases: Dense layers with biases: `qkv`, `projection`, `feed_forward`, `head`.
-        tied_embedding: Whether the head shares the embedding's weights.
-        head_size: Width of a head; None if heads add up to the width of the model.
-        rotary_size: Width of each head that is rotated; None for all of it.
-        activation: `gelu`, `relu` or `swish`; None for `swish` if gated, and `gelu` otherwise.
-        parallel: Whether attention and feed-forward block read the same input, under `one_norm` or `two_norms`.
-        experts: The networks of the feed-forward block, if there are several.
-        scaled_embedding: Whether words are scaled by the root of the width.
-        multiplies_by_mask: Every layer makes the mask from ones and zeros by which it multiplies the scores.
-    """
+    """Dimensions of a decoder."""
 
     layer_count: int
     hidden_size: int
-    feed_forward_size: int
+    feed_forward_size: int  # inner width of the feed-forward block, of each expert if there are several
     head_count: int
-    kv_head_count: int
-    vocabulary_size: int
-    gated: bool = True
-    norm: NormKind = "rms"
-    rotary: bool = True
-    position_count: int = 0
-    biases: tuple[Bias, ...] = ()
-    tied_embedding: bool = False
-    head_size: int | None = None
-    rotary_size: int | None = None
-    activation: str | None = None
+    kv_head_count: int  # key and value heads; fewer than query heads in grouped-query attention, one in multi-query
+    vocabulary_size: int  # rows of the embedding
+    gated: bool = True  # whether the feed-forward block is gated (SwiGLU, GeGLU): three matrices in place of two
+    norm: NormKind = "rms"  # `rms`, `rms_plus_one` or `layer`
+    rotary: bool = True  # rotary positions; learned ones otherwise
+    position_count: int = 0  # rows of learned positions
+    biases: tuple[Bias, ...] = ()  # dense layers with biases: `qkv`, `projection`, `feed_forward`, `head`
+    tied_embedding: bool = False  # whether the head shares the embedding's weights
+    head_size: int | None = None  # width of a head; None if heads add up to the width of the model
+    rotary_size: int | None = None  # width of each head that is rotated; None for all of it
+    activation: str | None = None  # `gelu`, `relu` or `swish`; None for `swish` if gated, and `gelu` otherwise
+    # whether attention and feed-forward block read the same input, under `one_norm` or `two_norms`
     parallel: ParallelKind | None = None
-    experts: Experts | None = None
-    scaled_embedding: bool = False
-    multiplies_by_mask: bool = False
+    experts: Experts | None = None  # the networks of the feed-forward block, if there are several
+    scaled_embedding: bool = False  # whether words are scaled by the root of the width
+    multiplies_by_mask: bool = False  # every layer makes the mask from ones and zeros by which it multiplies the scores
 
     @property
     def parameter_count(self) -> int:
@@ -108,14 +83,7 @@ class DecoderShape:
 
 
 def causal_decoder(shape: DecoderShape, batch: Batch, name: str = "decoder", shards: int | Shards = 1) -> Workload:
-    """The graph of a decoder, or that of its largest shard.
-
-    Args:
-        shape: The model.
-        batch: What goes through it at once, and in which formats.
-        name: Of the model.
-        shards: IPUs that share every layer, or how they do.
-    """
+    """The graph of a decoder, or that of its largest shard."""
     layer = shape.layer(batch, shards if isinstance(shards, Shards) else Shards(shards))
     positions = 0 if shape.rotary else shape.position_count
     embedding = TokenEmbedding(shape.vocabulary_size, positions, scaled=shape.scaled_embedding)

@@ -15,21 +15,13 @@ from podsim.models.transformer.shape import LayerShape, dense_parameters, norm_p
 
 @dataclass(frozen=True, slots=True)
 class TokenEmbedding:
-    """Dimensions of an embedding of tokens.
+    """Dimensions of an embedding of tokens."""
 
-    Attributes:
-        vocabulary_size: Rows of the table of words.
-        position_count: Rows of the table of positions; 0 without one.
-        token_type_count: Rows of the table of segments; 0 without one.
-        norm: Whether a norm follows.
-        scaled: Whether words are scaled by the root of the width.
-    """
-
-    vocabulary_size: int
-    position_count: int = 0
-    token_type_count: int = 0
+    vocabulary_size: int  # rows of the table of words
+    position_count: int = 0  # rows of the table of positions; 0 without one
+    token_type_count: int = 0  # rows of the table of segments; 0 without one
     norm: bool = False
-    scaled: bool = False
+    scaled: bool = False  # whether words are scaled by the root of the width
 
     def tables(self, s: LayerShape) -> dict[str, int]:
         """Rows of each table; shards divide the words."""
@@ -43,19 +35,12 @@ class TokenEmbedding:
 
 @dataclass(frozen=True, slots=True)
 class PatchEmbedding:
-    """Dimensions of an embedding of images [dosovitskiy2021].
+    """Dimensions of an embedding of images [dosovitskiy2021]."""
 
-    Attributes:
-        image_size: Height and width. [pixels]
-        patch_size: Height and width of a patch. [pixels]
-        channel_count: Values per pixel.
-        class_token: Whether a class token stands in front of the patches.
-    """
-
-    image_size: int
-    patch_size: int
-    channel_count: int = 3
-    class_token: bool = True
+    image_size: int  # height and width [pixels]
+    patch_size: int  # height and width of a patch [pixels]
+    channel_count: int = 3  # values per pixel
+    class_token: bool = True  # whether a class token stands in front of the patches
 
     @property
     def patch_count(self) -> int:

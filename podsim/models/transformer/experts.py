@@ -1,9 +1,7 @@
 """Feed-forward networks of which each token goes through a few, and how many tokens they get.
 
-A compiled graph has fixed shapes: products of all experts of a layer have as many rows as the fullest expert gets
-tokens, or as many as a capacity leaves room for.
-
-Source: [jiang2024]; [lepikhin2021] for the capacity.
+Products of all experts have the rows of the fullest, or of a capacity, as graphs have fixed shapes [jiang2024]
+[lepikhin2021].
 """
 
 from __future__ import annotations
@@ -21,21 +19,14 @@ _PARTS = 100
 
 @dataclass(frozen=True, slots=True)
 class Experts:
-    """Feed-forward networks of one layer of which each token goes through a few.
-
-    Attributes:
-        count: Networks.
-        per_token: How many of them each token is routed to.
-        routing: Whether all that work get as many tokens, or each token chooses at random.
-        imbalance: Tokens of the fullest over those that it would get if all got as many.
-        capacity_factor: Tokens that each has room for, over those that it would get if all got as many; those beyond
-            are dropped. None for room for all.
-    """
+    """Feed-forward networks of one layer of which each token goes through a few."""
 
     count: int
     per_token: int
-    routing: Routing = "even"
-    imbalance: float = 1.0
+    routing: Routing = "even"  # whether all that work get as many tokens, or each token chooses at random
+    imbalance: float = 1.0  # tokens of the fullest over those that it would get if all got as many
+    # tokens that each has room for, over those that it would get if all got as many; those beyond are dropped. None for
+    # room for all
     capacity_factor: float | None = None
 
     def expected_hit(self, tokens: int) -> float:
@@ -93,11 +84,6 @@ def expected_fullest(tokens: int, count: int, per_token: int) -> float:
     numbers are correlated by -1/(E - 1), since all add up to n·k. Many tokens make them normal. The largest of E normal
     numbers of such a sum is s·e above their mean, where s² = n·k·(E - k)/(E·(E - 1)) and e is the mean of the largest
     of E independent standard normal numbers [david2003].
-
-    Args:
-        tokens: That choose.
-        count: Experts.
-        per_token: How many different ones each token chooses.
     """
     if count == per_token:
         return float(tokens)

@@ -71,19 +71,12 @@ def _words(g: GraphBuilder, s: LayerShape, rows: int, words: int, logits: str) -
 
 @dataclass(frozen=True, slots=True)
 class PretrainingHead:
-    """Masked tokens and, beside them, whether one sentence follows the other [devlin2018].
-
-    Attributes:
-        vocabulary_size: Words.
-        masked_token_count: Predicted positions per sequence or pack.
-        transform: A dense layer and a norm in front of the decoder.
-        next_sentence: Classifies pairs of sentences; None without it.
-    """
+    """Masked tokens and, beside them, whether one sentence follows the other [devlin2018]."""
 
     vocabulary_size: int
-    masked_token_count: int
-    transform: bool
-    next_sentence: ClassHead | None
+    masked_token_count: int  # predicted positions per sequence or pack
+    transform: bool  # A dense layer and a norm in front of the decoder
+    next_sentence: ClassHead | None  # classifies pairs of sentences; None without it
 
     def _masked(self, s: LayerShape) -> tuple[int, int]:
         return s.batch.size * self.masked_token_count, s.hidden_size
@@ -132,22 +125,13 @@ class PretrainingHead:
 
 @dataclass(frozen=True, slots=True)
 class ClassHead:
-    """Classes of a whole sequence, read off its first token, or off the mean of all.
+    """Classes of a whole sequence, read off its first token, or off the mean of all."""
 
-    Attributes:
-        class_count: Classes; 0 where what they would be read off is the result.
-        pooler: A dense layer and tanh in front.
-        name: Of the last dense layer.
-        sequences_per_row: Sequences that share a row of tokens.
-        final_norm: A norm over all tokens in front, as models with norms in front of their blocks have.
-        reads_mean: Whether it reads the mean of all tokens.
-    """
-
-    class_count: int = _NEXT_SENTENCE_CLASSES
-    pooler: bool = True
-    name: str = "next_sentence"
-    sequences_per_row: int = 1
-    final_norm: bool = False
+    class_count: int = _NEXT_SENTENCE_CLASSES  # classes; 0 where what they would be read off is the result
+    pooler: bool = True  # A dense layer and tanh in front
+    name: str = "next_sentence"  # of the last dense layer
+    sequences_per_row: int = 1  # sequences that share a row of tokens
+    final_norm: bool = False  # A norm over all tokens in front, as models with norms in front of their blocks have
     reads_mean: bool = False
 
     def _first(self, s: LayerShape) -> tuple[int, int]:
@@ -224,17 +208,10 @@ class SpanHead:
 
 @dataclass(frozen=True, slots=True)
 class TokenHead:
-    """The next word for every token, or for the last one of each sequence in a step of generation [radford2019].
-
-    Attributes:
-        vocabulary_size: Words.
-        tied: Whether the weights are those of the embedding.
-        final_norm: A norm in front.
-        bias: A bias for each word.
-    """
+    """The next word for every token, or for the last one of each sequence in a step of generation [radford2019]."""
 
     vocabulary_size: int
-    tied: bool
+    tied: bool  # whether the weights are those of the embedding
     final_norm: bool = True
     bias: bool = False
 

@@ -67,15 +67,7 @@ def together(g: GraphBuilder, s: LayerShape, gradients: Sequence[str]) -> str:
 def finish_backward(
     g: GraphBuilder, s: LayerShape, gradients: Sequence[str], residual: str, beside: Sequence[str] = ()
 ) -> str:
-    """Gradients of everything that reads the block's input, added up.
-
-    Args:
-        g: The graph.
-        s: The layers.
-        gradients: Of what the block's products read.
-        residual: Of the sum with the block's input.
-        beside: Of the input itself, from elsewhere.
-    """
+    """Gradients of everything that reads the block's input, added up."""
     if s.pre_norm:
         gradients = [norm_backward(g, s, add_up(g, s, together(g, s, gradients)))]
     elif s.shards > 1:

@@ -1,9 +1,7 @@
-"""Encoder-decoders (T5 and its kin) in training: one sequence in, another one out.
+"""Encoder-decoders (T5 and its kin) in training [raffel2020].
 
-Encoder layers come first, decoder layers behind them. The decoder's words are looked up beside the
-encoder's, so that both hidden states are handed from block to block.
-
-Source: [raffel2020].
+Decoder layers behind encoder layers, words of both looked up at the start, so that both hidden states are handed from
+block to block.
 """
 
 from __future__ import annotations
@@ -24,45 +22,24 @@ _HOST_INPUTS_PER_TOKEN = 2
 
 @dataclass(frozen=True, slots=True)
 class Seq2SeqShape:
-    """Dimensions of an encoder-decoder.
-
-    Attributes:
-        encoder_layer_count: Layers of the encoder.
-        decoder_layer_count: Layers of the decoder.
-        hidden_size: Width.
-        head_size: Width of a head; heads need not add up to the width of the model.
-        feed_forward_size: Inner width of the feed-forward blocks.
-        head_count: Attention heads.
-        vocabulary_size: Rows of the embedding that both share.
-        gated: Whether feed-forward blocks are gated (T5 1.1).
-        tied_embedding: Whether the head shares the embedding's weights.
-        qkv_products: Products that make queries, keys and values of a sequence: 1, or 3.
-    """
+    """Dimensions of an encoder-decoder."""
 
     encoder_layer_count: int
     decoder_layer_count: int
     hidden_size: int
-    head_size: int
-    feed_forward_size: int
+    head_size: int  # width of a head; heads need not add up to the width of the model
+    feed_forward_size: int  # inner width of the feed-forward blocks
     head_count: int
-    vocabulary_size: int
-    gated: bool
-    tied_embedding: bool
-    qkv_products: int = 1
+    vocabulary_size: int  # rows of the embedding that both share
+    gated: bool  # whether feed-forward blocks are gated (T5 1.1)
+    tied_embedding: bool  # whether the head shares the embedding's weights
+    qkv_products: int = 1  # products that make queries, keys and values of a sequence: 1, or 3
 
 
 def encoder_decoder(
     shape: Seq2SeqShape, batch: Batch, target_length: int, name: str = "T5", sharing: Shards = WHOLE
 ) -> Workload:
-    """The training graph of an encoder-decoder, or that of its largest shard.
-
-    Args:
-        shape: The model.
-        batch: Source sequences that go through it at once.
-        target_length: Tokens of a target sequence.
-        name: Of the model.
-        sharing: How IPUs share every layer.
-    """
+    """The training graph of an encoder-decoder, or that of its largest shard."""
     encoder = _layers(shape, batch, shape.encoder_layer_count, sharing)
     target = replace(batch, sequence_length=target_length)
     decoder = replace(encoder, batch=target, layer_count=shape.decoder_layer_count, mask="causal")

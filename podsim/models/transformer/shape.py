@@ -22,30 +22,20 @@ INT32_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What goes through a model at once: whole sequences, or the new tokens of a step of text generation.
+    """What goes through a model at once: whole sequences, or the new tokens of a step of text generation."""
 
-    Attributes:
-        size: Sequences or images per micro-batch.
-        sequence_length: Tokens of a sequence that go through the network.
-        dropout: Dropout after embedding and blocks.
-        attention_dropout: Dropout on the attention probabilities.
-        dtype: Number format of weights, activations and their gradients.
-        accumulator_dtype: Number format of accumulated gradients.
-        functions_dtype: That of layer norms and activation functions in a forward pass; as activations if None.
-        context_length: In a step, tokens that each token attends to, itself included; None for whole
-            sequences. Nothing is trained in a step, and only the last token of a sequence reaches the head.
-        cached: In a step, whether keys and values of the context come from a cache.
-    """
-
-    size: int
-    sequence_length: int
-    dropout: bool = True
+    size: int  # sequences or images per micro-batch
+    sequence_length: int  # tokens of a sequence that go through the network
+    dropout: bool = True  # dropout after embedding and blocks
     attention_dropout: bool = True
-    dtype: DType = "fp16"
-    accumulator_dtype: DType = "fp16"
+    dtype: DType = "fp16"  # number format of weights, activations and their gradients
+    accumulator_dtype: DType = "fp16"  # number format of accumulated gradients
+    # that of layer norms and activation functions in a forward pass; as activations if None
     functions_dtype: DType | None = None
+    # in a step, tokens that each token attends to, itself included; None for whole sequences. Nothing is trained in a
+    # step, and only the last token of a sequence reaches the head
     context_length: int | None = None
-    cached: bool = False
+    cached: bool = False  # in a step, whether keys and values of the context come from a cache
 
     @property
     def tokens(self) -> int:
@@ -60,25 +50,20 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """How layers are divided: among the IPUs of a group, and in time.
-
-    Attributes:
-        count: IPUs.
-        divide_tokens: Whether each has some tokens only of what lies between products: norms, dropout and sums
-            [korthikanti2022]. They then gather what products read, and each gets its part of the sums.
-        width_parts: Parts into which they divide the width of hidden states as well [popxl_gpt] [pope2022]. They are
-            then a grid: IPUs of a column have the same part of the width, and divide heads, inner widths and words;
-            those of a row have the same heads, inner widths and words, and divide what products sum over.
-        attention_parts: Parts of its queries that an attention goes through one after the other, from scores to the
-            sums of values.
-        expert_groups: Groups of neighbours among them that each hold some of the experts of a layer. Each IPU routes
-            its share of the tokens, which travel to the groups of their experts and back.
-    """
+    """How layers are divided: among the IPUs of a group, and in time."""
 
     count: int = 1
+    # whether each has some tokens only of what lies between products: norms, dropout and sums [korthikanti2022]. They
+    # then gather what products read, and each gets its part of the sums
     divide_tokens: bool = False
+    # parts of its queries that an attention goes through one after the other, from scores to the sums of values
     attention_parts: int = 1
+    # parts into which they divide the width of hidden states as well [popxl_gpt] [pope2022]. They are then a grid: IPUs
+    # of a column have the same part of the width, and divide heads, inner widths and words; those of a row have the
+    # same heads, inner widths and words, and divide what products sum over
     width_parts: int = 1
+    # groups of neighbours among them that each hold some of the experts of a layer. Each IPU routes its share of the
+    # tokens, which travel to the groups of their experts and back
     expert_groups: int = 1
 
     @property
@@ -97,62 +82,39 @@ class LayerShape:
 
     Counts and sizes are those of whole layers; properties say what one shard holds. Shards may hold
     unequal numbers of heads and widths; the largest shard, which sets the time, is the one described.
-
-    Attributes:
-        batch: What goes through them at once.
-        layer_count: Layers.
-        hidden_size: Width of hidden states; of a shard where IPUs divide it as well.
-        feed_forward_size: Inner width of the feed-forward block, of each expert if there are several.
-        head_count: Query heads.
-        kv_head_count: Key and value heads; fewer than query heads in grouped-query attention.
-        head_size: Width of a head.
-        norm: `layer`, `rms`, or `rms_plus_one`, which scales by one more than its weights.
-        pre_norm: Whether the norm stands in front of each block; behind the sum otherwise.
-        parallel: Whether attention and feed-forward block read the same input, and their results are summed:
-            `one_norm` for both of them or `two_norms`; None if one follows the other.
-        gated: Whether the feed-forward block is gated: three matrices in place of two.
-        activation: `gelu`, `gelu_erf`, which is five operations in place of one, `relu` or `swish`.
-        experts: The networks of the feed-forward block, if there are several.
-        rotary_size: Width of each head that is rotated; 0 without rotary positions.
-        relative_bias: A bias for each distance, added to the scores.
-        mask: What is hidden from the attention: `padding`, which may be a `square`, other sequences of `packs`,
-            later tokens (`causal`), or `none`.
-        multiplies_by_mask: Every layer makes a causal mask from ones and zeros by which it multiplies the scores.
-        divides_scores: Scores are divided by the root of the width of a head, not multiplied by its inverse.
-        inner_dropout: Dropout behind the activation of the feed-forward block as well, where there is any dropout.
-        biases: Dense layers with biases: `qkv`, `projection`, `feed_forward`.
-        split_qkv: Queries, keys and values have weights of their own, which lie side by side in one product.
-        qkv_products: Products that make queries, keys and values: 1, or 3 with weights of their own each.
-        scaled_queries: Whether queries are scaled in place of scores.
-        attention_padding: Whether sequences are padded in attention, to whole pieces of what tiles copy.
-        sharing: How IPUs share every layer, each with some heads and a part of the feed-forward width.
     """
 
-    batch: Batch
+    batch: Batch  # what goes through them at once
     layer_count: int
-    hidden_size: int
-    feed_forward_size: int
+    hidden_size: int  # width of hidden states; of a shard where IPUs divide it as well
+    feed_forward_size: int  # inner width of the feed-forward block, of each expert if there are several
     head_count: int
-    kv_head_count: int
+    kv_head_count: int  # key and value heads; fewer than query heads in grouped-query attention
     head_size: int
-    norm: NormKind = "layer"
-    pre_norm: bool = False
+    norm: NormKind = "layer"  # `layer`, `rms`, or `rms_plus_one`, which scales by one more than its weights
+    pre_norm: bool = False  # whether the norm stands in front of each block; behind the sum otherwise
+    # whether attention and feed-forward block read the same input, and their results are summed: `one_norm` for both of
+    # them or `two_norms`; None if one follows the other
     parallel: ParallelKind | None = None
-    gated: bool = False
-    activation: str = "gelu"
-    experts: Experts | None = None
-    rotary_size: int = 0
-    relative_bias: bool = False
+    gated: bool = False  # whether the feed-forward block is gated: three matrices in place of two
+    activation: str = "gelu"  # `gelu`, `gelu_erf`, which is five operations in place of one, `relu` or `swish`
+    experts: Experts | None = None  # the networks of the feed-forward block, if there are several
+    rotary_size: int = 0  # width of each head that is rotated; 0 without rotary positions
+    relative_bias: bool = False  # A bias for each distance, added to the scores
+    # what is hidden from the attention: `padding`, which may be a `square`, other sequences of `packs`, later tokens
+    # (`causal`), or `none`
     mask: MaskKind = "padding"
+    # every layer makes a causal mask from ones and zeros by which it multiplies the scores
     multiplies_by_mask: bool = False
-    divides_scores: bool = False
+    divides_scores: bool = False  # scores are divided by the root of the width of a head, not multiplied by its inverse
+    # dropout behind the activation of the feed-forward block as well, where there is any dropout
     inner_dropout: bool = False
-    biases: tuple[Bias, ...] = LAYER_BIASES
-    split_qkv: bool = False
-    qkv_products: int = 1
-    scaled_queries: bool = False
-    attention_padding: bool = False
-    sharing: Shards = WHOLE
+    biases: tuple[Bias, ...] = LAYER_BIASES  # dense layers with biases: `qkv`, `projection`, `feed_forward`
+    split_qkv: bool = False  # queries, keys and values have weights of their own, which lie side by side in one product
+    qkv_products: int = 1  # products that make queries, keys and values: 1, or 3 with weights of their own each
+    scaled_queries: bool = False  # whether queries are scaled in place of scores
+    attention_padding: bool = False  # whether sequences are padded in attention, to whole pieces of what tiles copy
+    sharing: Shards = WHOLE  # how IPUs share every layer, each with some heads and a part of the feed-forward width
 
     @property
     def shards(self) -> int:

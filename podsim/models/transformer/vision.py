@@ -1,7 +1,4 @@
-"""Vision transformers (ViT, DINO's backbone) in training: images as sequences of patches.
-
-Source: [dosovitskiy2021].
-"""
+"""Vision transformers (ViT, DINO's backbone) in training: images as sequences of patches [dosovitskiy2021]."""
 
 from __future__ import annotations
 
@@ -16,48 +13,28 @@ from podsim.models.transformer.shape import WHOLE, Batch, LayerShape, Shards
 
 @dataclass(frozen=True, slots=True)
 class VisionShape:
-    """Dimensions of a vision transformer.
-
-    Attributes:
-        layer_count: Layers.
-        hidden_size: Width.
-        feed_forward_size: Inner width of the feed-forward block.
-        head_count: Attention heads.
-        patches: How images become tokens.
-        class_count: Classes; the head is a dense layer on the class token, or on the mean of the patches.
-        divides_scores: Scores are divided by the root of the width of a head, not multiplied by its inverse.
-        attention_padding: Whether sequences are padded in attention.
-    """
+    """Dimensions of a vision transformer."""
 
     layer_count: int
     hidden_size: int
-    feed_forward_size: int
+    feed_forward_size: int  # inner width of the feed-forward block
     head_count: int
-    patches: PatchEmbedding
-    class_count: int
-    divides_scores: bool = True
+    patches: PatchEmbedding  # how images become tokens
+    class_count: int  # classes; the head is a dense layer on the class token, or on the mean of the patches
+    divides_scores: bool = True  # scores are divided by the root of the width of a head, not multiplied by its inverse
     attention_padding: bool = False
 
 
 def vision_transformer(
     shape: VisionShape,
-    batch: Batch,
-    bytes_per_value: int,
+    batch: Batch,  # what goes through it at once; its sequence length is that of the patches
+    bytes_per_value: int,  # of an image on its way from the host [B]
     *,
-    decoded_by_host: bool,
+    decoded_by_host: bool,  # whether host servers decode each image
     name: str = "ViT",
     sharing: Shards = WHOLE,
 ) -> Workload:
-    """The training graph of a vision transformer, or that of its largest shard; patches and classes are not divided.
-
-    Args:
-        shape: The model.
-        batch: What goes through it at once; its sequence length is that of the patches.
-        bytes_per_value: Of an image on its way from the host. [B]
-        decoded_by_host: Whether host servers decode each image.
-        name: Of the model.
-        sharing: How IPUs share every layer.
-    """
+    """The training graph of a vision transformer, or that of its largest shard; patches and classes are not divided."""
     layer = LayerShape(
         batch=batch,
         layer_count=shape.layer_count,

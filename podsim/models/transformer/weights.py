@@ -13,13 +13,7 @@ from podsim.models.op import DType, Op
 
 
 def unpacking(workload: Workload, dtype: DType, *, offset: bool = False) -> Workload:
-    """The same with layers whose weights are brought to a wider format before they are multiplied.
-
-    Args:
-        workload: A model, or one of its shards.
-        dtype: The wider format.
-        offset: Whether groups of weights have an offset beside their scale.
-    """
+    """The same with layers whose weights are brought to a wider format before they are multiplied."""
     layers = {name for names in workload.layers.values() for name in names}
 
     def is_wide(block: Block, parameter: Parameter) -> bool:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 
 from podsim.errors import DoesNotFitError, NoPlanError
 from podsim.placement.fit import HELPS, misfit_text, overflow
 from podsim.placement.layout import Layout
 from podsim.placement.memory import IpuMemory
-from podsim.placement.search.best_first import Lead, best_first
+from podsim.placement.search.best_first import Found, Lead, best_first
 from podsim.placement.search.choice import Candidate, Choice, fullest_bytes, slower_by
 from podsim.placement.search.decoder import choose_decoder
 from podsim.placement.search.dimensions import Pins, batch_of, may_be_phased, may_be_pipelined, shared
 from podsim.placement.search.families import keys
-from podsim.placement.search.found import Found
 from podsim.placement.search.phased import PhasedSearch
 from podsim.placement.search.search import Search
 from podsim.program.compile import passes_one_by_one
@@ -30,25 +29,18 @@ _MOST_BLOCKS = 420
 
 
 def choose(loaded: LoadedScenario, watch: Watch, *, prune: bool = True) -> tuple[LoadedScenario, Choice]:
-    """Choose the division of a scenario that leaves it open.
-
-    Args:
-        loaded: What was written.
-        watch: Passes on the names of the divisions that are looked at.
-        prune: Whether divisions that cannot win are left out; the choice is the same without, and takes longer.
-
-    Raises:
-        DoesNotFitError: No division fits; says what the nearest one lacks, and what would help.
-        NoPlanError: The batch cannot be divided as it is pinned.
-    """
+    """Choose the division of a scenario that leaves it open; without `prune` the choice is the same, but slower."""
     if loaded.spec.activity is Activity.GENERATION:
         return choose_decoder(loaded, loaded.of(GenerationScenario), watch)
     spec = loaded.of(TrainingScenario)
     divisions, timed = _searched(loaded, spec, watch, prune=prune)
     best_s, best = timed[0]
+    fastest: dict[object, tuple[float, Found]] = {}  # of each kind, with its time [s]
+    for update_s, found in timed:
+        fastest.setdefault(found.kind, (update_s, found))
     fitting = [
         _candidate(found, update_s, slower_by(best_s, update_s) if place else "chosen: the fastest that fits")
-        for place, (update_s, found) in enumerate(_of_each_kind(timed))
+        for place, (update_s, found) in enumerate(fastest.values())
     ]
     misfits = list(divisions.near_misses(best_s))
     choice = Choice((*fitting, *misfits), divisions.considered_count, len(timed), tuple(Pins(loaded).words()))
@@ -61,14 +53,7 @@ class Divisions:
     def __init__(
         self, loaded: LoadedScenario, spec: TrainingScenario, *, pinned: bool = True, tight: bool = False
     ) -> None:
-        """Nothing is looked at yet.
-
-        Args:
-            loaded: What was written.
-            spec: The scenario, perhaps on another pod or with another batch.
-            pinned: Whether choices that were written are kept.
-            tight: Whether operations get hardly any memory for temporaries.
-        """
+        """Nothing is looked at yet. `tight`: whether operations get hardly any memory for temporaries."""
         pins = Pins(loaded, kept=pinned)
         ways = shared(spec, pins) if may_be_pipelined(pins) else ()
         self.phased = [PhasedSearch(spec, pins, tight=tight)] if may_be_phased(spec, pins) else []
@@ -120,7 +105,9 @@ def _searched(
     """Those with time to spare, and their times [s]; where no pipeline fits, once more with little for temporaries."""
     divisions, timed = Divisions(loaded, spec), list[tuple[float, Found]]()
     for search in divisions.pipelines if not divisions.phased else ():
-        _check_size(search)
+        if (blocks := search.space.block_count) > _MOST_BLOCKS:
+            what = f"the model has {blocks} blocks to cut between; `parallelism: auto` looks at {_MOST_BLOCKS} at most"
+            raise NoPlanError(what, do="give the division, or use fewer layers")
     for tight in (False, True):
         looked = divisions if not tight else Divisions(loaded, spec, tight=True)
         if tight and timed:
@@ -144,7 +131,6 @@ class _Affordable:
     """Leads of which no more are simulated than can be without taking minutes."""
 
     def __init__(self) -> None:
-        """None is simulated yet."""
         self._passes = 0
 
     def of(self, lead: Lead[Found]) -> Lead[Found]:
@@ -172,21 +158,6 @@ def _too_long(layout: Layout, passes: int) -> NoPlanError:
     )
     most = max(1, layout.batch_size * _MOST_PASSES // (2 * passes))
     return NoPlanError(what, do=f"use a batch_size of {most} or less, or more host servers")
-
-
-def _of_each_kind(timed: Sequence[tuple[float, Found]]) -> list[tuple[float, Found]]:
-    """The fastest of those that differ in the place of optimizer state only, or in details of phases. [s]"""
-    fastest: dict[object, tuple[float, Found]] = {}
-    for update_s, found in timed:
-        fastest.setdefault(found.kind, (update_s, found))
-    return list(fastest.values())
-
-
-def _check_size(search: Search) -> None:
-    blocks = search.space.block_count
-    if blocks > _MOST_BLOCKS:
-        what = f"the model has {blocks} blocks to cut between; `parallelism: auto` looks at {_MOST_BLOCKS} at most"
-        raise NoPlanError(what, do="give the division, or use fewer layers")
 
 
 def _undivided(divisions: Divisions, loaded: LoadedScenario) -> NoPlanError:
@@ -262,22 +233,16 @@ def _division_words(spec: TrainingScenario) -> str:
     return f"{words}, tensor_parallel {shards}" if shards > 1 else words
 
 
-def _larger_batches(spec: TrainingScenario) -> Iterator[int]:
-    """Twice as large, four times, …, up to the batch that fills a pipeline over a whole link domain."""
-    batch = 2 * batch_of(spec)
-    while batch < 4 * spec.system.domain_ipu_count:
-        yield batch
-        batch *= 2
-
-
 def _cures(loaded: LoadedScenario, spec: TrainingScenario) -> Iterator[str]:
     """Changes that make it fit: fewer pins, more micro-batches for a longer pipeline, a larger pod."""
     if Divisions(loaded, spec, pinned=False, tight=True).fits():
         yield "pin less under `parallelism` and `memory`"
-    for batch in _larger_batches(spec):
+    batch = 2 * batch_of(spec)
+    while batch < 4 * spec.system.domain_ipu_count:  # more fill a pipeline over a whole link domain
         if Divisions(loaded, spec.model_copy(update={"batch_size": batch}), tight=True).fits():
             yield f"`batch_size: {batch}`, which has micro-batches enough for a longer pipeline"
             break
+        batch *= 2
     for name, pod in larger_pods(spec.system):
         if Divisions(loaded, spec.model_copy(update={"system": pod}), tight=True).fits():
             yield f"`system: {name}`, the smallest shipped pod on which it does"

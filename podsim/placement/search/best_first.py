@@ -1,8 +1,7 @@
 """Best first: what promises most is looked at more closely, until nothing that is left can win.
 
-A lead is a division, or a group of them, with a time that none of them stays below. A closer look gives leads with
-later bounds, or none where nothing fits; a simulated one is its time. As long as no bound is above the truth, the
-fastest division of all is found, however many are never looked at.
+A lead is a division, or a group, with a time that none of them stays below; as long as no bound is above the truth, the
+fastest of all is found.
 """
 
 from __future__ import annotations
@@ -13,6 +12,11 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Generic, TypeVar
 
+from podsim.engine import execute
+from podsim.placement.plan import Plan
+from podsim.program.compile import compile_program
+from podsim.scenario import TrainingScenario
+from podsim.units import ps_to_seconds
 from podsim.watch import Watch
 
 Made = TypeVar("Made")
@@ -24,19 +28,12 @@ _BEYOND = 60
 
 @dataclass(frozen=True, slots=True)
 class Lead(Generic[Made]):
-    """Something that may be the best.
+    """Something that may be the best."""
 
-    Attributes:
-        bound_s: No division of it takes less time; once it is simulated, its time. [s]
-        closer: What a closer look at it gives; None once it is simulated.
-        made: The division, once there is a single one.
-        name: In words, where it is new to the search.
-    """
-
-    bound_s: float
-    closer: Callable[[], Iterable[Lead[Made]]] | None
-    made: Made | None = None
-    name: str = ""
+    bound_s: float  # no division of it takes less time; once it is simulated, its time [s]
+    closer: Callable[[], Iterable[Lead[Made]]] | None  # what a closer look at it gives; None once it is simulated
+    made: Made | None = None  # the division, once there is a single one
+    name: str = ""  # in words, where it is new to the search
 
 
 def best_first(
@@ -44,12 +41,8 @@ def best_first(
 ) -> list[tuple[float, Made]]:
     """Simulated divisions with their times [s], the fastest first, which is the fastest of all.
 
-    Args:
-        leads: Where to look.
-        kind_of: What tells runners-up apart.
-        wanted: Kinds of division that are looked for; beyond the fastest not at any price.
-        watch: Passes on the names of leads.
-        prune: Whether to leave out what cannot win; without, everything is simulated.
+    `kind_of`: what tells runners-up apart; `wanted`: kinds of division that are looked for; beyond the fastest not at
+    any price; `prune`: whether to leave out what cannot win; without, everything is simulated.
     """
     ordered = sorted(leads, key=lambda lead: lead.bound_s)
     names = iter(watch([lead.name for lead in ordered]))
@@ -84,3 +77,27 @@ def best_first(
     if (close := getattr(names, "close", None)) is not None:
         close()
     return sorted(done, key=lambda each: each[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A division that fits."""
+
+    plan: Plan
+    estimate_s: float  # all of a weight update, without the engine; never more than with it [s]
+    written: Callable[[], TrainingScenario]
+
+    def lead(self) -> Lead[Found]:
+        """The estimate, and the engine behind it."""
+        return Lead(self.estimate_s, self._simulated, self)
+
+    def _simulated(self) -> list[Lead[Found]]:
+        time_s = ps_to_seconds(execute(compile_program(self.plan), explicit=False).makespan_ps)
+        return [Lead(time_s, None, self)]
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What runners-up differ in, beside the place of optimizer state and details of phases."""
+        layout = self.plan.layout
+        sharing = layout.tensor_parallel, self.plan.workload.whole is not None, layout.phased
+        return (*sharing, layout.ipus_per_replica, layout.replication_factor, layout.micro_batch_size, layout.recompute)

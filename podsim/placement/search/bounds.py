@@ -32,40 +32,20 @@ def call_s(job: PlanInput) -> float:
 
 
 def rings_of_first(job: PlanInput, workload: Workload, shards: int) -> ShardRings:
-    """The rings of the first IPUs that share layers; others lie no better.
-
-    Args:
-        job: With the parts into which the width of hidden states is divided.
-        workload: The largest shard, with the micro-batch that is asked about.
-        shards: How many there are.
-    """
+    """The rings of the first IPUs that share layers, for the largest shard; others lie no better."""
     return rings_for(job.system, job.software, workload, range(shards), job.layout.width_parts)
 
 
 def added_up_s(
     rings: ShardRings, workload: Workload, ahead: Iterable[Segment], back: Iterable[Segment], *, latencies: bool = True
 ) -> float:
-    """What shards take to add up tensors in passes of a micro-batch. [s]
-
-    Args:
-        rings: Those of the IPUs that share layers.
-        workload: The largest shard.
-        ahead: Segments whose forward pass runs, as often as it does.
-        back: Those whose backward pass runs.
-        latencies: Whether steps take time beside that of the bytes.
-    """
+    """What shards take to add up tensors, those of `ahead` in forward passes, with or without latencies. [s]"""
     sums = sums_of(workload, ahead) + sums_of(workload, back, backward=True)
     return shard_sums_s(rings, sums, latencies=latencies)
 
 
 def shard_sums_s(rings: ShardRings, sums: ShardSums, *, latencies: bool = True) -> float:
-    """What shards take to add up tensors while nothing else is under way. [s]
-
-    Args:
-        rings: Those of the IPUs that share layers.
-        sums: How often tensors go around, by their bytes.
-        latencies: Whether steps take time beside that of the bytes.
-    """
+    """What shards take to add up tensors (by bytes) while nothing else is under way, with or without latencies. [s]"""
     first, *others = rings.columns
     if not others:
         return 0.0

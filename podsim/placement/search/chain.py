@@ -27,14 +27,10 @@ _FEWEST_STARTS = 16
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Where a chain is cut.
+    """Where a chain is cut."""
 
-    Attributes:
-        cuts: Boundaries of the parts in between: part k holds blocks from cut k up to cut k + 1; what
-            lies before the first cut and after the last one belongs to the ends.
-        cost: What was minimised.
-    """
-
+    # boundaries of the parts in between: part k holds blocks from cut k up to cut k + 1; what lies before the first cut
+    # and after the last one belongs to the ends
     cuts: tuple[int, ...]
     cost: float
 
@@ -42,18 +38,14 @@ class Split:
 def least_maximum(parts: Sequence[Costs], ends: Costs) -> Split | None:
     """The split whose dearest part is cheapest, by dynamic programming over the cuts.
 
-    Args:
-        parts: For each part in order, the cost of holding blocks `i` up to `j` at `[i, j]`; infinite
-            where that is not possible.
-        ends: The cost of holding what lies before `i` and behind `j` at `[i, j]`.
-
-    Returns:
-        The split, or None if there is none of finite cost.
-
     >>> one = np.array([[np.inf, 3, 5], [np.inf, np.inf, 2], [np.inf, np.inf, np.inf]])
     >>> whole = np.array([[np.inf, np.inf, 0], [np.inf] * 3, [np.inf] * 3])
     >>> least_maximum([one, one], whole)
     Split(cuts=(0, 1, 2), cost=3.0)
+
+    `parts`: for each part in order, the cost of holding blocks `i` up to `j` at `[i, j]`; infinite where that is not
+    possible; `ends`: the cost of holding what lies before `i` and behind `j` at `[i, j]`; The split, or None if there
+    is none of finite cost.
     """
     return _best(parts, ends, np.maximum)
 
@@ -97,23 +89,14 @@ def _best(parts: Sequence[Costs], ends: Costs, join: Any) -> Split | None:
 
 @dataclass(frozen=True, slots=True)
 class CostedChain:
-    """Blocks in order, costed for several shares of memory for temporaries.
-
-    Attributes:
-        workload: The model.
-        proportions: The shares, smallest first.
-        forward: Forward pass by share and block. [cycles]
-        redone: What is redone of it where the block ends a segment. [cycles]
-        backward: Backward pass by share and block. [cycles]
-        needs: For each share, memory that each block needs while it runs.
-    """
+    """Blocks in order, costed for several shares of memory for temporaries."""
 
     workload: Workload
-    proportions: tuple[float, ...]
-    forward: Costs
-    redone: Costs
-    backward: Costs
-    needs: tuple[dict[str, Needs], ...]
+    proportions: tuple[float, ...]  # the shares, smallest first
+    forward: Costs  # forward pass by share and block [cycles]
+    redone: Costs  # what is redone of it where the block ends a segment [cycles]
+    backward: Costs  # backward pass by share and block [cycles]
+    needs: tuple[dict[str, Needs], ...]  # for each share, memory that each block needs while it runs
 
     def share_of(self, proportion: float) -> int:
         """Index of the costs with a share of memory; one that is left out costs as much as the next smaller one."""
@@ -187,7 +170,9 @@ def chain_of(workload: Workload, model: CostModel, proportions: Sequence[float])
     """
     costed: list[tuple[float, dict[str, BlockCost]]] = []
     for proportion in sorted(proportions, reverse=True):
-        if costed and _largest(costed[-1][1]) <= proportion * model.ipu.tile.memory_bytes:
+        blocks = costed[-1][1].values() if costed else ()
+        largest_bytes = max((cost.temporary_bytes_per_tile for cost in blocks), default=float("inf"))
+        if largest_bytes <= proportion * model.ipu.tile.memory_bytes:
             costed[-1] = (proportion, costed[-1][1])
             continue
         costed.append((proportion, {name: block_cost(name, workload, model, proportion) for name in workload.blocks}))
@@ -212,26 +197,17 @@ def bare_chain(workload: Workload) -> CostedChain:
     return CostedChain(workload, (1.0,), nothing, nothing, nothing, (bare,))
 
 
-def _largest(costs: dict[str, BlockCost]) -> int:
-    """Temporaries on the fullest tile. [B]"""
-    return max(cost.temporary_bytes_per_tile for cost in costs.values())
-
-
 SegmentsOf = Callable[[int, int], tuple[Segment, ...]]
 """Segments of blocks `i` up to `j`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Segments of every contiguous part of a chain.
+    """Segments of every contiguous part of a chain."""
 
-    Attributes:
-        segments: What parts consist of, once for all that have as many blocks of each kind.
-        place: Which of these blocks `i` up to `j` are at `[i, j]`; -1 where there are none.
-    """
-
+    # what parts consist of, once for all that have as many blocks of each kind
     segments: tuple[tuple[Segment, ...], ...]
-    place: Places
+    place: Places  # which of these blocks `i` up to `j` are at `[i, j]`; -1 where there are none
 
 
 @lru_cache(maxsize=8)
@@ -249,7 +225,6 @@ class Slices:
     """Parts whose segments are given."""
 
     def __init__(self, chain: CostedChain, segments_of: SegmentsOf, *, recompute: bool, recompute_last: bool) -> None:
-        """Keep the chain; everything is found when it is asked for."""
         self.chain, self._segments_of = chain, segments_of
         self._recompute, self._recompute_last = recompute, recompute_last
         self.size = len(chain.order)
@@ -295,11 +270,7 @@ class Slices:
         return depth * self.kept_bytes + self.peak_bytes
 
     def last_stage(self, room_bytes: Costs) -> tuple[Costs, Costs]:
-        """Cycles and memory of the parts that reach the end of the chain, by share and start. [cycles], [B]
-
-        Args:
-            room_bytes: Memory beside what is held anyway, by start; parts are laid out so that they fit.
-        """
+        """Cycles and memory of the parts that reach the end, by share and start, laid out to fit. [cycles], [B]"""
         del room_bytes
         cycles = self.cycles[:, :, -1].copy()
         if self._recompute and not self._recompute_last:

@@ -11,46 +11,27 @@ from podsim.placement.memory import RESERVE, IpuMemory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A division with its predicted speed and memory.
+    """A division with its predicted speed and memory."""
 
-    Attributes:
-        parallelism: Keys of the scenario's `parallelism`.
-        memory: Keys of the scenario's `memory` that were chosen.
-        throughput_samples_per_s: Simulated; None where the division does not fit. [1/s]
-        decode_step_s: Time per output token, of text generation. [s]
-        used_bytes: In-Processor-Memory of the fullest IPU. [B]
-        streaming_bytes: Streaming memory of the fullest IPU. [B]
-        capacity_bytes: In-Processor-Memory of an IPU. [B]
-        fits: Whether it does.
-        verdict: Why it was chosen, or was not.
-    """
-
-    parallelism: Mapping[str, Any]
-    memory: Mapping[str, Any]
-    throughput_samples_per_s: float | None = None
-    decode_step_s: float | None = None
-    used_bytes: int
-    streaming_bytes: int
-    capacity_bytes: int
+    parallelism: Mapping[str, Any]  # keys of the scenario's `parallelism`
+    memory: Mapping[str, Any]  # keys of the scenario's `memory` that were chosen
+    throughput_samples_per_s: float | None = None  # simulated; None where the division does not fit [1/s]
+    decode_step_s: float | None = None  # time per output token, of text generation [s]
+    used_bytes: int  # in-Processor-Memory of the fullest IPU [B]
+    streaming_bytes: int  # streaming memory of the fullest IPU [B]
+    capacity_bytes: int  # in-Processor-Memory of an IPU [B]
     fits: bool
-    verdict: str
+    verdict: str  # why it was chosen, or was not
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The outcome of a search.
+    """The outcome of a search."""
 
-    Attributes:
-        candidates: The chosen division first, then the runners-up, then those that do not fit.
-        considered_count: Divisions that were looked at.
-        simulated_count: Divisions that were simulated in the engine.
-        asked: What the scenario left no choice about, as it was written.
-    """
-
-    candidates: tuple[Candidate, ...]
-    considered_count: int
-    simulated_count: int
-    asked: tuple[str, ...] = ()
+    candidates: tuple[Candidate, ...]  # the chosen division first, then the runners-up, then those that do not fit
+    considered_count: int  # divisions that were looked at
+    simulated_count: int  # divisions that were simulated in the engine
+    asked: tuple[str, ...] = ()  # what the scenario left no choice about, as it was written
 
     @property
     def chosen(self) -> Candidate:

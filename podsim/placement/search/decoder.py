@@ -9,8 +9,13 @@ from typing import Any
 from podsim.engine import Trace, execute
 from podsim.errors import DoesNotFitError, InfeasibleError, NoPlanError
 from podsim.placement.fit import misfit_text
-from podsim.placement.generation import Generation, draft_steps, generation_cost_model, with_stages_of_shards
-from podsim.placement.generation_job import generation_job
+from podsim.placement.generation import (
+    Generation,
+    draft_steps,
+    generation_cost_model,
+    generation_job,
+    with_stages_of_shards,
+)
 from podsim.placement.layout import ON_CHIP, STREAMING, Layout
 from podsim.placement.memory import IpuMemory
 from podsim.placement.plan import Plan
@@ -27,12 +32,7 @@ from podsim.watch import Watch
 
 
 def longest_stage_ps(plan: Plan, trace: Trace) -> int:
-    """The longest that a batch takes any stage, its call to the host included. [ps]
-
-    Args:
-        plan: The step.
-        trace: The step of one batch while no other is under way.
-    """
+    """The longest that a batch alone takes any stage, its call to the host included. [ps]"""
     if stages_interfere(plan):
         return execute(compile_turn(plan)).makespan_ps
     return max(trace.makespan_ps - account.get(BUBBLE, 0) for account in trace.lanes.values())
@@ -61,12 +61,7 @@ class _Tried:
 
 
 def choose_decoder(loaded: LoadedScenario, spec: GenerationScenario, watch: Watch) -> tuple[LoadedScenario, Choice]:
-    """The division with the shortest time per output token.
-
-    Raises:
-        DoesNotFitError: No division fits.
-        NoPlanError: Nothing can be divided as it is pinned.
-    """
+    """The division with the shortest time per output token."""
     divisions = list(_divisions(loaded, spec))
     if not divisions:
         what = f"no division of the model over {spec.system.domain_ipu_count} IPUs has what is pinned"
@@ -109,11 +104,7 @@ def _shares(loaded: LoadedScenario, spec: GenerationScenario) -> tuple[float, ..
 
 
 def _all_tried(asked: Generation, divisions: Sequence[Layout], shares: Sequence[float], watch: Watch) -> list[_Tried]:
-    """Try the divisions that can be planned, except longer pipelines that cannot be faster.
-
-    Raises:
-        NoPlanError: None can be planned.
-    """
+    """Try the divisions that can be planned, except longer pipelines that cannot be faster."""
     model, tried, refused = generation_cost_model(asked), list[_Tried](), ""
     for _, each in zip(watch([_words(each) for each in divisions]), divisions, strict=True):
         if any(earlier.step_s is not None and _no_slower(earlier.layout, each) for earlier in tried):

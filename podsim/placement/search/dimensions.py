@@ -1,9 +1,8 @@
-"""The keys that a search of training may choose, in one place, each with the values that are tried.
+"""The keys that a search of training may choose, each with the values that are tried; a new key is a line here.
 
-A key that a scenario gives is kept. `SHARED` are those that say how IPUs share every layer, in a pipeline or in
-phases. `SHARING` are those of a pipeline, which is then cut by dynamic programming, and `PHASED` those of phased
-execution, in the order in which they are chosen: values may depend on what was chosen before. A key of which one value
-alone is tried is not chosen, but kept where it is given. A new key is a line here.
+A key that is given is kept. `SHARED` say how IPUs share every layer; `SHARING` are those of a pipeline, which is then
+cut by dynamic programming, and `PHASED` those of phases, in the order in which they are chosen: values may depend on
+earlier ones.
 """
 
 from __future__ import annotations
@@ -64,15 +63,10 @@ def batch_of(spec: TrainingScenario) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """A key and what it may be.
-
-    Attributes:
-        key: In the scenario.
-        values: Those to try, given what was chosen before.
-    """
+    """A key and what it may be."""
 
     key: Key
-    values: Callable[[TrainingScenario], Iterable[Any]]
+    values: Callable[[TrainingScenario], Iterable[Any]]  # those to try, given what was chosen before
 
 
 def _shard_counts(spec: TrainingScenario) -> Iterator[int]:

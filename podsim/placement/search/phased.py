@@ -1,9 +1,7 @@
 """Divisions of phased execution: every layer in turn on all IPUs of a replica, out of streaming memory.
 
-What a division moves is known without costing any operation, and so is the work of its products. A bound takes the
-products at the peak of the chip and every other operation for nothing; a closer one has the costs with all of tile
-memory for temporaries, with which no operation is slower. Then comes the largest share for temporaries that fits, and
-the simulation. All bounds are sums over the very steps that the engine would run on the first IPU.
+A first bound takes products at the peak of the chip and all else for nothing; a closer one has the costs with all of
+tile memory for temporaries. Then comes the largest share that fits, and the simulation.
 """
 
 from __future__ import annotations
@@ -21,11 +19,10 @@ from podsim.placement.layout import Layout, PlanInput
 from podsim.placement.memory import IpuMemory
 from podsim.placement.phases import phase_costs, phased_memory
 from podsim.placement.plan import Plan, job_memory, make_plan, shared_cost_model
-from podsim.placement.search.best_first import Lead
+from podsim.placement.search.best_first import Found, Lead
 from podsim.placement.search.bounds import added_up_s, alone_ps, call_s, rings_of_first
 from podsim.placement.search.chain import bare_chain
 from podsim.placement.search.dimensions import SHARE, Pins, batch_of, in_phases, micro_batches, with_key
-from podsim.placement.search.found import Found
 from podsim.placement.stage_cost import BlockCost, StageCost, stage_cost
 from podsim.program.compile import replicas_of
 from podsim.program.feed import Feed
@@ -78,27 +75,16 @@ def _lane_ps(steps: Mapping[str, tuple[Step, ...]]) -> int:
 
 
 class PhasedSearch:
-    """Divisions of one scenario in phased execution.
-
-    Attributes:
-        considered_count: Divisions that were looked at.
-        misfits: The smallest micro-batch of each way that does not fit.
-    """
+    """Divisions of one scenario in phased execution."""
 
     def __init__(self, spec: TrainingScenario, pins: Pins, *, tight: bool = False) -> None:
-        """Nothing is looked at yet.
-
-        Args:
-            spec: The scenario, perhaps on another pod or with another batch.
-            pins: What is given.
-            tight: Whether operations may have to do with hardly any memory for temporaries, and nothing is left free.
-        """
+        """`tight`: operations may have hardly any memory for temporaries, and nothing is left free."""
         self._spec, self._pins, self._tight = spec, pins, tight
         self._models: dict[int, CostModel] = {}
         self._samples: dict[tuple[Shards, bool, int], float] = {}
         self._workloads: dict[Shards, Callable[..., Workload]] = {}
-        self.considered_count = 0
-        self.misfits: list[TrainingScenario] = []
+        self.considered_count = 0  # divisions that were looked at
+        self.misfits: list[TrainingScenario] = []  # the smallest micro-batch of each way that does not fit
 
     def leads(self) -> Iterator[Lead[Found]]:
         """Every way, whatever its micro-batches."""
@@ -116,16 +102,12 @@ class PhasedSearch:
             return 0.0  # one sample does not stand for all
         kind = way.parallelism.shards, job.layout.recompute, job.layout.io_tiles
         if kind not in self._samples:
-            self._samples[kind] = self._sample_s(job)
+            whole = self._bare_stage(job)
+            rings = rings_of_first(job, job.workload, len(whole.stage.ipus))
+            ahead = (*whole.stage.segments, *whole.recomputed)
+            moved_s = added_up_s(rings, job.workload, ahead, whole.stage.segments, latencies=False)
+            self._samples[kind] = whole.cycles / job.system.machine.ipu.clock_hz + moved_s
         return self._samples[kind] * batch_of(way) / job.layout.replication_factor + call_s(job)
-
-    def _sample_s(self, job: PlanInput) -> float:
-        """Of one sample. [s]"""
-        whole = self._bare_stage(job)
-        rings = rings_of_first(job, job.workload, len(whole.stage.ipus))
-        ahead = (*whole.stage.segments, *whole.recomputed)
-        moved_s = added_up_s(rings, job.workload, ahead, whole.stage.segments, latencies=False)
-        return whole.cycles / job.system.machine.ipu.clock_hz + moved_s
 
     def _of_way(self, sizes: Sequence[TrainingScenario]) -> Iterator[Lead[Found]]:
         """Every micro-batch that would fit if operations needed no temporaries."""

@@ -17,53 +17,30 @@ from podsim.scenario.hardware import System
 
 @dataclass(frozen=True, slots=True)
 class CutChain:
-    """A chain that has been cut.
-
-    Attributes:
-        layout: With the cuts.
-        cycles: Of the slowest IPU, estimated; what it needs of its memory where nothing fits.
-        end_bytes: Weights and what belongs to them on the IPU that holds the first and the last stage. [B]
-    """
+    """A chain that has been cut."""
 
     layout: Layout
-    cycles: float
-    end_bytes: float
+    cycles: float  # of the slowest IPU, estimated; what it needs of its memory where nothing fits
+    end_bytes: float  # weights and what belongs to them on the IPU that holds the first and the last stage [B]
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Cycles and memory of every part, for each share of memory for temporaries.
+    """Cycles and memory of every part, for each share of memory for temporaries."""
 
-    Attributes:
-        layout: All but the cuts.
-        slices: The chain.
-        folded: Whether the last stage shares IPU 0 with the first.
-        capacity_bytes: Memory of an IPU, code apart. [B]
-        held_bytes: Weights and what belongs to them, by part. [B]
-        parts: (cycles, bytes) of each stage that has an IPU to itself, in order.
-        ends: (cycles, bytes) of the IPU that holds the first and the last stage, if they share one.
-        allowed: The shares that each IPU may use.
-        pinned: The share of each IPU as it was written, if it was.
-        shards: IPUs that share a stage; others are counted in groups of them.
-    """
-
-    layout: Layout
+    layout: Layout  # all but the cuts
     slices: Slices
-    folded: bool
-    capacity_bytes: float
-    held_bytes: Costs
-    parts: Sequence[tuple[Costs, Costs]]
-    ends: tuple[Costs, Costs]
-    allowed: Sequence[Sequence[int]]
-    pinned: Sequence[float]
-    shards: int = 1
+    folded: bool  # whether the last stage shares IPU 0 with the first
+    capacity_bytes: float  # memory of an IPU, code apart [B]
+    held_bytes: Costs  # weights and what belongs to them, by part [B]
+    parts: Sequence[tuple[Costs, Costs]]  # (cycles, bytes) of each stage that has an IPU to itself, in order
+    ends: tuple[Costs, Costs]  # (cycles, bytes) of the IPU that holds the first and the last stage, if they share one
+    allowed: Sequence[Sequence[int]]  # the shares that each IPU may use
+    pinned: Sequence[float]  # the share of each IPU as it was written, if it was
+    shards: int = 1  # IPUs that share a stage; others are counted in groups of them
 
     def fastest(self, limit_bytes: float = float("inf")) -> CutChain | None:
-        """The division with the least longest stage among those that fit, or None.
-
-        Args:
-            limit_bytes: What is more than the IPU that holds the first and the last stage may hold. [B]
-        """
+        """The division of least longest stage, if any fits, whose IPU of both ends holds less than a limit. [B]"""
         priced = [np.where(used <= self.capacity_bytes, cycles, np.inf) for cycles, used in self._by_part()]
         priced[-1] = np.where(self._end_bytes < limit_bytes, priced[-1], np.inf)
         return self._pipeline(priced, most_even(*self._least(priced)))
@@ -122,14 +99,7 @@ class Prices:
 
 
 def price(slices: Slices, job: PlanInput, pinned: Sequence[float] = (), shards: int = 1) -> Prices:
-    """Price every stage of a layout.
-
-    Args:
-        slices: The chain of blocks.
-        job: Formats, optimizer, and the layout without its cuts.
-        pinned: A share of memory for each IPU, if those are given.
-        shards: IPUs that share a stage.
-    """
+    """Price every stage of a layout. `job`: formats, optimizer, and the layout without its cuts."""
     ipu, chain, ipu_count = job.system.machine.ipu, slices.chain, job.layout.ipus_per_replica // shards
     compute_tiles = ipu.tile.count - job.layout.io_tiles
     reserve = round(job.layout.reserve * compute_tiles * ipu.tile.memory_bytes)
@@ -153,7 +123,10 @@ def price(slices: Slices, job: PlanInput, pinned: Sequence[float] = (), shards: 
         ends = _shared(slices, held, stages[0][0], stages[-1][0], depths[0])
         stages = stages[1:-1]
     else:
-        ends = _single_part(slices)
+        # Of a pipeline that reaches from the first block to the last the ends are nothing.
+        nothing = np.full_like(slices.cycles, np.inf)
+        nothing[:, 0, -1] = 0.0
+        ends = nothing, nothing
     return Prices(job.layout, slices, folded, float(capacity), held, stages, ends, allowed, pinned, shards)
 
 
@@ -163,13 +136,6 @@ def _shared(slices: Slices, held: Costs, front: Costs, back: Costs, depth: int) 
     peak = np.maximum(slices.peak_bytes[:, 0, :, None], slices.peak_bytes[:, None, :, -1])
     used = kept + peak + held[0, :, None] + held[None, :, -1]
     return front[:, 0, :, None] + back[:, None, :, -1], used
-
-
-def _single_part(slices: Slices) -> tuple[Costs, Costs]:
-    """The ends of a pipeline that reaches from the first block to the last: nothing. [cycles], [B]"""
-    costs = np.full_like(slices.cycles, np.inf)
-    costs[:, 0, -1] = 0.0
-    return costs, costs
 
 
 def _hand_over_cycles(slices: Slices, system: System) -> Costs:

@@ -1,15 +1,14 @@
 """Pipelines: every layout that a batch allows, cut as well as can be by dynamic programming.
 
-No division takes less time than its work at the peak of the chip, spread evenly over the IPUs, with the bytes that
-shards add up; then than its computation as the cost model has it, spread evenly; then than the pipeline that is cut of
-it, with its update, as if no transfer waited for another. Layouts whose bound is above the best that is known are not
-looked at more closely.
+Bounds, closer and closer: work at the peak of the chip spread evenly, with the bytes that shards add up; computation as
+the cost model has it, spread evenly; the cut pipeline with its update, as if no transfer waited for another.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import islice, pairwise
@@ -23,10 +22,9 @@ from podsim.placement.layout import Layout
 from podsim.placement.memory import IpuMemory
 from podsim.placement.plan import Plan, job_memory, make_plan, shared_cost_model
 from podsim.placement.schedule import PipelineSchedule, Round
-from podsim.placement.search.best_first import Lead
+from podsim.placement.search.best_first import Found, Lead
 from podsim.placement.search.bounds import added_up_s, alone_ps, call_s, rings_of_first, shard_sums_s
 from podsim.placement.search.chain import CostedChain, Costs, Slices, bare_chain, chain_of, is_tied
-from podsim.placement.search.found import Found
 from podsim.placement.search.prices import Prices, price
 from podsim.placement.search.space import LayoutSpace
 from podsim.placement.topology import Routes
@@ -82,12 +80,7 @@ def pipeline_s(plan: Plan) -> float:
 def pipeline_cycles(
     passes: list[tuple[int, float, float]], accumulation_factor: int, schedule: PipelineSchedule
 ) -> float:
-    """Computation of all pipeline cycles of a weight update. [cycles]
-
-    Args:
-        passes: IPU, forward and backward cycles of each stage.
-        accumulation_factor: Micro-batches.
-        schedule: When the stages run them.
+    """Computation of all pipeline cycles, from (IPU, forward, backward) cycles of each stage. [cycles]
 
     >>> passes = [(0, 1.0, 2.0), (1, 1.0, 2.0)]
     >>> pipeline_cycles(passes, 4, PipelineSchedule.of("lock_step", 2))  # 1, 3; 2 x 3; 3, 2
@@ -108,12 +101,6 @@ def least_cycles(total: float, longest: float, places: int, accumulation_factor:
 
     Spread evenly, every place has its part in each cycle from fill to drain. A block that is longer than that keeps its
     place busy for all micro-batches; fill and drain may be as short as the other places are.
-
-    Args:
-        total: Of all blocks, for a micro-batch. [cycles]
-        longest: Of the longest block. [cycles]
-        places: IPUs, or groups of them, that hold the blocks in turn.
-        accumulation_factor: Micro-batches.
 
     >>> least_cycles(6.0, 2.0, 2, 4), least_cycles(6.0, 5.0, 2, 4)
     (15.0, 20.0)
@@ -145,24 +132,12 @@ _TIGHT_PROPORTIONS = (0.05, 0.1)
 
 
 class Search:
-    """Pipelines of one scenario, with one way in which IPUs share layers.
-
-    Attributes:
-        misfits: The smallest micro-batch that does not fit, by group.
-        considered_count: Layouts that were looked at.
-    """
+    """Pipelines of one scenario, with one way in which IPUs share layers."""
 
     def __init__(
         self, loaded: LoadedScenario, spec: TrainingScenario, *, pinned: bool = True, tight: bool = False
     ) -> None:
-        """Read what is pinned.
-
-        Args:
-            loaded: What was written.
-            spec: The scenario, perhaps on another pod or with another batch, with how IPUs share layers.
-            pinned: Whether choices that were written are kept.
-            tight: Whether operations get hardly any memory for temporaries.
-        """
+        """`tight`: operations get hardly any memory for temporaries."""
         workload_of = training_job(spec).workload_of
         self.space = LayoutSpace(loaded, spec, workload_of(1), pinned=pinned)
         whole = training_job(self.space.whole(), workload_of)
@@ -171,11 +146,13 @@ class Search:
         self._job = replace(whole, changes=()).laid_out(reserve=margin or 0.0)
         self._model = shared_cost_model(self._job)
         self._proportions = tuple(set(self.space.proportions)) or (_TIGHT_PROPORTIONS if tight else _PROPORTIONS)
-        self.misfits: dict[Layout, Layout] = {}
+        self.misfits: dict[Layout, Layout] = {}  # the smallest micro-batch that does not fit, by group
         self._known: set[int] = set()
         self._summed: dict[int, float] = {}
         self.considered_count = 0
-        self._rings = lru_cache(self._make_rings)
+        self._rings: Callable[[int], ShardRings] = lru_cache(
+            lambda size: rings_of_first(self._job, self._job.workload_of(size), self.space.shards)
+        )
         self._chain = lru_cache(partial(self._chain_of, self._proportions))
         self._roomy_chain = lru_cache(partial(self._chain_of, (max(self._proportions),)))
         self._slices = lru_cache(self._make_slices)
@@ -229,16 +206,12 @@ class Search:
 
     def fits(self) -> bool:
         """Whether any division fits, with the smallest micro-batches."""
-        return any(self._fits_with(setting) for group in self.groups() for setting in self._smallest(group))
-
-    def _smallest(self, group: Layout) -> list[Layout]:
-        return list(islice(self.space.micro_batches(group), 1))
-
-    def _fits_with(self, setting: Layout) -> bool:
-        try:
-            return self._fits_bare(setting) and bool(self._evaluate(setting))
-        except InfeasibleError:
-            return False
+        for group in self.groups():
+            for setting in islice(self.space.micro_batches(group), 1):
+                with suppress(InfeasibleError):
+                    if self._fits_bare(setting) and self._evaluate(setting):
+                        return True
+        return False
 
     def bound_s(self, setting: Layout) -> float:
         """No division with this setting takes less time: its work spread evenly, once its operations are costed. [s]"""
@@ -309,11 +282,7 @@ class Search:
         return f"{words}, {self.space.shards} to a layer" if self.space.shards > 1 else words
 
     def _evaluate(self, setting: Layout, limit_bytes: float = float("inf")) -> tuple[Found, float]:
-        """The best cuts of a setting, and what the IPU of the first and the last stage holds. [B]
-
-        Raises:
-            InfeasibleError: It does not fit.
-        """
+        """The best cuts of a setting, and what the IPU of the first and the last stage holds. [B]"""
         pipeline = self._prices(setting).fastest(limit_bytes)
         if pipeline is None:
             raise DoesNotFitError("no way to cut the model fits", do="use a smaller micro-batch, or more IPUs")
@@ -328,9 +297,6 @@ class Search:
         slices = self._slices(setting.micro_batch_size, setting.recompute, bare)
         pinned = () if bare else self.space.proportion_per_ipu
         return price(slices, replace(self._job, layout=setting), pinned, self.space.shards)
-
-    def _make_rings(self, micro_batch_size: int) -> ShardRings:
-        return rings_of_first(self._job, self._job.workload_of(micro_batch_size), self.space.shards)
 
     def _chain_of(self, proportions: tuple[float, ...], micro_batch_size: int) -> CostedChain:
         """The same chain in every search with these costs, whatever pod they are of; sums of shards come on top."""
@@ -359,11 +325,11 @@ class Search:
         }
         return np.array([known[name] * clock_hz for name in chain.order])
 
-    def _bare_chain(self, micro_batch_size: int) -> CostedChain:
-        workload = self._job.workload_of(micro_batch_size)
-        return self._model.once(workload, ("bare chain",), lambda: bare_chain(workload))
-
     def _make_slices(self, micro_batch_size: int, recompute: bool, bare: bool) -> Slices:
         last = self._job.software.recompute_last_segment
-        chain = self._bare_chain(micro_batch_size) if bare else self._chain(micro_batch_size)
+        if bare:
+            workload = self._job.workload_of(micro_batch_size)
+            chain = self._model.once(workload, ("bare chain",), lambda: bare_chain(workload))
+        else:
+            chain = self._chain(micro_batch_size)
         return self.space.family.slices(chain, recompute=recompute, recompute_last=last)

@@ -35,33 +35,18 @@ _NORM = ("norm", "replicas")
 
 
 class LayoutSpace:
-    """Layouts of one scenario without their cuts.
-
-    Attributes:
-        spec: The scenario.
-        batch_size: Samples per weight update.
-        auto: What is pinned.
-        family: How a division of such a model is written.
-        shards: IPUs that share every stage.
-        objection: Why the last number of replicas that was refused cannot be, and what to do.
-    """
+    """Layouts of one scenario without their cuts. `spec`: the scenario. `batch_size`: samples per weight update."""
 
     def __init__(self, loaded: LoadedScenario, spec: TrainingScenario, workload: Workload, *, pinned: bool) -> None:
-        """Read what is pinned.
-
-        Args:
-            loaded: What was written.
-            spec: The scenario, perhaps on another pod or with another batch, with how IPUs share layers.
-            workload: The model or its largest shard, for one sample at a time.
-            pinned: Whether choices that were written are kept.
-        """
+        """`workload`: the model or its largest shard, for one sample at a time."""
         auto = loaded.auto
         assert isinstance(auto, AutoTrainingSpec)
         self.spec, self.batch_size, self._workload = spec, batch_of(spec), workload
         self.auto: AutoTrainingSpec = auto if pinned else type(auto)(auto=True)
         self._gives = loaded.gives if pinned else lambda *_: False
-        self.family = _family(spec, auto)
-        self.shards = spec.parallelism.shards.count
+        self.family = _family(spec, auto)  # how a division of such a model is written
+        self.shards = spec.parallelism.shards.count  # IPUs that share every stage
+        # why the last number of replicas that was refused cannot be, and what to do
         self.objection: tuple[str, str] | None = None
 
     @property
@@ -94,15 +79,18 @@ class LayoutSpace:
 
     def groups(self, base: Layout) -> Iterator[Layout]:
         """Layouts with a micro-batch of one sample, the most promising first; larger ones are tried while they fit."""
+        redone = getattr(self.auto, "recomputation", None)
         every = (
             (
                 place,
+                storage,
+                not sharded,
                 replace(
                     base,
                     ipus_per_replica=ipus,
                     replication_factor=replicas,
                     replicas_per_domain=self.spec.system.domain_ipu_count // ipus,
-                    replicas_per_process=served,
+                    replicas_per_process=spec.parallelism.served_replicas(spec),  # differs with their number
                     cuts=None,
                     recompute=recompute,
                     optimizer_storage=storage,
@@ -111,17 +99,13 @@ class LayoutSpace:
             )
             for ipus in self._ipu_counts()
             for place, replicas in enumerate(self._replica_counts(ipus))
-            for served in (self._served_replicas(ipus, replicas),)
-            for recompute in self._recomputation()
+            for spec in (self._cut_anywhere(ipus, replicas),)
+            for recompute in ((False, True) if redone is None else (redone != "none",))
             for storage in self._storages()
             for sharded in self._shardings(replicas)
         )
 
-        def promise(each: tuple[int, Layout]) -> tuple[int, str, bool]:
-            place, layout = each
-            return place, layout.optimizer_storage, not layout.replicated_tensor_sharding
-
-        for _, group in sorted(every, key=promise):
+        for *_, group in sorted(every, key=lambda each: each[:3]):
             yield group
 
     def _stage_count(self, ipus: int) -> int:
@@ -166,14 +150,15 @@ class LayoutSpace:
         spec = self._cut_anywhere(ipus, replicas).model_copy(update={"batch_size": None})
         for key, what, do in spec.division_findings():
             cure = do if key[0] == "memory" else f"{do}, or another batch_size"
-            self.objection = self._norm_objection() if key[-2:] == _NORM else (what, cure)
+            if key[-2:] == _NORM:  # a batch shares out evenly over groups only where it is a multiple of a group
+                group = self.spec.model.norm_replicas
+                what = (
+                    f"replicas go in groups of {group} for batch norm, so that batch_size must be a multiple of {group}"
+                )
+                cure = f"use a batch_size that is a multiple of {group}, or model.norm.replicas: 1"
+            self.objection = what, cure
             return False
         return True
-
-    def _served_replicas(self, ipus: int, replicas: int) -> int:
-        """Replicas that one process on a host serves, which differs with their number."""
-        spec = self._cut_anywhere(ipus, replicas)
-        return spec.parallelism.served_replicas(spec)
 
     def _cut_anywhere(self, ipus: int, replicas: int) -> TrainingScenario:
         """The scenario on so many IPUs, whatever the cuts, and whether or not it fits."""
@@ -187,18 +172,6 @@ class LayoutSpace:
             available_memory_proportion=(1.0,) * ipus,
         )
         return self.family.divided(layout, self._workload.order)
-
-    def _norm_objection(self) -> tuple[str, str]:
-        """A batch shares out evenly over groups of replicas only where it is a multiple of a group."""
-        together = self.spec.model.norm_replicas
-        what = (
-            f"replicas go in groups of {together} for batch norm, so that batch_size must be a multiple of {together}"
-        )
-        return what, f"use a batch_size that is a multiple of {together}, or model.norm.replicas: 1"
-
-    def _recomputation(self) -> tuple[bool, ...]:
-        given = getattr(self.auto, "recomputation", None)
-        return (False, True) if given is None else (given != "none",)
 
     def _storages(self) -> tuple[str, ...]:
         if not self.spec.memory.state_can_move:

@@ -37,18 +37,10 @@ def walk(
     first: int,
     last: int,
     *,
-    wraps: bool = False,
+    wraps: bool = False,  # whether the ends of the ladder are joined, so that the shorter way is taken
     rail: Callable[[System, int, int, int], str] = rail_of_a_side,
 ) -> Iterator[tuple[str, float]]:
-    """(name, bandwidth) of the connections between two IPUs. [B/s]
-
-    Args:
-        system: The pod.
-        first: Number of an IPU in its link domain.
-        last: Number of the other one.
-        wraps: Whether the ends of the ladder are joined, so that the shorter way is taken.
-        rail: Names what joins two rungs, given a side, the lower and the upper rung.
-    """
+    """(name, bandwidth [B/s]) of what joins two IPUs; `rail` names what joins two rungs, of a side, lower and upper."""
     (start, side), (end, last_side) = divmod(first, _SIDES), divmod(last, _SIDES)
     if side != last_side:
         yield f"rung{start}/to{last_side}", system.machine.rung_bytes_per_s

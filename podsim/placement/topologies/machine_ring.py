@@ -1,7 +1,7 @@
-"""A ring of machines without a torus: one connection to the next machine, which both sides of the ladder share.
+"""A ring of machines without a torus.
 
-Inside a machine IPUs form a ladder. Between machines there is half the cabling of a torus: `rail_link_count` links
-in all, where a torus has as many on each side.
+Between machines, which are ladders, half the cabling of a torus, which both sides of the ladder share:
+`rail_link_count` links in all.
 """
 
 from __future__ import annotations

@@ -32,17 +32,11 @@ PATTERNS: Final = ("poisson", "fixed")
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Requests in the order of their arrival.
+    """Requests in the order of their arrival."""
 
-    Attributes:
-        arrival_ps: When each request arrives, never before the one ahead of it. [ps]
-        prompt_tokens: Tokens of its prompt, 1 or more.
-        output_tokens: Tokens to generate for it, 1 or more; the first of them comes with the prefill.
-    """
-
-    arrival_ps: tuple[int, ...]
-    prompt_tokens: tuple[int, ...]
-    output_tokens: tuple[int, ...]
+    arrival_ps: tuple[int, ...]  # when each request arrives, never before the one ahead of it [ps]
+    prompt_tokens: tuple[int, ...]  # tokens of its prompt, 1 or more
+    output_tokens: tuple[int, ...]  # tokens to generate for it, 1 or more; the first of them comes with the prefill
 
     def __post_init__(self) -> None:
         counts = {len(self.arrival_ps), len(self.prompt_tokens), len(self.output_tokens)}
@@ -73,15 +67,10 @@ class Users:
     """Users who send a request, wait for its last token, think, and send the next: a closed loop.
 
     Whatever serves them, N users = X·(R + Z): a rate of X, a latency of R and a thought of Z [denning1978].
-
-    Attributes:
-        first_ps: When each user sends the first request, in order. [ps]
-        think_ps: How long the user thinks behind each request, in the order in which requests arrive, at least 1. [ps]
-        prompt_tokens: Tokens of the prompt of each.
-        output_tokens: Tokens to generate for each.
     """
 
-    first_ps: tuple[int, ...]
+    first_ps: tuple[int, ...]  # when each user sends the first request, in order [ps]
+    # how long the user thinks behind each request, in the order in which requests arrive, at least 1 [ps]
     think_ps: tuple[int, ...]
     prompt_tokens: tuple[int, ...]
     output_tokens: tuple[int, ...]
@@ -102,18 +91,13 @@ class Load:
 
     The seed fixes lengths and gaps apart from each other: at another rate the same requests come in the
     same rhythm, only faster, so that points of a load curve differ by nothing but their rate.
-
-    Attributes:
-        lengths: (prompt, output) tokens; each request draws one of these pairs, all equally likely.
-        request_count: Requests.
-        seed: Seed of gaps and lengths.
-        pattern: `poisson` for exponential gaps, `fixed` for equal ones.
     """
 
+    # (prompt, output) tokens; each request draws one of these pairs, all equally likely
     lengths: tuple[tuple[int, int], ...]
     request_count: int
-    seed: int = 0
-    pattern: Literal["poisson", "fixed"] = "poisson"
+    seed: int = 0  # seed of gaps and lengths
+    pattern: Literal["poisson", "fixed"] = "poisson"  # `poisson` for exponential gaps, `fixed` for equal ones
 
     def __post_init__(self) -> None:
         check_request_count(self.request_count)
@@ -126,9 +110,6 @@ class Load:
 
     def at(self, rate_per_s: float) -> Requests:
         """The requests at a rate; the first comes at 0.
-
-        Args:
-            rate_per_s: Mean rate of arrivals. [1/s]
 
         >>> Load(((128, 16),), 3, pattern="fixed").at(2.0).arrival_ps
         (0, 500000000000, 1000000000000)
@@ -146,16 +127,9 @@ class Load:
         return Requests((0,) * self.request_count, *self._drawn)
 
     def of_users(self, count: int, think_s: float) -> Users:
-        """The same requests, sent by users who wait for their answers.
+        """The same requests, sent by users who wait for their answers and think for `think_s` on average. [s]
 
         Every user thinks before the first request: at random times, or evenly over the time that one thinks.
-
-        Args:
-            count: Users, at most as many as requests.
-            think_s: How long a user thinks between an answer and the next request, on average. [s]
-
-        Raises:
-            PodsimError: There are more users than requests, or a time cannot be.
 
         >>> Load(((128, 16),), 4, pattern="fixed").of_users(2, 3.0).first_ps
         (0, 1500000000000)
@@ -194,11 +168,7 @@ class Load:
 
 
 def check_rate(rate_per_s: float) -> None:
-    """Refuse a rate at which nothing would ever arrive.
-
-    Raises:
-        PodsimError: It is not a finite number above 0.
-    """
+    """Refuse a rate at which nothing would ever arrive."""
     if not (math.isfinite(rate_per_s) and rate_per_s > 0):
         raise PodsimError(
             f"a rate of {rate_per_s:g} requests/s cannot be served", do="give a finite rate above 0, for example 2.5"
@@ -206,11 +176,7 @@ def check_rate(rate_per_s: float) -> None:
 
 
 def check_request_count(count: int) -> None:
-    """Refuse zero requests, and more than a run can handle.
-
-    Raises:
-        PodsimError: The count is not within 1 to `MAX_REQUESTS`.
-    """
+    """Refuse zero requests, and more than a run can handle."""
     if not _is_whole(count) or not 1 <= count <= MAX_REQUESTS:
         raise PodsimError(f"{shown(count)} requests cannot be served", do=f"give 1 to {MAX_REQUESTS:,} requests")
 
@@ -246,28 +212,16 @@ _LATEST_S: Final = 1e10
 
 
 def read_arrivals(path: Path, most_tokens: int = 2 * MAX_TOKENS) -> Requests:
-    """Requests of a CSV file, timed from the first arrival.
+    """Requests of a CSV file, timed from the first arrival, none longer than `most_tokens` with its output.
 
-    The first line names the columns: `arrival_s` in seconds from any origin, `prompt_tokens` and
-    `output_tokens`, in any order; others are ignored, as are blank lines.
-
-    Args:
-        path: The file.
-        most_tokens: Tokens of prompt and output together that a request may have.
-
-    Raises:
-        SpecError: The file cannot be read, or a row is not a request that comes after the one above.
+    The first line names the columns: `arrival_s` in seconds from any origin, `prompt_tokens` and `output_tokens`, in
+    any order; others are ignored, as are blank lines.
     """
     return parse_arrivals(text_of(path), str(path), most_tokens)
 
 
 def parse_arrivals(text: str, name: str, most_tokens: int = 2 * MAX_TOKENS) -> Requests:
-    r"""Requests of a text in the form of such a file.
-
-    Args:
-        text: The text.
-        name: How messages name it.
-        most_tokens: Tokens of prompt and output together that a request may have.
+    r"""Requests of a text in the form of such a file, none longer than `most_tokens` with its output.
 
     >>> parse_arrivals("arrival_s,prompt_tokens,output_tokens\n5,128,16\n5.5,64,8\n", "trace.csv").arrival_ps
     (0, 500000000000)

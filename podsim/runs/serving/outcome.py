@@ -25,14 +25,9 @@ _STANDARD_ERRORS = 2
 
 @dataclass(frozen=True, slots=True)
 class CountPath:
-    """A count that changes at instants; each count holds until the next instant, the last one for ever.
+    """A count that changes at instants; each count holds until the next instant, the last one for ever."""
 
-    Attributes:
-        time_ps: Instants in order, no two alike. [ps]
-        count: Count from each instant on.
-    """
-
-    time_ps: Int64s
+    time_ps: Int64s  # instants in order, no two alike [ps]
     count: Int64s
 
     def at(self, time_ps: NDArray[Any]) -> Int64s:
@@ -48,11 +43,6 @@ class CountPath:
 def count_path(up_ps: Sequence[int] | Int64s, down_ps: Sequence[int] | Int64s, end_ps: int) -> CountPath:
     """One up at each of some instants, one down at each of others; ups and downs of one instant are settled.
 
-    Args:
-        up_ps: Instants from 0 on. [ps]
-        down_ps: Others. [ps]
-        end_ps: Where the path ends. [ps]
-
     >>> path = count_path([0, 2], [3, 5], 6)
     >>> path.time_ps.tolist(), path.count.tolist(), path.area_ps
     ([0, 2, 3, 5, 6], [1, 2, 1, 0, 0], 6)
@@ -67,17 +57,11 @@ def count_path(up_ps: Sequence[int] | Int64s, down_ps: Sequence[int] | Int64s, e
 
 @dataclass(frozen=True, slots=True)
 class QueueLength:
-    """Requests that wait, over time, in equal intervals from the first arrival to the last token.
+    """Requests that wait, over time, in equal intervals from the first arrival to the last token."""
 
-    Attributes:
-        time_s: Ends of the intervals, one more than there are intervals. [s]
-        mean: Mean over each interval.
-        peak: Most at any time of each interval.
-    """
-
-    time_s: tuple[float, ...]
-    mean: tuple[float, ...]
-    peak: tuple[int, ...]
+    time_s: tuple[float, ...]  # ends of the intervals, one more than there are intervals [s]
+    mean: tuple[float, ...]  # mean over each interval
+    peak: tuple[int, ...]  # most at any time of each interval
 
 
 def draw(path: CountPath) -> QueueLength:
@@ -113,21 +97,13 @@ def grows(path: CountPath, arrival_count: int, last_arrival_ps: int) -> bool | N
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """When everything happened, request by request.
-
-    Attributes:
-        requests: The requests.
-        start_ps: When the prefill of each began. [ps]
-        first_token_ps: When its prefill ended, with its first token. [ps]
-        last_token_ps: When it left. [ps]
-        busy_ps: Time that each batch of each replica worked, the first ones of all replicas first. [ps]
-    """
+    """When everything happened, request by request."""
 
     requests: Requests
-    start_ps: tuple[int, ...]
-    first_token_ps: tuple[int, ...]
-    last_token_ps: tuple[int, ...]
-    busy_ps: tuple[int, ...]
+    start_ps: tuple[int, ...]  # when the prefill of each began [ps]
+    first_token_ps: tuple[int, ...]  # when its prefill ended, with its first token [ps]
+    last_token_ps: tuple[int, ...]  # when it left [ps]
+    busy_ps: tuple[int, ...]  # time that each batch of each replica worked, the first ones of all replicas first [ps]
 
     @property
     def makespan_ps(self) -> int:
@@ -159,15 +135,9 @@ class Percentiles:
 
     A percentile is the smallest observed time that at least this share of the requests does not exceed
     (nearest rank; the first definition of [hyndman1996]): never a value that no request had.
-
-    Attributes:
-        p50_s: Half of the requests. [s]
-        p95_s: 95 of 100. [s]
-        p99_s: 99 of 100. [s]
-        mean_s: Arithmetic mean. [s]
     """
 
-    p50_s: float
+    p50_s: float  # half of the requests [s]
     p95_s: float
     p99_s: float
     mean_s: float
@@ -188,40 +158,24 @@ def percentiles_of(times_ps: Sequence[int] | Int64s, divisors: Sequence[int] | I
 
 @dataclass(frozen=True, slots=True)
 class ServingOutcome:
-    """A run under load, from the first arrival to the last token.
-
-    Attributes:
-        timeline: All it was computed from.
-        queueing: From arrival to the start of the prefill. [s]
-        time_to_first_token: From arrival to the first token. [s]
-        latency: From arrival to the last token. [s]
-        time_per_output_token: From the first to the last token ÷ tokens after the first, over requests with
-            more than one; None if there are none. As [mlperf_inference_rules] defines it. [s]
-        offered_per_s: Rate of arrivals, from the first to the last; None if all come at once. [1/s]
-        throughput_requests_per_s: Requests ÷ makespan. [1/s]
-        throughput_tokens_per_s: Output tokens ÷ makespan. [1/s]
-        utilization: Share of the makespan in which batches are worked on, mean over all that can be in flight.
-        mean_batch: Sequences in a batch that are not done, mean over the time in which replicas work.
-        mean_waiting: Requests in the queue, mean over the makespan.
-        mean_present: Requests in the queue or in a batch, mean over the makespan.
-        queue: Requests in the queue over time.
-        queue_grows: Whether the queue grows as long as requests come; None if they are too few to tell.
-    """
+    """A run under load, from the first arrival to the last token."""
 
     timeline: Timeline = field(repr=False)
-    queueing: Percentiles
-    time_to_first_token: Percentiles
-    latency: Percentiles
+    queueing: Percentiles  # from arrival to the start of the prefill [s]
+    time_to_first_token: Percentiles  # from arrival to the first token [s]
+    latency: Percentiles  # from arrival to the last token [s]
+    # from the first to the last token ÷ tokens after the first, over requests with more than one; None if there are
+    # none. As [mlperf_inference_rules] defines it [s]
     time_per_output_token: Percentiles | None
-    offered_per_s: float | None
+    offered_per_s: float | None  # rate of arrivals, from the first to the last; None if all come at once [1/s]
     throughput_requests_per_s: float
-    throughput_tokens_per_s: float
-    utilization: float
-    mean_batch: float
-    mean_waiting: float
-    mean_present: float
-    queue: QueueLength = field(repr=False)
-    queue_grows: bool | None
+    throughput_tokens_per_s: float  # output tokens ÷ makespan [1/s]
+    utilization: float  # share of the makespan in which batches are worked on, mean over all that can be in flight
+    mean_batch: float  # sequences in a batch that are not done, mean over the time in which replicas work
+    mean_waiting: float  # requests in the queue, mean over the makespan
+    mean_present: float  # requests in the queue or in a batch, mean over the makespan
+    queue: QueueLength = field(repr=False)  # requests in the queue over time
+    queue_grows: bool | None  # whether the queue grows as long as requests come; None if they are too few to tell
 
     @property
     def warning(self) -> str | None:
@@ -236,12 +190,7 @@ class ServingOutcome:
 
 
 def outcome_of(timeline: Timeline, *, closed: bool = False) -> ServingOutcome:
-    """All figures of a run.
-
-    Args:
-        timeline: When everything happened.
-        closed: Whether users wait for answers, of whom no more can be in the queue than there are.
-    """
+    """All figures of a run; if `closed`, no more than the users, who wait for answers, can be in the queue."""
     requests, makespan = timeline.requests, timeline.makespan_ps
     waiting, busy = timeline.waiting, sum(timeline.busy_ps)
     arrival, start, first, last = map(

@@ -24,31 +24,16 @@ _ROUNDS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class LoadPoint:
-    """A service at one rate.
+    """A service at one rate."""
 
-    Attributes:
-        rate_per_s: Rate of arrivals that was asked for. [1/s]
-        outcome: What came of it.
-    """
-
-    rate_per_s: float
+    rate_per_s: float  # rate of arrivals that was asked for [1/s]
     outcome: ServingOutcome
 
 
 def load_curve(
     service: Service, load: Load, rates_per_s: Iterable[float], watch: Watch = silent
 ) -> tuple[LoadPoint, ...]:
-    """The same requests at several rates, in the order given.
-
-    Args:
-        service: What serves.
-        load: The requests.
-        rates_per_s: The rates. [1/s]
-        watch: Passes on the names of the rates.
-
-    Raises:
-        PodsimError: A rate is not above 0; found before anything is run.
-    """
+    """The same requests at several rates, in the order given."""
     rates = tuple(rates_per_s)
     for rate in rates:
         check_rate(rate)
@@ -58,17 +43,11 @@ def load_curve(
 
 @dataclass(frozen=True, slots=True)
 class Saturation:
-    """The largest rate at which the queue does not grow without bound.
+    """The largest rate at which the queue does not grow without bound."""
 
-    Attributes:
-        rate_per_s: That rate: at which requests are served as long as some wait. [1/s]
-        below: A run a little below it.
-        above: A run a little above it.
-    """
-
-    rate_per_s: float
-    below: LoadPoint = field(repr=False)
-    above: LoadPoint = field(repr=False)
+    rate_per_s: float  # that rate: at which requests are served as long as some wait [1/s]
+    below: LoadPoint = field(repr=False)  # A run a little below it
+    above: LoadPoint = field(repr=False)  # A run a little above it
 
     @property
     def confirmed(self) -> bool:
@@ -77,17 +56,7 @@ class Saturation:
 
 
 def saturation(service: Service, load: Load, *, margin: float, watch: Watch = silent) -> Saturation:
-    """Where a service saturates: found by overloading it, confirmed by a run below and one above.
-
-    Args:
-        service: What serves.
-        load: The requests. They must fill all places several times over.
-        margin: How far below and above the runs are, as a share of the rate, within 0 and 1.
-        watch: Passes on the names of the rates of those runs.
-
-    Raises:
-        PodsimError: There are too few requests, or the margin is out of range.
-    """
+    """Saturation: found by overload, which must fill all places often, confirmed a share `margin` below and above."""
     if not 0 < margin < 1:
         raise PodsimError(f"a margin of {margin:g}", do="give a share between 0 and 1, for example 0.05")
     rate = capacity_per_s(service, load)
@@ -101,9 +70,6 @@ def capacity_per_s(service: Service, load: Load) -> float:
     A first run, with all requests there at the start, gives an estimate; all places fill at once there, and
     sequences of equal length would run in step for ever. So a second run, at twice the estimate, lets them
     come one by one, and its second half is measured.
-
-    Raises:
-        PodsimError: There are too few requests.
     """
     fewest = _ROUNDS * service.place_count
     if load.request_count < fewest:

@@ -1,13 +1,8 @@
-"""Replicas behind one queue, from instant to instant in whole picoseconds.
+"""Replicas behind one queue, from instant to instant in whole picoseconds; `podsim/engine/_core.c` does the same.
 
-At one instant requests arrive first; then every batch that is idle or has ended a step decides: those of the
-replicas with the fewest other batches first, then in order of number. The steps that begin there take the time
-of as many batches as are then in flight in their replica; other batches of it take on that pace with their next
-step. So the order of events at one instant is part of the model and not of the machinery.
-
-Between two decisions nothing changes but the length of contexts, so a stretch of decode steps is one sum.
-`podsim/engine/_core.c` does what is done here, and the same to the picosecond; the forms stand beside each other
-so that each can be read against the other, and the one here serves where there is no compiler.
+At one instant requests arrive first; then every batch that is idle or has ended a step decides: those of the replicas
+with the fewest other batches first, then in order of number. The steps that begin there take the time of as many
+batches as are then in flight in their replica; other batches of it take on that pace with their next step.
 """
 
 from __future__ import annotations
@@ -47,12 +42,7 @@ class StepTimes(Protocol):
         """A batch of prompts, padded to the longest, until their first output tokens. [s]"""
 
     def decode_s(self, batch: int, context_tokens: int) -> float:
-        """One more token for every sequence of a batch. [s]
-
-        Args:
-            batch: Sequences.
-            context_tokens: Tokens that the longest of them has already: its prompt and output so far.
-        """
+        """One more token for every sequence of a batch, the longest of which has `context_tokens` already. [s]"""
 
     def decode_steps_s(self, batch: int, contexts: range) -> Sequence[float] | NDArray[np.float64]:
         """One more token at each of some contexts; whatever knows many at once has its own. [s]"""
@@ -70,14 +60,10 @@ class StaticBatching:
     It starts when a replica is free and `size` requests wait, or the oldest has waited long enough.
     Sequences that are done keep their place: a step takes the time of the whole batch, at the context of
     the longest prompt. A request nevertheless leaves with its own last token.
-
-    Attributes:
-        size: Most requests of a batch.
-        longest_wait_s: How long the oldest request waits for others; 0 starts with whatever is there. [s]
     """
 
-    size: int
-    longest_wait_s: float = 0.0
+    size: int  # most requests of a batch
+    longest_wait_s: float = 0.0  # how long the oldest request waits for others; 0 starts with whatever is there [s]
 
     def __post_init__(self) -> None:
         _check_size(self.size)
@@ -95,12 +81,9 @@ class ContinuousBatching:
     Whenever a step has ended and places are free, waiting requests take them and are prefilled together
     while the running sequences pause; then all decode. Source: [yu2022] for scheduling between steps,
     [agrawal2024] for prefills ahead of decodes.
-
-    Attributes:
-        size: Most sequences at a time.
     """
 
-    size: int
+    size: int  # most sequences at a time
 
     def __post_init__(self) -> None:
         _check_size(self.size)
@@ -116,19 +99,13 @@ def _check_size(size: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Replicas with their batching and times of steps.
+    """Replicas with their batching and times of steps."""
 
-    Attributes:
-        steps: Time of the steps of a batch that a replica works on alone.
-        batching: How requests become batches.
-        replica_count: Equal replicas that take from one queue.
-        crowded: Times of the same steps while 2, 3, … batches are in flight in a replica; without any, a replica
-            works on one batch at a time.
-    """
-
-    steps: StepTimes
-    batching: Batching
-    replica_count: int = 1
+    steps: StepTimes  # time of the steps of a batch that a replica works on alone
+    batching: Batching  # how requests become batches
+    replica_count: int = 1  # equal replicas that take from one queue
+    # times of the same steps while 2, 3, … batches are in flight in a replica; without any, a replica works on one
+    # batch at a time
     crowded: tuple[StepTimes, ...] = ()
 
     def __post_init__(self) -> None:
@@ -160,14 +137,6 @@ def serve(service: Service, requests: Coming, watch: Watch = silent) -> ServingO
 
     More than can be served is no reason to run for ever: the queue grows until the last arrival and is then
     worked off; `ServingOutcome.queue_grows` tells.
-
-    Args:
-        service: What serves.
-        requests: What comes.
-        watch: Passes on the names of portions of the requests.
-
-    Raises:
-        PodsimError: A step has no finite time above zero, or the run lasts too long to be counted.
     """
     return outcome_of(timeline_of(service, requests, watch), closed=isinstance(requests, Users))
 
@@ -254,7 +223,6 @@ class StepTable:
     """
 
     def __init__(self, steps: StepTimes) -> None:
-        """Keep the steps, whose times are asked for when they are first needed."""
         self._steps = steps
         self._prefill: dict[tuple[int, int], int] = {}
         self._decode: dict[int, _Sums] = {}
@@ -322,33 +290,21 @@ def _whole(seconds: float, what: str) -> int:
 
 @dataclass(slots=True, eq=False)
 class _Slot:
-    """The place of a batch in a replica: at any time a prefill, a stretch of decode steps, or nothing.
-
-    Attributes:
-        copy: Number of the replica.
-        due_ps: When it has to decide again; None if only an arrival can change anything. [ps]
-        since_ps: When it began what it does. [ps]
-        busy_ps: Time it has worked. [ps]
-        joining: Requests whose prompts are taken in.
-        members: Sequences: steps of this slot after which each is done, and its context minus those so far.
-        step_count: Decode steps so far.
-        running: Sequences that hold a place.
-        context: Tokens of the longest.
-        stretch: Decode steps under way.
-    """
+    """The place of a batch in a replica: at any time a prefill, a stretch of decode steps, or nothing."""
 
     copy: int
     table: StepTable
     idle: bool = True
-    due_ps: int | None = None
-    since_ps: int = 0
-    busy_ps: int = 0
-    joining: range = range(0)
+    due_ps: int | None = None  # when it has to decide again; None if only an arrival can change anything [ps]
+    since_ps: int = 0  # when it began what it does [ps]
+    busy_ps: int = 0  # time it has worked [ps]
+    joining: range = range(0)  # requests whose prompts are taken in
+    # sequences: steps of this slot after which each is done, and its context minus those so far
     members: dict[int, tuple[int, int]] = field(default_factory=dict)
-    step_count: int = 0
-    running: int = 0
-    context: int = 0
-    stretch: int = 0
+    step_count: int = 0  # decode steps so far
+    running: int = 0  # sequences that hold a place
+    context: int = 0  # tokens of the longest
+    stretch: int = 0  # decode steps under way
 
     def begin(self, now_ps: int, table: StepTable, prompt_tokens: tuple[int, ...]) -> None:
         """Start what has been decided, unless that is nothing."""

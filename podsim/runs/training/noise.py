@@ -1,26 +1,131 @@
-"""What comes of runs with noise: percentiles of weight updates, epochs and the time to train.
+"""Runs with noise: weight updates in the engine, percentiles of updates, epochs and the time to train.
 
-Where the updates of all runs are more than the engine is asked for, the rest of each run is drawn from the updates that
-were simulated, which are independent of one another but for what all of a run bears.
+What a run draws follows from the seed and its number alone, whatever processes and engine. Updates beyond those that
+the engine is asked for are drawn from the simulated ones, independent but for what all of a run bears.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, pairwise
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from podsim.draws import Noisy, Seeds, percentiles
-from podsim.engine import Engine
+from podsim.engine import Engine, execute
+from podsim.errors import MissingDataError
+from podsim.garbage import no_search
 from podsim.placement import Plan
-from podsim.program.compile import unsteady_updates
+from podsim.program.compile import compile_noisy, in_turns, unsteady_updates
+from podsim.program.host import training_call
+from podsim.program.noise import NoisyCall
 from podsim.program.size import Follow, unseen
+from podsim.program.task import Program
 from podsim.program.update import machines_of
-from podsim.runs.training.noisy_runs import BEYOND, Floats, Updates, all_runs, generator_of, job_of
 from podsim.runs.training.outcome import EpochRun, TrainingOutcome, TrainingRun
 from podsim.scenario import TrainingScenario
+from podsim.units import PS_PER_S
+from podsim.workers import mapped
+
+_EVENTS_PER_PROCESS: Final = 10_000_000
+"""So many are worth the start of a process."""
+_LARGE: Final = 1_000_000
+"""Events of a weight update whose program takes so much memory that one at a time is enough."""
+_SEEDS: Final = 2**63
+"""So many has the engine."""
+IN_ENGINE, BEYOND = range(2)
+"""What random numbers are for, so that none are used twice."""
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunSeries:
+    """What all runs have in common."""
+
+    program: Program  # one weight update
+    call: NoisyCall
+    updates: int
+    unsteady: int  # how many come before these
+    seed: int
+    explicit: bool  # whether every machine and every pipeline cycle is simulated
+    engine: Engine
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Updates:
+    """The weight updates of one run."""
+
+    times_s: Floats
+    level_s: float  # what all of them take more or less than those of other runs [s]
+    event_count: int
+    engine: str
+
+
+@no_search()
+def job_of(
+    spec: TrainingScenario,
+    plan: Plan,
+    updates: int,
+    seed: int = 0,
+    *,
+    explicit: bool = False,  # whether every machine and every pipeline cycle is simulated
+    engine: Engine = "auto",
+) -> RunSeries:
+    """Prepare runs."""
+    noise, layout = spec.software.noise, plan.layout
+    if noise is None:
+        what = f"nothing is known of the noise of {spec.software.name}"
+        do = "add for example `--set 'software.noise={call_spread: 5 ms}'`, or leave --noise out"
+        raise MissingDataError(what, do=do, key="software")
+    machines = machines_of(plan)
+    call = NoisyCall(noise, training_call(plan).time_ps, layout.updates_per_session_call, machines, apart=explicit)
+    program = compile_noisy(plan, call.call, explicit=explicit)
+    return RunSeries(program, call, updates, unsteady_updates(plan), seed, explicit, engine)
+
+
+def run_updates(job: RunSeries, number: int) -> Updates:
+    """The weight updates of one run."""
+    generator = generator_of(job.seed, number, IN_ENGINE)
+    levels = job.call.levels
+    level_ps = int(levels[generator.integers(len(levels))])
+    seed = int(generator.integers(_SEEDS))
+    with no_search():
+        program = in_turns(job.program, job.call.jitters(level_ps), job.updates + job.unsteady, seed)
+        trace = execute(program, explicit=job.explicit, engine=job.engine)
+    # A weight update ends where its last replica does.
+    ends = [0, *map(max, zip(*trace.turns.values(), strict=True))]
+    times_s = [(end - begin) / PS_PER_S for begin, end in pairwise(ends)]
+    return Updates(np.array(times_s[job.unsteady :]), level_ps / PS_PER_S, trace.event_count, trace.engine)
+
+
+def generator_of(seed: int, number: int, purpose: int) -> np.random.Generator:
+    """Random numbers of a run."""
+    return np.random.default_rng((seed, number, purpose))
+
+
+def all_runs(
+    job: RunSeries, count: int, event_count: int, follow: Follow = unseen, processes: int = 0
+) -> list[Updates]:
+    """The weight updates of all runs, in order."""
+    total = event_count * (job.updates + job.unsteady) * count
+    if not processes:
+        most = 1 if event_count > _LARGE else total // _EVENTS_PER_PROCESS
+        processes = max(1, min(os.cpu_count() or 1, count, most))
+    looks = iter(follow(total))
+    ahead, runs = next(looks, 0), dict[int, Updates]()
+    for number, run in chain.from_iterable(mapped(partial(run_updates, job), range(count), processes=processes)):
+        runs[number] = run
+        ahead -= run.event_count
+        while ahead <= 0 and (part := next(looks, 0)):
+            ahead += part
+    return [runs[number] for number in range(count)]
+
 
 EVENT_BUDGET: Final = 50_000_000
 """Events of all runs together that the engine is asked for, but one weight update of each run at least."""
@@ -40,26 +145,11 @@ def noisy(
     event_count: int,
     seeds: Seeds,
     *,
-    explicit: bool = False,
+    explicit: bool = False,  # whether every machine and every pipeline cycle is simulated
     engine: Engine = "auto",
     follow: Follow = unseen,
 ) -> Noisy:
-    """Percentiles of a run with noise.
-
-    Args:
-        spec: The scenario.
-        plan: Its stages, update and layout.
-        outcome: Its run without noise, whose length those with noise have.
-        update_s: A weight update without noise. [s]
-        event_count: Events that it took.
-        seeds: How many runs.
-        explicit: Whether every machine and every pipeline cycle is simulated.
-        engine: Which engine runs them.
-        follow: Is told of the events of all of them, and follows.
-
-    Raises:
-        MissingDataError: Nothing is known of the noise of the software stack.
-    """
+    """Percentiles of a run with noise."""
     run, epoch = _updates_of_run(outcome, plan), _updates_of_epoch(spec, outcome)
     per_update = max(1, event_count // (1 + unsteady_updates(plan)))
     most = EVENT_BUDGET // (per_update * seeds.count)
@@ -103,15 +193,7 @@ def _ends(
 
 
 def _sums(runs: Sequence[Updates], count: int, pool: Floats, seed: int, drifting_s: float) -> Iterator[float]:
-    """So many weight updates of each run: those that were simulated, and the rest drawn from those of all runs. [s]
-
-    Args:
-        runs: The runs.
-        count: Weight updates of all of a run, or of an epoch in the middle of it.
-        pool: Updates of all runs. [s]
-        seed: What the seeds of the runs are made of.
-        drifting_s: What each update takes longer on average since a run slows down. [s]
-    """
+    """Weight updates of each run: those simulated, the rest drawn from the pool, plus a drift each. [s]"""
     mean_s, deviation_s = float(np.mean(pool)), float(np.std(pool))
     for number, run in enumerate(runs):
         known_s, rest = float(np.sum(run.times_s[:count])), max(0, count - len(run.times_s))

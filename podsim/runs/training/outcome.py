@@ -32,23 +32,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The parts of a run.
+    """The parts of a run."""
 
-    Attributes:
-        update_s: Time of one weight update. [s]
-        samples_per_update: Samples trained by one weight update.
-        setup_s: From the start of the run to the first weight update. [s]
-        evaluation_every_samples: Samples between evaluations; None for a run without.
-        evaluation_samples: Samples of one evaluation.
-        evaluation_step_s: Time in which as many samples are evaluated as one weight update trains; that of a
-            weight update if left out. [s]
-    """
-
-    update_s: float
-    samples_per_update: float
-    setup_s: float
-    evaluation_every_samples: int | None
+    update_s: float  # time of one weight update [s]
+    samples_per_update: float  # samples trained by one weight update
+    setup_s: float  # from the start of the run to the first weight update [s]
+    evaluation_every_samples: int | None  # samples between evaluations; None for a run without
     evaluation_samples: int
+    # time in which as many samples are evaluated as one weight update trains; that of a weight update if left out [s]
     evaluation_step_s: float | None = None
 
     @property
@@ -64,20 +55,12 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class TrainingRun:
-    """One run from start to convergence.
+    """One run from start to convergence."""
 
-    Attributes:
-        update_count: Weight updates.
-        evaluation_count: Evaluations.
-        setup_s: Time before the first weight update. [s]
-        training_s: Time of the weight updates. [s]
-        evaluation_s: Time of the evaluations. [s]
-    """
-
-    update_count: int
+    update_count: int  # weight updates
     evaluation_count: int
-    setup_s: float
-    training_s: float
+    setup_s: float  # time before the first weight update [s]
+    training_s: float  # time of the weight updates [s]
     evaluation_s: float
 
     @property
@@ -160,15 +143,10 @@ _INTERVAL_SLOPE, _INTERVAL_OFFSET = 230.23, 3_000_000
 
 @dataclass(frozen=True, slots=True)
 class ReferencePoint:
-    """Samples to converge of reference runs at one batch size.
+    """Samples to converge of reference runs at one batch size."""
 
-    Attributes:
-        batch_size: Samples per weight update.
-        samples: Samples to converge, one per run.
-    """
-
-    batch_size: int
-    samples: tuple[int, ...]
+    batch_size: int  # samples per weight update
+    samples: tuple[int, ...]  # samples to converge, one per run
 
 
 def evaluation_interval_samples(batch_size: float) -> int:
@@ -186,14 +164,7 @@ def evaluation_interval_samples(batch_size: float) -> int:
 def draw_samples_to_converge(
     points: Sequence[ReferencePoint], batch_size: float, draw_count: int, seed: int
 ) -> tuple[float, ...]:
-    """Samples to converge of `draw_count` imagined runs.
-
-    Each draw takes one quantile of the two reference points that enclose the batch size and
-    interpolates between them.
-
-    Raises:
-        MissingDataError: The batch size lies outside the reference points.
-    """
+    """Samples to converge of imagined runs: a quantile, interpolated between the reference points around the batch."""
     known = sorted(points, key=lambda point: point.batch_size)
     if not known or not known[0].batch_size <= batch_size <= known[-1].batch_size:
         span = f"{known[0].batch_size} to {known[-1].batch_size}" if known else "none"
@@ -210,11 +181,7 @@ def draw_samples_to_converge(
 
 
 def _numbers(data: Sequence[object]) -> tuple[float, ...]:
-    """Draws as they were kept.
-
-    Raises:
-        TypeError: They are something else.
-    """
+    """Draws as they were kept."""
     found = tuple(each for each in data if isinstance(each, float))
     if len(found) != len(data):
         raise TypeError(data)
@@ -259,33 +226,19 @@ def reference_points(benchmark: str) -> tuple[ReferencePoint, ...]:
 
 @dataclass(frozen=True, slots=True)
 class EpochRun:
-    """The parts of a run of epochs.
+    """The parts of a run of epochs."""
 
-    Attributes:
-        update_s: Time of one weight update. [s]
-        samples_per_update: Samples trained by one weight update.
-        samples_per_epoch: Samples of the training set.
-        epoch_count: Epochs.
-        updates_per_session_call: Weight updates that one call from the host runs; the last call is a whole one.
-        setup_s: From the start of the run to the first weight update. [s]
-        checkpoint_every_epochs: Epochs between checkpoints, the last after the last epoch; 0 for none.
-        checkpoint_s: What a checkpoint adds to the training. [s]
-        validation_setup_s: Building and loading the validation program, once. [s]
-        restore_s: Loading one checkpoint. [s]
-        evaluation_s: Evaluating one checkpoint. [s]
-    """
-
-    update_s: float
-    samples_per_update: float
-    samples_per_epoch: int
+    update_s: float  # time of one weight update [s]
+    samples_per_update: float  # samples trained by one weight update
+    samples_per_epoch: int  # samples of the training set
     epoch_count: float
-    updates_per_session_call: int
-    setup_s: float = 0.0
-    checkpoint_every_epochs: int = 0
-    checkpoint_s: float = 0.0
-    validation_setup_s: float = 0.0
-    restore_s: float = 0.0
-    evaluation_s: float = 0.0
+    updates_per_session_call: int  # weight updates that one call from the host runs; the last call is a whole one
+    setup_s: float = 0.0  # from the start of the run to the first weight update [s]
+    checkpoint_every_epochs: int = 0  # epochs between checkpoints, the last after the last epoch; 0 for none
+    checkpoint_s: float = 0.0  # what a checkpoint adds to the training [s]
+    validation_setup_s: float = 0.0  # building and loading the validation program, once [s]
+    restore_s: float = 0.0  # loading one checkpoint [s]
+    evaluation_s: float = 0.0  # evaluating one checkpoint [s]
 
     @property
     def update_count(self) -> int:
@@ -344,38 +297,23 @@ _DRAWS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class TrainingOutcome:
-    """Time-to-train and its parts.
-
-    Attributes:
-        samples_per_update: Samples trained by one weight update.
-        time_to_train_s: When convergence is given; the olympic mean over several given runs. [s]
-        percentiles: `p10`, `p50`, `p90` of time-to-train when convergence is drawn. [s]
-        breakdown: Mean time of set-up, training, checkpoints and evaluation. [s]
-        update_count: Weight updates of the run, on average.
-        times_s: Time of each run that is given or drawn. [s]
-        runs: Those runs.
-        schedule: The parts that they are made of, where they end after a number of samples or weight updates.
-        notes: What a reader must know of how they come about.
-    """
+    """Time-to-train and its parts."""
 
     samples_per_update: float
-    time_to_train_s: float | None = None
-    percentiles: Mapping[str, float] | None = None
+    time_to_train_s: float | None = None  # when convergence is given; the olympic mean over several given runs [s]
+    percentiles: Mapping[str, float] | None = None  # `p10`, `p50`, `p90` of time-to-train when convergence is drawn [s]
+    # mean time of set-up, training, checkpoints and evaluation [s]
     breakdown: Mapping[str, float] = field(default_factory=dict)
-    update_count: float | None = None
-    times_s: tuple[float, ...] = ()
+    update_count: float | None = None  # weight updates of the run, on average
+    times_s: tuple[float, ...] = ()  # time of each run that is given or drawn [s]
     runs: tuple[TrainingRun | EpochRun, ...] = ()
+    # the parts that they are made of, where they end after a number of samples or weight updates
     schedule: Schedule | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what a reader must know of how they come about
 
 
 def train(spec: TrainingScenario, plan: Plan, update_s: float) -> TrainingOutcome:
-    """The run of a scenario, given the time of one weight update.
-
-    Raises:
-        MissingDataError: Convergence is to be drawn and the batch size has no reference points, or the
-            software stack does not say what a checkpoint costs.
-    """
+    """The run of a scenario, given the time of one weight update."""
     if spec.run is None:
         return TrainingOutcome(_samples_per_update(plan))
     if isinstance(spec.run, RunSpec):
@@ -450,13 +388,10 @@ def _schedule(run: RunSpec, samples: float, plan: Plan, update_s: float) -> Sche
     if evaluation is None:
         return Schedule(update_s, samples, setup, None, 0)
     every = evaluation.every_samples or evaluation_interval_samples(samples)
-    step_s = _forward_s(plan) if plan.software.evaluation == "forward_passes" else update_s
+    step_s = update_s
+    if plan.software.evaluation == "forward_passes":
+        step_s = ps_to_seconds(execute(compile_evaluation(plan)).makespan_ps)
     return Schedule(update_s, samples, setup, every, evaluation.samples, step_s)
-
-
-def _forward_s(plan: Plan) -> float:
-    """The forward passes of as many samples as one weight update trains, with their session call. [s]"""
-    return ps_to_seconds(execute(compile_evaluation(plan)).makespan_ps)
 
 
 def _epochs(spec: TrainingScenario, run: EpochRunSpec, plan: Plan, update_s: float) -> TrainingOutcome:

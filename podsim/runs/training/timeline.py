@@ -11,19 +11,12 @@ from podsim.runs.training.outcome import EpochRun, Schedule, TrainingRun
 
 @dataclass(frozen=True, slots=True)
 class RunPart:
-    """A part of a run.
+    """A part of a run."""
 
-    Attributes:
-        kind: `setup`, `training`, `checkpoint`, `load` or `evaluation`.
-        time_s: How long it takes. [s]
-        update_count: Weight updates of the run when it ends.
-        epoch: The epoch that it is part of, or whose checkpoint it is about; 0 without epochs.
-    """
-
-    kind: str
-    time_s: float
-    update_count: int
-    epoch: int = 0
+    kind: str  # `setup`, `training`, `checkpoint`, `load` or `evaluation`
+    time_s: float  # how long it takes [s]
+    update_count: int  # weight updates of the run when it ends
+    epoch: int = 0  # the epoch that it is part of, or whose checkpoint it is about; 0 without epochs
 
 
 def parts_of_samples(run: TrainingRun, schedule: Schedule) -> Iterator[RunPart]:

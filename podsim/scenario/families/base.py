@@ -24,17 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A model for forward passes, with its warnings and files.
+    """A model for forward passes, with its warnings and files."""
 
-    Attributes:
-        workload: The model for one batch.
-        warnings: What it leaves out.
-        files: (path, SHA-256) of what it was read from.
-    """
-
-    workload: Workload
-    warnings: tuple[str, ...] = ()
-    files: tuple[tuple[str, str], ...] = ()
+    workload: Workload  # the model for one batch
+    warnings: tuple[str, ...] = ()  # what it leaves out
+    files: tuple[tuple[str, str], ...] = ()  # (path, SHA-256) of what it was read from
 
 
 def passes_of(trained: Workload, spec: ForwardScenario) -> Workload:
@@ -62,13 +56,7 @@ class ModelSpec(Spec):
 
     @abstractmethod
     def read(self, spec: ForwardScenario, folder: Path, watch: Watch) -> Reading:
-        """The model for one batch of forward passes.
-
-        Args:
-            spec: The scenario.
-            folder: Where files that it names are looked up.
-            watch: Passes on the names of portions of a file that is read.
-        """
+        """The model for one batch of forward passes."""
 
 
 class BuiltModelSpec(ModelSpec):
@@ -128,15 +116,7 @@ class BuiltModelSpec(ModelSpec):
 
     @abstractmethod
     def workload(self, data: Any, formats: Formats, batch_size: int, shards: Shards = WHOLE) -> Workload:
-        """The graph of one micro-batch.
-
-        Args:
-            data: The section `data` of the scenario.
-            formats: Number formats.
-            batch_size: Samples, or packs, that go through together.
-            shards: How IPUs share every layer of a transformer, of which the largest shard is wanted; other families
-                are never divided so.
-        """
+        """The graph of one micro-batch."""
 
     def read(self, spec: ForwardScenario, folder: Path, watch: Watch) -> Reading:
         """The model without dropout, for one batch."""

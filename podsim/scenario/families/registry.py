@@ -92,20 +92,12 @@ def __getattr__(name: str) -> type[Scenario]:
 
 
 def form_of(document: Document) -> type[Scenario]:
-    """The scenario that a document describes, by the kind of its model and by its keys.
-
-    Raises:
-        SpecError: There is no such kind, or two activities are asked for.
-    """
+    """The scenario that a document describes, by the kind of its model and by its keys."""
     return form(_module_of(document), activity_of(document))
 
 
 def activity_of(document: Document) -> Activity:
-    """The activity that a document asks for.
-
-    Raises:
-        SpecError: There is no such kind of model, or training and generation are both asked for.
-    """
+    """The activity that a document asks for."""
     can = family_in(_module_of(document)).sections
     if Activity.FORWARD in can and (len(can) == 1 or "forward" in document.data):
         return Activity.FORWARD

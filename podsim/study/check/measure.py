@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -26,12 +27,11 @@ from podsim.git import READ, commit_of, extract, top_of
 from podsim.result.files import write_atomically
 from podsim.runs import run
 from podsim.scenario import LoadedScenario, load_scenario, variant_names
-from podsim.scenario.document import read_yaml
 from podsim.scenario.library import display_path, is_as_shipped, shipped
 from podsim.scenario.wording import nearest, shown
+from podsim.scenario.yaml_file import read_yaml
 from podsim.study.check.verdict import NOT_READ, Baseline, Measured, Verdict, uses, verdict_on
-from podsim.study.store import Store
-from podsim.study.sweep.rows import DONE, figures_of, status_of
+from podsim.study.store import DONE, Store, figures_of, status_of
 from podsim.units import parse_quantity
 from podsim.watch import Tell, telling, untold
 
@@ -302,6 +302,4 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
 
 
 if __name__ == "__main__":
-    from podsim.study.check import measure  # whose functions other processes find by its name
-
-    measure.main(*sys.argv[1:])
+    import_module(_MEASURES[0]).main(*sys.argv[1:])  # whose functions other processes find by its name

@@ -27,7 +27,7 @@ from podsim.scenario.library import data_file
 from podsim.scenario.wording import known_here
 from podsim.show.answers import Answered
 from podsim.show.markdown import to_markdown
-from podsim.study.sweep.rows import DONE
+from podsim.study.store import DONE
 from podsim.units import parse_quantity
 
 Measured = Mapping[str, Any]

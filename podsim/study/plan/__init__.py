@@ -1,11 +1,258 @@
-"""Capacity planning: which system and division reach a goal best, and what rules the others out."""
+"""Capacity planning: which system and division reach a goal best, what rules the others out, and how likely that is."""
 
-from podsim.study.plan.answer import find_systems
-from podsim.study.plan.goal import Goal, Job, read_goal
-from podsim.study.plan.option import Option, Part
-from podsim.study.plan.report import PlanResult
+from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from podsim.errors import BadValueError, PodsimError
+from podsim.options import Division, Lease, Limits, Overrides
+from podsim.runs.serving.arrivals import check_rate
+from podsim.scenario import LoadedScenario, load_hardware, load_scenario
+from podsim.scenario.load import override_texts
+from podsim.study.plan.candidates import Option, Part, check_candidates, options_of
+from podsim.study.plan.confidence import RELIABLE, Confidence, confidence_of, gap, spreads_of
+from podsim.study.plan.goal import (
+    Goal,
+    Job,
+    Limit,
+    at_most,
+    check_currencies,
+    check_figures,
+    goal_of,
+    limit,
+    missed,
+    place_named,
+    read_goal,
+    second_of,
+)
+from podsim.study.plan.report import MOST_SHOWN, PlanResult, rank_key
+from podsim.watch import Tell, telling, untold
+
+__all__ = ["Answer", "Goal", "Job", "Option", "Part", "PlanResult", "find_systems", "plan", "read_goal"]
 Answer = PlanResult
 """The name of a `PlanResult` until 0.12."""
+_LONG: Final = 48
+"""So many candidates make a plan long."""
+_DIVISIONS: Final = {"given": ("as given",), "chosen": ("chosen",)}
 
-__all__ = ["Answer", "Goal", "Job", "Option", "Part", "PlanResult", "find_systems", "read_goal"]
+
+def plan(
+    goal: str | Path | Goal,
+    *,
+    systems: Sequence[str] = (),
+    objective: str | None = None,
+    second: str | None = None,
+    limits: Limits = (),
+    deadline: str | None = None,
+    budget: str | None = None,
+    rack_power: str | None = None,
+    latency: str | None = None,
+    rate: float | None = None,
+    division: Division | None = None,
+    lease: Lease | None = None,
+    overrides: Overrides = (),
+    trials: int | None = None,
+    draws: int | None = None,
+    seed: int | None = None,
+    processes: int | None = None,
+    journal: Path | None = None,
+    tell: Tell | None = None,
+    say: Callable[[str], None] = lambda _text: None,
+    aside: Path | None = None,
+    **wanted: Any,
+) -> PlanResult:
+    """Rank systems and divisions by what counts, within limits, and say what rules the others out.
+
+    Args:
+        goal: A goal file, the name of a shipped study, or the scenario that is to run; in Python a `Goal`, too.
+        systems: A pod, or '32 of ipu_pod64'; all shipped ones if left out.
+        objective: What counts: time, cost, energy, ipus, or a key of results.
+        second: What it is weighed against in the chart.
+        limits: Bounds beside those of the goal, e.g. 'mfu=> 10 %'; in Python a mapping of figures to bounds, too.
+        deadline: Most time to train: 12h.
+        budget: Most cost of a run: '500 USD'.
+        rack_power: Most power of a rack: '20 kW'.
+        latency: Most P99 latency of requests: 2s.
+        rate: Requests per second to serve; those of the scenario if left out. [1/s]
+        division: Look at one division alone.
+        lease: Whether cost counts machines in use, the partition or its pod.
+        overrides: Replace a key on all systems; in Python a mapping of key paths to values, too.
+        trials: Most candidates, 200 if left out; more are refused.
+        draws: Draws of uncertain inputs, to see how reliable it is; 50 if left out, 20 of requests.
+        seed: Of the draws.
+        processes: Candidates looked at at a time; as many as there are cores if left out.
+        journal: Keep what was found in this file, and go on from it.
+        tell: Is told of progress; a line in a notebook shows it if left out.
+        say: Takes a line about how many candidates there are, and how long that takes.
+        aside: A journal for a long plan alone, which is removed at its end.
+        wanted: Other attributes of a `Goal`, such as `divisions`.
+
+    Returns:
+        Options, ranked, with the verdict first in its report.
+
+    Raises:
+        PodsimError: As of `find_systems`.
+    """
+    if rate is not None:
+        check_rate(rate)
+    asked = goal if isinstance(goal, Goal) else goal_of(goal)
+    mosts = {"--deadline": deadline, "--budget": budget, "--rack-power": rack_power, "--latency": latency}
+    leased = [f"cost.lease={lease}"] if lease else []
+    wanted |= {
+        "objective": objective,
+        "second": second,
+        "systems": tuple(systems) or wanted.get("systems"),
+        "divisions": _DIVISIONS[division] if division else wanted.get("divisions"),
+        "request_rate": wanted.get("request_rate") if rate is None else rate,
+        "trials": trials,
+        "draws": draws,
+        "seed": seed,
+    }
+    asked = replace(
+        asked,
+        limits=(*asked.limits, *_limits(limits), *_limits_at(mosts)),
+        overrides=(*asked.overrides, *override_texts(overrides), *leased),
+        **{key: value for key, value in wanted.items() if value is not None},
+    )
+    is_long = journal is None and asked.candidate_count >= _LONG
+    kept = aside if is_long else journal
+    with telling(tell, "candidates") as told:
+        answer = find_systems(asked, told, processes, journal=kept, say=say)
+    if is_long and kept is not None:
+        kept.unlink(missing_ok=True)
+    return answer
+
+
+def _limits(given: Limits) -> Iterator[Limit]:
+    for text in [f"{metric}={bound}" for metric, bound in given.items()] if isinstance(given, Mapping) else given:
+        metric, sign, bound = text.partition("=")
+        if not sign or not metric.strip():
+            raise PodsimError("this is not FIGURE=BOUND", where=f"--limit {text}", do="write --limit 'mfu=> 10 %'")
+        with _placed(f"--limit {text}"):
+            yield limit(metric, bound)
+
+
+def _limits_at(mosts: Mapping[str, str | None]) -> Iterator[Limit]:
+    for option, most in mosts.items():
+        if most is not None:
+            with _placed(f"{option} {most}"):
+                yield at_most("p99_latency" if option == "--latency" else option[2:].replace("-", "_"), most)
+
+
+@contextmanager
+def _placed(option: str) -> Iterator[None]:
+    """Give what is wrong with an option its place."""
+    try:
+        yield
+    except BadValueError as error:
+        raise PodsimError(str(error), where=option, do=error.do) from None
+
+
+def find_systems(
+    goal: Goal,
+    tell: Tell = untold,
+    processes: int | None = None,
+    *,
+    journal: Path | None = None,
+    say: Callable[[str], None] = lambda _text: None,
+) -> PlanResult:
+    """Simulate what a goal asks on its candidates, rank them, and say what rules the others out.
+
+    Args:
+        goal: What is wanted.
+        tell: As of `plan`, like `processes`.
+        processes: How many candidates are looked at at a time.
+        journal: A file that keeps what was found, from which the next call goes on.
+        say: Takes a line about how many candidates there are.
+
+    Returns:
+        Options, ranked, with the verdict first in its report.
+
+    Raises:
+        PodsimError: The goal or a scenario is wrong, there are more candidates than are to be looked at, limits
+            contradict each other, or results cannot have such a figure as the goal counts or limits.
+    """
+    check_candidates(goal)
+    loaded = [_read(goal, job) for job in goal.work]
+    check_figures(goal, [scenario.spec for scenario in loaded])
+    inputs = _inputs(goal, loaded)
+    options = options_of(goal, journal, inputs, tell, say, processes)
+    check_currencies(goal, {part.bill["currency"] for option in options for part in option.parts if part.bill})
+    limited = [_limited(goal, option) for option in options]
+    out = [option for option in limited if option.reason]
+    out.sort(key=lambda option: (option.figures is None, gap(goal, option), option.name))
+    within = [option for option in limited if not option.reason]
+    seconds = (second_of(goal.figure, option.figures) for option in (*within, *out) if option.figures)
+    second = goal.second_figure or next(filter(None, seconds), None)
+    ranked = _without_repeats(sorted(within, key=lambda option: rank_key(goal, option, second)))
+    confidence = confidence_of(goal, ranked, out, processes)
+    ranked = ranked if confidence is None else reliable_first(ranked, confidence)
+    shown = [*ranked[: 1 if goal.is_served else MOST_SHOWN], *(option for option in out[:1] if option.parts)]
+    spreads = spreads_of(goal, shown, processes)
+    return PlanResult(goal, ranked, out, second, goal.candidate_count, confidence, inputs, spreads)
+
+
+def reliable_first(ranked: Sequence[Option], confidence: Confidence) -> list[Option]:
+    """Options that hold in nearly all draws, the best first; then those that hold in fewer, the surest first.
+
+    Those that were not drawn come last: others are better, and one of them is reliable or as many were drawn as may be.
+    """
+
+    def tier(option: Option) -> tuple[int, float]:
+        drawn = confidence.of(option)
+        return (2, 0.0) if drawn is None else (0, 0.0) if drawn.within >= RELIABLE else (1, -drawn.within)
+
+    return sorted(ranked, key=tier)  # sorting keeps the best first among equals
+
+
+def _inputs(goal: Goal, loaded: Sequence[LoadedScenario]) -> tuple[tuple[str, str], ...]:
+    """Every file that a goal reads."""
+
+    def read() -> Iterator[tuple[str, str]]:
+        for scenario in loaded:
+            yield from scenario.inputs
+        for name in goal.candidates:
+            yield from load_hardware(place_named(name).pod, "pod")[1].inputs
+        for axis in goal.space.axes if goal.space else ():
+            for value in (str(value) for values in axis.values for value in values):
+                if value.endswith((".yaml", ".yml")) and Path(value).is_file():
+                    yield value, sha256(Path(value).read_bytes()).hexdigest()
+
+    return tuple(dict.fromkeys(read()))
+
+
+def _read(goal: Goal, job: Job) -> LoadedScenario:
+    """A job on its own pod, or on the first that it goes with; refuses one that is wrong whatever it runs on."""
+    wrong: PodsimError | None = None
+    for place in (None, *goal.candidates):
+        try:
+            system = () if place is None else place_named(place).overrides()
+            return load_scenario(job.scenario, job.variant, (*system, *goal.overrides, *job.overrides))
+        except PodsimError as error:
+            wrong = wrong or error
+    assert wrong is not None
+    raise wrong
+
+
+def _limited(goal: Goal, option: Option) -> Option:
+    """An option with the limits that it misses."""
+    if option.figures is None or option.reason:
+        return option
+    if option.value(goal.figure) is None:
+        warning = option.figures.get("warnings") or "none is simulated"
+        return replace(option, reason=f"there is no {goal.figure}: {warning}")
+    return replace(option, reason="; ".join(words for _, words in missed(goal.bounds, option.known)))
+
+
+def _without_repeats(ranked: Sequence[Option]) -> list[Option]:
+    """A chosen division that is the given one is listed once."""
+    seen: dict[tuple[object, ...], Option] = {}
+    for option in ranked:
+        figures = tuple(sorted((key, str(value)) for key, value in (option.figures or {}).items()))
+        seen.setdefault((option.system, tuple(option.values.items()), figures), option)
+    return list(seen.values())

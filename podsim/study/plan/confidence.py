@@ -1,105 +1,75 @@
-"""How likely options are to keep to their limits, and between what their figures lie.
+"""How likely options are to keep to their limits, and between what their figures lie: by ranges, or in draws.
 
-The range of a figure is that of `podsim run`: the middle 80 % of what it may be. Without draws the likelihood of a
-limit follows from it: the logarithm of the figure is taken to be normal, with the ends of the range as P10 and P90.
-The figures of an option rise and fall together, so that the least likely limit decides; whole per cent are all that
-such a range can tell.
-
-With draws, the best options are run again with all assumed and calibrated inputs drawn from their ranges. What is drawn
-for an input depends on the seed, the number of the draw and the key alone, so that all options of a draw have the same
-numbers in common, and what is uncertain about all of them alike does not blur which one is best. Times are simulated
-anew; cost and energy follow them, at the power and the prices of the option. The likelihood is the share of draws in
-which an option fits and keeps to all limits; from four fifths on it is reliable.
-
-Only those are drawn that can come first: a few of the best, among them those that miss a limit by a tenth at most and
-would else be better. Those that are behind are drawn if in some draw none of these reaches the goal, or if none of them
-is reliable.
+All options of a draw have the same numbers in common, so that what is uncertain about all alike does not blur which one
+is best. Times are simulated again; cost and energy follow them, at the power and the prices of the option.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain
+from operator import methodcaller
 from statistics import NormalDist
 from typing import Any, Final, TypeVar
+
+import numpy as np
 
 from podsim.draws import Draws, Range, range_of
 from podsim.errors import PodsimError
 from podsim.metrics import HEADLINES, METRICS, TIME, metric_of
+from podsim.result.evidence import Z
 from podsim.result.influence import StandsOn
-from podsim.result.ranges import NORMAL_P90
-from podsim.result.uncertainty import draw, drawing_of, seen
+from podsim.result.uncertainty import draw, drawing_of
 from podsim.runs import run
 from podsim.scenario import load_scenario
 from podsim.scenario.yaml_text import parsed
-from podsim.study.plan.figures import served_figures
-from podsim.study.plan.goal import Goal
-from podsim.study.plan.limits import excess
-from podsim.study.plan.option import Option, Part
-from podsim.study.plan.simulate import served, with_parts
+from podsim.study.plan.candidates import Option, Part, served
+from podsim.study.plan.goal import Goal, figures, missed
 from podsim.workers import mapped
 
-MOST_CONTENDERS: Final = 4
-MOST_NEAR_MISSES: Final = 2
-_WITHIN: Final = 1.5
-_NEAR_MISS: Final = 0.1
-RELIABLE: Final = 0.8
-"""An option that holds in fewer of the draws does not come before one that does."""
-SWAMPED: Final = "swamped"
-"""Whether more requests come in a draw than can be served."""
-_Drawn = list[list[Mapping[str, Any]] | None]
-"""For each draw the figures of each job; None if the draw is impossible."""
+_MOST, _MOST_NEAR_MISSES, _WITHIN, _NEAR_MISS = 4, 2, 1.5, 0.1
+RELIABLE: Final = 0.8  # an option that holds in fewer of the draws does not come before one that does
+SWAMPED: Final = "swamped"  # whether more requests come in a draw than can be served
 _Made = TypeVar("_Made")
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Between what figures of an option lie, those of a job behind its name and a colon, as `podsim run` says.
+    """Between what figures of an option lie, those of a job behind its name and a colon, as `podsim run` says."""
 
-    Without ranges nothing is known of it, as where requests are served; `new` is what of it was never compared.
-    """
-
-    ranges: Mapping[str, Range] = field(default_factory=dict)
-    new: tuple[str, ...] = ()
+    ranges: Mapping[str, Range] = field(default_factory=dict)  # empty where nothing is known, as of requests
+    new: tuple[str, ...] = ()  # what of it was never compared
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """An option that can come first, and shares of the draws.
-
-    Attributes:
-        option: The option.
-        first: Of the draws in which one reaches the goal, the share in which this is the best of them.
-        within: Share of the draws in which it keeps to all limits.
-        possible: Share of the draws in which it can be run at all.
-        ranges: As those of a `Spread`, of the draws that are possible.
-    """
+    """An option that can come first, and shares of the draws."""
 
     option: Option
-    first: float
-    within: float
-    possible: float
-    ranges: Mapping[str, Range] = field(default_factory=dict)
+    first: float  # of the draws in which one reaches the goal, the share in which this is the best of them
+    within: float  # share of the draws in which it keeps to all limits
+    possible: float  # share of the draws in which it can be run at all
+    ranges: Mapping[str, Range] = field(default_factory=dict)  # as those of a `Spread`, of the possible draws
 
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """What came of draws: of `draws` with a `seed`, in how many one of the options reaches the goal."""
+    """What came of draws."""
 
     draws: int
     seed: int
-    reached: int
+    reached: int  # in how many of them one of the options reaches the goal
     contenders: Sequence[Contender]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types only."""
-        told = asdict(self)
-        for each, contender in zip(told["contenders"], self.contenders, strict=True):
-            each |= {"option": contender.option.label, "reliable": contender.within >= RELIABLE}
-        return told
+        plain = asdict(self)
+        for told, contender in zip(plain["contenders"], self.contenders, strict=True):
+            told |= {"option": contender.option.label, "reliable": contender.within >= RELIABLE}
+        return plain
 
     def of(self, option: Option) -> Contender | None:
         """What is known of an option; None if it was not drawn."""
@@ -108,63 +78,80 @@ class Confidence:
 
 def gap(goal: Goal, option: Option) -> float:
     """By how much an option misses all limits together, as shares of their bounds; those of jobs included."""
-    if option.figures is None:
-        return math.inf
-    of_jobs = (excess(job.limits, part.figures) for job, part in zip(goal.work, option.parts, strict=False))
-    return excess(goal.limits, option.figures) + sum(of_jobs)
-
-
-def spreads_of(goal: Goal, options: Sequence[Option], processes: int | None = None) -> dict[str, Spread]:
-    """Between what the figures of options lie, by their labels, so many at a time."""
-    found = _mapped(partial(_spread, goal), options, processes)
-    return {option.label: each for option, each in zip(options, found, strict=True)}
+    return math.inf if option.figures is None else sum(size for size, _ in missed(goal.bounds, option.known))
 
 
 def likelihood(goal: Goal, option: Option, ranges: Mapping[str, Range]) -> float | None:
     """How likely it is that an option keeps to all limits, by the ranges of its figures; None without any.
 
-    The logarithm of a figure is normal, with the ends of its range as P10 and P90; the least likely limit decides.
+    The logarithm of a figure is normal, with the ends of its range as P10 and P90. The figures of an option rise and
+    fall together, so that the least likely limit decides; whole per cent are all that such a range can tell.
     """
     if not ranges:
         return None
-    known, shares = _counted(goal, option), [1.0]
-    limits = [*((limit.metric, limit) for limit in goal.limits)]
-    limits += [(f"{job.name}: {limit.metric}", limit) for job in goal.work for limit in job.limits]
-    for name, limit in limits:
+    known, shares = _numbers(goal, option), [1.0]
+    for name, bound in goal.bounds:
         ends = ranges.get(name)
         if ends is not None and 0 < ends.low < ends.high:
             low, high = math.log(ends.low), math.log(ends.high)
-            normal = NormalDist((low + high) / 2, (high - low) / (2 * NORMAL_P90))
+            normal = NormalDist((low + high) / 2, (high - low) / (2 * Z))
             below, above = (
-                normal.cdf(math.log(bound)) if 0 < bound < math.inf else float(bound > 0)
-                for bound in (limit.low, limit.high)
+                normal.cdf(math.log(end)) if 0 < end < math.inf else float(end > 0) for end in (bound.low, bound.high)
             )
             shares.append(above - below)
         else:
-            shares.append(float(name in known and limit.holds(known[name])))
+            shares.append(float(name in known and bound.holds(known[name])))
     return round(min(shares), 2)
+
+
+def _numbers(goal: Goal, option: Option) -> dict[str, float]:
+    """The figure that counts and each that is limited; those of a job behind its name and a colon."""
+    known, names = option.known, (goal.figure, *(name for name, _ in goal.bounds))
+    return {name: float(known[name]) for name in names if isinstance(known.get(name), (int, float))}
+
+
+def _ranges(goal: Goal, option: Option, moved: Sequence[Option]) -> dict[str, Range]:
+    """Between what these figures lie, as wide as to hold those of the option."""
+    known, drawn = _numbers(goal, option), [_numbers(goal, other) for other in moved]
+    values = {name: [numbers[name] for numbers in drawn if name in numbers] for name in known}
+    return {name: range_of(values[name]).holding(value) for name, value in known.items() if values[name]}
+
+
+def _mapped(
+    make: Callable[[Sequence[Option], int], _Made], options: Sequence[Option], processes: int | None
+) -> list[_Made]:
+    """What is made of each option, on all cores."""
+    made = dict(chain.from_iterable(mapped(partial(make, options), range(len(options)), processes=processes)))
+    return [made[place] for place in range(len(options))]
+
+
+def spreads_of(goal: Goal, options: Sequence[Option], processes: int | None = None) -> dict[str, Spread]:
+    """Between what the figures of options lie, by their labels."""
+    spreads = _mapped(partial(_spread, goal), options, processes)
+    return {option.label: spread for option, spread in zip(options, spreads, strict=True)}
 
 
 def _spread(goal: Goal, options: Sequence[Option], place: int) -> Spread:
     """The ends of what times may be, and what follows from them."""
-    option = options[place]
-    ends, new = dict[str, tuple[dict[str, float], ...]](), list[str]()
-    for text, part in {part.written: part for part in option.parts}.items():
+    option, new = options[place], dict[str, None]()
+    ends = dict[str, tuple[dict[str, float], dict[str, float]]]()
+    for part in option.parts:
+        if part.written in ends:
+            continue
         try:
-            loaded = load_scenario(parsed(text, part.name).data)
+            loaded = load_scenario(parsed(part.written, part.name).data)
             result: Any = served(loaded) if goal.is_served else run(loaded)
         except PodsimError:
             return Spread()
-        new += result.envelope.outside
-        fast, slow = dict[str, float](), dict[str, float]()
-        for name, each in result.ranges.items():
+        new |= dict.fromkeys(result.envelope.outside)
+        fast, slow = ends[part.written] = {}, {}
+        for name, known in result.ranges.items():
             better = metric_of(name).more_is_better
-            fast[name], slow[name] = (each.high, each.low) if better else (each.low, each.high)
-        ends[text] = fast, slow
-    if not ends or not all(map(any, ends.values())):
-        return Spread({}, tuple(dict.fromkeys(new)))
+            fast[name], slow[name] = (known.high, known.low) if better else (known.low, known.high)
+    if not ends or not all(fast for fast, _ in ends.values()):
+        return Spread({}, tuple(new))
     moved = [_moved(option, [ends[part.written][side] for part in option.parts]) for side in range(2)]
-    return Spread(_ranges(goal, option, [each for each in moved if each]), tuple(dict.fromkeys(new)))
+    return Spread(_ranges(goal, option, moved), tuple(new))
 
 
 def confidence_of(
@@ -172,136 +159,85 @@ def confidence_of(
 ) -> Confidence | None:
     """How often each of the best comes first, of options that are ranked and those that limits rule out.
 
-    Returns:
-        None if nothing is drawn, or nothing can change.
+    Those that are behind are drawn if in some draw none of the others reaches the goal, or if none of them is reliable.
+    None if nothing is drawn, or nothing can change.
     """
     contenders, draws = _contenders(goal, ranked, out), goal.draw_count
-    if not draws or not contenders or (len(contenders) == 1 and not goal.asked):
+    if not draws or not contenders or (len(contenders) == 1 and not goal.bounds):
         return None
-    near = [each for each in contenders if _is_near(goal, contenders[0], each)]
-    behind = [each for each in ranked[MOST_CONTENDERS:] if each not in contenders][:MOST_CONTENDERS]
-    options, moved, placed = list[Option](), list[list[Option | None]](), list[list[tuple[float, int]]]()
-    for group in (near, contenders[len(near) :], behind):
-        if group and not (placed and all(placed) and _has_reliable(options, placed)):
+    values = [abs(option.rank(goal.figure)) for option in contenders]
+    near = sum(max(values[0], value) <= _WITHIN * min(values[0], value) for value in values)
+    behind = [option for option in ranked[_MOST:] if option not in contenders][:_MOST]
+    options, moved = list[Option](), list[list[Option | None]]()
+    kept = np.empty((0, draws), dtype=bool)  # whether an option keeps to all limits in a draw
+    keys = np.empty((0, draws))  # less for the better
+    for group in (contenders[:near], contenders[near:], behind):
+        shares = [share for option, share in zip(options, kept.mean(1), strict=True) if not option.reason]
+        if group and not (max(shares, default=0.0) >= RELIABLE and kept.any(0).all()):
             options += group
-            moved += [
-                [_moved(option, jobs) for jobs in drawn]
-                for option, drawn in zip(group, _mapped(partial(_drawings, goal), group, processes), strict=True)
-            ]
-            placed = [list(_placed(goal, [each[number] for each in moved])) for number in range(draws)]
-    firsts = [min(each)[1] for each in placed if each]
-    withins = [place for each in placed for _, place in each]
-    counted = [
-        Contender(
-            option,
-            firsts.count(place) / max(1, len(firsts)),
-            withins.count(place) / draws,
-            sum(each is not None for each in moved[place]) / draws,
-            _ranges(goal, option, [each for each in moved[place] if each is not None]),
-        )
-        for place, option in enumerate(options)
-    ]
+            moved += _mapped(partial(_in_draws, goal), group, processes)
+            keys = np.array([[_key_within(goal, option) for option in row] for row in moved])
+            kept = np.isfinite(keys)
+    firsts = keys.argmin(0)[kept.any(0)]
+    counted = []
+    for place, option in enumerate(options):
+        possible = [each for each in moved[place] if each is not None]
+        first, within = np.count_nonzero(firsts == place) / max(1, len(firsts)), float(kept[place].mean())
+        counted.append(Contender(option, first, within, len(possible) / draws, _ranges(goal, option, possible)))
     return Confidence(draws, goal.seed, len(firsts), counted)
-
-
-def _has_reliable(options: Sequence[Option], placed: Sequence[Sequence[tuple[float, int]]]) -> bool:
-    """Whether one of the options within all limits holds in nearly all draws."""
-    withins = [place for each in placed for _, place in each]
-    return any(
-        not option.reason and withins.count(place) >= RELIABLE * len(placed) for place, option in enumerate(options)
-    )
-
-
-def _counted(goal: Goal, option: Option) -> dict[str, float]:
-    """The figure that counts and each that is limited; those of a job behind its name and a colon."""
-    found: dict[str, Any] = {name: option.value(name) for name in (goal.figure, *(each.metric for each in goal.limits))}
-    for job, part in zip(goal.work, option.parts, strict=False):
-        found |= {f"{job.name}: {limit.metric}": part.figures.get(limit.metric) for limit in job.limits}
-    return {name: float(each) for name, each in found.items() if isinstance(each, (int, float))}
-
-
-def _ranges(goal: Goal, option: Option, moved: Sequence[Option]) -> dict[str, Range]:
-    """Between what these figures lie, as wide as to hold those of the option."""
-    known, drawn = _counted(goal, option), [_counted(goal, each) for each in moved]
-    values = {name: [each[name] for each in drawn if name in each] for name in known}
-    return {name: range_of(values[name]).holding(value) for name, value in known.items() if values[name]}
 
 
 def _contenders(goal: Goal, ranked: Sequence[Option], out: Sequence[Option]) -> list[Option]:
     """The best of those within all limits, and a few that miss them by little and are better than some of these."""
-    best, key = list(ranked[:MOST_CONTENDERS]), partial(_key, goal)
-    known = [each for each in out if each.parts and each.value(goal.figure) is not None]
-    near = [each for each in known if gap(goal, each) <= _NEAR_MISS]
-    better = sorted((each for each in near if not best or key(each) <= key(best[-1])), key=key)
-    most = MOST_NEAR_MISSES if best else MOST_CONTENDERS
+    best, key = list(ranked[:_MOST]), methodcaller("rank", goal.figure)
+    known = (option for option in out if option.parts and option.value(goal.figure) is not None)
+    near = (option for option in known if gap(goal, option) <= _NEAR_MISS)
+    better = sorted((option for option in near if not best or key(option) <= key(best[-1])), key=key)
     # Sorting keeps what is within limits before what is as good and is not.
-    return sorted([*best, *better[:most]], key=key)
+    return sorted([*best, *better[: _MOST_NEAR_MISSES if best else _MOST]], key=key)
 
 
-def _is_near(goal: Goal, best: Option, other: Option) -> bool:
-    a, b = best.value(goal.figure) or 0.0, other.value(goal.figure) or 0.0
-    return max(a, b) <= _WITHIN * min(a, b)
+def _key_within(goal: Goal, option: Option | None) -> float:
+    """A key that puts the better first; infinite if it is impossible, misses a limit or cannot keep up."""
+    if option is None or any(part.figures.get(SWAMPED) for part in option.parts):
+        return math.inf
+    return math.inf if option.value(goal.figure) is None or gap(goal, option) else option.rank(goal.figure)
 
 
-def _mapped(
-    make: Callable[[Sequence[Option], int], _Made], options: Sequence[Option], processes: int | None
-) -> list[_Made]:
-    """What is made of each option, on all cores."""
-    found = dict(chain.from_iterable(mapped(partial(make, options), range(len(options)), processes=processes)))
-    return [found[place] for place in range(len(options))]
+def _moved(option: Option, jobs: Sequence[Mapping[str, Any]]) -> Option:
+    """An option with the figures that its jobs have in a draw."""
+    pairs = zip(option.parts, jobs, strict=True)
+    return option.with_parts([replace(part, figures=drawn_figures(part, numbers)) for part, numbers in pairs])
 
 
-def _key(goal: Goal, option: Option) -> float:
-    figure = option.value(goal.figure)
-    assert figure is not None
-    return metric_of(goal.figure).rank(figure)
-
-
-def _moved(option: Option, jobs: Sequence[Mapping[str, Any]] | None) -> Option | None:
-    """An option with the figures of a draw; None if that is impossible."""
-    if jobs is None:
-        return None
-    return with_parts(
-        option,
-        [replace(part, figures=drawn_figures(part, each)) for part, each in zip(option.parts, jobs, strict=True)],
-    )
-
-
-def _placed(goal: Goal, moved: Sequence[Option | None]) -> Iterator[tuple[float, int]]:
-    """In one draw: the contenders that keep to all limits, each with a key that puts the better first."""
-    for place, option in enumerate(moved):
-        if option is None or any(part.figures.get(SWAMPED) for part in option.parts):
-            continue
-        if option.value(goal.figure) is not None and not gap(goal, option):
-            yield _key(goal, option), place
-
-
-def drawn_figures(part: Part, seen: Mapping[str, float]) -> dict[str, Any]:
+def drawn_figures(part: Part, drawn: Mapping[str, float]) -> dict[str, Any]:
     """The figures of a job in a draw: those that were simulated, and what follows from them unless it is served."""
-    if SWAMPED in seen:
-        return {**part.figures, **seen}
+    if SWAMPED in drawn:
+        return {**part.figures, **drawn}
+
+    def ratio(names: Sequence[str]) -> float:
+        return next((drawn[name] / known[name] for name in names if name in drawn and known.get(name)), 1.0)
+
     known = part.figures
-    longer, faster = _ratio(seen, known, (TIME,)), _ratio(seen, known, HEADLINES)
+    longer, faster = ratio((TIME,)), ratio(HEADLINES)
     moved = {}
-    for name, each in known.items():
+    for name, value in known.items():
         metric = METRICS.get(name)
-        if metric is not None and isinstance(each, (int, float)):
+        if metric is not None and isinstance(value, (int, float)):
             if metric.follows == TIME:
-                moved[name] = each * longer
+                moved[name] = value * longer
             elif metric.follows in HEADLINES:
-                moved[name] = each * faster if metric.more_is_better else each / faster
-    return {**known, **moved, **{name: each for name, each in seen.items() if name in known}}
+                moved[name] = value * faster if metric.more_is_better else value / faster
+    return {**known, **moved, **{name: value for name, value in drawn.items() if name in known}}
 
 
-def _ratio(seen: Mapping[str, float], known: Mapping[str, Any], names: Sequence[str]) -> float:
-    return next((seen[name] / known[name] for name in names if name in seen and known.get(name)), 1.0)
-
-
-def _drawings(goal: Goal, options: Sequence[Option], place: int) -> _Drawn:
-    """The draws of a contender; equal jobs are drawn once."""
-    parts = options[place].parts
-    drawn = {text: _drawn(part, goal) for text, part in {part.written: part for part in parts}.items()}
-    return [None if None in each else list(each) for each in zip(*(drawn[part.written] for part in parts), strict=True)]
+def _in_draws(goal: Goal, options: Sequence[Option], place: int) -> list[Option | None]:
+    """An option with the figures of each draw; None if it is impossible. Equal jobs are drawn once."""
+    option = options[place]
+    drawn = {part.written: part for part in option.parts}
+    of_jobs = {text: _drawn(part, goal) for text, part in drawn.items()}
+    of_draws = zip(*(of_jobs[part.written] for part in option.parts), strict=True)
+    return [None if None in jobs else _moved(option, jobs) for jobs in of_draws]
 
 
 def _drawn(part: Part, goal: Goal) -> list[Mapping[str, Any] | None]:
@@ -310,14 +246,11 @@ def _drawn(part: Part, goal: Goal) -> list[Mapping[str, Any] | None]:
     try:
         scenario = parsed(part.written, part.name).data
         if goal.is_served:
-            result = served(load_scenario(scenario), Draws(count, goal.seed))
-            return [
-                None if each is None else served_figures(each) | {SWAMPED: each.is_saturated} for each in result.drawn()
-            ]
+            results = served(load_scenario(scenario), Draws(count, goal.seed)).drawn()
+            return [None if each is None else figures(each) | {SWAMPED: each.is_saturated} for each in results]
         stands_on = run(scenario).assumptions
     except PodsimError:
         return [None] * count
     assert isinstance(stands_on, StandsOn)
     task = drawing_of(stands_on)
-    found = (draw(task, goal.seed, number) for number in range(count))
-    return [None if each is None else seen(each) for each in found]
+    return [draw(task, goal.seed, number) for number in range(count)]

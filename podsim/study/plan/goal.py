@@ -1,90 +1,291 @@
-"""What is wanted: the scenario or several, the figure that counts, the limits, and what is looked at."""
+"""What is wanted: what is to run, the figure that counts, its limits, and the pods and partitions that are looked at.
+
+A partition, `32 of ipu_pod64`, has a power of two of IPUs in whole machines. Within a link domain its ladder is open,
+whether or not that of the pod is closed. It has its part of the pod's host servers and switches.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from podsim.errors import BadValueError, PodsimError, Problem, SpecError
-from podsim.metrics import metric_of
-from podsim.scenario.document import Document, KeyPath, read_yaml
-from podsim.scenario.expectations import Expectation
+from pydantic import Field
+
+from podsim import metrics
+from podsim.draws import MOST_DRAWS
+from podsim.errors import BadValueError, NoPlanError, PodsimError, Problem, SpecError
+from podsim.metrics import find_metric, metric_of, metrics_of
+from podsim.scenario import System, load_hardware, shipped_names
+from podsim.scenario.activity import Activity
+from podsim.scenario.base import Spec
+from podsim.scenario.document import Document, KeyPath
+from podsim.scenario.expectations import Expectation, expectation
 from podsim.scenario.library import shipped
 from podsim.scenario.load import validated
+from podsim.scenario.quantity import Count, CountOrZero
+from podsim.scenario.scenario import Scenario
+from podsim.scenario.serving import Rate
 from podsim.scenario.wording import shown
-from podsim.study.plan.figures import SERVED, figure_named
-from podsim.study.plan.limits import Limit, at_most, check_limits, limit
-from podsim.study.plan.spec import CHOSEN, DRAWS, GIVEN, SEQUENCE, SERVED_DRAWS, TRIALS, GoalSpec, JobSpec
-from podsim.study.plan.systems import place_named, shipped_places
-from podsim.study.sweep.space import StudySpace, space_of
-from podsim.study.sweep.spec import CombinedSpec
+from podsim.scenario.yaml_file import read_yaml
+from podsim.study.points import CombinedSpec, StudySpace, Varied, space_of
+from podsim.study.store import figures_of
+from podsim.units import parse_price
 
+if TYPE_CHECKING:
+    from podsim.result.serving import ServingResult
+    from podsim.runs import Result
+
+GIVEN: Final = "as given"
+CHOSEN: Final = "chosen"
+SEQUENCE: Final = "sequence"
+TOGETHER: Final = "together"
+_DRAWS, _SERVED_DRAWS, _TRIALS = 50, 20, 200  # each draw of a plan for requests serves all of them again
 _STUDIED: Final = tuple(CombinedSpec.model_fields)
 """Sections that a goal has in common with a study."""
+_PARTITION: Final = re.compile(r"\s*(\d{1,6})\s+of\s+(\S.*?)\s*")
+_Limits = Annotated[Mapping[str, str | list[str]], Field(default_factory=dict)]
+_Texts = Annotated[list[str], Field(default_factory=list)]
+TOTALS: Final = (metrics.TIME, metrics.ENERGY, metrics.POWER, metrics.RACK_POWER, metrics.COST, metrics.IPUS)
+"""Figures that several jobs have together."""
+SERVED: Final = (*(each.key for each in metrics_of(metrics.SERVING) if each.of == (metrics.SERVING,)), metrics.LOAD)
+"""Figures of requests that are served: one of them in a goal asks for serving."""
+_SIGNED_PRICE: Final = re.compile(r"\s*(<=|>=|<|>)\s*(.+?[A-Z]{3})\s*")
+_SIGN: Final = re.compile(r"\s*[<>]")
+_NEAR_NOTHING, _EXAMPLE = 0.0005, "500 USD"
+
+
+def figure_named(name: str) -> str:
+    """The key of a figure by a short name, or by its path in a JSON result."""
+    key = metrics.SHORT.get(name.strip(), name.strip())
+    known = find_metric(key)
+    return key if known is None else known.key
+
+
+def figures(result: Result | ServingResult) -> dict[str, Any]:
+    """The figures of a result, what is done for a watt and for a unit of the currency among them, and its warnings."""
+    own: Any = figures_of(result) if hasattr(result, "memory") else result.figures()  # type: ignore[arg-type]
+    made = {metric.key: value for metric in metrics.MADE if (value := metric.get(result)) is not None}
+    return {**dict(own), "warnings": "; ".join(result.warnings) or None} | made
+
+
+def names_of(spec: Scenario, *, served: bool) -> tuple[str, ...]:
+    """Figures that results can have, known before any runs; those that end in a dot stand for all that begin so."""
+    kind = metrics.SERVING if served else spec.activity.value
+    own = (*metrics_of(kind), *(metric for metric in (*metrics.SPENT, *metrics.MADE) if kind in metric.of))
+    names = (f"{metric.key}." if metric.is_family else metric.key for metric in own)
+    return (*names, metrics.IPUS, *(() if served else (metrics.FULLEST,)))
+
+
+def second_of(objective: str, known: Mapping[str, Any]) -> str | None:
+    """The figure that an objective is weighed against: time, or cost or energy, as far as they are known."""
+    metric = metric_of(objective)
+    is_spent = metric.is_cost or metric.unit in (metrics.JOULES, metrics.WATTS, metrics.IPU) or metric in metrics.MADE
+    done = (metrics.TIME, metrics.TOKENS, metrics.THROUGHPUT, metrics.REQUESTS)
+    order = done if is_spent else (metrics.COST, metrics.ENERGY, metrics.HOURLY, metrics.POWER)
+    return next((name for name in order if name != objective and known.get(name) is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit(Expectation):
+    """Bounds of a figure; those of a cost may have a currency."""
+
+    currency: str = ""
+
+
+def limit(metric: str, text: float | str) -> Limit:
+    """The bounds of a figure, by its key or a short name, that a text stands for; `BadValueError` if it is none."""
+    key, written, currency = figure_named(metric), str(text), ""
+    bounds: float | str = text
+    if metric_of(key).unit == metrics.MONEY and (priced := _SIGNED_PRICE.fullmatch(written)):
+        amount, currency = parse_price(priced[2], {"": 1.0}, _EXAMPLE)
+        written, bounds = written.strip(), f"{priced[1]} {amount!r}"
+    parsed = expectation(key, bounds)
+    given = [end for end in (parsed.low, parsed.high) if not math.isinf(end)]
+    if len(given) != 1 + (not _SIGN.match(written)) or any(map(math.isnan, given)):
+        raise BadValueError(f"`{written.strip()}` is no finite bound", "give a finite number, for example `< 30 min`")
+    return Limit(key, written, parsed.low, parsed.high, parsed.open_ended, currency)
+
+
+def at_most(metric: str, most: str) -> Limit:
+    """A bound that is given without its sign, as `--deadline 12h`; `BadValueError` of a budget without a currency."""
+    if metric_of(figure_named(metric)).unit == metrics.MONEY:
+        parse_price(most, {"": 1.0}, _EXAMPLE)
+    return limit(metric, f"<= {most}")
+
+
+def check_limits(limits: Iterable[Expectation]) -> None:
+    """Refuse limits that no figure can meet together: they exclude each other, or are in several currencies."""
+    given = list(limits)
+    if len(several := sorted({bound.currency for bound in given if isinstance(bound, Limit)} - {""})) > 1:
+        what = f"limits are in several currencies: {', '.join(several)}"
+        raise PodsimError(what, do="give all in that of the prices")
+    for metric in dict.fromkeys(bound.metric for bound in given):
+        same = [bound for bound in given if bound.metric == metric]
+        for bound in same:
+            if bound.high <= 0 and metric in metrics.METRICS and metrics.METRICS[metric].unit != metrics.SHARE:
+                raise PodsimError(f"nothing can have {metric} {bound.text}", do="give a bound above 0")
+        low, high = max(bound.low for bound in same), min(bound.high for bound in same)
+        if low > high or (low == high and any(bound.open_ended for bound in same)):
+            texts = " and ".join(bound.text for bound in same)
+            raise PodsimError(f"limits contradict each other: {metric} {texts}", do="drop or loosen one of them")
+
+
+def missed(limits: Iterable[tuple[str, Expectation]], known: Mapping[str, Any]) -> Iterator[tuple[float, str]]:
+    """How far each limit of a figure is missed, as a share of its bound, and in words."""
+    for name, bound in limits:
+        value = known.get(name)
+        whose, between, metric = name.rpartition(": ")
+        if not isinstance(value, (int, float)):
+            yield 1.0, f"{whose}{between}no {metric}"
+        elif not bound.holds(value):
+            end = bound.high if value >= bound.high else bound.low
+            off = value / end - 1 if end else 0.0
+            words = f": {off:+.1%}" if abs(off) >= _NEAR_NOTHING else f": {off:+.1e}"
+            words = "" if not end else words if off else ": it is the bound itself"
+            yield abs(off) + _NEAR_NOTHING if end else 1.0, f"{name} {bound.text}{words}"
+
+
+class JobSpec(Spec):
+    """One of several jobs in a file: a `Job`, named after its scenario if it has no name."""
+
+    name: str | None = None
+    scenario: str
+    variant: str | None = None
+    overrides: _Texts
+    limits: _Limits
+    ipus: Count | None = None
+
+
+class GoalSpec(CombinedSpec):
+    """A goal file: a `Goal`, and short forms of some of its attributes."""
+
+    kind: Literal["goal"]
+    description: str = ""
+    scenario: str | None = None
+    variant: str | None = None
+    jobs: Annotated[list[JobSpec], Field(min_length=1)] | None = None
+    order: Literal["sequence", "together"] = SEQUENCE
+    objective: str = "time_to_train_s"
+    second: str | None = None
+    limits: _Limits
+    deadline: str | None = None  # a limit of the time to train
+    budget: str | None = None  # a limit of the cost of a run, with its currency
+    request_rate: Rate | None = None
+    systems: Annotated[list[str], Field(min_length=1)] | None = None
+    divisions: Annotated[list[Literal["as given", "chosen"]], Field(min_length=1)] | None = None
+    lease: Literal["machines", "partition", "pod"] | None = None  # what cost counts; as the scenario says if left out
+    overrides: _Texts
+    vary: Annotated[Mapping[str, Varied], Field(default_factory=dict)]  # as the `keys` of a study
+    trials: Count = _TRIALS
+    draws: Annotated[int, Field(strict=True, ge=0, le=MOST_DRAWS)] | None = None
+    seed: CountOrZero = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a job runs: a pod by path or name, or so many IPUs of it."""
+
+    pod: str
+    ipus: int | None = None
+
+    @property
+    def system(self) -> System:
+        """The pod as its file has it, which is refused if it is wrong or not there."""
+        pod, _ = load_hardware(self.pod, "pod")
+        assert isinstance(pod, System)
+        return pod
+
+    @property
+    def text(self) -> str:
+        """As it is written."""
+        return self.pod if self.ipus is None else f"{self.ipus} of {self.pod}"
+
+    @property
+    def size(self) -> int:
+        """IPUs."""
+        return self.ipus or self.system.ipu_count
+
+    def overrides(self) -> tuple[str, ...]:
+        """The place as `--set` takes it; `NoPlanError` if it is no partition."""
+        named, system = f"system={self.pod}", self.system
+        if self.ipus is None or self.ipus == system.ipu_count:
+            return (named,)
+        least, most = int(system.machine.ipu_count), int(system.ipu_count)
+        if not least <= self.ipus <= most or self.ipus & (self.ipus - 1):
+            below = max(least, min(most, 1 << (self.ipus.bit_length() - 1)))
+            what = f"{self.ipus} IPUs are no partition of {system.name}: one has a power of two, {least} to {most}"
+            raise NoPlanError(what, do=f"use {below} of them")
+        machines, whole = self.ipus // int(system.machine.ipu_count), int(system.whole_machine_count)
+        opened = system.topology == "torus" and machines < min(whole, system.link_domain_machine_count)
+        return (
+            named,
+            f"system.machine_count={machines}",
+            f"system.pod_machine_count={whole}",
+            f"system.name={self.ipus} of {system.name}",
+            *(("system.topology=ladder",) if opened else ()),
+        )
+
+
+def place_named(text: str) -> Place:
+    """The place that a text stands for."""
+    match = _PARTITION.fullmatch(text)
+    return Place(match[2], int(match[1])) if match else Place(text)
+
+
+@cache
+def shipped_places() -> tuple[str, ...]:
+    """All shipped pods, and partitions of the smallest of them for sizes that no pod of such machines has."""
+    names = shipped_names()["systems"]
+    pods = {name: Place(name).system for name in names}
+    taken = {(pod.machine.name, int(pod.ipu_count)) for pod in pods.values()}
+    parts = []
+    for name, pod in sorted(pods.items(), key=lambda item: int(item[1].ipu_count)):
+        size = int(pod.machine.ipu_count)
+        while size < int(pod.ipu_count):
+            if (pod.machine.name, size) not in taken:
+                taken.add((pod.machine.name, size))
+                parts.append(f"{size} of {name}")
+            size *= 2
+    return (*names, *parts)
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is to run.
+    """What is to run."""
 
-    Attributes:
-        name: What it is called; empty for the one of a goal without jobs.
-        scenario: By path or name.
-        variant: Its variant.
-        overrides: `key.path=value` texts that hold for it alone.
-        limits: Bounds of its own figures.
-        ipus: Its partition where jobs run side by side.
-    """
-
-    name: str
-    scenario: str
+    name: str  # empty for the one of a goal without jobs
+    scenario: str  # by path or name
     variant: str | None = None
-    overrides: tuple[str, ...] = ()
-    limits: tuple[Expectation, ...] = ()
-    ipus: int | None = None
+    overrides: tuple[str, ...] = ()  # `key.path=value` texts that hold for it alone
+    limits: tuple[Expectation, ...] = ()  # of its own figures
+    ipus: int | None = None  # its partition where jobs run side by side; equal parts of the pod if left out
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What is wanted.
+    """What is wanted."""
 
-    Attributes:
-        scenario: What is to run, if it is one.
-        variant: Its variant.
-        objective: Figure that counts.
-        limits: Bounds of figures.
-        systems: Pods to look at, or partitions of them.
-        overrides: `key.path=value` texts that hold for all of them.
-        description: What it is about.
-        jobs: Several things that are to run.
-        order: Whether they run in `sequence` or `together`.
-        second: Figure that the objective is weighed against; left open if None.
-        request_rate: Requests per second that are to be served.
-        divisions: Divisions to look at.
-        space: What varies beside systems and divisions.
-        trials: Most candidates; a goal with more is refused.
-        draws: How often uncertain inputs are drawn; as often as suits what is run if None.
-        seed: Of the draws.
-    """
-
-    scenario: str = ""
+    scenario: str = ""  # what is to run, by path or name, if it is one
     variant: str | None = None
-    objective: str = "time_to_train_s"
+    objective: str = "time_to_train_s"  # the figure that counts, by its key in a result or a short name
     limits: tuple[Expectation, ...] = ()
-    systems: tuple[str, ...] = ()
-    overrides: tuple[str, ...] = ()
+    systems: tuple[str, ...] = ()  # pods to look at, by path or name, or partitions of them
+    overrides: tuple[str, ...] = ()  # `key.path=value` texts that hold for all of them
     description: str = ""
-    jobs: tuple[Job, ...] = ()
-    order: str = SEQUENCE
-    second: str | None = None
-    request_rate: float | None = None
-    divisions: tuple[str, ...] = (GIVEN, CHOSEN)
-    space: StudySpace | None = field(default=None, compare=False)
-    trials: int = TRIALS
-    draws: int | None = None
-    seed: int = 0
+    jobs: tuple[Job, ...] = ()  # several things that are to run, in place of the scenario
+    order: str = SEQUENCE  # or `together`: side by side on partitions of one pod
+    second: str | None = None  # the figure that the objective is weighed against; time, or cost or energy, if left out
+    request_rate: float | None = None  # requests that are to be served [1/s]; that of the scenario if left out
+    divisions: tuple[str, ...] = (GIVEN, CHOSEN)  # the scenario's own, one that podsim chooses, or both
+    space: StudySpace | None = field(default=None, compare=False)  # what varies beside systems and divisions
+    trials: int = _TRIALS  # most candidates; a goal with more is refused
+    draws: int | None = None  # how often uncertain inputs are drawn; 50 times if left out, 20 for requests
+    seed: int = 0  # of the draws
 
     @property
     def more_is_better(self) -> bool:
@@ -107,6 +308,16 @@ class Goal:
         return self.systems or shipped_places()
 
     @property
+    def point_count(self) -> int:
+        """Combinations of what varies."""
+        return 1 if self.space is None else len(self.space)
+
+    @property
+    def candidate_count(self) -> int:
+        """All that can be looked at: systems × divisions × what varies, those included that `where` leaves out."""
+        return len(self.candidates) * len(self.divisions) * self.point_count
+
+    @property
     def work(self) -> tuple[Job, ...]:
         """What is to run, one job or several."""
         return self.jobs or (Job("", self.scenario, self.variant),)
@@ -118,28 +329,21 @@ class Goal:
         return joined.join(job.name for job in self.jobs) if self.jobs else self.scenario
 
     @property
+    def bounds(self) -> tuple[tuple[str, Expectation], ...]:
+        """All limits by their figures, those of a job behind its name and a colon."""
+        of_jobs = ((f"{job.name}: {bound.metric}", bound) for job in self.jobs for bound in job.limits)
+        return (*((bound.metric, bound) for bound in self.limits), *of_jobs)
+
+    @property
     def is_served(self) -> bool:
         """Whether requests are served: a rate is given, or one of the figures is one of requests."""
-        asked = (self.figure, *(limit.metric for limit in self.asked))
+        asked = (self.figure, *(bound.metric for _, bound in self.bounds))
         return self.request_rate is not None or any(metric in SERVED for metric in asked)
 
     @property
     def draw_count(self) -> int:
         """How often uncertain inputs are drawn."""
-        return self.draws if self.draws is not None else SERVED_DRAWS if self.is_served else DRAWS
-
-    @property
-    def asked(self) -> tuple[Expectation, ...]:
-        """All limits: of the whole, and of each job."""
-        return (*self.limits, *(limit for job in self.work for limit in job.limits))
-
-
-def is_goal(path: Path) -> bool:
-    """Whether a file says that it is a goal."""
-    if not path.is_file() or path.suffix not in {".yaml", ".yml"}:
-        return False
-    data = read_yaml(path).data
-    return isinstance(data, dict) and data.get("kind") == "goal"
+        return self.draws if self.draws is not None else _SERVED_DRAWS if self.is_served else _DRAWS
 
 
 def goal_of(name: str | Path) -> Goal:
@@ -148,61 +352,64 @@ def goal_of(name: str | Path) -> Goal:
         what = f"a goal is a path or the name of a scenario or study, not {shown(name)}"
         raise PodsimError(what, do="write a scenario into a file, and give its path")
     file = shipped(str(name), "study") or Path(name)
-    return read_goal(file) if is_goal(file) else Goal(str(name))
+    data = read_yaml(file).data if file.is_file() and file.suffix in {".yaml", ".yml"} else None
+    return read_goal(file) if isinstance(data, dict) and data.get("kind") == "goal" else Goal(str(name))
 
 
 def read_goal(path: Path) -> Goal:
     """Read a goal file.
 
+    Returns:
+        The goal, with paths as seen from here.
+
     Raises:
         SpecError: It is wrong; each problem with its place.
         PodsimError: Its limits contradict each other.
     """
-    document = read_yaml(path, str(path))
+    document, folder = read_yaml(path, str(path)), path.parent
     spec = validated(GoalSpec, document)
-    problems: list[Problem] = []
+    problems = _wrong(spec, document)
 
-    def placed(at: KeyPath, make: Callable[[str, str], Limit], metric: str, text: str) -> Iterator[Limit]:
-        try:
-            yield make(metric, text)
-        except BadValueError as error:
-            problems.append(Problem(document.where(at), ".".join(map(str, at)), str(error), error.do))
-
-    def limits_at(given: Mapping[str, str | list[str]], at: KeyPath) -> Iterator[Limit]:
+    def limits_at(
+        at: KeyPath, given: Mapping[str, str | list[str]], make: Callable[[str, str], Limit] = limit
+    ) -> Iterator[Limit]:
         for metric, texts in given.items():
             for text in texts if isinstance(texts, list) else [texts]:
-                yield from placed((*at, metric), limit, metric, text)
+                try:
+                    yield make(metric, text)
+                except BadValueError as error:
+                    key = (*at, metric)
+                    problems.append(Problem(document.where(key), ".".join(map(str, key)), str(error), error.do))
 
-    limits = [*limits_at(spec.limits, ("limits",))]
-    problems += _wrong(spec, document)
-    jobs = [
-        _job(each, (*limits_at(each.limits, ("jobs", place, "limits")),), path.parent)
-        for place, each in enumerate(spec.jobs or [])
-    ]
-    for key in ("deadline", "budget"):
-        if text := getattr(spec, key):
-            limits += placed((key,), at_most, key, text)
+    shortened = {key: text for key in ("deadline", "budget") if (text := getattr(spec, key))}
+    limits = (*limits_at(("limits",), spec.limits), *limits_at((), shortened, at_most))
+    jobs = []
+    for place, job in enumerate(spec.jobs or []):
+        scenario = _located(job.scenario, folder)
+        stem = Path(scenario).stem if Path(scenario).is_file() else scenario
+        name = job.name or (f"{stem}:{job.variant}" if job.variant else stem)
+        own = tuple(limits_at(("jobs", place, "limits"), job.limits))
+        jobs.append(Job(name, scenario, job.variant, tuple(job.overrides), own, job.ipus))
     if problems:
         raise SpecError(problems)
     check_limits(limits)
-    goal = Goal(
-        scenario=_located(spec.scenario or "", path.parent),
-        variant=spec.variant,
-        objective=spec.objective,
-        limits=tuple(limits),
-        systems=tuple(_found(name, path.parent) for name in spec.systems or ()),
+    places = [place_named(system) for system in spec.systems or ()]
+    as_written = {name: getattr(spec, name) for name in Goal.__dataclass_fields__ if name in GoalSpec.model_fields}
+    goal = replace(
+        Goal(**as_written),
+        scenario=_located(spec.scenario or "", folder),
+        limits=limits,
+        systems=tuple(replace(place, pod=_located(place.pod, folder)).text for place in places),
         overrides=(*spec.overrides, *([f"cost.lease={spec.lease}"] if spec.lease else [])),
-        description=spec.description,
         jobs=told_apart(jobs),
-        order=spec.order,
-        second=spec.second,
-        request_rate=spec.request_rate,
         divisions=tuple(dict.fromkeys(spec.divisions or (GIVEN, CHOSEN))),
-        trials=spec.trials,
-        draws=spec.draws,
-        seed=spec.seed,
     )
-    return replace(goal, space=_space(goal, spec, document, path.parent))
+    if not spec.vary:
+        return goal
+    data = {key: document.data[key] for key in _STUDIED if key in document.data}
+    data |= {"kind": "study", "scenario": goal.work[0].scenario, "keys": document.data["vary"]}
+    moved = {("keys", *at[1:]) if at[:1] == ("vary",) else at: place for at, place in document.places.items()}
+    return replace(goal, space=space_of(Document(data, moved), folder))
 
 
 def told_apart(jobs: Sequence[Job]) -> tuple[Job, ...]:
@@ -214,57 +421,62 @@ def told_apart(jobs: Sequence[Job]) -> tuple[Job, ...]:
     )
 
 
-def _job(spec: JobSpec, limits: tuple[Limit, ...], folder: Path) -> Job:
-    scenario = _located(spec.scenario, folder)
-    stem = Path(scenario).stem if Path(scenario).is_file() else scenario
-    name = spec.name or (f"{stem}:{spec.variant}" if spec.variant else stem)
-    return Job(name, scenario, spec.variant, tuple(spec.overrides), limits, spec.ipus)
-
-
 def _located(name: str, folder: Path) -> str:
     """A path as seen from the file of the goal; the name of a shipped scenario as it is."""
     beside = folder / name
     return str(beside) if Path(name).suffix and beside.is_file() else name
 
 
-def _found(system: str, folder: Path) -> str:
-    """A pod or partition, whose file is named as seen from that of the goal."""
-    place = place_named(system)
-    return replace(place, pod=_located(place.pod, folder)).text
-
-
-def _wrong(spec: GoalSpec, document: Document) -> Iterator[Problem]:
+def _wrong(spec: GoalSpec, document: Document) -> list[Problem]:
     """Keys that do not go together."""
-
-    def problem(key: str, what: str, do: str) -> Problem:
-        return Problem(document.where((key,)), key, what, do)
-
-    if spec.scenario is None and spec.jobs is None:
-        yield problem("", "nothing says what is to run", "add `scenario:`, or `jobs:` for several")
+    jobs, in_sequence = spec.jobs or [], spec.order == SEQUENCE
+    alone = "jobs after one another have the whole pod each"
+    rules = [
+        ("", not (spec.scenario or jobs), "nothing says what is to run", "add `scenario:`, or `jobs:` for several"),
+        ("order", not (in_sequence or jobs), "there is one scenario and an order", "add `jobs:`, or leave `order` out"),
+        ("jobs", in_sequence and any(job.ipus for job in jobs), alone, "leave `ipus` out, or `order: together`"),
+        ("vary", "system" in spec.vary, "`system` is not varied here", "list pods under `systems`"),
+    ]
     for key in ("scenario", "variant"):
-        if spec.jobs is not None and getattr(spec, key) is not None:
-            yield problem(key, f"`{key}` and `jobs` are both there", f"write `{key}` in each of the jobs")
-    if spec.order != SEQUENCE and not spec.jobs:
-        yield problem("order", "there is one scenario and an order", "add `jobs:`, or leave `order` out")
-    if spec.order == SEQUENCE and any(each.ipus for each in spec.jobs or []):
-        yield problem(
-            "jobs", "jobs after one another have the whole pod each", "leave `ipus` out, or `order: together`"
-        )
-    for key in spec.vary:
-        if key == "system":
-            yield problem("vary", "`system` is not varied here", "list pods under `systems`")
-    for key in _STUDIED:
-        if getattr(spec, key) and not spec.vary:
-            yield problem(key, f"`{key}` is there, and nothing varies", "add `vary:`")
+        both = f"`{key}` and `jobs` are both there"
+        rules.append((key, bool(jobs and getattr(spec, key)), both, f"write `{key}` in each of the jobs"))
+    studied = () if spec.vary else _STUDIED
+    rules += [
+        (key, bool(getattr(spec, key)), f"`{key}` is there, and nothing varies", "add `vary:`") for key in studied
+    ]
+    return [Problem(document.where((key,)), key, what, do) for key, is_wrong, what, do in rules if is_wrong]
 
 
-def _space(goal: Goal, spec: GoalSpec, document: Document, folder: Path) -> StudySpace | None:
-    """What varies, as the points of a study."""
-    if not spec.vary:
-        return None
-    data = {key: document.data[key] for key in _STUDIED if key in document.data}
-    data |= {"kind": "study", "scenario": goal.work[0].scenario, "keys": document.data["vary"]}
-    moved: dict[KeyPath, str] = {}
-    for path, place in document.places.items():
-        moved[("keys", *path[1:]) if path[:1] == ("vary",) else path] = place
-    return space_of(Document(data, moved), folder)
+def check_figures(goal: Goal, specs: Sequence[Scenario]) -> None:
+    """Refuse limits that contradict each other, and a figure that no result of a job can have, before any is run."""
+    for limits in (goal.limits, *(job.limits for job in goal.work)):
+        check_limits(limits)
+    counted = (goal.figure, *filter(None, [goal.second_figure]), *(bound.metric for bound in goal.limits))
+    of_requests = [name for name in (goal.figure, *(bound.metric for _, bound in goal.bounds)) if name in SERVED]
+    what = f"`{of_requests[0]}` is a figure" if of_requests else "a rate is one"
+    for job, spec in zip(goal.work, specs, strict=True):
+        if goal.is_served and spec.activity is not Activity.GENERATION:
+            what = f"{what} of requests that are served, and {job.name or job.scenario} is {spec.activity.words}"
+            raise PodsimError(what, do="serve a scenario whose model is of kind `decoder`, or count other figures")
+    of_jobs = [names_of(spec, served=goal.is_served) for spec in specs]
+    wanted = [(name, TOTALS if len(specs) > 1 else of_jobs[0]) for name in counted]
+    wanted += [(bound.metric, names) for job, names in zip(goal.work, of_jobs, strict=True) for bound in job.limits]
+    varied = (key for axis in (goal.space.axes if goal.space else ()) for key in axis.keys)
+    is_priced = any(spec.cost is not None for spec in specs) or any(key.startswith("cost") for key in varied)
+    whose = f"serving {goal.scenario}" if goal.is_served else goal.scenario or "these jobs together"
+    for metric, names in wanted:
+        if metric not in names and f"{metric.rpartition('.')[0]}." not in names:
+            known = ", ".join(f"{name}…" if name.endswith(".") else name for name in names)
+            raise PodsimError(f"results of {whose} have no figure `{metric}`", do=f"use one of: {known}")
+        if metric_of(metric).is_cost and not is_priced:
+            do = "give one, for example --set 'cost.price_per_ipu_hour=1.5 USD'"
+            raise PodsimError(f"results of {whose} have no `{metric}`: there is no price", do=do)
+
+
+def check_currencies(goal: Goal, paid: set[str]) -> None:
+    """Refuse a budget in another currency than prices, since no rate of exchange is known."""
+    if len(paid) > 1:
+        raise PodsimError(f"prices are in {' and '.join(sorted(paid))}", do="give all prices in one currency")
+    for asked in {bound.currency for _, bound in goal.bounds if isinstance(bound, Limit)} - {"", *paid} if paid else ():
+        what = f"a limit is in {asked}, and prices are in {''.join(paid)}"
+        raise PodsimError(what, do="give it in the currency of the prices: no rate of exchange is known")

@@ -1,0 +1,92 @@
+"""Files of YAML 1.2 as documents.
+
+A file that was parsed before, here or by another process, is not parsed again as long as its content is the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from podsim import disk, memo
+from podsim.scenario.document import Document, refusal
+from podsim.units import format_bytes
+
+MAX_FILE_BYTES = 1 << 18
+
+
+def read_yaml(path: Path, display: str | None = None) -> Document:
+    """Read a file."""
+    name = display or str(path)
+    content = _content(path, name)
+    digest = hashlib.sha256(content).hexdigest()
+    return memo.DOCUMENTS.get((name, digest), lambda: _read(content, name, digest))
+
+
+def _read(content: bytes, name: str, digest: str) -> Document:
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise refusal(name, "the file is not text in UTF-8", "name a YAML file") from error
+    key = disk.digest(
+        [b"document", memo.SOURCES.get(__name__, _parser), digest.encode(), name.encode(errors="surrogatepass")]
+    )
+    document = disk.kept(key, lambda: parse_yaml(text, name), _to_json, _from_json)
+    return Document(document.data, document.places, ((name, digest),))
+
+
+def _parser() -> bytes:
+    """A hash of the code that parses; the first file of the library names its version."""
+    ours = (Path(__file__).with_name(f"{each}.py") for each in ("document", "yaml_file", "yaml_text"))
+    return disk.source([disk.library("ruamel.yaml"), *ours])
+
+
+def _to_json(document: Document) -> dict[str, Any]:
+    return {"data": document.data, "places": [[list(path), place] for path, place in document.places.items()]}
+
+
+def _from_json(written: Mapping[str, Any]) -> Document:
+    places = {tuple(path): place for path, place in written["places"]}
+    if not isinstance(written["data"], dict) or not all(isinstance(place, str) for place in places.values()):
+        raise TypeError(written)
+    return Document(written["data"], places)
+
+
+def _content(path: Path, name: str) -> bytes:
+    try:
+        size = path.stat().st_size
+        if size > MAX_FILE_BYTES:
+            limit = f"the limit is {format_bytes(MAX_FILE_BYTES)}"
+            raise refusal(name, f"the file has {format_bytes(size)}; {limit}", "name a smaller YAML file")
+        return path.read_bytes()
+    except IsADirectoryError as error:
+        raise refusal(name, "this is a folder, not a file", "name a file in it") from error
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise refusal(name, f"the file cannot be read: {reason}", "check the path and its permissions") from error
+
+
+def parse_yaml(text: str, name: str) -> Document:
+    """Parse a text; `name` stands for the file in messages."""
+    from podsim.scenario.yaml_text import parsed  # the library takes its time to be imported
+
+    return parsed(text, name)
+
+
+_COUNT = re.compile("[1-9][0-9]{0,17}")
+_QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)? [A-Za-z]+(/[A-Za-z]+)?")
+"""Such as `17 GB/s`: to YAML a text, which needs no parser to be taken for one."""
+
+
+def parse_value(text: str) -> Any:
+    """A single value as it would be read in a file; text that is not YAML is taken as it stands."""
+    if _COUNT.fullmatch(text):
+        return int(text)
+    if _QUANTITY.fullmatch(text):
+        return text
+    from podsim.scenario.yaml_text import parsed_value
+
+    return memo.VALUES.get(text, lambda: parsed_value(text))

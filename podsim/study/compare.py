@@ -1,0 +1,592 @@
+"""`podsim.compare`: results beside the first: metrics and why they moved, time by kind, and inputs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from math import isclose
+from string import ascii_uppercase
+from typing import Final
+
+from podsim._version import __version__
+from podsim.draws import Draws, Range
+from podsim.errors import PodsimError
+from podsim.format import format_bytes, format_duration_s, format_significant, format_span, in_title, unit_for_s
+from podsim.metrics import BYTES, FIRST_TOKEN, LATENCY, METRICS, PER_SECOND, SECONDS, SHARE, Metric, metric_of
+from podsim.metrics import UPDATE as UPDATE_TIME
+from podsim.report.chart import FASTER, SLOWER, TOTAL, Axis, Bar, Bars, Chart
+from podsim.report.report import Folded, Part, Report, Section, Tile
+from podsim.report.table import Cell, Cells, Column, Table, columns
+from podsim.result.influence import doubt_of_change
+from podsim.result.kinds import in_kind_order, kind_of
+from podsim.scenario.resolve import Change
+from podsim.scenario.wording import counted
+from podsim.show.answers import Answered
+from podsim.show.markdown import report_as_markdown
+from podsim.show.text import report_as_text
+from podsim.study.sides import ANSWER, COMPARED, DECODE, PREFILL, RUN, SERVING, UPDATE, Ends, Side, Subject, side
+from podsim.units import ps_to_seconds
+from podsim.watch import Watch, watched
+
+SCHEMA_VERSION: Final = 1
+"""Of the JSON of comparisons."""
+SAME, BETTER, WORSE, NEITHER = "same", "better", "worse", "neither"
+_UNITS: Final = {PER_SECOND: "/s", SHARE: "share"}
+"""Units that the JSON of comparisons spells in its own way."""
+_COLUMNS: Final = ("metric", "unit", "a", "b", "change", "verdict", "within_ranges")
+"""What a frame holds of the JSON of a row."""
+_ONE: Final = {"samples": "sample", "tokens": "token", "steps": "step", "batches": "batch"}
+_SAME_WITHIN: Final = 1e-12
+"""Relative; what floating-point numbers lose."""
+_YAML: Final = (".yaml", ".yml")
+_SHORT_HASH: Final = 12
+_MOST_TOLD: Final = 3
+_DIGITS, _FEWEST_DIGITS, _DIGITS_OF_WHY = 4, 2, 3
+_TILES: Final = 4
+_MOST_INPUTS: Final = 20
+_LONGEST: Final = 60
+"""Characters of a key or a value."""
+_BEFORE: Final = 12
+"""Characters of a long value that are shown before it differs."""
+_SMALL: Final = 0.35
+_MARGIN: Final = 0.18
+_FORMATS: Final[Mapping[str, Callable[[float, int], str]]] = {
+    SECONDS: format_duration_s,
+    PER_SECOND: lambda value, digits: f"{format_significant(value, digits)}/s",
+    SHARE: lambda value, digits: f"{format_significant(100 * value, digits)} %",
+    BYTES: format_bytes,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A kind of time, part of the run or tenant of a memory that made most of a change, also as a share of its cost."""
+
+    span: str
+    kind: str
+    before: float
+    after: float
+    share_before: float
+    share_after: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A metric of two results, as JSON has it."""
+
+    metric: str
+    label: str
+    unit: str
+    a: float | None
+    b: float | None
+    change: float | None  # relative; None where there is nothing to relate it to
+    change_range: Range | None  # its middle 80 %
+    verdict: str  # `same`, `better`, `worse`, or `neither` where that cannot be said
+    within_ranges: bool | None  # whether it may be no change; None where no range tells
+    a_range: Ends | None  # P10 and P90 of what was drawn
+    b_range: Ends | None
+    why: Cause | None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A kind of time of two results, and what came to it. [ps]"""
+
+    kind: str
+    a_ps: int
+    b_ps: int
+    change_ps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waterfall:
+    """A stretch of time from the first result to the other; its steps, in the order of the kinds, add up exactly."""
+
+    span: str
+    a_ps: int
+    b_ps: int
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Two results beside one another.
+
+    Rows are the metrics that either has: those that changed beyond their ranges, those within, those that are the same.
+    """
+
+    a: Subject
+    b: Subject
+    rows: tuple[Row, ...]
+    waterfalls: tuple[Waterfall, ...]
+    inputs: tuple[Change, ...]
+    notes: tuple[str, ...]
+    letter: str = "B"  # of the other
+
+    @property
+    def title(self) -> str:
+        """What is compared with the first, and of which activity."""
+        return f"{self.letter} against A: {self.a.activity}"
+
+    @property
+    def headline(self) -> Row:
+        """The metric that stands for the activity, or the first that there is."""
+        order = [METRICS[key].name for key in COMPARED[self.a.activity]]
+        return min(self.rows, key=lambda row: order.index(row.metric))
+
+    @property
+    def worse(self) -> tuple[Row, ...]:
+        """Metrics that got worse beyond their ranges."""
+        return tuple(row for row in self.rows if row.verdict == WORSE and not row.within_ranges)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison(Answered):
+    """Two results or more, each beside the first.
+
+    Attributes:
+        subjects: The results; the first is what the others are compared with.
+        differences: The first beside each of the others.
+    """
+
+    subjects: tuple[Subject, ...]
+    differences: tuple[Difference, ...]
+
+    @property
+    def is_worse(self) -> bool:
+        """True if a metric of any of them is worse than that of the first, beyond their ranges."""
+        return any(other.worse for other in self.differences)
+
+    def report(self, *, unchanged: bool = False, precision: int = _DIGITS) -> Report:
+        """The comparison as data.
+
+        Args:
+            unchanged: Show what is the same as well.
+            precision: Significant digits.
+
+        Returns:
+            What text, Markdown, a notebook, a page and charts are made of.
+        """
+        first, *others = self.subjects
+        sides = list(zip(ascii_uppercase, self.subjects, strict=False))
+        most = max(1, _TILES // len(self.differences))
+        return Report(
+            title=f"{' and '.join(subject.label for subject in others)} against {first.label}",
+            about=[f"{letter}: {subject.about}" for letter, subject in sides],
+            version=__version__,
+            inputs=list(dict.fromkeys(file for subject in self.subjects for file in subject.files)),
+            verdict=list(map(_verdict, self.differences)),
+            warnings=[f"({letter}) {text}" for letter, subject in sides for text in subject.warnings],
+            notes=list(dict.fromkeys(note for other in self.differences for note in other.notes)),
+            tiles=[tile for other in self.differences for tile in _tiles(other, most)],
+            sections=[
+                Section(other.title, list(parts_of(other, unchanged, precision)), short=True, plotted=True)
+                for other in self.differences
+            ],
+        )
+
+    def text(self, *, unchanged: bool = False, precision: int = _DIGITS) -> str:
+        """The comparison for a terminal of 100 columns; arguments as of `report`."""
+        return report_as_text(self.report(unchanged=unchanged, precision=precision))
+
+    def markdown(self, *, unchanged: bool = False, precision: int = _DIGITS) -> str:
+        """The comparison in Markdown; arguments as of `report`."""
+        return report_as_markdown(self.report(unchanged=unchanged, precision=precision))
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain types only: every row, those too that are the same."""
+        sides = [
+            {
+                "side": letter,
+                "label": subject.label,
+                "taken_for": subject.taken,
+                "simulated": subject.machine,
+                "version": subject.version,
+                "ranges": {name: _ends(span) for name, span in subject.own_ranges.items()},
+                "warnings": list(subject.warnings),
+                "notes": [],
+                "inputs": [{"path": path, "sha256": digest} for path, digest in subject.files],
+            }
+            for letter, subject in zip(ascii_uppercase, self.subjects, strict=False)
+        ]
+        differences = [
+            {
+                "a": "A",
+                "b": other.letter,
+                "worse": [row.metric for row in other.worse],
+                "metrics": [asdict(row) | {"change_range": _ends(row.change_range)} for row in other.rows],
+                "waterfalls": [asdict(waterfall) for waterfall in other.waterfalls],
+                "inputs": [asdict(changed) for changed in other.inputs],
+                "notes": list(other.notes),
+            }
+            for other in self.differences
+        ]
+        about = {"version": __version__, "schema_version": SCHEMA_VERSION, "activity": self.subjects[0].activity}
+        return {**about, "sides": sides, "differences": differences}
+
+    def to_json(self) -> str:
+        """The comparison as JSON text."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+
+    def _told(self) -> Iterator[str]:
+        report = self.report()
+        yield from (report.title, *report.verdict[:_MOST_TOLD])
+
+    def _records(self) -> Sequence[Mapping[str, object]]:
+        """A row for each metric of each side but the first, in its own unit."""
+        return [
+            {"side": other.letter, "label": other.b.label}
+            | {name: getattr(row, name) for name in _COLUMNS}
+            | {f"change_{end}": getattr(row.change_range, end, None) for end in ("low", "high")}
+            for other in self.differences
+            for row in other.rows
+        ]
+
+    def _units(self) -> Mapping[str, str]:
+        """Of what has the same unit in all rows; of the others the column `unit` tells."""
+        return dict.fromkeys(("change", "change_low", "change_high"), SHARE)
+
+
+def _ends(span: Range | None) -> dict[str, float] | None:
+    return None if span is None else {"low": span.low, "high": span.high}
+
+
+def compare(*sides: Side, uncertainty: int | Draws | None = None, seed: int = 0, watch: Watch = watched) -> Comparison:
+    """Compare results: the metrics that changed and why, time by kind, and what differs in the inputs.
+
+    Args:
+        sides: Two or more: scenarios by file or name, NAME@VARIANT, NAME@REVISION of a git repository, or JSON of
+            podsim run; in Python mappings, loaded scenarios and results, too.
+        uncertainty: Repeat each so often with inputs drawn from their ranges.
+        seed: Seed of these draws.
+        watch: Passes on the names of the steps in which scenarios are simulated.
+
+    Returns:
+        The first beside each of the others.
+
+    Raises:
+        PodsimError: One of them cannot be read or simulated, or they are of different activities.
+    """
+    if not 2 <= len(sides) <= len(ascii_uppercase):
+        what = f"a comparison has two sides or more, not {len(sides)}"
+        raise PodsimError(what, do=f"give from 2 to {len(ascii_uppercase)}, the one to compare with first")
+    draws = Draws(uncertainty, seed) if isinstance(uncertainty, int) else uncertainty
+    first, *others = (side(*given, draws, watch) for given in zip(sides, ascii_uppercase, strict=False))
+    pairs = zip(others, ascii_uppercase[1:], strict=False)
+    return Comparison((first, *others), tuple(difference(first, other, letter) for other, letter in pairs))
+
+
+# Two results
+
+
+def difference(a: Subject, b: Subject, letter: str = "B") -> Difference:
+    """Two results beside one another; a PodsimError if they are of different activities."""
+    if a.activity != b.activity:
+        what = f"this is a result of {b.activity}, that of {a.label} is of {a.activity}: no metric is in both"
+        raise PodsimError(what, where=b.label, do="compare results of the same activity")
+    before, after = a.stands_on, b.stands_on
+
+    @cache
+    def factors(name: str) -> Ends | None:
+        """P10 and P90 of the time over what it is; None where nobody measured what inputs move of it."""
+        if before is None or after is None or name not in before.figures or name not in after.figures:
+            return None
+        doubt = doubt_of_change(before, after, name, after.figures[name] / before.figures[name])
+        return None if doubt is None else doubt.factors
+
+    compared = (_row(METRICS[key], a, b, factors) for key in COMPARED[a.activity])
+    rows = sorted(
+        (row for row in compared if row), key=lambda row: 2 if row.verdict == SAME else bool(row.within_ranges)
+    )
+    spans = ((span, a.spans.get(span, {}), b.spans.get(span, {})) for span in {**a.spans, **b.spans})
+    waterfalls = tuple(waterfall_of(*span) for span in spans)
+    return Difference(a, b, tuple(rows), waterfalls, tuple(_differing(a, b)), tuple(_notes(a, b, rows)), letter)
+
+
+def waterfall_of(span: str, a_ps: Mapping[str, int], b_ps: Mapping[str, int]) -> Waterfall:
+    """A stretch of time by kind in two results. [ps]"""
+    pairs = [(kind, a_ps.get(kind, 0), b_ps.get(kind, 0)) for kind in in_kind_order([*a_ps, *b_ps])]
+    steps = tuple(Step(kind, first_ps, second_ps, second_ps - first_ps) for kind, first_ps, second_ps in pairs)
+    return Waterfall(span, sum(a_ps.values()), sum(b_ps.values()), steps)
+
+
+def _row(metric: Metric, a: Subject, b: Subject, factors: Callable[[str], Ends | None]) -> Row | None:
+    first, second = a.metrics.get(metric.key), b.metrics.get(metric.key)
+    if first is None and second is None:
+        return None
+    if metric.unit == BYTES:
+        first, second = first or 0.0, second or 0.0
+    a_range, b_range = a.range_of(metric), b.range_of(metric)
+    verdict, cause, span, within = NEITHER, None, None, None
+    if first is not None and second is not None:
+        if isclose(first, second, rel_tol=_SAME_WITHIN):
+            verdict = SAME
+        else:
+            cause = _cause(metric, a, b, first, second)
+            ends = factors(metric.key) or factors(metric.follows)
+            if ends and first and second:
+                low, high = (1 / ends[1], 1 / ends[0]) if metric.more_is_better else ends
+                span = Range(second / first * low - 1, second / first * high - 1)
+                within = span.low <= 0 <= span.high
+            if metric.key != UPDATE_TIME or not _other_batch(a, b):
+                verdict = BETTER if (second - first) * metric.better > 0 else WORSE
+    if a_range and b_range:
+        within = _within(first, b_range) and _within(second, a_range)
+    change = second / first - 1 if first and second is not None else None
+    unit = _UNITS.get(metric.unit, metric.unit)
+    about = (metric.name, metric.label, unit, first, second)
+    return Row(*about, change, span, verdict, within, a_range, b_range, cause)
+
+
+def _cause(metric: Metric, a: Subject, b: Subject, first: float, second: float) -> Cause | None:
+    """What moved most of the cost of a metric: of itself where less is better, of one over it where more is."""
+    costs = [(value and 1 / value) if metric.more_is_better else value for value in (first, second)]
+    before, after = (_parts(metric, subject, cost) for subject, cost in zip((a, b), costs, strict=True))
+    rising = 1 if costs[1] > costs[0] else -1
+    moved = {part: rising * (after.get(part, 0.0) - before.get(part, 0.0)) for part in {**before, **after}}
+    most = max(moved, key=lambda part: moved[part], default=None)
+    if most is None or moved[most] <= 0:
+        return None
+    values = before.get(most, 0.0), after.get(most, 0.0)
+    shares = (value / (sum(of.values()) or 1.0) for value, of in zip(values, (before, after), strict=True))
+    return Cause(*most, *values, *shares)
+
+
+def _parts(metric: Metric, subject: Subject, cost: float) -> dict[tuple[str, str], float]:
+    """A cost by stretches of time and kinds of it, of a run too by its parts, or by memory and tenants."""
+    if metric.unit == BYTES:
+        return {(metric.key, tenant): size_bytes for tenant, size_bytes in subject.memory.get(metric.key, {}).items()}
+    span = COMPARED[subject.activity][metric.key]
+    parts: dict[tuple[str, str], float] = {}
+    divided = {span: cost}
+    if span == RUN:
+        divided = {UPDATE: subject.parts.get("training", 0.0)}
+        parts = {(RUN, name): time_s for name, time_s in subject.parts.items() if name != "training"}
+    elif span == ANSWER:
+        first_s = subject.metrics.get(FIRST_TOKEN, 0.0)
+        divided = {PREFILL: first_s, DECODE: cost - first_s}
+    for name, whole in divided.items():
+        times_ps = subject.spans.get(name, {})
+        total_ps = sum(times_ps.values())
+        parts |= {(name, kind): whole * time_ps / total_ps for kind, time_ps in times_ps.items() if total_ps}
+    return parts
+
+
+def _differing(a: Subject, b: Subject) -> Iterator[Change]:
+    """Inputs that differ, those of the first in their order."""
+    if a.version != b.version:
+        yield Change("podsim", a.version, b.version)
+    whole = a.hardware and b.hardware
+    for first, second in ((a.inputs, b.inputs), *[(a.hardware, b.hardware)] * bool(whole)):
+        for key in {**first, **second}:
+            before, after = first.get(key), second.get(key)
+            if before is None or after is None or not before.same_as(after):
+                yield Change(key, *(None if value is None else value.text for value in (before, after)))
+    others = dict(b.files)
+    for path, digest in a.files:
+        if others.get(path, digest) != digest and not (whole and path.endswith(_YAML)):  # of those, keys tell all
+            yield Change(f"file {path}", digest[:_SHORT_HASH], others[path][:_SHORT_HASH])
+
+
+def _notes(a: Subject, b: Subject, rows: Sequence[Row]) -> Iterator[str]:
+    if _other_batch(a, b):
+        yield (
+            f"a {UPDATE} of {a.label} has {a.work:,.0f} samples, one of {b.label} {b.work:,.0f}: "
+            "throughput and time to train tell which is better"
+        )
+    if bool(a.ranges) != bool(b.ranges):
+        alone = a if a.ranges else b
+        yield f"only {alone.label} has ranges, so that no change can be said to lie within those of both"
+    elif a.ranges:
+        without = [row.label for row in rows if row.verdict != SAME and row.within_ranges is None]
+        if without:
+            yield f"without a range, so that any change counts: {'; '.join(without)}"
+    if without := list(dict.fromkeys(subject.label for subject in (a, b) if not subject.hardware)):
+        yield f"{' and '.join(without)}: without the keys of pod and stack, which are not compared"
+    if a.activity == SERVING:
+        yield "results of serving hold no time by kind, so that there is no waterfall"
+
+
+def _other_batch(a: Subject, b: Subject) -> bool:
+    return a.work is not None and b.work is not None and not isclose(a.work, b.work, rel_tol=_SAME_WITHIN)
+
+
+def _within(value: float | None, ends: Ends) -> bool:
+    return value is not None and ends[0] <= value <= ends[1]
+
+
+# The report
+
+
+def parts_of(found: Difference, unchanged: bool = False, precision: int = _DIGITS) -> Iterator[Part]:
+    """Metrics that changed, waterfalls, and inputs that differ; what is the same too if `unchanged`."""
+    same = [row for row in found.rows if row.verdict == SAME]
+    rows = found.rows if unchanged else [row for row in found.rows if row.verdict != SAME]
+    hidden = " (`--all` shows the others)" if same and not unchanged else ""
+    told = f"{len(found.rows) - len(same)} of {counted(len(found.rows), 'metric')} changed{hidden}"
+    yield _metric_table(found, rows, precision, told) if rows else "No metric changed."
+    if hidden:
+        yield Folded(f"{counted(len(same), 'metric')} the same", [_metric_table(found, same, precision)])
+    for waterfall in found.waterfalls:
+        yield waterfall_chart(waterfall, found.letter, unchanged, precision)
+    few = found.inputs if unchanged else found.inputs[:_MOST_INPUTS]
+    left_out = len(found.inputs) - len(few)
+    if few:
+        yield _input_table(found, few, *[f"and {left_out} more, which `--all` shows"] * bool(left_out))
+    if left_out:
+        yield Folded("All that differs in the inputs", [_input_table(found, found.inputs)])
+
+
+def _verdict(found: Difference) -> str:
+    """What came of it, in a sentence."""
+    row, span = found.headline, _span(found.headline)
+    if all(other.verdict == SAME for other in found.rows):
+        return f"{found.letter} is the same as A"
+    change = "the same" if row.verdict == SAME else _change(row.change, _DIGITS) or "not in both"
+    change += f" (80 %: {span} %)" if span else ""
+    change += ", which may be no change" if row.within_ranges else ""
+    worse = counted(len(found.worse), "metric") if found.worse else "no metric"
+    return f"{found.letter} against A: {metric_of(row.metric).words} {change}; {worse} worse"
+
+
+def _tiles(found: Difference, most: int) -> Iterator[Tile]:
+    """The metrics that changed, as many as have room."""
+    for row in [row for row in found.rows if row.verdict != SAME][:most]:
+        first, second, change, verdict = _in_words(row, _DIGITS)
+        yield Tile(in_title(row.label), change or second, (f"{first} to {second}", f"{found.letter} is {verdict}"))
+
+
+def _metric_table(found: Difference, rows: Sequence[Row], precision: int, *notes: str) -> Table:
+    """Metrics: both values, the change with its range if any has one, whether it is better, and why."""
+    ranged = any(row.change_range for row in rows)
+    heads = ("metric", ">A", f">{found.letter}", ">change", *[">80 %"] * ranged, f"{found.letter} is", "why")
+    body: list[Cells] = []
+    for row in rows:
+        first, second, change, verdict = _in_words(row, precision)
+        cells = Cell(first, row.a), Cell(second, row.b), Cell(change, row.change)
+        body.append((row.label, *cells, *[_span(row)] * ranged, verdict, why(row)))
+    return Table(columns(*heads), body, found.title, notes)
+
+
+def waterfall_chart(found: Waterfall, letter: str, unchanged: bool = False, precision: int = _DIGITS) -> Chart:
+    """The time that each kind adds or takes on the way from A to another; it adds up exactly."""
+    a_ps, b_ps = found.a_ps, found.b_ps
+    scale_s, unit = unit_for_s(ps_to_seconds(max(a_ps, b_ps)))
+    scale_ps = scale_s / ps_to_seconds(1)
+    change = f" ({_change(b_ps / a_ps - 1, precision)})" if a_ps and a_ps != b_ps else ""
+    times = " to ".join(_duration(time_ps, precision) for time_ps in (a_ps, b_ps))
+    bars, at_ps = [("A", 0, a_ps, TOTAL, _duration(a_ps, precision))], a_ps
+    for step in (step for step in found.steps if step.change_ps):
+        fill, end_ps = SLOWER if step.change_ps > 0 else FASTER, at_ps + step.change_ps
+        bars.append((kind_of(step.kind).label, at_ps, end_ps, fill, _moved(step.change_ps, precision)))
+        at_ps = end_ps
+    bars.append((letter, 0, b_ps, TOTAL, _duration(b_ps, precision)))
+    low_ps, high_ps = ends_of_axis([edge_ps for _, *edges_ps, _, _ in bars for edge_ps in edges_ps])
+    drawn = [
+        Bar(name, max(low_ps, start) / scale_ps, end / scale_ps, fill, text, tip={"what": name, "time": text})
+        for name, start, end, fill, text in bars
+    ]
+    return Chart(
+        title=f"{in_title(found.span)} from A to {letter}: {times}{change}",
+        description=f"Waterfall of the {found.span} from A to {letter}, {times}, by kind of time.",
+        drawn=Bars(drawn, Axis(found.span, unit, (low_ps / scale_ps, high_ps / scale_ps))),
+        legend={"less time": FASTER, "more time": SLOWER},
+        numbers=_waterfall_table(found, letter, unchanged, precision),
+        notes=["The axis does not begin at 0."] if low_ps > 0 else [],
+    )
+
+
+def ends_of_axis(edges_ps: Sequence[int]) -> tuple[int, int]:
+    """Ends of an axis on which bars are seen that are short beside the whole; it begins at 0 unless they are. [ps]
+
+    >>> ends_of_axis([0, 100, 100, 60, 0, 60]), ends_of_axis([0, 1000, 1000, 1020, 0, 1020])
+    ((0, 100), (996, 1024))
+    """
+    reached = [edge_ps for edge_ps in edges_ps if edge_ps]
+    low, high = min(reached, default=0), max(reached, default=1)
+    room = round((high - low) * _MARGIN)
+    return (0, high) if high - low > _SMALL * high or high == low else (max(0, low - room), high + room)
+
+
+def _waterfall_table(found: Waterfall, letter: str, unchanged: bool, precision: int) -> Table:
+    """Kinds of time, those that moved most first, and all of them together."""
+    shown = sorted((s for s in found.steps if s.change_ps or unchanged), key=lambda step: -abs(step.change_ps))
+    lines = [(kind_of(step.kind).label, step.a_ps, step.b_ps) for step in shown]
+    if len(shown) < len(found.steps):
+        rest_ps = found.a_ps - sum(step.a_ps for step in shown)
+        lines.append(("others, the same", rest_ps, rest_ps))
+    rows: list[Cells] = []
+    for label, *times_ps in (*lines, ("total", found.a_ps, found.b_ps)):
+        change_ps = times_ps[1] - times_ps[0]
+        times = (Cell(_duration(time_ps, precision), ps_to_seconds(time_ps)) for time_ps in times_ps)
+        exact = Cell(f"{change_ps:+,}" if change_ps else "0", change_ps)
+        rows.append((label, *times, _moved(change_ps, precision) if change_ps else "", exact))
+    return Table(columns("kind", ">A", f">{letter}", ">change", ">change [ps]"), rows)
+
+
+def _input_table(found: Difference, inputs: Sequence[Change], *notes: str) -> Table:
+    """Inputs that differ; of long keys the end, which tells most, of long values the part in which they differ."""
+    rows: list[Cells] = []
+    for key, *values in ((changed.key, changed.before, changed.after) for changed in inputs):
+        texts = ["not given" if value is None else " ".join(str(value).split()) for value in values]
+        if max(map(len, texts)) > _LONGEST:
+            alike = (at for at, (one, other) in enumerate(zip(*texts, strict=False)) if one != other)
+            start = max(0, next(alike, 0) - _BEFORE)
+            parts = [f"…{text[start:]}" if start else text for text in texts]
+            texts = [part if len(part) <= _LONGEST else f"{part[: _LONGEST - 1]}…" for part in parts]
+        rows.append((key if len(key) <= _LONGEST else f"…{key[1 - _LONGEST :]}", *texts))
+    heads = (Column("key", whole=True), *columns("A", found.letter))
+    return Table(heads, rows, "What differs in the inputs", notes)
+
+
+def _in_words(row: Row, precision: int) -> tuple[str, str, str, str]:
+    """Both values, the change, and `better`, `worse`, `same`, `~` within the ranges, or nothing."""
+    written = _FORMATS[metric_of(row.metric).unit]
+    first, second = ("not given" if value is None else written(value, precision) for value in (row.a, row.b))
+    change = "" if row.verdict == SAME else "from 0" if row.a == 0 else _change(row.change, precision)
+    verdict = "" if row.a is None or row.b is None else row.verdict
+    return first, second, change, "~" if row.within_ranges and row.verdict != SAME else verdict
+
+
+def _duration(time_ps: int, precision: int) -> str:
+    return format_duration_s(ps_to_seconds(time_ps), precision)
+
+
+def _moved(change_ps: int, precision: int) -> str:
+    return f"{'-' if change_ps < 0 else '+'}{_duration(abs(change_ps), precision)}"
+
+
+def _change(ratio: float | None, precision: int) -> str:
+    """A relative change with its sign, one digit less than values have.
+
+    >>> _change(-0.24914, 4), _change(0.0000123, 4), _change(None, 4)
+    ('-24.9 %', '+0.00123 %', '')
+    """
+    if ratio is None:
+        return ""
+    return f"{'-' if ratio < 0 else '+'}{format_significant(100 * abs(ratio), max(_FEWEST_DIGITS, precision - 1))} %"
+
+
+def _span(row: Row) -> str:
+    """The range of a change in per cent; empty without one."""
+    span = row.change_range
+    ends = [_change(end, _FEWEST_DIGITS).removesuffix(" %") for end in (span.low, span.high)] if span else []
+    return format_span(*ends) if ends else ""
+
+
+def why(row: Row) -> str:
+    """The part of a metric that moved most; empty where nothing is known of it."""
+    cause, metric = row.why, metric_of(row.metric)
+    if cause is None:
+        return ""
+    of = f" of {cause.span}" if metric.key == LATENCY and cause.span in (PREFILL, DECODE) else ""
+    name = f"{kind_of(cause.kind).label}{of}"
+    if metric.unit == SHARE:
+        shares = (format_significant(100 * share, _DIGITS_OF_WHY) for share in (cause.share_before, cause.share_after))
+        return f"{name}, {' to '.join(shares)} %"
+    change = cause.after - cause.before
+    moved = _FORMATS[BYTES if metric.unit == BYTES else SECONDS](abs(change), _DIGITS_OF_WHY)
+    per = f" per {_ONE[metric.counted]}" if metric.unit == PER_SECOND else ""
+    return f"{name} {'-' if change < 0 else '+'}{moved}{per}"

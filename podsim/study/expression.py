@@ -1,0 +1,199 @@
+"""Expressions in study files: arithmetic and comparisons on the values of a point, and nothing else.
+
+The grammar is that of Python's expressions, of which only the listed parts are let through; `simpleeval` evaluates
+them, and nothing is ever executed as code. A name is a key of the study, whole or by its last part where only one key
+ends in it. Texts that are quantities stand for their number in the SI base unit.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+import warnings
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
+from typing import Any, Final
+
+from simpleeval import DEFAULT_OPERATORS, SimpleEval
+
+from podsim.errors import BadValueError
+from podsim.units import UNITS, parse_quantity
+
+_LONGEST: Final = 500
+_LARGEST_POWER: Final = 64
+"""Of exponents, and of the digits that a number is rounded to."""
+_MOST_REMEMBERED: Final = 1024
+_INTERPOLATED: Final = re.compile(r"\$\{([^{}]*)\}")
+
+
+def _finite(value: Any) -> Any:
+    """A value that is no number without end; whole ones have as many digits as a float has places for."""
+    if not isinstance(value, str) and not math.isfinite(value):
+        raise ValueError("it is no finite number")
+    return value
+
+
+def _of_numbers(combine: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    """Arithmetic of numbers alone: a text times a number is a long text."""
+    if isinstance(left, str) or isinstance(right, str):
+        raise TypeError(f"`{left if isinstance(left, str) else right}` is no number")
+    return _finite(combine(left, right))
+
+
+def _power(base: float, exponent: float) -> Any:
+    if abs(exponent) > _LARGEST_POWER:
+        raise BadValueError(f"an exponent of {exponent:g}", f"use one up to {_LARGEST_POWER}")
+    return base**exponent  # of at most 64 times the bits of a float
+
+
+def _rounded(number: float, digits: int | None = None) -> float:
+    """A number rounded; Python would raise 10 to the power of digits before the point."""
+    if digits is not None and abs(digits) > _LARGEST_POWER:
+        raise BadValueError(f"`round` to {digits:g} digits", f"round to {_LARGEST_POWER} digits or fewer")
+    return round(number, digits)
+
+
+_ARITHMETIC: Final = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
+_OTHERS: Final = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.USub, ast.UAdd, ast.Not)
+_OPERATORS: Final[dict[type, Callable[..., Any]]] = {
+    **{kind: partial(_of_numbers, DEFAULT_OPERATORS[kind]) for kind in _ARITHMETIC},
+    **{kind: DEFAULT_OPERATORS[kind] for kind in _OTHERS},
+    ast.Pow: partial(_of_numbers, _power),
+}
+_PLAIN: Final = (abs, math.ceil, math.floor, math.log2, max, min, math.sqrt)
+_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {each.__name__: each for each in _PLAIN} | {"round": _rounded}
+_NODES: Final = (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call)
+_LET_THROUGH: Final = (*_NODES, *_OPERATORS, ast.Name, ast.Attribute, ast.Load, ast.BoolOp, ast.And, ast.Or)
+_GRAMMAR: Final = (
+    f"use numbers, keys of the study, + - * / // % **, comparisons, and, or, not, and {', '.join(sorted(_FUNCTIONS))}"
+)
+
+
+class Expression:
+    """An expression over the keys of a study: its `text`, and the `names` that it asks for."""
+
+    def __init__(self, text: str) -> None:
+        """Refuse what is no expression, before any point is evaluated."""
+        self.text = text
+        if len(text) > _LONGEST:
+            raise BadValueError(f"an expression of {len(text):,} characters", f"use {_LONGEST} or fewer")
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of a compiler, about what is refused or harmless
+                self._tree = ast.parse(text.strip(), mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            raise BadValueError(f"`{text}` is not an expression", _GRAMMAR) from None
+        nodes = list(ast.walk(self._tree))
+        if refused := next((node for node in nodes if not _is_let_through(node)), None):
+            raise BadValueError(f"`{text}` uses `{type(refused).__name__}`, which is not let through", _GRAMMAR)
+        parts = {node.func for node in nodes if isinstance(node, ast.Call)}
+        parts |= {node.value for node in nodes if isinstance(node, ast.Attribute)}
+        try:
+            names = (node for node in nodes if isinstance(node, (ast.Name, ast.Attribute)) and node not in parts)
+            self.names = frozenset(map(ast.unparse, names))
+        except RecursionError:
+            raise self._too_deep from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its text: the tree may be too deep to be sent to another process."""
+        return Expression, (self.text,)
+
+    @property
+    def _too_deep(self) -> BadValueError:
+        return BadValueError(f"`{self.text}` is nested too deep", "write it in fewer steps")
+
+    def value(self, values: Mapping[str, object]) -> Any:
+        """Its value at a point."""
+
+        def named(node: ast.expr) -> Any:
+            name = ast.unparse(node)
+            key = key_named(name, values)
+            if key is None:
+                raise BadValueError(f"`{name}` is no key of this study", f"use one of: {', '.join(values)}")
+            return _finite(number_of(values[key]))
+
+        evaluator = SimpleEval(_OPERATORS, _FUNCTIONS, {})
+        both_or_one = evaluator.nodes[ast.BoolOp]
+        evaluator.nodes = {
+            **{kind: evaluator.nodes[kind] for kind in _NODES},
+            ast.BoolOp: lambda node: bool(both_or_one(node)),
+            **dict.fromkeys((ast.Name, ast.Attribute), named),
+            ast.Constant: lambda node: _finite(number_of(node.value)),
+        }
+        try:
+            return _finite(evaluator.eval(self.text, self._tree))
+        except RecursionError:
+            raise self._too_deep from None
+        except ZeroDivisionError:
+            raise BadValueError(f"`{self.text}` divides by zero", "exclude such points with `where`") from None
+        except (TypeError, ValueError, OverflowError) as error:
+            if isinstance(error, BadValueError):
+                raise
+            keys = {name: key_named(name, values) for name in sorted(self.names)}
+            shown = ", ".join(f"{name} = {values[key]}" for name, key in keys.items() if key)
+            what = f"`{self.text}` has no value{' at ' * bool(shown)}{shown}: {error}"
+            raise BadValueError(what, "check the values that it is made of") from None
+
+    def holds(self, values: Mapping[str, object]) -> bool:
+        """Whether it is true at a point."""
+        value = self.value(values)
+        if isinstance(value, str):
+            what = f"`{self.text}` is a text, which neither holds nor fails"
+            raise BadValueError(what, "compare it with something")
+        return bool(value)
+
+
+def _is_let_through(node: ast.AST) -> bool:
+    match node:
+        case ast.Constant():
+            return isinstance(node.value, (bool, int, float, str))
+        case ast.Call():
+            return isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS and not node.keywords
+    return isinstance(node, _LET_THROUGH)
+
+
+_parsed = lru_cache(_MOST_REMEMBERED)(Expression)
+
+
+def filled_in(text: str, values: Mapping[str, object]) -> Any:
+    """A text with each `${...}` replaced by its value; the value itself if the text is nothing else.
+
+    >>> filled_in("${ipus / 4}", {"ipus": 64}), filled_in("${2 * rate} GB/s", {"rate": 8})
+    (16, '16 GB/s')
+    """
+
+    def written(match: re.Match[str]) -> str:
+        value = _parsed(match[1]).value(values)
+        return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+    if whole := _INTERPOLATED.fullmatch(text.strip()):
+        value = _parsed(whole[1]).value(values)
+        return int(value) if isinstance(value, float) and value.is_integer() else value
+    return _INTERPOLATED.sub(written, text)
+
+
+def expressions_in(text: str) -> tuple[Expression, ...]:
+    """The expressions of a text, in order."""
+    if "${" in _INTERPOLATED.sub("", text):
+        raise BadValueError(f"`{text}` has a `${{` without its end", "write expressions as `${…}`, none inside another")
+    return tuple(map(_parsed, _INTERPOLATED.findall(text)))
+
+
+def key_named(name: str, keys: Mapping[str, object]) -> str | None:
+    """The key that a name stands for; None where it is none, or the last part of several."""
+    if name in keys:
+        return name
+    ending = [key for key in keys if key.endswith(f".{name}")]
+    return ending[0] if len(ending) == 1 else None
+
+
+def number_of(value: Any) -> Any:
+    """A text that is a quantity, in its SI base unit; anything else as it is."""
+    if isinstance(value, str):
+        for dimension in UNITS:
+            try:
+                return parse_quantity(value, dimension)
+            except BadValueError:
+                continue
+    return value

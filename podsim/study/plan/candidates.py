@@ -1,0 +1,419 @@
+"""From a goal to its options: each job is run on its part of a system, and what they give is added up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial, reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from podsim.disk import digest, simulator, source
+from podsim.draws import Draws
+from podsim.errors import NoPlanError, PodsimError, Problem, SpecError
+from podsim.memo import files_held
+from podsim.metrics import COST, ENERGY, IPUS, POWER, RACK_POWER, TIME, metric_of
+from podsim.placement.search.choice import Candidate
+from podsim.result.division import section_lines
+from podsim.runs import run
+from podsim.scenario import LoadedScenario, System, load_scenario
+from podsim.scenario.auto import AUTO
+from podsim.scenario.document import Document
+from podsim.scenario.library import HARDWARE, data_file
+from podsim.scenario.pins import PARALLELISM
+from podsim.scenario.resolve import assigned, lay_over
+from podsim.scenario.wording import flow
+from podsim.study.plan.goal import CHOSEN, TOGETHER, Goal, Job, Place, figures, place_named
+from podsim.study.points import Value, short
+from podsim.study.store import DONE, STATUS, Row, Store
+from podsim.watch import Tell
+
+if TYPE_CHECKING:
+    from podsim.result.serving import ServingResult
+
+_LONGEST: Final = 120  # letters of the name of a file
+_OF_A_JOB: Final = ("name", "system", "ipus", "ipus_per_replica", "replicas", "figures")
+_SECONDS_PER_HOUR: Final = 3600
+_ONE_LOAD: Final = (0.8,)
+_OPTION: Final = "option"
+_NAMED: Final = ("system", "system.base")
+_NOT_NAMED: Final = 24  # as few candidates need no words
+_MEMORY: Final = "memory"
+_SUFFIXES: Final = (".yaml", ".yml", ".csv")
+_PLACEMENTS: Final = ("stages", "layers_per_ipu", "pipeline_stages", "chunks_per_ipu", "head_on", "schedule")
+"""Keys that say where layers go, and when they run there; none of them stays behind a division that is chosen."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A job on its part of a system."""
+
+    name: str  # of the job; empty where there is only one
+    system: str  # the pod or partition that it has
+    ipu_count: int  # of that
+    ipus_per_replica: int
+    replicas: int
+    figures: Mapping[str, Any]  # of the result by key
+    bill: Mapping[str, Any] = field(default_factory=dict)  # what it costs, as JSON of results; empty without prices
+    overrides: tuple[str, ...] = ()  # `key.path=value` texts that give the same
+    written: str = ""  # the scenario that gives the same, as a file
+    refused: str = ""  # why its result is no answer, such as a queue that grows; empty if it is one
+
+    @property
+    def used(self) -> int:
+        """IPUs in use."""
+        return self.ipus_per_replica * self.replicas
+
+
+@dataclass(frozen=True)
+class Option:
+    """A candidate, a system with a division and values of what varies, and what comes of it."""
+
+    system: str  # the pod or partition, as it was asked for
+    division: str  # `as given`, or `chosen`
+    title: str = ""  # name of the pod
+    ipu_count: int = 0  # of the pod or partition
+    ipus_per_replica: int = 0
+    replicas: int = 0
+    figures: Mapping[str, Any] | None = None  # of the result, or of all jobs together; None where there is no result
+    reason: str = ""  # why it is ruled out; empty if it is not
+    written: str = ""  # the scenario that gives the same, as a file; empty where there are several jobs
+    currency: str = ""  # of its cost, where prices are given
+    values: Mapping[str, Value] = field(default_factory=dict)  # of what varies
+    parts: Sequence[Part] = ()
+    number: int = 0  # its place among all candidates of the goal
+    together: bool = False  # whether the jobs run side by side
+
+    def value(self, figure: str | None) -> float | None:
+        """A figure by its key, in its SI unit; None if it has none."""
+        known = (self.figures or {}).get(figure) if figure else None
+        return float(known) if isinstance(known, (int, float)) else None
+
+    def rank(self, figure: str) -> float:
+        """A key for sorting by a figure that it has, which puts the better first."""
+        value = self.value(figure)
+        assert value is not None
+        return metric_of(figure).rank(value)
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """All figures by their keys, those of a job behind its name and a colon."""
+        of_jobs = {f"{part.name}: {name}": value for part in self.parts for name, value in part.figures.items()}
+        return {**(self.figures or {}), **of_jobs}
+
+    @property
+    def name(self) -> str:
+        """System, division and values in a word, for a file."""
+        values = (f"{key.rpartition('.')[2]}-{short(value)}" for key, value in self.values.items())
+        text = "-".join((self.system.removesuffix(".yaml").rpartition("/")[2], self.division, *values))
+        return re.sub(r"[^\w.-]", "-", text)[:_LONGEST]
+
+    @property
+    def varied(self) -> str:
+        """The values of what varies, in a cell."""
+        return ", ".join(f"{key.rpartition('.')[2]} {short(value)}" for key, value in self.values.items())
+
+    @property
+    def label(self) -> str:
+        """All that tells it from the others, in words."""
+        return ", ".join(filter(None, (self.system, self.division, self.varied)))
+
+    @property
+    def arithmetic(self) -> str:
+        """IPUs of the pod, and how they are divided: IPUs of a copy × copies, of jobs side by side with a plus."""
+        parts: Sequence[Part | Option] = self.parts or [self]
+        products = [(part.ipus_per_replica, part.replicas) for part in parts if part.ipus_per_replica]
+        if not products:
+            return f"{self.ipu_count}"
+        used = (sum if self.together else max)(ipus * replicas for ipus, replicas in products)
+        products = products if self.together else list(dict.fromkeys(products))
+        words = (" + " if self.together else ", then ").join(f"{ipus} × {replicas}" for ipus, replicas in products)
+        return f"{self.ipu_count} ({'=' if used == self.ipu_count else f'{used} used,'} {words})"
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Scenarios that give the same, by the name of the file."""
+        if len(self.parts) <= 1:
+            return {f"{self.name}.yaml": self.written}
+        names = [re.sub(r"[\W_]", "-", part.name) for part in self.parts]
+        return {f"{self.name}-{name}.yaml": part.written for name, part in zip(names, self.parts, strict=True)}
+
+    def with_parts(self, parts: Sequence[Part]) -> Option:
+        """The same with its jobs, and the figures that they have together."""
+        own = parts[0].figures if len(parts) == 1 else totals(parts, place_named(self.system).system, self.together)
+        return replace(self, parts=parts, figures=dict(own) | {IPUS: self.ipu_count})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types only."""
+        plain = {
+            "system": self.system,
+            "division": self.division,
+            "varied": dict(self.values),
+            "ipus": self.ipu_count,
+            "ipus_per_replica": self.ipus_per_replica,
+            "replicas": self.replicas,
+            "arithmetic": self.arithmetic,
+            "figures": None if self.figures is None else dict(self.figures),
+            "currency": self.currency or None,
+            "reason": self.reason or None,
+        }
+        if len(self.parts) > 1:
+            jobs = (asdict(part) | {"ipus": part.ipu_count} for part in self.parts)
+            plain["jobs"] = [{key: job[key] for key in _OF_A_JOB} for job in jobs]
+        return plain
+
+
+def totals(parts: Sequence[Part], system: System, together: bool) -> dict[str, Any]:
+    """Figures of all jobs on a pod, one after another or side by side; those that one of them does not have are None.
+
+    One after another, times add up; side by side, the longest counts. Cost and energy add up in both. Where the whole
+    pod is leased, its fixed price is paid for the time that the jobs take together. Power is the largest at a time.
+    """
+
+    def joined(figure: str, join: Callable[[Any], Any]) -> float | None:
+        values = [part.figures.get(figure) for part in parts]
+        return None if None in values else float(join(values))
+
+    time_s = joined(TIME, max if together else sum)
+    found: dict[str, Any] = {
+        TIME: time_s,
+        ENERGY: joined(ENERGY, sum),
+        POWER: joined(POWER, sum if together else max),
+        RACK_POWER: _rack_power_w(parts, system) if together else joined(RACK_POWER, max),
+    }
+    if any(part.bill for part in parts):
+        found[COST] = joined(COST, sum)
+        if found[COST] is not None and together and all(part.bill.get("lease") == "pod" for part in parts):
+            hourly = parts[0].bill["fixed_per_hour"] or 0.0  # of the whole pod, the same for all of them
+            energy = sum(part.bill["energy_per_run"] or 0.0 for part in parts)
+            found[COST] = energy + hourly * (time_s or 0.0) / _SECONDS_PER_HOUR
+    notes = (f"{part.name}: {part.figures['warnings']}" for part in parts if part.figures.get("warnings"))
+    return {**found, "warnings": "; ".join(notes) or None}
+
+
+def _rack_power_w(parts: Sequence[Part], system: System) -> float | None:
+    """Machines are taken into one rack until it is full, those first that draw most. [W]"""
+    room, total_w, per_machine = int(system.link_domain_machine_count), 0.0, list[tuple[float, int]]()
+    for part in parts:
+        machines, power_w = -(-part.used // int(system.machine.ipu_count)), part.figures.get(POWER)
+        if power_w is None:
+            return None
+        per_machine.append((power_w / machines, machines))
+    for machine_w, machines in sorted(per_machine, reverse=True):
+        taken = min(room, machines)
+        total_w, room = total_w + taken * machine_w, room - taken
+    return total_w
+
+
+def candidate(goal: Goal, number: int) -> tuple[Option, tuple[str, ...]] | None:
+    """A candidate by its number, with values of what varies as `--set` takes them; None if `where` leaves it out."""
+    rest, place = divmod(number, goal.point_count)
+    system, division = divmod(rest, len(goal.divisions))
+    option = Option(goal.candidates[system], goal.divisions[division], number=number, together=goal.order == TOGETHER)
+    if goal.space is None:
+        return option, ()
+    if (point := goal.space.point(place)) is None:
+        return None
+    values = {key: value for key, value in point.values.items() if key not in goal.space.study.derived}
+    return replace(option, values=values, reason=point.problem.message if point.problem else ""), point.overrides
+
+
+def check_candidates(goal: Goal) -> None:
+    """Refuse systems that are none, what names one pod for all, and more candidates than are to be looked at."""
+    for name in goal.candidates:
+        _ = place_named(name).system
+    for text in (*goal.overrides, *(text for job in goal.work for text in job.overrides)):
+        if text.partition("=")[0].strip() in _NAMED:
+            what = f"`{text}` names one pod for all candidates"
+            raise PodsimError(what, do="name pods with --system, or under `systems`")
+    if (count := goal.candidate_count) > goal.trials:
+        what = f"{count:,} candidates are more than the {goal.trials:,} that are looked at"
+        do = f"give ranges without `count` and `samples: {{count: 64}}`, vary less, or --trials {count}"
+        raise PodsimError(what, do=do)
+    if goal.space is not None and not any(goal.space.points()):
+        raise PodsimError(f"`where` leaves out all of {count:,} candidates", do="loosen a condition")
+
+
+def options_of(
+    goal: Goal,
+    journal: Path | None,
+    inputs: Sequence[tuple[str, str]],
+    tell: Tell,
+    say: Callable[[str], None],
+    processes: int | None,
+) -> list[Option]:
+    """The options of all candidates, in their order, kept in a journal if one is given."""
+    count = goal.candidate_count
+    wanted = [number for number in range(count) if candidate(goal, number)]
+    cure = "give another --journal, or remove that file"
+    with Store(journal, _fingerprint(goal, inputs), what="goal", option=cure) as store, files_held():
+        if len(wanted) > _NOT_NAMED and len(store) < len(wanted):
+            say(f"{count:,} candidates: all are looked at")
+        store.fill(partial(_row, goal), wanted, tell, processes=processes)
+        rows = [store[number][_OPTION] for number in wanted]
+    parts = [[Part(**part | {"overrides": tuple(part["overrides"])}) for part in row["parts"]] for row in rows]
+    return [Option(**row | {"parts": own}) for row, own in zip(rows, parts, strict=True)]
+
+
+def _row(goal: Goal, number: int) -> Row:
+    option = option_for(goal, number)
+    return {STATUS: "ruled out" if option.reason else DONE, _OPTION: asdict(option)}
+
+
+def _fingerprint(goal: Goal, inputs: Sequence[tuple[str, str]]) -> str:
+    """Of all that options depend on; objective, limits, trials and draws can be others when a plan goes on."""
+    jobs = [(job.name, job.scenario, job.variant, job.overrides, job.ipus) for job in goal.work]
+    study = goal.space.study.model_dump_json() if goal.space is not None else ""
+    asked: Any = (jobs, goal.order, goal.candidates, goal.divisions, goal.overrides, goal.request_rate, goal.is_served)
+    shipped = source(data_file(HARDWARE).rglob("*.yaml"))  # what varies may name any of them
+    return digest([simulator().encode(), shipped, repr(asked).encode(), study.encode(), repr(sorted(inputs)).encode()])
+
+
+def option_for(goal: Goal, number: int) -> Option:
+    """Simulate a candidate; one that cannot be simulated is an option with its reason."""
+    given = candidate(goal, number)
+    assert given is not None
+    option, overrides = given
+    if option.reason:
+        return option
+    place = place_named(option.system)
+    try:
+        parts = list(_parts(goal, place, option.division, overrides))
+    except PodsimError as error:
+        return replace(option, reason=cause(error))
+    refused = [f"{part.name}: {part.refused}" if goal.jobs else part.refused for part in parts if part.refused]
+    first = parts[0]
+    return replace(
+        option,
+        title=place.system.name,
+        ipu_count=place.size,
+        ipus_per_replica=first.ipus_per_replica,
+        replicas=first.replicas,
+        reason="; ".join(refused),
+        written=first.written if len(parts) == 1 else "",
+        currency=first.bill.get("currency") or "",
+    ).with_parts(parts)
+
+
+def cause(error: PodsimError) -> str:
+    """What is wrong, without place and cure."""
+    problems = getattr(error, "problems", None)
+    text: str = problems[0].message if problems else error.message
+    return text.partition("\n")[0]
+
+
+def _parts(goal: Goal, whole: Place, division: str, varied: Sequence[str]) -> Iterator[Part]:
+    """All jobs; equal ones are simulated once."""
+    known: dict[tuple[Job, Place], Part] = {}
+    for job, place in zip(goal.work, _places(goal, whole), strict=True):
+        same = replace(job, name="", limits=()), place
+        try:
+            if same not in known:
+                known[same] = _part(goal, job, place, division, varied)
+        except PodsimError as error:
+            what = f"{job.name}: {cause(error)}" if goal.jobs else cause(error)
+            raise NoPlanError(what, do=error.do) from None
+        yield replace(known[same], name=job.name)
+
+
+def _places(goal: Goal, whole: Place) -> tuple[Place, ...]:
+    """Where each job runs: all of the system one after another, or partitions of it side by side."""
+    count = len(goal.work)
+    if goal.order != TOGETHER:
+        return (whole,) * count
+    whole.overrides()  # refuses what is no partition
+    equal = 1 << (max(1, whole.size // count).bit_length() - 1)
+    sizes = [job.ipus or equal for job in goal.work]
+    if sum(sizes) > whole.size:
+        words = " + ".join(map(str, sizes))
+        what = f"jobs side by side need {words} = {sum(sizes)} IPUs; {whole.text} has {whole.size}"
+        raise NoPlanError(what, do="use a larger pod, or smaller partitions")
+    return tuple(Place(whole.pod, size) for size in sizes)
+
+
+def _part(goal: Goal, job: Job, place: Place, division: str, varied: Sequence[str]) -> Part:
+    chosen = (f"{PARALLELISM}={AUTO}",) if division == CHOSEN else ()
+    # In this order: what varies can pin a part of a chosen division.
+    overrides = (*place.overrides(), *goal.overrides, *job.overrides, *chosen, *varied)
+    loaded = load_scenario(job.scenario, job.variant, overrides)
+    loaded = _with_requests(goal, loaded) if goal.is_served else loaded
+    result: Any = served(loaded) if goal.is_served else run(loaded)
+    given = result.scenario.get(PARALLELISM)
+    replicas = given.get("replication_factor") if isinstance(given, Mapping) else None
+    copies = replicas if isinstance(replicas, int) else int(getattr(result, "copy_count", 1))
+    system = loaded.spec.system
+    return Part(
+        name=job.name,
+        system=place.text,
+        ipu_count=system.ipu_count,
+        ipus_per_replica=result.simulated.ipus_used // copies,
+        replicas=copies,
+        figures=figures(result) | {IPUS: system.ipu_count},
+        bill=result.cost.to_dict() | {"lease": result.cost.prices.lease} if result.cost is not None else {},
+        overrides=overrides,
+        written=written(job.scenario, loaded, result.choice and result.choice.chosen, f"{system.name}, planned"),
+        refused=_swamped(result) if goal.is_served else "",
+    )
+
+
+def _with_requests(goal: Goal, loaded: LoadedScenario) -> LoadedScenario:
+    """A scenario with the rate of requests that a goal gives, in place of its users, so that its file says the same."""
+    serving: Any = getattr(loaded.spec, "serving", None)
+    if goal.request_rate is None:
+        if serving is None or not (serving.rate or serving.file or serving.users):
+            what, do = "nothing says how many requests come", "give `request_rate`, or --rate 3.5"
+            raise SpecError([Problem("", "request_rate", what, do)])
+        return loaded
+    if serving is not None and serving.file:
+        what = f"requests come as `{serving.file}` says, and the goal gives a rate"
+        do = "leave `request_rate` out, or replace the file: --set serving.file=null with `serving.lengths`"
+        raise SpecError([Problem("", "request_rate", what, do)])
+    alone = ("serving.users=null", "serving.think=null") if serving is not None and serving.users else ()
+    return load_scenario(loaded, overrides=[*alone, f"serving.rate={goal.request_rate}"])
+
+
+def served(loaded: LoadedScenario, draws: Draws | None = None) -> ServingResult:
+    """The requests of a scenario as `podsim serve` has them, with draws of uncertain inputs if these are asked for."""
+    from podsim.runs.serve import serve
+
+    return serve(loaded, loads=_ONE_LOAD, uncertainty=draws)
+
+
+def _swamped(result: ServingResult) -> str:
+    """Why requests wait without end, if they do."""
+    if result.users is None and result.load is not None and result.load >= 1:
+        limit = result.saturation.rate_per_s
+        return f"{result.rate_per_s:.4g} requests/s come, {limit:.4g} can be served: {result.load - 1:+.1%}"
+    return "the queue grows as long as requests come" if result.outcome.queue_grows else ""
+
+
+def written(scenario: str, loaded: LoadedScenario, chosen: Candidate | None, about: str) -> str:
+    """A file that gives the same as a scenario that was run, based on its path or name, with the division chosen."""
+    path = Path(scenario)
+    name, base = (path.stem, str(path.resolve())) if path.is_file() else (scenario, scenario)
+    variant = [loaded.written.variants[loaded.variant]] if loaded.variant else []
+    layers = [*map(Document, variant), *map(assigned, loaded.overrides)]
+    data = _absolute(reduce(lay_over, layers, Document({})).data, (Path(), loaded.folder))
+    if chosen is not None:
+        # A division that a file gives is replaced key by key, so that another way to place layers has to go.
+        given, parallelism = loaded.written.document.at, chosen.parallelism
+        gone = {key: None for key in _PLACEMENTS if key not in parallelism and given((PARALLELISM, key)) is not None}
+        section, memory = (data[key] if isinstance(data.get(key), dict) else {} for key in (PARALLELISM, _MEMORY))
+        pinned = {key: value for key, value in section.items() if key not in (AUTO, *_PLACEMENTS)}
+        data |= {PARALLELISM: gone | pinned | dict(parallelism), _MEMORY: memory | dict(chosen.memory)}
+    words = f"{name}{f' ({loaded.variant})' if loaded.variant else ''} on {about}"
+    lines = [f"base: {flow(base)}", f"description: {flow(words)}"]
+    for key, value in data.items():
+        if key != "description":
+            lines += section_lines(key, value) if isinstance(value, dict) and value else [f"{key}: {flow(value)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _absolute(value: Any, folders: tuple[Path, ...]) -> Any:
+    """Values with the names of files that lie in a folder as paths from the root, to be read from anywhere."""
+    if isinstance(value, dict):
+        return {key: _absolute(inner, folders) for key, inner in value.items()}
+    if isinstance(value, str) and value.endswith(_SUFFIXES):
+        return next((str(path.resolve()) for folder in folders if (path := folder / value).is_file()), value)
+    return value

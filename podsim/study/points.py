@@ -1,0 +1,458 @@
+"""The points of a study: its file, the values of its keys, and what each combination of them gives the simulator."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+
+from podsim.errors import BadValueError, PodsimError, Problem, SpecError
+from podsim.format import format_significant
+from podsim.metrics import FULLEST, HIGH, LOW, OWN, SERVING, SPENT
+from podsim.scenario import variant_names
+from podsim.scenario.base import Spec
+from podsim.scenario.document import Document, KeyPath
+from podsim.scenario.library import display_path, find
+from podsim.scenario.load import validated
+from podsim.scenario.quantity import Count, Flag
+from podsim.scenario.wording import dotted, shown
+from podsim.scenario.yaml_file import read_yaml
+from podsim.study.expression import Expression, expressions_in, filled_in, key_named
+from podsim.study.store import COLUMNS, SCENARIO, VARIANT
+
+MOST_POINTS: Final = 10_000_000
+NUMBER_AND_UNIT: Final = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(\D.*)?")
+_DIGITS: Final = 12
+MOST_LISTED: Final = 1_000_000
+"""Values that are listed or drawn for all axes together, which have to be in memory."""
+_FIGURES: Final = {*(metric.key for metric in (*OWN, *SPENT) if metric.of != (SERVING,)), FULLEST, "warnings"}
+_CURES: Final = {
+    **dict.fromkeys(COLUMNS, "use another name"),
+    SCENARIO: "list several scenarios at the top of the file, `scenario: [a, b]`",
+    VARIANT: "write `all_variants: true` at the top of the file",
+}
+Value = bool | int | float | str
+
+_LEAST, _MOST = 1e-7, 1e15
+"""Numbers that are written out; others are rare, and shorter with a power of ten."""
+_DIGITS_SHOWN: Final = 4
+
+
+def short(value: object) -> str:
+    """A value with few digits, nothing as a dash.
+
+    >>> short(1 / 3), short("5.44331 GB/s"), short("bert_v2.0_pod64"), short(None)
+    ('0.3333', '5.443 GB/s', 'bert_v2.0_pod64', '–')
+    >>> short(13020.4), short(0.00002), short("13021.5 GB/s")
+    ('13,020', '0.00002', '13,022 GB/s')
+    """
+    if value is None or value != value:  # not a number
+        return "–"
+    if isinstance(value, float):
+        return format_significant(value, _DIGITS_SHOWN) if _LEAST <= abs(value) < _MOST or not value else f"{value:.4g}"
+    number, unit = number_and_unit(value) or (None, "")
+    return str(value) if number is None else f"{short(number)} {unit}".rstrip()
+
+
+def number_and_unit(value: object) -> tuple[float, str] | None:
+    """The number of a value and the unit behind it; None of other texts."""
+    match = None if isinstance(value, bool) else NUMBER_AND_UNIT.fullmatch(str(value))
+    return match and (float(match[1]), (match[2] or "").strip())
+
+
+# The file
+
+
+def _one_value(given: Any) -> Any:
+    do = "write for example `8 GB/s` or `12`"
+    if not isinstance(given, Value):
+        raise BadValueError(f"needs a number or a text, not {shown(given)}", do)
+    if isinstance(given, float) and not math.isfinite(given):
+        raise BadValueError(f"needs a finite number, not {given}", do)
+    return given
+
+
+OneValue = Annotated[Value, BeforeValidator(_one_value)]
+Values = Annotated[list[OneValue], Field(min_length=1)]
+Number = Annotated[Count, Field(le=MOST_POINTS)]
+
+
+class RangeSpec(Spec):
+    """Values from one end to the other."""
+
+    model_config = ConfigDict(alias_generator=lambda name: name.rstrip("_"))
+
+    from_: OneValue
+    """The first value; a quantity with its unit, or a number."""
+    to: OneValue
+    """The last value, in the same unit."""
+    count: Number | None = None
+    """How many values there are, both ends included; left out where values are sampled."""
+    scale: Literal["linear", "log"] = "linear"
+    """Whether differences or ratios of neighbours are equal."""
+    whole: Flag = False
+    """Whether values are rounded to whole numbers, and equal ones taken once."""
+
+    @property
+    def ends(self) -> tuple[tuple[float, str], tuple[float, str]]:
+        """Both ends, each with its unit."""
+        first, last = number_and_unit(self.from_), number_and_unit(self.to)
+        if first is None or last is None:
+            end = self.to if first else self.from_
+            raise BadValueError(f"needs numbers at the ends of its range, not {end}", "write 8 GB/s, or 8")
+        return first, last
+
+    def at(self, share: float) -> Value:
+        """The value at a share of the way."""
+        (first, unit), (last, _) = self.ends
+        number = first * (last / first) ** share if self.scale == "log" else first + (last - first) * share
+        number = float(f"{number:.{_DIGITS}g}") + 0.0  # not -0
+        number = round(number) if self.whole or number.is_integer() else number
+        return f"{number} {unit}" if unit else number
+
+    def values(self) -> list[Value]:
+        """All values, where they are not sampled."""
+        count = self.count or 0
+        values = [self.at(place / max(1, count - 1)) for place in range(count)]
+        return list(dict.fromkeys(values)) if self.whole else values
+
+
+class SamplesSpec(Spec):
+    """Points drawn from the ranges that have no count."""
+
+    count: Number
+    """How many points are drawn; a power of two for Sobol sequences."""
+    method: Literal["sobol", "latin_hypercube"] = "sobol"
+    """How they are spread over the ranges."""
+    seed: Annotated[int, Field(strict=True, ge=0)] = 0
+    """Of the draws."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.method == "sobol" and self.count & (self.count - 1):
+            do = "draw a power of two, such as 4 or 64, or write `method: latin_hypercube`"
+            raise BadValueError(f"a Sobol sequence of {self.count:,} points does not fill its ranges evenly", do)
+        return self
+
+    def shares(self, dimensions: int) -> Sequence[Sequence[float]]:
+        """Points of the unit cube. Source: `scipy.stats.qmc`."""
+        try:
+            from scipy.stats import qmc
+        except ImportError as error:
+            do = "pip install 'podsim[sweep]'"
+            raise PodsimError("samples need scipy, which is not installed", do=do) from error
+        kind = qmc.Sobol if self.method == "sobol" else qmc.LatinHypercube
+        rows: Sequence[Sequence[float]] = kind(dimensions, seed=self.seed).random(self.count).tolist()
+        return rows
+
+
+class MeasuredSpec(Spec):
+    """A scenario of which something was measured, beside the points of a study."""
+
+    at: OneValue
+    """The value of the key along which the chart is drawn."""
+    scenario: str
+    """A shipped scenario with published figures, simulated for its batch alone."""
+
+
+def _form(given: Any) -> str:
+    return "range" if isinstance(given, (Mapping, RangeSpec)) else "list"
+
+
+def _checked(given: Any) -> Any:
+    """A list as it is, or a range whose ends go together."""
+    if isinstance(given, RangeSpec):
+        (first, unit), (last, other) = given.ends
+        between = f"goes from {given.from_} to {given.to}, which"
+        if unit != other:
+            raise BadValueError(f"{between} have different units", "write both ends in the same unit")
+        if not math.isfinite(last - first):
+            raise BadValueError(f"{between} is too far for numbers", "write ends nearer to 0")
+        if given.scale == "log" and (min(first, last) <= 0 <= max(first, last) or not math.isfinite(last / first)):
+            raise BadValueError("has an end at 0, or ends of both signs", "use `scale: linear`")
+    return given
+
+
+_Form = Annotated[Annotated[Values, Tag("list")] | Annotated[RangeSpec, Tag("range")], Discriminator(_form)]
+Varied = Annotated[_Form, AfterValidator(_checked)]
+"""A list of values, or a range."""
+
+
+class CombinedSpec(Spec):
+    """How keys that vary go together."""
+
+    names: Annotated[Mapping[str, Varied], Field(default_factory=dict)]
+    """Values of names that are no keys, for expressions."""
+    zipped: Annotated[list[Annotated[list[str], Field(min_length=2)]], Field(default_factory=list)]
+    """Groups of keys and names that vary together; all others are crossed."""
+    derived: Annotated[Mapping[str, str], Field(default_factory=dict)]
+    """Keys that follow from others, with `${...}` for expressions."""
+    where: Annotated[list[str], Field(default_factory=list)]
+    """Expressions that a point has to meet."""
+    samples: SamplesSpec | None = None
+    """How ranges without a count are sampled."""
+
+
+class StudySpec(CombinedSpec):
+    """A study: every combination of the values of its keys, simulated."""
+
+    kind: Literal["study"]
+    """What the file is."""
+    description: str = ""
+    """What it is about, in a line."""
+    scenario: str | Annotated[list[str], Field(min_length=1)]
+    """The scenario that varies, by path or name; or several."""
+    all_variants: Flag = False
+    """Whether every variant of the file is run as well as the file itself."""
+    keys: Annotated[Mapping[str, Varied], Field(default_factory=dict)]
+    """Values by key of the scenario or its hardware, as `--set` names it."""
+    measured: Annotated[list[MeasuredSpec], Field(default_factory=list)]
+    """Scenarios with published figures, which charts of lines show."""
+
+    @property
+    def scenarios(self) -> list[str]:
+        """The scenarios that vary."""
+        return [self.scenario] if isinstance(self.scenario, str) else self.scenario
+
+    @property
+    def varied(self) -> dict[str, list[Value] | RangeSpec]:
+        """What keys and names vary over."""
+        return {**self.names, **self.keys}
+
+    @property
+    def drawn(self) -> dict[str, RangeSpec]:
+        """The ranges of which values are drawn."""
+        return {key: each for key, each in self.varied.items() if isinstance(each, RangeSpec) and each.count is None}
+
+    def columns(self) -> dict[str, list[Value]]:
+        """The values of all other keys and names."""
+        listed = {key: each for key, each in self.varied.items() if key not in self.drawn}
+        return {key: each.values() if isinstance(each, RangeSpec) else each for key, each in listed.items()}
+
+
+def _wrong(study: StudySpec) -> Iterator[tuple[KeyPath, str, str]]:
+    """What does not go together: where it stands, what is wrong, and what to do."""
+    yield from _wrong_names(study)
+    given, drawn = study.varied, study.drawn
+    paths: dict[str, KeyPath] = {key: ("keys" if key in study.keys else "names", key) for key in given}
+    if drawn and study.samples is None:
+        key = next(iter(drawn))
+        yield paths[key], f"the range of `{key}` has no count", "give it a `count`, or add `samples`"
+    if study.samples is not None and not drawn:
+        yield ("samples",), "there is no range to draw samples from", "write a range without `count`"
+    counts = {paths[key]: each.count or 0 if isinstance(each, RangeSpec) else len(each) for key, each in given.items()}
+    counts["samples", "count"] = len(drawn) * (study.samples.count if study.samples else 0)
+    if (total := sum(counts.values())) > MOST_LISTED:
+        path = max(counts, key=lambda path: counts[path])
+        what = f"the study lists {total:,} values, {counts[path]:,} of them here; the limit is {MOST_LISTED:,}"
+        yield path, what, "give a smaller `count`"
+        return
+    lengths = {key: len(values) for key, values in study.columns().items()}
+    for place, group in enumerate(study.zipped):
+        if missing := next((key for key in group if key not in lengths), None):
+            yield (
+                ("zipped", place),
+                f"`zipped` names `{missing}`, which has no list of values",
+                "name keys of this study",
+            )
+        elif len({lengths[key] for key in group}) > 1:
+            shown = ", ".join(f"{key} has {lengths[key]}" for key in group)
+            what = f"keys that vary together need as many values each: {shown}"
+            yield ("zipped", place), what, "give them as many values"
+    grouped = [key for group in study.zipped for key in group]
+    if twice := next((key for key in grouped if grouped.count(key) > 1), None):
+        do = "name each key once; keys of one group vary together"
+        yield ("zipped",), f"`zipped` names `{twice}` twice", do
+
+
+def _wrong_names(study: StudySpec) -> Iterator[tuple[KeyPath, str, str]]:
+    """Names with two meanings, and expressions that are none or use names without a value."""
+    meanings = dict.fromkeys(COLUMNS, "is a column of every table")
+    for section in ("keys", "names", "derived"):
+        for name in getattr(study, section):
+            figure = name.removesuffix(LOW).removesuffix(HIGH)
+            if name in meanings:
+                yield (section, name), f"`{name}` {meanings[name]}", _CURES.get(name, "leave one of them out")
+            elif {figure, figure.partition(".")[0]} & _FIGURES:
+                what = f"`{name}` is a figure of results, which would replace its values"
+                yield (section, name), what, "use another name"
+            meanings.setdefault(name, f"has its values under `{section}` already")
+    known: dict[str, object] = dict.fromkeys((*study.keys, *study.names))
+    texts: list[tuple[KeyPath, str]] = [(("derived", key), text) for key, text in study.derived.items()]
+    for path, text in [*texts, *((("where", place), text) for place, text in enumerate(study.where))]:
+        try:
+            expressions = (Expression(text),) if path[0] == "where" else expressions_in(text)
+        except BadValueError as error:
+            yield path, str(error), error.do
+            expressions = ()
+        for name in sorted(name for each in expressions for name in each.names if not key_named(name, known)):
+            if key_named(name, dict.fromkeys(study.derived)):
+                yield path, f"`{name}` is derived further down", "write it above the keys that follow from it"
+            else:
+                do = f"use one of: {', '.join(known)}" if known else "give it values under `keys` or `names`"
+                yield path, f"`{name}` is no key of this study, or of several the last part", do
+        if path[0] == "derived":
+            known[str(path[1])] = None
+
+
+# Its points
+
+
+@dataclass(frozen=True, slots=True)
+class SweptAxis:
+    """Keys that vary together, and one value of each at every place of the axis."""
+
+    keys: tuple[str, ...]
+    values: Sequence[tuple[Value, ...]]
+
+
+def _axes(study: StudySpec) -> Iterator[SweptAxis]:
+    """The axes that are crossed: groups that vary together, every other key on its own, and samples."""
+    columns, drawn = study.columns(), study.drawn
+    grouped = {key for group in study.zipped for key in group}
+    for group in (*study.zipped, *([key] for key in columns if key not in grouped)):
+        yield SweptAxis(tuple(group), list(zip(*(columns[key] for key in group), strict=True)))
+    if study.samples is not None:
+        rows = study.samples.shares(len(drawn))
+        values = [tuple(each.at(share) for each, share in zip(drawn.values(), row, strict=True)) for row in rows]
+        yield SweptAxis(tuple(drawn), values)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One combination of values, by its place among all of the study.
+
+    `values` are by key and name, those that are derived last; `overrides` are those of keys, as `--set` takes them.
+    Where an expression has no value there is a `problem`, and the point cannot be simulated.
+    """
+
+    number: int
+    scenario: str
+    variant: str | None
+    values: Mapping[str, Value]
+    overrides: tuple[str, ...]
+    problem: Problem | None = None
+
+
+@dataclass(frozen=True)
+class StudySpace:
+    """The points of a study: all that is crossed, of which the last axis varies fastest."""
+
+    study: StudySpec
+    axes: tuple[SweptAxis, ...]
+    document: Document = field(default_factory=lambda: Document({}))  # for the places of what is wrong
+
+    def __len__(self) -> int:
+        """How many combinations there are, those included that `where` leaves out."""
+        return math.prod(len(axis.values) for axis in self.axes)
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """Columns of the table: keys and names in the order of the file, those that are derived last."""
+        return tuple(dict.fromkeys((*self.study.keys, *self.study.names, *self.study.derived)))
+
+    @cached_property
+    def crossed(self) -> tuple[str, ...]:
+        """Columns that may vary on their own, of each group that varies together the first."""
+        follow = {key for group in self.study.zipped for key in group[1:]}
+        given = dict.fromkeys((SCENARIO, VARIANT, *self.study.keys, *self.study.names))
+        return tuple(key for key in given if key not in follow)
+
+    @cached_property
+    def _steps(self) -> Sequence[tuple[KeyPath, Expression | str]]:
+        """Conditions, which keep points from a division by zero, what is derived, and conditions that need that."""
+        derived, keys = self.study.derived, dict.fromkeys(self.keys)
+        conditions = [(("where", place), Expression(text)) for place, text in enumerate(self.study.where)]
+        late = [each for each in conditions if any(key_named(name, keys) in derived for name in each[1].names)]
+        texts = [(("derived", key), text) for key, text in derived.items()]
+        return [*(each for each in conditions if each not in late), *texts, *late]
+
+    def point(self, number: int) -> Point | None:
+        """A combination by its number; None if `where` leaves it out."""
+        values: dict[str, Value] = {}
+        rest = number
+        for axis in reversed(self.axes):
+            rest, place = divmod(rest, len(axis.values))
+            values.update(zip(axis.keys, axis.values[place], strict=True))
+        scenario, variant = str(values.pop(SCENARIO)), values.pop(VARIANT, None)
+        ordered = {key: values[key] for key in self.keys if key in values}
+        problem: Problem | None = None
+        for path, step in self._steps:
+            try:
+                if isinstance(step, str):
+                    ordered[str(path[-1])] = filled_in(step, ordered)
+                elif not step.holds(ordered):
+                    return None
+            except BadValueError as error:
+                problem = _problem(self.document, path, str(error), error.do)
+                break
+        pairs = ((key, value) for key, value in ordered.items() if key not in self.study.names)
+        overrides = tuple(f"{key}={str(each).lower() if isinstance(each, bool) else each}" for key, each in pairs)
+        return Point(number, scenario, str(variant) if variant else None, ordered, overrides, problem)
+
+    def numbers(self) -> Iterable[int]:
+        """The numbers of all points that `where` lets through."""
+        return (point.number for point in self.points()) if self.study.where else range(len(self))
+
+    def points(self) -> Iterator[Point]:
+        """All points that `where` lets through."""
+        return (point for point in map(self.point, range(len(self))) if point is not None)
+
+
+def read_study(path: str | Path, scenario: str | None = None) -> StudySpace:
+    """Read a study file, or a shipped study by its name; the scenario given varies instead of its own."""
+    place = find(str(path), "study", ())
+    return space_of(read_yaml(place, display_path(place)), place.parent, scenario)
+
+
+def space_of(document: Document, folder: Path = Path(), scenario: str | None = None) -> StudySpace:
+    """The points of a study that has been read, whose scenarios have paths from a folder.
+
+    A scenario that varies instead of that of the study has its path from here.
+    """
+    if not isinstance(document.data, dict) or document.data.get("kind") != "study":
+        other = isinstance(document.data, dict) and document.data.get("kind") == "goal"
+        do = "begin it with `kind: study` and `scenario: NAME`; `podsim run` simulates a scenario as it is"
+        do = "`podsim plan` takes goals" if other else do
+        raise SpecError([_problem(document, ("kind",), "this is no study", do)])
+    if scenario is not None:
+        places = {**document.places, (SCENARIO,): "--scenario"}
+        document = replace(document, data={**document.data, SCENARIO: scenario}, places=places)
+        folder = Path()
+    study = validated(StudySpec, document)
+    if problems := [_problem(document, *wrong) for wrong in _wrong(study)]:
+        raise SpecError(problems)
+    space = StudySpace(study, (_scenarios(study, folder, document), *_axes(study)), document)
+    if not (study.keys or study.names) and len(space) == 1:
+        do = "give `keys` with lists or ranges; `podsim run` simulates one scenario"
+        raise SpecError([_problem(document, ("keys",), "nothing varies in this study", do)])
+    if len(space) > MOST_POINTS:
+        what = f"the study has {len(space):,} points; the limit is {MOST_POINTS:,}"
+        raise SpecError([_problem(document, ("keys",), what, "give fewer values, or draw `samples`")])
+    return space
+
+
+def _problem(document: Document, path: KeyPath, what: str, do: str) -> Problem:
+    return Problem(document.where(path), dotted(path), what, do)
+
+
+def located(name: str, folder: Path) -> str:
+    """A path as seen from the file in which it stands; the name of a shipped scenario as it is."""
+    beside = folder / name
+    return str(beside) if beside.suffix and beside.is_file() else name
+
+
+def _scenarios(study: StudySpec, folder: Path, document: Document) -> SweptAxis:
+    names = [located(name, folder) for name in study.scenarios]
+    for name in names:
+        find(name, SCENARIO, (), document.where((SCENARIO,)), SCENARIO)
+    if not study.all_variants:
+        return SweptAxis((SCENARIO,), [(name,) for name in names])
+    pairs = [(name, variant) for name in names for variant in ("", *variant_names(name))]
+    return SweptAxis((SCENARIO, VARIANT), pairs)

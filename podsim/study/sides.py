@@ -1,0 +1,410 @@
+"""The sides of a comparison: scenarios that are simulated and results that are read, at a revision if one is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, AliasPath, BaseModel, BeforeValidator, Field, Strict, ValidationError
+
+from podsim import metrics
+from podsim.draws import Draws, Range
+from podsim.errors import PodsimError, SpecError
+from podsim.git import READ, blobs, commit_of, extract, top_of
+from podsim.metrics import BYTES, IN_PROCESSOR, METRICS, PERCENTILES, STREAMING, Metric
+from podsim.result.base import SCHEMA_VERSION, Result, plain
+from podsim.result.breakdown import apportion
+from podsim.result.influence import StandsOn, ranges_line
+from podsim.result.rows import MemoryReport, MemoryRow
+from podsim.result.shared import Simulated
+from podsim.runs import run
+from podsim.scenario import LoadedScenario, variant_names
+from podsim.scenario.assumptions import Value, scenario_keys
+from podsim.scenario.library import data_root, find
+from podsim.scenario.wording import known_here, shown
+from podsim.units import seconds_to_ps
+from podsim.watch import Watch, silent
+
+Ends = tuple[float, float]
+Side = str | Path | Mapping[str, Any] | LoadedScenario | Result
+"""A name or path with or without `@VARIANT` or `@REVISION`, a scenario, a result, or one as plain data."""
+
+TRAINING, GENERATION, FORWARD, SERVING = "training", "text generation", "forward passes", "serving"
+UPDATE, PREFILL, DECODE, RUN, ANSWER = "weight update", "prefill", "decode", "run", "answer"
+_MEMORY: Final = {IN_PROCESSOR: IN_PROCESSOR, STREAMING: STREAMING}
+COMPARED: Final[Mapping[str, Mapping[str, str]]] = {
+    TRAINING: {
+        **dict.fromkeys((metrics.THROUGHPUT, metrics.UPDATE), UPDATE),
+        **dict.fromkeys((metrics.TIME, *(f"{PERCENTILES}.{share}" for share in ("p50", "p10", "p90"))), RUN),
+        **dict.fromkeys(("mfu", "mfu_of_pod"), UPDATE),
+        **_MEMORY,
+    },
+    GENERATION: {
+        **dict.fromkeys((metrics.TOKENS, metrics.STEPS, metrics.OUTPUT_TOKEN), DECODE),
+        metrics.FIRST_TOKEN: PREFILL,
+        metrics.LATENCY: ANSWER,
+        **_MEMORY,
+    },
+    FORWARD: {
+        **dict.fromkeys((metrics.THROUGHPUT, metrics.BATCHES), "call"),
+        metrics.LATENCY: "batch",
+        **dict.fromkeys(("utilization", "utilization_of_pod"), "call"),
+        **_MEMORY,
+    },
+    SERVING: {
+        **{f"{wait}_{share}_s": "" for wait in metrics.WAITS for share in ("p50", "p95", "p99")},
+        **dict.fromkeys((metrics.REQUESTS, metrics.SERVED_TOKENS, metrics.SATURATION), ""),
+    },
+}
+"""Metrics by activity, the headline first, and what their time is spent in, or the memory that they fill."""
+_MARKS: Final = {
+    "weight_update_ps": TRAINING,
+    metrics.FIRST_TOKEN: GENERATION,
+    metrics.BATCHES: FORWARD,
+    "saturation": SERVING,
+}
+"""Keys that results of one activity alone have."""
+_NEEDED: Final = 2
+"""The first metrics of an activity, which no result is without."""
+_AT: Final = re.compile(r"@(?!\{)")
+"""Between parts of a name; `HEAD@{1}` is one part."""
+_SHORT: Final = 10
+_MOST_PARTS: Final = 3
+_SMALLEST, _LARGEST = 1e-100, 1e100
+_WRITE: Final = "write one with `podsim run NAME --format json > FILE`"
+_AGAIN: Final = "write it again with `podsim run NAME --format json`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """One side of a comparison: what was given, what that was taken for, and what a result of an activity holds."""
+
+    label: str
+    taken: str
+    machine: str
+    version: str
+    activity: str
+    metrics: Mapping[str, float]
+    spans: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # stretches of time by kind [ps]
+    ranges: Mapping[str, Ends] = field(default_factory=dict)  # P10 and P90 of metrics that were drawn
+    own_ranges: Mapping[str, Range] = field(default_factory=dict)  # of a single run
+    parts: Mapping[str, float] = field(default_factory=dict)  # of the run [s]
+    memory: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # tenants of the fullest IPU [B]
+    work: float | None = None  # samples of a weight update
+    inputs: Mapping[str, Value] = field(default_factory=dict)  # without pod and stack
+    hardware: Mapping[str, Value] = field(default_factory=dict)  # empty for results that do not hold it
+    files: tuple[tuple[str, str], ...] = ()
+    warnings: tuple[str, ...] = ()
+    stands_on: StandsOn | None = field(default=None, compare=False, repr=False)  # None for results in files
+
+    @property
+    def about(self) -> str:
+        """What was given, the machine, and the ranges of its figures, in a line."""
+        told = ranges_line(self.own_ranges)
+        return f"{self.label} ({self.taken}): {self.machine}{f'; {told}' if told else ''}"
+
+    def range_of(self, metric: Metric) -> Ends | None:
+        """P10 and P90 of what was drawn of a metric, or of the one that it is in proportion to."""
+        if metric.key in self.ranges:
+            return self.ranges[metric.key]
+        leader, own = self.metrics.get(metric.follows), self.metrics.get(metric.key)
+        if metric.follows not in self.ranges or not leader or own is None:
+            return None
+        low, high = self.ranges[metric.follows]
+        return low / leader * own, high / leader * own
+
+
+def side(given: Side, letter: str, uncertainty: Draws | None, watch: Watch) -> Subject:
+    """One side of a comparison, called by a letter where it has no name."""
+    match given:
+        case Result():
+            return of_result(given, given.name, f"result, podsim {given.version}")
+        case Mapping() if "simulated" in given:
+            return subject_of(given, letter, "result as plain data")
+        case Mapping():
+            return _simulated(given, letter, "scenario as plain data", None, uncertainty, watch)
+        case LoadedScenario():
+            return _simulated(given, given.name, "loaded scenario", None, uncertainty, watch)
+        case str() | os.PathLike():
+            return _named(os.fspath(given), uncertainty, watch)
+    do = "give names, paths, scenarios or results"
+    raise PodsimError(f"{type(given).__name__} is nothing that can be compared", where=letter, do=do)
+
+
+def of_result(result: Result, label: str, taken: str, *, ranged: bool = True) -> Subject:
+    """One side of a comparison, from a result; its ranges and those of changes take longer than all the rest."""
+    data = replace(result, assumptions=()).to_dict() | {"ranges": plain(result.ranges) if ranged else {}}
+    stands_on = result.assumptions if ranged and isinstance(result.assumptions, StandsOn) else None
+    return replace(subject_of(data, label, taken), stands_on=stands_on)
+
+
+def _simulated(
+    scenario: str | Mapping[str, Any] | LoadedScenario,
+    label: str,
+    taken: str,
+    variant: str | None,
+    uncertainty: Draws | None,
+    watch: Watch,
+) -> Subject:
+    try:
+        return of_result(run(scenario, variant=variant, uncertainty=uncertainty, watch=watch), label, taken)
+    except SpecError:
+        raise  # it names its files
+    except PodsimError as error:
+        error.where = f"{label}: {error.where}" if error.where else label
+        raise
+
+
+def _of_path(
+    path: str, label: str, taken: str, variant: str | None, uncertainty: Draws | None, watch: Watch
+) -> Subject:
+    """A scenario by its path or shipped name, or a result in a file."""
+    if not _is_result(path):
+        return _simulated(path, label, taken, variant, uncertainty, watch)
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        what = f"this file cannot be read: {error.strerror or type(error).__name__}"
+        raise PodsimError(what, where=label, do="check the path and its permissions") from error
+    except (ValueError, RecursionError) as error:
+        what = f"this is not JSON: {error}" if isinstance(error, ValueError) else "this is nested too deeply"
+        raise PodsimError(what, where=label, do=_WRITE) from error
+    data = data if isinstance(data, dict) else {}
+    of = f" of {data['name']}" if isinstance(data.get("name"), str) else ""
+    return subject_of(data, label, f"result{of} in a file, podsim {data.get('version')}")
+
+
+def _is_result(path: str) -> bool:
+    return Path(path).suffix.lower() == ".json"
+
+
+# Names
+
+
+def _named(word: str, uncertainty: Draws | None, watch: Watch) -> Subject:
+    """What a word stands for: a file of this name, otherwise a variant, otherwise a revision."""
+    path, *others = _AT.split(word)
+    file = _file(word)
+    if not others or file is not None:
+        shipped = file is not None and file.resolve().is_relative_to(data_root().resolve())
+        taken = "shipped scenario" if shipped else "scenario in a file"
+        return _of_path(word, word, taken, None, uncertainty, watch)
+    if len(others) >= _MOST_PARTS or not all((path, *others)):
+        do = "write `NAME@VARIANT`, `NAME@REVISION` or `NAME@VARIANT@REVISION`"
+        raise PodsimError("this is no name with a variant or a revision", where=word, do=do)
+    *variant, name = others
+    if variant:
+        return _Revision.of(path, name).subject(word, f"variant {variant[0]} of {path}", variant[0], uncertainty)
+    file = _file(path)
+    variants = () if file is None or _is_result(path) else variant_names(path)
+    if name in variants:
+        return _of_path(path, word, f"variant {name} of {path}", name, uncertainty, watch)
+    try:
+        revision = _Revision.of(path, name)
+    except PodsimError as error:
+        known = f"{path} has no variant `{name}`" if file else f"no scenario `{path}` was found"
+        cure = known_here(name, variants, error.do or "name a revision") if variants else error.do
+        raise PodsimError(f"{known}; as a revision: {error.message}", where=word, do=cure) from None
+    return revision.subject(word, path, None, uncertainty)
+
+
+def _file(word: str) -> Path | None:
+    try:
+        return find(word, "scenario", ())
+    except SpecError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Revision:
+    """A file, seen from the folder of its repository, at a revision by its name and its full hash."""
+
+    name: str
+    commit: str
+    top: Path
+    path: PurePosixPath
+
+    @classmethod
+    def of(cls, path: str, name: str) -> _Revision:
+        """What a name stands for: the first file that the revision holds, which need not exist any more."""
+        file = _file(path)
+        files = [file] if file is not None else [Path(f"{path}{suffix}") for suffix in ("", ".yaml", ".yml")]
+        where = f"{files[0]}@{name}"
+        folder = next(parent for parent in files[0].absolute().parents if parent.is_dir())
+        top = top_of(folder, where, "name a file in a git repository, or one of the variants of the file")
+        commit = commit_of(top, where, name)
+        known = blobs(top, where, commit)
+        for file in files:
+            full = file.absolute().parent.resolve() / file.name
+            inside = PurePosixPath(full.relative_to(top).as_posix()) if full.is_relative_to(top) else None
+            if inside in known:
+                return cls(name, commit, top, inside)
+        do = f"`git log --oneline -- {files[0]}` lists revisions that have it"
+        raise PodsimError(f"`{files[0]}` is not in revision `{name}`", where=where, do=do)
+
+    def subject(self, label: str, taken: str, variant: str | None, uncertainty: Draws | None) -> Subject:
+        """A side with the files of the revision, in a folder that is laid out like the repository and gone after it."""
+        with tempfile.TemporaryDirectory(prefix="podsim-") as name:
+            folder, now = Path(name).resolve(), Path.cwd().resolve()
+            where = f"{self.path}@{self.name}"
+            extract(self.top, where, self.commit, folder, lambda path: path.suffix.lower() in READ or path == self.path)
+            here = folder / now.relative_to(self.top) if now.is_relative_to(self.top) else now
+            here.mkdir(parents=True, exist_ok=True)
+
+            def inside(text: str | None) -> str:
+                near = f"{here}/" if here.is_relative_to(folder) else f"{folder}/"
+                return (text or "").replace(near, "").replace(f"{folder}/", "")
+
+            asked = (str(folder / self.path), label, taken, variant, uncertainty, silent)
+            try:
+                with ProcessPoolExecutor(1, initializer=os.chdir, initargs=(here,)) as pool:  # which may work elsewhere
+                    subject = pool.submit(_of_path, *asked).result()
+            except PodsimError as error:
+                error.message, error.where, error.do = map(inside, (error.message, error.where, error.do))
+                raise error.at(label) from None
+        at = f"revision {self.name}" + f" ({self.commit[:_SHORT]})" * (not self.commit.startswith(self.name))
+        taken = f"{subject.taken}, at {at}" if _is_result(str(self.path)) else f"{taken} at {at}"
+        return replace(subject, taken=taken, files=tuple((inside(path), digest) for path, digest in subject.files))
+
+
+# Results as plain data
+
+
+def _sized(value: float) -> float:
+    if value and not _SMALLEST <= value <= _LARGEST:
+        raise ValueError("it cannot be computed with")
+    return value
+
+
+_Number = Annotated[float, AfterValidator(_sized), Strict()]
+_Whole = Annotated[int, AfterValidator(_sized), Strict()]
+_IfAny = BeforeValidator(lambda value: value or {})
+
+
+class _Tenant(BaseModel):
+    ipu: _Whole
+    tenant: str
+    size_bytes: _Whole
+    where: str
+
+
+class _Step(BaseModel):
+    name: str
+    time_s: _Number
+    breakdown: dict[str, _Number]
+
+
+class _File(BaseModel):
+    path: str
+    sha256: str
+
+
+class _Ends(BaseModel):
+    low: _Number
+    high: _Number
+
+
+class _Drawn(BaseModel):
+    p10: _Number
+    p90: _Number
+
+
+class _Record(BaseModel):
+    """All that a comparison needs of a result; those of some activities have no memory, steps or breakdown."""
+
+    figures: dict[str, _Number]
+    version: str
+    simulated: Simulated
+    warnings: list[Any]
+    inputs: list[_File]
+    scenario: dict[str, Any]
+    hardware: Annotated[dict[str, Any], _IfAny] = {}
+    ranges: Annotated[dict[str, _Ends], _IfAny] = {}
+    drawn: dict[str, _Drawn] = Field({}, validation_alias=AliasPath("uncertainty", "metrics"))
+    tenants: list[_Tenant] = Field([], validation_alias=AliasPath("memory", "rows"))
+    steps: list[_Step] = []
+    weight_update_ps: _Whole = 0
+    breakdown_ps: dict[str, _Whole] = {}
+    run_breakdown: dict[str, _Number] = {}
+
+
+def subject_of(data: Mapping[str, Any], label: str, taken: str) -> Subject:
+    """One side of a comparison, from a result as `to_dict` makes it; what it is called, and what it was taken for."""
+    written = data.get("schema_version", SCHEMA_VERSION)
+    if written != SCHEMA_VERSION:
+        what = f"this result has schema version {shown(written)}, this podsim reads {SCHEMA_VERSION}"
+        raise PodsimError(what, where=label, do=f"{_AGAIN} of this version")
+    activity = next((of for key, of in _MARKS.items() if key in data), None)
+    if activity is None or "simulated" not in data:
+        raise PodsimError("this is no result of podsim", where=label, do=_WRITE)
+    keys = {METRICS[key].name: key for key in COMPARED[activity] if METRICS[key].unit != BYTES}
+    values = {name: _reached(data, name) for name in keys}
+    needed = [name for name in list(keys)[:_NEEDED] if "." not in name]
+    values = {name: value for name, value in values.items() if value is not None or name in needed}
+    try:
+        record = _Record.model_validate({**data, "figures": values})
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"])).removeprefix("figures.")
+        is_missing = first["type"] == "missing" or first["input"] is None
+        what = "is missing" if is_missing else f"is {shown(first['input'])}"
+        raise PodsimError(f"this is no result that can be compared: `{key}` {what}", where=label, do=_AGAIN) from None
+    memory = _fullest(record.tenants)
+    figures = {keys[name]: value for name, value in record.figures.items()}
+    drawn = {name: (ends.p10, ends.p90) for name, ends in record.drawn.items()}
+    if metrics.TIME in drawn:
+        drawn[f"{PERCENTILES}.p50"] = drawn[metrics.TIME]
+    return Subject(
+        label=label,
+        taken=taken,
+        machine=record.simulated.machine,
+        version=record.version,
+        activity=activity,
+        metrics=figures | {where: float(sum(sizes.values())) for where, sizes in memory.items()},
+        spans=dict(_spans(record, label)),
+        ranges=drawn,
+        own_ranges={name: Range(ends.low, ends.high) for name, ends in record.ranges.items()},
+        parts=record.run_breakdown,
+        memory=memory,
+        work=figures[metrics.THROUGHPUT] * figures[metrics.UPDATE] if activity == TRAINING else None,
+        inputs=scenario_keys(record.scenario),
+        hardware={key: Value(text, str(text)) for key, text in record.hardware.items()},
+        files=tuple((file.path, file.sha256) for file in record.inputs),
+        warnings=tuple(map(str, record.warnings)),
+    )
+
+
+def _reached(data: Mapping[str, Any], path: str) -> Any:
+    """What a dotted key leads to; None if there is nothing, a text if there is no mapping on the way."""
+    value: Any = data
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None if value is None else str(value)
+    return value
+
+
+def _spans(record: _Record, label: str) -> Iterator[tuple[str, Mapping[str, int]]]:
+    """Times that add up to their total exactly; where they come in seconds, each may have been rounded. [ps]"""
+    spans = [(UPDATE, record.breakdown_ps, record.weight_update_ps)] if record.weight_update_ps else []
+    for step in record.steps:
+        rounded_ps = {kind: seconds_to_ps(time_s) for kind, time_s in step.breakdown.items()}
+        spans.append((step.name, rounded_ps, seconds_to_ps(step.time_s)))
+    for name, times_ps, total_ps in spans:
+        sum_ps = sum(times_ps.values())
+        if abs(sum_ps - total_ps) > (len(times_ps) if record.steps else 0) or (total_ps and not sum_ps):
+            what = f"the breakdown of the {name} adds up to {sum_ps:,} ps, its time is {total_ps:,} ps"
+            raise PodsimError(what, where=label, do=_AGAIN)
+        yield name, apportion(total_ps, times_ps)
+
+
+def _fullest(tenants: list[_Tenant]) -> Mapping[str, Mapping[str, int]]:
+    """Tenants of the fullest IPU, by memory. [B]"""
+    report = MemoryReport(tuple(MemoryRow(**tenant.model_dump()) for tenant in tenants), 0, 0)
+    memories = dict.fromkeys(row.where for row in report.rows)
+    return {where: report.tenants(ipu, where) for where in memories if (ipu := report.fullest_ipu(where)) is not None}

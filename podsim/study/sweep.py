@@ -1,0 +1,280 @@
+"""Many scenarios: a study names keys and values, and every combination becomes a row of one table."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from podsim import memo
+from podsim._version import __version__
+from podsim.disk import digest, simulator
+from podsim.errors import OutputError, PodsimError, Problem, SpecError
+from podsim.metrics import HIGH, LOW
+from podsim.report.chart import Sheet
+from podsim.report.report import Report
+from podsim.result.files import check_outputs, check_writable, files_read
+from podsim.runs import run
+from podsim.scenario import load_scenario
+from podsim.scenario.document import Document, plain_data
+from podsim.scenario.library import find
+from podsim.show.answers import Answered, figure_of_sheet
+from podsim.study import store as tables
+from podsim.study.points import StudySpace, read_study, space_of
+from podsim.study.store import DONE, POINT, REASON, SCENARIO, STATUS, VARIANT, Row, Store
+from podsim.study.sweep_report import counts_told, study_report
+from podsim.watch import Tell, telling
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+_FEW_POINTS = 24
+"""What processes need to start is worth so many points."""
+_MANY_POINTS = 100_000
+"""Conditions of as many take seconds."""
+_CURE = "give another --output, or --restart"
+
+
+@dataclass(frozen=True, repr=False)
+class SweepResult(Answered):
+    """A study that has ended.
+
+    Attributes:
+        space: Its points.
+        output: Its table; None where the rows are kept in memory alone.
+        by_status: Rows by what became of them.
+        inputs: (path, SHA-256) of every file read.
+        simulated: Whether anything had to be; not if the table held the study already.
+        kept: The rows, where there is no table.
+    """
+
+    space: StudySpace
+    output: Path | None
+    by_status: Mapping[str, int]
+    inputs: tuple[tuple[str, str], ...]
+    simulated: bool = True
+    kept: Sequence[Row] = ()
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return sum(self.by_status.values())
+
+    @property
+    def summary(self) -> str:
+        """How many points there are, and what became of them."""
+        return counts_told(self.by_status)
+
+    def rows(self) -> Iterator[Row]:
+        """The rows of the table, one by one."""
+        return iter(self.kept) if self.output is None else tables.read_rows(self.output)
+
+    def to_frame(self) -> DataFrame:
+        """The table, one row per point, with the units of its columns in `attrs["unit"]`.
+
+        Returns:
+            A frame with the columns of the table: the point, its values, what became of it, and its figures.
+        """
+        from podsim.show.frames import frame_of, frame_of_file
+
+        return frame_of(self.kept) if self.output is None else frame_of_file(self.output)
+
+    def report(self, metric: str | None = None) -> Report:
+        """The answer as data: the best points, a chart over the keys that vary, and what could not be simulated.
+
+        Args:
+            metric: The column that counts; samples or tokens per second by default.
+
+        Returns:
+            A sentence, figures, and sections of tables and a chart.
+
+        Raises:
+            PodsimError: No point has that figure.
+        """
+        return study_report(self.space, self.rows(), self.by_status, self.inputs, metric)
+
+    def plot(self, metric: str | None = None) -> Figure:
+        """The chart of `--plot`, as a figure of matplotlib, which a notebook shows.
+
+        Args:
+            metric: The column that counts; samples or tokens per second by default.
+
+        Returns:
+            A figure with one chart, or a chart for each value of a third key.
+
+        Raises:
+            PodsimError: No point has that figure, or nothing varies.
+        """
+        return figure_of_sheet(sheet_of(self, self.report(metric)))
+
+    def _told(self) -> Iterator[str]:
+        yield self.summary
+        yield from self.report().verdict
+
+    def _records(self) -> list[Row]:
+        return list(self.rows())
+
+
+Swept = SweepResult
+"""Its name until 0.12."""
+
+
+def sheet_of(swept: SweepResult, report: Report) -> Sheet:
+    """The chart of `--plot`.
+
+    Raises:
+        PodsimError: There is nothing to draw.
+    """
+    if DONE not in swept.by_status:
+        raise PodsimError("no point of this study has figures to draw", do="read the column `reason` of the table")
+    if not (sheet := report.sheet()).rows:
+        raise PodsimError("no key of this study varies", do="give one of its keys two values or more")
+    return sheet
+
+
+def sweep(
+    study: str | Path | Mapping[str, Any],
+    output: str | Path | None = None,
+    *,
+    scenario: str | None = None,
+    processes: int | None = None,
+    scheduler: str | None = None,
+    restart: bool = False,
+    ranges: bool = False,
+    tell: Tell | None = None,
+    look: Callable[[int], None] = lambda _count: None,
+) -> SweepResult:
+    """Simulate every point of a study, and write the table of them all if a file is named for it.
+
+    Rows are kept beside that table as they come. A study that was ended at any moment goes on where it
+    stopped when the same call is made again. Without a table they are kept in memory.
+
+    Args:
+        study: A study file, a scenario and the keys that vary; or the name of a shipped study; in Python the content of
+            one, too.
+        output: Table to write, .parquet or .csv; the command writes STUDY.parquet if left out.
+        scenario: Vary this scenario, instead of that of the study.
+        processes: Points that are simulated at a time; as many as there are cores if left out.
+        scheduler: Simulate on the workers of this Dask scheduler.
+        restart: Drop what was found before, and its table.
+        ranges: Add the ends of ranges, FIGURE_low and _high, between which lie 80 % of what a figure may be; ten times
+            slower.
+        tell: Is told of progress; a line in a notebook shows it if left out.
+        look: Is told of how many combinations conditions are looked at, where that takes long.
+
+    Returns:
+        The rows, by `.rows()` or `.to_frame()`, and what follows from them.
+
+    Raises:
+        SpecError: The study or its scenario is wrong.
+        OutputError: The table or the rows beside it cannot be written, or belong to something else.
+    """
+    table = None if output is None else Path(output)
+    if table is not None:
+        tables.check_suffix(table)
+        check_writable(table)
+    space = (
+        space_of(Document(plain_data(study)), scenario=scenario)
+        if isinstance(study, Mapping)
+        else read_study(study, scenario)
+    )
+    if space.study.where and len(space) > _MANY_POINTS:
+        look(len(space))
+    numbers = array("q", space.numbers())
+    _check_runs(space, numbers)
+    inputs = _inputs(space)
+    fingerprint, beside = "", None
+    if table is not None:
+        # Of all that rows depend on: the study, the files it reads, and the code that simulates.
+        parts = simulator(), space.study.model_dump_json(), "with ranges" * ranges, *map(" ".join, inputs)
+        fingerprint = digest([part.encode() for part in parts])
+        read = [] if isinstance(study, Mapping) else [("the study", find(str(study), "study", ()))]
+        beside = table.with_name(f"{table.name}.journal")
+        written = {"table": table, "rows beside the table": beside}
+        if table.suffix == tables.CSV:
+            written["description of the table"] = tables.about_file(table)
+            check_writable(tables.about_file(table))
+        check_outputs(written, (*read, *files_read(inputs)))
+        if table.exists() and not restart and not beside.exists():
+            if tables.fingerprint_of(table) != fingerprint:
+                what, do = (
+                    "the table exists, and is not known to be of this study",
+                    "give another --output, or --restart",
+                )
+                raise OutputError(what, where=str(table), do=do)
+            counts = Counter(str(row[STATUS]) for row in tables.read_rows(table))
+            by_status = dict(sorted(counts.items(), key=lambda item: (item[0] != DONE, item[0])))
+            return SweepResult(space, table, by_status, inputs, simulated=False)
+    with (
+        telling(tell, "points") as told,
+        memo.files_held(),
+        Store(beside, fingerprint, option=_CURE, restart=restart) as store,
+    ):
+        how = {"processes": processes, "scheduler": scheduler, "few": _FEW_POINTS, "lead": 1}
+        store.fill(partial(_row, space, ranges), numbers, told, **how)
+        by_status = store.statuses()
+        if table is None:
+            return SweepResult(space, None, by_status, inputs, kept=tables.typed(store.rows))
+        about = {"version": __version__, "fingerprint": fingerprint, "inputs": json.dumps(inputs)}
+        tables.write_table(table, store.rows, about)
+        store.remove()
+        return SweepResult(space, table, by_status, inputs)
+
+
+def _row(space: StudySpace, ranges: bool, number: int) -> Row:
+    """The row of a point, with the ends of ranges if these are asked for; one that cannot be simulated has a reason."""
+    point = space.point(number)
+    assert point is not None
+    source = point.scenario, point.variant
+    values = {POINT: number, SCENARIO: point.scenario, VARIANT: point.variant, **point.values}
+    try:
+        if point.problem is not None:
+            raise SpecError([point.problem])
+        loaded = memo.of_file(("swept", *source), partial(load_scenario, *source))  # which a point changes
+        result = run(load_scenario(loaded, overrides=point.overrides))
+        known = result.ranges if ranges else {}
+        ends = {name + end: getattr(each, end[1:]) for name, each in known.items() for end in (LOW, HIGH)}
+    except PodsimError as error:
+        return values | {STATUS: tables.status_of(error), REASON: str(error)}
+    except Exception as error:  # a bug at one point must not cost the others
+        return values | {STATUS: tables.FAILED, REASON: f"{type(error).__name__}: {error}"}
+    return values | {STATUS: DONE, REASON: None} | dict(tables.figures_of(result)) | ends
+
+
+def _check_runs(space: StudySpace, numbers: Sequence[int]) -> None:
+    """Refuse a study of which no point is let through, or none of the first can be loaded."""
+    if not numbers:
+        what, place = f"`where` leaves out all of {len(space):,} points", space.document.where(("where",))
+        raise SpecError([Problem(place, "where", what, "loosen a condition")])
+    first: SpecError | None = None
+    for point in map(space.point, numbers[:_FEW_POINTS]):
+        assert point is not None
+        try:
+            if point.problem is not None:
+                raise SpecError([point.problem])
+            load_scenario(point.scenario, point.variant, point.overrides)
+        except SpecError as error:
+            first = first or error
+        else:
+            return
+    assert first is not None
+    raise SpecError([replace(each, where=_place_in(space.document, each.where)) for each in first.problems])
+
+
+def _place_in(study: Document, where: str) -> str:
+    """The place of a key in the study, where it is known, instead of that of `--set`."""
+    key = where.removeprefix("--set ").partition("=")[0] if where.startswith("--set ") else None
+    sections = (section for section in ("keys", "derived") if key in (study.at((section,)) or {}))
+    return next((study.where((section, str(key))) for section in sections), "") or where
+
+
+def _inputs(space: StudySpace) -> tuple[tuple[str, str], ...]:
+    """Every file that the scenarios of a study read."""
+    names = next(axis for axis in space.axes if SCENARIO in axis.keys).values
+    return tuple(dict.fromkeys(each for name, *_ in names for each in load_scenario(str(name)).inputs))

@@ -1,0 +1,507 @@
+"""The answer of a study: the best points, a chart over the keys that vary, and what could not be simulated.
+
+The table is read once and row by row, however long it is; what an answer shows of it is kept.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heappush, heappushpop
+from typing import Any, Final
+
+from podsim import metrics
+from podsim._version import __version__
+from podsim.errors import PodsimError
+from podsim.format import format_bytes, format_ends, format_figure, format_percent
+from podsim.metrics import HIGH, LOW, find_metric, metric_of
+from podsim.report import chart
+from podsim.report.report import Folded, Report, Section, Tile
+from podsim.report.table import Cell, Cells, Column, Table, columns
+from podsim.runs import run
+from podsim.scenario.wording import known_here
+from podsim.study.expression import number_of
+from podsim.study.points import MeasuredSpec, StudySpace, Value, number_and_unit, short
+from podsim.study.store import COLUMNS, DONE, POINT, REASON, SCENARIO, STATUS, VARIANT, Row
+
+_BEST, _LISTED, _DRAWN = 5, 500, 5_000
+"""Points of the table of the best, of longer tables, and of a chart."""
+_MOST_COMPARED: Final = 20_000
+"""Points up to which values without effect are looked for, for which all of them have to be in memory."""
+_MOST_SAID, _MOST_LINES, _MOST_PANELS, _MOST_TICKS = 3, 4, 6, 10
+_SAME: Final = 1e-12
+_FULL: Final = 0.5
+"""A grid of which fewer cells are filled was not crossed, but sampled."""
+_DIGITS: Final = 6
+_ROOM: Final = 1.25
+"""Room beside bars for their numbers, as a share of the longest."""
+_BELOW: Final = 1.5
+"""Points without a figure stand so far below the least of a logarithmic axis."""
+_COUNTS: Final = ("ipus", "replicas", "replication_factor", "machine_count")
+"""Last parts of keys over which a rate would at best be proportional."""
+_PLACE: Final = re.compile(r"^.*?\[[^\]]*\]: ")
+_NUMBER: Final = re.compile(r"\d[\d.,]*(?: [KMGT]i?B\b)?")
+_COUNTED: Final = {"does not fit": "Points that do not fit", "no plan": "Points without a plan"}
+_SCALES: Final = {
+    metrics.SECONDS: (
+        (7200.0, 3600.0, "h"),
+        (300.0, 60.0, "min"),
+        (1.0, 1.0, "s"),
+        (1e-3, 1e-3, "ms"),
+        (0.0, 1e-6, "µs"),
+    ),
+    metrics.BYTES: ((2.0**30, 2.0**30, "GiB"), (0.0, 2.0**20, "MiB")),
+    metrics.PER_SECOND: ((1e5, 1000.0, "1,000 "), (0.0, 1.0, "")),
+}
+"""Units of axes by the unit of the figure: from which largest value on, and what numbers are divided by for them."""
+_SHORT: Final = {"ipu": "IPU", "ipus": "IPUs", "gw": "GW", "mfu": "MFU", "llama": "LLaMa"}
+_Said = dict[tuple[str, str], list[Any]]
+"""How many points say a text, what became of them and the first such text, by that and the text without its numbers."""
+
+
+# Words
+
+
+def counts_told(by_status: Mapping[str, int]) -> str:
+    """How many points there are, and what became of them.
+
+    >>> counts_told({"done": 15, "does not fit": 10}), counts_told({"does not fit": 1})
+    ('25 points: 15 done, 10 do not fit', '1 point: 1 does not fit')
+    """
+    parts = ", ".join(f"{count:,} {_status(status, count)}" for status, count in by_status.items())
+    return f"{_points(sum(by_status.values()))}: {parts}"
+
+
+def _points(count: int) -> str:
+    return f"{count:,} point{'s' * (count != 1)}"
+
+
+def _status(status: str, count: int) -> str:
+    return "do not fit" if status == "does not fit" and count != 1 else status
+
+
+def quantity(metric: str, most: float = 1.0) -> tuple[chart.Axis, float]:
+    """The axis of a figure whose largest value is given, and what its numbers are divided by to keep them short.
+
+    >>> axis, divisor = quantity("throughput_samples_per_s", 250_000.0)
+    >>> axis.title, divisor
+    ('throughput [1,000 samples/s]', 1000.0)
+    """
+    known = find_metric(metric)
+    if known is None:
+        return chart.Axis(words(metric)), 1.0
+    if known.unit not in _SCALES:
+        return chart.Axis(known.label, known.unit if known.unit in (metrics.WATTS, metrics.JOULES) else ""), 1.0
+    divisor, unit = next((size, text) for least, size, text in _SCALES[known.unit] if most >= least)
+    if known.unit == metrics.PER_SECOND:
+        return chart.Axis("rate" if known.label == known.counted else known.label, f"{unit}{known.counted}/s"), divisor
+    return chart.Axis(known.label, unit), divisor
+
+
+def told(metric: str, value: float) -> str:
+    """A figure with its unit, as all commands write it.
+
+    >>> told("throughput_samples_per_s", 250_000.0), told("time_to_train_s", 90.0), told("mfu", 0.153)
+    ('250,000 samples/s', '90 s', '15.3 %')
+    """
+    known = metric_of(metric)
+    if known.unit == metrics.BYTES:
+        return format_bytes(value)
+    return f"{format_figure(known, value)} {f'{known.counted}/s' * (known.unit == metrics.PER_SECOND)}".rstrip()
+
+
+def words(name: str) -> str:
+    """A key or figure without underscores, by its last parts.
+
+    >>> words("system.machine.ipu_link.bandwidth_per_direction"), words("parallelism.replication_factor")
+    ('IPU link: bandwidth per direction', 'replication factor')
+    """
+    parts = name.split(".")
+    last = parts[-2:] if len(parts) > 2 else parts[-1:]
+    return ": ".join(" ".join(_SHORT.get(word, word) for word in part.split("_")) for part in last)
+
+
+def _joined(texts: Sequence[str]) -> str:
+    return f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else texts[0]
+
+
+def _text(key: str, value: object) -> str:
+    nothing = "no variant" if key == VARIANT else "none"
+    return nothing if value is None or value != value else short(value)
+
+
+def no_column(column: str, numbers: Sequence[str]) -> PodsimError:
+    """The error about a figure that no point has."""
+    what = f"the table has no column of numbers `{column}`"
+    return PodsimError(what, where="--metric", do=known_here(column, list(numbers), "use another"))
+
+
+def check_metric(metric: str) -> None:
+    """Refuse a column that no table has, before the whole study is simulated."""
+    if find_metric(metric) is None:
+        raise no_column(metric, list(metrics.METRICS))
+
+
+# The answer
+
+
+def study_report(
+    space: StudySpace,
+    rows: Iterable[Row],
+    by_status: Mapping[str, int],
+    inputs: Sequence[tuple[str, str]],
+    metric: str | None = None,
+) -> Report:
+    """The answer of a study: points are compared by a metric, samples or tokens per second by default."""
+    seen = _Seen(space, rows, by_status, metric)
+    scenarios = ", ".join(space.study.scenarios)
+    varying = "; ".join(f"{key} with {count:,} values" for key, count in seen.keys.items())
+    about = f"{scenarios}, podsim {__version__}", f"Varies: {varying or 'nothing'}", counts_told(by_status)
+    return Report(
+        title=space.study.description or f"A study of {scenarios}",
+        about=about,
+        version=__version__,
+        inputs=inputs,
+        verdict=list(seen.verdict()),
+        warnings=[*seen.without_effect(), *seen.warnings()],
+        tiles=list(seen.tiles()),
+        sections=list(seen.sections()),
+    )
+
+
+class _Seen:
+    """What one pass over the table of a study finds."""
+
+    def __init__(
+        self, space: StudySpace, rows: Iterable[Row], by_status: Mapping[str, int], metric: str | None
+    ) -> None:
+        self._space, self._by_status, self._metric = space, by_status, metric or ""
+        self._total, self._count = sum(by_status.values()), 0
+        self._drawn: list[Row] = []
+        self._left_out: list[Row] = []
+        self._compared: list[Row] = []
+        self._reasons: _Said = {}
+        self._warnings: _Said = {}
+        values: dict[str, set[object]] = {key: set() for key in space.crossed}
+        numbers: dict[str, None] = {}
+        best: list[tuple[float, int, Row]] = []
+        worst: tuple[float, int, Row] | None = None
+        others, every = {*COLUMNS, "warnings", *space.keys}, -(-self._total // _DRAWN)
+        for place, row in enumerate(rows):
+            for key, known in values.items():
+                known.add(row.get(key))
+            new = (name for name in row.keys() - numbers.keys() - others if _figure(row, name) is not None)
+            numbers |= dict.fromkeys(sorted(new, key=list(row).index))
+            self._metric = self._metric or next((name for name in (*metrics.HEADLINES, *numbers) if name in row), "")
+            if place % every == 0:
+                self._drawn.append(row)
+            if row[STATUS] == DONE:
+                _say(self._warnings, DONE, row.get("warnings"))
+            else:
+                _say(self._reasons, row[STATUS], _PLACE.sub("", str(row[REASON] or "").partition("\n")[0]))
+                self._left_out += [row] * (len(self._left_out) < _LISTED)
+            if (figure := _figure(row, self._metric)) is not None:
+                self._count += 1
+                ranked = (-metric_of(self._metric).rank(figure), -int(row[POINT]), row)
+                (heappush if len(best) < _LISTED else heappushpop)(best, ranked)
+                worst = ranked if worst is None else min(worst, ranked)
+                self._compared += [row] * (len(self._compared) <= _MOST_COMPARED)
+        if metric is not None and numbers and metric not in numbers:
+            raise no_column(metric, list(numbers))
+        self._best = [row for *_, row in sorted(best, reverse=True)]
+        self._worst = worst[2] if worst else {}
+        self.keys = {key: len(known) for key, known in values.items() if len(known) > 1}
+
+    def _values(self, row: Row) -> list[str]:
+        return [_text(key, row.get(key)) for key in self.keys]
+
+    def _at(self, row: Row) -> str:
+        pairs = zip(map(words, self.keys), self._values(row), strict=True)
+        return ", ".join(map(" ".join, pairs)) or "the only point"
+
+    def _between(self, row: Row) -> str:
+        """The range of the figure beside its value; empty where it is not known."""
+        ends = _range_of(row, self._metric)
+        return f"80 %: {format_ends(metric_of(self._metric), row[self._metric], *ends)}" if ends else ""
+
+    def verdict(self) -> Iterator[str]:
+        """The best point and the worst; nothing where none has the figure."""
+        if not self._count:
+            return
+
+        def value_at(row: Row) -> str:
+            between = self._between(row)
+            return f"{told(metric, row[metric])}{f' ({between})' * bool(between)} at {self._at(row)}"
+
+        metric, best, name = self._metric, self._best[0], quantity(self._metric)[0].label
+        if best[metric] == self._worst[metric] and self._count > 1:
+            yield f"{name} {told(metric, best[metric])} at each of {self._count:,} points"
+        else:
+            yield f"best {name} {value_at(best)}" + f"; worst {value_at(self._worst)}" * (self._count > 1)
+
+    def warnings(self) -> Iterator[str]:
+        """What results warn of, the most frequent first."""
+        most, left = _most_said(self._warnings)
+        yield from (f"at {_points(count)}: {text}" for count, _, text in most)
+        if left:
+            yield f"{left:,} more points warn of something else: see the column `warnings` of the table"
+
+    def without_effect(self) -> Iterator[str]:
+        """Keys at whose values the figure is the same, whatever the other keys are."""
+        if len(self._compared) > _MOST_COMPARED:
+            return
+        for key in self.keys:
+            at: dict[tuple[object, ...], dict[object, float]] = {}
+            for row in self._compared:
+                others = tuple(row[other] for other in self.keys if other != key)
+                at.setdefault(others, {})[row[key]] = row[self._metric]
+            compared = {value for figures in at.values() if len(figures) > 1 for value in figures}
+            ends = [(min(figures.values()), max(figures.values())) for figures in at.values()]
+            same = all(math.isclose(low, high, rel_tol=_SAME) for low, high in ends)
+            if same and compared and compared == {row[key] for row in self._compared}:
+                what = quantity(self._metric)[0].label
+                yield f"{key} changes nothing here: {what} is the same at all {len(compared):,} values"
+
+    def tiles(self) -> Iterator[Tile]:
+        """The best figure, and what became of how many points."""
+        if self._count:
+            metric, best = metric_of(self._metric), self._best[0]
+            notes = (f"at {self._at(best)}" if self.keys else "", self._between(best))
+            label = f"{'Most' if metric.more_is_better else 'Least'} {metric.words}"
+            yield Tile(label, told(self._metric, best[self._metric]), tuple(filter(None, notes)))
+        for status, count in self._by_status.items():
+            yield Tile(_COUNTED.get(status, f"Points {status}"), f"{count:,}", (f"of {self._total:,}",))
+
+    def sections(self) -> Iterator[Section]:
+        """The chart, the best points, and what could not be simulated."""
+        count, best = self._count, self._best
+        if count:
+            by_point = {int(row[POINT]): row for row in (*self._drawn, best[0])}
+            drawn = [by_point[point] for point in sorted(by_point)]
+            some = f"{len(drawn):,} of {self._total:,} points are shown, evenly chosen, and the best."
+            title = f"The best {len(best):,} of {count:,} points" if len(best) < count else "The points, the best first"
+            notes = [some] if len(drawn) < self._total else []
+            if over := _study_chart(self._space, drawn, self._metric, notes, self._table(best, title)):
+                yield Section("Over the keys", [over], plotted=True)
+            if count > _BEST:
+                title, best = f"The best {_BEST} of {count:,} points, and the worst", [*best[:_BEST], self._worst]
+            yield Section("Points", [self._table(best, title)], short=True)
+        said, left = _most_said(self._reasons)
+        if said:
+            title = "What could not be simulated"
+            reasons = [(f"{many:,}", _status(status, many), text) for many, status, text in said]
+            more = [f"{left:,} more say something else: see the column `{REASON}` of the table"] if left else []
+            table = Table(columns(">points", "status", "why"), reasons, title, more)
+            cells = [(str(row[POINT]), *self._values(row), row[STATUS], row[REASON] or "") for row in self._left_out]
+            heads = columns(">point", *map(words, self.keys), "status", "reason")
+            short_of = self._total - self._by_status.get(DONE, 0)
+            all_of_them = "Each of them" if len(cells) == short_of else f"The first {len(cells):,} of {short_of:,}"
+            yield Section(title, [table, Folded(all_of_them, [Table(heads, cells)])], short=True)
+
+    def _table(self, rows: Sequence[Row], title: str) -> Table:
+        """Points with the figure, its range where it is known, and how it compares with the first of them."""
+        metric, best = self._metric, rows[0][self._metric]
+        axis, divisor = quantity(metric, max(abs(row[metric]) for row in rows))
+        ranged = any(_range_of(row, metric) for row in rows)
+        cells: list[Cells] = []
+        for row in rows:
+            share, ends = row[metric] / best if best else 1.0, _range_of(row, metric)
+            between = " to ".join(short(end / divisor) for end in ends) if ends else "–"
+            figure = Cell(short(row[metric] / divisor), row[metric] / divisor)
+            known: Cells = [f"{row[POINT]:,}", *self._values(row), figure]
+            cells.append([*known, *[between] * ranged, Cell(format_percent(share), share)])
+        heads = [*columns(">point", *map(words, self.keys)), Column(axis.title, is_number=True)]
+        return Table([*heads, *columns(*[">80 %"] * ranged, ">of the best")], cells, title)
+
+
+def _say(said: _Said, status: str, text: object) -> None:
+    if text:
+        said.setdefault((status, _NUMBER.sub("#", str(text))), [0, status, str(text)])[0] += 1
+
+
+def _most_said(said: _Said) -> tuple[list[list[Any]], int]:
+    """What most points say, the most frequent first; and how many say something else."""
+    ranked = sorted(said.values(), key=lambda entry: -entry[0])
+    return ranked[:_MOST_SAID], sum(count for count, *_ in ranked[_MOST_SAID:])
+
+
+def _figure(row: Row, name: str) -> float | None:
+    value: Any = row.get(name)
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number and math.isfinite(value) else None
+
+
+def _range_of(row: Row, metric: str) -> tuple[float, float] | None:
+    low, high = row.get(metric + LOW), row.get(metric + HIGH)
+    return None if low is None or high is None else (low, high)
+
+
+# The chart
+
+
+def _study_chart(
+    space: StudySpace, rows: Sequence[Row], metric: str, notes: Sequence[str], numbers: Table
+) -> chart.Chart | None:
+    """A figure over the keys that vary; None where none does.
+
+    Lines for a key of numbers, one for each value of a key of a few words; bars for words alone; a heat map for two
+    keys, and one for each value of a third; dots for samples; parallel axes for more.
+    """
+    keys = [key for key in (_key(rows, name) for name in space.crossed) if len(key.values) > 1]
+    if not keys:
+        return None
+    numeric, of_words = [key for key in keys if key.numbers], [key for key in keys if not key.numbers]
+    is_lines = len(numeric) == 1 and (not of_words or (len(of_words) == 1 and len(of_words[0].values) <= _MOST_LINES))
+    measured = list(measured_points(space.study.measured, metric)) if is_lines else []
+    values = [_figure(row, metric) for row in rows]
+    known = [*(value for value in values if value is not None), *(value for _, value in measured)]
+    axis, divisor = quantity(metric, max(map(abs, known)))
+    heights = [None if value is None else _rounded(value / divisor) for value in values]
+    drawn: chart.Curves | chart.Bars | chart.Study
+    if len(keys) == len(of_words) == 1:
+        what, drawn = "Bars", _bars(keys[0], rows, heights, axis)
+    elif is_lines:
+        keys = [*numeric, *of_words]
+        published = [(at, _rounded(value / divisor)) for at, value in measured]
+        what, drawn = "Lines", _lines(keys, rows, heights, axis, divisor, metric, published)
+    else:
+        over, keys = _drawn_over(keys, len(rows))
+        what, points, statuses = over.value.capitalize(), [row[POINT] for row in rows], [row[STATUS] for row in rows]
+        drawn = chart.Study(over, keys, axis, heights, points, statuses, metric_of(metric).more_is_better)
+        said = {
+            chart.WayOver.HEAT_MAP: "Grey: could not be simulated, has no such figure, or is not part of the study.",
+            chart.WayOver.PARALLEL: "A line is a point of the study, its colour the figure.",
+        }
+        notes = [said[over], *notes] if over in said else notes
+    over_keys = _joined([key.axis.label for key in keys])
+    described = f"{what} of the figure over {over_keys}."
+    return chart.Chart(f"Over {over_keys}", described, drawn, numbers=numbers, notes=notes)
+
+
+def _numbers_and_unit(values: Sequence[Any]) -> tuple[list[float], str] | None:
+    """Numbers of values in the unit that they share, or in the base unit; None if some are words.
+
+    >>> _numbers_and_unit(["8 GB/s", "12.5 GB/s"]), _numbers_and_unit([4, 16]), _numbers_and_unit(["a", 2])
+    (([8.0, 12.5], 'GB/s'), ([4.0, 16.0], ''), None)
+    """
+    pairs = [number_and_unit(value) for value in values]
+    if all(pairs) and len({pair[1] for pair in pairs if pair}) == 1:
+        return [pair[0] for pair in pairs if pair], next(pair[1] for pair in pairs if pair)
+    numbers = [number_of(value) for value in values]
+    if any(isinstance(number, bool) or not isinstance(number, (int, float)) for number in numbers):
+        return None
+    return [float(number) for number in numbers], ""
+
+
+def _key(rows: Sequence[Row], name: str) -> chart.Key:
+    """A key with its values in order: numbers by size, words in the order in which they appear."""
+    given = [_text(name, None) if row.get(name) is None else row[name] for row in rows]
+    values = list(dict.fromkeys(given))
+    numbers, unit = _numbers_and_unit(values) or ([], "")
+    if numbers:
+        values = [value for _, value in sorted(zip(numbers, values, strict=True), key=lambda pair: pair[0])]
+    texts = [short(value).removesuffix(f" {unit}") if unit else short(value) for value in values]
+    if len(set(texts)) < len(texts):  # numbers that few digits do not tell apart
+        texts = [str(value).removesuffix(f" {unit}") if unit else str(value) for value in values]
+    places = {value: place for place, value in enumerate(values)}
+    return chart.Key(name, chart.Axis(words(name), unit), texts, sorted(numbers), [places[value] for value in given])
+
+
+def _drawn_over(keys: list[chart.Key], count: int) -> tuple[chart.WayOver, list[chart.Key]]:
+    """The way to draw a figure over several keys, and the order in which it takes them."""
+    by_count = sorted(keys, key=lambda key: len(key.values))
+    split, inner = (by_count[:1], by_count[1:]) if len(keys) == 3 else ([], by_count)
+    is_full = count >= _FULL * math.prod(len(key.values) for key in keys)
+    if is_full and len(inner) == 2 and (not split or len(split[0].values) <= _MOST_PANELS):
+        return chart.WayOver.HEAT_MAP, [*inner, *split]
+    if len(keys) == 2 and all(key.numbers for key in keys):
+        return chart.WayOver.DOTS, by_count
+    return chart.WayOver.PARALLEL, keys
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
+
+
+def _bars(key: chart.Key, rows: Sequence[Row], heights: Sequence[float | None], axis: chart.Axis) -> chart.Bars:
+    bars = []
+    for place in sorted(range(len(rows)), key=key.at.__getitem__):
+        row, height, status = rows[place], heights[place], str(rows[place][STATUS])
+        nothing = "no figure" if status == DONE else status
+        text = nothing if height is None else f"{short(height)} {axis.unit}".rstrip()
+        value = key.values[key.at[place]]
+        tip = {key.name: value, axis.label: text, POINT: str(row[POINT])}
+        bars.append(chart.Bar(value, 0.0, height or 0.0, chart.Fill(chart.LOOKS[0][0]), text, tip=tip))
+    least, most = min(0.0, *(bar.end for bar in bars)), max(abs(bar.end) for bar in bars)
+    return chart.Bars(bars, chart.Axis(axis.label, axis.unit, (least * _ROOM, most * _ROOM or 1.0)))
+
+
+def _lines(
+    keys: Sequence[chart.Key],
+    rows: Sequence[Row],
+    heights: Sequence[float | None],
+    axis: chart.Axis,
+    divisor: float,
+    metric: str,
+    measured: Sequence[tuple[Value, float]],
+) -> chart.Curves:
+    """Over a key of numbers, a line for each value of a key of words; with bands, what is ideal and what was measured.
+
+    Where the key counts IPUs or replicas both axes are logarithmic, and a rate is ideal in proportion to the first.
+    """
+    key, *of_words = keys
+    at = [key.numbers[place] for place in key.at]
+    scales = key.name.rpartition(".")[2] in _COUNTS and metric_of(metric).unit == metrics.PER_SECOND
+    lines, bands = [], []
+    for number, name in enumerate(of_words[0].values if of_words else [axis.label]):
+        points = [(at[place], height, place) for place, height in enumerate(heights) if height is not None]
+        points = [point for point in points if not of_words or of_words[0].at[point[2]] == number]
+        if not points:
+            continue
+        points.sort(key=lambda point: point[0])
+        colour, marker, dashes = chart.LOOKS[number % len(chart.LOOKS)]
+        x, y = [point[0] for point in points], [point[1] for point in points]
+        ends = [_range_of(rows[place], metric) for *_, place in points]
+        ranges = [known and (known[0] / divisor, known[1] / divisor) for known in ends]
+        tips = [
+            {key.axis.title: key.values[key.at[place]], axis.title: short(height), POINT: str(rows[place][POINT])}
+            for _, height, place in points
+        ]
+        label = f"{of_words[0].axis.label}: {name}" if of_words and of_words[0].name != SCENARIO else name
+        lines.append(chart.Series(label, chart.Mark.LINE, x, y, colour, dashes if dashes[1] else (), marker, tips))
+        bands += chart.band(f"{label}, 80 %", x, ranges, colour)
+    first = min(lines, key=lambda line: line.x[0])
+    span = first.x[0], max(line.x[-1] for line in lines)
+    ideal = [chart.in_proportion("in proportion", span, first.y)] if scales and span[1] > span[0] > 0 else []
+    if measured and (where := _numbers_and_unit([place for place, _ in measured])):
+        published = [height for _, height in measured]
+        lines.append(chart.Series("measured", chart.Mark.POINTS, where[0], published, chart.INK, marker="diamond"))
+    x_all, y_all = sorted({x for line in lines for x in line.x} | {*at}), [y for line in lines for y in line.y]
+    x_log = chart.is_wide(x_all) or (scales and x_all[0] > 0)
+    y_log = x_log and (chart.is_wide(y_all) or scales) and min(y_all) > 0
+    if missing := [place for place, height in enumerate(heights) if height is None]:
+        what = " or ".join(sorted({str(rows[place][STATUS]) for place in missing} - {DONE})) or "no such figure"
+        foot = min(y_all) / _BELOW if y_log else 0.0
+        tips = [{STATUS: str(rows[place][STATUS]), POINT: str(rows[place][POINT])} for place in missing]
+        feet = [at[place] for place in missing], [foot] * len(missing)
+        lines.append(chart.Series(what, chart.Mark.POINTS, *feet, chart.NO_FIGURE, marker="cross", tips=tips))
+    ticks = x_all if len(x_all) <= _MOST_TICKS else ()
+    x_axis = chart.Axis(key.axis.label, key.axis.unit, is_log=x_log, from_zero=False, ticks=ticks)
+    y_axis = chart.Axis(axis.label, axis.unit, is_log=y_log, from_zero=not y_log)
+    return chart.Curves([*bands, *ideal, *lines], x_axis, y_axis)
+
+
+def measured_points(given: Sequence[MeasuredSpec], metric: str) -> Iterator[tuple[Value, float]]:
+    """Where scenarios stand in a chart of a figure, and what was published of it; others are passed over.
+
+    A rate follows from the time of a weight update, whose samples are known.
+    """
+    for measured in given:
+        result = run(measured.scenario)
+        known = {reference.quantity: reference.measured for reference in reversed(result.references)}
+        rate, update = (dict(result.figures()).get(name) for name in (metrics.THROUGHPUT, metrics.UPDATE))
+        if metric in known:
+            yield measured.at, known[metric]
+        elif metric == metrics.THROUGHPUT and metrics.UPDATE in known and rate is not None and update is not None:
+            yield measured.at, rate * update / known[metrics.UPDATE]

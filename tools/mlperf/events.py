@@ -1,0 +1,20 @@
+"""Lines of a result file: `:::MLLOG` and a JSON object. Source: [mlperf_training_rules]."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+TOKEN: Final = ":::MLLOG"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line."""
+
+    key: str  # what it is about
+    time_ms: float  # when, in milliseconds since 1970, or since the first line of a simulated run
+    value: Any = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # what else it says
+    line: int = 0  # line of the file, if it was read from one

@@ -1,0 +1,509 @@
+"""Refits the calibrated constants on the rows marked for calibration, and on no others.
+
+Two constants of the software stack are fitted together to two weight updates of MLPerf and to the call of a pair of
+pods: the layout-change rate, which grows with the work of a stage, and the session call, which does not. A pair runs
+the same cycles, one pod more of them: what remains when they are taken away by the pair itself is the call, whatever
+a cycle takes. The set-up time is the median over the logged runs of the two of MLPerf. The superstep overhead is
+fitted to the measured half-precision products. What a checkpoint and the set-up of a validation take is read off the
+logs of the declared runs of convolutional networks. What it takes PyTorch to hand over a tensor is fitted to the
+published weight updates that are declared for it, by least squares of relative misses; in the same way what it takes
+to hand over a tensor and to load a graph, to those of networks on graphs. The session call of an evaluation is fitted
+to the evaluations of one round of MLPerf, and to nothing else of its logs. That of TensorFlow is fitted by least
+squares to several rows. What forward passes pay beside their work, the session call `forward_call` and the host's
+answer to each batch `forward_exchange`, is read off runs of a C600: in a row of queued calls only the answer is left,
+so that the published rate gives the answer; the least latency of a single call, less the answer and modelled work,
+gives the call.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean
+
+from podsim.errors import InfeasibleError, MissingDataError
+from podsim.placement.topology import Routes
+from podsim.report.report import Report
+from podsim.result.cost import cost_convolution
+from podsim.result.inference import ForwardResult
+from podsim.result.reference_data import rows, scenario_name
+from podsim.result.result import RunResult
+from podsim.runs import infer, simulate
+from podsim.scenario import load_ipu, load_scenario
+from podsim.scenario.assumptions import with_value
+from podsim.scenario.hardware import given
+from podsim.scenario.ipu import Ipu
+from podsim.scenario.software import Software
+from podsim.tiles import MatMulShape
+from podsim.tiles.matmul import plan_matmul
+from podsim.validation.compare import Progress
+from podsim.validation.comparison import evidence, loaded
+from podsim.validation.fit import Fit, Solution, correlated, least_squares
+from podsim.validation.microbenchmarks import Measured, measured, mk1
+from podsim.validation.reference_data import CALIBRATION, CALLED, EVALUATED, calibration_rows, submissions
+from podsim.validation.runs import GRAPHS
+from podsim.validation.show import report_of
+from podsim.validation.show_fits import fits_table, plain_fits, together
+
+_MS_PER_S = 1000
+_LAYOUT, _CALL = "layout_change_cycles_per_byte", "host_call"
+_POPART, _PYTORCH = "PopART", "PyTorch"
+_CYCLES = ("fill", "main", "flush")
+_STREAM, _TARGET, _LOAD = "stream_time", "target_time", "sample_load_time"
+_CHECKPOINT, _VALIDATION, _EVALUATION = "checkpoint", "validation_setup", "evaluation_call"
+_SAVED_S, _VALIDATION_S = "checkpoint_s_mean", "validation_build_s"
+_LAYOUT_STEP, _CALL_STEP_S, _LITTLE_S = 0.1, 0.01, 1e-6
+_NEWTON_STEPS = ("first step", "second step", "third step")
+_OVERHEADS = range(150, 301, 25)
+_TERA = 1e12
+
+
+def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
+    """Refit every calibrated constant."""
+    names = [scenario_name(row) for row in calibration_rows("bert")]
+    sums = [*map(_logged, calibration_rows("bert")), call_of_pair(trained(_POPART))]
+    software = load_scenario(names[0]).spec.software
+    layout, call_s = float(software.layout_change_cycles_per_byte), float(software.host_call_s)
+    for _ in progress(_NEWTON_STEPS):
+        step = _newton_step(sums, layout, call_s)
+        layout, call_s = layout + step.values[0], call_s + step.values[1]
+    titles = [title for each in sums for title in each.weights]
+    where = " and ".join(titles)
+    ipu = load_ipu("bow")
+    return (
+        Fit(
+            "ipu.superstep.overhead",
+            ipu.superstep.overhead_cycles,
+            _overhead(ipu),
+            "cycles",
+            "GEMM fp16",
+            configurations=sum(row["role"] == CALIBRATION for row in rows("gemm_measurements")),
+        ),
+        *correlated(
+            (
+                Fit(
+                    *(f"software.{_LAYOUT}", software.layout_change_cycles_per_byte, layout, "cycles/B", where),
+                    step.standard_errors[0],
+                    configurations=configurations(titles),
+                ),
+                Fit(
+                    *(f"software.{_CALL}", software.host_call_s, call_s, "s", where),
+                    step.standard_errors[1],
+                    configurations=configurations(titles),
+                ),
+            ),
+            step,
+        ),
+        Fit(
+            *("software.setup", software.setup_s, _setup_s(names), "s", " and ".join(names)),
+            configurations=configurations(names),
+        ),
+        *_epoch_fits(),
+        *_pytorch_fits(),
+        _evaluation_call(),
+        _shifted(f"{_CALL} (TensorFlow)", lambda software: software.host_call_s, call_points()),
+        *forward_fits(),
+        *link_fits(),
+        *convolution_fits(),
+    )
+
+
+def configurations(titles: Iterable[str]) -> int:
+    """How many of these runs are evidence beside each other."""
+    return len({evidence(loaded(title)) for title in titles})
+
+
+def _shifted(key: str, committed_in: Callable[[Software], float | None], points: Sequence[PublishedTime]) -> Fit:
+    software = load_scenario(points[0].title.partition("@")[0]).spec.software
+    committed = committed_in(software)
+    if committed is None:
+        what = f"{software.name} has no {key} to compare with"
+        raise MissingDataError(what, do="add it to the software stack; any value will do before it is fitted")
+    add, error = best_shift(points)
+    titles = [point.title for point in points]
+    return Fit(
+        *(f"software.{key}", committed, committed + add, "s", " and ".join(titles), error),
+        configurations=configurations(titles),
+    )
+
+
+def _evaluation_call() -> Fit:
+    """Cost of an evaluation of forward passes, less those passes; mean over the submissions that fit."""
+    found = {scenario_name(row): row for row in submissions("bert", [EVALUATED])}
+    software = load_scenario(next(iter(found))).spec.software
+    committed = software.evaluation_call_s
+    if committed is None:
+        what = f"{software.name} has no {_EVALUATION} to compare with"
+        raise MissingDataError(what, do="add it to the software stack; any value will do before it is fitted")
+    misses = {name: miss for name, row in found.items() if (miss := _missed_by_an_evaluation(name, row)) is not None}
+    fitted = committed + statistics.fmean(misses.values())
+    where = " and ".join(misses)
+    return Fit(f"software.{_EVALUATION}", committed, fitted, "s", where, configurations=configurations(misses))
+
+
+def _missed_by_an_evaluation(name: str, row: dict[str, str]) -> float | None:
+    """Time that the logged median takes longer than predicted, per call; None for a run that does not fit. [s]"""
+    try:
+        evaluations_s = simulate(name).run_breakdown["evaluation"]
+    except InfeasibleError:
+        return None
+    missed_s = float(row["eval_s_median"]) - evaluations_s / float(row["n_evals_mean"])
+    return missed_s / float(row["eval_device_steps"])
+
+
+def _pytorch_fits() -> tuple[Fit, ...]:
+    """What the host adds to weight updates of PyTorch, over all declared runs, and to those of networks on graphs."""
+    updates = trained(_PYTORCH)
+    return (
+        *_host_fits((_STREAM,), [row for row in updates if row["scope"] != GRAPHS], _PYTORCH),
+        *_host_fits((_TARGET, _LOAD), [row for row in updates if row["scope"] == GRAPHS], "graphs"),
+    )
+
+
+def trained(framework: str) -> list[dict[str, str]]:
+    """Published weight updates of a framework that constants are fitted to."""
+    declared = (row for row in rows("published_throughput") if row["role"] == CALIBRATION)
+    return [row for row in declared if row["metric"] == "throughput" and row["framework"].startswith(framework)]
+
+
+def _host_fits(keys: tuple[str, ...], trained: Sequence[Mapping[str, str]], words: str) -> tuple[Fit, ...]:
+    """Times of a host, fitted together by least squares of relative misses."""
+    names = [row["scenario"] for row in trained]
+    nothing = dict.fromkeys(keys, 0.0)
+    modelled = [_update_s(name, _seconds(nothing)) for name in names]
+    # Both act linearly while no loader is slower than the rest, so that a little of either gives the coefficient.
+    slopes = [
+        [(_update_s(name, _seconds(nothing | {key: _LITTLE_S})) - alone) / _LITTLE_S for key in nothing]
+        for name, alone in zip(names, modelled, strict=True)
+    ]
+    measured = [_samples(name) / float(row["value"]) for name, row in zip(names, trained, strict=True)]
+    misses = [each - alone for each, alone in zip(measured, modelled, strict=True)]
+    found = least_squares(slopes, misses, [1 / each for each in measured])
+    software, where = load_scenario(*_of(names[0])).spec.software, " ".join(row["id"] for row in trained)
+    committed = [_seconds_of(software)[key] for key in keys]
+    fits = [
+        Fit(f"software.{key} ({words})", old, new, "s", where, error, configurations=configurations(names))
+        for key, old, new, error in zip(nothing, committed, found.values, found.standard_errors, strict=True)
+    ]
+    return correlated(fits, found)
+
+
+def _seconds_of(software: Software) -> dict[str, float]:
+    """Times of the host by key; none where the stack does not have it."""
+    return {
+        _STREAM: float(software.stream_s or 0.0),
+        _TARGET: float(software.target_s or 0.0),
+        _LOAD: float(software.sample_load_s or 0.0),
+    }
+
+
+def _of(name: str) -> tuple[str, str | None]:
+    """The scenario and the variant of `scenario@variant`."""
+    scenario, _, variant = name.partition("@")
+    return scenario, variant or None
+
+
+def _seconds(times: Mapping[str, float]) -> list[str]:
+    return [f"software.{key}={value} s" for key, value in times.items()]
+
+
+def _simulated_update(name: str, overrides: Iterable[str] = ()) -> RunResult:
+    scenario, variant = _of(name)
+    return simulate(scenario, variant=variant, overrides=[*overrides])
+
+
+def _update_s(name: str, overrides: Iterable[str] = ()) -> float:
+    return _simulated_update(name, overrides).weight_update_s
+
+
+def _samples(name: str) -> float:
+    """Samples of a weight update."""
+    result = _simulated_update(name)
+    return result.throughput_samples_per_s * result.weight_update_s
+
+
+def _epoch_fits() -> tuple[Fit, Fit]:
+    """Times of a checkpoint and of the set-up of a validation, means over the declared runs that log them."""
+    declared = {scenario_name(row): row for row in calibration_rows("resnet")}
+    saved, validated = (
+        {name: row for name, row in declared.items() if row[column]} for column in (_SAVED_S, _VALIDATION_S)
+    )
+    software = load_scenario(next(iter(declared))).spec.software
+    checkpoint, validation = software.checkpoint_s, software.validation_setup_s
+    if checkpoint is None or validation is None:
+        what = f"{software.name} has no {_CHECKPOINT} or {_VALIDATION} to compare with"
+        raise MissingDataError(what, do="add both to the software stack; any value will do before they are fitted")
+    # A checkpoint has the transfer of the weights beside this; the first evaluation loads the program, too.
+    checkpoints = (
+        float(row[_SAVED_S]) + checkpoint - _checkpoint_s(name, float(row["n_evals_mean"]))
+        for name, row in saved.items()
+    )
+    setups = (
+        float(row[_VALIDATION_S]) + float(row["first_eval_s"]) - float(row["eval_s_median"])
+        for row in validated.values()
+    )
+    return (
+        Fit(
+            *(f"software.{_CHECKPOINT}", checkpoint, mean(checkpoints), "s", " and ".join(saved)),
+            configurations=configurations(saved),
+        ),
+        Fit(
+            *(f"software.{_VALIDATION}", validation, mean(setups), "s", " and ".join(validated)),
+            configurations=configurations(validated),
+        ),
+    )
+
+
+def _checkpoint_s(name: str, count: float) -> float:
+    """Predicted time of one of the run's checkpoints, transfer of the weights included. [s]"""
+    return simulate(name).run_breakdown["checkpoint"] / count
+
+
+@dataclass(frozen=True, slots=True)
+class Refitted:
+    """Constants of podsim, fitted again on their rows."""
+
+    fits: Sequence[Fit]
+
+    def report(self) -> Report:
+        """A row for each constant, then how far they go together."""
+        return report_of("Constants of podsim, fitted again", [fits_table(self.fits), *together(self.fits)])
+
+    def to_json(self) -> str:
+        """The same for programs."""
+        return json.dumps(plain_fits(self.fits), indent=2)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """A weight update, or a sum of several, and what was measured."""
+
+    weights: Mapping[str, float]  # how often each update counts, by scenario
+    measured_s: float  # the sum of the measured times. [s]
+    scale_s: float  # what a miss is held against. [s]
+
+    def miss_s(self, layout: float, call_s: float) -> float:
+        """How much longer it is predicted to be. [s]"""
+        changes = (f"software.{_LAYOUT}={layout}", f"software.{_CALL}={call_s * _MS_PER_S} ms")
+        predicted = (weight * _update_s(name, changes) for name, weight in self.weights.items())
+        return math.fsum(predicted) - self.measured_s
+
+
+def _logged(row: dict[str, str]) -> _Sum:
+    """The weight update of a submission."""
+    measured_s = float(row["step_ms_median"]) / _MS_PER_S
+    return _Sum({scenario_name(row): 1.0}, measured_s, measured_s)
+
+
+def call_of_pair(pair: Sequence[Mapping[str, str]]) -> _Sum:
+    """Two updates with the same cycles, so weighted that none of them is left: on few IPUs there are more of them."""
+    found = {row["scenario"]: _simulated_update(row["scenario"]) for row in pair}
+    cycles = {
+        name: sum(each.seconds for each in made.phases if each.name.split()[0] in _CYCLES)
+        for name, made in found.items()
+    }
+    measured = {row["scenario"]: _samples(row["scenario"]) / float(row["value"]) for row in pair}
+    many, few = sorted(cycles, key=cycles.__getitem__, reverse=True)
+    share = cycles[few] / (cycles[many] - cycles[few])
+    weights = {few: 1 + share, many: -share}
+    return _Sum(weights, sum(weight * measured[name] for name, weight in weights.items()), measured[few])
+
+
+def _newton_step(sums: Sequence[_Sum], layout: float, call_s: float) -> Solution:
+    """One step towards the two constants that meet weight updates and the call of a pair; both act almost linearly."""
+    here = [each.miss_s(layout, call_s) for each in sums]
+    slopes = [
+        [
+            (each.miss_s(layout + _LAYOUT_STEP, call_s) - miss) / _LAYOUT_STEP,
+            (each.miss_s(layout, call_s + _CALL_STEP_S) - miss) / _CALL_STEP_S,
+        ]
+        for each, miss in zip(sums, here, strict=True)
+    ]
+    return least_squares(slopes, [-miss for miss in here], [1 / each.scale_s for each in sums])
+
+
+def _setup_s(names: Sequence[str]) -> float:
+    return statistics.median(float(row["setup_s"]) for row in rows("mlperf_runs") if scenario_name(row) in names)
+
+
+def _overhead(bow: Ipu) -> float:
+    """The superstep overhead with the least RMS error, on a grid as fine as the data deserve."""
+    return min(_OVERHEADS, key=lambda cycles: _rms(with_value(bow, "superstep.overhead", cycles)))
+
+
+def _rms(ipu: Ipu) -> float:
+    errors = []
+    for row in rows("gemm_measurements"):
+        if row["role"] == CALIBRATION:
+            shape = MatMulShape(int(row["batch_n"]), int(row["in_features_k"]), int(row["out_features_m"]))
+            rate = shape.flop * ipu.clock_hz / plan_matmul(ipu, shape, row["dtype"], row["dtype"]).account.cycles
+            errors.append(rate / _TERA / float(row["measured_tflops_digitised"]) - 1)
+    return math.sqrt(statistics.fmean(error**2 for error in errors))
+
+
+_WORD_BYTES = 4
+_LATENCIES = ("first_hop_latency", "hop_latency", "rung_latency")
+_STARTS = ("message_time", "forwarded_message_time")
+_POSITION = "half_partials_float_cycles_per_position"
+_POSITIONS = (4, 5, 6)
+
+
+def link_fits() -> tuple[Fit, ...]:
+    """Latencies of the IPU-Links of Mk1 from words between two chips, and what many messages at once take."""
+    link = given(mk1().machine.ipu_link)
+    words = [
+        row for row in measured("transfer") if row.role == CALIBRATION and row.arguments["byte_count"] == _WORD_BYTES
+    ]
+    words = [row for row in words if str(row.arguments.get("source", "")).startswith("ipu")]
+    alone, loaded = ([row for row in words if (row.arguments["tiles"] == 1) == one] for one in (True, False))
+    walks = {row.id: _hops(row) for row in words}
+    latencies = least_squares(
+        [[1.0, len(walks[row.id]) - 1.0, float(sum(walks[row.id]))] for row in alone],
+        [row.value_si for row in alone],
+        [1 / row.value_si for row in alone],
+    )
+    first_s, hop_s, rung_s = latencies.values
+    senders = [row.arguments["tiles"] - 1.0 for row in loaded]
+    starts = least_squares(
+        [[count, count * (len(walks[row.id]) > 1)] for row, count in zip(loaded, senders, strict=True)],
+        [row.value_si - first_s - (len(walks[row.id]) - 1) * hop_s - sum(walks[row.id]) * rung_s for row in loaded],
+        [1 / row.value_si for row in loaded],
+    )
+    committed = (link.first_hop_latency_s, link.hop_latency_s, link.rung_latency_s or 0.0)
+    of_many = (link.message_time_s or 0.0, link.forwarded_message_time_s or 0.0)
+    return (*_linked(_LATENCIES, committed, latencies, alone), *_linked(_STARTS, of_many, starts, loaded))
+
+
+def _hops(row: Measured) -> list[bool]:
+    """For each hop of a route, whether it crosses a rung."""
+    ends = (int(str(row.arguments[end]).removeprefix("ipu")) for end in ("source", "target"))
+    return ["/rung" in channel.id and "rail" not in channel.id for channel in Routes(mk1()).between(*ends).channels]
+
+
+def _linked(names: Sequence[str], committed: Sequence[float], found: Solution, used: Sequence[Measured]) -> list[Fit]:
+    where = " and ".join(row.id for row in used)
+    fits = [
+        Fit(f"ipu_link.{name} (Mk1)", old, new, "s", where, error, configurations=len(used))
+        for name, old, new, error in zip(names, committed, found.values, found.standard_errors, strict=True)
+    ]
+    return list(correlated(fits, found))
+
+
+def convolution_fits() -> tuple[Fit, Fit]:
+    """Superstep of Mk1 and cycles of a position with half inputs and single partials, from measured convolutions."""
+    ipu, used = mk1().machine.ipu, [row for row in measured("convolution") if row.role == CALIBRATION]
+    key = f"amp.{_POSITION}"
+    committed = ipu.amp.half_partials_float_cycles_per_position or ipu.amp.half_cycles_per_position
+    by_position = {cycles: _superstep_of(with_value(ipu, key, cycles), used) for cycles in _POSITIONS}
+    position = min(by_position, key=lambda cycles: by_position[cycles][1])
+    overhead, where = by_position[position][0], f"{used[0].id} to {used[-1].id}"
+    values = ipu.superstep.overhead_cycles, overhead.values[0]
+    return (
+        Fit("ipu.superstep.overhead (Mk1)", *values, "cycles", where, overhead.standard_errors[0], (), len(used), 2),
+        Fit(f"ipu.{key} (Mk1)", committed, position, "", where, None, (), len(used), 2),
+    )
+
+
+def _superstep_of(ipu: Ipu, used: Sequence[Measured]) -> tuple[Solution, float]:
+    """The superstep that fits best with the splits as they are, and the squares of relative misses that remain."""
+    costs = [cost_convolution(**row.arguments | {"ipu": ipu}) for row in used]
+    cycles = [cost.op.flop / row.value_si * ipu.clock_hz for cost, row in zip(costs, used, strict=True)]
+    supersteps = [cost.plan.account.superstep / ipu.superstep.overhead_cycles for cost in costs]
+    rest = [cost.cycles - cost.plan.account.superstep for cost in costs]
+    targets = [whole - other for whole, other in zip(cycles, rest, strict=True)]
+    found = least_squares([[count] for count in supersteps], targets, [1 / whole for whole in cycles])
+    made = [other + count * found.values[0] for other, count in zip(rest, supersteps, strict=True)]
+    return found, sum((new / old - 1) ** 2 for new, old in zip(made, cycles, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTime:
+    """A published time and its prediction."""
+
+    title: str
+    published_s: float  # the published time. [s]
+    predicted_s: float  # the prediction with the committed constant. [s]
+    slope: float  # what one more unit of the constant adds to it, in seconds
+
+
+def best_shift(points: Iterable[PublishedTime]) -> tuple[float, float | None]:
+    """The amount to add to a constant, and its standard error.
+
+    >>> add, error = best_shift([PublishedTime("a", 10.0, 9.0, 1.0), PublishedTime("b", 10.0, 7.0, 1.0)])
+    >>> round(add, 6), round(error, 6)
+    (2.0, 1.0)
+    """
+    chosen = list(points)
+    found = least_squares(
+        [[each.slope] for each in chosen],
+        [each.published_s - each.predicted_s for each in chosen],
+        [1 / each.published_s for each in chosen],
+    )
+    return found.values[0], found.standard_errors[0]
+
+
+def call_points() -> tuple[PublishedTime, ...]:
+    """Weight updates of convolutional networks; the more of them in a session call, the less of it each bears."""
+    chosen = ((scenario_name(row), float(row["step_ms_pure"]) / _MS_PER_S) for row in submissions("resnet", CALLED))
+    return tuple(point for title, published_s in chosen if (point := _call_point(title, published_s)))
+
+
+def _call_point(title: str, published_s: float) -> PublishedTime | None:
+    """None for a run that does not fit."""
+    committed_s = float(load_scenario(title).spec.software.host_call_s)
+
+    def predict(call_s: float) -> float:
+        return simulate(title, overrides=[f"software.{_CALL}={call_s * _MS_PER_S} ms"]).weight_update_s
+
+    try:
+        return _point(title, published_s, committed_s, predict)
+    except InfeasibleError:
+        return None
+
+
+def _point(title: str, published_s: float, committed: float, predict: Callable[[float], float]) -> PublishedTime:
+    """A constant that acts linearly: the prediction with it, and with twice as much."""
+    once_s, twice_s = predict(committed), predict(2 * committed)
+    return PublishedTime(title, published_s, once_s, (twice_s - once_s) / committed)
+
+
+def forward_fits() -> tuple[Fit, ...]:
+    """`forward_call` and `forward_exchange`."""
+    chosen = [row for row in rows("forward_calls") if row["role"] == CALIBRATION]
+    software = load_scenario(chosen[0]["scenario"]).spec.software
+    call_s, answer_s = software.forward_call_s, software.forward_exchange_s
+    if call_s is None or answer_s is None:
+        what = f"{software.name} has no forward_call or forward_exchange to compare with"
+        raise MissingDataError(what, do="add both to the software stack; any value will do before they are fitted")
+    fitted_answer_s = answer_s + mean(_interval_gap_s(row, call_s) for row in chosen if row["quantity"] == "throughput")
+    late = [
+        float(row["value"]) / _MS_PER_S - _simulated(row).latency_s for row in chosen if row["quantity"] == "latency"
+    ]
+    fitted_call_s = call_s + answer_s - fitted_answer_s + mean(late)
+    where = " and ".join(dict.fromkeys(row["id"] for row in chosen))
+    independent = configurations(f"{row['scenario']}@{row['variant']}".rstrip("@") for row in chosen)
+    # A rate tells the answer, a latency the sum of both.
+    slopes = [[0.0, 1.0] if row["quantity"] == "throughput" else [1.0, 1.0] for row in chosen]
+    together = least_squares(slopes, [0.0] * len(slopes), [1.0] * len(slopes))
+    return correlated(
+        (
+            Fit("software.forward_call", call_s, fitted_call_s, "s", where, configurations=independent),
+            Fit("software.forward_exchange", answer_s, fitted_answer_s, "s", where, configurations=independent),
+        ),
+        together,
+    )
+
+
+def _interval_gap_s(row: Mapping[str, str], call_s: float) -> float:
+    """How much longer a batch takes in a row of queued calls than it is modelled to, the call apart. [s]"""
+    result = _simulated(row)
+    samples = result.samples_per_batch * result.replication_factor
+    modelled_s = samples / result.throughput_samples_per_s - call_s / result.batches_per_call
+    return samples / float(row["value"]) - modelled_s
+
+
+def _simulated(row: Mapping[str, str]) -> ForwardResult:
+    return infer(row["scenario"], variant=row["variant"] or None, overrides=row["overrides"].split())
