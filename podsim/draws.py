@@ -11,8 +11,9 @@ from podsim.errors import PodsimError
 
 MOST_DRAWS: Final = 1_000_000
 MOST_SEEDS: Final = 10_000
-SHARE: Final = 0.8
-"""Of the draws, how many lie in a range: those from P10 to P90."""
+SHARE: Final = 0.8  # of the draws, how many lie in a range: those from P10 to P90
+Z: Final = 1.2816
+"""Standard deviations below which nine tenths of a normal distribution lie."""
 _PERCENTILES, _PER_CENT = (10, 50, 90), 100
 
 

@@ -13,15 +13,11 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Final, TextIO, TypeVar
 
-Watch = Callable[[Sequence[str]], Iterable[str]]
-"""Passes names on, and may show how far along they are."""
-Tell = Callable[[int, int], None]
-"""Is told how many things are done, and of how many."""
+Watch = Callable[[Sequence[str]], Iterable[str]]  # passes names on, and may show how far along they are
+Tell = Callable[[int, int], None]  # is told how many things are done, and of how many
 SWITCH: Final = "PODSIM_PROGRESS"
-PORTION: Final = 1000
-"""Items that share a name."""
-_PATIENCE_S: Final = 2.0
-"""Work that is done before is not shown."""
+PORTION: Final = 1000  # items that share a name
+_PATIENCE_S: Final = 2.0  # work that is done before is not shown
 _BLOCKS: Final = 20
 _Item = TypeVar("_Item")
 

@@ -24,11 +24,9 @@ from podsim.disk import simulator
 from podsim.errors import PodsimError
 from podsim.memo import files_held, hold_files
 
-_PORTION_S: Final = 0.25
-"""Work of a portion; what an interruption can lose on each process."""
+_PORTION_S: Final = 0.25  # work of a portion; what an interruption can lose on each process
 _MOST_TOGETHER: Final = 256
-_AHEAD: Final = 3
-"""Portions that wait for each process or thread."""
+_AHEAD: Final = 3  # portions that wait for each process or thread
 _MOST_DEATHS: Final = 3
 _TIMEOUT_S: Final = 10
 _Item = TypeVar("_Item")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from simpy import Environment, Event
 
@@ -179,7 +180,7 @@ class Moves:
         if isinstance(step, Work):
             return _made([step], step.jitter)
         assert isinstance(step, Exchange)
-        ordered = sorted(step.transfers, key=_latency)
+        ordered = sorted(step.transfers, key=attrgetter("latency_ps"))
         return Send([(each, self._loads_of(each)) for each in ordered]) if ordered else NOTHING
 
     def _busy(self, works: Sequence[Work]) -> Busy:
@@ -209,7 +210,3 @@ def _made(works: Sequence[Work], jitter: str = "") -> Busy:
     for kind, _, duration in stretches:
         totals[kind] = totals.get(kind, 0) + duration
     return Busy(sum(totals.values()), stretches, tuple(totals.items()), jitter, works[0].steady)
-
-
-def _latency(transfer: Transfer) -> int:
-    return transfer.latency_ps

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from operator import attrgetter
 
 from podsim.engine.executor import execute
 from podsim.engine.trace import Trace, without_nothing
@@ -211,7 +212,7 @@ def _alone(steps: _Steps) -> _Account | None:
                 account[kind] = account.get(kind, 0) + duration
         elif isinstance(step, Exchange) and _are_apart(step.transfers):
             if step.transfers:
-                last = max(sorted(step.transfers, key=_latency), key=_time)
+                last = max(sorted(step.transfers, key=attrgetter("latency_ps")), key=_time)
                 account[last.kind] = account.get(last.kind, 0) + _time(last)
         else:
             return None
@@ -221,10 +222,6 @@ def _alone(steps: _Steps) -> _Account | None:
 def _are_apart(transfers: Sequence[Transfer]) -> bool:
     names = [channel for each in transfers for channel, _ in each.channels]
     return len(names) == len(set(names))
-
-
-def _latency(transfer: Transfer) -> int:
-    return transfer.latency_ps
 
 
 def _time(transfer: Transfer) -> int:

@@ -104,6 +104,7 @@ def needs(workload: Workload, name: str, forward: Sequence[LiveOp], backward: Se
 
 
 def _most(alive: Iterable[tuple[int, Alive]]) -> int:
+    """The fullest moment. [B]"""
     return max((each.byte_count for _, each in alive), default=0)
 
 

@@ -44,7 +44,7 @@ def misfit_text(memory: Sequence[IpuMemory]) -> str:
     """The memory that the fullest IPU needs and has, with its largest tenants."""
     worst = max(memory, key=lambda ipu: max(_overflow(ipu, storage) for storage in _STORAGE_NAMES))
     storage = max(_STORAGE_NAMES, key=lambda name: _overflow(worst, name))
-    capacity = _capacity(worst, storage)
+    capacity = _capacity_bytes(worst, storage)
     tenants = sorted((tenant for tenant in worst.tenants if tenant.storage == storage), key=lambda t: -t.byte_count)
     largest = ", ".join(f"{t.name} {_size(t.byte_count)}" for t in tenants[:_LARGEST_TENANTS])
     return (
@@ -62,12 +62,13 @@ def _size(byte_count: int) -> str:
     return format_bytes(byte_count, _DIGITS)
 
 
-def _capacity(ipu: IpuMemory, storage: str) -> int:
+def _capacity_bytes(ipu: IpuMemory, storage: str) -> int:
     return ipu.capacity_bytes if storage == "in_processor_memory" else ipu.streaming_capacity_bytes
 
 
 def _overflow(ipu: IpuMemory, storage: str) -> float:
-    return ipu.used_bytes(storage) / _capacity(ipu, storage)
+    """Share of a storage that is asked for, above 1 where it does not fit."""
+    return ipu.used_bytes(storage) / _capacity_bytes(ipu, storage)
 
 
 def _advice(
@@ -131,12 +132,13 @@ def lacking(refused: DoesNotFitError, lacks: str) -> MissingMethodError:
 def _held_bytes(job: PlanInput, workload: Workload) -> list[int]:
     """Weights and accumulators of each block in the order of the model; tied ones count once. [B]"""
 
-    def of(name: str) -> int:
+    def block_bytes(name: str) -> int:
+        """Of one block. [B]"""
         own = [each for each in workload.blocks[name].parameters if each.tied_to is None]
         elements = sum(each.element_count for each in own)
         return job.precision.stored_bytes(own) + elements * job.precision.accumulator_bytes
 
-    known = {name: of(name) for name in workload.blocks}
+    known = {name: block_bytes(name) for name in workload.blocks}
     return [known[name] for name in workload.order]
 
 

@@ -175,12 +175,13 @@ def _streamed(phases: Sequence[PhaseCost], job: PlanInput) -> Iterator[Tenant]:
     """
     layout = job.layout
 
-    def sum_of(name: str) -> int:
+    def sum_bytes(name: str) -> int:
+        """Of all segments. [B]"""
         return sum(phase.segment.count * getattr(phase.updated, name) for phase in phases)
 
-    yield Tenant("weights", sum_of("weight_bytes"), STREAMING)
-    yield Tenant("accumulators", sum_of("gradient_bytes"), STREAMING)
-    yield Tenant("optimizer_state", sum_of("state_bytes"), STREAMING)
+    yield Tenant("weights", sum_bytes("weight_bytes"), STREAMING)
+    yield Tenant("accumulators", sum_bytes("gradient_bytes"), STREAMING)
+    yield Tenant("optimizer_state", sum_bytes("state_bytes"), STREAMING)
     kept = phases[0].input_bytes + sum(phase.segment.count * phase.kept_bytes for phase in phases)
     shared = [phase.input_bytes + (phase.segment.count - 1) * phase.anew_bytes for phase in phases[1:]]
     if layout.batch_serialised:

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from podsim._version import __version__
-from podsim.draws import SHARE
+from podsim.draws import SHARE, Z
 from podsim.errors import DoesNotFitError, PodsimError
 from podsim.format import format_percent
 from podsim.models.op import DTYPE_BYTES, Conv, Direction, DType, result_dtype
 from podsim.options import Half
 from podsim.report.report import Report, Section
 from podsim.report.table import Cell, Column, Table, columns
-from podsim.result.evidence import Z
 from podsim.show.answers import Answered
 from podsim.units import format_bytes, format_significant
 

@@ -21,6 +21,7 @@ from functools import cached_property, lru_cache
 from itertools import product
 from typing import Any, Final
 
+from podsim.draws import Z
 from podsim.format import format_count
 from podsim.result.usage import one_copy, replicas_in_use
 from podsim.scenario import data_file
@@ -29,8 +30,6 @@ from podsim.scenario.assumptions import numbers
 from podsim.scenario.scenario import Scenario
 
 FILE: Final = "reference_data/residuals.json"
-Z: Final = 1.2816
-"""Standard deviations below which nine tenths of a normal distribution lie."""
 _MISSED: Final = 10
 """What a missed per cent weighs beside one of width, for a middle of 80 %: 2 / (1 - 0.8)."""
 _ALIKE: Final = 1e-4

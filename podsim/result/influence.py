@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from pydantic import ValidationError
 
 from podsim.deferred import Deferred
-from podsim.draws import SHARE, Range
+from podsim.draws import SHARE, Range, Z
 from podsim.errors import PodsimError
 from podsim.format import format_duration_s, format_ends, format_figure, format_percent
 from podsim.metrics import METRICS, PER_SECOND, SECONDS, TIME, Metric, metric_of
-from podsim.result.evidence import Envelope, Evidence, Z, are_alike, evidence_of, numbers_beyond, residuals
+from podsim.result.evidence import Envelope, Evidence, are_alike, evidence_of, numbers_beyond, residuals
 from podsim.scenario.assumptions import GIVEN, Assumption, assumptions, watched, with_number
 from podsim.scenario.scenario import Scenario
 

@@ -35,7 +35,6 @@ Steps = Sequence[tuple[int, float]]
 DEFAULT_EVENT_LIMIT: Final = 200_000
 _PS_PER_US: Final = 10**6
 _PS_PER_NS: Final = 10**3
-_NS_PER_US: Final = 10**3
 _PHASES, _IPUS, _LINKS = 1, 2, 3
 _PROCESSES: Final = {_PHASES: "phases", _IPUS: "IPUs", _LINKS: "links"}
 _MOST_ARROWS: Final = 10_000
@@ -146,7 +145,7 @@ def build_timeline(
 def _counter(gauge: Gauge) -> Iterator[Event]:
     common: Event = {"ph": "C", "pid": _LINKS if gauge.of_links else _IPUS, "name": gauge.name}
     for at_ps, value in gauge.steps:
-        yield {**common, "ts": _start_us(at_ps), "args": {gauge.name: round(value, _DIGITS)}}
+        yield {**common, "ts": _safe_us(at_ps), "args": {gauge.name: round(value, _DIGITS)}}
 
 
 def _arrows(trace: Trace, threads: Mapping[str, int], *, is_folded: bool) -> tuple[list[Event], list[Event]]:
@@ -160,8 +159,8 @@ def _arrows(trace: Trace, threads: Mapping[str, int], *, is_folded: bool) -> tup
     ends: list[Event] = []
     for number, sent in enumerate(expand(messages), 1):
         common: Event = {"pid": _IPUS, "name": sent.name, "cat": sent.kind, "id": number}
-        starts.append({"ph": "s", "tid": threads[sent.lane], "ts": _start_us(sent.start_ps), **common})
-        ends.append({"ph": "f", "tid": threads[sent.receiver], "ts": _start_us(sent.end_ps), **common})
+        starts.append({"ph": "s", "tid": threads[sent.lane], "ts": _safe_us(sent.start_ps), **common})
+        ends.append({"ph": "f", "tid": threads[sent.receiver], "ts": _safe_us(sent.end_ps), **common})
     return starts, ends
 
 
@@ -205,14 +204,11 @@ def _shown_once(shown: Iterable[Slice], phases: Sequence[PhaseRecord]) -> Iterat
 
 def _events(process: int, thread: int, one: Slice, *, nested: bool = False) -> Iterator[Event]:
     """A slice and all inside it; one inside lies in the one around it in whole nanoseconds, too, where viewers cut."""
-    duration_us = (one.end_ps - one.start_ps) / _PS_PER_US
-    if nested or one.inside:
-        length_ns = one.end_ps // _PS_PER_NS - one.start_ps // _PS_PER_NS
-        duration_us = length_ns * _PS_PER_NS / _PS_PER_US
-        if int(duration_us * _NS_PER_US) != length_ns:
-            duration_us = nextafter(duration_us, inf)
+    length_ns = one.end_ps // _PS_PER_NS - one.start_ps // _PS_PER_NS
+    is_cut = nested or bool(one.inside)
+    duration_us = _safe_us(length_ns * _PS_PER_NS) if is_cut else (one.end_ps - one.start_ps) / _PS_PER_US
     event: Event = {"ph": "X", "pid": process, "tid": thread, "name": one.name, "cat": one.category}
-    event |= {"ts": _start_us(one.start_ps), "dur": duration_us}
+    event |= {"ts": _safe_us(one.start_ps), "dur": duration_us}
     if one.arguments:
         event["args"] = dict(one.arguments)
     yield event
@@ -220,14 +216,13 @@ def _events(process: int, thread: int, one: Slice, *, nested: bool = False) -> I
         yield from _events(process, thread, part, nested=True)
 
 
-def _start_us(start_ps: int) -> float:
-    """A start in microseconds; whole nanoseconds stay whole.
+def _safe_us(time_ps: int) -> float:
+    """A time in microseconds; whole nanoseconds stay whole where viewers cut, which make 1002 ns of 1.003 us.
 
-    The viewer cuts times down to whole nanoseconds. A start at 1003 ns written as 1.003 us would be cut to
-    1002 ns, so that it overlaps the event before and is dropped; the next larger number is safe.
+    An event that begins before the end of the one before would be dropped; the next larger number is safe.
     """
-    start_us = start_ps / _PS_PER_US
-    return nextafter(start_us, inf) if start_ps % _PS_PER_NS == 0 and start_ps else start_us
+    time_us = time_ps / _PS_PER_US
+    return nextafter(time_us, inf) if time_ps % _PS_PER_NS == 0 and time_ps else time_us
 
 
 def _track(process: int, thread: int, name: str, what: str = "thread") -> Iterator[Event]:
@@ -304,10 +299,8 @@ def _memories(result: Result, memory: MemoryReport, passes: Mapping[str, Sequenc
         changes: list[tuple[int, int]] = []
         for one in passes.get(f"ipu{ipu}", ()):
             needed = temporaries if one.name in computed else 0
-            changes += [
-                (one.start_ps, stash.get(one.name, 0) + needed),
-                (one.end_ps, -back.get(one.name, 0) - needed),
-            ]
+            left, taken = stash.get(one.name, 0) + needed, back.get(one.name, 0) + needed
+            changes += [(one.start_ps, left), (one.end_ps, -taken)]
         always = sum(tenants.values())
         steps = [(at_ps, (always + size) * _MB) for at_ps, size in _steps(changes, from_start=True)]
         yield Gauge(f"memory of ipu{ipu} in use (MB)", steps)

@@ -61,7 +61,7 @@ class Simulated:
         """What differs from the file."""
         if not self.changes:
             return "as the file says" if self.variant is None else f"variant {self.variant}"
-        differing = "; ".join(f"{each.key} {_text(each.before)} → {_text(each.after)}" for each in self.changes)
+        differing = "; ".join(f"{change.key} {_text(change.before)} → {_text(change.after)}" for change in self.changes)
         return f"changed: {differing}" if self.variant is None else f"variant {self.variant}: {differing}"
 
     def titled(self, description: str) -> str:

@@ -76,10 +76,8 @@ def inputs_chart(assumptions: Sequence[Input], numbers: Table | None = None) -> 
     names = {key: name if counts[name] == 1 else key for key, name in short.items()}
     bars: list[Bar] = []
     for row in rows:
-        name, influence = (
-            f"{names[str(row['key'])]} = {row['value']}",
-            cast(Mapping[str, float | None], row["influence"]),
-        )
+        name = f"{names[str(row['key'])]} = {row['value']}"
+        influence = cast(Mapping[str, float | None], row["influence"])
         told = ("key", "value", "basis", "source")
         both = [
             Bar(name, 0.0, _PERCENT * (influence[end] or 0.0), fill, change, TextPlace.BEYOND, tip)

@@ -164,7 +164,7 @@ def _stash(plan: Plan) -> dict[str, int]:
 
 
 def model_flop_utilization(plan: Plan, update_s: float) -> float:
-    """Model work of one weight update over the peak of the IPUs that run it."""
+    """Model work of one weight update over the peak of the IPUs that run it, 0 to 1."""
     layout, ipu = plan.layout, plan.system.machine.ipu
     micro_batches = layout.accumulation_factor * layout.replication_factor
     ipus = layout.ipus_per_replica * layout.replication_factor

@@ -21,8 +21,7 @@ from podsim.errors import BadValueError
 from podsim.units import UNITS, parse_quantity
 
 _LONGEST: Final = 500
-_LARGEST_POWER: Final = 64
-"""Of exponents, and of the digits that a number is rounded to."""
+_LARGEST_POWER: Final = 64  # of exponents, and of the digits that a number is rounded to
 _MOST_REMEMBERED: Final = 1024
 _INTERPOLATED: Final = re.compile(r"\$\{([^{}]*)\}")
 

@@ -29,8 +29,7 @@ from podsim.study.store import COLUMNS, SCENARIO, VARIANT
 MOST_POINTS: Final = 10_000_000
 NUMBER_AND_UNIT: Final = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(\D.*)?")
 _DIGITS: Final = 12
-MOST_LISTED: Final = 1_000_000
-"""Values that are listed or drawn for all axes together, which have to be in memory."""
+MOST_LISTED: Final = 1_000_000  # values that are listed or drawn for all axes together, which have to be in memory
 _FIGURES: Final = {*(metric.key for metric in (*OWN, *SPENT) if metric.of != (SERVING,)), FULLEST, "warnings"}
 _CURES: Final = {
     **dict.fromkeys(COLUMNS, "use another name"),
@@ -39,8 +38,7 @@ _CURES: Final = {
 }
 Value = bool | int | float | str
 
-_LEAST, _MOST = 1e-7, 1e15
-"""Numbers that are written out; others are rare, and shorter with a power of ten."""
+_LEAST, _MOST = 1e-7, 1e15  # numbers that are written out; others are rare, and shorter with a power of ten
 _DIGITS_SHOWN: Final = 4
 
 
@@ -108,19 +106,16 @@ class RangeSpec(Spec):
             raise BadValueError(f"needs numbers at the ends of its range, not {end}", "write 8 GB/s, or 8")
         return first, last
 
-    def at(self, share: float) -> Value:
-        """The value at a share of the way."""
+    def at(self, shares: Iterable[float]) -> list[Value]:
+        """The values at shares of the way."""
         (first, unit), (last, _) = self.ends
-        number = first * (last / first) ** share if self.scale == "log" else first + (last - first) * share
-        number = float(f"{number:.{_DIGITS}g}") + 0.0  # not -0
-        number = round(number) if self.whole or number.is_integer() else number
-        return f"{number} {unit}" if unit else number
-
-    def values(self) -> list[Value]:
-        """All values, where they are not sampled."""
-        count = self.count or 0
-        values = [self.at(place / max(1, count - 1)) for place in range(count)]
-        return list(dict.fromkeys(values)) if self.whole else values
+        values: list[Value] = []
+        for share in shares:
+            number = first * (last / first) ** share if self.scale == "log" else first + (last - first) * share
+            number = float(f"{number:.{_DIGITS}g}")
+            number = round(number) if self.whole or number.is_integer() else number
+            values.append(f"{number} {unit}" if unit else number)
+        return list(dict.fromkeys(values)) if self.whole and self.count else values
 
 
 class SamplesSpec(Spec):
@@ -141,15 +136,15 @@ class SamplesSpec(Spec):
         return self
 
     def shares(self, dimensions: int) -> Sequence[Sequence[float]]:
-        """Points of the unit cube. Source: `scipy.stats.qmc`."""
+        """Points of the unit cube, by their dimensions. Source: `scipy.stats.qmc`."""
         try:
             from scipy.stats import qmc
         except ImportError as error:
             do = "pip install 'podsim[sweep]'"
             raise PodsimError("samples need scipy, which is not installed", do=do) from error
         kind = qmc.Sobol if self.method == "sobol" else qmc.LatinHypercube
-        rows: Sequence[Sequence[float]] = kind(dimensions, seed=self.seed).random(self.count).tolist()
-        return rows
+        shares: Sequence[Sequence[float]] = kind(dimensions, seed=self.seed).random(self.count).T.tolist()
+        return shares
 
 
 class MeasuredSpec(Spec):
@@ -180,8 +175,7 @@ def _checked(given: Any) -> Any:
 
 
 _Form = Annotated[Annotated[Values, Tag("list")] | Annotated[RangeSpec, Tag("range")], Discriminator(_form)]
-Varied = Annotated[_Form, AfterValidator(_checked)]
-"""A list of values, or a range."""
+Varied = Annotated[_Form, AfterValidator(_checked)]  # a list of values, or a range
 
 
 class CombinedSpec(Spec):
@@ -232,8 +226,11 @@ class StudySpec(CombinedSpec):
 
     def columns(self) -> dict[str, list[Value]]:
         """The values of all other keys and names."""
-        listed = {key: each for key, each in self.varied.items() if key not in self.drawn}
-        return {key: each.values() if isinstance(each, RangeSpec) else each for key, each in listed.items()}
+        columns = {key: each for key, each in self.varied.items() if not isinstance(each, RangeSpec)}
+        for key, each in self.varied.items():
+            if isinstance(each, RangeSpec) and (count := each.count):
+                columns[key] = each.at(place / max(1, count - 1) for place in range(count))
+        return {key: columns[key] for key in self.varied if key in columns}
 
 
 def _wrong(study: StudySpec) -> Iterator[tuple[KeyPath, str, str]]:
@@ -253,14 +250,11 @@ def _wrong(study: StudySpec) -> Iterator[tuple[KeyPath, str, str]]:
         what = f"the study lists {total:,} values, {counts[path]:,} of them here; the limit is {MOST_LISTED:,}"
         yield path, what, "give a smaller `count`"
         return
-    lengths = {key: len(values) for key, values in study.columns().items()}
+    lengths = {key: len(values) for key, values in study.columns().items()} if study.zipped else {}
     for place, group in enumerate(study.zipped):
         if missing := next((key for key in group if key not in lengths), None):
-            yield (
-                ("zipped", place),
-                f"`zipped` names `{missing}`, which has no list of values",
-                "name keys of this study",
-            )
+            what = f"`zipped` names `{missing}`, which has no list of values"
+            yield ("zipped", place), what, "name keys of this study"
         elif len({lengths[key] for key in group}) > 1:
             shown = ", ".join(f"{key} has {lengths[key]}" for key in group)
             what = f"keys that vary together need as many values each: {shown}"
@@ -316,12 +310,13 @@ def _axes(study: StudySpec) -> Iterator[SweptAxis]:
     """The axes that are crossed: groups that vary together, every other key on its own, and samples."""
     columns, drawn = study.columns(), study.drawn
     grouped = {key for group in study.zipped for key in group}
-    for group in (*study.zipped, *([key] for key in columns if key not in grouped)):
-        yield SweptAxis(tuple(group), list(zip(*(columns[key] for key in group), strict=True)))
+    groups = [*study.zipped, *([key] for key in columns if key not in grouped)]
     if study.samples is not None:
-        rows = study.samples.shares(len(drawn))
-        values = [tuple(each.at(share) for each, share in zip(drawn.values(), row, strict=True)) for row in rows]
-        yield SweptAxis(tuple(drawn), values)
+        shares = study.samples.shares(len(drawn))
+        columns |= {key: drawn[key].at(along) for key, along in zip(drawn, shares, strict=True)}
+        groups.append(list(drawn))
+    for group in groups:
+        yield SweptAxis(tuple(group), list(zip(*(columns[key] for key in group), strict=True)))
 
 
 @dataclass(frozen=True, slots=True)

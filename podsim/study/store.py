@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
 POINT, SCENARIO, VARIANT, STATUS, REASON = COLUMNS = ("point", "scenario", "variant", "status", "reason")
 """What every row begins with, or says of itself."""
-DONE, REFUSED, FAILED = "done", "refused", "failed"
-"""What became of a point; one failed by a bug of podsim."""
+DONE, REFUSED, FAILED = "done", "refused", "failed"  # what became of a point; one failed by a bug of podsim
 PARQUET, CSV = ".parquet", ".csv"
 Row = Mapping[str, Any]
 _APPLICATION, _FORMAT = 0x706F6473, 1

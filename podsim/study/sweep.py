@@ -34,10 +34,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-_FEW_POINTS = 24
-"""What processes need to start is worth so many points."""
-_MANY_POINTS = 100_000
-"""Conditions of as many take seconds."""
+_FEW_POINTS = 24  # what processes need to start is worth so many points
+_MANY_POINTS = 100_000  # conditions of as many take seconds
 _CURE = "give another --output, or --restart"
 
 
@@ -121,8 +119,7 @@ class SweepResult(Answered):
         return list(self.rows())
 
 
-Swept = SweepResult
-"""Its name until 0.12."""
+Swept = SweepResult  # its name until 0.12
 
 
 def sheet_of(swept: SweepResult, report: Report) -> Sheet:

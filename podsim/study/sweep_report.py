@@ -25,32 +25,22 @@ from podsim.study.expression import number_of
 from podsim.study.points import MeasuredSpec, StudySpace, Value, number_and_unit, short
 from podsim.study.store import COLUMNS, DONE, POINT, REASON, SCENARIO, STATUS, VARIANT, Row
 
-_BEST, _LISTED, _DRAWN = 5, 500, 5_000
-"""Points of the table of the best, of longer tables, and of a chart."""
+_BEST, _LISTED, _DRAWN = 5, 500, 5_000  # points of the table of the best, of longer tables, and of a chart
 _MOST_COMPARED: Final = 20_000
 """Points up to which values without effect are looked for, for which all of them have to be in memory."""
 _MOST_SAID, _MOST_LINES, _MOST_PANELS, _MOST_TICKS = 3, 4, 6, 10
 _SAME: Final = 1e-12
-_FULL: Final = 0.5
-"""A grid of which fewer cells are filled was not crossed, but sampled."""
+_FULL: Final = 0.5  # a grid of which fewer cells are filled was not crossed, but sampled
 _DIGITS: Final = 6
-_ROOM: Final = 1.25
-"""Room beside bars for their numbers, as a share of the longest."""
-_BELOW: Final = 1.5
-"""Points without a figure stand so far below the least of a logarithmic axis."""
+_ROOM: Final = 1.25  # room beside bars for their numbers, as a share of the longest
+_BELOW: Final = 1.5  # points without a figure stand so far below the least of a logarithmic axis
 _COUNTS: Final = ("ipus", "replicas", "replication_factor", "machine_count")
 """Last parts of keys over which a rate would at best be proportional."""
 _PLACE: Final = re.compile(r"^.*?\[[^\]]*\]: ")
 _NUMBER: Final = re.compile(r"\d[\d.,]*(?: [KMGT]i?B\b)?")
 _COUNTED: Final = {"does not fit": "Points that do not fit", "no plan": "Points without a plan"}
 _SCALES: Final = {
-    metrics.SECONDS: (
-        (7200.0, 3600.0, "h"),
-        (300.0, 60.0, "min"),
-        (1.0, 1.0, "s"),
-        (1e-3, 1e-3, "ms"),
-        (0.0, 1e-6, "µs"),
-    ),
+    metrics.SECONDS: ((7200, 3600.0, "h"), (300, 60.0, "min"), (1, 1.0, "s"), (1e-3, 1e-3, "ms"), (0, 1e-6, "µs")),
     metrics.BYTES: ((2.0**30, 2.0**30, "GiB"), (0.0, 2.0**20, "MiB")),
     metrics.PER_SECOND: ((1e5, 1000.0, "1,000 "), (0.0, 1.0, "")),
 }

@@ -7,7 +7,7 @@ once comes first; ranges and what other machines would bring come after it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -80,13 +80,10 @@ class Answer:
     summary: str = ""
 
 
-def _parts(**blocks: Sequence[Part]) -> dict[str, str]:
-    """Areas with what they show, below their headings."""
-    shown = {area: fragment(each, area) for area, each in blocks.items()}
-    return {
-        area: f"<section><h2>{html(AREAS[area])}</h2>{text}</section>" if text and AREAS[area] else text
-        for area, text in shown.items()
-    }
+def _part(area: str, blocks: Iterable[Part], before: str = "") -> dict[str, str]:
+    """An area with what it shows, below its heading."""
+    text = before + fragment(blocks, area)
+    return {area: f"<section><h2>{html(AREAS[area])}</h2>{text}</section>" if text and AREAS[area] else text}
 
 
 def _paragraph(kind: str, bold: str, text: str) -> str:
@@ -131,13 +128,13 @@ def _answered(job: Job, question: Question, baseline: Question, *, ranged: bool)
         fits = f"{memory_title(result.memory)}." if in_memory else machine
         headline = f"{first.label} {first.value}"
     verdict = (_paragraph("verdict good", "Fits.", fits), *_targets(result, expected), *_near(result, ranged=ranged))
-    parts = _parts(
-        against=list(_against(job, result, question, baseline, ranged=ranged)),
-        memory=_blocks(report, "Memory"),
-        load=[*[f"The service {result.conclusion()}."] * bool(seen and ranged), *seen],
-        **{STANDING: _blocks(report, STANDS_ON)} if ranged else {},
-    )
-    return Answer({VERDICT: "".join(verdict), TILES: tiles([first, *others]), **parts}, summary=f"Fits. {headline}")
+    parts = {VERDICT: "".join(verdict), TILES: tiles([first, *others])}
+    parts |= _part(AGAINST, _against(job, result, question, baseline, ranged=ranged))
+    parts |= _part(MEMORY, _blocks(report, "Memory"))
+    parts |= _part(LOAD, [*[f"The service {result.conclusion()}."] * bool(seen and ranged), *seen])
+    if ranged:
+        parts |= _part(STANDING, _blocks(report, STANDS_ON))
+    return Answer(parts, summary=f"Fits. {headline}")
 
 
 def _blocks(report: Report, *titles: str) -> list[Part]:
@@ -200,7 +197,8 @@ def _refused(job: Job, question: Question, error: PodsimError) -> Answer:
         with suppress(PodsimError):
             memory = _blocks(run(question.loaded(job.scratch), fit="warn").without_ranges().report(), "Memory")
     verdict = f'<div class="verdict bad" role="alert"><p><strong>{title}</strong> {text}</p>{cure}</div>'
-    return Answer({**dict.fromkeys(AREAS, ""), **_parts(memory=memory), VERDICT: verdict}, fits=False, summary=title)
+    parts = {**dict.fromkeys(AREAS, ""), **_part(MEMORY, memory), VERDICT: verdict}
+    return Answer(parts, fits=False, summary=title)
 
 
 def _near(result: Result, *, ranged: bool) -> Iterator[str]:
@@ -249,18 +247,17 @@ def further(job: Job, question: Question, baseline: Question) -> Answer:
     """What limits the run, what each change of the machine would bring, what each moved thing did, and scaling."""
     try:
         loaded = question.loaded(job.scratch)
-        effects = effects_of(loaded, TWICE, replan=question.replanned, progress=job.tell)
-        beyond = [each.change for each in effects.effects if each.beyond]
-        red = _paragraph("danger", "No measurement is near:", ", ".join(beyond)) if beyond else ""
+        ranking = WhatIf((effects_of(loaded, TWICE, replan=question.replanned, progress=job.tell),)).report()
+        red = "".join(_paragraph("danger", "No measurement is near:", each) for each in ranking.warnings)
         limits = f"{run(loaded, watch=job.watch).without_ranges().conclusion()}."
-        ranking = [part for section in WhatIf((effects,)).report().sections for part in section.blocks]
-        parts = _parts(help=[limits, *_moved(job, question, baseline), *ranking])
+        ranked = [part for section in ranking.sections for part in section.blocks]
+        parts = _part(HELP, [limits, *_moved(job, question, baseline), *ranked], red)
     except PodsimError:  # the verdict says why there is no such run
         return Answer({HELP: "", SCALING: ""})
     scaling: list[Part] = []
     with suppress(PodsimError):  # as where the scenario names a file beside it
         scaling = list(_scaling(job, question, loaded))
-    return Answer({HELP: red + parts[HELP], **_parts(scaling=scaling)})
+    return Answer(parts | _part(SCALING, scaling))
 
 
 def _moved(job: Job, question: Question, baseline: Question) -> Iterator[Table]:
@@ -333,7 +330,7 @@ def report(job: Job, question: Question) -> bytes:
 def timeline(job: Job, question: Question) -> Answer:
     """The timeline of a run."""
     blocks = _blocks(simulated(job, question, record=True).without_ranges().report(), "Timeline")
-    return Answer(_parts(timeline=blocks or ["A service has no timeline; its steps have."]))
+    return Answer(_part(TIMELINE, blocks or ["A service has no timeline; its steps have."]))
 
 
 def trace(job: Job, question: Question) -> bytes:

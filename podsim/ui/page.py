@@ -111,7 +111,6 @@ class Planner:
                 ("Undo all moves", lambda: self._open(self.question.as_written)),  # the baseline stays
                 ("Copy as YAML", lambda: self._copy("YAML", self.question.yaml(self._offer.pool.scratch))),
                 ("Copy as command", lambda: self._copy("command", self.question.command())),
-                ("Copy address", self._copy_address),
                 ("Download report", partial(self._download, answers.report, "html")),
                 ("Show timeline", lambda: self._ask_once(answers.timeline, partial(self._show, self.question))),
                 ("Download timeline", partial(self._download, answers.trace, "json")),
@@ -279,12 +278,6 @@ class Planner:
                 ui.download.content(content, name)
 
         self._ask_once(make, save)
-
-    def _copy_address(self) -> None:
-        if self.question.folder:
-            self._say("an address cannot hold an ONNX file: copy the scenario as YAML, and keep the file beside it")
-        else:
-            self._copy("address", f"{self._client.request.base_url}?{self.question.query()}")
 
     def _copy(self, what: str, text: str) -> None:
         """Show a text that can be copied, and copy it where the browser lets a page do so."""

@@ -99,7 +99,7 @@ class _Worker:
         far.close()
 
     def answer(self, ticket: Ticket, make: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-        """What a function makes of its arguments; waits for it."""
+        """What a function makes of its arguments, or the error that it ends in; waits for it."""
         self._pipe.send((make, arguments))
         while isinstance(message := self._pipe.recv(), tuple):
             # It works from here on: a signal that came earlier would have found nothing to interrupt.
@@ -107,8 +107,6 @@ class _Worker:
             if ticket.is_dropped:
                 ticket.drop()
         ticket.process = None
-        if isinstance(message[0], Exception):
-            raise message[0]
         return message[0]
 
 
@@ -152,20 +150,23 @@ class Pool:
             if worker is None:
                 worker = _Worker(self.scratch)
                 self._workers.append(worker)
-            return await asyncio.to_thread(worker.answer, ticket, make, arguments)
-        except (EOFError, OSError) as error:
-            worker, ticket.process = None, None
-            if ticket.is_dropped:
-                return None
+            answer = await asyncio.to_thread(worker.answer, ticket, make, arguments)
+        except (EOFError, OSError):
+            worker = ticket.process = None
             what, do = "the process that answered died", "look for a shortage of memory, and ask again"
-            raise PodsimError(what, do=do) from error
+            answer = None if ticket.is_dropped else PodsimError(what, do=do)
         finally:
             self._free.append(worker)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     def close(self) -> None:
         """End the processes."""
-        for each in self._workers:
-            each.process.terminate()
+        for task in self._begun:
+            task.cancel()
+        for worker in self._workers:
+            worker.process.terminate()
 
 
 class Asker:

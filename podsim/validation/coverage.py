@@ -16,8 +16,8 @@ from functools import cache
 from statistics import fmean
 from typing import Final
 
-from podsim.draws import SHARE
-from podsim.result.evidence import Compared, Residuals, Z, interval_score
+from podsim.draws import SHARE, Z
+from podsim.result.evidence import Compared, Residuals, interval_score
 
 TARGET: Final = (0.75, 0.85)
 """Share of configurations that should lie in their ranges: fewer promise too much, more say little."""

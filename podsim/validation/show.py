@@ -10,9 +10,9 @@ from itertools import product
 from typing import Any, Final, TypeVar
 
 from podsim._version import __version__
+from podsim.draws import Z
 from podsim.report.report import Part, Report, Section
 from podsim.report.table import Cell, Cells, Table, columns
-from podsim.result.evidence import Z
 from podsim.result.reference_data import rows as reference_rows
 from podsim.scenario.quantity import LEVELS
 from podsim.validation.comparison import (

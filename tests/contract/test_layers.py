@@ -196,7 +196,7 @@ def test_a_task_knows_nothing() -> None:
         ("from podsim.engine import Trace", "tiles.amp", True),
         ("def f():\n    import podsim.placement.plan", "tiles.amp", True),
         ("from podsim import runs", "result.rows", True),
-        ("def f():\n    from podsim.cli.app import app", "study.sweep.run", True),
+        ("def f():\n    from podsim.cli.app import app", "study.sweep", True),
         ("from ..cli import app", "engine.network", True),
         ("from podsim.program.compile import compile_program", "engine.executor", True),
         ("from podsim.placement.topology import route", "models.op", True),

@@ -85,6 +85,8 @@ def test_what_is_far_behind_is_drawn_only_if_it_can_come_first(monkeypatch: pyte
     found, asked = sure_of(impossible, ranked, [], monkeypatch)
     assert asked == ["a", "b", "c"]
     assert [(name, first) for name, first, *_ in found] == [("a", 0.75), ("b", 0.0), ("c", 0.25)]
+    reliable: Times = {"a": [10] * 4 + [None], "b": [14] * 4 + [None], "c": [16] * 5}  # in four fifths, not in all
+    assert sure_of(reliable, ranked, [], monkeypatch, draws=5)[1] == ["a", "b", "c"]
 
 
 def test_what_comes_after_the_first_four_is_drawn_where_none_of_them_fits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from podsim.cli.app import main
-from podsim.result.evidence import Alike, Compared, Residuals, Z, interval_score, residuals
+from podsim.draws import Z
+from podsim.result.evidence import Alike, Compared, Residuals, interval_score, residuals
 from podsim.show.markdown import report_as_markdown
 from podsim.show.text import report_as_text
 from podsim.validation.comparison import RowComparison

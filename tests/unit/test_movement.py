@@ -214,16 +214,6 @@ def test_an_all_reduce_over_chips_is_both_halves() -> None:
     assert cost_collective("all-reduce", 40 * KB, ipus=8, system=SERVER).time_s == pytest.approx(sum(apart))
 
 
-@pytest.mark.parametrize("name", COLLECTIVES)
-def test_more_bytes_are_never_faster(name: Collective) -> None:
-    for over in ("tiles", "ipus"):
-        times = [
-            cost_collective(name, size, ipus=4, tiles=100, over=over, system=SERVER).time_s for size in (4, 400, 40_000)
-        ]
-        assert times == sorted(times)
-        assert times[0] < times[-1]
-
-
 SIZES = (4, 40, 400, 4000, 40_000)
 
 
@@ -248,6 +238,7 @@ def test_times_grow_with_bytes_and_chips(ipus: int) -> None:
         for over in ("tiles", "ipus") if ipus > 1 else ("tiles",):
             times = [seconds(name, size, ipus, over) for size in SIZES]
             assert times == sorted(times), (name, over)
+            assert times[0] < times[-1], (name, over)
             if over == "tiles" and ipus < 16:
                 assert times[2] < seconds(name, SIZES[2], 2 * ipus), name
 
@@ -300,6 +291,8 @@ WRONG = {
     ),
     "tiles both ways": (lambda: cost_transfer(4, both_ways=True), "only two chips send both ways"),
     "a load of seven": (lambda: cost_transfer(4, "local", load_bytes=7), "a load of `7` bytes is not known"),
+    "no chips": (lambda: cost_collective("reduce", 4, ipus=0), "no IPUs are not so many different ones of the 16"),
+    "chips by name": (lambda: cost_collective("gather", 4, between="ipu0,5"), "`ipu0,5` are no numbers of chips"),
     "a chip twice": (lambda: cost_collective("gather", 4, between=(1, 1)), "are not so many different ones"),
     "no root": (lambda: cost_collective("reduce", 4, ipus=2, others=True), "a reduce of 2 IPUs has no root"),
     "half of a link domain": (

@@ -7,6 +7,7 @@ import shutil
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,36 +29,28 @@ def text_of(result: Result) -> str:
     return report_as_text(result.report(), 400)
 
 
-def results(pod: str) -> list[podsim.RunResult | podsim.GenerationResult | podsim.ForwardResult | podsim.ServingResult]:
-    """One of each kind, on a pod that the file does not name; what is served has one copy there."""
-    asked = [f"system={pod}"]
-    return [
-        podsim.simulate(TRAINING, overrides=asked),
-        podsim.generate(GENERATION, overrides=asked),
-        podsim.infer(FORWARD, overrides=asked),
-        podsim.serve(SERVED, overrides=[*asked, "serving.replicas=1", "serving.request_count=20"], loads=[0.5]),
+def test_every_kind_says_what_was_simulated_and_which_ipus_are_not_used() -> None:
+    """One of each kind on a pod that the file does not name: 16, 16, 4 and, of one copy on 32 IPUs, 32 of 64."""
+    asked = ["system=bow_pod64"]
+    served = [*asked, "serving.replicas=1", "serving.request_count=20"]
+    results: list[tuple[Any, str, int]] = [
+        (podsim.simulate(TRAINING, overrides=asked), "ipu_pod16", 16),
+        (podsim.generate(GENERATION, overrides=asked), "ipu_pod16", 16),
+        (podsim.infer(FORWARD, overrides=asked), "ipu_pod4", 4),
+        (podsim.serve(SERVED, overrides=served, loads=[0.5]), "ipu_pod64", 32),
     ]
-
-
-def test_every_kind_says_what_was_simulated_and_what_differs() -> None:
-    for result, before in zip(results("bow_pod64"), ("ipu_pod16", "ipu_pod16", "ipu_pod4", "ipu_pod64"), strict=True):
-        title, machine, difference, *_ = text_of(result).splitlines()
+    for result, before, used in results:
+        text, told = text_of(result), json.loads(result.to_json())
+        title, machine, difference, *_ = text.splitlines()
         assert title.startswith(f"Changed from: {result.description}")
-        assert machine.startswith("Bow Pod64, ")
-        assert "Bow at 1.85 GHz; " in machine
+        assert machine.startswith(f"Bow Pod64, {used} of 64 IPUs in use, Bow at 1.85 GHz; ")
         assert f"system {before} → bow_pod64" in difference
-        told = json.loads(result.to_json())["simulated"]
-        assert (told["system"], told["ipu"], told["clock_hz"]) == ("Bow Pod64", "Bow", 1.85e9)
-        assert told["changes"][0] == {"key": "system", "before": before, "after": "bow_pod64"}
-
-
-def test_every_kind_warns_of_ipus_that_are_not_used() -> None:
-    """16, 16, 4 and, of one copy on 32 IPUs, 32 of 64."""
-    for result, used in zip(results("bow_pod64"), (16, 16, 4, 32), strict=True):
-        assert result.simulated.ipus_used == used
+        about = told["simulated"]
+        assert (about["system"], about["ipu"], about["clock_hz"]) == ("Bow Pod64", "Bow", 1.85e9)
+        assert about["changes"][0] == {"key": "system", "before": before, "after": "bow_pod64"}
         assert any(warning.startswith(f"uses {used} of 64 IPUs: ") for warning in result.warnings)
-        assert f"warning: uses {used} of 64 IPUs: " in text_of(result)
-        assert json.loads(result.to_json())["warnings"] == list(result.warnings)
+        assert f"warning: uses {used} of 64 IPUs: " in text
+        assert told["warnings"] == list(result.warnings)
 
 
 def test_shipped_scenarios_of_training_use_their_pods() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import random
 import signal
 import sqlite3
@@ -147,7 +148,8 @@ def test_expressions_nested_deep_have_their_value_or_are_refused() -> None:
         "abs(" * 99 + "1" + ")" * 99,
     ):
         try:
-            Expression(text).value({})
+            sent = pickle.loads(pickle.dumps(Expression(text)))  # as to another process
+            sent.value({})
         except BadValueError as error:
             assert "nested too deep" in str(error)
 
@@ -223,6 +225,7 @@ def test_zipped_keys_vary_together() -> None:
         ({"from": 1, "to": 10, "count": 4, "scale": "log", "whole": True}, [1, 2, 5, 10]),
         ({"from": 1, "to": 2, "count": 9, "whole": True}, [1, 2]),
         ({"from": 7, "to": 9, "count": 1}, [7]),
+        ({"from": "-0 s", "to": "2 s", "count": 2}, ["0 s", "2 s"]),
     ],
 )
 def test_ranges(written: Mapping[str, object], expected: list[object]) -> None:

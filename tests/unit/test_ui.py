@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import Callable, Sequence
 from contextlib import asynccontextmanager
@@ -491,6 +492,30 @@ def forever(job: answer.Job) -> None:
     job.tell(1, 4)
     while True:
         sum(range(1000))
+
+
+def wrong(_job: answer.Job) -> None:
+    raise FileNotFoundError("no such file")
+
+
+def death(_job: answer.Job) -> None:
+    os._exit(1)
+
+
+@pytest.mark.slow
+def test_an_error_of_a_job_is_told_and_a_process_that_dies_is_replaced(tmp_path: Path) -> None:
+    async def ask() -> None:
+        pool = Pool(tmp_path, 1)
+        try:
+            with pytest.raises(FileNotFoundError, match="no such file"):
+                await pool.work(Ticket(), wrong)
+            with pytest.raises(PodsimError, match="the process that answered died"):
+                await pool.work(Ticket(), death)
+            assert await pool.work(Ticket(), number, 7) == 7
+        finally:
+            pool.close()
+
+    asyncio.run(ask())
 
 
 @pytest.mark.slow

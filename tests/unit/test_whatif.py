@@ -132,6 +132,10 @@ def test_the_verdict_comes_first_and_names_what_was_never_compared() -> None:
     best = Effect("links x2", share=0.2, share_range=Range(0.1, 0.3), value=1.0, beyond=True)
     for effects, told in (
         ((best, Effect("clock x2", share=0.1, value=1.0)), "links x2 brings most, +20.0 % (80 %: +10.0 to +30.0 %)"),
+        (
+            (Effect("clock x2", share=0.2, share_range=Range(-0.1, 0.2), value=1.0),),
+            "clock x2 brings most, +20.0 % (80 %: -10.0 to +20.0 %), which may be no change",
+        ),
         ((Effect("clock x2", share=0.0, value=1.0),), "no change brings anything"),
         ((Effect("clock x2", share=-0.1, value=1.0),), "no change brings anything"),
         ((Effect("clock x2", reason="there is none here"),), "no change is possible"),

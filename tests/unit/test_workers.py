@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
 from itertools import chain
+from pathlib import Path
 
 import pytest
 
@@ -52,6 +53,20 @@ def test_an_item_that_kills_every_process_ends_the_work() -> None:
         list(mapped(dies_at_seven, [7], processes=2, few=0))
 
 
+def dies_once(item: tuple[int, Path]) -> int:
+    number, flag = item
+    if number == 30 and not flag.exists():
+        flag.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def test_what_a_death_lost_is_made_again_and_nothing_else(tmp_path: Path) -> None:
+    items = [(number, tmp_path / "died") for number in range(50)]
+    made = [number for _, number in chain.from_iterable(mapped(dies_once, items, processes=2))]
+    assert (sorted(made), (tmp_path / "died").exists()) == (list(range(50)), True)
+
+
 def test_deaths_between_which_work_is_done_end_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Five of them, where three in a row would end it."""
     left = list(range(6))
@@ -67,17 +82,18 @@ def test_deaths_between_which_work_is_done_end_nothing(monkeypatch: pytest.Monke
 
 
 def test_portions_take_a_quarter_of_a_second_and_leave_work_for_all() -> None:
-    """Of 100 items for two workers: one at first; then 25 of a hundredth of a second, but no more than a sixth of
-    the 99 that are left; then, once a second each is what they take, one again."""
+    """One at first, then 25 of a hundredth of a second; 12 of a fiftieth, the mean of that and 0.03 s; then one again.
+    Of 100 items no portion has more than a sixth of what is left, which is three for each of two workers."""
+    portions = _Portions(1000, workers=2)
+    assert next(portions) == range(1)
+    for count, took_s, following in ((1, 0.01, range(1, 26)), (25, 0.75, range(26, 38)), (12, 120.0, range(38, 39))):
+        portions.learn(count, took_s)
+        assert next(portions) == following
     portions = _Portions(100, workers=2)
-    source = iter(portions)
-    assert list(next(source)) == [0]
+    assert next(portions) == range(1)
     portions.learn(1, 0.01)
-    assert list(next(source)) == list(range(1, 17))
-    assert list(next(source)) == list(range(17, 30))
-    portions.learn(13, 13.0)
-    assert list(next(source)) == [30]
-    assert list(chain.from_iterable(source)) == list(range(31, 100))
+    assert next(portions) == range(1, 17)
+    assert list(chain.from_iterable(portions)) == list(range(17, 100))
 
 
 def test_no_thread_of_the_processes_is_left_behind() -> None:

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from podsim.models.block import Block, Parameter
-from podsim.models.convnet.features import Features, check_groups
-from podsim.models.convnet.layers import Activate, Convolution, Dense, Layer, LayerChain
-from podsim.models.convnet.pooling import GlobalAverage
+from podsim.models.convnet.layers import (
+    Activate,
+    Convolution,
+    Dense,
+    Features,
+    GlobalAverage,
+    Layer,
+    LayerChain,
+    check_groups,
+)
 from podsim.models.layers import Formats, GraphBuilder, softmax
 from podsim.models.op import ReplicaSum
 
 
 @dataclass(frozen=True, slots=True)
-class Norm:
+class Norm(Layer):
     """Batch norm, over the replicas of a group if it has more than one, or group norm."""
 
-    name: str  # its name within the block
-    source: Features
     replicas: int = 1  # replicas that share statistics; batch norm only
     groups: int = 0  # groups of channels with statistics per image, as in group norm; 0 for batch norm
     # whether known statistics are folded into the weights in front, as batch norm allows once a network is trained; a
     # bias is left
     folded: bool = False
-
-    @property
-    def out(self) -> Features:
-        """As large as its input."""
-        return self.source
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -215,17 +215,10 @@ def classifier_block(name: str, layers: tuple[Layer, ...], source: Features, cla
 
 
 @dataclass(frozen=True, slots=True)
-class SqueezeExcite:
+class SqueezeExcite(Layer):
     """Channels weighted by two dense layers on their means [tan2019]."""
 
-    name: str  # its name within the block
-    source: Features
     squeezed: int  # width between the two layers
-
-    @property
-    def out(self) -> Features:
-        """As large as its input."""
-        return self.source
 
     @property
     def _gate(self) -> LayerChain:
@@ -259,3 +252,42 @@ class SqueezeExcite:
         through = self._gate.backward(g, gate)
         scaled = g.elementwise("bias_add", wide, (gradient, f"@{self.name}/gate"), name=f"{self.name}/scale")
         return g.elementwise("add", wide, (scaled, through), name=f"{self.name}/add")
+
+
+_COLOURS = 3
+
+
+def image(batch: int, size: int, dimension_count: int = 2, channels: int = _COLOURS) -> Features:
+    """A batch of square images or cubic volumes."""
+    return Features(batch, channels, (size,) * dimension_count)
+
+
+def stem_block(
+    source: Features,
+    channels: int,
+    window: int,
+    norm: NormStyle,
+    formats: Formats,
+    activation: str,
+    more: Callable[[Features], tuple[Layer, ...]] = lambda _: (),
+) -> tuple[Block, Features]:
+    """The block, and what it hands on: cast, normalise, a convolution of stride 2, norm, activation, `more`."""
+    source.check_window("conv", window)
+    conv = Convolution("conv", source, channels, window, 2, needs_input_gradient=False)
+    behind = Activate(activation, conv.out, "swish" if activation == "swish" else "relu")
+    chain = LayerChain((conv, norm.after("norm", conv.out), behind, *more(conv.out)))
+    forward, backward = formats.builder("stem"), formats.builder("stem_backward")
+    images = forward.elementwise("cast", source.shape, ("@images",))
+    for name in ("shift", "scale"):
+        images = forward.elementwise("bias_add", source.shape, (images,), name=f"images/{name}")
+    chain.forward(forward, images)
+    chain.backward(backward, "@gradient")
+    block = Block(
+        name="stem",
+        forward=forward.ops(),
+        backward=backward.ops(),
+        parameters=chain.parameters,
+        output_elements=chain.out.element_count,
+        saved_elements=source.element_count + chain.kept_elements,
+    )
+    return block, chain.out

@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from podsim.models.block import Block
-from podsim.models.convnet.blocks import chain_block
-from podsim.models.convnet.features import Features
-from podsim.models.convnet.layers import Activate, Convolution, Dense, Layer, LayerChain
-from podsim.models.convnet.pooling import Pooling
-from podsim.models.convnet.stem import image
+from podsim.models.convnet.blocks import chain_block, image
+from podsim.models.convnet.layers import Activate, Convolution, Dense, Features, Layer, LayerChain, Pooling
 from podsim.models.layers import HALF, Formats
 
 _WINDOW, _POOL = 3, 2

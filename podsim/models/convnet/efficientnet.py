@@ -17,11 +17,11 @@ from podsim.models.convnet.blocks import (
     chain_block,
     classifier_block,
     conv_norm,
+    image,
     residual_block,
+    stem_block,
 )
-from podsim.models.convnet.features import Features
-from podsim.models.convnet.layers import Layer, LayerChain
-from podsim.models.convnet.stem import image, stem_block
+from podsim.models.convnet.layers import Features, Layer, LayerChain
 from podsim.models.layers import HALF, Formats
 
 # Expansion, channels, repeats, stride, window of every stage of B0.

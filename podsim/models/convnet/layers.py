@@ -3,45 +3,106 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
+from podsim.errors import ModelError
 from podsim.models.block import Parameter
-from podsim.models.convnet.features import Features, check_groups
 from podsim.models.layers import GraphBuilder, linear, linear_backward
-from podsim.models.op import Conv, Direction
+from podsim.models.op import Conv, Direction, Pool
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """A batch of feature maps."""
+
+    batch: int  # images per micro-batch
+    channels: int
+    size: tuple[int, ...]  # height and width, or any number of spatial axes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(batch, channels, *size)."""
+        return (self.batch, self.channels, *self.size)
+
+    @property
+    def element_count(self) -> int:
+        """All elements."""
+        return math.prod(self.shape)
+
+    @property
+    def positions(self) -> int:
+        """Positions of all images together."""
+        return self.batch * math.prod(self.size)
+
+    def with_channels(self, channels: int) -> Features:
+        """As many positions, other channels."""
+        return replace(self, channels=channels)
+
+    def strided(self, stride: int) -> Features:
+        """What is left of the positions by a window that moves by `stride`, padded so that stride 1 keeps all."""
+        return replace(self, size=tuple(-(-length // stride) for length in self.size))
+
+    def check_window(self, name: str, window: int) -> None:
+        """Refuse a window that has no room."""
+        if self.size and min(self.size) < window:
+            size, windows = ("x".join(map(str, each)) for each in (self.size, (window,) * len(self.size)))
+            raise ModelError(
+                f"{name}: feature maps of {size} are smaller than its {windows} window",
+                key="model.image_size",
+                do="use larger images",
+            )
+
+
+def check_groups(name: str, channels: int, groups: int, key: str) -> None:
+    """Refuse groups that do not divide channels; `key` is the one to blame."""
+    if channels % groups:
+        raise ModelError(
+            f"{name}: {groups} groups do not divide {channels} channels",
+            key=key,
+            do="change the size of the groups or the width of the model",
+        )
+
 
 Activation = Literal["relu", "swish"]
 
 
-class Layer(Protocol):
-    """Interface of a layer."""
+@dataclass(frozen=True, slots=True)
+class Layer(ABC):
+    """A layer: as large as its input, without parameters, and its result is kept, unless it says otherwise."""
+
+    name: str  # its name within the block
+    source: Features
 
     @property
     def out(self) -> Features:
         """What it hands on."""
+        return self.source
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """Trained tensors."""
+        return ()
 
     @property
     def kept_elements(self) -> int:
         """Elements of its result that the backward pass reads."""
+        return self.out.element_count
 
+    @abstractmethod
     def forward(self, g: GraphBuilder, source: str) -> str:
         """Append the forward pass; returns the name of the result."""
 
+    @abstractmethod
     def backward(self, g: GraphBuilder, gradient: str) -> str:
         """Append the backward pass; returns the name of the input's gradient."""
 
 
 @dataclass(frozen=True, slots=True)
-class Convolution:
+class Convolution(Layer):
     """A convolution without bias, padded so that stride 1 keeps the size."""
 
-    name: str  # its name within the block
-    source: Features
     out_channels: int
     window: int  # length of the filter along every axis
     stride: int = 1  # step between positions
@@ -111,22 +172,10 @@ class Convolution:
 
 
 @dataclass(frozen=True, slots=True)
-class Activate:
+class Activate(Layer):
     """An activation function."""
 
-    name: str  # its name within the block
-    source: Features
     function: Activation = "relu"
-
-    @property
-    def out(self) -> Features:
-        """As large as its input."""
-        return self.source
-
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """None."""
-        return ()
 
     @property
     def kept_elements(self) -> int:
@@ -144,11 +193,9 @@ class Activate:
 
 
 @dataclass(frozen=True, slots=True)
-class Dense:
+class Dense(Layer):
     """A dense layer with bias on features without positions."""
 
-    name: str  # its name within the block
-    source: Features  # what it reads; positions count as channels
     width: int  # channels of the result
 
     @property
@@ -168,11 +215,6 @@ class Dense:
             Parameter(f"{self.name}/weight", (self.inner, self.width)),
             Parameter(f"{self.name}/bias", (self.width,)),
         )
-
-    @property
-    def kept_elements(self) -> int:
-        """Its result."""
-        return self.out.element_count
 
     def forward(self, g: GraphBuilder, source: str) -> str:
         """One product, one bias."""
@@ -215,3 +257,53 @@ class LayerChain:
         for layer in reversed(self.layers):
             gradient = layer.backward(g, gradient)
         return gradient
+
+
+@dataclass(frozen=True, slots=True)
+class Pooling(Layer):
+    """Maximum over windows."""
+
+    window: int  # length of the window along every axis
+    stride: int  # step between windows
+
+    @property
+    def out(self) -> Features:
+        """Its result."""
+        self.source.check_window(self.name, self.stride)
+        return self.source.strided(self.stride)
+
+    def forward(self, g: GraphBuilder, source: str) -> str:
+        """One pass."""
+        return self._add(g, self.name, self.out.shape, source, backward=False)
+
+    def backward(self, g: GraphBuilder, gradient: str) -> str:
+        """One pass."""
+        return self._add(g, f"{self.name}/grad", self.source.shape, gradient, backward=True)
+
+    def _add(self, g: GraphBuilder, name: str, shape: tuple[int, ...], source: str, *, backward: bool) -> str:
+        axes, inputs = len(self.source.size), (source,)
+        # Going back, an element of the input lies under as many windows as overlap.
+        window = -(-(self.window**axes) // self.stride**axes) if backward else self.window**axes
+        return g.add(
+            Pool(name=g.name(name), shape=shape, dtype=g.dtype, inputs=inputs, window=window, backward=backward)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalAverage(Layer):
+    """The mean over all positions of each channel."""
+
+    @property
+    def out(self) -> Features:
+        """One position."""
+        return Features(self.source.batch, self.source.channels, ())
+
+    def forward(self, g: GraphBuilder, source: str) -> str:
+        """A sum, and a division of the little that is left."""
+        total = g.reduce(self.name, self.out.shape, self.source.element_count, source)
+        return g.elementwise("scale", self.out.shape, (total,), name=f"{self.name}/scale")
+
+    def backward(self, g: GraphBuilder, gradient: str) -> str:
+        """The gradient laid out over all positions."""
+        scaled = g.elementwise("scale", self.out.shape, (gradient,), name=f"{self.name}/scale")
+        return g.rearrange(f"{self.name}/broadcast", self.source.shape, scaled)

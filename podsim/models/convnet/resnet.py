@@ -15,12 +15,11 @@ from podsim.models.convnet.blocks import (
     NormStyle,
     classifier_block,
     conv_norm,
+    image,
     residual_block,
+    stem_block,
 )
-from podsim.models.convnet.features import Features
-from podsim.models.convnet.layers import Layer, LayerChain
-from podsim.models.convnet.pooling import Pooling
-from podsim.models.convnet.stem import image, stem_block
+from podsim.models.convnet.layers import Features, Layer, LayerChain, Pooling
 from podsim.models.layers import HALF, Formats
 
 _UNITS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}

@@ -118,11 +118,11 @@ def _mean_beyond(tokens: int, share: float, room: int) -> float:
         return float(max(0, tokens - room))
     odds, of_all = math.log(share) - math.log1p(-share), tokens * math.log1p(-share)
 
-    def chance(number: int) -> float:
+    def probability(number: int) -> float:
         ways = math.lgamma(tokens + 1) - math.lgamma(number + 1) - math.lgamma(tokens - number + 1)
         return math.exp(ways + number * odds + of_all)
 
-    return sum((number - room) * chance(number) for number in range(room + 1, tokens + 1))
+    return sum((number - room) * probability(number) for number in range(room + 1, tokens + 1))
 
 
 def _rounded_up(number: float) -> int:

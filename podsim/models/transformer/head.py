@@ -216,6 +216,7 @@ class TokenHead:
     bias: bool = False
 
     def _rows(self, s: LayerShape) -> int:
+        """Tokens whose next word is asked for: of a step the last of each sequence."""
         return s.batch.size if s.batch.is_step else s.tokens
 
     def parameters(self, s: LayerShape) -> Iterator[Parameter]:

@@ -131,14 +131,15 @@ class CostedChain:
         """Weights, accumulators and optimizer state on chip of every range of blocks. [B]"""
         one = job.precision.accumulator_bytes
 
-        def held(name: str) -> float:
+        def block_bytes(name: str) -> float:
+            """Of one block. [B]"""
             owned = [each for each in self.workload.blocks[name].parameters if each.tied_to is None]
             sizes = [each.element_count for each in owned]
             on_chip = job.layout.optimizer_storage == ON_CHIP
             stored = job.precision.stored_bytes(owned) + sum(sizes) * one
             return stored + (state_bytes(sizes, job) if on_chip else 0)
 
-        return ranges(self.per_block(held))
+        return ranges(self.per_block(block_bytes))
 
     def least_cycles(self, *, recompute: bool) -> tuple[float, float]:
         """Cycles of all blocks, and of the longest, with unlimited memory. [cycles]"""

@@ -42,10 +42,11 @@ class Choice:
 def fullest_bytes(memory: Sequence[IpuMemory], storage: str = "in_processor_memory") -> int:
     """What the fullest IPU holds of a storage, without what is left free. [B]"""
 
-    def held(ipu: IpuMemory) -> int:
+    def held_bytes(ipu: IpuMemory) -> int:
+        """Of one IPU. [B]"""
         return sum(each.byte_count for each in ipu.tenants if each.storage == storage and each.name != RESERVE)
 
-    return max(map(held, memory))
+    return max(map(held_bytes, memory))
 
 
 def slower_by(best: float, other: float) -> str:

@@ -282,6 +282,7 @@ class _Sums:
 
 
 def _whole(seconds: float, what: str) -> int:
+    """A time of a step. [ps]"""
     time_ps = seconds_to_ps(seconds) if math.isfinite(seconds) else 0
     if time_ps < 1:
         raise PodsimError(f"a {what} takes {seconds:g} s", do="give every step a finite time of 1 ps or more")

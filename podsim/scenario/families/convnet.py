@@ -20,7 +20,7 @@ from podsim.models.convnet import (
     efficientnet,
     resnet,
 )
-from podsim.models.convnet.features import Features
+from podsim.models.convnet.layers import Features
 from podsim.models.layers import Formats
 from podsim.models.op import DTYPE_BYTES
 from podsim.models.transformer.shape import WHOLE, Shards

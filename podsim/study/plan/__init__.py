@@ -228,15 +228,14 @@ def _inputs(goal: Goal, loaded: Sequence[LoadedScenario]) -> tuple[tuple[str, st
 
 def _read(goal: Goal, job: Job) -> LoadedScenario:
     """A job on its own pod, or on the first that it goes with; refuses one that is wrong whatever it runs on."""
-    wrong: PodsimError | None = None
+    errors = []
     for place in (None, *goal.candidates):
         try:
             system = () if place is None else place_named(place).overrides()
             return load_scenario(job.scenario, job.variant, (*system, *goal.overrides, *job.overrides))
         except PodsimError as error:
-            wrong = wrong or error
-    assert wrong is not None
-    raise wrong
+            errors.append(error)
+    raise errors[0]
 
 
 def _limited(goal: Goal, option: Option) -> Option:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from podsim.disk import digest, simulator, source
 from podsim.draws import Draws
-from podsim.errors import NoPlanError, PodsimError, Problem, SpecError
+from podsim.errors import NoPlanError, PodsimError
 from podsim.memo import files_held
 from podsim.metrics import COST, ENERGY, IPUS, POWER, RACK_POWER, TIME, metric_of
 from podsim.placement.search.choice import Candidate
@@ -56,7 +56,7 @@ class Part:
     replicas: int
     figures: Mapping[str, Any]  # of the result by key
     bill: Mapping[str, Any] = field(default_factory=dict)  # what it costs, as JSON of results; empty without prices
-    overrides: tuple[str, ...] = ()  # `key.path=value` texts that give the same
+    overrides: Sequence[str] = ()  # `key.path=value` texts that give the same
     written: str = ""  # the scenario that gives the same, as a file
     refused: str = ""  # why its result is no answer, such as a queue that grows; empty if it is one
 
@@ -252,8 +252,7 @@ def options_of(
             say(f"{count:,} candidates: all are looked at")
         store.fill(partial(_row, goal), wanted, tell, processes=processes)
         rows = [store[number][_OPTION] for number in wanted]
-    parts = [[Part(**part | {"overrides": tuple(part["overrides"])}) for part in row["parts"]] for row in rows]
-    return [Option(**row | {"parts": own}) for row, own in zip(rows, parts, strict=True)]
+    return [Option(**row | {"parts": [Part(**part) for part in row["parts"]]}) for row in rows]
 
 
 def _row(goal: Goal, number: int) -> Row:
@@ -359,17 +358,16 @@ def _part(goal: Goal, job: Job, place: Place, division: str, varied: Sequence[st
 
 def _with_requests(goal: Goal, loaded: LoadedScenario) -> LoadedScenario:
     """A scenario with the rate of requests that a goal gives, in place of its users, so that its file says the same."""
-    serving: Any = getattr(loaded.spec, "serving", None)
+    serving = getattr(loaded.spec, "serving", None)
+    rate, file, users = (getattr(serving, name, None) for name in ("rate", "file", "users"))
     if goal.request_rate is None:
-        if serving is None or not (serving.rate or serving.file or serving.users):
-            what, do = "nothing says how many requests come", "give `request_rate`, or --rate 3.5"
-            raise SpecError([Problem("", "request_rate", what, do)])
+        if not (rate or file or users):
+            raise PodsimError("nothing says how many requests come", do="give `request_rate`, or --rate 3.5")
         return loaded
-    if serving is not None and serving.file:
-        what = f"requests come as `{serving.file}` says, and the goal gives a rate"
+    if file:
         do = "leave `request_rate` out, or replace the file: --set serving.file=null with `serving.lengths`"
-        raise SpecError([Problem("", "request_rate", what, do)])
-    alone = ("serving.users=null", "serving.think=null") if serving is not None and serving.users else ()
+        raise PodsimError(f"requests come as `{file}` says, and the goal gives a rate", do=do)
+    alone = ("serving.users=null", "serving.think=null") if users else ()
     return load_scenario(loaded, overrides=[*alone, f"serving.rate={goal.request_rate}"])
 
 

@@ -17,10 +17,9 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from podsim.draws import Draws, Range, range_of
+from podsim.draws import Draws, Range, Z, range_of
 from podsim.errors import PodsimError
 from podsim.metrics import HEADLINES, METRICS, TIME, metric_of
-from podsim.result.evidence import Z
 from podsim.result.influence import StandsOn
 from podsim.result.uncertainty import draw, drawing_of
 from podsim.runs import run

@@ -45,8 +45,7 @@ CHOSEN: Final = "chosen"
 SEQUENCE: Final = "sequence"
 TOGETHER: Final = "together"
 _DRAWS, _SERVED_DRAWS, _TRIALS = 50, 20, 200  # each draw of a plan for requests serves all of them again
-_STUDIED: Final = tuple(CombinedSpec.model_fields)
-"""Sections that a goal has in common with a study."""
+_STUDIED: Final = tuple(CombinedSpec.model_fields)  # sections that a goal has in common with a study
 _PARTITION: Final = re.compile(r"\s*(\d{1,6})\s+of\s+(\S.*?)\s*")
 _Limits = Annotated[Mapping[str, str | list[str]], Field(default_factory=dict)]
 _Texts = Annotated[list[str], Field(default_factory=list)]

@@ -32,15 +32,11 @@ from podsim.study.plan.confidence import RELIABLE, Confidence, Contender, Spread
 from podsim.study.plan.goal import TOGETHER, Goal
 from podsim.study.points import short
 
-MOST_SHOWN: Final = 20
-"""Options in a table, and those whose ranges are measured."""
-_MOST_KEYS: Final = 3
-"""More that vary share a column."""
+MOST_SHOWN: Final = 20  # options in a table, and those whose ranges are measured
+_MOST_KEYS: Final = 3  # more that vary share a column
 _FIGURES, _MOST_LISTED, _MOST_BARS, _DIGITS, _ROOM = 3, 500, 30, 4, 1.02
-_MOST_LABELS: Final = 12
-"""Of more points, those of the front alone have names."""
-_TOO_FEW: Final = 2
-"""Points through which no shape is seen; bars tell them better."""
+_MOST_LABELS: Final = 12  # of more points, those of the front alone have names
+_TOO_FEW: Final = 2  # points through which no shape is seen; bars tell them better
 _LEASED: Final = {"machines": "machines in use", "partition": "the whole partition", "pod": "the whole pod"}
 _SHOWN: Final = (
     *(metrics.TIME, metrics.THROUGHPUT, metrics.TOKENS, metrics.LATENCY, "latency_p99_s", metrics.COST),
@@ -54,8 +50,7 @@ _LOOKS: Final = {
     _BEYOND: ("#e08214", "triangle-up"),
 }
 _FRONT, _FRONT_COLOUR = "no other beats it in both", "#1b5e92"
-_Filled = tuple[Column, Sequence[str | Cell]]
-"""A column with its cells."""
+_Filled = tuple[Column, Sequence[str | Cell]]  # a column with its cells
 
 
 @dataclass(frozen=True, repr=False)
@@ -506,8 +501,7 @@ def _scatter(found: PlanResult, known: Sequence[Option], second: str) -> Chart:
     # Between two of the front, what is as good as the worse of them in one figure is known to be reached.
     mark = Mark.STEPS_BEFORE if metric_of(second).more_is_better else Mark.STEPS_AFTER
     ordered = sorted(((x, y) for option, x, y in points if option in front), key=lambda point: point[0])
-    x, y = zip(*ordered, strict=True) if front else ((), ())
-    series = [Series(_FRONT, mark, x, y, _FRONT_COLOUR)] if front else []
+    series = [Series(_FRONT, mark, [x for x, _ in ordered], [y for _, y in ordered], _FRONT_COLOUR)] if front else []
     for state, (colour, marker) in _LOOKS.items():
         if those := [point for point in points if _state(found, point[0]) == state]:
             options, x, y = zip(*those, strict=True)
