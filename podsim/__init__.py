@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from podsim.runs.serve import serve
     from podsim.scenario import load_scenario
     from podsim.scenario import load_scenario as load
-    from podsim.study.check.run import check
+    from podsim.study.check.measure import check
     from podsim.study.compare import Comparison, compare
     from podsim.study.plan import plan
     from podsim.study.sweep import SweepResult, Swept, sweep
@@ -59,7 +59,7 @@ _NAMES_BY_HOME = {
     "podsim.study.compare": "Comparison compare",
     "podsim.study.sweep": "SweepResult Swept sweep",
     "podsim.study.plan": "plan",
-    "podsim.study.check.run": "check",
+    "podsim.study.check.measure": "check",
     "podsim.scenario.catalogue": "list",
     "podsim.validation.compare": "validate",
     "podsim.study.whatif": "WhatIf whatif",

@@ -56,9 +56,9 @@ def _run_command() -> None:
         sys.exit(run_to_the_end(lambda: run_plainly(*words)))
     if name == "list" and is_plain:
         from podsim.cli.ending import run_to_the_end
-        from podsim.cli.listing import listed
+        from podsim.cli.running import print_list
 
-        sys.exit(run_to_the_end(lambda: sys.stdout.write(f"{listed(words)!r}\n") and 0))
+        sys.exit(run_to_the_end(lambda: print_list(words)))
     from podsim.cli.app import main as command_line
 
     command_line()

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -31,18 +32,7 @@ _LOOKED_BACK: Final = 50
 
 
 def git(folder: Path, where: str, do: str, *arguments: str, given: bytes = b"") -> bytes:
-    """What git prints.
-
-    Args:
-        folder: In which it runs; the repository is that of the folder.
-        where: What is asked about, for messages.
-        do: The cure if git refuses.
-        arguments: The command.
-        given: Its standard input.
-
-    Raises:
-        PodsimError: There is no git, or it refuses.
-    """
+    """What git prints in the repository of a folder; `where` and `do` are place and cure where it refuses."""
     program = shutil.which("git")
     if program is None:
         what = "git is not installed, which finds files at a revision"
@@ -63,20 +53,12 @@ def git(folder: Path, where: str, do: str, *arguments: str, given: bytes = b"") 
 
 
 def top_of(folder: Path, where: str, do: str) -> Path:
-    """The folder of the repository that a folder lies in.
-
-    Raises:
-        PodsimError: There is no git, or no repository.
-    """
+    """The folder of the repository that a folder lies in."""
     return Path(os.fsdecode(git(folder, where, do, "rev-parse", "--show-toplevel")).rstrip("\n"))
 
 
 def commit_of(top: Path, where: str, name: str) -> str:
-    """The full hash of the commit that a revision names: a branch, a tag, a hash, `HEAD~3`.
-
-    Raises:
-        PodsimError: There is no such revision.
-    """
+    """The full hash of the commit that a revision names: a branch, a tag, a hash, `HEAD~3`."""
     do = "`git log --oneline` lists revisions"
     try:
         asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
@@ -92,15 +74,7 @@ def blobs(top: Path, where: str, commit: str) -> dict[PurePosixPath, str]:
 
 
 def extract(top: Path, where: str, commit: str, folder: Path, wanted: Callable[[PurePosixPath], bool]) -> None:
-    """Write the files of a commit, and symbolic links that stay inside, without touching the repository or its index.
-
-    Args:
-        top: The folder of the repository.
-        where: What is asked about, for messages.
-        commit: The full hash.
-        folder: An empty one, to write to.
-        wanted: Whether a file is written, by its path.
-    """
+    """Write files of a commit, and links that stay inside, to an empty folder; the repository is not touched."""
     entries = {path: each for path, each in _entries(top, where, commit).items() if wanted(path)}
     texts = dict(zip(entries, _contents(top, where, [blob for _, blob in entries.values()]), strict=True))
     for path, (mode, _) in sorted(entries.items(), key=lambda each: each[1][0] == _LINK):  # through no link of its own
@@ -108,18 +82,14 @@ def extract(top: Path, where: str, commit: str, folder: Path, wanted: Callable[[
         target.parent.mkdir(parents=True, exist_ok=True)
         if mode != _LINK:
             target.write_bytes(texts[path])
-        elif _stays(path, texts[path]):
-            target.symlink_to(os.fsdecode(texts[path]))
+            continue
+        link = PurePosixPath(os.fsdecode(texts[path]))
+        if not link.is_absolute() and link.parts.count("..") < len(path.parts):  # inside, whatever other links do
+            target.symlink_to(link)
 
 
-def first_change(file: Path, is_agreed: Callable[[bytes], bool], now: bytes) -> int | None:
-    """The first line that a file does not have as it was agreed on; None if git does not know how it was.
-
-    Args:
-        file: Where it lies.
-        is_agreed: Whether a content is the one that was agreed on.
-        now: What it holds.
-    """
+def first_change(file: Path, agreed: Collection[str]) -> int | None:
+    """The first line that a file does not have as when its SHA-256 was one of these; None if git does not know that."""
     try:
         top = top_of(file.parent, str(file), "")
         path = PurePosixPath(file.resolve().relative_to(top).as_posix())
@@ -127,19 +97,12 @@ def first_change(file: Path, is_agreed: Callable[[bytes], bool], now: bytes) -> 
         commits = git(top, str(file), "", *log).decode().split()
         listed = (_entries(top, str(file), each, path).get(path, ("", ""))[1] for each in commits)
         known = [blob for blob in dict.fromkeys(listed) if blob]
-        before = next(each for each in _contents(top, str(file), known) if is_agreed(each))
-    except (PodsimError, ValueError, StopIteration):
+        before = next(each for each in _contents(top, str(file), known) if sha256(each).hexdigest() in agreed)
+        one, other = before.splitlines(), file.read_bytes().splitlines()
+    except (PodsimError, ValueError, StopIteration, OSError):
         return None
-    one, other = before.splitlines(), now.splitlines()
-    alike = next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
-    return max(1, min(len(other), (min(len(one), len(other)) if alike is None else alike) + 1))
-
-
-def _stays(path: PurePosixPath, text: bytes) -> bool:
-    """Whether a link leads to a place inside of the folder, whatever other links do."""
-    link = PurePosixPath(os.fsdecode(text))
-    ups = sum(part == ".." for part in link.parts)
-    return not link.is_absolute() and ups < len(path.parts)
+    differs = next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(one))
+    return max(1, min(len(other), differs + 1))
 
 
 def _entries(top: Path, where: str, commit: str, *paths: PurePosixPath) -> dict[PurePosixPath, tuple[str, str]]:

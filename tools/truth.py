@@ -10,12 +10,12 @@ from typing import Annotated, Any, Final
 import typer
 
 from podsim.cli.ending import BEYOND_LIMITS, print_data, run_to_the_end, say
-from podsim.cli.flags import AnyFormat, OutputFormat, Overrides
-from podsim.cli.outputs import Format, LongFormat, show, tell_written
+from podsim.cli.outputs import Format, RunFormat, show, tell_written
 from podsim.draws import Seeds
 from podsim.errors import PodsimError
 from podsim.result.files import write_atomically
 from podsim.scenario import data_file
+from podsim.show.markdown import to_csv
 from podsim.show.progress import track
 from podsim.validation.show import Accuracy
 from tools import reproduce as figures
@@ -28,19 +28,20 @@ from tools.preregister import preregister as predict
 from tools.preregister import score as scored
 from tools.refit import Refitted, calibrate
 
+AnyFormat = Annotated[Format, typer.Option("--format", help="What to print.")]
 _MOST_NAMED: Final = 20
 app = typer.Typer(help=__doc__, no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command()
-def refit(output_format: AnyFormat = LongFormat.TABLE) -> None:
+def refit(output_format: AnyFormat = "table") -> None:
     """Fit podsim's own constants again to the rows that are marked for it."""
     show(Refitted((*calibrate(lambda steps: track(steps, "refitting")), *noise_fits())), output_format)
 
 
 @app.command()
 def noise(
-    output_format: AnyFormat = LongFormat.TABLE,
+    output_format: AnyFormat = "table",
     role: Annotated[str | None, typer.Option(help="calibration or hold-out.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
 ) -> None:
@@ -57,13 +58,13 @@ def preregister(path: Path) -> None:
 
 
 @app.command()
-def score(path: Path, output_format: AnyFormat = LongFormat.TABLE) -> None:
+def score(path: Path, output_format: AnyFormat = "table") -> None:
     """Compare predictions that were written before with measurements that were filled in."""
     found = scored(path)
     since = f"; changed since: {', '.join(found.changed)}" if found.changed else ""
     say(f"predicted by podsim {found.version}{since}")
     accuracy = Accuracy(found.found)
-    show(accuracy, output_format, rows=accuracy.rows())
+    show(accuracy, output_format, own={"csv": lambda: to_csv(accuracy.rows())})
 
 
 @app.command()
@@ -73,8 +74,8 @@ def mlperf(
         str | None,
         typer.Option(show_default="the shipped one of that benchmark, batch and pod", help="What to compare with."),
     ] = None,
-    overrides: Overrides = None,
-    output_format: OutputFormat = Format.TABLE,
+    overrides: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key.")] = None,
+    output_format: Annotated[RunFormat, typer.Option("--format", help="What to print.")] = "table",
 ) -> None:
     """Compare logged runs of MLPerf Training with what is predicted, phase by phase."""
     show(LoggedRuns(compare_logs(logs, scenario, overrides or ())), output_format)

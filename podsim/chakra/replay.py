@@ -21,8 +21,6 @@ from podsim.scenario import System, load_hardware
 from podsim.scenario.software import Software
 from podsim.units import ps_to_seconds
 
-DEFAULT_SYSTEM: Final = "ipu_pod16"
-DEFAULT_SOFTWARE: Final = "popart_sdk_2.5"
 _SHOWN: Final = 16
 
 
@@ -117,14 +115,14 @@ class Replay:
 
 
 def replay(
-    folder: str | Path, system: str = DEFAULT_SYSTEM, software: str = DEFAULT_SOFTWARE, *, record: bool = False
+    folder: str | Path, system: str = "ipu_pod16", software: str = "popart_sdk_2.5", *, record: bool = False
 ) -> Replay:
     """Run recorded Chakra traces on a pod.
 
     Args:
-        folder: Holds `PREFIX.0.et` and so on, one a rank, with the groups of ranks in a JSON file.
-        system: The pod: a name or a path.
-        software: The software stack, whose collectives are divided over rings.
+        folder: A folder with PREFIX.0.et, PREFIX.1.et and so on, one a rank, and the groups of ranks in a JSON file.
+        system: The pod that it runs on: a name or a path.
+        software: The software stack, whose rings collectives use.
         record: Keep the timeline.
 
     Raises:

@@ -3,137 +3,264 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from podsim.cli import completion
+from podsim.cli import studies, trust
 from podsim.cli.asking import Ask, asks
-from podsim.cli.calibrating import calibrate
-from podsim.cli.checking import check
-from podsim.cli.comparing import compare
-from podsim.cli.cost import cost_app
-from podsim.cli.ending import run_to_the_end, say
-from podsim.cli.flags import OutputFormat, Plot, ReportFile
-from podsim.cli.importing import import_file
-from podsim.cli.outputs import Format, check_paths, echo, print_json, show
-from podsim.cli.planner import ui
-from podsim.cli.planning import plan
-from podsim.cli.replaying import replay
-from podsim.cli.running import load_asked, run_scenario
-from podsim.cli.sweeping import sweep
-from podsim.cli.usage import Commands
-from podsim.cli.validating import validate
-from podsim.cli.whatif import whatif
-from podsim.runs import run as run_function
-from podsim.runs.serve import serve as serve_function
+from podsim.cli.ending import ERROR, INTERRUPTED, print_data, run_to_the_end, say
+from podsim.cli.outputs import RunFormat, load_asked, print_json, show, tell_written
+from podsim.cli.running import print_list, run_scenario
+from podsim.cli.usage import Abort, Commands, UsageError, usage_message
+from podsim.errors import PodsimError
 
+_SETTINGS: Final[dict[str, Any]] = {"cls": Commands, "no_args_is_help": True, "rich_markup_mode": None}
 app = typer.Typer(
     name="podsim",
-    cls=Commands,
     help="Predict how long a machine-learning run takes on an IPU-POD, and where the time goes.",
     context_settings={"help_option_names": ["-h", "--help"]},
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    **_SETTINGS,
 )
-ONE, MANY, OWN, TRUST, PARTS = "One run", "Many runs", "Models of your own", "How far to trust it", "What there is"
-"""Headings of the commands."""
+_cost = typer.Typer(help="Look at the cost model alone.", **_SETTINGS)
+_COLLECTIVES: Final = {
+    "all-reduce": "all tiles get the sum of what each holds",
+    "all-gather": "all tiles get what each holds",
+    "reduce-scatter": "each tile gets its share of the sum",
+    "all-to-all": "each tile sends something else to every other",
+    "broadcast": "one tile sends the same to all",
+    "gather": "one tile receives from all",
+    "scatter": "one tile sends something else to each",
+    "reduce": "one tile gets the sum of what each holds",
+}
+
+_COSTS: Final = {
+    "matmul": "cost.cost_matmul",
+    "convolution": "cost.cost_convolution",
+    "transfer": "cost_movement.cost_transfer",
+    **dict.fromkeys(_COLLECTIVES, "cost_movement.cost_collective"),
+    "multi-slice": "cost.cost_multi_slice",
+    "multi-update-add": "cost.cost_multi_update_add",
+    "schnet-block": "cost.cost_schnet_block",
+}
 
 
-def _version(show: bool) -> None:
-    if show:
-        from podsim._version import __version__
+def _printed(name: str, said: str, text: Callable[[], str]) -> Any:
+    """An option that prints a text and ends, whatever else stands on the line."""
 
-        typer.echo(f"podsim {__version__}")
-        raise typer.Exit
+    def callback(is_asked: bool) -> None:
+        if is_asked:
+            print_data(text())
+            raise typer.Exit
+
+    return typer.Option(name, callback=callback, is_eager=True, help=said)
+
+
+def _version() -> str:
+    from podsim._version import __version__
+
+    return f"podsim {__version__}\n"
+
+
+def _torch_script() -> str:
+    from podsim.importer import TORCH_SCRIPT
+
+    return TORCH_SCRIPT.read_text(encoding="utf-8")
+
+
+_VERSION: Final = _printed("--version", "Print the version and exit.", _version)
+_TORCH: Final = _printed("--torch-script", "Print what exports a model from PyTorch.", _torch_script)
 
 
 @app.callback()
-def _options(
-    _show: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    """Predict how long a machine-learning run takes on an IPU-POD, and where the time goes."""
+def _options(version: Annotated[bool, _VERSION] = False) -> None:
+    pass
 
 
-@app.command(rich_help_panel=ONE)
-@asks(run_function)
+@asks("podsim.runs.run")
 def run(
     ask: Ask,
-    output_format: OutputFormat = Format.TABLE,
-    trace: Annotated[Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")] = None,
-    chakra: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write Chakra execution traces there, one a rank.")
-    ] = None,
-    plot: Plot = None,
-    tornado: Annotated[Path | None, typer.Option(help="Write a chart of what moves the result most.")] = None,
-    report: ReportFile = None,
+    output_format: RunFormat = "table",
+    trace: Path | None = None,
+    chakra: Path | None = None,
+    plot: Path | None = None,
+    tornado: Path | None = None,
+    report: Path | None = None,
 ) -> None:
-    """Simulate a scenario."""
-    run_scenario(ask.func, ask.keywords, output_format, trace, chakra, tornado, plot, report)
+    """Simulate a scenario.
+
+    Args:
+        trace: Write a timeline for ui.perfetto.dev.
+        chakra: Write Chakra execution traces there, one a rank.
+        tornado: Write a chart of what moves the result most.
+    """
+    run_scenario(ask, output_format, trace, chakra, plot, tornado, report)
 
 
-@app.command(rich_help_panel=ONE)
-@asks(serve_function)
-def serve(ask: Ask, output_format: OutputFormat = Format.TABLE, plot: Plot = None, report: ReportFile = None) -> None:
-    """Simulate requests that arrive, wait and are batched: percentiles, queue and saturation."""
+@asks("podsim.runs.serve.serve")
+def _serve(ask: Ask, output_format: RunFormat = "table", plot: Path | None = None, report: Path | None = None) -> None:
     from podsim.show.progress import track
 
-    check_paths(None, plot, report=report)
     loaded = load_asked(ask.keywords, plot=plot, report=report)
     result = ask.func(loaded, watch=lambda names: track(names, "serving:"), tell=say, **ask.keywords)
     show(result, output_format, plot, report)
 
 
-app.command(rich_help_panel=ONE)(ui)
-for _command in (whatif, sweep, plan, compare, check):
-    app.command(rich_help_panel=MANY)(_command)
-
-
-app.command("import", rich_help_panel=OWN)(import_file)
-app.command(rich_help_panel=OWN)(replay)
-app.command(rich_help_panel=TRUST)(validate)
-app.command(rich_help_panel=TRUST)(calibrate)
-
-
-@app.command("list", rich_help_panel=PARTS)
-def list_shipped(
-    words: Annotated[
-        list[str] | None, typer.Argument(metavar="WORD", help="Only what has all of these words in its line.")
-    ] = None,
-    output_format: OutputFormat = Format.TABLE,
+@asks()
+def ui(
+    offered: Sequence[str] = (),
+    port: int = 8080,
+    host: str = "127.0.0.1",
+    opens: bool = True,
+    processes: int | None = None,
 ) -> None:
-    """List the shipped scenarios with kind of run, pod and variants, studies, systems and software stacks."""
-    from podsim.cli.listing import listed
+    """Open a page to plan on: move numbers, and see what a run takes, costs and is limited by.
 
-    found = listed(words or ())
-    if output_format is Format.JSON:
-        print_json(found.to_dict())
+    Args:
+        offered: Scenario files to offer beside the shipped ones; the first is shown.
+        port: Where it listens on this machine.
+        host: Another address to listen at; a token in its address lets people in then.
+        opens: Open a browser.
+        processes: Questions answered at a time; as many as there are cores if left out.
+    """
+    from podsim.scenario import load_scenario
+    from podsim.ui import serve as page
+
+    page.check_packages()
+    page.check_port(host, port)
+    named = [str(Path(name).resolve()) if Path(name).is_file() else name for name in offered]
+    for name in named:
+        load_scenario(name)
+    page.serve(named, host=host, port=port, token=page.new_token(host), opens=opens, processes=processes, tell=say)
+
+
+@asks()
+def import_file(
+    model: str,
+    system: str = "ipu_pod16",
+    activity: Literal["train", "forward", "generate"] | None = None,
+    precision: Literal["fp16", "fp32", "fp8", "int4"] | None = None,
+    output: Path | None = None,
+    prompt_tokens: int | None = None,
+    output_tokens: int | None = None,
+    batch_size: int | None = None,
+    dimensions: Sequence[str] = (),
+    force: bool = False,
+    torch_script: Annotated[bool, _TORCH] = False,
+) -> None:
+    """Write a scenario from a config.json, an ONNX file or shapes of PyTorch, divided over IPUs so that it fits.
+
+    Args:
+        model: A Hugging Face config.json, an ONNX file, or a .shapes.json of PyTorch.
+        system: The pod that it runs on.
+        activity: What it is to do; what it is made for if left out: a decoder generates.
+        precision: Number format, fp16 if left out; narrow ones are of weights alone.
+        output: Write the scenario there; otherwise it is printed.
+        prompt_tokens: In text generation; 512 if left out.
+        output_tokens: In text generation; 512 if left out.
+        batch_size: Sequences or images together; in training, per weight update; 1 if left out.
+        dimensions: Of an ONNX file that leaves it open.
+    """
+    from podsim.importer import Request, import_model
+    from podsim.importer.request import parse_dimensions
+    from podsim.importer.summary import summary
+    from podsim.result.files import check_new, check_outputs, files_read, write_atomically
+    from podsim.scenario import load_hardware, load_scenario
+    from podsim.scenario.yaml_file import parse_yaml
+    from podsim.show.progress import track
+
+    if output is not None:
+        read = [("the input", Path(model))]
+        with suppress(PodsimError):  # the import says what is wrong with the pod
+            read += files_read(load_hardware(system, "pod")[1].inputs) if output.exists() else []
+        check_outputs({"output": output}, read)
+        check_new(output, force=force)
+    sizes = parse_dimensions(dimensions)
+    folder = None if output is None else output.parent
+    request = Request(
+        system, prompt_tokens, output_tokens, batch_size, sizes, folder, activity=activity, precision=precision
+    )
+    text = import_model(
+        model, request, lambda warning: say(f"warning: {warning}"), lambda names: track(names, "importing:")
+    )
+    if output is None:
+        print_data(text)
     else:
-        echo(f"{found!r}\n")
+        write_atomically(output, text.encode())
+        tell_written(output)
+    loaded = load_scenario(output or parse_yaml(text, model).data)
+    for line in summary(loaded, model, request, lambda names: track(names, "looking for the smallest pod:")):
+        say(line)
 
 
-app.add_typer(cost_app, name="cost", rich_help_panel=PARTS)
+def _cost_of(ask: Ask, output_format: RunFormat = "table", as_json: bool = False) -> None:
+    show(ask(), "json" if as_json else output_format)
 
 
-@app.command(rich_help_panel=PARTS)
-def schema(
-    kind: Annotated[
-        str,
-        typer.Argument(
-            help="scenario, pod, machine, ipu, vertices or software.", autocompletion=completion.kinds_of_file
-        ),
-    ] = "scenario",
-) -> None:
-    """Print the JSON Schema of a file, for editors that complete and check."""
+@asks("podsim.chakra.replay.replay")
+def replay(ask: Ask, output_format: RunFormat = "table") -> None:
+    """Run recorded Chakra execution traces of any framework on a pod."""
+    show(ask(), output_format)
+
+
+@asks()
+def list_shipped(words: Sequence[str] = (), output_format: Literal["table", "json"] = "table") -> None:
+    """List the shipped scenarios with kind of run, pod and variants, studies, systems and software stacks.
+
+    Args:
+        words: Only what has all of these words in its line.
+    """
+    print_list(words, output_format)
+
+
+@asks()
+def schema(kind: str = "scenario") -> None:
+    """Print the JSON Schema of a file, for editors that complete and check.
+
+    Args:
+        kind: scenario, pod, machine, ipu, vertices or software.
+    """
     from podsim.scenario import json_schema
 
     print_json(json_schema(kind))
 
 
+_COMMANDS: Final = {
+    "One run": {"run": run, "serve": _serve, "ui": ui},
+    "Many runs": {name: getattr(studies, name) for name in ("whatif", "sweep", "plan", "compare", "check")},
+    "Models of your own": {"import": import_file, "replay": replay},
+    "How far to trust it": {
+        "validate": trust.validate,
+        "calibrate": trust.calibrate,
+    },
+    "What there is": {"list": list_shipped, "schema": schema},
+}
+"""By the headings of the help."""
+for _heading, _commands in _COMMANDS.items():
+    for _name, _command in _commands.items():
+        app.command(_name, rich_help_panel=_heading)(_command)
+app.add_typer(_cost, name="cost", rich_help_panel="What there is")
+for _name, _place in _COSTS.items():
+    _meaning = _COLLECTIVES.get(_name)
+    _help = _meaning and f"Show what {'an' if _name[0] == 'a' else 'a'} {_name} costs: {_meaning}."
+    _fixed = {"name": _name} if _meaning else {}
+    _cost.command(_name, help=_help)(asks(f"podsim.result.{_place}", **_fixed)(_cost_of))
+
+
+def _parsed() -> object:
+    try:
+        return app(prog_name="podsim", standalone_mode=False)
+    except Abort:
+        return INTERRUPTED
+    except UsageError as error:
+        say(usage_message(error))
+        return ERROR
+
+
 def main() -> None:
     """Run the command line; errors a user can mend are printed without a traceback."""
-    sys.exit(run_to_the_end(lambda: app(prog_name="podsim", standalone_mode=False)))
+    sys.exit(run_to_the_end(_parsed))

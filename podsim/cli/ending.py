@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, TextIO
+from typing import Final
 
 from podsim.errors import InfeasibleError, PodsimError
 from podsim.harmless import terminal
@@ -27,7 +27,10 @@ EXIT_CODES: Final = {
 """What each means."""
 BEYOND_LIMITS: Final = 4
 NOTHING_COMPARED: Final = 5
-_ERROR, _INFEASIBLE, _INTERRUPTED, _NO_READER = 2, 3, 130, 141
+ERROR, _INFEASIBLE, INTERRUPTED, _NO_READER = 2, 3, 130, 141
+_NO_MEMORY: Final = (
+    "there is not enough memory for this\n  do: leave `--explicit` out, or make the model or pod smaller"
+)
 
 
 class _ClosedOutput(io.TextIOBase):
@@ -40,56 +43,36 @@ class _ClosedOutput(io.TextIOBase):
 
 
 def run_to_the_end(command: Callable[[], object]) -> int:
-    """Run a command; what a user can mend is printed without a traceback.
-
-    Returns:
-        The exit code.
-    """
+    """Run a command, and give its exit code; what a user can mend is printed without a traceback."""
     try:
-        _prepare_output()
+        if sys.stdout is None:
+            sys.stdout = _ClosedOutput()
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # a table without its bars is better than none
+                stream.reconfigure(errors="replace")
         code = command()
         sys.stdout.flush()
     except PodsimError as error:
-        return _complain(f"error: {error}", _INFEASIBLE if isinstance(error, InfeasibleError) else _ERROR)
+        say(f"error: {error}")
+        return _INFEASIBLE if isinstance(error, InfeasibleError) else ERROR
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return INTERRUPTED
     except BrokenPipeError:
-        return _reader_is_gone()
+        _discard_output()
+        return _NO_READER
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):  # typer met it first
-            return _reader_is_gone()
+            _discard_output()
+            return _NO_READER
         raise
-    except parser_errors() as error:
-        from podsim.cli.usage import Abort, usage_message
-
-        return _INTERRUPTED if isinstance(error, Abort) else _complain(usage_message(error), _ERROR)
     except OSError as error:
-        _discard(sys.__stdout__)
-        return _complain(_of_the_system(error), _ERROR)
+        _discard_output()
+        say(f"error: {_of_the_system(error)}")
+        return ERROR
     except MemoryError:
-        what = (
-            "error: there is not enough memory for this\n  do: leave `--explicit` out, or make the model or pod smaller"
-        )
-        return _complain(what, _ERROR)
+        say(f"error: {_NO_MEMORY}")
+        return ERROR
     return code if isinstance(code, int) else 0
-
-
-def parser_errors() -> tuple[type[Exception], ...]:
-    """What the parser of command lines raises; none where it was not imported."""
-    if "typer" not in sys.modules:
-        return ()
-    from podsim.cli.usage import Abort, UsageError
-
-    return UsageError, Abort
-
-
-def _prepare_output() -> None:
-    """Whatever cannot be encoded is replaced: a table without its bars is better than none."""
-    if sys.stdout is None:
-        sys.stdout = _ClosedOutput()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
 
 
 def print_data(text: str) -> None:
@@ -106,30 +89,18 @@ def say(text: str) -> None:
         print(terminal(text), file=sys.stderr, flush=True)  # noqa: T201
 
 
-def _complain(text: str, code: int) -> int:
-    say(text)
-    return code
-
-
-def _reader_is_gone() -> int:
-    _discard(sys.__stdout__)
-    return _NO_READER
-
-
 def _of_the_system(error: OSError) -> str:
     """An error of the operating system; one that names no file comes from printing."""
     reason = error.strerror or type(error).__name__
     if error.filename is not None:
-        return f"error: {os.fsdecode(error.filename)}: {reason}\n  do: check the path and its permissions"
+        return f"{os.fsdecode(error.filename)}: {reason}\n  do: check the path and its permissions"
     cure = "redirect it to a place with room, or to /dev/null"
-    return f"error: standard output cannot be written: {reason}\n  do: {cure}"
+    return f"standard output cannot be written: {reason}\n  do: {cure}"
 
 
-def _discard(stream: TextIO | None) -> None:
+def _discard_output() -> None:
     """Drop what is still buffered, so that the interpreter does not complain about it when it ends."""
-    if stream is None:
-        return
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, AttributeError):  # there may be none
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
+        os.dup2(nowhere, sys.__stdout__.fileno())  # type: ignore[union-attr]
         os.close(nowhere)

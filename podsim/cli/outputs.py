@@ -5,40 +5,28 @@ from __future__ import annotations
 import json
 import logging
 import os
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from podsim.cli.ending import print_data, say
 from podsim.errors import PodsimError
-from podsim.harmless import terminal
 
 if TYPE_CHECKING:
     from podsim.report.chart import Sheet
     from podsim.report.report import Report
-    from podsim.report.table import Table
     from podsim.scenario import LoadedScenario
+    from podsim.watch import Tell
 
-
-class Format(StrEnum):
-    """How an answer is printed."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
-class LongFormat(StrEnum):
-    """How an answer of many rows is printed."""
-
-    TABLE = "table"
-    JSON = "json"
-    MARKDOWN = "markdown"
-    CSV = "csv"
+RunFormat = Literal["table", "json", "markdown"]
+Format = Literal["table", "json", "markdown", "csv"]
+TextFormat = Literal["text", "json", "markdown", "csv"]
+"""How an answer is printed."""
+_CHARTS: Final = ("plot", "tornado")
 
 
 class Answer(Protocol):
@@ -52,35 +40,47 @@ class Answer(Protocol):
 
 
 def show(
-    found: Answer,
-    output_format: str,
+    answer: Answer,
+    output_format: str = "table",
     plot: Path | None = None,
     report: Path | None = None,
     *,
-    rows: Table | None = None,
+    shown: Report | None = None,
+    sheet: Callable[[Report], Sheet] | None = None,
+    own: Mapping[str, Callable[[], str]] = MappingProxyType({}),
 ) -> None:
-    """Write charts and page of an answer if they are asked for, and print it; CSV has `rows`, or its first table."""
+    """Write the chart and the page of an answer if they are asked for, and print it; CSV is the first table.
+
+    Another report or sheet of charts than the usual ones is given, and texts of its own in some formats.
+    """
     if output_format == "json" and plot is None and report is None:
-        print_data(f"{found.to_json()}\n")
+        print_data(f"{answer.to_json()}\n")
         return
-    made = found.report()
-    write_chart(plot, made.sheet, made.inputs)
-    write_report(report, lambda: made)
+    made = shown or answer.report()
+    write_chart(plot, lambda: made.sheet() if sheet is None else sheet(made), made.inputs)
+    if report is not None:
+        from podsim.show.html_page import write_page
+
+        write_page(made, report)
+        tell_written(report)
     from podsim.report.table import Table
     from podsim.show.markdown import report_as_markdown, to_csv
-    from podsim.show.text import WIDTH, print_report, report_as_text
+    from podsim.show.text import WIDTH, PlainConsole, print_report
 
     match output_format:
+        case _ if output_format in own:
+            print_data(own[output_format]())
         case "json":
-            print_data(f"{found.to_json()}\n")
+            print_data(f"{answer.to_json()}\n")
         case "markdown":
             print_data(report_as_markdown(made))
         case "csv":
-            print_data(to_csv(rows or next(block for block in made.short() if isinstance(block, Table))))
-        case _ if sys.stdout.isatty():
-            print_report(made)
+            print_data(to_csv(next((block for block in made.short() if isinstance(block, Table)), Table((), ()))))
         case _:
-            echo(report_as_text(made, get_terminal_size((WIDTH, 1)).columns))
+            console = PlainConsole()
+            if not console.is_terminal:
+                console.width = max(get_terminal_size((WIDTH, 1)).columns, WIDTH * (output_format == "text"))
+            print_report(made, console)
 
 
 def print_json(data: object) -> None:
@@ -88,41 +88,40 @@ def print_json(data: object) -> None:
     print_data(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
 
 
-def echo(text: str) -> None:
-    """Print a text that brings its own line ends, for a terminal."""
-    sys.stdout.write(terminal(text))
-
-
 # Before the work
 
 
-def check_paths(trace: Path | None, *plots: Path | None, report: Path | None = None) -> None:
-    """Refuse paths that cannot be written, before anything is read or simulated."""
-    if trace is not None:
+def check_paths(given: Mapping[str, Any]) -> None:
+    """Refuse outputs, by the names of their options, that cannot be written, before anything is read or simulated."""
+    if (trace := given.get("trace")) is not None:
         from podsim.result.files import check_writable
 
         check_writable(trace)
-    if charts := [path for path in plots if path is not None]:
+    if charts := [given[name] for name in _CHARTS if given.get(name) is not None]:
         _load_matplotlib()
         from podsim.show.matplotlib_charts import check_plot_path
 
         for path in charts:
             check_plot_path(path)
-    if report is not None:
+    if (page := given.get("report")) is not None:
         from podsim.show.html_page import check_page_path
 
-        check_page_path(report)
+        check_page_path(page)
+    if (folder := given.get("save")) is not None and folder.exists() and not folder.is_dir():
+        raise PodsimError("this is a file, not a folder", where=str(folder), do="name a folder")
 
 
-def check_not_inputs(
-    scenario: str, loaded: LoadedScenario, arrivals: Path | None = None, **outputs: Path | None
-) -> None:
-    """Refuse outputs that would overwrite what a run reads, before anything is simulated."""
+def load_asked(asked: dict[str, Any], **outputs: Path | None) -> LoadedScenario:
+    """Take the scenario out of what is asked for and load it; no output may overwrite what it reads."""
     from podsim.result.files import check_outputs
+    from podsim.scenario import load_scenario
 
-    given = {"the scenario": scenario, "the arrivals": arrivals}
-    read = [(purpose, path) for purpose, path in given.items() if path is not None]
-    check_outputs(outputs, (*read, *inputs_of(loaded)))
+    scenario = asked.pop("scenario")
+    loaded = load_scenario(scenario, asked.pop("variant", None), asked.pop("overrides", ()))
+    read = [("the scenario", Path(scenario))]
+    read += [("the arrivals", Path(asked["arrivals"]))] if asked.get("arrivals") else []
+    check_outputs(outputs, [*read, *inputs_of(loaded)])
+    return loaded
 
 
 def inputs_of(loaded: LoadedScenario) -> Iterator[tuple[str, Path]]:
@@ -137,17 +136,6 @@ def inputs_of(loaded: LoadedScenario) -> Iterator[tuple[str, Path]]:
             yield purpose, Path(name)
 
 
-def inputs_of_import(model: str, system: str, output: Path) -> Iterator[tuple[str, Path]]:
-    """Purpose and path of every file that an import reads and that its output could overwrite."""
-    from podsim.result.files import files_read
-    from podsim.scenario import load_hardware
-
-    yield "the input", Path(model)
-    if output.exists():
-        with suppress(PodsimError):  # the import says what is wrong with the pod
-            yield from files_read(load_hardware(system, "pod")[1].inputs)
-
-
 def _load_matplotlib() -> None:
     """Import matplotlib without a backend of the environment; its complaints about folders do not matter here."""
     os.environ.pop("MPLBACKEND", None)
@@ -158,6 +146,36 @@ def _load_matplotlib() -> None:
         what = f"matplotlib, which draws charts, cannot be loaded: {' '.join(str(error).split())}"
         cure = "mend or remove the file `matplotlibrc` in this folder, or the one that MATPLOTLIBRC names"
         raise PodsimError(what, do=cure) from error
+
+
+# During it
+
+
+@contextmanager
+def counted(what: str, again: str = "") -> Iterator[Tell]:
+    """A bar with the time left on standard error; what was done before, and what stands if it is stopped, is said."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=None)
+        last: tuple[int, int] | None = None
+
+        def tell(done: int, total: int) -> None:
+            nonlocal last
+            if done and last is None:
+                say(f"going on: {done:,} of {total:,} {what} are done already")
+            last = done, total
+            bar.update(task, completed=done, total=total)
+
+        try:
+            yield tell
+        except (KeyboardInterrupt, SystemExit):  # Control-C, or a signal to terminate
+            if last and again:
+                say(f"stopped: {last[0]:,} of {last[1]:,} {what} are kept; {again} goes on from there")
+            raise
 
 
 # After it
@@ -172,20 +190,8 @@ def write_chart(path: Path | None, make: Callable[[], Sheet], inputs: Iterable[t
         tell_written(path)
 
 
-def write_report(path: Path | None, make: Callable[[], Report]) -> None:
-    """Write the page that is asked for, and report it."""
-    if path is not None:
-        from podsim.show.html_page import write_page
-
-        write_page(make(), path)
-        tell_written(path)
-
-
-def tell_written(path: Path | None) -> None:
+def tell_written(path: Path) -> None:
     """Report on standard error which file was written and how large it is."""
     from podsim.format import format_bytes
 
-    if path is not None and path.is_file():
-        say(f"wrote {path}: {format_bytes(path.stat().st_size)}")
-    elif path is not None:
-        say(f"wrote {path}")
+    say(f"wrote {path}: {format_bytes(path.stat().st_size)}" if path.is_file() else f"wrote {path}")

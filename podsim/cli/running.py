@@ -1,37 +1,38 @@
-"""Running a scenario: what is written, reported and printed after it; no parser is imported."""
+"""Running a scenario, and the list of what is shipped; no parser is imported."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from podsim.cli.ending import say
-from podsim.cli.outputs import Format, check_not_inputs, check_paths, show, tell_written, write_chart
+from podsim.cli.outputs import RunFormat, load_asked, print_json, show, tell_written, write_chart
+from podsim.errors import PodsimError
 
 if TYPE_CHECKING:
-    from podsim.scenario import LoadedScenario
+    from podsim.cli.asking import Ask
 
 
 def run_plainly(scenario: str) -> None:
     """Simulate a scenario as the command does without options."""
     from podsim.runs import run
 
-    run_scenario(run, {"scenario": scenario})
+    run_scenario(partial(run, scenario=scenario))
 
 
 def run_scenario(
-    ask: Callable[..., Any],
-    asked: dict[str, Any],
-    output_format: Format = Format.TABLE,
+    ask: Ask,
+    output_format: RunFormat = "table",
     trace: Path | None = None,
     chakra: Path | None = None,
-    tornado: Path | None = None,
     plot: Path | None = None,
+    tornado: Path | None = None,
     report: Path | None = None,
 ) -> None:
     """Simulate a scenario by `podsim.run`, write the files that are asked for, and print the result."""
-    check_paths(trace, plot, tornado, report=report)
     if chakra is not None:
         from podsim.chakra.write import check_folder
 
@@ -39,11 +40,12 @@ def run_scenario(
     from podsim.engine.compiled import is_available
     from podsim.show.progress import follow, track
 
+    asked: dict[str, Any] = ask.keywords
     loaded = load_asked(asked, trace=trace, plot=plot, tornado=tornado, report=report)
     record = any(path is not None for path in (trace, chakra, plot, report))
     is_compiled = asked.get("engine") != "simpy" and not record and is_available()
     doing = "reading:" if loaded.spec.activity == "forward" else "choosing: trying"
-    result = ask(
+    result = ask.func(
         loaded,
         record=record,
         watch=lambda names: track(names, doing),
@@ -67,11 +69,15 @@ def run_scenario(
     show(result, output_format, plot, report)
 
 
-def load_asked(asked: dict[str, Any], **outputs: Path | None) -> LoadedScenario:
-    """Take the scenario out of what is asked for and load it; no output may overwrite what it reads."""
-    from podsim.scenario import load_scenario
+def print_list(words: Sequence[str], output_format: RunFormat = "table") -> None:
+    """Print the catalogue, or the entries that contain all words; refuse words that nothing has."""
+    from podsim.scenario.catalogue import LISTS, catalogue
 
-    scenario = asked.pop("scenario")
-    loaded = load_scenario(scenario, asked.pop("variant", None), asked.pop("overrides", ()))
-    check_not_inputs(scenario, loaded, asked.get("arrivals"), **outputs)
-    return loaded
+    matching = catalogue().matching(words)
+    if not any(getattr(matching, each) for each in LISTS):
+        what = f"nothing that is shipped has {' and '.join(f'`{word}`' for word in words)} in its name or description"
+        raise PodsimError(what, do="use fewer or shorter words; `podsim list` shows all")
+    if output_format == "json":
+        print_json(matching.to_dict())
+    else:
+        sys.stdout.write(f"{matching!r}\n")

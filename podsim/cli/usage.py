@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Any
 
 import typer
@@ -35,11 +34,7 @@ class Commands(TyperGroup):
                 formatter.write_dl([(name.ljust(longest), sentence) for name, sentence in rows])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the first word names.
-
-        Raises:
-            PodsimError: There is none of this name.
-        """
+        """The command that the first word names; a PodsimError if there is none."""
         name = args[0] if args else ""
         if not name.startswith("-") and not ctx.resilient_parsing and self.get_command(ctx, name) is None:
             known = self.list_commands(ctx)
@@ -49,56 +44,38 @@ class Commands(TyperGroup):
 
 def usage_message(error: Any) -> str:
     """The parser's error as podsim words it; only the help where no command was given."""
-    context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
         return str(error.format_message())
-    return f"error: {_as_podsim_error(error, context)}"
-
-
-def _as_podsim_error(error: Any, context: Any) -> PodsimError:
-    path = context.command_path if context is not None else "podsim"
-    help_text = _help(context)
+    context: Any = getattr(error, "ctx", None)
+    parameter = getattr(error, "param", None)
+    path, help_text = context.command_path if context else "podsim", _help(context)
+    name = getattr(error, "option_name", "")
     if hasattr(error, "possibilities"):
         known = [name for each in context.command.get_params(context) for name in each.opts if name.startswith("--")]
-        return PodsimError(
-            f"{path} has no option `{error.option_name}`", do=f"{_closest(error.option_name, known)} {help_text}"
-        )
-    name = _name(getattr(error, "param", None)) or getattr(error, "option_name", "")
+        wrong = PodsimError(f"{path} has no option `{name}`", do=f"{_closest(name, known)} {help_text}")
+        return f"error: {wrong}"
+    if parameter is not None:  # an option by its first long name, an argument in capitals
+        names = sorted((each for each in parameter.opts if each.startswith("-")), key=lambda each: each[:2] != "--")
+        name = names[0] if names else str(parameter.metavar or parameter.name).upper()
     if type(error).__name__ == "MissingParameter":
-        return PodsimError(f"{path} needs {name}, which is missing", do=f"write `{path} {name}`; {help_text}")
-    if name:
-        return PodsimError(_sentence(error.message), where=name, do=f"{_choice(error.message)}{help_text}")
-    return PodsimError(_sentence(error.format_message()), where=path, do=help_text)
+        wrong = PodsimError(f"{path} needs {name}, which is missing", do=f"write `{path} {name}`; {help_text}")
+    elif name:
+        written, *known = _QUOTED.findall(error.message) or [""]
+        close = nearest(written, known)  # of the values that the message lists, if it lists any
+        meant = f"did you mean `{close}`? " if close else ""
+        wrong = PodsimError(_sentence(error.message), where=name, do=f"{meant}{help_text}")
+    else:
+        wrong = PodsimError(_sentence(error.format_message()), where=path, do=help_text)
+    return f"error: {wrong}"
 
 
 def _help(context: Any) -> str:
-    path = context.command_path if context is not None else "podsim"
-    return f"`{path} --help` shows what there is"
+    return f"`{context.command_path if context else 'podsim'} --help` shows what there is"
 
 
-def _name(parameter: Any) -> str:
-    """An option by its first long name, an argument in capitals."""
-    if parameter is None:
-        return ""
-    names = [name for name in parameter.opts if name.startswith("-")]
-    return (
-        min(names, key=lambda name: not name.startswith("--"))
-        if names
-        else str(parameter.metavar or parameter.name).upper()
-    )
-
-
-def _closest(written: str, known: Iterable[str]) -> str:
-    names = list(known)
-    close = nearest(written, names)
-    return f"did you mean `{close}`?" if close else f"use one of {', '.join(names)};"
-
-
-def _choice(message: str) -> str:
-    """The closest of the values that a message lists, if it lists any."""
-    written, *known = _QUOTED.findall(message) or [""]
+def _closest(written: str, known: list[str]) -> str:
     close = nearest(written, known)
-    return f"did you mean `{close}`? " if close else ""
+    return f"did you mean `{close}`?" if close else f"use one of {', '.join(known)};"
 
 
 def _sentence(message: str) -> str:

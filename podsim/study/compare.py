@@ -253,13 +253,14 @@ def _ends(span: Range | None) -> dict[str, float] | None:
     return None if span is None else {"low": span.low, "high": span.high}
 
 
-def compare(*sides: Side, uncertainty: Draws | None = None, watch: Watch = watched) -> Comparison:
+def compare(*sides: Side, uncertainty: int | Draws | None = None, seed: int = 0, watch: Watch = watched) -> Comparison:
     """Compare results: the metrics that changed and why, time by kind, and what differs in the inputs.
 
     Args:
-        sides: Two or more: scenarios by path or name, `NAME@VARIANT`, `NAME@REVISION` of a git repository, files that
-            `podsim run --format json` wrote, mappings, loaded scenarios, or results.
-        uncertainty: How often runs of scenarios are repeated with their uncertain inputs drawn from their ranges.
+        sides: Two or more: scenarios by file or name, NAME@VARIANT, NAME@REVISION of a git repository, or JSON of
+            podsim run; in Python mappings, loaded scenarios and results, too.
+        uncertainty: Repeat each so often with inputs drawn from their ranges.
+        seed: Seed of these draws.
         watch: Passes on the names of the steps in which scenarios are simulated.
 
     Returns:
@@ -271,7 +272,8 @@ def compare(*sides: Side, uncertainty: Draws | None = None, watch: Watch = watch
     if not 2 <= len(sides) <= len(ascii_uppercase):
         what = f"a comparison has two sides or more, not {len(sides)}"
         raise PodsimError(what, do=f"give from 2 to {len(ascii_uppercase)}, the one to compare with first")
-    first, *others = (side(*given, uncertainty, watch) for given in zip(sides, ascii_uppercase, strict=False))
+    draws = Draws(uncertainty, seed) if isinstance(uncertainty, int) else uncertainty
+    first, *others = (side(*given, draws, watch) for given in zip(sides, ascii_uppercase, strict=False))
     pairs = zip(others, ascii_uppercase[1:], strict=False)
     return Comparison((first, *others), tuple(difference(first, other, letter) for other, letter in pairs))
 

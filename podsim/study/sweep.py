@@ -153,14 +153,15 @@ def sweep(
     stopped when the same call is made again. Without a table they are kept in memory.
 
     Args:
-        study: A study file, the name of a shipped study, or the content of one.
-        output: The table, a `.parquet` or `.csv` file; none if left out.
-        scenario: Path or name of the scenario that varies, instead of that of the study.
-        processes: How many points are simulated at a time; as many as there are cores by default.
-        scheduler: Address of a Dask scheduler, to simulate on its workers instead.
-        restart: Drop rows of an earlier attempt, and a table that is there already.
-        ranges: Give figures that have a range the columns `<figure>_low` and `<figure>_high`: between them lie 80 %
-            of what they may be. Takes about ten times as long.
+        study: A study file, a scenario and the keys that vary; or the name of a shipped study; in Python the content of
+            one, too.
+        output: Table to write, .parquet or .csv; the command writes STUDY.parquet if left out.
+        scenario: Vary this scenario, instead of that of the study.
+        processes: Points that are simulated at a time; as many as there are cores if left out.
+        scheduler: Simulate on the workers of this Dask scheduler.
+        restart: Drop what was found before, and its table.
+        ranges: Add the ends of ranges, FIGURE_low and _high, between which lie 80 % of what a figure may be; ten times
+            slower.
         tell: Is told of progress; a line in a notebook shows it if left out.
         look: Is told of how many combinations conditions are looked at, where that takes long.
 

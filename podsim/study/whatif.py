@@ -19,7 +19,7 @@ from podsim.draws import Range
 from podsim.errors import PodsimError, SpecError
 from podsim.format import format_error, format_figure, format_span
 from podsim.metrics import METRICS, SHARE
-from podsim.options import Overrides
+from podsim.options import Factors, Overrides
 from podsim.report.chart import FASTER, SLOWER, Axis, Bar, Bars, Chart
 from podsim.report.report import Report, Section
 from podsim.report.table import Cell, Cells, Table, columns
@@ -189,7 +189,7 @@ class WhatIf(Answered):
 
 def whatif(
     *scenarios: Source,
-    times: Mapping[str, float] = TWICE,
+    times: Factors = TWICE,
     overrides: Overrides = (),
     replan: bool = False,
     processes: int | None = None,
@@ -198,12 +198,13 @@ def whatif(
     """Find what each change of a machine or a scenario would bring to its headline, one change at a time.
 
     Args:
-        scenarios: Paths, names of shipped scenarios, mappings, or scenarios already loaded.
-        times: By how much to multiply what: `clock`, `links`, `memory` and others of `podsim.scenario.parameters`, or
-            any key that holds a number.
-        overrides: `key.path=value` texts, or values by key path, that replace keys of all scenarios.
-        replan: Choose the division over the IPUs anew as well, for the machine as it is and with each change.
-        processes: How many scenarios are worked on at a time; as many as there are cores by default.
+        scenarios: Scenario files, or names of shipped ones; in Python mappings or loaded ones, too.
+        times: What to multiply, and by how much: clock, tiles, memory, exchange, links, ipu_links, gw_links,
+            host_links, streaming, or the full key of a number; the most usual, each x2, if left out; in Python a
+            mapping of names to factors, too.
+        overrides: Replace a key of all scenarios; in Python a mapping of key paths to values, too.
+        replan: Choose the division over the IPUs again as well, for the machine as it is and with each change.
+        processes: Scenarios at a time; as many as there are cores if left out.
         tell: Is told how many are done, and of how many; a line in a notebook shows it if left out.
 
     Returns:
@@ -212,6 +213,7 @@ def whatif(
     Raises:
         PodsimError: A scenario is wrong or cannot be run as it is, or nothing is known by the name of a change.
     """
+    times = _factors(times)
     if not scenarios or not times:
         what = "there is nothing to change" if scenarios else "there is no scenario"
         raise PodsimError(what, do="name scenarios and changes, for example `links=2`")
@@ -232,6 +234,24 @@ def whatif(
             done |= dict(portion)
             told(len(done), len(asked))
     return WhatIf(tuple(done[number] for number in sorted(done)))
+
+
+def _factors(times: Factors) -> Mapping[str, float]:
+    """Factors by the names of changes, each of which has one."""
+    if isinstance(times, Mapping):
+        return times
+    factors: dict[str, float] = {}
+    for text in times:
+        name, _, factor = text.partition("=")
+        if name in factors:
+            do = f"write one factor for `{name}`, and run the command again for another"
+            raise PodsimError(f"{name} is given more than once", where="--times", do=do)
+        try:
+            factors[name] = float(factor)
+        except ValueError:
+            what, do = "this is not NAME=FACTOR", "write for example `--times links=2 clock=1.1`"
+            raise PodsimError(what, where=f"--times {text}", do=do) from None
+    return factors
 
 
 def _numbered(asked: Sequence[tuple[LoadedScenario, bool]], times: Mapping[str, float], number: int) -> Effects:

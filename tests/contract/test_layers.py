@@ -157,7 +157,7 @@ def test_imports_go_up_only(path: Path) -> None:
             "study.sweep",
             "study.compare",
             "study.plan",
-            "study.check.run",
+            "study.check.measure",
             "study.whatif",
             "validation.compare",
         }

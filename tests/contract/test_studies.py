@@ -9,7 +9,7 @@ import pytest
 from podsim.scenario import load_scenario, shipped_names
 from podsim.scenario.catalogue import ListedStudy, catalogue
 from podsim.scenario.library import shipped
-from podsim.study.check.cases import cases_of
+from podsim.study.check.measure import cases_of
 from podsim.study.plan import read_goal
 from podsim.study.points import read_study
 

@@ -17,8 +17,7 @@ from podsim import ForwardResult, GenerationResult, InfeasibleError, RunResult, 
 from podsim.result.rows import MemoryReport, OperationRow
 from podsim.result.step import StepReport
 from podsim.scenario import GenerationScenario, LoadedScenario, TrainingScenario
-from podsim.study.check.baseline import read_baseline
-from podsim.study.check.cases import Case, cases_of, measured
+from podsim.study.check.measure import Case, cases_of, measured, read_baseline
 from podsim.study.check.verdict import verdict_on
 from tests.cases import every_case
 from tests.golden.agreed import (

@@ -21,8 +21,8 @@ from podsim.scenario.document import Document
 from podsim.scenario.expectations import expectation
 from podsim.scenario.library import data_file
 from podsim.scenario.yaml_file import read_yaml
-from podsim.study.check.baseline import Baseline, read_baseline
-from podsim.study.check.verdict import verdict_on
+from podsim.study.check.measure import read_baseline
+from podsim.study.check.verdict import Baseline, verdict_on
 from podsim.study.expression import Expression
 from podsim.study.plan import find_systems, read_goal
 from podsim.study.points import space_of

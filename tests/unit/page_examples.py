@@ -80,7 +80,7 @@ def evil_page() -> Report:
 
 def verdict_page() -> Report:
     """The page of a check that one scenario does not pass."""
-    from podsim.study.check.baseline import Baseline
+    from podsim.study.check.verdict import Baseline
 
     def measured(update_s: float) -> dict[str, Any]:
         spent = {"matmul": round(update_s * 1e12)}

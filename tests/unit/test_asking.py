@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 import typer.main
 
+import podsim
 from podsim.cli.app import app
 from podsim.cli.asking import Ask, asks
-from podsim.result.cost import cost_convolution, cost_matmul, cost_multi_slice, cost_multi_update_add, cost_schnet_block
-from podsim.result.cost_movement import cost_collective, cost_transfer
-from podsim.runs import run
-from podsim.runs.serve import serve
 from tests.cases import every_case
 
 if TYPE_CHECKING:
@@ -53,10 +50,20 @@ def function(
     return locals()
 
 
-def made(command: Callable[..., None]) -> Any:
+def many(*scenarios: str, scale: float = 1.5) -> tuple[tuple[str, ...], float]:
+    """Answer several.
+
+    Args:
+        scenarios: What it is about.
+        scale: By how much.
+    """
+    return scenarios, scale
+
+
+def made(command: Callable[..., None], name: str = "function") -> Any:
     """The command that Typer makes of a function."""
     alone = typer.Typer()
-    alone.command()(asks(function)(command))
+    alone.command()(asks(f"tests.unit.test_asking.{name}")(command))
     return typer.main.get_command(alone)
 
 
@@ -73,14 +80,24 @@ def made(command: Callable[..., None]) -> Any:
 def test_a_line_is_asked_in_words_of_python(line: list[str], asked: dict[str, object]) -> None:
     found: list[Ask] = []
     made(lambda ask: found.append(ask)).main(line, standalone_mode=False)
-    assert found[0].func is function
     assert asked.items() <= found[0].keywords.items()
     assert {"hidden", "watch"}.isdisjoint(found[0].keywords)
     assert found[0]()["scenario"] == "a"
 
 
+def test_words_that_any_number_is_of_are_asked_as_such() -> None:
+    found: list[Ask] = []
+    command = made(lambda ask: found.append(ask), "many")
+    command.main(["a", "b", "--scale", "2"], standalone_mode=False)
+    assert found[0]() == (("a", "b"), 2.0)
+    with pytest.raises(Exception, match=r"[Mm]issing"):
+        command.main([], standalone_mode=False)
+
+
 def test_help_is_what_the_docstring_says() -> None:
-    helps = {each.name: each.help for each in made(lambda ask: None).params if each.name != "help"}
+    command = made(lambda ask: None)
+    helps = {each.name: each.help for each in command.params if each.name != "help"}
+    assert command.help == "Answer."
     assert helps["scenario"] == "What it is about, in a long line."
     assert helps["mode"] == "How."
     assert helps["sizes"] == "Of something; repeat for more."
@@ -88,17 +105,19 @@ def test_help_is_what_the_docstring_says() -> None:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "run": run,
-    "serve": serve,
-    "cost matmul": cost_matmul,
-    "cost convolution": cost_convolution,
-    "cost transfer": cost_transfer,
-    "cost all-reduce": cost_collective,
-    "cost multi-slice": cost_multi_slice,
-    "cost multi-update-add": cost_multi_update_add,
-    "cost schnet-block": cost_schnet_block,
+    **{
+        name: getattr(podsim, name)
+        for name in ("run", "serve", "whatif", "sweep", "plan", "compare", "check", "replay")
+    },
+    "cost matmul": podsim.cost_matmul,
+    "cost convolution": podsim.cost_convolution,
+    "cost transfer": podsim.cost_transfer,
+    "cost all-reduce": podsim.cost_collective,
+    "cost multi-slice": podsim.cost_multi_slice,
+    "cost multi-update-add": podsim.cost_multi_update_add,
+    "cost schnet-block": podsim.cost_schnet_block,
 }
-PYTHON_ALONE = {"record", "watch", "follow", "tell", "name"}
+PYTHON_ALONE = {"record", "watch", "follow", "tell", "name", "look", "say", "aside", "wanted"}
 
 
 @pytest.mark.parametrize("path", FUNCTIONS)
@@ -112,16 +131,27 @@ def test_a_command_has_the_parameters_of_its_function(path: str) -> None:
     assert {*parameters} - {*options} == left_out & {*parameters}
     for name in {*parameters} & {*options}:
         assert options[name].help, name
-        default = parameters[name].default
-        assert options[name].required == (default is inspect.Parameter.empty), name
-        if default not in (inspect.Parameter.empty, None, ()):
+        parameter = parameters[name]
+        default = parameter.default
+        assert options[name].required == (default is parameter.empty), name
+        if default not in (parameter.empty, None, ()) and isinstance(default, str | int | float):
             assert str(options[name].default).replace("-", "_") == str(default).replace("-", "_"), name
 
 
-def test_signatures_are_read_without_parser_and_simulation() -> None:
-    homes = ("runs.serve", "result.cost", "result.cost_movement", "result.cost")
-    heavy = ("typer", "pydantic", "simpy", "podsim.engine", "podsim.tiles", "podsim.scenario.load")
-    imports = ", ".join(f"podsim.{home}" for home in homes)
-    code = f"import sys, {imports}; print({{*{heavy}}} & {{*sys.modules}})"
+def test_every_option_has_help() -> None:
+    """Those too that belong to a command alone."""
+
+    def parameters(command: Any) -> list[Any]:
+        return [
+            *command.params,
+            *(each for inner in getattr(command, "commands", {}).values() for each in parameters(inner)),
+        ]
+
+    assert [each.name for each in parameters(typer.main.get_command(app)) if not each.help] == []
+
+
+def test_signatures_are_read_without_the_simulation() -> None:
+    heavy = ("pydantic", "simpy", "numpy", "podsim.engine", "podsim.tiles", "podsim.scenario.load", "podsim.study.plan")
+    code = f"import sys, podsim.cli.app; print({{*{heavy}}} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

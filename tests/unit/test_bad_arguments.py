@@ -311,7 +311,7 @@ USAGES = {
     ),
     "unknown format": (
         ["run", "good.yaml", "--format", "jsn"],
-        "--format: 'jsn' is not one of 'table', 'json'\n"
+        "--format: 'jsn' is not one of 'table', 'json', 'markdown'\n"
         "  do: did you mean `json`? `podsim run --help` shows what there is",
     ),
     "unknown option": (

@@ -21,11 +21,11 @@ from podsim.cli.app import main
 from podsim.errors import BadValueError, PodsimError, SpecError
 from podsim.scenario import load_scenario
 from podsim.scenario.expectations import expectation
-from podsim.study.check import ci
-from podsim.study.check.baseline import Baseline, read_baseline, write_baseline
-from podsim.study.check.cases import Case, cases_of, measured
-from podsim.study.check.verdict import verdict_on
+from podsim.study.check import verdict as ci
+from podsim.study.check.measure import cases_of, measured, read_baseline, write_baseline
+from podsim.study.check.verdict import Baseline, verdict_on
 from podsim.study.plan.goal import limit, missed
+from tests.cases import every_case
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SCENARIO = """base: bert_v1.1_pod16_open
@@ -135,22 +135,52 @@ def test_each_kind_of_finding() -> None:
     ]
 
 
-def test_a_new_scenario_alone_does_no_harm() -> None:
-    assert verdict_on({"new": given()}, Baseline()).holds
-    assert not verdict_on({}, Baseline({"gone": given()})).holds
+def update(value: float) -> dict[str, Any]:
+    return {"a": given(weight_update_s=value)}
 
 
-def test_tolerances_by_metric_case_or_both() -> None:
-    before, now = {"a": given(weight_update_s=1.0)}, {"a": given(weight_update_s=1.03)}
-    for tolerances, holds in (
-        ({}, False),
-        ({"weight_update_s": "4 %"}, True),
-        ({"a": "4 %"}, True),
-        ({"a weight_update_s": "2 %", "a": "4 %"}, False),
-        ({"b": "4 %"}, False),
-    ):
-        assert (kinds(now, before, tolerances=tolerances) == []) == holds
-    assert kinds(now, before, tolerance="3.01 %") == []
+SLOWER = [("drift", "a", "weight_update_s")]
+
+
+@every_case(
+    "before, now, rest, expected",
+    lambda: [
+        # A figure at its tolerance has not moved beyond it: from 4 to 5 is 25 %, exactly, in binary too.
+        (update(4.0), update(5.0), {"tolerance": "25 %"}, []),
+        (update(4.0), update(5.0), {"tolerance": "24.9 %"}, SLOWER),
+        (update(4.0), update(3.0), {"tolerance": "25 %"}, []),
+        (update(4.0), update(4.0), {"tolerance": "0 %"}, []),
+        # Nothing can be related to zero, so that any change from it is a whole one, upwards.
+        (update(0.0), update(0.0), {}, []),
+        (update(0.0), update(1e-9), {"tolerance": "99 %"}, SLOWER),
+        # Both come before the scenario, and that before the figure.
+        (update(4.0), update(5.0), {"tolerances": {"weight_update_s": "26 %"}}, []),
+        (update(4.0), update(5.0), {"tolerances": {"a": "26 %"}}, []),
+        (update(4.0), update(5.0), {"tolerances": {"b": "26 %"}}, SLOWER),
+        (update(4.0), update(5.0), {"tolerances": {"a": "30 %", "weight_update_s": "20 %"}}, []),
+        (update(4.0), update(5.0), {"tolerances": {"a": "20 %", "weight_update_s": "30 %"}}, SLOWER),
+        (update(4.0), update(5.0), {"tolerances": {"a weight_update_s": "20 %", "a": "30 %"}}, SLOWER),
+        (update(4.0), update(5.0), {"tolerances": {"a weight_update_s": "30 %", "a": "20 %"}}, []),
+        # Less power is neither better nor worse, and fails all the same; less energy is better.
+        ({"a": given(mean_power_w=5.0)}, {"a": given(mean_power_w=4.0)}, {}, [("moved", "a", "mean_power_w")]),
+        (
+            {"a": given(energy_per_sample_j=3.0)},
+            {"a": given(energy_per_sample_j=2.0)},
+            {},
+            [("gain", "a", "energy_per_sample_j")],
+        ),
+        # A figure that one of both lacks; another revision may know fewer.
+        ({"a": given()}, {"a": given(mfu=0.4)}, {}, [("missing", "a", "mfu")]),
+        ({"a": given()}, {"a": given(mfu=0.4)}, {"is_revision": True}, [("added", "a", "mfu")]),
+        ({"a": given(mfu=0.4)}, {"a": given()}, {}, [("broken", "a", "mfu")]),
+        ({}, {"a": given()}, {}, [("added", "a", "")]),
+        ({"a": given()}, {}, {}, [("removed", "a", "")]),
+    ],
+)
+def test_what_has_moved(before: Any, now: Any, rest: Any, expected: list[tuple[str, str, str]]) -> None:
+    verdict = verdict_on(now, Baseline(before, **rest))
+    assert [(each.kind, each.case, each.metric) for each in verdict.issues] == expected
+    assert verdict.holds == all(kind == "added" for kind, *_ in expected)
 
 
 def test_tolerances_that_nothing_uses_are_dropped_with_what_used_them() -> None:
@@ -220,7 +250,7 @@ def test_junit_has_a_test_per_case() -> None:
 
 def test_annotations_name_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_WORKSPACE", str(Path.cwd()))
-    first = ci.as_github(verdict_of_many(), [Case(Path("x/s0.yaml"), "s0")]).splitlines()[0]
+    first = ci.as_github(replace(verdict_of_many(), paths={"s0": Path("x/s0.yaml")})).splitlines()[0]
     assert first.startswith("::error file=x/s0.yaml,title=podsim check::drift: s0 weight_update_s: 1 → 1.1 (+10.00%25)")
 
 
@@ -233,13 +263,6 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "runs" / "s.yaml").write_text(SCENARIO)
     (tmp_path / "runs" / "pod.yaml").write_text("kind: pod\nbase: ipu_pod16\n")
     return tmp_path / "runs"
-
-
-def test_less_power_is_neither_better_nor_worse_and_less_energy_is_better() -> None:
-    """It fails all the same: whatever is counted is compared."""
-    baseline = Baseline({"s": given(mean_power_w=5000.0, energy_per_sample_j=3.0)})
-    found = verdict_on({"s": given(mean_power_w=4000.0, energy_per_sample_j=2.0)}, baseline).issues
-    assert [(each.kind, each.metric) for each in found] == [("moved", "mean_power_w"), ("gain", "energy_per_sample_j")]
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
@@ -460,31 +483,6 @@ def test_pytest_collects_scenarios(folder: Path) -> None:
 # What a defect of the check would let through
 
 
-def test_a_figure_at_its_tolerance_has_not_moved_beyond_it() -> None:
-    """From 4 to 5 is 25 %, exactly, in binary too."""
-    before = {"a": given(weight_update_s=4.0)}
-    assert kinds({"a": given(weight_update_s=5.0)}, before, tolerance="25 %") == []
-    assert kinds({"a": given(weight_update_s=5.0)}, before, tolerance="24.9 %") != []
-    assert kinds({"a": given(weight_update_s=3.0)}, before, tolerance="25 %") == []
-    assert kinds({"a": given(weight_update_s=4.0)}, before, tolerance="0 %") == []
-
-
-def test_a_figure_that_leaves_zero_has_moved_and_one_that_stays_has_not() -> None:
-    """There is nothing to relate it to, so that any change is a whole one, upwards."""
-    before = {"a": given(weight_update_s=0.0)}
-    assert kinds({"a": given(weight_update_s=0.0)}, before) == []
-    (finding,) = verdict_on({"a": given(weight_update_s=1e-9)}, Baseline(before, tolerance="99 %")).issues
-    assert (finding.kind, finding.change) == ("drift", 1.0)
-
-
-def test_a_tolerance_of_a_case_comes_before_that_of_a_figure() -> None:
-    """From 4 to 5 is 25 %."""
-    before, now = {"a": given(weight_update_s=4.0)}, {"a": given(weight_update_s=5.0)}
-    assert kinds(now, before, tolerances={"a": "30 %", "weight_update_s": "20 %"}) == []
-    assert kinds(now, before, tolerances={"a": "20 %", "weight_update_s": "30 %"}) != []
-    assert kinds(now, before, tolerances={"a weight_update_s": "30 %", "a": "20 %", "weight_update_s": "20 %"}) == []
-
-
 @pytest.mark.parametrize(
     ("text", "at_the_bound"), [("< 30 s", False), ("<= 30 s", True), ("> 30 s", False), (">= 30 s", True)]
 )
@@ -497,22 +495,6 @@ def test_a_strict_bound_is_not_met_exactly(text: str, at_the_bound: bool) -> Non
 
 
 # Every figure that is counted is compared
-
-
-def test_figures_that_the_baseline_lacks_are_told_and_fail() -> None:
-    now = {"a": given(mfu=0.4, latency_s=1.0)}
-    assert kinds(now, {"a": given(mfu=0.4)}) == [("missing", "a", "latency_s")]
-    assert kinds(now, {"a": given()}) == [("missing", "a", "mfu"), ("missing", "a", "latency_s")]
-    verdict = verdict_on(now, Baseline({"a": given()}))
-    assert (verdict.holds, verdict.figure_count) == (False, 2)
-    assert kinds({"a": given(mfu=0.4)}, {"a": given(mfu=0.4, latency_s=1.0)}) == [("broken", "a", "latency_s")]
-
-
-def test_another_revision_may_know_fewer_figures() -> None:
-    now = {"a": given(mfu=0.4, latency_s=1.0)}
-    verdict = verdict_on(now, Baseline({"a": given(mfu=0.4)}, is_revision=True))
-    assert [(each.kind, each.metric) for each in verdict.issues] == [("added", "latency_s")]
-    assert verdict.holds
 
 
 def test_every_figure_of_a_baseline_that_is_edited_is_found(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

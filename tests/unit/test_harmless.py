@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -19,10 +20,8 @@ from podsim.report.table import Table, columns
 from podsim.show.html_page import as_html
 from podsim.show.matplotlib_charts import write_sheet
 from podsim.show.text import PlainConsole
-from podsim.study.check import ci
-from podsim.study.check.baseline import Baseline
-from podsim.study.check.cases import Case
-from podsim.study.check.verdict import Issue, Verdict, verdict_on
+from podsim.study.check import verdict as ci
+from podsim.study.check.verdict import Baseline, Issue, Verdict, verdict_on
 from podsim.study.compare import compare
 from podsim.study.store import write_table
 from podsim.study.sweep import sheet_of
@@ -116,7 +115,7 @@ def test_a_verdict_is_harmless_in_each_format() -> None:
     markdown = ci.as_comment(verdict).splitlines()
     assert len(markdown) == 6 and markdown[-1].startswith("| drift | a")
     assert markdown[-1].replace("\\|", "").count("|") == 8
-    annotations = ci.as_github(verdict, [Case(Path(f"{EVIL}.yaml".replace("\0", "")), EVIL)]).splitlines()
+    annotations = ci.as_github(replace(verdict, paths={EVIL: Path(f"{EVIL}.yaml".replace("\0", ""))})).splitlines()
     assert len(annotations) == 2
     assert annotations[0].partition(",title=")[0].count(",") == 0
     suite = ET.fromstring(ci.as_junit(verdict))
@@ -210,4 +209,4 @@ def test_pages_escape_and_leave_out() -> None:
 
 def test_a_finding_without_a_place_is_annotated() -> None:
     verdict = Verdict([Issue("removed", "gone", before="done")])
-    assert ci.as_github(verdict, []).splitlines()[0] == "::error title=podsim check::removed: gone: done → nothing"
+    assert ci.as_github(verdict).splitlines()[0] == "::error title=podsim check::removed: gone: done → nothing"

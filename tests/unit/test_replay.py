@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from podsim.chakra.messages import framed, message_class
 from podsim.chakra.read import read_chakra
-from podsim.chakra.replay import DEFAULT_SOFTWARE, Replay, replay
+from podsim.chakra.replay import Replay, replay
 from podsim.cli.app import app
 from podsim.engine import execute
 from podsim.errors import PodsimError
@@ -64,7 +64,7 @@ def pod4() -> System:
 
 
 def software() -> Software:
-    found = load_hardware(DEFAULT_SOFTWARE, "software")[0]
+    found = load_hardware("popart_sdk_2.5", "software")[0]
     assert isinstance(found, Software)
     return found
 

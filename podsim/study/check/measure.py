@@ -1,18 +1,305 @@
-"""`python -m podsim.study.check.measure HOME PATH...`: what cases give, as JSON; another revision is asked this way."""
+"""The regression gate: what scenarios give, beside a baseline or beside what another revision gives.
+
+`python -m podsim.study.check.measure HOME PATH...` prints it as JSON; another revision is asked this way.
+"""
+
+from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
-from pathlib import Path
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from podsim.study.check.cases import cases_of
-from podsim.study.check.run import measure_all
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+
+from podsim._version import __version__
+from podsim.errors import BadValueError, OutputError, PodsimError, SpecError
+from podsim.git import READ, commit_of, extract, top_of
+from podsim.result.files import write_atomically
+from podsim.runs import run
+from podsim.scenario import LoadedScenario, load_scenario, variant_names
+from podsim.scenario.library import display_path, is_as_shipped, shipped
+from podsim.scenario.wording import nearest, shown
+from podsim.scenario.yaml_file import read_yaml
+from podsim.study.check.verdict import NOT_READ, Baseline, Measured, Verdict, uses, verdict_on
+from podsim.study.store import DONE, Store, figures_of, status_of
+from podsim.units import parse_quantity
+from podsim.watch import Tell, telling, untold
+
+if TYPE_CHECKING:
+    from podsim.runs import Result
+
+SCHEMA: Final = 1
+DIGITS: Final = 9
+_SUFFIXES: Final = {".yaml", ".yml"}
+_FIGURES: Final = ("breakdown.", "run_breakdown.")
+_FEW_CASES: Final = 8
+_MEASURES: Final = ("podsim.study.check.measure", "podsim.checks.measure")
+"""Modules that measure cases, by their names today and in earlier versions."""
+
+
+def check(
+    *paths: str | Path, baseline: str | Path | None = None, against: str | None = None, tell: Tell | None = None
+) -> Verdict:
+    """Compare what scenarios give with a baseline, and with what they expect.
+
+    Args:
+        paths: Scenario files, folders of them, or shipped names.
+        baseline: What was agreed on; without one, expectations of the scenarios alone are looked at. The command takes
+            podsim-baseline.json beside the first path if it is there.
+        against: Compare with what this git revision gives instead.
+        tell: Is told how many scenarios are done, and of how many; a line in a notebook shows it if left out.
+
+    Returns:
+        What has moved or is not as expected.
+
+    Raises:
+        PodsimError: A path, the baseline or the revision cannot be read, or there is no path.
+    """
+    if not paths:
+        raise PodsimError("there is nothing to check", do="give scenario files, folders of them, or shipped names")
+    for path in paths:
+        if not isinstance(path, str | Path):
+            what = f"what is checked is a path or the name of a scenario, not {shown(path)}"
+            raise PodsimError(what, do="write a scenario into a file, and give its path")
+    if baseline is not None and against is not None:
+        raise PodsimError("a revision does without a baseline", do="leave `against` or `baseline` out")
+    files = [_file_of(Path(path)) for path in paths]
+    home = folder_of(paths[0]) if baseline is None else Path(baseline).parent
+    cases = list(cases_of(files, home))
+    agreed = _of_revision(against, files, home) if against else read_baseline(Path(baseline)) if baseline else None
+    with telling(tell, "scenarios") as told:
+        now = _measure_all(cases, told)
+    compared_with = f"revision {against}" if against else str(baseline or "")
+    return verdict_on(now, agreed, compared_with, {case.name: case.path for case in cases}, home)
+
+
+def accept(paths: Sequence[str | Path], file: Path, reason: str, tell: Tell) -> tuple[int, list[str]]:
+    """Agree on what scenarios give now: how many there are, and the tolerances that nothing uses any more."""
+    now = _measure_all(list(cases_of([_file_of(Path(path)) for path in paths], file.parent)), tell)
+    wrong = next((each["reason"] for each in now.values() if each["status"] == NOT_READ), None)
+    if wrong is not None:
+        raise PodsimError(f"this is not accepted as it cannot be read: {wrong}", do="mend the file, then accept")
+    before = read_baseline(file) if file.exists() else Baseline()
+    after = before.with_measured(now, reason)
+    write_baseline(file, after)
+    return len(now), sorted({*before.tolerances} - {*after.tolerances})
+
+
+# Cases
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A scenario with one of its variants, by the name by which a baseline in a folder, its home, knows it."""
+
+    path: Path
+    name: str
+    variant: str | None = None
+    home: Path = Path()
+
+
+def folder_of(path: str | Path) -> Path:
+    """A folder itself, or that of a file: where a baseline is looked for."""
+    return Path(path) if Path(path).is_dir() else Path(path).parent
+
+
+def _file_of(path: Path) -> Path:
+    """A path, or the file of a shipped study or scenario of that name."""
+    return path if path.exists() else shipped(str(path), "study") or shipped(str(path), "scenario") or path
+
+
+def cases_of(paths: Sequence[Path], home: Path) -> Iterator[Case]:
+    """Every scenario in files and folders, itself and with each of its variants, named from a folder."""
+    files: dict[str, Path] = {}
+    for path in paths:
+        if not path.exists():
+            what, do = "there is no such file or folder", "name scenario files or their folder"
+            raise OutputError(what, where=str(path), do=do)
+        there = sorted(each for each in path.rglob("*") if each.suffix in _SUFFIXES) if path.is_dir() else [path]
+        scenarios = [each for each in there if is_scenario(each)]
+        if not scenarios:
+            what = "the folder holds no scenario" if path.is_dir() else "this is no scenario, by its key `kind`"
+            raise OutputError(what, where=str(path), do="name another")
+        for file in scenarios:
+            full, top = file.resolve(), home.resolve()
+            near = full.relative_to(top) if full.is_relative_to(top) else Path(display_path(full))
+            name = near.with_suffix("").as_posix()
+            if name not in files:
+                files[name] = file
+                yield Case(file, name, home=home)
+                with suppress(SpecError):  # which is said when the file itself is measured
+                    yield from (Case(file, f"{name}@{each}", each, home) for each in variant_names(file))
+            elif files[name].resolve() != full:
+                raise OutputError(f"goes by the same name as {files[name]}", where=str(file), do="rename one of them")
+
+
+def is_scenario(path: Path) -> bool:
+    """Whether a file holds a scenario: those of other kinds say what they are. One that is wrong is taken for one."""
+    try:
+        return "kind" not in read_yaml(path).data
+    except SpecError:
+        return True
+
+
+def measured(case: Case, simulate: Callable[[LoadedScenario], Result] = run) -> Measured:
+    """What a case gives; one that is impossible, or whose file is wrong, has a reason and no figures."""
+    given: dict[str, Any] = {"inputs": {}, "expect": {}, "metrics": {}, "breakdown_ps": {}}
+    try:
+        loaded = load_scenario(case.path, case.variant)
+        for path, digest in loaded.inputs:  # of shipped data by that name, others from the folder of the baseline
+            near = PurePath(os.path.relpath(Path(path).resolve(), case.home.resolve())).as_posix()
+            given["inputs"][path if is_as_shipped((path, digest)) else near] = digest
+        given["expect"] = dict(loaded.spec.expect or {})
+    except SpecError as error:
+        return given | {"status": NOT_READ, "reason": str(error)}
+    try:
+        result = simulate(loaded)
+    except PodsimError as error:
+        return given | {"status": status_of(error), "reason": str(error)}
+    numbers = ((name, value) for name, value in figures_of(result) if isinstance(value, (int, float)))
+    metrics = {name: value for name, value in numbers if not name.startswith(_FIGURES)}
+    return given | {"status": DONE, "reason": None, "metrics": metrics, "breakdown_ps": dict(result.breakdown_ps)}
+
+
+def _measure_all(cases: Sequence[Case], tell: Tell) -> dict[str, Measured]:
+    with Store(what="check") as store:
+        store.fill(partial(_numbered, cases), range(len(cases)), tell, few=_FEW_CASES)
+        return {case.name: row for case, row in zip(cases, store.rows(), strict=True)}
+
+
+def _numbered(cases: Sequence[Case], number: int) -> Measured:
+    return measured(cases[number])
+
+
+# Another revision
+
+
+def _of_revision(revision: str, paths: Sequence[Path], home: Path) -> Baseline:
+    """What another revision of a git repository gives for the same paths, with its own code and specifications."""
+    root = top_of(home, str(home), "check scenarios of a git repository, or do without `--against`")
+    commit = commit_of(root, revision, revision)
+    outside = next((path for path in paths if not path.resolve().is_relative_to(root)), None)
+    if outside is not None:
+        raise PodsimError(f"it does not lie in {root}", where=str(outside), do="check one repository at a time")
+    inside = [path.resolve().relative_to(root) for path in paths]
+    with tempfile.TemporaryDirectory(prefix="podsim-") as folder:
+        tree = Path(folder).resolve()
+        extract(root, revision, commit, tree, lambda path: path.parts[0] == "podsim" or path.suffix.lower() in READ)
+        return Baseline(_old(tree, inside, home.resolve().relative_to(root), revision), is_revision=True)
+
+
+def _old(tree: Path, paths: Sequence[Path], home: Path, revision: str) -> Mapping[str, Measured]:
+    """Cases of another tree, by the code of that tree where it holds podsim, by this one otherwise."""
+    theirs = next((each for each in _MEASURES if (tree / f"{each.replace('.', '/')}.py").is_file()), None)
+    code = tree if theirs else Path(__file__).resolve().parents[3]
+    present = [str(path) for path in paths if (tree / path).exists()]
+    if not present:
+        raise PodsimError("none of the files is in that revision", where=revision, do="name another revision")
+    command = [sys.executable, "-m", theirs or _MEASURES[0], str(home), *present]
+    given = {**os.environ, "PYTHONPATH": str(code)}
+    done = subprocess.run(command, cwd=tree, env=given, capture_output=True, check=False, encoding="utf-8")
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.strip() and not line[0].isspace()]
+        last = said[-1] if said else "it printed nothing"  # a cure follows, indented
+        raise PodsimError(f"podsim of that revision fails: {last}", where=revision, do="name another revision")
+    figures: Mapping[str, Measured] = json.loads(done.stdout)
+    return figures
 
 
 def main(home: str, *paths: str) -> None:
     """Print what every case below the paths gives, named from a folder."""
-    cases = list(cases_of([Path(path) for path in paths], Path(home)))
-    sys.stdout.write(json.dumps(measure_all(cases, lambda _done, _total: None)))
+    sys.stdout.write(json.dumps(_measure_all(list(cases_of([Path(path) for path in paths], Path(home))), untold)))
+
+
+# The file of a baseline
+
+
+class _Measured(BaseModel):
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    status: str
+    metrics: dict[str, float]
+    breakdown_ps: dict[str, float]
+    inputs: dict[str, str]
+
+
+def _share(text: str) -> str:
+    if parse_quantity(text, "ratio") < 0:
+        raise BadValueError(f"{text} is below 0", "write for example `1 %`")
+    return text
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    version: str
+    reason: str
+    tolerance: Annotated[str, AfterValidator(_share)]
+    tolerances: dict[str, Annotated[str, AfterValidator(_share)]]
+    scenarios: dict[str, _Measured]
+
+
+def read_baseline(path: Path) -> Baseline:
+    """Read a baseline; a PodsimError if it is not there, is none, or has another schema."""
+    do = 'write one with `podsim check … --accept --reason "first baseline"`'
+    again = f"restore it from git, or remove it and {do}"
+
+    def no_baseline(what: object) -> PodsimError:
+        return PodsimError(f"this is no baseline: {what}", where=str(path), do=again)
+
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once)
+    except FileNotFoundError:
+        raise PodsimError("there is no baseline", where=str(path), do=do) from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise no_baseline(error) from None
+    if not isinstance(data, dict) or "schema" not in data:
+        raise no_baseline("it names no `schema`")
+    if data["schema"] != SCHEMA:
+        what = f"schema {data['schema']} is not the {SCHEMA} that this version of podsim reads"
+        raise PodsimError(what, where=str(path), do=f"use the version that wrote it, or remove it and {do}")
+    try:
+        _File.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        said = str(first.get("ctx", {}).get("error") or first["msg"])
+        raise no_baseline(f"`{'.'.join(map(str, first['loc']))}`: {said[0].lower()}{said[1:]}") from None
+    known = uses(data["scenarios"])
+    for key in data["tolerances"]:
+        if key not in known:
+            close = nearest(key, known)
+            cure = f"write `{close}`" if close else "name a scenario, a figure, or both with a space between"
+            what = f"`tolerances.{key}` is for no scenario and no figure of this baseline"
+            raise PodsimError(what, where=str(path), do=f"take it out, or {cure}")
+    return Baseline(**{name: data[name] for name in _File.model_fields})
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A mapping, none of whose keys may hide another of the same name."""
+    if double := next((key for key, count in Counter(key for key, _ in pairs).items() if count > 1), None):
+        raise ValueError(f"the key `{double}` appears twice")
+    return dict(pairs)
+
+
+def write_baseline(path: Path, baseline: Baseline) -> None:
+    """Write it, one figure a line, so that a change is seen in review."""
+    data: dict[str, Any] = {"schema": SCHEMA} | {name: getattr(baseline, name) for name in _File.model_fields}
+    data |= {"version": __version__, "scenarios": {}}
+    for name, given in sorted(baseline.scenarios.items()):
+        metrics = {metric: float(f"{value:.{DIGITS}g}") for metric, value in given["metrics"].items()}
+        data["scenarios"][name] = {key: given[key] for key in _Measured.model_fields} | {"metrics": metrics}
+    write_atomically(path, (json.dumps(data, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    import_module(_MEASURES[0]).main(*sys.argv[1:])  # whose functions other processes find by its name

@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from podsim.study.check.baseline import Baseline
-    from podsim.study.check.cases import Case
+    from podsim.study.check.measure import Case
+    from podsim.study.check.verdict import Baseline
 
-BASELINE: Final = "podsim-baseline.json"
+_BASELINE: Final = "podsim-baseline.json"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--podsim`; without it nothing is collected and nothing of podsim is imported."""
     group = parser.getgroup("podsim")
     group.addoption("--podsim", action="store_true", help="check podsim scenarios in the given files and folders")
-    group.addoption("--podsim-baseline", metavar="FILE", help=f"what was agreed on; by default the nearest {BASELINE}")
+    group.addoption("--podsim-baseline", metavar="FILE", help=f"what was agreed on; by default the nearest {_BASELINE}")
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFile | None:
     """Collect YAML files that hold scenarios."""
     if not parent.config.getoption("--podsim") or file_path.suffix not in {".yaml", ".yml"}:
         return None
-    from podsim.study.check.cases import is_scenario
+    from podsim.study.check.measure import is_scenario
 
     return ScenarioFile.from_parent(parent, path=file_path) if is_scenario(file_path) else None
 
@@ -36,21 +36,13 @@ class ScenarioFile(pytest.File):
 
     def collect(self) -> Iterator[ScenarioItem]:
         """Make the items."""
-        from podsim.study.check.cases import cases_of
+        from podsim.study.check.measure import cases_of, read_baseline
 
-        baseline = self._baseline()
-        home = self.path.parent if baseline is None else baseline[0].parent
-        for case in cases_of([self.path], home):
-            known = None if baseline is None else baseline[1]
-            yield ScenarioItem.from_parent(self, name=case.name, case=case, baseline=known)
-
-    def _baseline(self) -> tuple[Path, Baseline] | None:
-        from podsim.study.check.baseline import read_baseline
-
-        given = self.config.getoption("--podsim-baseline")
-        near = (folder / BASELINE for folder in self.path.parents)
-        path = Path(given) if given else next((each for each in near if each.is_file()), None)
-        return None if path is None else (path, read_baseline(path))
+        near = (folder / _BASELINE for folder in self.path.parents)
+        file = self.config.getoption("--podsim-baseline") or next((each for each in near if each.is_file()), None)
+        baseline = None if file is None else read_baseline(Path(file))
+        for case in cases_of([self.path], Path(file or self.path).parent):
+            yield ScenarioItem.from_parent(self, name=case.name, case=case, baseline=baseline)
 
 
 class ScenarioItem(pytest.Item):
@@ -62,24 +54,16 @@ class ScenarioItem(pytest.Item):
 
     def runtest(self) -> None:
         """Simulate and compare."""
-        from podsim.study.check.cases import measured
+        from podsim.study.check.measure import measured
         from podsim.study.check.verdict import verdict_on
 
         agreed = self._baseline and self._baseline.of_case(self._case.name)
         verdict = verdict_on({self._case.name: measured(self._case)}, agreed, "the baseline" if agreed else "")
         if not verdict.holds:
-            raise ScenarioError(verdict.text())
+            pytest.fail(verdict.text(), pytrace=False)
         if verdict.is_empty:
             pytest.skip(verdict.headline)
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The verdict alone, without a traceback."""
-        return str(excinfo.value) if isinstance(excinfo.value, ScenarioError) else super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Where the case stands."""
         return self.path, None, f"podsim: {self.name}"
-
-
-class ScenarioError(Exception):
-    """A case does not hold."""

@@ -1,28 +1,39 @@
-"""What has moved since a baseline, what is not as expected, and why: the verdict of a check."""
+"""The verdict of a check, for people and pipelines: what has moved or is not as expected, and why."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from pathlib import PurePath
-from typing import ClassVar, Final
+from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any, ClassVar, Final
+from xml.etree import ElementTree as ET
 
+from podsim import harmless
 from podsim._version import __version__
+from podsim.errors import PodsimError
 from podsim.format import format_counted, format_error
+from podsim.git import first_change, top_of
 from podsim.harmless import line
 from podsim.metrics import NEITHER, SHARE, metric_of
 from podsim.report.chart import FASTER, SLOWER, Axis, Bar, Bars, Chart
-from podsim.report.report import Folded, Part, Report, Section, Tile
+from podsim.report.report import Folded, Report, Section, Tile
 from podsim.report.table import Table, columns
 from podsim.result.kinds import KINDS
 from podsim.scenario.expectations import FITS, Given, expectation
+from podsim.scenario.library import data_file
 from podsim.scenario.wording import known_here
 from podsim.show.answers import Answered
-from podsim.study.check.baseline import Baseline
-from podsim.study.check.cases import NOT_READ, Measured
+from podsim.show.markdown import to_markdown
 from podsim.study.store import DONE
+from podsim.units import parse_quantity
 
+Measured = Mapping[str, Any]
+"""`status`, `reason`, `metrics`, `breakdown_ps`, `inputs` and `expect` of a scenario, as JSON has them."""
+NOT_READ: Final = "not read"
+"""Status of a scenario whose file is wrong."""
 BROKEN, UNMET, DRIFT, GAIN, ADDED, REMOVED = "broken", "unmet", "drift", "gain", "added", "removed"
 MOVED, MISSING, IMPOSSIBLE = "moved", "missing", "impossible"
 KINDS_OF_ISSUE: Final = {
@@ -38,6 +49,7 @@ KINDS_OF_ISSUE: Final = {
 }
 """What each kind of issue means, the gravest first."""
 _PASSING: Final = {ADDED, IMPOSSIBLE}
+_GRAVITY: Final = {kind: place for place, kind in enumerate(KINDS_OF_ISSUE)}
 _CURE: Final = 'agree on what is given with `--accept --reason "…"`, or write `expect:` in the scenarios'
 _NAMES: Final = {kind.name: kind.label for kind in KINDS}
 _HEADS: Final = ("scenario", "figure", ">before", ">after", ">change", "why")
@@ -46,14 +58,47 @@ _MOST_ROWS: Final = 1000
 _MOST_BARS: Final = 30
 _PERCENT: Final = 100
 _ROOM: Final = 1.3
+_ROWS_IN_COMMENT: Final = 8
+_COMMENT: Final = "<!-- podsim check -->"
+"""By which a comment of an earlier run is found, to be edited in place."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What was agreed on, and why; or what another revision gives, which may know fewer figures."""
+
+    scenarios: Mapping[str, Measured] = field(default_factory=dict)
+    tolerance: str = "1 %"
+    tolerances: Mapping[str, str] = field(default_factory=dict)  # by figure, by scenario, or by `scenario figure`
+    reason: str = ""
+    version: str = __version__
+    is_revision: bool = False
+
+    def tolerance_of(self, case: str, metric: str) -> float:
+        """By which share a figure may move."""
+        given = (self.tolerances[key] for key in (f"{case} {metric}", case, metric) if key in self.tolerances)
+        return parse_quantity(next(given, self.tolerance), "ratio")
+
+    def of_case(self, case: str) -> Baseline:
+        """The part of one scenario, for who knows nothing of the others."""
+        return replace(self, scenarios={name: known for name, known in self.scenarios.items() if name == case})
+
+    def with_measured(self, scenarios: Mapping[str, Measured], reason: str) -> Baseline:
+        """The same tolerances around other figures, but for those that nothing uses any more."""
+        used = uses(scenarios)
+        still = {key: share for key, share in self.tolerances.items() if key in used}
+        return Baseline(scenarios, self.tolerance, still, reason)
+
+
+def uses(scenarios: Mapping[str, Measured]) -> set[str]:
+    """What a tolerance may be for: scenarios, figures, and both."""
+    pairs = {(name, metric) for name, known in scenarios.items() for metric in known["metrics"]}
+    return {*scenarios, *(metric for _, metric in pairs), *(f"{name} {metric}" for name, metric in pairs)}
 
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One thing that a reader has to know: what a figure of a case, or the case as a whole, was or should be, and is.
-
-    Why is the kind of time that moved most, and the inputs that changed.
-    """
+    """What a figure of a case, or the case as a whole, was or should be, and is."""
 
     kind: str
     case: str
@@ -61,8 +106,8 @@ class Issue:
     before: str = ""
     after: str = ""
     change: float | None = None
-    why: str = ""
-    files: tuple[str, ...] = ()
+    why: str = ""  # the kind of time that moved most, and the inputs that changed
+    files: tuple[str, ...] = ()  # these inputs
 
     @property
     def fails(self) -> bool:
@@ -76,7 +121,7 @@ class Issue:
 
     @property
     def words(self) -> str:
-        """What was found, in a line."""
+        """The issue in a line."""
         change = "" if self.change is None else f" ({self.change:+.2%})"
         after = line(self.after)
         moved = f"{line(self.before)} → {after or 'nothing'}{change}" if self.before else after
@@ -97,6 +142,8 @@ class Verdict(Answered):
         now: What each case gives.
         agreed: What that was compared with; None for expectations alone.
         compared_with: The same in words.
+        paths: The file of each case.
+        home: The folder from which inputs are named.
     """
 
     COLUMNS: ClassVar = (*(each.name for each in fields(Issue)), "fails")
@@ -104,23 +151,25 @@ class Verdict(Answered):
     now: Mapping[str, Measured] = field(default_factory=dict)
     agreed: Baseline | None = None
     compared_with: str = ""
+    paths: Mapping[str, Path] = field(default_factory=dict)
+    home: Path = Path()
 
     @property
     def figure_count(self) -> int:
         """How many figures of the cases were compared."""
         known = {} if self.agreed is None else self.agreed.scenarios
-        both = ((known[name], each) for name, each in self.now.items() if name in known and each["status"] != NOT_READ)
+        both = ((known[name], now) for name, now in self.now.items() if name in known and now["status"] != NOT_READ)
         return sum(len({*before["metrics"], *after["metrics"]}) for before, after in both)
 
     @property
     def expectation_count(self) -> int:
         """How many expectations of the cases were looked at."""
-        return sum(_looked_at(each["expect"]) for each in self.now.values())
+        return sum(_looked_at(now["expect"]) for now in self.now.values())
 
     @property
     def not_compared(self) -> frozenset[str]:
         """Cases that could be read, and of which nothing was agreed on or expected."""
-        return frozenset(name for name, each in self.now.items() if _is_alone(name, each, self.agreed))
+        return frozenset(name for name, now in self.now.items() if _is_alone(name, now, self.agreed))
 
     @property
     def is_empty(self) -> bool:
@@ -130,7 +179,7 @@ class Verdict(Answered):
     @property
     def holds(self) -> bool:
         """Whether nothing has moved beyond its tolerance and all is as expected."""
-        return not any(each.fails for each in self.issues)
+        return not any(issue.fails for issue in self.issues)
 
     @property
     def headline(self) -> str:
@@ -140,33 +189,32 @@ class Verdict(Answered):
             what += f", {format_counted(self.expectation_count, 'expectation')}"
         if self.is_empty:
             return f"nothing was compared: {what}; {_CURE}"
-        counts = ", ".join(f"{len(found)} {kind}" for kind, found in self._by_kind())
+        counts = ", ".join(f"{len(issues)} {kind}" for kind, issues in self._by_kind().items())
         return f"{'holds' if self.holds else 'does not hold'}: {f'{counts} of ' if counts else ''}{what}"
 
-    def _by_kind(self) -> Iterator[tuple[str, list[Issue]]]:
-        for kind in KINDS_OF_ISSUE:
-            if found := [each for each in self.issues if each.kind == kind]:
-                yield kind, found
+    def _by_kind(self) -> dict[str, list[Issue]]:
+        return {kind: [*issues] for kind, issues in groupby(self.issues, lambda issue: issue.kind)}
 
     def report(self) -> Report:
         """The verdict as data: the issues by their kind, how far figures have moved, and all cases."""
-        chart = _moved_chart([each for each in self.issues if each.change is not None])
-        counts = [
-            Tile(kind.capitalize(), f"{len(found):,}", (KINDS_OF_ISSUE[kind],)) for kind, found in self._by_kind()
+        by_kind, chart = self._by_kind(), _moved_chart([issue for issue in self.issues if issue.change is not None])
+        cases = [
+            (name, str(now["status"]), f"{len(now['metrics'])}", _first_line(now["reason"]))
+            for name, now in self.now.items()
         ]
+        listed = Table(columns("scenario", "status", ">figures", "reason"), cases)
         told = "nothing was compared" if self.is_empty else "holds" if self.holds else "does not hold"
+        counts = [Tile(kind.capitalize(), f"{len(same):,}", (KINDS_OF_ISSUE[kind],)) for kind, same in by_kind.items()]
         return Report(
             title=self.headline,
             about=[f"compared with {self.compared_with}, podsim {__version__}"],
             version=__version__,
-            inputs=sorted(
-                {path: digest for each in self.now.values() for path, digest in each["inputs"].items()}.items()
-            ),
+            inputs=sorted({read for now in self.now.values() for read in now["inputs"].items()}),
             tiles=[Tile("Verdict", told), *counts],
             sections=[
                 *([Section("What has moved", [chart], plotted=True)] if chart else []),
-                *([Section("Issues", [_table(*each) for each in self._by_kind()], short=True)] if self.issues else []),
-                Section("Scenarios", [_cases(self.now)]),
+                *([Section("Issues", [_table(*same) for same in by_kind.items()], short=True)] if by_kind else []),
+                Section("Scenarios", [Folded(f"All {len(cases):,} that were looked at", [listed])]),
             ],
         )
 
@@ -186,77 +234,86 @@ class Verdict(Answered):
 
     def _told(self) -> Iterator[str]:
         yield self.headline
-        yield from (each.words for each in self.issues[:_MOST_TOLD])
+        yield from (issue.words for issue in self.issues[:_MOST_TOLD])
 
     def _records(self) -> list[dict[str, object]]:
-        """A row for each issue; without any, none."""
-        return [asdict(each) | {"fails": each.fails} for each in self.issues]
+        return [asdict(issue) | {"fails": issue.fails} for issue in self.issues]
 
     def _units(self) -> dict[str, str]:
         return {"change": SHARE}
 
 
-def _table(kind: str, found: Sequence[Issue]) -> Table:
+def _table(kind: str, issues: Sequence[Issue]) -> Table:
     """Issues of a kind, without columns in which there is nothing."""
-    rows = [each.cells() for each in found[:_MOST_ROWS]]
+    rows = [issue.cells() for issue in issues[:_MOST_ROWS]]
     used = [place for place in range(len(_HEADS)) if any(row[place] for row in rows)]
-    more = [f"the first {_MOST_ROWS:,} of {len(found):,}"] * (len(found) > _MOST_ROWS)
+    more = [f"the first {_MOST_ROWS:,} of {len(issues):,}"] * (len(issues) > _MOST_ROWS)
     cells = [[row[place] for place in used] for row in rows]
     return Table(columns(*(_HEADS[place] for place in used)), cells, f"{kind}: {KINDS_OF_ISSUE[kind]}", more)
 
 
-def _cases(now: Mapping[str, Measured]) -> Part:
-    rows = [
-        (name, str(each["status"]), f"{len(each['metrics'])}", _first_line(each["reason"]))
-        for name, each in now.items()
-    ]
-    return Folded(
-        f"All {len(rows):,} that were looked at", [Table(columns("scenario", "status", ">figures", "reason"), rows)]
-    )
-
-
 def _moved_chart(moved: Sequence[Issue]) -> Chart | None:
     """Bars of how far figures have moved beyond their tolerance, the furthest first; None where none has."""
-    ranked = sorted(moved, key=lambda each: (-abs(each.change or 0.0), each.case, each.metric))
-    if not ranked:
+    shown = sorted(moved, key=lambda issue: (-abs(issue.change or 0.0), issue.case, issue.metric))[:_MOST_BARS]
+    if not shown:
         return None
-    shown, fills = ranked[:_MOST_BARS], {"better": FASTER, "worse": SLOWER}
-    changes = [_PERCENT * (each.change or 0.0) for each in shown]
-    told = [dict(zip((head.strip(">") for head in _HEADS), each.cells(), strict=True)) for each in shown]
+    heads, fills = [head.strip(">") for head in _HEADS], {"better": FASTER, "worse": SLOWER}
     bars = [
-        Bar(f"{each.metric}, {each.case}", 0.0, change, fills["better" if each.kind == GAIN else "worse"], tip=tip)
-        for each, change, tip in zip(shown, changes, told, strict=True)
+        Bar(
+            f"{issue.metric}, {issue.case}",
+            *(0.0, _PERCENT * (issue.change or 0.0)),
+            fills["better" if issue.kind == GAIN else "worse"],
+            tip=dict(zip(heads, issue.cells(), strict=True)),
+        )
+        for issue in shown
     ]
-    ends = (min(0.0, *changes) * _ROOM, max(0.0, *changes) * _ROOM)
+    ends = [0.0, *(bar.end for bar in bars)]
     return Chart(
-        title=f"{shown[0].case}: {shown[0].metric} moved most, {told[0]['change']}",
+        title=f"{shown[0].case}: {shown[0].metric} moved most, {bars[0].tip['change']}",
         description="Bars of the relative change of each figure beyond its tolerance, what moved most first.",
-        drawn=Bars(bars, Axis("change", "%", ends), {"no change": 0.0}),
+        drawn=Bars(bars, Axis("change", "%", (min(ends) * _ROOM, max(ends) * _ROOM)), {"no change": 0.0}),
         legend=fills,
         notes=[f"The {len(shown)} that moved most, of {len(moved):,}."] if len(moved) > len(shown) else [],
     )
 
 
-# What is found
+# Issues
 
 
-def verdict_on(now: Mapping[str, Measured], agreed: Baseline | None, compared_with: str = "") -> Verdict:
+def verdict_on(
+    now: Mapping[str, Measured],
+    agreed: Baseline | None,
+    compared_with: str = "",
+    paths: Mapping[str, Path] | None = None,
+    home: Path = Path(),
+) -> Verdict:
     """Compare what cases give with what was agreed on, in words something, and with what they themselves expect."""
     known = {} if agreed is None else agreed.scenarios
-    found = [issue for name, each in now.items() for issue in _issues(name, each, agreed)]
-    gone = {name: each["status"] for name, each in known.items() if name not in now}
-    found += [Issue(REMOVED, name, before=status) for name, status in gone.items() if status != NOT_READ]
-    order = list(KINDS_OF_ISSUE)
-    ranked = sorted(found, key=lambda each: (order.index(each.kind), -abs(each.change or 0)))
-    return Verdict(ranked, now, agreed, compared_with or ("what scenarios expect" if agreed is None else "a baseline"))
+    issues = [issue for name, measured in now.items() for issue in _issues(name, measured, agreed)]
+    gone = {name: before["status"] for name, before in known.items() if name not in now}
+    issues += [Issue(REMOVED, name, before=status) for name, status in gone.items() if status != NOT_READ]
+    issues.sort(key=lambda issue: (_GRAVITY[issue.kind], -abs(issue.change or 0)))
+    words = compared_with or ("what scenarios expect" if agreed is None else "a baseline")
+    return Verdict(issues, now, agreed, words, paths or {}, home)
 
 
 def _issues(name: str, measured: Measured, agreed: Baseline | None) -> Iterator[Issue]:
-    status, why = measured["status"], _first_line(measured["reason"])
+    status, why, expect = measured["status"], _first_line(measured["reason"]), measured["expect"]
     if status == NOT_READ:
         yield Issue(BROKEN, name, after=status, why=why)
         return
-    yield from _unmet(name, measured)
+    fits = status == DONE
+    if expect and fits != expect.get(FITS, True):
+        yield Issue(UNMET, name, FITS, str(not fits).lower(), str(fits).lower(), why=why)
+    for metric, given in expect.items() if fits else ():
+        if metric == FITS:
+            continue
+        wanted, value = expectation(metric, given), measured["metrics"].get(metric)
+        if value is None:
+            near = known_here(metric, list(measured["metrics"]), "name another")
+            yield Issue(UNMET, name, metric, wanted.text, "nothing", why=f"there is no such figure; {near}")
+        elif not wanted.holds(value):
+            yield Issue(UNMET, name, metric, wanted.text, _figure(value))
     if agreed is not None and name in agreed.scenarios:
         yield from _moved(name, agreed.scenarios[name], measured, agreed)
     elif agreed is not None:
@@ -275,43 +332,30 @@ def _looked_at(expect: Given) -> int:
     return 1 if expect.get(FITS) is False else len(expect)
 
 
-def _unmet(name: str, measured: Measured) -> Iterator[Issue]:
-    expect: Given = measured["expect"]
-    fits = measured["status"] == DONE
-    if expect and fits != expect.get(FITS, True):
-        why = _first_line(measured["reason"])
-        yield Issue(UNMET, name, FITS, str(not fits).lower(), str(fits).lower(), why=why)
-    for metric, given in expect.items() if fits else ():
-        if metric == FITS:
-            continue
-        wanted, value = expectation(metric, given), measured["metrics"].get(metric)
-        if value is None:
-            near = known_here(metric, list(measured["metrics"]), "name another")
-            yield Issue(UNMET, name, metric, wanted.text, "nothing", why=f"there is no such figure; {near}")
-        elif not wanted.holds(value):
-            yield Issue(UNMET, name, metric, wanted.text, figure(value))
-
-
 def _moved(name: str, before: Measured, after: Measured, baseline: Baseline) -> Iterator[Issue]:
     if before["status"] != after["status"]:
         kind = BROKEN if before["status"] == DONE else GAIN if after["status"] == DONE else DRIFT
         yield Issue(kind, name, "", before["status"], after["status"], why=_first_line(after["reason"]))
         return
-    changed = _changed(before["inputs"], after["inputs"])
-    why = _why(before, after, changed)
+    files = _changed(before["inputs"], after["inputs"])
+    was, now = before["breakdown_ps"], after["breakdown_ps"]
+    moves = {kind: now.get(kind, 0) - was.get(kind, 0) for kind in sorted({*was, *now})}
+    most = max(moves, key=lambda kind: abs(moves[kind]), default=None)
+    time = f"{_NAMES.get(most, most)} {moves[most] / 1e9:+.3g} ms" if most and moves[most] else "no time moved"
+    why = f"{time}; {', '.join(files) if files else 'the code of podsim'}"
     for metric, value in before["metrics"].items():
         new = after["metrics"].get(metric)
         if new is None:
-            yield Issue(BROKEN, name, metric, figure(value), "nothing", why=why, files=changed)
+            yield Issue(BROKEN, name, metric, _figure(value), "nothing", why=why, files=files)
             continue
         change = new / value - 1 if value else float(new != value)
         if abs(change) > baseline.tolerance_of(name, metric):
             direction = metric_of(metric).better
             kind = MOVED if direction == NEITHER else GAIN if change * direction > 0 else DRIFT
-            yield Issue(kind, name, metric, figure(value), figure(new), change, why, changed)
+            yield Issue(kind, name, metric, _figure(value), _figure(new), change, why, files)
     for metric, value in after["metrics"].items():
         if metric not in before["metrics"]:
-            yield Issue(ADDED if baseline.is_revision else MISSING, name, metric, after=figure(value))
+            yield Issue(ADDED if baseline.is_revision else MISSING, name, metric, after=_figure(value))
 
 
 def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
@@ -323,28 +367,90 @@ def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, 
     same = {*before.values()} & {*after.values()}
     now = [path for path, digest in after.items() if digest not in same and before.get(path) != digest]
     gone = [path for path, digest in before.items() if digest not in same and path not in after]
-    return tuple(sorted([*now, *(path for path in gone if not any(_is_end(path, each) for each in now))]))
+    ends = [f"/{path}" for path in now]  # one of two paths may be the other as seen from a folder in it
+    gone = [path for path in gone if not any(end.endswith(f"/{path}") or f"/{path}".endswith(end) for end in ends)]
+    return tuple(sorted([*now, *gone]))
 
 
-def _is_end(one: str, other: str) -> bool:
-    """Whether one of two paths is the other as seen from a folder in it."""
-    short, long = sorted((PurePath(one).parts, PurePath(other).parts), key=len)
-    return long[-len(short) :] == short
-
-
-def _why(before: Measured, after: Measured, changed: Sequence[str]) -> str:
-    """The kind of time that moved most, and the inputs that are not what they were."""
-    kinds = {*before["breakdown_ps"], *after["breakdown_ps"]}
-    moves = {kind: after["breakdown_ps"].get(kind, 0) - before["breakdown_ps"].get(kind, 0) for kind in sorted(kinds)}
-    most = max(moves, key=lambda kind: abs(moves[kind]), default=None)
-    time = f"{_NAMES.get(most, most)} {moves[most] / 1e9:+.3g} ms" if most and moves[most] else "no time moved"
-    return f"{time}; {', '.join(changed) if changed else 'the code of podsim'}"
-
-
-def figure(value: float) -> str:
-    """A number for readers."""
+def _figure(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.5g}"
 
 
 def _first_line(text: str | None) -> str:
     return (text or "").partition("\n")[0]
+
+
+# Pipelines
+
+
+def as_comment(verdict: Verdict) -> str:
+    """A comment on a pull request: the verdict in bold, eight rows, the rest folded."""
+    rows = [(issue.kind, *issue.cells()) for issue in verdict.issues]
+    table = Table(columns("", *_HEADS), rows[:_ROWS_IN_COMMENT])
+    lines = [_COMMENT, f"**{verdict.headline}**"]
+    if rows:
+        lines += ["", to_markdown(table).rstrip()]
+    if more := rows[_ROWS_IN_COMMENT:]:
+        folded = to_markdown(replace(table, rows=more)).rstrip()
+        lines += ["", f"<details><summary>{len(more)} more</summary>", "", folded, "", "</details>"]
+    return "".join(f"{text}\n" for text in lines)
+
+
+def as_github(verdict: Verdict) -> str:
+    """Annotations of GitHub, then the verdict: one for each file that changed, at the first line if git knows it.
+
+    An issue that no file of its own explains stands at the file of its scenario.
+    """
+    try:
+        top = Path(os.environ.get("GITHUB_WORKSPACE") or top_of(Path.cwd(), "", "")).resolve()
+    except PodsimError:
+        top = Path.cwd().resolve()
+
+    def seen(file: Path) -> str:
+        path = file.resolve()
+        return path.relative_to(top).as_posix() if path.is_relative_to(top) else str(file)
+
+    lines: dict[str, int | None] = {}
+    told: dict[tuple[bool, str], list[Issue]] = {}
+    for issue in verdict.issues:
+        places = []
+        for name in issue.files:  # which may not be there any more
+            file = next((path for path in (verdict.home / name, data_file(name)) if path.is_file()), None)
+            if file is None:
+                continue
+            places.append(path := seen(file))
+            if path not in lines:
+                agreed = {} if verdict.agreed is None else verdict.agreed.scenarios[issue.case]["inputs"]
+                lines[path] = first_change(file, agreed.values())
+        own = verdict.paths.get(issue.case)
+        for path in places or ["" if own is None else seen(own)]:
+            told.setdefault((issue.fails, path), []).append(issue)
+    annotations = []
+    for (fails, path), issues in told.items():
+        place = [f"file={harmless.github(path, of_property=True)}"] if path else []
+        place += [f"line={lines[path]}"] if lines.get(path) else []
+        more = f"; and {format_counted(len(issues) - 1, 'more finding')}" if len(issues) > 1 else ""
+        said = f"{issues[0].words} {line(issues[0].why)}".strip() + more
+        level = f"::{'error' if fails else 'notice'} {','.join([*place, 'title=podsim check'])}"
+        annotations.append(f"{level}::{harmless.github(said)}")
+    if verdict.is_empty:
+        annotations.append(f"::error title=podsim check::{harmless.github(verdict.headline)}")
+    return "".join(f"{text}\n" for text in (*annotations, verdict.headline))
+
+
+def as_junit(verdict: Verdict) -> str:
+    """A suite of JUnit with a test for each case."""
+    names = list(dict.fromkeys((*verdict.now, *(issue.case for issue in verdict.issues))))
+    failing = {name: [issue for issue in verdict.issues if issue.case == name and issue.fails] for name in names}
+    alone = {name for name in verdict.not_compared if not failing[name]}
+    counts = {"tests": len(names), "failures": sum(map(bool, failing.values())), "skipped": len(alone)}
+    suite = ET.Element("testsuite", {"name": "podsim check"} | {key: str(count) for key, count in counts.items()})
+    for name, issues in failing.items():
+        test = ET.SubElement(suite, "testcase", classname="podsim", name=harmless.xml(name))
+        if issues:
+            failure = ET.SubElement(test, "failure", message=harmless.xml(f"{issues[0].kind}: {issues[0].title}"))
+            failure.text = harmless.xml("\n".join(f"{issue.words}; {line(issue.why)}" for issue in issues))
+        elif name in alone:
+            ET.SubElement(test, "skipped", message="nothing was compared")
+    ET.indent(suite)
+    return f"{ET.tostring(suite, encoding='unicode', xml_declaration=True)}\n"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from podsim.errors import PodsimError
-from podsim.options import Overrides
+from podsim.errors import BadValueError, PodsimError
+from podsim.options import Division, Lease, Limits, Overrides
+from podsim.runs.serving.arrivals import check_rate
 from podsim.scenario import LoadedScenario, load_hardware, load_scenario
 from podsim.scenario.load import override_texts
 from podsim.study.plan.candidates import Option, Part, check_candidates, options_of
@@ -17,6 +19,8 @@ from podsim.study.plan.confidence import RELIABLE, Confidence, confidence_of, ga
 from podsim.study.plan.goal import (
     Goal,
     Job,
+    Limit,
+    at_most,
     check_currencies,
     check_figures,
     goal_of,
@@ -32,27 +36,61 @@ from podsim.watch import Tell, telling, untold
 __all__ = ["Answer", "Goal", "Job", "Option", "Part", "PlanResult", "find_systems", "plan", "read_goal"]
 Answer = PlanResult
 """The name of a `PlanResult` until 0.12."""
+_LONG: Final = 48
+"""So many candidates make a plan long."""
+_DIVISIONS: Final = {"given": ("as given",), "chosen": ("chosen",)}
 
 
 def plan(
     goal: str | Path | Goal,
     *,
-    limits: Mapping[str, str] | None = None,
+    systems: Sequence[str] = (),
+    objective: str | None = None,
+    second: str | None = None,
+    limits: Limits = (),
+    deadline: str | None = None,
+    budget: str | None = None,
+    rack_power: str | None = None,
+    latency: str | None = None,
+    rate: float | None = None,
+    division: Division | None = None,
+    lease: Lease | None = None,
     overrides: Overrides = (),
-    tell: Tell | None = None,
+    trials: int | None = None,
+    draws: int | None = None,
+    seed: int | None = None,
     processes: int | None = None,
+    journal: Path | None = None,
+    tell: Tell | None = None,
+    say: Callable[[str], None] = lambda _text: None,
+    aside: Path | None = None,
     **wanted: Any,
 ) -> PlanResult:
     """Rank systems and divisions by what counts, within limits, and say what rules the others out.
 
     Args:
-        goal: A goal file, a scenario by path or name, the name of a shipped study, or a goal.
-        limits: Bounds by figure, such as `{"mfu": "> 10 %"}`, beside those of the goal.
-        overrides: `key.path=value` texts, or values by key path, that hold for all candidates, beside those of the
-            goal.
+        goal: A goal file, the name of a shipped study, or the scenario that is to run; in Python a `Goal`, too.
+        systems: A pod, or '32 of ipu_pod64'; all shipped ones if left out.
+        objective: What counts: time, cost, energy, ipus, or a key of results.
+        second: What it is weighed against in the chart.
+        limits: Bounds beside those of the goal, e.g. 'mfu=> 10 %'; in Python a mapping of figures to bounds, too.
+        deadline: Most time to train: 12h.
+        budget: Most cost of a run: '500 USD'.
+        rack_power: Most power of a rack: '20 kW'.
+        latency: Most P99 latency of requests: 2s.
+        rate: Requests per second to serve; those of the scenario if left out. [1/s]
+        division: Look at one division alone.
+        lease: Whether cost counts machines in use, the partition or its pod.
+        overrides: Replace a key on all systems; in Python a mapping of key paths to values, too.
+        trials: Most candidates, 200 if left out; more are refused.
+        draws: Draws of uncertain inputs, to see how reliable it is; 50 if left out, 20 of requests.
+        seed: Of the draws.
+        processes: Candidates looked at at a time; as many as there are cores if left out.
+        journal: Keep what was found in this file, and go on from it.
         tell: Is told of progress; a line in a notebook shows it if left out.
-        processes: How many candidates are looked at at a time; as many as there are cores by default.
-        wanted: Other attributes of a `Goal`, such as `objective`, `systems`, `divisions` or `request_rate`.
+        say: Takes a line about how many candidates there are, and how long that takes.
+        aside: A journal for a long plan alone, which is removed at its end.
+        wanted: Other attributes of a `Goal`, such as `divisions`.
 
     Returns:
         Options, ranked, with the verdict first in its report.
@@ -60,12 +98,59 @@ def plan(
     Raises:
         PodsimError: As of `find_systems`.
     """
+    if rate is not None:
+        check_rate(rate)
     asked = goal if isinstance(goal, Goal) else goal_of(goal)
-    bounds = tuple(limit(figure, bound) for figure, bound in (limits or {}).items())
-    replaced = (*asked.overrides, *override_texts(overrides))
-    asked = replace(asked, limits=(*asked.limits, *bounds), overrides=replaced, **wanted)
+    mosts = {"--deadline": deadline, "--budget": budget, "--rack-power": rack_power, "--latency": latency}
+    leased = [f"cost.lease={lease}"] if lease else []
+    wanted |= {
+        "objective": objective,
+        "second": second,
+        "systems": tuple(systems) or wanted.get("systems"),
+        "divisions": _DIVISIONS[division] if division else wanted.get("divisions"),
+        "request_rate": wanted.get("request_rate") if rate is None else rate,
+        "trials": trials,
+        "draws": draws,
+        "seed": seed,
+    }
+    asked = replace(
+        asked,
+        limits=(*asked.limits, *_limits(limits), *_limits_at(mosts)),
+        overrides=(*asked.overrides, *override_texts(overrides), *leased),
+        **{key: value for key, value in wanted.items() if value is not None},
+    )
+    is_long = journal is None and asked.candidate_count >= _LONG
+    kept = aside if is_long else journal
     with telling(tell, "candidates") as told:
-        return find_systems(asked, told, processes)
+        answer = find_systems(asked, told, processes, journal=kept, say=say)
+    if is_long and kept is not None:
+        kept.unlink(missing_ok=True)
+    return answer
+
+
+def _limits(given: Limits) -> Iterator[Limit]:
+    for text in [f"{metric}={bound}" for metric, bound in given.items()] if isinstance(given, Mapping) else given:
+        metric, sign, bound = text.partition("=")
+        if not sign or not metric.strip():
+            raise PodsimError("this is not FIGURE=BOUND", where=f"--limit {text}", do="write --limit 'mfu=> 10 %'")
+        with _placed(f"--limit {text}"):
+            yield limit(metric, bound)
+
+
+def _limits_at(mosts: Mapping[str, str | None]) -> Iterator[Limit]:
+    for option, most in mosts.items():
+        if most is not None:
+            with _placed(f"{option} {most}"):
+                yield at_most("p99_latency" if option == "--latency" else option[2:].replace("-", "_"), most)
+
+
+@contextmanager
+def _placed(option: str) -> Iterator[None]:
+    """Give what is wrong with an option its place."""
+    try:
+        yield
+    except BadValueError as error:
+        raise PodsimError(str(error), where=option, do=error.do) from None
 
 
 def find_systems(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -184,6 +185,10 @@ class PlanResult(Answered):
             "front": [option.label for option in self.front],
             "sureness": None if self.confidence is None else self.confidence.to_dict(),
         }
+
+    def to_json(self) -> str:
+        """The answer as JSON text."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
 
 def pareto_front(options: Sequence[Option], first: str, second: str) -> list[Option]:
