@@ -16,7 +16,14 @@ from typing import Any
 
 
 def export_shapes(model: Any, example: tuple[Any, ...], path: str, name: str = "") -> None:
-    """Export a model for the shapes of an example, as operators of ATen."""
+    """Export a model for the shapes of an example, as operators of ATen.
+
+    Args:
+        model: A `torch.nn.Module` in evaluation mode, which needs no weights: one on the device `meta` will do.
+        example: Its inputs.
+        path: File to write; its name ends in `.shapes.json`.
+        name: What the model is called; that of its class if left out.
+    """
     import torch
 
     program = torch.export.export(model.eval(), example).run_decompositions()
