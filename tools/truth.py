@@ -11,6 +11,7 @@ import typer
 
 from podsim.cli.ending import BEYOND_LIMITS, print_data, run_to_the_end, say
 from podsim.cli.outputs import Format, RunFormat, show, tell_written
+from podsim.cli.usage import Commands, parsed
 from podsim.draws import Seeds
 from podsim.errors import PodsimError
 from podsim.result.files import write_atomically
@@ -30,7 +31,7 @@ from tools.refit import Refitted, calibrate
 
 AnyFormat = Annotated[Format, typer.Option("--format", help="What to print.")]
 _MOST_NAMED: Final = 20
-app = typer.Typer(help=__doc__, no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(cls=Commands, help=__doc__, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
 
 
 @app.command()
@@ -139,7 +140,7 @@ def _same(ours: str, theirs: str) -> str:
 
 def main() -> None:
     """Run a command; errors a developer can mend are printed without a traceback."""
-    sys.exit(run_to_the_end(lambda: app(prog_name="truth", standalone_mode=False)))
+    sys.exit(run_to_the_end(lambda: parsed(app, "truth")))
 
 
 if __name__ == "__main__":

@@ -12,10 +12,10 @@ import typer
 
 from podsim.cli import studies, trust
 from podsim.cli.asking import Ask, asks
-from podsim.cli.ending import ERROR, INTERRUPTED, print_data, run_to_the_end, say
+from podsim.cli.ending import print_data, run_to_the_end, say
 from podsim.cli.outputs import RunFormat, load_asked, print_json, show, tell_written
 from podsim.cli.running import print_list, run_scenario
-from podsim.cli.usage import Abort, Commands, UsageError, usage_message
+from podsim.cli.usage import Commands, parsed
 from podsim.errors import PodsimError
 
 _SETTINGS: Final[dict[str, Any]] = {"cls": Commands, "no_args_is_help": True, "rich_markup_mode": None}
@@ -251,16 +251,6 @@ for _name, _place in _COSTS.items():
     _cost.command(_name, help=_help)(asks(f"podsim.result.{_place}", **_fixed)(_cost_of))
 
 
-def _parsed() -> object:
-    try:
-        return app(prog_name="podsim", standalone_mode=False)
-    except Abort:
-        return INTERRUPTED
-    except UsageError as error:
-        say(usage_message(error))
-        return ERROR
-
-
 def main() -> None:
     """Run the command line; errors a user can mend are printed without a traceback."""
-    sys.exit(run_to_the_end(_parsed))
+    sys.exit(run_to_the_end(lambda: parsed(app, "podsim")))

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from podsim.cli.ending import ERROR, INTERRUPTED, say
 from podsim.errors import PodsimError
 from podsim.scenario.wording import nearest
 
@@ -40,6 +41,17 @@ class Commands(TyperGroup):
             known = self.list_commands(ctx)
             raise PodsimError(f"{ctx.command_path} has no command `{name}`", do=f"{_closest(name, known)} {_help(ctx)}")
         return super().resolve_command(ctx, args)
+
+
+def parsed(app: typer.Typer, name: str) -> object:
+    """Let a command line parse its arguments and do as they say; its exit code where that goes wrong."""
+    try:
+        return app(prog_name=name, standalone_mode=False)
+    except Abort:
+        return INTERRUPTED
+    except UsageError as error:
+        say(usage_message(error))
+        return ERROR
 
 
 def usage_message(error: Any) -> str:
