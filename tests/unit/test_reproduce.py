@@ -1,4 +1,4 @@
-"""`podsim reproduce`: hashes of figures, what differs, and the exit code."""
+"""`./dev truth reproduce`: hashes of figures, what differs, and the exit code."""
 
 from __future__ import annotations
 
