@@ -94,12 +94,12 @@ def kept(key: str, make: Callable[[], _Value], write: Callable[[_Value], Any], r
 
 def typed(value: _Value) -> _Value:
     """A dataclass that was read, if its plain fields hold what they are declared to."""
-    for each in fields(value):  # type: ignore[arg-type]
-        held = getattr(value, each.name)
+    for field in fields(value):  # type: ignore[arg-type]
+        held = getattr(value, field.name)
         if is_dataclass(held):
             typed(held)
-        elif each.type in _PLAIN and type(held) not in _PLAIN[each.type]:
-            raise TypeError(each.name)
+        elif field.type in _PLAIN and type(held) not in _PLAIN[field.type]:
+            raise TypeError(field.name)
     return value
 
 

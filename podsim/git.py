@@ -75,7 +75,7 @@ def blobs(top: Path, where: str, commit: str) -> dict[PurePosixPath, str]:
 
 def extract(top: Path, where: str, commit: str, folder: Path, wanted: Callable[[PurePosixPath], bool]) -> None:
     """Write files of a commit, and links that stay inside, to an empty folder; the repository is not touched."""
-    entries = {path: each for path, each in _entries(top, where, commit).items() if wanted(path)}
+    entries = {path: entry for path, entry in _entries(top, where, commit).items() if wanted(path)}
     texts = dict(zip(entries, _contents(top, where, [blob for _, blob in entries.values()]), strict=True))
     for path, (mode, _) in sorted(entries.items(), key=lambda each: each[1][0] == _LINK):  # through no link of its own
         target = folder / path
@@ -95,9 +95,9 @@ def first_change(file: Path, agreed: Collection[str]) -> int | None:
         path = PurePosixPath(file.resolve().relative_to(top).as_posix())
         log = ("log", f"--max-count={_LOOKED_BACK}", "--format=%H", "--", f":(literal){path}")
         commits = git(top, str(file), "", *log).decode().split()
-        listed = (_entries(top, str(file), each, path).get(path, ("", ""))[1] for each in commits)
+        listed = (_entries(top, str(file), commit, path).get(path, ("", ""))[1] for commit in commits)
         known = [blob for blob in dict.fromkeys(listed) if blob]
-        before = next(each for each in _contents(top, str(file), known) if sha256(each).hexdigest() in agreed)
+        before = next(content for content in _contents(top, str(file), known) if sha256(content).hexdigest() in agreed)
         one, other = before.splitlines(), file.read_bytes().splitlines()
     except (PodsimError, ValueError, StopIteration, OSError):
         return None
@@ -119,7 +119,7 @@ def _entries(top: Path, where: str, commit: str, *paths: PurePosixPath) -> dict[
 
 
 def _contents(top: Path, where: str, hashes: Sequence[str]) -> Iterator[bytes]:
-    output = git(top, where, _FETCH, "cat-file", "--batch", given="".join(f"{each}\n" for each in hashes).encode())
+    output = git(top, where, _FETCH, "cat-file", "--batch", given="".join(f"{hash_}\n" for hash_ in hashes).encode())
     start = 0
     for blob in hashes:
         end = output.index(b"\n", start)

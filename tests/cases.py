@@ -39,7 +39,7 @@ def every_case(names: str, cases: Callable[[], Iterable[Any]]) -> Callable[[Test
             if failed:
                 raise BaseExceptionGroup(f"{len(failed)} of {len(tried)} cases fail", failed)
 
-        given = [each for name, each in signature(test).parameters.items() if name not in arguments]
+        given = [parameter for name, parameter in signature(test).parameters.items() if name not in arguments]
         all_cases.__dict__.update(__signature__=Signature(given))
         return all_cases
 

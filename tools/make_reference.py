@@ -89,7 +89,7 @@ def _parameter_row(parameter: Any) -> str:
     if not names.startswith("`-"):
         names = f"`{parameter.name.upper()}`"
     choices = getattr(getattr(parameter, "type", None), "choices", None)
-    values = " " + " or ".join(f"`{getattr(each, 'value', each)}`" for each in choices) if choices else ""
+    values = " " + " or ".join(f"`{getattr(choice, 'value', choice)}`" for choice in choices) if choices else ""
     default = getattr(parameter.default, "value", parameter.default)
     shown = "required" if parameter.required else "" if default in (None, False) else f"`{default}`"
     return f"| {names}{values} | {shown} | {one_line(parameter.help or '')} |"

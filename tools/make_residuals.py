@@ -118,7 +118,9 @@ def _moved(title: str, known: Constants) -> tuple[Compared, float, dict[str, flo
 
     parts = StandsOn(spec, probe, anew=True).of_inputs(metric)
     fitted = {
-        _constant(each): each for each in assumptions(spec) if each.basis == "calibrated" and each.level == _LEVEL
+        _constant(assumption): assumption
+        for assumption in assumptions(spec)
+        if assumption.basis == "calibrated" and assumption.level == _LEVEL
     }
     open_ = {each.key for each in fitted.values()}
     variance = sum(part.variance for key, part in parts.items() if key not in open_)
@@ -269,7 +271,7 @@ def main() -> int:
         return 0
     comparisons, known = validate(list), Constants()
     points = tuple(points_of(comparisons, known))
-    runs = tuple(Compared(**_rounded(asdict(each))) for each in without_origins(points, known))
+    runs = tuple(Compared(**_rounded(asdict(without_origin))) for without_origin in without_origins(points, known))
     rest = {
         "kernels": kernels_of(comparisons),
         "machine": known.ranges,

@@ -47,14 +47,14 @@ _LEAST_SHARE = 0.01
 
 def page() -> str:
     """The text of the page."""
-    families = {each: _family(each) for each in catalogue().scenarios}
+    families = {scenario: _family(scenario) for scenario in catalogue().scenarios}
     order = [*_FAMILIES, *sorted(set(families.values()) - set(_FAMILIES))]
     scenarios = sorted(families, key=lambda each: (order.index(families[each]), each.name))
     with ProcessPoolExecutor() as pool:
         rows = dict(zip(scenarios, pool.map(scenario_row, scenarios), strict=True))
     lines = [_NOTE, _INTRO]
     for family, members in groupby(scenarios, key=families.__getitem__):
-        lines += [f"## {_FAMILIES.get(family, family)}\n", _HEADER, *(rows[each] for each in members), ""]
+        lines += [f"## {_FAMILIES.get(family, family)}\n", _HEADER, *(rows[member] for member in members), ""]
     return "\n".join([*lines, "## Studies\n", *_studies()]).rstrip() + "\n"
 
 
@@ -70,7 +70,7 @@ def scenario_row(listed: ListedScenario) -> str:
     notes = [note for tile in shown for note in tile.notes]
     published = [note.removeprefix("measured ") for note in notes if note.startswith("measured ")]
     commands = [f"`podsim run {listed.name}`"] + [f"`podsim serve {listed.name}`"] * (listed.kind == "serving")
-    variants = [f"variants: {', '.join(f'`{each}`' for each in listed.variants)}"] if listed.variants else []
+    variants = [f"variants: {', '.join(f'`{variant}`' for variant in listed.variants)}"] if listed.variants else []
     file = relpath(shipped(listed.name, "scenario") or ROOT, PAGE.parent)
     told = [f"{listed.description} ([file]({file}))", *commands, *variants]
     return f"| {' | '.join('<br>'.join(each) for each in (told, answers, published, bars(result)))} |"

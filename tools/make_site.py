@@ -245,7 +245,7 @@ def faults(site: Path) -> list[str]:
         if path.name == "404.html":
             continue  # its links are seen from any folder
         place = path.relative_to(site).as_posix()
-        found += [f"{place}: loads {each} from elsewhere" for each in built.loads if re.match(r"(\w+:)?//", each)]
+        found += [f"{place}: loads {load} from elsewhere" for load in built.loads if re.match(r"(\w+:)?//", load)]
         for link in (*built.links, *built.loads):
             if _SCHEME.match(link) or link.startswith("//"):
                 continue

@@ -60,7 +60,7 @@ def accuracy_in_short(comparisons: Sequence[RowComparison], ranges: Coverage) ->
         own = [row for row in rows if row.group == name]
         others = [row for row in own if row.configuration not in fitted]
         cells.append((name, *_errors([row.error for row in own]), *_errors([row.error for row in others])))
-    left = [math.expm1(each.run.error) for each in ranges.runs]
+    left = [math.expm1(run.run.error) for run in ranges.runs]
     cells.append(("each origin, with constants fitted to the others", *_errors(left), "", "", ""))
     counts = (">rows", ">mean error", ">worst")
     heads = columns("nothing is fitted to", *counts, ">in no fitted configuration", *counts[1:])

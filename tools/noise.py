@@ -338,7 +338,11 @@ class NoisyRow:
 
 def noisy_rows(role: str | None, seed: int, watch: Watch) -> tuple[NoisyRow, ...]:
     """Submissions whose software stacks have noise, each with runs of its own."""
-    known = {each.scenario: each for each in logged_runs(role) if each.spec.software.noise is not None}
+    known = {
+        logged_run.scenario: logged_run
+        for logged_run in logged_runs(role)
+        if logged_run.spec.software.noise is not None
+    }
     return tuple(_row(known[name], seed) for name in watch(list(known)))
 
 
@@ -347,10 +351,10 @@ def _row(logged: LoggedRuns, seed: int) -> NoisyRow:
     plan, row = make_plan(job, shared_cost_model(job)), spread_of(logged)
     without = execute(compile_program(plan), explicit=False)
     runs = all_runs(job_of(logged.spec, plan, _UPDATES, seed), RUNS, without.event_count)
-    mean_s = float(np.mean([each.times_s for each in runs]))
-    within_s = float(np.std([each.times_s - each.level_s for each in runs]))
-    level_s = float(np.std([each.level_s for each in runs], ddof=1))
-    whole = np.mean([np.sum(each.updates) for each in logged.runs])
+    mean_s = float(np.mean([run.times_s for run in runs]))
+    within_s = float(np.std([run.times_s - run.level_s for run in runs]))
+    level_s = float(np.std([run.level_s for run in runs], ddof=1))
+    whole = np.mean([np.sum(run.updates) for run in logged.runs])
     return NoisyRow(
         logged=row,
         without_s=ps_to_seconds(without.makespan_ps),
@@ -362,5 +366,5 @@ def _row(logged: LoggedRuns, seed: int) -> NoisyRow:
 
 def mean_factor(rows: Sequence[NoisyRow]) -> float:
     """By what factor spreads are off, in the root mean square of its logarithm; 1 for no row."""
-    squares = [math.log(each.factor) ** 2 for each in rows]
+    squares = [math.log(row.factor) ** 2 for row in rows]
     return math.exp(math.sqrt(math.fsum(squares) / max(1, len(squares))))

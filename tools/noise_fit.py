@@ -25,7 +25,7 @@ _HALVINGS = 60
 
 def noise_fits() -> tuple[Fit, ...]:
     """Every constant that is fitted to the spread of logged runs, anew."""
-    chosen = [(each, spread_of(each)) for each in logged_runs(CALIBRATION)]
+    chosen = [(logged_run, spread_of(logged_run)) for logged_run in logged_runs(CALIBRATION)]
     shared = [(each, row) for each, row in chosen if row.evaluation_calls]
     found = list(_fits_of_stack([row for _, row in shared], _noise(shared[0][0])))
     for each, row in chosen:

@@ -32,7 +32,9 @@ _NOTHING = ("–", "–")
 def rows_of_noise() -> tuple[Row, ...]:
     """All submissions with the noise of their software stack."""
     return tuple(
-        (spread_of(each), each.spec.software.noise) for each in logged_runs() if each.spec.software.noise is not None
+        (spread_of(logged_run), logged_run.spec.software.noise)
+        for logged_run in logged_runs()
+        if logged_run.spec.software.noise is not None
     )
 
 

@@ -302,7 +302,7 @@ def call_of_pair(pair: Sequence[Mapping[str, str]]) -> _Sum:
     """Two updates with the same cycles, so weighted that none of them is left: on few IPUs there are more of them."""
     found = {row["scenario"]: _simulated_update(row["scenario"]) for row in pair}
     cycles = {
-        name: sum(each.seconds for each in made.phases if each.name.split()[0] in _CYCLES)
+        name: sum(phase.seconds for phase in made.phases if phase.name.split()[0] in _CYCLES)
         for name, made in found.items()
     }
     measured = {row["scenario"]: _samples(row["scenario"]) / float(row["value"]) for row in pair}

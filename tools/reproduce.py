@@ -63,7 +63,7 @@ class Comparison:
     @property
     def differing(self) -> list[str]:
         """Names of figures that are not what they were."""
-        return [name for name, each in self.now.figures.items() if self.agreed.figures.get(name, each) != each]
+        return [name for name, figure in self.now.figures.items() if self.agreed.figures.get(name, figure) != figure]
 
     @property
     def missing(self) -> list[str]:
@@ -116,7 +116,7 @@ def reproduced(
 ) -> Reproduced:
     """Every figure, made again from the data."""
     figures = dict(_accuracy(watch)) if only in ACCURACY or only in LEFT_OUT else {}
-    figures = {name: each for name, each in figures.items() if only in kind_of(name)}
+    figures = {name: figure for name, figure in figures.items() if only in kind_of(name)}
     if root is not None:
         figures |= dict(_charts(root, watch, only, keep))
     if not figures:
@@ -237,7 +237,7 @@ def numbers_of(shown: Any) -> object:
             "title": axes.get_title(loc="left") or axes.get_title(),
             "lines": [[*map(list, line.get_xydata().tolist())] for line in axes.lines],
             "bars": [_corners(patch) for patch in axes.patches],
-            "points": [each.get_offsets().tolist() for each in axes.collections],
+            "points": [collection.get_offsets().tolist() for collection in axes.collections],
             "texts": [text.get_text() for text in axes.texts],
         }
         for axes in shown.axes
@@ -246,7 +246,7 @@ def numbers_of(shown: Any) -> object:
 
 def _corners(patch: Any) -> list[float]:
     box = patch.get_path().get_extents(patch.get_patch_transform())
-    return [float(each) for each in box.extents]
+    return [float(extent) for extent in box.extents]
 
 
 @contextmanager

@@ -60,8 +60,8 @@ def unrolled(program: Program, passes: Passes | None = None) -> tuple[Recorded, 
     program = replace(program, groups=tuple(_told_apart(group, known) for group in program.groups))
     trace = execute(program, explicit=True, record=True)
     times: dict[str, list[Record]] = defaultdict(list)
-    for each in trace.records:
-        times[each.lane].append(each)
+    for record in trace.records:
+        times[record.lane].append(record)
     return _Unrolled(program, times, passes or {}).recorded(), trace.makespan_ps
 
 
@@ -222,12 +222,12 @@ class _Unrolled:
 
     def _exchange(self, lane: _Lane, step: Exchange) -> None:
         start_ps = lane.now_ps
-        any(self._pass(lane, each.kind, each.name) for each in step.transfers)
+        any(self._pass(lane, transfer.kind, transfer.name) for transfer in step.transfers)
         if step.collective is not None:
             lane.open = lane.open or _Open(step.collective, start_ps)
             lane.open.done += 1
         elif step.transfers:
-            sent = [self._sent(lane, each, start_ps) for each in step.transfers]
+            sent = [self._sent(lane, transfer, start_ps) for transfer in step.transfers]
             lane.tail = tuple(self._add(lane, node, start_ps, parallel=True) for node in sent)
 
     def _sent(self, lane: _Lane, transfer: Transfer, start_ps: int) -> Node:

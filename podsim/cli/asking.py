@@ -149,7 +149,7 @@ def asks(place: str = "", **fixed: Any) -> Callable[[Callable[..., None]], Calla
 
         parameters = {**theirs, **own}
         called.__signature__ = inspect.Signature([*parameters.values()])  # type: ignore[attr-defined]
-        called.__annotations__ = {key: each.annotation for key, each in parameters.items()}
+        called.__annotations__ = {key: parameter.annotation for key, parameter in parameters.items()}
         called.__name__ = command.__name__
         called.__doc__ = _summary(command) or (_summary(function) if function else "")
         return called
@@ -204,9 +204,9 @@ def _options(
     """Parameters as Typer takes them, with what the docstring says of each, but for those a shell cannot say."""
     arguments = (inspect.getdoc(function) or "").partition("\nArgs:\n")[2].partition("\n\n")[0]
     helps = {name: _FOR_PYTHON.sub("", " ".join(said.split())) for name, said in _DESCRIBED.findall(arguments)}
-    for name, each in inspect.signature(function).parameters.items():
-        is_python_alone = name in (*_PYTHON_ALONE, *left_out) or each.kind is each.VAR_KEYWORD
-        if not is_python_alone and (made := _option(each, known, helps.get(name, ""))):
+    for name, parameter in inspect.signature(function).parameters.items():
+        is_python_alone = name in (*_PYTHON_ALONE, *left_out) or parameter.kind is parameter.VAR_KEYWORD
+        if not is_python_alone and (made := _option(parameter, known, helps.get(name, ""))):
             yield name, made
 
 

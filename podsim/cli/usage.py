@@ -63,11 +63,11 @@ def usage_message(error: Any) -> str:
     path, help_text = context.command_path if context else "podsim", _help(context)
     name = getattr(error, "option_name", "")
     if hasattr(error, "possibilities"):
-        known = [name for each in context.command.get_params(context) for name in each.opts if name.startswith("--")]
+        known = [name for param in context.command.get_params(context) for name in param.opts if name.startswith("--")]
         wrong = PodsimError(f"{path} has no option `{name}`", do=f"{_closest(name, known)} {help_text}")
         return f"error: {wrong}"
     if parameter is not None:  # an option by its first long name, an argument in capitals
-        names = sorted((each for each in parameter.opts if each.startswith("-")), key=lambda each: each[:2] != "--")
+        names = sorted((opt for opt in parameter.opts if opt.startswith("-")), key=lambda each: each[:2] != "--")
         name = names[0] if names else str(parameter.metavar or parameter.name).upper()
     if type(error).__name__ == "MissingParameter":
         wrong = PodsimError(f"{path} needs {name}, which is missing", do=f"write `{path} {name}`; {help_text}")

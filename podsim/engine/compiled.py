@@ -110,8 +110,8 @@ class _Layout:
         known, of_lane, steps = self._sequences, flat.of_lane, [phase.steps for phase in group.phases]
         for lane in group.lanes:
             begin = len(of_lane)
-            for each in steps:
-                sequence = each.get(lane, ())
+            for step in steps:
+                sequence = step.get(lane, ())
                 row = known.get(id(sequence))
                 of_lane.append(self._sequence(sequence) if row is None else row)
             for barrier in {barrier for row in set(of_lane[begin:]) for barrier in self._barriers[row]}:
@@ -222,11 +222,17 @@ class _Layout:
                     raise TooLargeError
                 changes += ((time, channel, room) for time, room in rooms.items())
                 continue
-            for each in slowdowns:
-                end = _NEVER if each.end_ps is None else each.end_ps
-                if each.end_ps is not None and end >= _NEVER:
+            for slowdown in slowdowns:
+                end = _NEVER if slowdown.end_ps is None else slowdown.end_ps
+                if slowdown.end_ps is not None and end >= _NEVER:
                     raise TooLargeError
-                flat.slow_lanes += lanes[name], each.start_ps, end, each.speed.numerator, each.speed.denominator
+                flat.slow_lanes += (
+                    lanes[name],
+                    slowdown.start_ps,
+                    end,
+                    slowdown.speed.numerator,
+                    slowdown.speed.denominator,
+                )
         for change in sorted(changes):
             flat.slow_channels += change
 

@@ -147,7 +147,9 @@ class Moves:
     def stuck(self) -> list[tuple[str, str]]:
         """(lane, what it waits for) of all that wait."""
         waiting = [(lane, meeting.name) for meeting in self._meetings.values() for lane in meeting.waiting]
-        waiting += [(each.taker, key) for key, each in self._semaphores.items() if each.waiting is not None]
+        waiting += [
+            (semaphore.taker, key) for key, semaphore in self._semaphores.items() if semaphore.waiting is not None
+        ]
         return waiting + [(lane, STOPPED) for lane in self._stopped]
 
     def of(self, steps: Sequence[Step]) -> list[Move]:

@@ -198,7 +198,7 @@ def _shared(steps: _Steps) -> Iterator[str]:
     """Names of channels and barriers."""
     for step in steps:
         if isinstance(step, Exchange):
-            yield from (channel for each in step.transfers for channel, _ in each.channels)
+            yield from (channel for transfer in step.transfers for channel, _ in transfer.channels)
         elif isinstance(step, Barrier):
             yield step.key
 
@@ -220,7 +220,7 @@ def _alone(steps: _Steps) -> _Account | None:
 
 
 def _are_apart(transfers: Sequence[Transfer]) -> bool:
-    names = [channel for each in transfers for channel, _ in each.channels]
+    names = [channel for transfer in transfers for channel, _ in transfer.channels]
     return len(names) == len(set(names))
 
 

@@ -104,10 +104,10 @@ class _Execution:
 
     def _shifted(self, records: Iterable[Record]) -> Iterator[Record]:
         """Records from the end of the warm-up on."""
-        for each in records:
-            if each.end_ps > self._start:
-                start = max(each.start_ps - self._start, 0)
-                yield replace(each, start_ps=start, end_ps=each.end_ps - self._start) if self._start else each
+        for record in records:
+            if record.end_ps > self._start:
+                start = max(record.start_ps - self._start, 0)
+                yield replace(record, start_ps=start, end_ps=record.end_ps - self._start) if self._start else record
 
     def _lane(self, group: Group, lane: str, join: Meeting) -> Generator[Event, None, None]:
         account: dict[str, int] = {}

@@ -49,10 +49,10 @@ class Sharer:
 def capacities(slowdowns: Iterable[Slowdown]) -> Mapping[int, int]:
     """The room of a channel from each of these times on, given its slowdowns in order. [ps]"""
     rooms: dict[int, int] = {}
-    for each in slowdowns:
-        rooms[each.start_ps] = each.speed.numerator * WHOLE // each.speed.denominator
-        if each.end_ps is not None:
-            rooms[each.end_ps] = WHOLE
+    for slowdown in slowdowns:
+        rooms[slowdown.start_ps] = slowdown.speed.numerator * WHOLE // slowdown.speed.denominator
+        if slowdown.end_ps is not None:
+            rooms[slowdown.end_ps] = WHOLE
     return rooms
 
 

@@ -36,31 +36,31 @@ def drawn(seed: int, jitter: Jitter, visit: int, duration_ps: int) -> int:
 def slowdowns_of(slowdowns: Iterable[Slowdown]) -> Mapping[str, Sequence[Slowdown]]:
     """Slowdowns by lane or channel, in order of time."""
     found: dict[str, list[Slowdown]] = {}
-    for each in sorted(slowdowns, key=lambda each: each.start_ps):
-        found.setdefault(each.name, []).append(each)
+    for slowdown in sorted(slowdowns, key=lambda each: each.start_ps):
+        found.setdefault(slowdown.name, []).append(slowdown)
     return found
 
 
 def end_of_work(slowdowns: Sequence[Slowdown], now_ps: int, duration_ps: int) -> int | None:
     """When work that begins now ends. [ps] None if it never ends."""
     left, now = duration_ps, now_ps
-    for each in slowdowns:
-        if each.end_ps is not None and each.end_ps <= now:
+    for slowdown in slowdowns:
+        if slowdown.end_ps is not None and slowdown.end_ps <= now:
             continue
-        if each.start_ps > now:
-            if left <= each.start_ps - now:
+        if slowdown.start_ps > now:
+            if left <= slowdown.start_ps - now:
                 return now + left
-            left -= each.start_ps - now
-            now = each.start_ps
-        share, speed = each.speed.denominator, each.speed.numerator
+            left -= slowdown.start_ps - now
+            now = slowdown.start_ps
+        share, speed = slowdown.speed.denominator, slowdown.speed.numerator
         if not speed:
-            if each.end_ps is None:
+            if slowdown.end_ps is None:
                 return None
-            now = each.end_ps
+            now = slowdown.end_ps
             continue
         takes = -(-left * share // speed)
-        if each.end_ps is None or takes <= each.end_ps - now:
+        if slowdown.end_ps is None or takes <= slowdown.end_ps - now:
             return now + takes
-        left -= (each.end_ps - now) * speed // share
-        now = each.end_ps
+        left -= (slowdown.end_ps - now) * speed // share
+        now = slowdown.end_ps
     return now + left

@@ -65,11 +65,11 @@ def division_lines(choice: Choice, first: str) -> Iterator[str]:
     """The keys of the division under a comment with what it was weighed against."""
     yield ""
     yield from comment_lines(first)
-    others = [each for each in choice.candidates[1:] if each.fits][:_RUNNERS_UP]
+    others = [candidate for candidate in choice.candidates[1:] if candidate.fits][:_RUNNERS_UP]
     if others:
-        words = "; ".join(f"{division_words(each)}: {each.verdict}" for each in others)
+        words = "; ".join(f"{division_words(other)}: {other.verdict}" for other in others)
         yield from comment_lines(f"Next: {words}.")
-    misfit = next((each for each in choice.candidates if not each.fits), None)
+    misfit = next((candidate for candidate in choice.candidates if not candidate.fits), None)
     if misfit is not None:
         yield from comment_lines(f"Too large: {division_words(misfit)}: {misfit.verdict}.")
     yield choice_yaml(choice.chosen)

@@ -52,9 +52,9 @@ def export_shapes(model: Any, example: tuple[Any, ...], path: str, name: str = "
         "version": 1,
         "producer": f"torch {torch.__version__}",
         "name": name or type(model).__name__,
-        "inputs": [each for each in places if each not in inner and each in tensors],
-        "parameters": [each for each in places if each in inner and each in tensors],
-        "outputs": [each for each in results if each in tensors],
+        "inputs": [place for place in places if place not in inner and place in tensors],
+        "parameters": [place for place in places if place in inner and place in tensors],
+        "outputs": [result for result in results if result in tensors],
         "tensors": tensors,
         "nodes": nodes,
     }

@@ -27,7 +27,7 @@ def summary(loaded: LoadedScenario, path: str | Path, request: Request, watch: W
     held = f"{format_bytes(fullest)} of {format_bytes(capacity)} ({format_percent(fullest / capacity, 0)})"
     yield f"fits: {result.simulated.machine}; the fullest IPU holds {held}"
     parts = (f"{key}: {flow(loaded.document.at((key,)))}" for key in ("parallelism", "memory"))
-    yield f"divided: {'; '.join(each for each in parts if not each.endswith('null'))}"
+    yield f"divided: {'; '.join(part for part in parts if not part.endswith('null'))}"
     yield from (f"verdict: {each}" for each in result.verdict)
     yield f"predicted: {result.figures_line}"
     if known := ranges_line(result.ranges):

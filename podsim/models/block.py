@@ -182,7 +182,7 @@ class Workload:
     @cached_property
     def parameter_tensor_count(self) -> int:
         """Trained tensors, tied ones counted once."""
-        return sum(each.tied_to is None for name in self.order for each in self.blocks[name].parameters)
+        return sum(parameter.tied_to is None for name in self.order for parameter in self.blocks[name].parameters)
 
     @cached_property
     def forward_flop(self) -> int:

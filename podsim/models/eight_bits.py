@@ -83,7 +83,10 @@ def _trained(block: Block, *, stored: bool) -> Block:
 
 def _in_eight_bits(block: Block, ops: Collection[Op], stored: Collection[str]) -> tuple[Parameter, ...]:
     narrow = {op.inputs[1] for op in ops if isinstance(op, (Conv, MatMul)) and op.operand_dtype == "fp8"} & {*stored}
-    return tuple(replace(each, dtype="fp8") if f"@{each.name}" in narrow else each for each in block.parameters)
+    return tuple(
+        replace(parameter, dtype="fp8") if f"@{parameter.name}" in narrow else parameter
+        for parameter in block.parameters
+    )
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ class Needs:
 
 def tasks(costs: Sequence[OpCost], tile_count: int) -> list[LiveOp]:
     """Operations with the temporaries that their costs say."""
-    return [_task(each, each.temporary_bytes_per_tile * tile_count) for each in costs]
+    return [_task(cost, cost.temporary_bytes_per_tile * tile_count) for cost in costs]
 
 
 def _task(cost: OpCost, temporary_bytes: int) -> LiveOp:

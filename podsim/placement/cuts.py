@@ -54,7 +54,7 @@ def kept_elements(segment: Segment, workload: Workload, *, recompute: bool) -> i
 
 def kept_bytes(stage: Stage, workload: Workload, *, recompute: bool) -> int:
     """What a stage keeps of a micro-batch from its forward to its backward pass. [B]"""
-    kept = sum(kept_elements(each, workload, recompute=recompute) for each in stage.segments)
+    kept = sum(kept_elements(segment, workload, recompute=recompute) for segment in stage.segments)
     carried = workload.carried_elements if stage.reads_carried else 0
     return workload.stash_bytes * (kept + carried)
 

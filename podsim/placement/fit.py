@@ -134,7 +134,7 @@ def _held_bytes(job: PlanInput, workload: Workload) -> list[int]:
 
     def block_bytes(name: str) -> int:
         """Of one block. [B]"""
-        own = [each for each in workload.blocks[name].parameters if each.tied_to is None]
+        own = [parameter for parameter in workload.blocks[name].parameters if parameter.tied_to is None]
         elements = sum(each.element_count for each in own)
         return job.precision.stored_bytes(own) + elements * job.precision.accumulator_bytes
 

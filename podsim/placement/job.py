@@ -164,7 +164,7 @@ def _known(names: Sequence[str], order: Sequence[str], key: str) -> Sequence[str
 
 
 def _optimizer(spec: TrainingOptimizerSpec) -> Optimizer:
-    kept = [DTYPE_BYTES[each] for each in spec.state_formats]
+    kept = [DTYPE_BYTES[state_format] for state_format in spec.state_formats]
     return Optimizer(spec.kind, spec.arithmetic, sum(kept), len(kept), spec.clips_gradients)
 
 

@@ -155,11 +155,11 @@ class Precision:
 
     def stored_bytes(self, parameters: Iterable[Parameter]) -> int:
         """Bytes of some parameters, those with a format of their own in that. [B]"""
-        return self._bytes((each, each.element_count) for each in parameters)
+        return self._bytes((parameter, parameter.element_count) for parameter in parameters)
 
     def read_bytes(self, parameters: Iterable[Parameter]) -> int:
         """Bytes of what one run reads of some parameters. [B]"""
-        return self._bytes((each, each.element_count * each.share_read) for each in parameters)
+        return self._bytes((parameter, parameter.element_count * parameter.share_read) for parameter in parameters)
 
     def _bytes(self, counts: Iterable[tuple[Parameter, float]]) -> int:
         common = own_bytes = 0.0

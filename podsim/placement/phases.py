@@ -59,7 +59,8 @@ def phase_costs(
     else:
         redone = singles[:-1] if layout.recompute else []
         costs = tuple(
-            stage_cost(each, blocks, each.segments if each in redone else (), redoes_all=True) for each in singles
+            stage_cost(single, blocks, single.segments if single in redone else (), redoes_all=True)
+            for single in singles
         )
     return tuple(
         _phase(segment, cost, costs, workload, model, job) for segment, cost in zip(stage.segments, costs, strict=True)
@@ -75,11 +76,11 @@ def _phase(
     job: PlanInput,
 ) -> PhaseCost:
     blocks = [workload.blocks[name] for name in segment.blocks]
-    tensors = [each for block in blocks for each in block.parameters]
-    others = [each for other in costs if other is not cost for each in _tensors(other, workload)]
+    tensors = [parameter for block in blocks for parameter in block.parameters]
+    others = [tensor for other in costs if other is not cost for tensor in _tensors(other, workload)]
     lent = {each.tied_to for each in others if each.dtype is None} - {None}
-    owned = [each for each in tensors if each.tied_to is None]
-    tied = [each for block in blocks for each in block.parameters if f"{block.name}/{each.name}" in lent]
+    owned = [tensor for tensor in tensors if tensor.tied_to is None]
+    tied = [parameter for block in blocks for parameter in block.parameters if f"{block.name}/{parameter.name}" in lent]
     is_first, is_last = cost is costs[0], cost is costs[-1]
     ipu, first, last = cost.stage.ipus.start, blocks[0], blocks[-1]
     kept = 0 if is_last or job.layout.recompute else inner_elements(segment, workload)
@@ -121,7 +122,7 @@ def _update(ipu: int, tensors: Sequence[Parameter], workload: Workload, model: C
 
 
 def _tensors(cost: StageCost, workload: Workload) -> Iterator[Parameter]:
-    return (each for name, _ in cost.stage.blocks for each in workload.blocks[name].parameters)
+    return (parameter for name, _ in cost.stage.blocks for parameter in workload.blocks[name].parameters)
 
 
 def phased_memory(phases: Sequence[PhaseCost], model: CostModel, job: PlanInput) -> tuple[IpuMemory, ...]:
@@ -141,7 +142,7 @@ def _passing(phase: PhaseCost, job: PlanInput, ipu: Ipu) -> tuple[Tenant, ...]:
     """
     workload, layout = job.workload, job.layout
     blocks = [workload.blocks[name] for name in phase.segment.blocks]
-    tensors = [each for block in blocks for each in block.parameters]
+    tensors = [parameter for block in blocks for parameter in block.parameters]
     redone = bool(phase.cost.recomputed)
     kept = 0 if redone else inner_elements(phase.segment, workload) * workload.stash_bytes
     ahead = 0
@@ -152,7 +153,7 @@ def _passing(phase: PhaseCost, job: PlanInput, ipu: Ipu) -> tuple[Tenant, ...]:
     needs = {name: block.needs for name, block in phase.cost.blocks.items()}
     return (
         Tenant("weights", job.precision.stored_bytes(tensors)),
-        Tenant("accumulators", sum(each.element_count for each in tensors) * job.precision.accumulator_bytes),
+        Tenant("accumulators", sum(tensor.element_count for tensor in tensors) * job.precision.accumulator_bytes),
         Tenant("stash", phase.input_bytes + kept + ahead),
         Tenant("temporaries", segment_peak_bytes(phase.segment, workload, needs, recompute=redone)),
     )

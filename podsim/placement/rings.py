@@ -68,7 +68,7 @@ class Around:
             channels = self.routes.between(ipu, neighbour).channels
             if self.own_link_bytes_per_s:
                 own = rings * self.own_link_bytes_per_s
-                channels = tuple(Channel(f"{each.id}{OWN_LINK}{way:+}", own) for each in channels)
+                channels = tuple(Channel(f"{channel.id}{OWN_LINK}{way:+}", own) for channel in channels)
             yield neighbour, channels, rings * chunk
 
     def steps_of(self, system: System, byte_count: float, halved_bytes: float) -> Steps:

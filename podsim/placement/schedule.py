@@ -78,7 +78,7 @@ class PipelineSchedule:
     def rounds(self, cycle: int, micro_batches: int) -> tuple[Round, ...]:
         """The stages that are active in a cycle of a weight update of so many micro-batches."""
         stages = range(self.stage_count)
-        ahead = frozenset(each for each in stages if self._enters(cycle - each, micro_batches))
+        ahead = frozenset(stage for stage in stages if self._enters(cycle - stage, micro_batches))
         behind = stages if self.trains else range(0)
         back = frozenset(each for each in behind if self._enters(cycle - self.ramp + each, micro_batches))
         if self.trains and self.name == "grouped":

@@ -175,13 +175,13 @@ def stage_cost(
 
 
 def _forward(segments: Sequence[Segment], blocks: Mapping[str, BlockCost]) -> Account:
-    return total(blocks[name].forward_account.times(each.count) for each in segments for name in each.blocks)
+    return total(blocks[name].forward_account.times(segment.count) for segment in segments for name in segment.blocks)
 
 
 def _redone(segments: Sequence[Segment], blocks: Mapping[str, BlockCost]) -> Account:
     """The same up to the last result that a backward pass reads of each segment, the end of which is kept."""
-    inner = (replace(each, blocks=each.blocks[:-1]) for each in segments)
-    ends = (blocks[each.blocks[-1]].redone_account.times(each.count) for each in segments)
+    inner = (replace(segment, blocks=segment.blocks[:-1]) for segment in segments)
+    ends = (blocks[segment.blocks[-1]].redone_account.times(segment.count) for segment in segments)
     return _forward(tuple(inner), blocks) + total(ends)
 
 
@@ -255,11 +255,11 @@ def updated(stage: Stage, workload: Workload) -> list[Parameter]:
 
 def update_cost(ipu: int, tensors: Sequence[Parameter], model: CostModel, job: PlanInput) -> UpdateCost:
     """The update of tensors on one IPU."""
-    layout, optimizer, sizes = job.layout, _trained_by(job), [each.element_count for each in tensors]
+    layout, optimizer, sizes = job.layout, _trained_by(job), [tensor.element_count for tensor in tensors]
     merged = layout.reduction_merge_bytes
-    large = [each for each in tensors if merged or each.element_count >= job.software.sharding_threshold]
+    large = [tensor for tensor in tensors if merged or tensor.element_count >= job.software.sharding_threshold]
     shards = layout.shard_count if layout.replicated_tensor_sharding else 1
-    shares = Counter((_share(each.element_count, job), each.dtype) for each in tensors)
+    shares = Counter((_share(tensor.element_count, job), tensor.dtype) for tensor in tensors)
     weights, shard = sum(sizes), sum(share * count for (share, _), count in shares.items())
     clear = model.op(Elementwise(name="clear", shape=(weights,), function="fill"), 1.0).account
     gathered = [job.precision.weight_bytes(each.element_count) for each in large]

@@ -51,8 +51,8 @@ class Routes:
             inside = self.between(first, last)
             return Route(
                 tuple(
-                    Channel(f"domain{domain}/{each.id.partition('/')[2]}", each.bandwidth_bytes_per_s)
-                    for each in inside.channels
+                    Channel(f"domain{domain}/{channel.id.partition('/')[2]}", channel.bandwidth_bytes_per_s)
+                    for channel in inside.channels
                 ),
                 inside.latency_s,
             )

@@ -87,7 +87,7 @@ def _written_out(program: Program) -> Program:
     return replace(
         program,
         groups=tuple(
-            replace(group, phases=tuple(replace(each, count=1) for each in group.phases for _ in range(each.count)))
+            replace(group, phases=tuple(replace(phase, count=1) for phase in group.phases for _ in range(phase.count)))
             for group in program.groups
         ),
     )

@@ -81,5 +81,5 @@ def channels_of(program: Program) -> list[str]:
             for steps in phase.steps.values():
                 for step in steps:
                     if isinstance(step, Exchange):
-                        found |= {name: None for each in step.transfers for name, _ in each.channels}
+                        found |= {name: None for transfer in step.transfers for name, _ in transfer.channels}
     return list(found)

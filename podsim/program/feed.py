@@ -119,7 +119,8 @@ class Feed:
         if plan.layout.fetching_tiles:
             channels += streaming_channels(system, ipu, "read", plan.layout.io_tiles)
         occupied = [
-            (each.id, seconds_to_ps(workload.host_input_bytes / each.bandwidth_bytes_per_s)) for each in channels
+            (channel.id, seconds_to_ps(workload.host_input_bytes / channel.bandwidth_bytes_per_s))
+            for channel in channels
         ]
         occupied.append((f"host{host}/decode", sharers * seconds_to_ps(decode)))
         if (network := system.host.network) is not None:

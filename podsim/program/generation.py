@@ -75,8 +75,8 @@ class _StepProgram:
         """The phases of all stages side by side."""
         steps: dict[str, tuple[Step, ...]] = {}
         for phase in self._phases():
-            for lane, each in phase.steps.items():
-                steps[lane] = steps.get(lane, ()) + each
+            for lane, step in phase.steps.items():
+                steps[lane] = steps.get(lane, ()) + step
         return self._behind_warm_up((Phase("turn", 1, steps, BUBBLE),))
 
     def _behind_warm_up(self, phases: tuple[Phase, ...]) -> Program:
@@ -147,7 +147,7 @@ class _StepProgram:
     def _read_bytes(self, segment: Segment) -> int:
         """The weights that blocks read. [B]"""
         blocks = (self._workload.blocks[name] for name in segment.blocks)
-        return self._plan.precision.read_bytes(each for block in blocks for each in block.parameters)
+        return self._plan.precision.read_bytes(parameter for block in blocks for parameter in block.parameters)
 
     def _cache(self, ipu: int, direction: str, element_count: int) -> Iterator[Step]:
         """Keys and values that are not on the chip."""

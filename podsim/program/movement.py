@@ -384,10 +384,10 @@ class Fabric:
         whole = byte_count * self.tile_count * (self.ipu_count if name == "all-gather" else 1)
         times = 2 if name == "all-reduce" else 1
         moved = float(times * whole * (self.ipu_count - 1))
-        rings = [Ring.of_shards(system, software.collective_rings, each) for each in domains]
-        steps = [each.steps_of(system, whole, software.halved_bytes) for each in rings if len(each.members) > 1]
-        latency_s = times * max((each.latency_s for each in steps), default=0.0)
-        carried_s = times * max((each.s_per_byte for each in steps), default=0.0) * whole
+        rings = [Ring.of_shards(system, software.collective_rings, domain) for domain in domains]
+        steps = [ring.steps_of(system, whole, software.halved_bytes) for ring in rings if len(ring.members) > 1]
+        latency_s = times * max((step.latency_s for step in steps), default=0.0)
+        carried_s = times * max((step.s_per_byte for step in steps), default=0.0) * whole
         # Each byte that a step sends passes the port of a tile.
         ports_s = times * whole * (1 - 1 / len(domains[0])) / self.ipu.exchange_bytes_per_s(self.tile_count)
         link = ("IPU-Link", carried_s) if carried_s >= ports_s else (_PORT, ports_s)

@@ -135,7 +135,7 @@ class Timetable:
         self.stages = stage_work(plan)
         # stages on each IPU of a replica
         self.held = tuple(
-            tuple(each for each in self.stages if local in each.stage.ipus)
+            tuple(stage for stage in self.stages if local in stage.stage.ipus)
             for local in range(plan.layout.ipus_per_replica)
         )
         # (stages with a forward pass, stages with a backward pass) of each round of a cycle
@@ -148,7 +148,7 @@ class Timetable:
         if (alike, in_order) in self._known:
             return self._known[alike, in_order]
         if alike:
-            held = tuple(tuple(each.stage.index for each in stages) for stages in self.held)
+            held = tuple(tuple(stage.stage.index for stage in stages) for stages in self.held)
             key = held, self._schedule, self._factor, in_order
             made = memo.TIMETABLES.get(key, lambda: (tuple(self._cycles(in_order=in_order)), self.patterns))
             found, self.patterns = made
@@ -199,8 +199,8 @@ class Pipeline:
         self._activations = [self._boundary(index, index + 1, "activations") for index in range(last)]
         self._gradients = [self._boundary(index + 1, index, "gradients") for index in range(last)]
         self._lanes = replicas.lanes(replica)
-        self._rings = {each.stage.ipus: self._ring(each.stage.ipus) for each in self._stages if each.sums}
-        self._experts = {each.stage.ipus: self._groups(each.stage.ipus) for each in self._stages if each.sums}
+        self._rings = {stage.stage.ipus: self._ring(stage.stage.ipus) for stage in self._stages if stage.sums}
+        self._experts = {stage.stage.ipus: self._groups(stage.stage.ipus) for stage in self._stages if stage.sums}
         self._known: dict[tuple[int, int, str], tuple[Step, ...]] = {}
 
     def _ring(self, ipus: range) -> ShardRings:

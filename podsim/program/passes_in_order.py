@@ -52,11 +52,11 @@ def step_passes(plan: Plan) -> Passes:
 
 
 def _ahead(cost: StageCost, segments: Iterable[Segment]) -> Iterator[Repeat]:
-    for each in segments:
-        yield Repeat(each.count, tuple((name, op) for name in each.blocks for op in cost.blocks[name].forward))
+    for segment in segments:
+        yield Repeat(segment.count, tuple((name, op) for name in segment.blocks for op in cost.blocks[name].forward))
 
 
 def _back(cost: StageCost) -> Iterator[Repeat]:
-    for each in reversed(cost.stage.segments):
-        blocks = reversed(each.blocks)
-        yield Repeat(each.count, tuple((name, op) for name in blocks for op in cost.blocks[name].backward))
+    for segment in reversed(cost.stage.segments):
+        blocks = reversed(segment.blocks)
+        yield Repeat(segment.count, tuple((name, op) for name in blocks for op in cost.blocks[name].backward))

@@ -289,5 +289,5 @@ class Phases:
         return [io_tile_copy("copy from and to I/O tiles", self._plan.system, self._plan.layout, byte_count)]
 
     def _phase(self, name: str, count: int, steps: _Steps, aside: _Steps = ()) -> _Both:
-        lanes = {lane: tuple(each) for lane, each in zip(self._lanes, steps, strict=True)}
+        lanes = {lane: tuple(step) for lane, step in zip(self._lanes, steps, strict=True)}
         return _Both(Phase(name, count, lanes, IMBALANCE), aside)

@@ -275,7 +275,7 @@ class _Replay:
             lane.started.append(place)
             return
         if transfers:
-            lane.steps += (Exchange((each,)) for each in transfers)
+            lane.steps += (Exchange((transfer,)) for transfer in transfers)
         elif node.kind == COLLECTIVE:
             lane.steps += self._collective(place, node)
         elif time_ps := self._computed_ps(node):
@@ -344,7 +344,9 @@ class _Replay:
         if len(members) == 1:
             return
         ring = self._ring(self._ring_counts[node.of_shards], members)
-        chunks = tuple(replace(each, kind=node.collective) for each in ring.chunks(rank, size_bytes, node.tensor_count))
+        chunks = tuple(
+            replace(chunk, kind=node.collective) for chunk in ring.chunks(rank, size_bytes, node.tensor_count)
+        )
         for _ in range(times * (len(members) - 1)):
             yield Exchange(chunks)
             yield barrier
@@ -366,8 +368,8 @@ class _Replay:
         """An all-reduce: sums in each link domain, then of its parts over GW-Links, then all parts in each domain."""
         size, rank = self._system.domain_ipu_count, place[0]
         inside: dict[int, list[int]] = defaultdict(list)
-        for each in members:
-            inside[each // size].append(each)
+        for member in members:
+            inside[member // size].append(member)
         ours, at = inside[rank // size], 0
         if node.collective != "all_reduce" or len({len(each) for each in inside.values()}) > 1:
             what = f"{node.collective} of {len(members)} ranks in {len(inside)} link domains of {size} IPUs"

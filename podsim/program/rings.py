@@ -39,13 +39,13 @@ class Ring(Around):
             steps = count * (len(self.members) - 1)
             sent = (
                 replace(
-                    each,
+                    chunk,
                     kind=TENSOR_PARALLEL,
-                    channels=tuple((channel, steps * time_ps) for channel, time_ps in each.channels),
-                    latency_ps=steps * each.latency_ps,
-                    size=steps * each.size,
+                    channels=tuple((channel, steps * time_ps) for channel, time_ps in chunk.channels),
+                    latency_ps=steps * chunk.latency_ps,
+                    size=steps * chunk.size,
                 )
-                for each in self.chunks(ipu, byte_count)
+                for chunk in self.chunks(ipu, byte_count)
             )
             # Summed up is reduced and gathered: around the ring twice.
             what, times = ("all_gather", count) if count % 2 else ("all_reduce", count // 2)
@@ -138,8 +138,8 @@ def _time_s(rings: Mapping[int, Ring], sums: Mapping[int, int]) -> float:
         return 0.0
     byte_count, loads = sum(size * count for size, count in sums.items()), Counter[str]()
     for ipu, ring in rings.items():
-        for each in ring.chunks(ipu, byte_count):
-            loads.update(dict(each.channels))
+        for chunk in ring.chunks(ipu, byte_count):
+            loads.update(dict(chunk.channels))
     step_s = ps_to_seconds(max(loads.values())) + sum(sums.values()) * max(
         each.step_latency_s for each in rings.values()
     )

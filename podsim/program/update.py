@@ -103,7 +103,7 @@ def times(count: int, phases: Sequence[Phase], *, in_order: bool) -> Iterator[Ph
         for _ in range(count):
             yield from phases
     else:
-        yield from (replace(each, count=each.count * count) for each in phases if count)
+        yield from (replace(phase, count=phase.count * count) for phase in phases if count)
 
 
 def turn_of(
@@ -196,7 +196,7 @@ class Turn:
         sizes = {elements * size: count for elements, count in cost.collective_sizes}
         tensors = cost.collective_count + cost.small_tensor_count
         hops = gw_hops(system, ipu, target, chunk, first_fragments_bytes(system, sizes, parts), tensors)
-        members = tuple(self._replicas.ipu(each, cost.ipu) for each in peers)
+        members = tuple(self._replicas.ipu(peer, cost.ipu) for peer in peers)
         exchanges = len(hops) * 2 * (len(peers) - 1)
         whole = Collective("all_reduce", members, chunk * len(peers), tensors, exchanges)
         return [*(Exchange((hop,), whole) for hop in hops), Barrier(f"domains of ipu{first}", GW_LINK)]

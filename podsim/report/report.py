@@ -112,6 +112,8 @@ class Report:
 
     def sheet(self) -> Sheet:
         """The charts of `--plot`; without rows where there are none."""
-        rows = [[part for part in each.blocks if isinstance(part, Chart)] for each in self.sections if each.plotted]
+        rows = [
+            [part for part in section.blocks if isinstance(part, Chart)] for section in self.sections if section.plotted
+        ]
         told = [f"{kind}: {text}" for kind, text, _ in self.lead() if kind != "note"]
         return Sheet(self.caption or self.title, [row for row in rows if row], self.about, told, self.inputs)

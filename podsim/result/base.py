@@ -243,7 +243,7 @@ class Result(Answered):
         """
         headline = list(self.headline())
         fitted = {"calibration": " (constants were fitted to it)"}
-        compared = (each for each in self.references if self.error_of(each) is not None)
+        compared = (reference for reference in self.references if self.error_of(reference) is not None)
         sources = "; ".join(dict.fromkeys(f"{each.label}{fitted.get(each.role, '')}" for each in compared))
         measured = [f"Measured: {sources}"] if sources else []
         return Report(
@@ -271,10 +271,19 @@ class Result(Answered):
 
     def _sources(self) -> Iterator[Part]:
         rows = []
-        for each in self.references:
-            error = self.error_of(each)
+        for reference in self.references:
+            error = self.error_of(reference)
             off = "" if error is None else format_error(error)
-            rows.append((each.label, each.quantity, f"{each.measured:.6g}", off, each.role, each.source))
+            rows.append(
+                (
+                    reference.label,
+                    reference.quantity,
+                    f"{reference.measured:.6g}",
+                    off,
+                    reference.role,
+                    reference.source,
+                )
+            )
         return source_blocks(self.assumptions, rows, self.inputs)
 
     def _tile(self, key: str, more: str = "", *, label: str = "", notes: Sequence[str] = ()) -> Tile:
@@ -298,9 +307,9 @@ class Result(Answered):
         metric = metric_of(quantity)
         unit = "/s" if metric.unit == PER_SECOND else ""
         return [
-            f"measured {format_figure(metric, each.measured)}{unit}, error {format_error(error)}"
-            for each in self.references
-            if each.quantity == quantity and (error := self.error_of(each)) is not None
+            f"measured {format_figure(metric, reference.measured)}{unit}, error {format_error(error)}"
+            for reference in self.references
+            if reference.quantity == quantity and (error := self.error_of(reference)) is not None
         ]
 
     def _of_all_ipus(self, share: float) -> list[str]:
@@ -362,7 +371,7 @@ class Result(Answered):
         stored |= {**self.own(), **{key: getattr(self, key) for key in _LAST.split()}}
         stored |= {
             "schema_version": SCHEMA_VERSION,
-            "references": [{**asdict(each), "error": self.error_of(each)} for each in self.references],
+            "references": [{**asdict(reference), "error": self.error_of(reference)} for reference in self.references],
             "inputs": [{"path": path, "sha256": digest} for path, digest in self.inputs],
             "hardware": dict(self.hardware),
         }

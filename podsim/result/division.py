@@ -52,16 +52,20 @@ def _verdict(candidate: Candidate, chosen: Candidate) -> str:
 
 
 def _training_rows(choice: Choice) -> tuple[tuple[Column, ...], list[Cells]]:
-    shared = any(_shards(each) > 1 for each in choice.candidates)
+    shared = any(_shards(candidate) > 1 for candidate in choice.candidates)
     rows: list[Cells] = []
-    for each in choice.candidates:
-        keys, state, rate = each.parallelism, each.memory.get("optimizer_state"), each.throughput_samples_per_s
+    for candidate in choice.candidates:
+        keys, state, rate = (
+            candidate.parallelism,
+            candidate.memory.get("optimizer_state"),
+            candidate.throughput_samples_per_s,
+        )
         where = "phases" if _is_phased(keys) else _PLACES["in_processor_memory" if state is None else state["storage"]]
         where += ", shards" if state is not None and state["replicated_tensor_sharding"] else ""
         counts = [str(keys[name]) for name in (_REPLICAS, "micro_batch_size", "accumulation_factor")]
         redo = "no" if keys["recomputation"] == "none" else "yes"
         done = "" if rate is None else Cell(format_count(rate), rate)
-        rows.append((str(ipus_of(keys)), *[str(_shards(each))] * shared, *counts, redo, where, done))
+        rows.append((str(ipus_of(keys)), *[str(_shards(candidate))] * shared, *counts, redo, where, done))
     counted = (">repli-\ncas", ">micro-\nbatch", ">accumu-\nlation", ">redo", "state", ">samples\nper s", ">mem-\nory")
     return columns(">IPUs", *[">to a\nlayer"] * shared, *counted, ">"), rows
 
@@ -77,10 +81,12 @@ def _is_phased(keys: Mapping[str, Any]) -> bool:
 
 def _decoder_rows(choice: Choice) -> tuple[tuple[Column, ...], list[Cells]]:
     rows: list[Cells] = []
-    for each in choice.candidates:
-        keys, step_s = each.parallelism, each.decode_step_s
+    for candidate in choice.candidates:
+        keys, step_s = candidate.parallelism, candidate.decode_step_s
         done = "" if step_s is None else Cell(format_duration_s(step_s, _DIGITS), step_s)
-        rows.append((str(keys["tensor_parallel"]), str(keys["pipeline_stages"]), str(each.memory["weights"]), done))
+        rows.append(
+            (str(keys["tensor_parallel"]), str(keys["pipeline_stages"]), str(candidate.memory["weights"]), done)
+        )
     return columns(">tensor", ">stages", "weights", ">per token", ">memory", ">"), rows
 
 

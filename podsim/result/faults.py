@@ -70,14 +70,17 @@ def _more(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[tuple
 def fault_tables(report: FaultReport, ipu_count: int) -> Iterator[Table]:
     """The stretches of the run, and who waits for whom in the one that the other numbers are of."""
     rows = []
-    for number, each in enumerate(report.stretches):
+    for number, stretch in enumerate(report.stretches):
         mark = " (shown here)" if number == report.shown and len(report.stretches) > 1 else ""
         ends = (
-            "end" if end_s is None else Cell(format_duration_s(end_s), end_s) for end_s in (each.from_s, each.until_s)
+            "end" if end_s is None else Cell(format_duration_s(end_s), end_s)
+            for end_s in (stretch.from_s, stretch.until_s)
         )
-        update = Cell(format_duration_s(each.weight_update_s, _DIGITS), each.weight_update_s)
-        count = "" if each.weight_updates is None else Cell(format_count(each.weight_updates), each.weight_updates)
-        rows.append((*ends, update, count, ("; ".join(each.faults) or "none") + mark))
+        update = Cell(format_duration_s(stretch.weight_update_s, _DIGITS), stretch.weight_update_s)
+        count = (
+            "" if stretch.weight_updates is None else Cell(format_count(stretch.weight_updates), stretch.weight_updates)
+        )
+        rows.append((*ends, update, count, ("; ".join(stretch.faults) or "none") + mark))
     yield Table(columns(">from", ">until", ">weight update", ">updates", "faults"), rows, "Faults")
     groups: dict[str, list[int]] = {}
     for alike in report.waiting:

@@ -219,7 +219,7 @@ class RunResult(Result):
     def memory_frame(self) -> DataFrame:
         """One row per IPU, memory and tenant: `ipu, where, tenant, size_bytes, capacity_bytes`."""
         capacity = self.memory.capacity_bytes
-        rows = [(each.ipu, each.where, each.tenant, each.size_bytes, capacity(each.where)) for each in self.memory.rows]
+        rows = [(row.ipu, row.where, row.tenant, row.size_bytes, capacity(row.where)) for row in self.memory.rows]
         return frame_of_rows(("ipu", "where", "tenant", "size_bytes", "capacity_bytes"), rows)
 
     def operations_frame(self) -> DataFrame:

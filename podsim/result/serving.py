@@ -165,7 +165,7 @@ class ServingResult(Result):
         found = {}
         for name, figure in self.service_figures().items():
             values = [each[name] for each in runs]
-            known = [each for each in values if each is not None]
+            known = [value for value in values if value is not None]
             if figure is not None and known and len(known) == len(values):
                 scale = figure / start if (start := likely[name]) and figure else 1.0
                 found[name] = range_of(scale * each for each in known).holding(figure)

@@ -87,7 +87,7 @@ def divided(breakdown_ps: Mapping[str, int], prices: Prices, bases: Mapping[str,
         for price, time_ps in prices[kind].items():
             basis = _weakest(price, bases)
             times[basis] = times.get(basis, 0) + time_ps
-    work = {kind: apportion(breakdown_ps[kind], each) for kind, each in weights.items()}
+    work = {kind: apportion(breakdown_ps[kind], weight) for kind, weight in weights.items()}
     waited_for = _summed({kind: times for kind, times in work.items() if not is_waiting(kind)})
     waited_for = waited_for or {_BASES[-1]: 1}
     rest = {kind: apportion(time_ps, waited_for) for kind, time_ps in breakdown_ps.items() if kind not in work}

@@ -204,7 +204,9 @@ def source_blocks(
         heads = columns("figure", "quantity", ">measured", ">prediction is off by", "role", "source")
         yield Table(heads, measured, "Measured and published figures for this scenario")
     known = _bibliography()
-    keys = dict.fromkeys(str(each["source"]) for each in assumptions if str(each.get("source", "")) in known)
+    keys = dict.fromkeys(
+        str(assumption["source"]) for assumption in assumptions if str(assumption.get("source", "")) in known
+    )
     if keys:
         rows = [(key, *(str(known[key].get(name, "")) for name in ("title", "where"))) for key in keys]
         yield Table(columns("key", "title", "where"), rows, "Sources of the inputs above")

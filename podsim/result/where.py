@@ -114,10 +114,11 @@ def waterfall(
 def ipus_chart(what: str, accounts: Sequence[IpuAccount], mean_ps: Mapping[str, int]) -> Chart:
     """Bars of the kinds of time of each IPU of a replica and of their mean; in numbers neighbours alike are one row."""
     mean = exact_seconds(mean_ps)
-    total_s = max([sum(mean.values()), *(sum(each.seconds.values()) for each in accounts)]) or 1.0
+    total_s = max([sum(mean.values()), *(sum(account.seconds.values()) for account in accounts)]) or 1.0
     shown = told_apart(mean)
     rows = [
-        (f"IPU {each.ipu}" + f": {each.stages}" * bool(each.stages), each.stages, each.seconds) for each in accounts
+        (f"IPU {account.ipu}" + f": {account.stages}" * bool(account.stages), account.stages, account.seconds)
+        for account in accounts
     ]
     drawn = rows[:MOST_IPUS] + ([("mean", "", mean)] if len(accounts) != 1 else [])
     scale_s, unit = unit_for_s(total_s)
@@ -161,12 +162,12 @@ def _ipu_table(accounts: Sequence[IpuAccount], mean_ps: Mapping[str, int], slowe
         total_ps = sum(time_ps.values()) or 1
         families = {kind: kind_of(kind).family for kind in time_ps}
         compute, waiting = (
-            sum(each for kind, each in time_ps.items() if families[kind] == family) / total_ps
+            sum(time_p for kind, time_p in time_ps.items() if families[kind] == family) / total_ps
             for family in (COMPUTE, WAITING)
         )
         yield from (Cell(format_percent(each), each) for each in (compute, 1 - (compute + waiting), waiting))
 
-    told: dict[int, Cells] = {each.ipu: (each.stages, *shares(each.time_ps)) for each in accounts}
+    told: dict[int, Cells] = {account.ipu: (account.stages, *shares(account.time_ps)) for account in accounts}
     alike, notes = _alike(told)
     rows: list[Cells] = [(numbers_of(ipus), *cells) for ipus, cells in alike]
     if len(accounts) > 1:
@@ -265,7 +266,7 @@ def _chart(memory: MemoryReport, where: str, fills: Mapping[str, Fill]) -> Chart
     ipus, bars = memory.ipus(where), []
     for ipu in ipus[:MOST_IPUS]:
         held, end = memory.tenants(ipu, where), 0
-        for tenant in (each for each in fills if each in held):
+        for tenant in (fill for fill in fills if fill in held):
             start, end = end, end + held[tenant]
             size = format_bytes(held[tenant])
             tip = {"IPU": str(ipu), "what": tenant.replace("_", " "), "size": size}

@@ -74,7 +74,7 @@ def assumptions(spec: BaseModel) -> tuple[Assumption, ...]:
 def numbers(model: BaseModel) -> Iterator[tuple[str, Sourced, str]]:
     """Key, number and dimension of every quantity that a time may stand on."""
     for key, number, declared in quantities(model):
-        if declared.quantity and not any(isinstance(each, Info | Apart) for each in declared.marks):
+        if declared.quantity and not any(isinstance(mark, Info | Apart) for mark in declared.marks):
             yield key, number, declared.quantity.dimension
 
 

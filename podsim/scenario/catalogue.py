@@ -78,9 +78,9 @@ class Catalogue:
 
 def _lines(found: Catalogue) -> Iterator[str]:
     sections: dict[str, list[tuple[str, ...]]] = {
-        "scenarios": [_told(each) for each in found.scenarios],
-        "studies": [(each.name, f"podsim {each.command}", each.description) for each in found.studies],
-        "systems": [(each.name, each.description) for each in found.systems],
+        "scenarios": [_told(scenario) for scenario in found.scenarios],
+        "studies": [(study.name, f"podsim {study.command}", study.description) for study in found.studies],
+        "systems": [(system.name, system.description) for system in found.systems],
         "software": [(each.name, each.description) for each in found.software],
     }
     for title, rows in sections.items():
@@ -126,7 +126,7 @@ def _read(kept: Mapping[str, Any]) -> Catalogue:
 def _made(files: Mapping[str, Mapping[str, bytes]]) -> Catalogue:
     """Of the contents of files, by kind and name."""
     scenarios, studies, systems, software = (
-        {name: _outline(name, content.decode("utf-8")) for name, content in each.items()} for each in files.values()
+        {name: _outline(name, content.decode("utf-8")) for name, content in file.items()} for file in files.values()
     )
     return Catalogue(
         tuple(_scenario(name, scenarios) for name in sorted(scenarios)),

@@ -447,7 +447,7 @@ def _is_leaf(document: Document, path: KeyPath, before: Any, value: Any) -> bool
     parents = [document.at(path[:length]) for length in range(1, len(path))]
     is_plain = not isinstance(value, (dict, list)) and value is not None
     is_leaf = not isinstance(before, dict) or VALUE in before
-    in_mappings = all(isinstance(each, dict) and VALUE not in each for each in parents)
+    in_mappings = all(isinstance(parent, dict) and VALUE not in parent for parent in parents)
     refers = path[0] in (*_APART, *_OWNERS) or path[-1] in _NAMES
     return is_plain and is_leaf and in_mappings and not refers
 

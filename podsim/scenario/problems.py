@@ -123,10 +123,10 @@ def _meant(path: KeyPath, here: Sequence[str], model: type[BaseModel]) -> str:
     known = nearest(written, here)
     if known and sorted(known) == sorted(written):
         return ""
-    places = [each for name in names for each in _places(model, name)]
+    places = [place for name in names for place in _places(model, name)]
     if path[0] in (written, "system") and written in PARAMETERS:
         places += [tuple(key.split(".")) for key in PARAMETERS[written]]
-    below = [each for each in places if each[: len(path) - 1] == path[:-1]]
+    below = [place for place in places if place[: len(path) - 1] == path[:-1]]
     found = list(dict.fromkeys(below or places))
     return "` or `".join(map(_dotted, found)) if len(found) <= _MOST_PLACES else ""
 

@@ -268,7 +268,7 @@ def quantity_of(declared: FieldInfo) -> Quantity | None:
 
 def marks_of(declared: FieldInfo) -> tuple[Any, ...]:
     """What stands in the declaration of a field beside its type, optional or not."""
-    return (*declared.metadata, *(mark for each in get_args(declared.annotation) for mark in get_args(each)[1:]))
+    return (*declared.metadata, *(mark for arg in get_args(declared.annotation) for mark in get_args(arg)[1:]))
 
 
 @dataclass(frozen=True, slots=True)

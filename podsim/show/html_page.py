@@ -48,7 +48,7 @@ def as_html(page: Report) -> str:
     style, own = (files("podsim.show").joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     drawing = script().replace("</script", "<\\/script").replace("<!--", "<\\!--")
     hashes = (base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in (drawing, own))
-    allowed = " ".join(f"'sha256-{each}'" for each in hashes)
+    allowed = " ".join(f"'sha256-{hash_}'" for hash_ in hashes)
     body = "\n".join(_body(page))
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -150,8 +150,8 @@ def _chart(chart: Chart, name: str) -> Iterator[str]:
     yield f'<figcaption><h3 id="{name}-title">{html(chart.title)}</h3></figcaption>'
     if stretches:
         parts = [
-            (f'data-from="{each.start!r}" data-to="{each.end!r}"', html(each.title.partition(":")[0]))
-            for each in stretches
+            (f'data-from="{stretch.start!r}" data-to="{stretch.end!r}"', html(stretch.title.partition(":")[0]))
+            for stretch in stretches
         ]
         steps = [(f'data-step="{step}" aria-label="{label}"', sign) for step, label, sign in _STEPS]
         groups = (

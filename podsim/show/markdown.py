@@ -42,7 +42,7 @@ def to_csv(table: Table) -> str:
     is_grouped, group = any(len(row) < width for row in table.rows), ""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    heads = [" ".join(each.head.split()) + (f" [{each.unit}]" if each.unit else "") for each in table.columns]
+    heads = [" ".join(column.head.split()) + (f" [{column.unit}]" if column.unit else "") for column in table.columns]
     writer.writerow(map(harmless.csv, [*[table.headings] * is_grouped, *heads]))
     for row in table.rows:
         if len(row) < width:

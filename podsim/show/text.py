@@ -94,7 +94,7 @@ def _lines(block: Block, width: int) -> Iterator[_Pieces]:
     if block.has_heads:
         heads = [_folded(column.head, width) for column, width in zip(block.columns, widths, strict=True)]
         tallest = max(map(len, heads))
-        low = ["\n" * (tallest - len(each)) + "\n".join(each) for each in heads]
+        low = ["\n" * (tallest - len(head)) + "\n".join(head) for head in heads]
         yield from _beside(low, block, widths, [""] * len(low))
         yield [("─" * (sum(widths) + len(_GAP) * (len(widths) - 1)), "")]
     for number, row in enumerate(block.rows):

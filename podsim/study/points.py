@@ -285,7 +285,9 @@ def _wrong_names(study: StudySpec) -> Iterator[tuple[KeyPath, str, str]]:
         except BadValueError as error:
             yield path, str(error), error.do
             expressions = ()
-        for name in sorted(name for each in expressions for name in each.names if not key_named(name, known)):
+        for name in sorted(
+            name for expression in expressions for name in expression.names if not key_named(name, known)
+        ):
             if key_named(name, dict.fromkeys(study.derived)):
                 yield path, f"`{name}` is derived further down", "write it above the keys that follow from it"
             else:
@@ -364,9 +366,13 @@ class StudySpace:
         """Conditions, which keep points from a division by zero, what is derived, and conditions that need that."""
         derived, keys = self.study.derived, dict.fromkeys(self.keys)
         conditions = [(("where", place), Expression(text)) for place, text in enumerate(self.study.where)]
-        late = [each for each in conditions if any(key_named(name, keys) in derived for name in each[1].names)]
+        late = [
+            condition
+            for condition in conditions
+            if any(key_named(name, keys) in derived for name in condition[1].names)
+        ]
         texts = [(("derived", key), text) for key, text in derived.items()]
-        return [*(each for each in conditions if each not in late), *texts, *late]
+        return [*(condition for condition in conditions if condition not in late), *texts, *late]
 
     def point(self, number: int) -> Point | None:
         """A combination by its number; None if `where` leaves it out."""

@@ -328,7 +328,7 @@ def _write_csv(path: Path, types: Mapping[str, str], rows: Iterable[Row], _: Map
         writer = csv.writer(file)
         writer.writerow(map(harmless.csv, types))
         for row in rows:
-            writer.writerow([harmless.csv(each) if isinstance(each, str) else each for each in _cells(row, types)])
+            writer.writerow([harmless.csv(cell) if isinstance(cell, str) else cell for cell in _cells(row, types)])
 
 
 def _write_parquet(path: Path, types: Mapping[str, str], rows: Iterable[Row], about: Mapping[str, str]) -> None:

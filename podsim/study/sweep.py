@@ -261,7 +261,7 @@ def _check_runs(space: StudySpace, numbers: Sequence[int]) -> None:
         else:
             return
     assert first is not None
-    raise SpecError([replace(each, where=_place_in(space.document, each.where)) for each in first.problems])
+    raise SpecError([replace(problem, where=_place_in(space.document, problem.where)) for problem in first.problems])
 
 
 def _place_in(study: Document, where: str) -> str:

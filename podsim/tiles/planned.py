@@ -99,7 +99,7 @@ def planned_slices(
 def planner_files() -> tuple[Path, ...]:
     """The code that makes plans: the formulas, and what they ask of a chip."""
     homes = (__name__, Conv.__module__, Ipu.__module__, Vertices.__module__, AmpVertex.__module__)
-    cost, op, *chip = (Path(str(sys.modules[each].__file__)) for each in homes)
+    cost, op, *chip = (Path(str(sys.modules[home].__file__)) for home in homes)
     return (*chip, *cost.parent.glob("*.py"), *op.parent.glob("*.py"))
 
 

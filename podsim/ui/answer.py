@@ -120,7 +120,7 @@ def _answered(job: Job, question: Question, baseline: Question, *, ranged: bool)
     if not ranged:
         first = replace(first, notes=first.notes or (_MEASURING,))
     expected = question.loaded(job.scratch).spec.expect or {}
-    seen = [_with_target(each, expected) for each in _charts(report, "What requests see")]
+    seen = [_with_target(chart, expected) for chart in _charts(report, "What requests see")]
     if isinstance(result, ServingResult):
         fits, headline = machine, f"Saturates at {format_significant(result.saturation.rate_per_s)} requests/s"
     else:
@@ -211,7 +211,7 @@ def _near(result: Result, *, ranged: bool) -> Iterator[str]:
     for each in result.verdict if ranged else ():
         if not envelope.text or envelope.text not in each:
             yield f'<p class="stands">{html(each[:1].upper() + each[1:])}.</p>'
-    yield from (_paragraph("warning", "Warning:", each) for each in result.warnings)
+    yield from (_paragraph("warning", "Warning:", warning) for warning in result.warnings)
 
 
 def _against(job: Job, result: Result, question: Question, baseline: Question, *, ranged: bool) -> Iterator[Part]:
@@ -248,7 +248,7 @@ def further(job: Job, question: Question, baseline: Question) -> Answer:
     try:
         loaded = question.loaded(job.scratch)
         ranking = WhatIf((effects_of(loaded, TWICE, replan=question.replanned, progress=job.tell),)).report()
-        red = "".join(_paragraph("danger", "No measurement is near:", each) for each in ranking.warnings)
+        red = "".join(_paragraph("danger", "No measurement is near:", warning) for warning in ranking.warnings)
         limits = f"{run(loaded, watch=job.watch).without_ranges().conclusion()}."
         ranked = [part for section in ranking.sections for part in section.blocks]
         parts = _part(HELP, [limits, *_moved(job, question, baseline), *ranked], red)

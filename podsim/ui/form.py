@@ -100,12 +100,12 @@ def form_of(question: Question, loaded: LoadedScenario) -> Form:
         can_serve=can_serve,
         can_divide=spec.activity is not Activity.FORWARD and getattr(type(spec.parallelism), "auto", None) is not None,
         choices=tuple(_choices(spec, written)),
-        sliders=tuple(each for each in sliders if not (question.replanned and each.key.startswith(DIVISION))),
+        sliders=tuple(slider for slider in sliders if not (question.replanned and slider.key.startswith(DIVISION))),
     )
 
 
 def _choices(spec: Any, written: Mapping[str, str]) -> Iterator[Choice]:
-    pods = tuple(each.name for each in shipped_list().systems)
+    pods = tuple(system.name for system in shipped_list().systems)
     yield Choice(SYSTEM, "Pod", written["system.name"], pods)
     chips = tuple(sorted(path.stem for path in shipped_files("ipu")))
     yield Choice(CHIP, "Chip", written[f"{CHIP}.name"], chips)
@@ -119,8 +119,8 @@ def _choices(spec: Any, written: Mapping[str, str]) -> Iterator[Choice]:
 def _texts_of(annotation: Any) -> tuple[str, ...]:
     """The texts that a field can have, wherever they stand in its type."""
     if get_origin(annotation) is Literal:
-        return tuple(each for each in get_args(annotation) if isinstance(each, str))
-    return tuple(dict.fromkeys(text for each in get_args(annotation) for text in _texts_of(each)))
+        return tuple(arg for arg in get_args(annotation) if isinstance(arg, str))
+    return tuple(dict.fromkeys(text for arg in get_args(annotation) for text in _texts_of(arg)))
 
 
 def _sliders(spec: Any, written: Mapping[str, str], *, serves: bool) -> Iterator[Slider]:

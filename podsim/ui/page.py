@@ -82,7 +82,7 @@ class Planner:
                 _html('<a href="#answer">To the answer</a>').classes("to-answer")
             with ui.element("aside").props('aria-label="What is asked"'):
                 _html("<h1>podsim</h1>")
-                names = [*self._offer.named, *(each.name for each in shipped_list().scenarios)]
+                names = [*self._offer.named, *(scenario.name for scenario in shipped_list().scenarios)]
                 self._scenario = ui.select(
                     names, value=self._offer.first, label="Scenario", with_input=True, on_change=self._chosen
                 )

@@ -101,7 +101,7 @@ class Question:
         """The command that gives the same answer."""
         name = f"{self.scenario}.yaml" if self.text else self.scenario
         variant = ["--variant", self.variant] if self.variant else []
-        sets = [part for each in self.overrides for part in ("--set", each)]
+        sets = [part for override in self.overrides for part in ("--set", override)]
         return shlex.join(["podsim", "serve" if self.serves else "run", name, *variant, *sets])
 
     def yaml(self, scratch: Path) -> str:

@@ -96,7 +96,7 @@ class Cluster:
 def fit_cluster(measurements: Sequence[Measurement], progress: Watch) -> Cluster:
     """Fit the calibrated constants of the stack that measurements share."""
     models = _modelled(measurements, progress)
-    known = {each.key: each for model in models for each in assumptions(model.spec)}
+    known = {assumption.key: assumption for model in models for assumption in assumptions(model.spec)}
     inputs = [each for each in known.values() if each.key.startswith(_STACK) and each.basis == "calibrated"]
     inputs = [each for each in inputs if any(_matters(model, each) for model in models)]
     if not inputs:
@@ -117,7 +117,7 @@ def fit_cluster(measurements: Sequence[Measurement], progress: Watch) -> Cluster
 def _modelled(measurements: Sequence[Measurement], progress: Watch) -> list[Modelled]:
     models = []
     problems: list[Problem] = []
-    for each, _ in zip(measurements, progress([each.scenario for each in measurements]), strict=True):
+    for each, _ in zip(measurements, progress([measurement.scenario for measurement in measurements]), strict=True):
         try:
             models.append(_model(each))
         except PodsimError as error:

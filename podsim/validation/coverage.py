@@ -68,8 +68,8 @@ class Coverage:
     @property
     def origins(self) -> tuple[Share, ...]:
         """The runs of each origin."""
-        names = dict.fromkeys(each.run.origin for each in self.runs)
-        return tuple(share_of(name, [each for each in self.runs if each.run.origin == name]) for name in names)
+        names = dict.fromkeys(run.run.origin for run in self.runs)
+        return tuple(share_of(name, [run for run in self.runs if run.run.origin == name]) for name in names)
 
     @property
     def total(self) -> Share:
@@ -84,15 +84,15 @@ class Coverage:
     @property
     def outside(self) -> tuple[LeftOutRun, ...]:
         """Runs outside of their ranges, the furthest first."""
-        found = [each for each in self.runs if not each.is_inside]
+        found = [run for run in self.runs if not run.is_inside]
         return tuple(sorted(found, key=lambda each: -abs(each.run.error) / each.sigma))
 
 
 def share_of(name: str, runs: Sequence[LeftOutRun]) -> Share:
     """How runs lie in their ranges, one for each configuration."""
     same: dict[tuple[str, str], list[LeftOutRun]] = {}
-    for each in runs:
-        same.setdefault((each.run.origin, each.run.configuration), []).append(each)
+    for run in runs:
+        same.setdefault((run.run.origin, run.run.configuration), []).append(run)
 
     def mean(of: Callable[[LeftOutRun], float]) -> float:
         return fmean(fmean(map(of, rows)) for rows in same.values())

@@ -42,7 +42,9 @@ def freedom(comparisons: Sequence[RowComparison]) -> Freedom:
     """Count what was chosen for rows."""
     specs = {title: loaded(title) for row in comparisons for title in row.scenarios}
     machines = [mk1()] if any(row.group.startswith("Mk1") for row in comparisons) else []
-    uncertain = {_identity(each): each for spec in (*specs.values(), *machines) for each in assumptions(spec)}
+    uncertain = {
+        _identity(assumption): assumption for spec in (*specs.values(), *machines) for assumption in assumptions(spec)
+    }
     assumed = [each for each in uncertain.values() if each.basis == "assumed"]
     of_hardware = [each for each in assumed if each.key.startswith(("system.", "software."))]
     known = {title: configuration(spec) for title, spec in specs.items()}

@@ -191,7 +191,7 @@ def level_table(comparisons: Sequence[RowComparison], chosen: Freedom) -> Table:
 
 def freedom_table(chosen: Freedom) -> Table:
     """The number of choices of each kind, and of configurations there are to meet."""
-    stacks = ", ".join(each.removeprefix("software.") for each in chosen.switches)
+    stacks = ", ".join(switch.removeprefix("software.") for switch in chosen.switches)
     noise = f"at most {MOST_OF_NOISE}, fitted to how much logged runs differ"
     rows = [
         ("fitted constants", _count(sum(map(len, chosen.fitted.values()))), f"at most {MOST_FITTED} in all of podsim"),
@@ -242,19 +242,19 @@ class RangesHeld:
         data = {
             "target": list(TARGET),
             "total": asdict(found.total),
-            "bands": [asdict(each) for each in found.bands],
-            "origins": [asdict(each) for each in found.origins],
+            "bands": [asdict(band) for band in found.bands],
+            "origins": [asdict(origin) for origin in found.origins],
             "rows": [
                 {
-                    "row": each.run.row,
-                    "origin": each.run.origin,
-                    "role": each.run.role,
-                    "error": each.run.error,
-                    "sigma": each.sigma,
-                    "is_inside": each.is_inside,
-                    "new": list(each.new),
+                    "row": run.run.row,
+                    "origin": run.run.origin,
+                    "role": run.run.role,
+                    "error": run.run.error,
+                    "sigma": run.sigma,
+                    "is_inside": run.is_inside,
+                    "new": list(run.new),
                 }
-                for each in found.runs
+                for run in found.runs
             ],
         }
         return json.dumps(data, indent=2)

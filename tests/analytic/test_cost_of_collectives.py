@@ -27,7 +27,7 @@ def simulated_s(program: Program) -> float:
     groups = tuple(
         replace(group, phases=kept, warm_up=0)
         for group in program.groups
-        if (kept := tuple(each for each in group.phases if each.name.partition(": ")[2] in REDUCED))
+        if (kept := tuple(phase for phase in group.phases if phase.name.partition(": ")[2] in REDUCED))
     )
     return ps_to_seconds(execute(replace(program, groups=groups)).makespan_ps)
 

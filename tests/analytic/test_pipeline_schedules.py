@@ -59,7 +59,7 @@ def test_bubble_of_chunks(schedule: ScheduleName, stages: int, chunks: int, expl
     lanes = [trace.lanes[f"ipu{ipu}"] for ipu in range(stages)]
     assert {lane["matmul"] for lane in lanes} == {count * (FORWARD_PS + BACKWARD_PS)}
     assert {lane.get("bubble", 0) for lane in lanes} == {(stages - 1) * once}
-    cycles = sum(each.count for each in trace.phases if each.name.startswith(("fill", "main", "flush")))
+    cycles = sum(phase.count for phase in trace.phases if phase.name.startswith(("fill", "main", "flush")))
     assert cycles == count * chunks + stages * chunks + stages - 2
 
 
@@ -73,7 +73,7 @@ def test_time_of_the_interleaved_schedule(stages: int, count: int, explicit: boo
     trace = run(balanced(stages, count, "interleaved"), explicit=explicit)
     longer = max(FORWARD_PS, BACKWARD_PS)
     assert pipeline_ps(trace) == stages * FORWARD_PS + 2 * (count - 1) * longer + stages * BACKWARD_PS
-    cycles = sum(each.count for each in trace.phases if each.name.startswith(("fill", "main", "flush")))
+    cycles = sum(phase.count for phase in trace.phases if phase.name.startswith(("fill", "main", "flush")))
     assert cycles == 2 * (count + stages - 1)
 
 
@@ -160,7 +160,7 @@ def test_memory_follows_the_schedule(schedule: str, chunks: int, first: int, las
     del given["layers_per_ipu"]
     given |= {"pipeline_stages": 4, "head_on": "last_ipu", "schedule": schedule, "chunks_per_ipu": chunks}
     plan = plan_of(scenario | {"parallelism": given})
-    stash = [next(each.byte_count for each in ipu.tenants if each.name == "stash") for ipu in plan.memory]
+    stash = [next(tenant.byte_count for tenant in ipu.tenants if tenant.name == "stash") for ipu in plan.memory]
     # The first stage keeps its tokens beside them, fewer than the input of a layer, and the last the input of its head.
     assert stash[1] % LAYER_INPUT_BYTES == stash[2] % LAYER_INPUT_BYTES == 0
     step = (first - last) // 3

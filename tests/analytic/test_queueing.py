@@ -238,8 +238,8 @@ def test_two_users_share_one_place() -> None:
     half = PS_PER_S // 2
     two = Users((0, half), (2 * half,) * 6, (1,) * 6, (1,) * 6)
     line = serve(Service(LinearSteps(prompt_token_s=2.0), ONE_BY_ONE), two).timeline
-    assert [each / half for each in line.requests.arrival_ps] == [0, 1, 6, 10, 14, 18]
-    assert [each / half for each in line.start_ps] == [0, 4, 8, 12, 16, 20]
+    assert [arrival_ps / half for arrival_ps in line.requests.arrival_ps] == [0, 1, 6, 10, 14, 18]
+    assert [start_ps / half for start_ps in line.start_ps] == [0, 4, 8, 12, 16, 20]
     assert {
         (last - came) / half for came, last in zip(line.requests.arrival_ps[2:], line.last_token_ps[2:], strict=True)
     } == {6}

@@ -266,7 +266,7 @@ WITH_CURE = {
 def has_cure(node: ast.Call) -> bool:
     place = WITH_CURE[called(node)]
     given = len(node.args) > place if place is not None else False
-    return given or any(keyword.arg == "do" for keyword in node.keywords) or any(is_spread(each) for each in node.args)
+    return given or any(keyword.arg == "do" for keyword in node.keywords) or any(is_spread(arg) for arg in node.args)
 
 
 def is_spread(node: ast.expr) -> bool:

@@ -38,11 +38,21 @@ def digest_of_whole_numbers(value: Any) -> str:
 
 def digests_of_trace(trace: Trace) -> dict[str, Any]:
     """An execution in a few lines: time by kind of every lane, phases, and order and times of all records."""
-    accounts = [sorted((lane, sorted(times.items())) for lane, times in each.items()) for each in _accounts(trace)]
-    phases = [[each.group, each.name, each.count, each.start_ps, each.end_ps] for each in trace.phases]
+    accounts = [
+        sorted((lane, sorted(times.items())) for lane, times in account.items()) for account in _accounts(trace)
+    ]
+    phases = [[phase.group, phase.name, phase.count, phase.start_ps, phase.end_ps] for phase in trace.phases]
     records = [
-        [each.lane, each.kind, each.name, each.start_ps, each.end_ps, each.repeat_count, each.repeat_period_ps]
-        for each in trace.records
+        [
+            record.lane,
+            record.kind,
+            record.name,
+            record.start_ps,
+            record.end_ps,
+            record.repeat_count,
+            record.repeat_period_ps,
+        ]
+        for record in trace.records
     ]
     return {
         "makespan_ps": trace.makespan_ps,

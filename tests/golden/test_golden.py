@@ -64,7 +64,7 @@ def memory_bytes(memory: MemoryReport) -> dict[str, Any]:
 
 def operations(rows: Sequence[OperationRow]) -> str:
     """A fingerprint of the time of every operation, by kind."""
-    return digest([[each.stage, each.block, each.kind, each.name, each.count, each.seconds] for each in rows])
+    return digest([[row.stage, row.block, row.kind, row.name, row.count, row.seconds] for row in rows])
 
 
 def results_of_step(step: StepReport) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def results_of_step(step: StepReport) -> dict[str, Any]:
         "breakdown_s": breakdown_s(step.breakdown),
         "loads_s": round(step.loads_s, DIGITS),
         "longest_stage_ps": step.longest_stage_ps,
-        "phases": digest([[each.name, each.count, each.seconds] for each in step.phases]),
+        "phases": digest([[phase.name, phase.count, phase.seconds] for phase in step.phases]),
     }
 
 

@@ -43,7 +43,7 @@ def at(scenario: Mapping[str, Any], path: Iterable[str]) -> Any:
 
 def divisors(number: int, candidates: Iterable[int]) -> list[int]:
     """Those of the candidates that divide it."""
-    return [each for each in candidates if number % each == 0]
+    return [candidate for candidate in candidates if number % candidate == 0]
 
 
 @st.composite

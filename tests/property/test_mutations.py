@@ -105,7 +105,7 @@ def test_a_mutated_study_has_points_or_is_refused(seed: int) -> None:
         if numbers or len(space) <= FEW:
             _check_runs(space, numbers)
         problems = [point.problem for number in numbers if (point := space.point(number)) and point.problem]
-        assert all(each.key and each.do for each in problems)
+        assert all(problem.key and problem.do for problem in problems)
     except PodsimError as error:
         assert list(faults(error)) == []
 
@@ -165,7 +165,7 @@ def test_a_mutated_baseline_is_refused_or_every_change_of_it_is_told(seed: int, 
         assert list(faults(error)) == []
         return
     changes = list(moved(baseline))
-    told = {each.case for each in verdict_on(now, baseline).issues if each.fails}
+    told = {issue.case for issue in verdict_on(now, baseline).issues if issue.fails}
     assert all(any(change.startswith(case) for case in told) for change in changes)
 
 

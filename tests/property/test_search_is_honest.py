@@ -137,7 +137,7 @@ def test_no_pipeline_is_faster_than_its_blocks(
     places = stages - 1 if folded and stages > 2 else stages
     factor = micro_batches_of(schedule, stages, strict=False).least + beyond
     cycles = pipeline_cycles(
-        [(number % places, *each) for number, each in enumerate(passes)],
+        [(number % places, *pass_) for number, pass_ in enumerate(passes)],
         factor,
         PipelineSchedule.of(schedule, stages),
     )

@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def figures(name: str, *overrides: str) -> object:
     """All but what the result stands on, which repeats the run many times."""
     result = run(name, overrides=overrides)
-    return {each.name: getattr(result, each.name) for each in fields(result) if each.name != "assumptions"}
+    return {field.name: getattr(result, field.name) for field in fields(result) if field.name != "assumptions"}
 
 
 @examples(4)

@@ -55,7 +55,7 @@ def test_operations_fill_their_pass_to_the_picosecond(repeats: tuple[Repeat, ...
     times: dict[str, int] = {}
     for leaf in whole.leaves:
         times[leaf.category] = times.get(leaf.category, 0) + leaf.end_ps - leaf.start_ps
-    assert times == {each.kind: each.end_ps - each.start_ps for each in records}
+    assert times == {record.kind: record.end_ps - record.start_ps for record in records}
 
 
 def check_nested(each: Slice) -> None:

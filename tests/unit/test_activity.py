@@ -117,8 +117,8 @@ def test_no_code_asks_for_the_kind_of_a_scenario_but_the_scenario() -> None:
 
 def test_keywords_of_run_are_settings_with_the_same_defaults() -> None:
     """A seed belongs to draws or noise, and where nothing follows a run it is unseen."""
-    settings = {each.name: each.default for each in fields(Settings)}
-    keywords = {name: each.default for name, each in signature(podsim.run).parameters.items()}
+    settings = {field.name: field.default for field in fields(Settings)}
+    keywords = {name: parameter.default for name, parameter in signature(podsim.run).parameters.items()}
     beside = {"scenario", "variant", "overrides", "seed"}
     assert {**keywords, "follow": unseen}.items() - {(name, keywords[name]) for name in beside} == settings.items()
 

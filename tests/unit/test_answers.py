@@ -42,7 +42,7 @@ NAMES = ("run", "sweep", "plan", "compare", "whatif", "check")
 def test_an_answer_is_told_in_five_lines(answers: dict[str, Any], name: str) -> None:
     lines = repr(answers[name]).splitlines()
     assert 2 <= len(lines) <= 5
-    assert all(0 < len(each) <= LONGEST for each in lines)
+    assert all(0 < len(line) <= LONGEST for line in lines)
     assert ".to_frame()" in lines[-1]
 
 
@@ -113,7 +113,7 @@ def test_a_study_without_a_file_leaves_none(tmp_path: Path, monkeypatch: pytest.
 def test_a_list_and_a_scenario_that_was_loaded_are_told_shortly() -> None:
     lines = repr(podsim.list("squad")).splitlines()
     assert lines[0] == "scenarios:"
-    assert all("squad" in each.lower() for each in lines if each.startswith("  "))
+    assert all("squad" in line.lower() for line in lines if line.startswith("  "))
     loaded = podsim.load(GOOD, None, {"system.machine.ipu.clock": "1 GHz"})
     assert repr(loaded) == f"LoadedScenario({GOOD}: forward passes, system.machine.ipu.clock=1 GHz)"
 

@@ -96,7 +96,7 @@ def test_words_that_any_number_is_of_are_asked_as_such() -> None:
 
 def test_help_is_what_the_docstring_says() -> None:
     command = made(lambda ask: None)
-    helps = {each.name: each.help for each in command.params if each.name != "help"}
+    helps = {param.name: param.help for param in command.params if param.name != "help"}
     assert command.help == "Answer."
     assert helps["scenario"] == "What it is about, in a long line."
     assert helps["mode"] == "How."
@@ -125,7 +125,7 @@ def test_a_command_has_the_parameters_of_its_function(path: str) -> None:
     command: Any = typer.main.get_command(app)
     for name in path.split():
         command = command.commands[name]
-    options = {each.name: each for each in command.params}
+    options = {param.name: param for param in command.params}
     parameters = inspect.signature(FUNCTIONS[path]).parameters
     left_out = {*PYTHON_ALONE, *(["uncertainty"] if path == "serve" else [])}  # draws of a service are always few
     assert {*parameters} - {*options} == left_out & {*parameters}
@@ -144,10 +144,10 @@ def test_every_option_has_help() -> None:
     def parameters(command: Any) -> list[Any]:
         return [
             *command.params,
-            *(each for inner in getattr(command, "commands", {}).values() for each in parameters(inner)),
+            *(parameter for inner in getattr(command, "commands", {}).values() for parameter in parameters(inner)),
         ]
 
-    assert [each.name for each in parameters(typer.main.get_command(app)) if not each.help] == []
+    assert [parameter.name for parameter in parameters(typer.main.get_command(app)) if not parameter.help] == []
 
 
 def test_signatures_are_read_without_the_simulation() -> None:

@@ -165,8 +165,8 @@ def test_a_profiled_block_of_a_vision_transformer() -> None:
     model = CostModel(load_ipu("ipu_c600"), layout_change_cycles_per_byte=0.565)
     costs = model.sequence(attention(Attention(s)).forward + feed_forward(s).forward, 0.4)
     held = 8 * 729 * 2
-    copies = next(each.account for each in costs if each.op.name.endswith("scores/rows"))
+    copies = next(cost.account for cost in costs if cost.op.name.endswith("scores/rows"))
     assert copies.rearrange == pytest.approx(2 * (288 + 5.15 * held) + held / 4)
     assert copies.rearrange == pytest.approx(126_283, rel=0.04)
-    assert sum(each.account.matmul for each in costs) == pytest.approx(0.29 * 592_000, rel=0.03)
-    assert sum(each.account.cycles for each in costs) == pytest.approx(592_000, rel=0.03)
+    assert sum(cost.account.matmul for cost in costs) == pytest.approx(0.29 * 592_000, rel=0.03)
+    assert sum(cost.account.cycles for cost in costs) == pytest.approx(592_000, rel=0.03)

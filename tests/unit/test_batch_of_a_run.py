@@ -65,13 +65,13 @@ def test_another_network_has_no_reference_runs() -> None:
         "memory.available_memory_proportion=0.2",
     )
     assert result.time_to_train_percentiles is None
-    assert any("no time to train" in each for each in result.warnings)
+    assert any("no time to train" in warning for warning in result.warnings)
 
 
 def test_a_number_laid_over_logged_epochs_counts_at_any_batch() -> None:
     result = run(RESNET, accumulated(4), "run.epochs=40")
     assert result.time_to_train_s is not None
-    assert not any("logged" in each for each in result.warnings)
+    assert not any("logged" in warning for warning in result.warnings)
 
 
 @pytest.mark.parametrize(

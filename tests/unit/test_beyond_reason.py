@@ -53,7 +53,7 @@ def test_numbers_that_are_not_finite_are_refused(name: str, key: str, value: str
     ],
 )
 def test_a_length_that_no_training_had_is_told(name: str, override: str, far: bool) -> None:
-    told = [each for each in load_scenario(name, overrides=[override]).notices if "far from any training" in each]
+    told = [notice for notice in load_scenario(name, overrides=[override]).notices if "far from any training" in notice]
     assert bool(told) is far
 
 

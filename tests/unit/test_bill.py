@@ -152,7 +152,7 @@ def test_results_tell_the_age_on_the_day_they_are_made(monkeypatch: pytest.Monke
     assert today() == date(2026, 4, 2)
     prices = "cost={price_per_ipu_hour: 1 USD, date: 2026-01-01}"
     result = podsim.run("resnet50_c600", overrides=[prices])
-    assert any("91 days old" in each for each in result.warnings)
+    assert any("91 days old" in warning for warning in result.warnings)
 
 
 @pytest.mark.parametrize("written", ["", "soon", "-1", "9" * 40])
@@ -164,7 +164,9 @@ def test_what_is_no_date_is_not_taken_for_one(monkeypatch: pytest.MonkeyPatch, w
 def test_energy_whose_power_is_not_known_has_no_price() -> None:
     over = ["system.host.power=null", "cost={price_per_ipu_hour: 1 USD, energy_price: 1 USD/kWh}"]
     result = podsim.run("resnet50_c600", overrides=over)
-    assert any("cost.energy_price has no effect: system.host.power is not given" in each for each in result.warnings)
+    assert any(
+        "cost.energy_price has no effect: system.host.power is not given" in warning for warning in result.warnings
+    )
     assert result.cost is not None
     assert (result.cost.energy_per_hour, result.cost.per_hour) == (None, 1.0)
 

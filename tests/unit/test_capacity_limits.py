@@ -75,7 +75,7 @@ def test_what_is_no_finite_bound_is_told(metric: str, most: str) -> None:
 )
 def test_limits_that_exclude_each_other_are_refused(texts: list[tuple[str, str]], words: str) -> None:
     with pytest.raises(PodsimError, match=words):
-        check_limits(limit(*each) for each in texts)
+        check_limits(limit(*text) for text in texts)
 
 
 def test_limits_that_leave_a_value_are_not() -> None:
@@ -281,7 +281,7 @@ def test_a_bound_that_is_met_exactly(sign: str, keeps: list[float]) -> None:
     """Of 9, 10 and 11 at a bound of 10: it belongs to what keeps to it only with the sign of equality."""
     bound = limit("mean_power_w", f"{sign} 10 W")
     values = [9.0, 10.0, 11.0]
-    assert [each for each in values if not list(missed([("power", bound)], {"power": each}))] == keeps
+    assert [value for value in values if not list(missed([("power", bound)], {"power": value}))] == keeps
 
 
 def test_a_pod_of_just_as_many_ipus_as_the_bound() -> None:
@@ -304,7 +304,7 @@ def test_partitions_are_among_the_systems_that_are_looked_at() -> None:
     """
     systems = Goal(BERT).candidates
     assert set(shipped_names()["systems"]) < set(systems)
-    parts = {each for each in systems if place_named(each).ipus is not None}
+    parts = {system for system in systems if place_named(system).ipus is not None}
     pods = {f"{size} of {chip}_pod{pod}" for chip in ("ipu", "bow") for size, pod in ((8, 16), (32, 64))}
     assert parts == pods | {"4 of dss8440", "8 of dss8440"}
 

@@ -48,7 +48,10 @@ def sure_of(
     monkeypatch.setattr(confidence, "_drawn", _drawn)
     found = confidence_of(Goal(BERT, **{"draws": 4, **wanted}), ranked, out, processes=1)
     assert found is not None
-    return [(each.option.system, each.first, each.within, each.possible) for each in found.contenders], asked
+    return [
+        (contender.option.system, contender.first, contender.within, contender.possible)
+        for contender in found.contenders
+    ], asked
 
 
 def test_the_best_of_each_draw_is_the_one_that_keeps_to_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +108,12 @@ def test_what_rarely_holds_does_not_lead(monkeypatch: pytest.MonkeyPatch) -> Non
     wanted: dict[str, Any] = {"objective": "cost", "limits": (limit("time", "< 10 s"),), "draws": 5}
     sure_of(times, ranked, [], monkeypatch, **wanted)
     found = confidence_of(Goal(BERT, **wanted), ranked, [], processes=1)
-    assert found is not None and [each.within >= RELIABLE for each in found.contenders] == [False, False, True, True]
+    assert found is not None and [contender.within >= RELIABLE for contender in found.contenders] == [
+        False,
+        False,
+        True,
+        True,
+    ]
     assert [each.system for each in reliable_first(ranked, found)] == ["c", "d", "b", "a"]
     answer = PlanResult(Goal(BERT, **wanted), reliable_first(ranked, found), [], COST, 4, found)
     assert [each["holds_in"] for each in answer.to_dict()["ranked"]] == [0.8, 1.0, 0.6, 0.4]
@@ -207,7 +215,7 @@ def test_draws_are_those_of_a_run(answer: PlanResult) -> None:
     """The faster chip wins in every draw: what is drawn is common to both."""
     assert answer.confidence is not None
     first, *others = answer.confidence.contenders
-    assert (first.option.system, first.first) == ("bow_pod16", 1.0) and all(each.first == 0 for each in others)
+    assert (first.option.system, first.first) == ("bow_pod16", 1.0) and all(other.first == 0 for other in others)
     assert answer.best is not None
     drawn = confidence._drawn(answer.best.parts[0], answer.goal)
     wide = ["parallelism.micro_batch_size=1", "parallelism.accumulation_factor=384"]
@@ -253,7 +261,9 @@ def test_axes_of_plans_have_the_unit_that_suits(figure: str, value: float, unit:
 
 def test_points_of_a_plan_carry_the_names_of_their_options() -> None:
     figures = ({"time_to_train_s": 100.0 * count, "cost_per_run": 400.0 / count} for count in (1, 2, 4))
-    found = [Option(f"pod{place}", "chosen", ipu_count=4**place, figures=each) for place, each in enumerate(figures, 1)]
+    found = [
+        Option(f"pod{place}", "chosen", ipu_count=4**place, figures=figure) for place, figure in enumerate(figures, 1)
+    ]
     answer = PlanResult(Goal(BERT, objective="time_to_train_s"), found, [], second="cost_per_run")
     sections = {section.title: section.blocks for section in answer.report().sections}
     (chart,) = sections["Weighed"]

@@ -35,7 +35,7 @@ def test_the_peak_of_the_card() -> None:
 
 
 def test_it_is_listed() -> None:
-    assert ("c600", "C600") in {(each.name, each.description) for each in catalogue().systems}
+    assert ("c600", "C600") in {(system.name, system.description) for system in catalogue().systems}
 
 
 def test_a_batch_on_the_card_waits_for_its_host_by_hand() -> None:

@@ -74,7 +74,7 @@ def test_files_hold_the_graph_drawn_by_hand_for_a_reader_of_its_own(tmp_path: Pa
 def test_attributes_are_those_that_readers_look_for(tmp_path: Path) -> None:
     folder = written(tmp_path / "out")
     first, second = (
-        [attributes(each) for each in list(messages(folder / f"two_ipus.{rank}.et"))[1:]] for rank in (0, 1)
+        [attributes(message) for message in list(messages(folder / f"two_ipus.{rank}.et"))[1:]] for rank in (0, 1)
     )
     assert {each["is_cpu_op"] for each in (*first, *second)} == {0}
     assert (first[1]["comm_dst"], first[1]["comm_size"], first[1]["comm_tag"]) == (1, 1000, 0)
@@ -98,7 +98,7 @@ def test_what_is_read_back_is_what_was_written(tmp_path: Path) -> None:
     back = read_chakra(written(tmp_path / "out"))
     numbers = {name: str(number) for number, name in enumerate(graph.groups)}
     for ours, theirs in zip(graph.ranks, back.ranks, strict=True):
-        assert list(theirs) == [replace(each, group=numbers.get(each.group, "")) for each in ours]
+        assert list(theirs) == [replace(our, group=numbers.get(our.group, "")) for our in ours]
     assert {numbers[name]: ranks for name, ranks in graph.groups.items()} == {
         name: ranks for name, ranks in back.groups.items() if name
     }
@@ -192,7 +192,7 @@ def test_steps_of_a_ring_are_one_collective() -> None:
     steps = dict.fromkeys(("ipu0", "ipu1"), (thrice, Barrier("ring", "all_reduce")))
     graph, _ = unrolled(Program((Group("replica0", ("ipu0", "ipu1"), (Phase("ring", 3, steps, "w"),)),)))
     for nodes in graph.ranks:
-        assert [(each.collective, each.start_ps, each.duration_ps) for each in nodes] == [
+        assert [(node.collective, node.start_ps, node.duration_ps) for node in nodes] == [
             ("reduce_scatter", 0, 9 * US),
             ("barrier", 9 * US, 0),
         ]

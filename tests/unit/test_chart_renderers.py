@@ -55,10 +55,14 @@ def test_bars_begin_and_end_alike() -> None:
     bars = [Bar("a", 1, 4, FASTER), Bar("a", 4, 6, SLOWER), Bar("b", 8, 5, FASTER, "-3 s", TextPlace.BEYOND)]
     drawn = Bars(bars, Axis("time", "s", (0, 10)), {"limit": 9.0})
     (axes,) = axes_of(drawn)
-    rectangles = [each for each in axes.patches if isinstance(each, Rectangle)]
-    assert [(each.get_x(), each.get_x() + each.get_width()) for each in rectangles] == [(1, 4), (4, 6), (8, 5)]
+    rectangles = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+    assert [(rectangle.get_x(), rectangle.get_x() + rectangle.get_width()) for rectangle in rectangles] == [
+        (1, 4),
+        (4, 6),
+        (8, 5),
+    ]
     assert [(each["start"], each["end"]) for each in values_of(drawn)] == [(1, 4), (4, 6), (8, 5)]
-    heights = [each.get_y() + each.get_height() / 2 for each in rectangles]
+    heights = [rectangle.get_y() + rectangle.get_height() / 2 for rectangle in rectangles]
     assert heights == pytest.approx([0, 0, 1])
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
     assert axes.get_ylim()[0] > axes.get_ylim()[1]  # the first row is on top
@@ -101,7 +105,7 @@ def test_stretches_have_areas_below_and_lines_at_their_heights() -> None:
     ]
     drawn = Curves(series, Axis("time", "s", (0, 3)), Axis("requests", ends=(0, 4)))
     (axes,) = axes_of(drawn)
-    area, levels = (each.get_data() for each in axes.patches)  # type: ignore[attr-defined]
+    area, levels = (patch.get_data() for patch in axes.patches)  # type: ignore[attr-defined]
     assert (list(area.values), list(area.edges), list(levels.values)) == ([3, 1], [0, 2, 3], [2, 1])
     assert [(each["mark"], each["x"], each["end"], each["y"]) for each in values_of(drawn)] == [
         ("area", 0, 2, 3),
@@ -129,7 +133,10 @@ def test_a_timeline_has_a_window_for_each_stretch() -> None:
     assert [overview.get_xlim(), start.get_xlim(), end.get_xlim()] == [(0, 10), (0, 2), (2, 5)]
     assert [axes.get_title(loc="left") for axes in (start, end)] == ["A   Start: fill", "B   End: host"]
     shown = sorted(
-        (box.x0, box.x1) for each in end.collections for path in each.get_paths() for box in [path.get_extents()]
+        (box.x0, box.x1)
+        for collection in end.collections
+        for path in collection.get_paths()
+        for box in [path.get_extents()]
     )
     assert shown == [(2, 4), (2, 5), (4, 5)]
     assert [line.get_xdata()[0] for line in end.lines] == [4]  # type: ignore[index]
@@ -193,7 +200,7 @@ def test_of_points_that_meet_in_a_cell_the_best_is_shown() -> None:
     assert spec["encoding"]["y"]["sort"] == ["16", "8"]  # from above: the first key goes upwards, as in the file
     assert (spec["encoding"]["x"]["sort"], spec["encoding"]["x"]["title"]) == (["1", "2"], "clock [GHz]")
     tips = spec["layer"][1]["encoding"]["tooltip"]
-    assert [(each["field"], each["title"]) for each in tips[:2]] == [("k0", "link [GB/s]"), ("k1", "clock [GHz]")]
+    assert [(tip["field"], tip["title"]) for tip in tips[:2]] == [("k0", "link [GB/s]"), ("k1", "clock [GHz]")]
     low, high = (axes.transData.transform((0, place))[1] for place in (0, 1))
     assert low < high  # in pixels from the foot of the figure
     least = replace(drawn, more_is_better=False)
@@ -213,13 +220,13 @@ def test_maps_of_a_third_key_have_one_scale() -> None:
 
 def test_dots_and_parallel_axes_have_each_point_at_its_values() -> None:
     axes, _ = axes_of(study(WayOver.DOTS, LINK, CLOCK, figures=FIGURES))
-    (dots,) = (each for each in axes.collections if isinstance(each, PathCollection))
+    (dots,) = (collection for collection in axes.collections if isinstance(collection, PathCollection))
     assert [tuple(map(float, at)) for at in dots.get_offsets()] == [(1, 8), (2, 8), (1, 16)]  # type: ignore[union-attr]
     assert [float(at) for line in axes.lines for at in (*line.get_xdata(), *line.get_ydata())] == [2, 16]
     axes, _ = axes_of(study(WayOver.PARALLEL, LINK, CLOCK, WORDS, figures=FIGURES))
     assert [list(line.get_ydata()) for line in axes.lines[:3]] == [[0, 0, 0], [0, 1, 0], [1, 0, 1]]
     values = values_of(study(WayOver.PARALLEL, LINK, CLOCK, WORDS, figures=FIGURES))
-    assert [(each["p0"], each["p1"], each["p2"]) for each in values] == [(1, 1, 1), (0, 0, 0), (0, 1, 0), (1, 0, 1)]
+    assert [(value["p0"], value["p1"], value["p2"]) for value in values] == [(1, 1, 1), (0, 0, 0), (0, 1, 0), (1, 0, 1)]
 
 
 def test_families_of_kinds_are_hatched_apart_in_files() -> None:
@@ -228,7 +235,7 @@ def test_families_of_kinds_are_hatched_apart_in_files() -> None:
     (axes,) = axes_of(Bars(bars, Axis("share", ends=(0, 1))))
     found = [(kind.family, patch.get_hatch()) for kind, patch in zip(KINDS, axes.patches, strict=True)]
     hatches = {family: {hatch for of, hatch in found if of == family} for family in FAMILIES}
-    assert all(len(each) == 1 for each in hatches.values())
+    assert all(len(hatch) == 1 for hatch in hatches.values())
     assert all(one.isdisjoint(other) for one, other in combinations(hatches.values(), 2))
 
 

@@ -105,7 +105,7 @@ def test_expectations_of_a_base_are_not_inherited(tmp_path: Path) -> None:
 
 def kinds(now: Mapping[str, Any], known: Mapping[str, Any], **rest: Any) -> list[tuple[str, str, str]]:
     verdict = verdict_on(now, Baseline(known, **rest))
-    return [(each.kind, each.case, each.metric) for each in verdict.issues]
+    return [(issue.kind, issue.case, issue.metric) for issue in verdict.issues]
 
 
 def test_each_kind_of_finding() -> None:
@@ -179,7 +179,7 @@ SLOWER = [("drift", "a", "weight_update_s")]
 )
 def test_what_has_moved(before: Any, now: Any, rest: Any, expected: list[tuple[str, str, str]]) -> None:
     verdict = verdict_on(now, Baseline(before, **rest))
-    assert [(each.kind, each.case, each.metric) for each in verdict.issues] == expected
+    assert [(issue.kind, issue.case, issue.metric) for issue in verdict.issues] == expected
     assert verdict.holds == all(kind == "added" for kind, *_ in expected)
 
 
@@ -431,7 +431,7 @@ def test_a_planted_change_of_two_per_cent_is_found_and_named(key: str, written: 
     after = measured(case)
     findings = verdict_on({"s": after}, Baseline({"s": before}, tolerance="0.01 %")).issues
     assert findings, key
-    assert all("s.yaml" in each.why for each in findings)
+    assert all("s.yaml" in finding.why for finding in findings)
 
 
 # Other revisions, and other runners
@@ -511,7 +511,7 @@ def test_every_figure_of_a_baseline_that_is_edited_is_found(folder: Path, capsys
             scenarios = {**good["scenarios"], "s": {**kept, "metrics": edited}}
             path.write_text(json.dumps({**good, "scenarios": scenarios}))
             verdict = verdict_on(now, read_baseline(path))
-            assert [each.metric for each in verdict.issues if each.fails] == [name]
+            assert [issue.metric for issue in verdict.issues if issue.fails] == [name]
             assert verdict.figure_count == 9
 
 

@@ -359,24 +359,24 @@ def test_names_and_variants_are_completed(tmp_path: Path) -> None:
 
 def test_the_list_says_what_loading_says() -> None:
     """It reads parts of files by a shorter way than loading them does."""
-    for each in catalogue().scenarios:
-        loaded = load_scenario(each.name)
-        pod = next(name for name, _ in loaded.inputs[::-1] if name == f"hardware_specs/{each.system}.yaml")
+    for scenario in catalogue().scenarios:
+        loaded = load_scenario(scenario.name)
+        pod = next(name for name, _ in loaded.inputs[::-1] if name == f"hardware_specs/{scenario.system}.yaml")
         assert pod
-        assert (each.description, each.variants) == (loaded.spec.description, variant_names(each.name))
+        assert (scenario.description, scenario.variants) == (loaded.spec.description, variant_names(scenario.name))
         kind = "training"
         if isinstance(loaded.spec, GenerationScenario):
             kind = "serving" if loaded.gives("serving") else "generation"
         elif isinstance(loaded.spec, ForwardScenario):
             kind = "forward"
-        assert each.kind == kind
-    names = {kind: [each["name"] for each in entries] for kind, entries in catalogue().to_dict().items()}
+        assert scenario.kind == kind
+    names = {kind: [entry["name"] for entry in entries] for kind, entries in catalogue().to_dict().items()}
     assert names == shipped_names()
 
 
 def test_the_list_finds_by_what_is_listed() -> None:
     found = catalogue().matching(["studies", "SWEEP", "bert"])
-    assert [each.name for each in found.studies] == [
+    assert [study.name for study in found.studies] == [
         "bert_scaling",
         "clock_links_replicas",
         "gw_links",
@@ -388,7 +388,7 @@ def test_the_list_finds_by_what_is_listed() -> None:
 
 def test_the_list_finds_by_words(podsim: Run, capsys: pytest.CaptureFixture[str]) -> None:
     found = catalogue().matching(["BERT", "forward"])
-    assert [each.name for each in found.scenarios] == [
+    assert [scenario.name for scenario in found.scenarios] == [
         "bert_base_256_c600",
         "bert_base_c600",
         "bert_large_squad_answers_pod16",

@@ -389,7 +389,7 @@ def test_a_change_whose_range_holds_none_is_not_worse(
     stands_on: Any = SimpleNamespace(figures={"throughput_samples_per_s": 1.0, "weight_update_s": 1.0, TIME: 1.0})
     monkeypatch.setattr("podsim.study.compare.doubt_of_change", lambda *_: SimpleNamespace(factors=factors))
     slower = training({**A_PS, "bubble": 150 * MS}, mfu=0.24, mfu_of_pod=0.24)
-    a, b = (replace(each, stands_on=stands_on) for each in compare(training(), slower).subjects)
+    a, b = (replace(subject, stands_on=stands_on) for subject in compare(training(), slower).subjects)
     answer = Comparison((a, b), (difference(a, b),))
     assert answer.is_worse == is_worse
     assert answer.report().verdict == [f"B against A: throughput {told}"]
@@ -457,7 +457,7 @@ def test_a_result_in_a_file_tells_all_of_its_hardware_as_a_variant_does(tmp_path
     key = "system.machine.ipu_link.bandwidth_per_direction"
     assert list(map(inputs_of, found.differences)) == [[(key, "8 GB/s", "16 GB/s")]] * 2
     assert "without the keys" not in found.text()
-    taken = [each.taken for each in found.subjects]
+    taken = [subject.taken for subject in found.subjects]
     assert taken[::2] == ["variant slower_links of bert_pod64_hardware", "shipped scenario"]
     assert taken[1].startswith("result of bert_pod64_hardware in a file, podsim ")
 
@@ -508,7 +508,7 @@ def test_a_result_made_by_hand_can_be_compared() -> None:
 @pytest.mark.slow
 def test_uncertainty_gives_ranges_to_both() -> None:
     found = compare("template", {"base": "template"}, uncertainty=Draws(20))
-    assert all(each.ranges for each in found.subjects)
+    assert all(subject.ranges for subject in found.subjects)
     assert rows_of(found.differences[0])["throughput_samples_per_s"].within_ranges
 
 
@@ -572,7 +572,7 @@ def test_a_scenario_at_a_revision_takes_its_files_from_there(word: str) -> None:
 @pytest.mark.usefixtures("repository")
 def test_a_variant_comes_before_a_revision_and_both_can_be_named() -> None:
     found = compare("question.yaml@half", "question.yaml@half@first")
-    assert [each.taken.partition(" (")[0] for each in found.subjects] == [
+    assert [subject.taken.partition(" (")[0] for subject in found.subjects] == [
         "variant half of question.yaml",
         "variant half of question.yaml at revision first",
     ]

@@ -130,7 +130,7 @@ def test_groups_are_joined_up_to_a_block(
     inner, outer = channels
     shape = conv_shape(conv((inner * groups, outer * groups), 14, groups=groups, batch=2))
     chip = load_ipu("c600") if dtype == "fp8" else GC200
-    found = [each for each in methods(chip, shape, dtype) if each.transform.startswith("combine")]
+    found = [method for method in methods(chip, shape, dtype) if method.transform.startswith("combine")]
     assert {each.transform for each in found} == (set() if joined is None else {f"combine {joined} groups"})
     for each in found:
         sizes = each.shape.groups, each.shape.in_channels, each.shape.out_channels
@@ -307,7 +307,7 @@ def test_swapped_operands_leave_the_result_where_it_is_wanted() -> None:
     """100 positions with 8 channels in and 16 out: 800 inputs, 128 weights and 1,600 results that are out of order."""
     shape = conv_shape(conv((8, 16), 10, kernel=1, batch=1))
     shape = replace(shape, input_arranged=False, weights_arranged=False, result_arranged=False)
-    moved = {each.transform: each.moved_count for each in methods(GC200, shape, "fp16") if each.vertex == "amp"}
+    moved = {method.transform: method.moved_count for method in methods(GC200, shape, "fp16") if method.vertex == "amp"}
     assert moved == {"": 800 + 128 + 1600, "swap operands": 800 + 128}
 
 

@@ -50,11 +50,11 @@ def test_slices_of_sdk_1_0_are_of_channels_out_and_rearranged() -> None:
 def test_sdk_1_0_has_dot_products_alone_for_groups_of_few_channels() -> None:
     """It joins none to fill the matrix unit, which has those of more than four channels."""
     wide = conv_shape(cost_convolution(28, 256, 512, 1, groups=32, ipu=GC2).op)
-    assert {each.vertex for each in methods(GC2, wide, "fp16")} == {"amp", "hmac"}
+    assert {method.vertex for method in methods(GC2, wide, "fp16")} == {"amp", "hmac"}
     depthwise = cost_convolution(14, 64, 64, 3, groups=64, batch=2, ipu=GC200).op
-    found = {name: {each.vertex for each in methods(chip, conv_shape(depthwise), "fp16")} for name, chip in _CHIPS}
+    found = {name: {method.vertex for method in methods(chip, conv_shape(depthwise), "fp16")} for name, chip in _CHIPS}
     assert found == {"GC2": {"hmac"}, "GC200": {"amp", "hmac", "slic", "vmac"}}
-    assert not any("combine" in each.transform for each in methods(GC2, conv_shape(depthwise), "fp16"))
+    assert not any("combine" in method.transform for method in methods(GC2, conv_shape(depthwise), "fp16"))
 
 
 def test_dot_products_take_words_of_channels_in_any_form() -> None:
@@ -63,10 +63,10 @@ def test_dot_products_take_words_of_channels_in_any_form() -> None:
     Three taps of 3 channels each are 3 x (20 + 1) worker cycles for 9 products, where nine taps take 9 x 21.
     """
     depthwise = conv_shape(cost_convolution(112, 32, 32, 3, groups=32, batch=32, ipu=GC2).op)
-    found = {each.transform: each for each in methods(GC2, depthwise, "fp16") if each.vertex == "hmac"}
+    found = {method.transform: method for method in methods(GC2, depthwise, "fp16") if method.vertex == "hmac"}
     assert [found[f"fold kernel axes {axes}"].shape.in_channels for axes in ("(0,)", "(1,)", "(0, 1)")] == [3, 3, 9]
     assert {each.in_grain for each in found.values()} == {2}
-    assert {each.in_grain for each in methods(GC2, depthwise, "fp32") if each.vertex == "hmac"} == {1}
+    assert {method.in_grain for method in methods(GC2, depthwise, "fp32") if method.vertex == "hmac"} == {1}
     folded = cost_convolution(112, 32, 32, 3, groups=32, batch=32, ipu=GC2)
     assert folded.plan.method.transform == "fold kernel axes (0,)"
     products = folded.op.flop / 2
@@ -79,7 +79,7 @@ _CHIPS = (("GC2", GC2), ("GC200", GC200))
 def test_partials_are_half_where_the_unit_gains_by_it() -> None:
     for dtype, partials in (("fp16", ["fp32", "fp16"]), ("fp32", ["fp32", "fp32"])):
         costs = [cost_convolution(14, 16, 16, dtype=dtype, ipu=chip) for _, chip in _CHIPS]  # type: ignore[arg-type]
-        assert [each.plan.partials for each in costs] == [each.asked["partials"] for each in costs] == partials
+        assert [cost.plan.partials for cost in costs] == [cost.asked["partials"] for cost in costs] == partials
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_passes_do_the_same_products() -> None:
     passes = [
         cost_convolution(28, 64, 32, 3, batch=4, direction=each) for each in ("forward", "input_grad", "weight_grad")
     ]  # type: ignore[arg-type]
-    assert len({each.op.flop for each in passes}) == 1
-    assert [each.op.shape for each in passes] == [(4, 32, 28, 28), (4, 64, 28, 28), (32, 64, 3, 3)]
+    assert len({pass_.op.flop for pass_ in passes}) == 1
+    assert [pass_.op.shape for pass_ in passes] == [(4, 32, 28, 28), (4, 64, 28, 28), (32, 64, 3, 3)]
 
 
 def test_ranges_are_wider_in_groups_and_backwards_and_say_why() -> None:
@@ -106,7 +106,7 @@ def test_ranges_are_wider_in_groups_and_backwards_and_say_why() -> None:
     costs = [cost_convolution(14, 32, 32, 3, groups=groups, ipu=GC2) for groups in (1, 4)]
     backward = [cost_convolution(14, 32, 32, 3, groups=groups, direction="input_grad", ipu=GC2) for groups in (1, 4)]
     known = residuals().kernels
-    assert [each.sigma for each in costs] == [known["convolution"], known["convolution in groups"]]
+    assert [cost.sigma for cost in costs] == [known["convolution"], known["convolution in groups"]]
     assert costs[1].sigma < backward[0].sigma == backward[1].sigma
     assert [len(each.notes) for each in (*costs, *backward)] == [0, 1, 1, 2]
     (note,) = costs[1].notes

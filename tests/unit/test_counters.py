@@ -30,7 +30,7 @@ def passes(*names: str) -> Passes:
 
 
 def one_lane(*records: Record) -> Trace:
-    end = max(each.end_ps + (each.repeat_count - 1) * each.repeat_period_ps for each in records)
+    end = max(record.end_ps + (record.repeat_count - 1) * record.repeat_period_ps for record in records)
     return Trace(end, {"ipu0": {"matmul": end}}, records, frozenset(), (), 1)
 
 
@@ -132,11 +132,11 @@ def arrows(events: tuple[Event, ...]) -> list[tuple[Any, ...]]:
 def test_an_arrow_leads_from_what_sends_to_what_goes_on_with_it() -> None:
     """ipu0 sends from 10 to 14 us, when ipu1 begins to load its weights."""
     trace = execute(PROGRAM, record=True)
-    assert [(each.lane, each.receiver, each.start_ps, each.end_ps) for each in trace.messages] == [
+    assert [(message.lane, message.receiver, message.start_ps, message.end_ps) for message in trace.messages] == [
         ("ipu0", "ipu1", 10 * US, 14 * US)
     ]
     events = build_timeline(trace).events
-    flows = [(each["ph"], each["tid"], each["id"], each["ts"]) for each in events if each["ph"] in "sf"]
+    flows = [(event["ph"], event["tid"], event["id"], event["ts"]) for event in events if event["ph"] in "sf"]
     assert flows == [("f", 2, 1, pytest.approx(14)), ("s", 1, 1, pytest.approx(10))]
     assert arrows(events) == [("acts", "weights")]
 
@@ -155,7 +155,9 @@ def test_arrows_of_cycles_are_shown_as_often_as_their_slices() -> None:
     slices = tuple(replace(sent, lane=lane, receiver="") for lane in ("ipu0", "ipu1"))
     lanes = {"ipu0": {"inter_ipu": 30}, "ipu1": {"inter_ipu": 30}}
     trace = Trace(30, lanes, slices, frozenset(), (), 1, messages=(sent, replace(sent, receiver="ipu7")))
-    counts = [sum(each["ph"] == "s" for each in build_timeline(trace, event_limit=limit).events) for limit in (100, 2)]
+    counts = [
+        sum(event["ph"] == "s" for event in build_timeline(trace, event_limit=limit).events) for limit in (100, 2)
+    ]
     assert counts == [3, 1]  # ipu7 is not shown
 
 

@@ -54,7 +54,7 @@ def test_an_origin_is_left_out_whole() -> None:
 def test_shares_widths_and_scores_by_hand() -> None:
     """Halves of ranges: 0.256, 0.160, 0.205 and 0.160; outside are 0.3, by 0.095, and 0.2, by 0.040."""
     found = coverage(TABLE)
-    assert [each.is_inside for each in found.runs] == [True, True, False, False]
+    assert [run.is_inside for run in found.runs] == [True, True, False, False]
     halves = [Z * 0.2, Z * 0.125, Z * math.hypot(0.125, 0.1), Z * 0.125]
     total = found.total
     assert (total.rows, total.configurations) == (4, 3)
@@ -98,7 +98,7 @@ def test_ranges_hold_what_they_promise_and_beat_constant_bands() -> None:
     found = coverage(residuals())
     low, high = TARGET
     assert low - 2 * found.error_of_share <= found.total.inside <= high + 2 * found.error_of_share
-    assert all(found.total.score < each.score for each in found.bands)
+    assert all(found.total.score < band.score for band in found.bands)
 
 
 @pytest.mark.slow

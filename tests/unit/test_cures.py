@@ -210,5 +210,5 @@ CASES = [
 def test_keys_that_do_not_go_together(name: str, overrides: list[str], message: str, cure: list[str]) -> None:
     with pytest.raises(SpecError) as caught:
         load_scenario(name, overrides=overrides)
-    assert [f"{each.key}: {each.message}; {each.do}" for each in caught.value.problems] == [message]
+    assert [f"{problem.key}: {problem.message}; {problem.do}" for problem in caught.value.problems] == [message]
     load_scenario(name, overrides=[*overrides, *cure])

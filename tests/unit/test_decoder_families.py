@@ -117,7 +117,7 @@ def read_by(workload: Workload) -> int:
 
 def read_of(*blocks: Block) -> int:
     """Elements that a run of some blocks reads, as bytes of eight bits."""
-    return Precision(8).read_bytes(each for block in blocks for each in block.parameters)
+    return Precision(8).read_bytes(parameter for block in blocks for parameter in block.parameters)
 
 
 def test_a_token_meets_two_experts_of_eight() -> None:
@@ -228,7 +228,7 @@ def test_even_shards_divide_the_work(shape: DecoderShape) -> None:
 
 
 def sums(workload: Workload, name: str) -> list[str]:
-    return [each.removeprefix(name) for each in workload.blocks[name].partial_sums]
+    return [partial_sum.removeprefix(name) for partial_sum in workload.blocks[name].partial_sums]
 
 
 @pytest.mark.parametrize("shape", [GPT_J, GPT_NEOX, FALCON])
@@ -262,7 +262,7 @@ def test_sums_of_a_layer_in_training(shape: DecoderShape, forward: int, backward
     assert [sum("_backward/" in name for name in names), len(names)] == [backward, forward + backward]
     for block in blocks.values():
         # The loss joins a number for each token.
-        for name in (each for each in block.partial_sums if not each.startswith("head/")):
+        for name in (partial_sum for partial_sum in block.partial_sums if not partial_sum.startswith("head/")):
             elements = 1
             for extent in shape_of(block, name):
                 elements *= extent
@@ -356,7 +356,7 @@ def test_a_generated_token_waits_for_each_sum(shape: DecoderShape, sums_per_laye
     """A ring of four shards takes 2·3 steps for a sum."""
     layers = next(p for p in compile_step(small_steps(shape).decode).groups[0].phases if p.name.startswith("layers"))
     transfers = [each.transfers for each in layers.steps["ipu0"] if isinstance(each, Exchange)]
-    assert sum(each[0].kind == ALL_REDUCE for each in transfers) == sums_per_layer * 2 * 3
+    assert sum(transfer[0].kind == ALL_REDUCE for transfer in transfers) == sums_per_layer * 2 * 3
 
 
 def test_a_token_loads_the_experts_that_it_meets() -> None:

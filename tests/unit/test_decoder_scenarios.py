@@ -100,7 +100,7 @@ def test_shards_add_up_their_results(name: str, known: Known) -> None:
     step = compile_step(plan_step(asked, "decode", generation_cost_model(asked)))
     layers = next(phase for phase in step.groups[0].phases if phase.name.startswith("layers"))
     transfers = [each.transfers for each in layers.steps["ipu0"] if isinstance(each, Exchange)]
-    assert sum(each[0].kind == ALL_REDUCE for each in transfers) == known.sums_per_layer * 2 * 3
+    assert sum(transfer[0].kind == ALL_REDUCE for transfer in transfers) == known.sums_per_layer * 2 * 3
 
 
 @scenarios
@@ -116,7 +116,9 @@ def read_bytes(batch_size: int) -> int:
     """Weights that a decode step of Mixtral reads. [B]"""
     batch = Batch(batch_size, 1, dropout=False, attention_dropout=False, context_length=768, cached=True)
     workload = causal_decoder(spec_of("mixtral_8x7b_pod16").model.shape, batch)
-    return Precision(16).read_bytes(each for name in workload.order for each in workload.blocks[name].parameters)
+    return Precision(16).read_bytes(
+        parameter for name in workload.order for parameter in workload.blocks[name].parameters
+    )
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 8])

@@ -12,13 +12,13 @@ from podsim.program.task import Acquire, Barrier, Exchange, Group, Phase, Progra
 
 def group(name: str, count: int = 1, **steps: Sequence[Step]) -> Group:
     """Lanes that go through one phase `count` times."""
-    phase = Phase("phase", count, {lane: tuple(each) for lane, each in steps.items()}, "join")
+    phase = Phase("phase", count, {lane: tuple(step) for lane, step in steps.items()}, "join")
     return Group(name, tuple(steps), (phase,))
 
 
 def alone(**steps: Sequence[Step]) -> Program:
     """Every lane a group of its own, so that nothing but channels and barriers joins them."""
-    return Program(tuple(group(f"group of {lane}", **{lane: each}) for lane, each in steps.items()))
+    return Program(tuple(group(f"group of {lane}", **{lane: step}) for lane, step in steps.items()))
 
 
 def work(duration: int, kind: str = "compute") -> Work:
@@ -319,8 +319,8 @@ def test_warm_up_is_run_but_not_accounted() -> None:
     trace = execute(Program((Group("g", ("a",), phases, warm_up=1), helper)), record=True)
     assert trace.makespan_ps == 4
     assert trace.lanes == {"a": {"work": 4}}
-    assert [(each.name, each.start_ps, each.end_ps) for each in trace.records] == [("y", 0, 4)]
-    assert [(each.name, each.start_ps) for each in trace.phases] == [("y", 0)]
+    assert [(record.name, record.start_ps, record.end_ps) for record in trace.records] == [("y", 0, 4)]
+    assert [(phase.name, phase.start_ps) for phase in trace.phases] == [("y", 0)]
 
 
 def test_what_goes_on_when_the_warm_up_ends_is_recorded_from_there_on() -> None:
@@ -331,4 +331,7 @@ def test_what_goes_on_when_the_warm_up_ends_is_recorded_from_there_on() -> None:
     steps = (Work("before", (("work", 5),)), Work("across", (("work", 5),)))
     helper = Group("helper", ("h",), (Phase("z", 1, {"h": steps}, "wait"),), accounted=False)
     trace = execute(Program((Group("g", ("a",), phases, warm_up=1), helper)), record=True)
-    assert [(each.name, each.start_ps, each.end_ps) for each in trace.records] == [("y", 0, 4), ("across", 0, 3)]
+    assert [(record.name, record.start_ps, record.end_ps) for record in trace.records] == [
+        ("y", 0, 4),
+        ("across", 0, 3),
+    ]

@@ -33,7 +33,7 @@ def loads(tokens: int, count: int, per_token: int) -> Iterator[list[int]]:
 @pytest.mark.parametrize(("tokens", "count", "per_token"), [(10, 3, 1), (7, 4, 2), (9, 4, 3), (8, 4, 1)])
 def test_the_fullest_expert_of_all_choices_written_out(tokens: int, count: int, per_token: int) -> None:
     """Normal numbers stand for whole ones; even of so few tokens the mean is within a fortieth of the exact one."""
-    fullest = [max(each) for each in loads(tokens, count, per_token)]
+    fullest = [max(load) for load in loads(tokens, count, per_token)]
     exact = sum(fullest) / len(fullest)
     assert len(fullest) == math.comb(count, per_token) ** tokens
     assert expected_fullest(tokens, count, per_token) == pytest.approx(exact, rel=0.025)
@@ -97,7 +97,7 @@ def test_an_ipu_holds_its_part_of_every_expert_or_a_larger_one_of_some(groups: i
     block = shard(groups).blocks["feed_forward"]
     assert block.parameter_count == 3 * 8 * 4096 * 14336 // 16 + 4096 * 8 + 4096
     assert block.parameter_count == shard(1).blocks["feed_forward"].parameter_count
-    (up,) = (each for each in block.parameters if each.name == "up/weight")
+    (up,) = (parameter for parameter in block.parameters if parameter.name == "up/weight")
     assert up.shape == (8 // groups, 4096, 14336 // (16 // groups))
 
 
@@ -173,7 +173,7 @@ def test_utilisation_counts_active_parameters() -> None:
 def test_imbalance_is_an_assumption_with_its_range() -> None:
     imbalance = "{value: 1.5, source: given, basis: assumed, range: [1, 3]}"
     result = podsim.simulate(SMALL, overrides=[f"model.experts.imbalance={imbalance}"])
-    (found,) = (each for each in result.assumptions if each["key"] == "model.experts.imbalance")
+    (found,) = (assumption for assumption in result.assumptions if assumption["key"] == "model.experts.imbalance")
     assert (found["value"], found["basis"], tuple(found["range"])) == ("1.5", "assumed", (1.0, 3.0))
     more, fewer = (
         podsim.simulate(SMALL, overrides=[f"model.experts.imbalance={each}"]).weight_update_ps for each in (1, 3)
@@ -186,7 +186,7 @@ def test_how_full_experts_are_is_no_other_model() -> None:
     """The length of a run holds for the model however even its router is; dropped tokens make it another one."""
     for variant, is_other in ((None, False), ("even", False), ("uneven", False), ("capacity", True)):
         notices = load_scenario("mixtral_8x7b_experts_pod64", variant=variant).notices
-        assert any("given for another model" in each for each in notices) is is_other
+        assert any("given for another model" in notice for notice in notices) is is_other
 
 
 def test_a_result_says_what_is_dropped() -> None:

@@ -133,7 +133,7 @@ def test_the_slowest_ipu_makes_all_others_wait() -> None:
     for each in (slowed, *others):
         assert sum(each.more_s.values()) == pytest.approx(longer, rel=1e-9)
     assert slowed.more_s["slowed"] > longer > 0.2 * result.faults.weight_update_without_s
-    assert all("slowed" not in each.more_s for each in others)
+    assert all("slowed" not in other.more_s for other in others)
     assert sorted(ipu for each in result.faults.waiting for ipu in each.ipus) == list(range(16))
 
 
@@ -195,7 +195,7 @@ def test_shown_is_the_stretch_with_most_weight_updates() -> None:
     """Two minutes as usual, some twenty with a slow IPU, and as usual again."""
     report = with_faults("{ipu: 1, clock: 90 %, from: 2 min, until: 22 min}").faults
     assert report is not None
-    counts = [each.weight_updates or 0 for each in report.stretches]
+    counts = [stretch.weight_updates or 0 for stretch in report.stretches]
     assert len(counts) == 3
     assert counts[1] == pytest.approx(20 * 60 / report.stretches[1].weight_update_s)
     assert counts[0] == pytest.approx(2 * 60 / report.weight_update_without_s)

@@ -72,7 +72,7 @@ def seconds(plan: Plan, stage: int) -> float:
 
 
 def pieces(*cycles: float, kept: int = 0, running: int = 0) -> list[UncutPart]:
-    return [UncutPart(each, kept, running) for each in cycles]
+    return [UncutPart(cycle, kept, running) for cycle in cycles]
 
 
 @pytest.mark.parametrize(

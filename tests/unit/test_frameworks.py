@@ -54,7 +54,7 @@ def test_calls_of_an_epoch_that_a_scenario_does_not_say_are_an_assumption(name: 
     batch = plan.layout.batch_size
     assert plan.layout.updates_per_session_call == pytest.approx(IMAGENET / batch / calls)
     assert few.layout.updates_per_session_call == pytest.approx(IMAGENET / batch / (3 if calls == 1 else calls))
-    assumed = {each["key"] for each in simulate(name).assumptions}
+    assumed = {assumption["key"] for assumption in simulate(name).assumptions}
     assert ("software.session_calls_per_epoch" in assumed) == (calls == 1)
 
 

@@ -118,7 +118,9 @@ def test_a_table_used_twice_is_stored_once(tmp_path: Path) -> None:
     model.node("MatMul", [hidden, model.node("Transpose", [table], "turned", perm=[1, 0])], "logits")
     graph = read(model, tmp_path, {"tokens": 8})
     assert graph.workload.parameter_count == 100 * 64 + 64 * 64
-    tied = [each for block in graph.workload.blocks.values() for each in block.parameters if each.tied_to]
+    tied = [
+        parameter for block in graph.workload.blocks.values() for parameter in block.parameters if parameter.tied_to
+    ]
     assert [each.tied_to for each in tied] == ["block0/table"]
     assert isinstance(ops_of(graph)[0], Gather)
     assert not any(isinstance(op, Rearrange) for op in ops_of(graph))

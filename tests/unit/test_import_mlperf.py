@@ -97,7 +97,7 @@ def test_the_first_evaluation_of_epochs_is_compared_with_its_set_up(file: File) 
     (found,) = compare_logs([file(RESNET)])
     assert found.scenario == "resnet50_v2.0_pod16"
     assert found.phase("validation set-up, evaluation 1").logged_s == 17
-    assert sum(each.predicted_s or 0 for each in found.phases[:-2]) == pytest.approx(found.phase("run").predicted_s)
+    assert sum(phase.predicted_s or 0 for phase in found.phases[:-2]) == pytest.approx(found.phase("run").predicted_s)
 
 
 def test_a_run_that_stops_late_is_compared_up_to_its_last_evaluation(file: File) -> None:

@@ -184,9 +184,9 @@ def test_the_published_step_of_llama2_7b_is_met_with_nothing_under_its_loads() -
 
 def test_more_ipus_are_faster_and_later_tokens_cheaper_than_the_first() -> None:
     results = [podsim.generate(PODS, variant=variant) for variant in ("pod4", "pod8", "pod16", "pod32")]
-    rates = [each.tokens_per_s for each in results]
+    rates = [result.tokens_per_s for result in results]
     assert all(1.7 * slow < fast < 2.0 * slow for slow, fast in pairwise(rates))
-    assert all(each.time_per_output_token_s < each.time_to_first_token_s for each in results)
+    assert all(result.time_per_output_token_s < result.time_to_first_token_s for result in results)
 
 
 def test_overlapped_loads_hide_what_they_can() -> None:

@@ -21,7 +21,7 @@ _STREAM = "software.stream_time"
 
 
 def influences(result: object) -> dict[str, object]:
-    return {str(each["key"]): each["influence"] for each in result.assumptions}  # type: ignore[attr-defined]
+    return {str(assumption["key"]): assumption["influence"] for assumption in result.assumptions}  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_what_moves_nothing_is_not_listed(run: object, name: str, unused: set[st
     spec = load_scenario(name).spec
     listed = set(influences(run(name)))  # type: ignore[operator]
     assert listed
-    assert listed <= {each.key for each in assumptions(spec)}
+    assert listed <= {assumption.key for assumption in assumptions(spec)}
     assert unused.isdisjoint(listed)
 
 
@@ -126,7 +126,7 @@ def test_a_tenth_either_way_where_there_is_no_range() -> None:
     loaded = load_scenario(
         _TRAINED, overrides=["system.machine.ipu.clock=2 GHz", "system.machine.ipu.tile.worker_count=4"]
     )
-    bounds = {each.key: each.bounds for each in assumptions(loaded.spec)}
+    bounds = {assumption.key: assumption.bounds for assumption in assumptions(loaded.spec)}
     assert bounds["system.machine.ipu.clock"] == pytest.approx((1.8e9, 2.2e9))
     assert bounds["system.machine.ipu.tile.worker_count"] == (3, 5)
 

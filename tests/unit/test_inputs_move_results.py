@@ -270,7 +270,11 @@ def before(op: Op | Kernel, partials: str, tile_count: int) -> object:
 
 def paths() -> list[tuple[Any, ...]]:
     """To every number that is not marked as information."""
-    marked = {name for name, each in Vertices.model_fields.items() if any(isinstance(m, Info) for m in each.metadata)}
+    marked = {
+        name
+        for name, model_field in Vertices.model_fields.items()
+        if any(isinstance(m, Info) for m in model_field.metadata)
+    }
     return [path for path in leaves(_CHIP.vertices) if path[0] not in marked and path not in _EMPTY_SEGMENTS]
 
 

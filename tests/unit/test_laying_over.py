@@ -94,8 +94,8 @@ def test_values_over_a_loaded_scenario_are_as_if_it_was_read_with_them(
     assert over.document.places == read.document.places
     assert list(over.changes) == list(read.changes)
     one_by_one = load_scenario(source)
-    for each in overrides:
-        one_by_one = load_scenario(one_by_one, overrides=[each])
+    for override in overrides:
+        one_by_one = load_scenario(one_by_one, overrides=[override])
     assert one_by_one.spec == read.spec
 
 

@@ -71,9 +71,9 @@ def test_it_is_kept_until_a_file_changes(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "one.yaml").write_text("description: first\nmodel: {kind: bert}\nsystem: ipu_pod16\n")
     monkeypatch.setattr(module, "shipped_files", lambda kind: [tmp_path / "one.yaml"] if kind == "scenario" else [])
     made = catalogue()
-    assert [each.description for each in made.scenarios] == ["first"]
+    assert [scenario.description for scenario in made.scenarios] == ["first"]
     with monkeypatch.context() as patch:
         patch.setattr(module, "_made", None)
         assert catalogue() == made
     (tmp_path / "one.yaml").write_text("description: second\nmodel: {kind: bert}\nsystem: ipu_pod16\n")
-    assert [each.description for each in catalogue().scenarios] == ["second"]
+    assert [scenario.description for scenario in catalogue().scenarios] == ["second"]

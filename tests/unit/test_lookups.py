@@ -190,7 +190,7 @@ def test_the_command_prints_the_plan_and_the_loop() -> None:
 def test_more_than_one_tile_of_indices_is_handed_around() -> None:
     """33 indices, or a table that is cut, take the fourth superstep of the loop."""
     rows = {lookups: podsim.cost_multi_slice(16, 16, lookups, ipu="bow") for lookups in (32, 33)}
-    assert [round(each.loop_cycles // SUPERSTEP) for each in rows.values()] == [3, 4]
+    assert [round(row.loop_cycles // SUPERSTEP) for row in rows.values()] == [3, 4]
     assert podsim.cost_multi_slice(1024, 16, 32, ipu="bow").loop_cycles > 4 * SUPERSTEP
 
 

@@ -207,7 +207,7 @@ def test_a_stash_in_the_format_of_activations_changes_nothing() -> None:
     scenario = small_bert(small_pod(), [1, 1])
     same, left_out = (plan_of(scenario, *sets) for sets in (["precision.stash=fp16"], []))
     assert same.memory == left_out.memory
-    assert [each.cycles for each in same.stages] == [each.cycles for each in left_out.stages]
+    assert [stage.cycles for stage in same.stages] == [stage.cycles for stage in left_out.stages]
 
 
 def test_a_stash_is_no_wider_than_activations() -> None:

@@ -93,8 +93,8 @@ def guesses(source: str) -> Iterator[str]:
         elif isinstance(node, ast.Dict):
             parts = [key for key in node.keys if key is not None]
         texts = [each for part in parts for each in (part.elts if isinstance(part, ast.Tuple) else [part])]
-        words = (each.value for each in texts if isinstance(each, ast.Constant) and isinstance(each.value, str))
-        yield from (each for each in words if SUFFIX.match(each))
+        words = (text.value for text in texts if isinstance(text, ast.Constant) and isinstance(text.value, str))
+        yield from (word for word in words if SUFFIX.match(word))
 
 
 def test_a_guess_is_noticed() -> None:

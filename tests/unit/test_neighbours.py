@@ -18,7 +18,7 @@ from tests.examples import plan_of, small_bert, small_pod
 
 RAIL = 2 * 16e9 * 0.85
 """Of an IPU-M2000, in each direction. [B/s]"""
-ORDERS = [list(each) for each in permutations(NEAREST)]
+ORDERS = [list(permutation) for permutation in permutations(NEAREST)]
 
 
 def small(shards: int, stages: int, replicas: int, micro_batches: int, nearest: Any = None, **more: Any) -> Any:
@@ -123,7 +123,7 @@ def test_no_other_order_is_much_faster_for_long_weight_updates(shards: int, stag
 @pytest.mark.parametrize(("shards", "stages", "replicas"), [(2, 8, 4), (4, 4, 4), (8, 2, 4), (8, 1, 8)])
 def test_no_other_order_is_faster_on_64_ipus(shards: int, stages: int, replicas: int) -> None:
     scenarios = [small(shards, stages, replicas, 256, each, system="ipu_pod64") for each in ORDERS]
-    times = [podsim.simulate(each).weight_update_ps for each in scenarios]
+    times = [podsim.simulate(scenario).weight_update_ps for scenario in scenarios]
     assert min(times) == times[0] < max(times)
 
 
@@ -131,7 +131,7 @@ def test_phases_are_fastest_with_shards_next_to_one_another() -> None:
     scenario = small(4, 1, 4, 64)
     scenario["parallelism"] |= {"execution": "phased", "pipeline_stages": None}
     orders = [f"parallelism.nearest=[{', '.join(each)}]" for each in ORDERS]
-    times = [podsim.simulate(scenario, overrides=[each]).weight_update_ps for each in orders]
+    times = [podsim.simulate(scenario, overrides=[order]).weight_update_ps for order in orders]
     assert min(times) == times[0] < max(times)
 
 

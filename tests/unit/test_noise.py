@@ -150,8 +150,8 @@ def test_one_machine_waits_for_nobody() -> None:
 def test_machines_have_streams_of_their_own_and_one_table() -> None:
     call = NoisyCall(noise_of(), 136 * MS, 1.0, machines=5, apart=True)
     jitters = list(call.jitters(0).values())
-    assert len({each.stream for each in jitters}) == 6
-    assert len({id(each.table) for each in jitters}) == 2
+    assert len({jitter.stream for jitter in jitters}) == 6
+    assert len({id(jitter.table) for jitter in jitters}) == 2
 
 
 @pytest.mark.parametrize("level_ms", [-40, 40])
@@ -193,7 +193,7 @@ def test_a_lane_that_stands_for_all_waits_for_the_latest_machine() -> None:
 
 
 def test_noise_is_no_assumption_of_a_run_without() -> None:
-    assert not [each.key for each in assumptions(load_scenario(POD64).spec) if ".noise." in each.key]
+    assert not [assumption.key for assumption in assumptions(load_scenario(POD64).spec) if ".noise." in assumption.key]
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def job(name: str, *overrides: str, updates: int = 100, explicit: bool = False, 
 
 
 def times(runs: Sequence[Updates]) -> Floats:
-    return np.concatenate([each.times_s for each in runs])
+    return np.concatenate([run.times_s for run in runs])
 
 
 def wait_s(machines: int) -> float:
@@ -126,10 +126,10 @@ def test_updates_of_a_run_bear_its_level() -> None:
     spread = "software.noise={call_spread: 0 s, late_call_share: 0, run_spread: 10 ms}"
     runs = all_runs(job(POD16, spread, updates=2), 60, 1)
     update_s = podsim.simulate(POD16).weight_update_s
-    for each in runs:
-        assert each.times_s == pytest.approx([update_s + each.level_s] * 2, abs=1e-12)
+    for run in runs:
+        assert run.times_s == pytest.approx([update_s + run.level_s] * 2, abs=1e-12)
     # A standard deviation of 60 draws is off by its own 1 / sqrt(120).
-    assert np.std([each.level_s for each in runs]) == pytest.approx(0.010, rel=3 / math.sqrt(120))
+    assert np.std([run.level_s for run in runs]) == pytest.approx(0.010, rel=3 / math.sqrt(120))
 
 
 def test_what_is_drawn_follows_from_seed_and_number_alone() -> None:

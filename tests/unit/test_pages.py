@@ -70,7 +70,7 @@ def bars_of(chart: Chart) -> list[dict[str, Any]]:
 
 
 def timeline_of(charts: list[Chart]) -> Chart:
-    return next(each for each in charts if isinstance(each.drawn, TimelineChart))
+    return next(chart for chart in charts if isinstance(chart.drawn, TimelineChart))
 
 
 # Numbers
@@ -85,7 +85,7 @@ def test_a_waterfall_goes_from_nothing_to_the_whole_and_each_step_is_its_kind_of
     assert steps[-1]["end"] == total["end"] == pytest.approx(bert.weight_update_s, rel=1e-12)
     breakdown = bert.to_dict()["breakdown"]
     assert isinstance(breakdown, Mapping)
-    shown = {each["row"]: each["end"] - each["start"] for each in steps}
+    shown = {step["row"]: step["end"] - step["start"] for step in steps}
     least = bert.weight_update_s / 1000
     expected = {kind_of(kind).label: time for kind, time in breakdown.items() if time >= least}
     expected["other"] = sum(time for time in breakdown.values() if time < least)
@@ -100,7 +100,7 @@ def test_the_table_below_has_the_numbers_of_the_chart(bert: RunResult, charts: l
 
 def test_each_ipu_fills_its_weight_update(bert: RunResult, charts: list[Chart]) -> None:
     by_row: dict[str, list[dict[str, Any]]] = {}
-    (ipus,) = (each for each in charts if " is at work " in each.title)
+    (ipus,) = (chart for chart in charts if " is at work " in chart.title)
     for bar in bars_of(ipus):
         by_row.setdefault(bar["row"], []).append(bar)
     mean = by_row.pop("mean")
@@ -133,8 +133,8 @@ def test_assumptions_are_shown_as_far_as_they_move_the_result(
     ends = sorted((influence["low"], influence["high"]), key=lambda end: -abs(end))
     assert [bar["end"] / 100 for bar in bars] == pytest.approx(ends)
     grids = blocks_of(page, Table)
-    (table,) = [each for each in grids if each.columns[0].head == "input"]
-    assert [row[0] for row in table.rows] == [each["key"] for each in bert.assumptions]
+    (table,) = [grid for grid in grids if grid.columns[0].head == "input"]
+    assert [row[0] for row in table.rows] == [assumption["key"] for assumption in bert.assumptions]
 
 
 def assumed(key: str, low: float | None, high: float | None) -> dict[str, object]:
@@ -230,8 +230,8 @@ def test_the_kinds_of_a_timeline_add_up_nearly_to_their_times(bert: RunResult, c
     ]
     shown = sum(bar["end"] - bar["start"] for bar in bars if bar["fill"] == paint(fill_of_kind("matmul")))
     assert bert.trace is not None
-    records = [each for each in bert.trace.records if each.lane == "ipu1" and each.kind == "matmul"]
-    main = [each for each in records if each.repeat_count == max(one.repeat_count for one in records)]
+    records = [record for record in bert.trace.records if record.lane == "ipu1" and record.kind == "matmul"]
+    main = [record for record in records if record.repeat_count == max(one.repeat_count for one in records)]
     taken = 2 * sum(each.end_ps - each.start_ps for each in main) / 1e9
     assert shown == pytest.approx(taken, rel=0.02)
 
@@ -283,7 +283,7 @@ def test_short_neighbours_become_one_that_is_drawn_as_what_it_owes() -> None:
 def test_marks_are_cut_to_their_window_and_not_too_many() -> None:
     cycle = Slice("ipu0", "matmul", "work", 0, 10, repeat_count=100, repeat_period_ps=10)
     marks = marks_of([cycle], Stretch("some", 25, 45), most=10)
-    assert [(each.start_ps, each.end_ps) for each in marks] == [(25, 30), (30, 40), (40, 45)]
+    assert [(mark.start_ps, mark.end_ps) for mark in marks] == [(25, 30), (30, 40), (40, 45)]
     few = marks_of([cycle], Stretch("all", 0, 1000), most=10)
     assert len(few) <= 10
     assert (few[0].start_ps, few[-1].end_ps, sum(each.operations for each in few)) == (0, 1000, len(few))
@@ -385,7 +385,7 @@ def test_headings_labels_and_tables_are_there_for_those_who_do_not_see_charts(
         assert tag != "figure" or given["aria-labelledby"] in ids
         assert given.get("class") != "chart" or given["aria-label"]
         assert tag != "a" or not str(given["href"]).startswith("#") or str(given["href"])[1:] in ids
-    assert text.count("The numbers of this chart") == len([each for each in charts if each.numbers])
+    assert text.count("The numbers of this chart") == len([chart for chart in charts if chart.numbers])
     assert all(spec["description"] for spec in Tags(text).specs)
 
 
@@ -394,7 +394,7 @@ def test_addresses_of_sources_are_links_and_nothing_else_is(with_script: None) -
     reference = {"key": "k", "value": "1", "basis": "assumed", "note": "see https://example.org/a?b=1&c='x'."}
     page = make_result(assumptions=(reference,)).report()
     links = [given["href"] for tag, given in Tags(html.as_html(page)).tags if tag == "a"]
-    assert [each for each in links if not str(each).startswith("#")] == ["https://example.org/a?b=1&c="]
+    assert [link for link in links if not str(link).startswith("#")] == ["https://example.org/a?b=1&c="]
 
 
 def test_the_same_result_gives_the_same_bytes(with_script: None) -> None:
@@ -517,7 +517,7 @@ def test_a_check_shows_how_far_each_figure_has_moved() -> None:
     assert [(bar["row"], bar["end"]) for bar in bars_of(chart)] == [("weight_update_s, one", pytest.approx(10))]
     assert page.tiles[0].value == "does not hold"
     tables = [each for each in blocks_of(page, Table) if each.columns[0].head == "scenario"]
-    (findings,) = [each for each in tables if len(each.columns) == 6]
+    (findings,) = [table for table in tables if len(table.columns) == 6]
     assert findings.rows[0][:5] == ["one", "weight_update_s", "1", "1.1", "+10.00 %"]
 
 
@@ -548,7 +548,7 @@ def test_variants_of_a_study_have_their_names_and_the_file_itself_none() -> None
 def test_the_makespan_of_the_example_is_shown_whole() -> None:
     chart = timeline_of(charts_of(make_result().report()))
     assert isinstance(chart.drawn, TimelineChart)
-    assert [(each.start, each.end) for each in chart.drawn.stretches] == [(0.0, MAKESPAN_PS / 1e9)]
+    assert [(stretch.start, stretch.end) for stretch in chart.drawn.stretches] == [(0.0, MAKESPAN_PS / 1e9)]
     assert json.dumps(vega_spec(chart))
 
 

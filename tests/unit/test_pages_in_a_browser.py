@@ -143,7 +143,7 @@ def look_at(browser: Any, address: str, width: int) -> Seen:
     look = browser.execute_script(LOOK)
     complaints = [entry["message"] for entry in browser.get_log("browser")]
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    asked = [each["params"]["request"]["url"] for each in events if each["method"] == "Network.requestWillBeSent"]
+    asked = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
     return Seen(look, complaints, [each for each in asked if not each.startswith(("data:", "file:", "chrome"))])
 
 

@@ -14,7 +14,9 @@ def test_cycles_of_a_pair_cancel_and_its_call_stays() -> None:
     """BERT-Large with 128 tokens on Bow Pod16 and Pod64: 2,048 and 512 micro-batches in each replica."""
     pair = call_of_pair(trained("PopART"))
     cycles = {
-        name: sum(each.seconds for each in simulate(*name.split("@")[:1], variant="bow").phases if each.name in CYCLES)
+        name: sum(
+            phase.seconds for phase in simulate(*name.split("@")[:1], variant="bow").phases if phase.name in CYCLES
+        )
         for name in pair.weights
     }
     assert sum(weight * cycles[name] for name, weight in pair.weights.items()) == pytest.approx(0, abs=1e-9)

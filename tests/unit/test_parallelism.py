@@ -206,8 +206,8 @@ def test_checkpoints_need_as_little_as_any_subset_of_blocks() -> None:
     def need(starts: tuple[int, ...], depth: int) -> int:
         ends = (*starts[1:], size)
         segments = [Segment(order[start:stop]) for start, stop in zip(starts, ends, strict=True)]
-        kept = sum(kept_elements(each, workload, recompute=True) for each in segments) * workload.activation_bytes
-        return depth * kept + max(segment_peak_bytes(each, workload, bare, recompute=True) for each in segments)
+        kept = sum(kept_elements(segment, workload, recompute=True) for segment in segments) * workload.activation_bytes
+        return depth * kept + max(segment_peak_bytes(segment, workload, bare, recompute=True) for segment in segments)
 
     every = [
         (0, *(place + 1 for place, taken in enumerate(choice) if taken))
@@ -269,9 +269,9 @@ def test_memory_that_is_written_beside_auto_is_kept() -> None:
     }
     result = simulate(bert_auto() | {"memory": memory})
     assert result.choice is not None
-    assert {ipus_of(each.parallelism) for each in result.choice.candidates} == {2}
-    for each in result.choice.candidates:
-        assert json.loads(json.dumps(each.memory)) == memory
+    assert {ipus_of(candidate.parallelism) for candidate in result.choice.candidates} == {2}
+    for candidate in result.choice.candidates:
+        assert json.loads(json.dumps(candidate.memory)) == memory
 
 
 @pytest.mark.parametrize(
@@ -480,9 +480,9 @@ def test_the_choice_is_the_same_every_time() -> None:
 def test_a_pin_holds_for_every_candidate(pin: str, value: object) -> None:
     result = simulate(bert_auto(**{pin: value}))
     assert result.choice is not None
-    for each in result.choice.candidates:
-        keys = {"ipus_per_replica": ipus_of(each.parallelism)}
-        assert (keys | dict(each.parallelism))[pin] == value
+    for candidate in result.choice.candidates:
+        keys = {"ipus_per_replica": ipus_of(candidate.parallelism)}
+        assert (keys | dict(candidate.parallelism))[pin] == value
 
 
 def test_runners_up_are_slower_and_say_by_how_much() -> None:
@@ -500,11 +500,11 @@ def test_what_does_not_fit_is_reported_beside_what_does() -> None:
     """Four layers in 128 KiB per tile fit with recomputation; what would be faster without it does not."""
     result = simulate("bert_v1.1_pod16_open", overrides=["parallelism={auto: true, ipus_per_replica: 4}"])
     assert result.choice is not None
-    misfits = [each for each in result.choice.candidates if not each.fits]
+    misfits = [candidate for candidate in result.choice.candidates if not candidate.fits]
     assert misfits
-    for each in misfits:
-        assert each.used_bytes > each.capacity_bytes
-        assert "of each replica needs" in each.verdict
+    for misfit in misfits:
+        assert misfit.used_bytes > misfit.capacity_bytes
+        assert "of each replica needs" in misfit.verdict
 
 
 def test_the_table_and_json_show_the_choice(podsim: Run) -> None:
@@ -577,7 +577,7 @@ def test_pins_that_do_not_divide_the_batch() -> None:
 def test_a_pin_that_cannot_be_is_named(pins: str, key: str, do: str) -> None:
     with pytest.raises(SpecError) as caught:
         load_scenario("bert_v1.1_pod16_open", overrides=[f"parallelism={{auto: true, {pins}}}"])
-    assert [(each.key, each.do) for each in caught.value.problems] == [(f"parallelism.{key}", do)]
+    assert [(problem.key, problem.do) for problem in caught.value.problems] == [(f"parallelism.{key}", do)]
 
 
 @pytest.mark.parametrize(
@@ -592,13 +592,15 @@ def test_a_pin_that_cannot_be_is_named(pins: str, key: str, do: str) -> None:
 def test_a_pin_that_a_decoder_cannot_have_is_named(pins: str, key: str) -> None:
     with pytest.raises(SpecError) as caught:
         load_scenario("llama2_7b_pods", overrides=[f"parallelism={{auto: true, {pins}}}"])
-    assert [each.key for each in caught.value.problems] == [key]
+    assert [problem.key for problem in caught.value.problems] == [key]
 
 
 def test_a_batch_beyond_reason() -> None:
     with pytest.raises(SpecError) as caught:
         load_scenario(bert_auto(10**9 + 1))
-    assert [(each.key, each.do) for each in caught.value.problems] == [("batch_size", "write 1000000000 or less")]
+    assert [(problem.key, problem.do) for problem in caught.value.problems] == [
+        ("batch_size", "write 1000000000 or less")
+    ]
 
 
 def test_a_million_micro_batches_cost_no_more_events_than_a_few() -> None:
@@ -671,7 +673,7 @@ def test_how_much_rests_on_the_last_segment() -> None:
 
 
 def test_a_division_that_is_given_rests_on_nothing_of_the_kind() -> None:
-    assert not any("upper bound" in each for each in simulate("resnet50_v1.1_pod16").warnings)
+    assert not any("upper bound" in warning for warning in simulate("resnet50_v1.1_pod16").warnings)
 
 
 def test_a_batch_that_batch_norm_refuses() -> None:

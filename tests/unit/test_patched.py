@@ -105,5 +105,5 @@ def test_what_belongs_to_another_model_stays_away() -> None:
     loaded = _patched(other, [clock])
     assert loaded is not None
     assert loaded.spec.run == other.spec.run  # type: ignore[attr-defined]
-    assert [each.partition(":")[0] for each in loaded.notices] == ["no time to train"]
+    assert [notice.partition(":")[0] for notice in loaded.notices] == ["no time to train"]
     assert all_of(loaded) == all_of(anew(BERT, "model.vocabulary_size=30400", clock))

@@ -106,7 +106,7 @@ def test_a_tied_table_is_added_to_what_the_head_stored() -> None:
     """The head loads the table too and stores its gradients; the embedding loads those and adds its own."""
     plan = plan_of("model.tied_embedding=true")
     embedding, _, head = plan.phases
-    assert [each.tied.gradient_bytes for each in plan.phases] == [2 * EMBEDDING, 0, 0]
+    assert [phase.tied.gradient_bytes for phase in plan.phases] == [2 * EMBEDDING, 0, 0]
     assert head.exchanged.weight_bytes == 2 * HEAD
     assert head.updated.weight_bytes == 2 * 256
     assert embedding.updated.weight_bytes == 2 * EMBEDDING
@@ -177,7 +177,7 @@ def test_memory_of_both_tiers() -> None:
     """In streaming memory: weights and gradients of 2 B, moments of 4 B; of each micro-batch its samples, what layers
     and head are given, and a gradient. On the chip: a layer with its gradients and input."""
     (ipu,) = plan_of().memory
-    off = {each.name: each.byte_count for each in ipu.tenants if each.storage == "streaming_memory"}
+    off = {tenant.name: tenant.byte_count for tenant in ipu.tenants if tenant.storage == "streaming_memory"}
     stash = COUNT * (SAMPLES + (LAYERS + 1) * HIDDEN + HIDDEN)
     assert off == {
         "weights": 2 * WEIGHTS,
@@ -185,7 +185,7 @@ def test_memory_of_both_tiers() -> None:
         "optimizer_state": 8 * WEIGHTS,
         "stash": stash,
     }
-    on = {each.name: each.byte_count for each in ipu.tenants if each.storage == "in_processor_memory"}
+    on = {tenant.name: tenant.byte_count for tenant in ipu.tenants if tenant.storage == "in_processor_memory"}
     assert (on["weights"], on["accumulators"], on["stash"]) == (2 * LAYER, 2 * LAYER, HIDDEN)
 
 
@@ -196,7 +196,7 @@ def test_what_io_tiles_have_no_room_for_lies_on_the_others() -> None:
     for overlapped in ("true", "false"):
         options = ("parallelism.micro_batch_size=16", "memory.io_tiles=1", f"memory.overlapped_io={overlapped}")
         (ipu,) = plan_of(*options).memory
-        on = {each.name: each.byte_count for each in ipu.tenants if each.storage == "in_processor_memory"}
+        on = {tenant.name: tenant.byte_count for tenant in ipu.tenants if tenant.storage == "in_processor_memory"}
         assert on["weights"] == 2 * LAYER
         found.append(on["stash"])
     assert found == [8 * HIDDEN + 3 * 8 * HIDDEN - 638_976, 8 * HIDDEN]
@@ -221,7 +221,7 @@ def test_an_encoder_decoder_moves_what_its_phases_change() -> None:
         (0, 0, target),
     ]
     assert [phase.input_bytes for phase in plan.phases[1:]] == [source, source + target, target]
-    off = {each.name: each.byte_count for each in plan.memory[0].tenants if each.storage == "streaming_memory"}
+    off = {tenant.name: tenant.byte_count for tenant in plan.memory[0].tenants if tenant.storage == "streaming_memory"}
     # Samples of 80 words, two numbers of 4 B each; each state that a layer or the head is given, once; a gradient.
     kept = 2 * 80 * 2 * 4 + 2 * source + (source + 3 * target) + target
     assert off["stash"] == COUNT * (kept + source + target)
@@ -320,7 +320,7 @@ def test_divided_tokens_are_loaded_and_stored_as_they_are() -> None:
     divided, parted = (plan_of(*shards, *more) for more in (("parallelism.sequence_parallel=true",), ()))
     assert streamed(compile_program(divided)) == streamed(compile_program(parted))
     sizes = [
-        {each.name: each.byte_count for each in plan.memory[0].tenants if each.storage == "streaming_memory"}
+        {tenant.name: tenant.byte_count for tenant in plan.memory[0].tenants if tenant.storage == "streaming_memory"}
         for plan in (divided, parted)
     ]
     assert sizes[0]["stash"] == sizes[1]["stash"]
@@ -352,7 +352,7 @@ def test_what_io_tiles_gather_is_copied_as_a_whole() -> None:
     cycles = [
         ipu.superstep.overhead_cycles + size / (32 * ipu.exchange.bytes_per_cycle) for size in (HIDDEN, HIDDEN // 2)
     ]
-    assert copies == [pytest.approx(each / ipu.clock_hz * 1e12, abs=2) for each in cycles]
+    assert copies == [pytest.approx(cycle / ipu.clock_hz * 1e12, abs=2) for cycle in cycles]
 
 
 @pytest.mark.parametrize(

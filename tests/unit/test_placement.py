@@ -103,7 +103,7 @@ def test_named_blocks_start_stages_and_segments() -> None:
     names = tuple("abcdef")
     workload = Workload("chain", {name: Block(name, (), (), (), 0, 0, 0) for name in names}, names, 1, 0)
     stages = stages_of(workload, cuts_before(names, ("e",), ("c", "f")))
-    assert [[each.blocks for each in stage.segments] for stage in stages] == [
+    assert [[segment.blocks for segment in stage.segments] for stage in stages] == [
         [("a", "b"), ("c", "d")],
         [("e",), ("f",)],
     ]

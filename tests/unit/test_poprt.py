@@ -92,7 +92,7 @@ def test_patches_that_do_not_divide_an_image_and_no_class_token() -> None:
     shapes = {op.name: op.shape for op in workload.blocks["attention"].forward if isinstance(op, MatMul)}
     assert shapes["attention/scores"] == (16, 729, 729)
     assert shapes["attention/context"] == (16, 729, 72)
-    names = {each.name for each in workload.blocks["embedding"].parameters}
+    names = {parameter.name for parameter in workload.blocks["embedding"].parameters}
     assert names == {"patch/weight", "patch/bias", "position"}
     (mean,) = [op for op in workload.blocks["head"].forward if op.name == "head/mean"]
     assert mean.shape == (1, 1152)
@@ -117,7 +117,7 @@ def test_weights_in_fp8_are_cast_in_front_of_products_in_half_precision() -> Non
     assert [op.name for op in casts] == ["feed_forward/up/weight/fp16", "feed_forward/down/weight/fp16"]
     assert [op.dtype for op in casts] == ["fp16"] * 2
     assert {op.operand_dtype for op in block.forward if isinstance(op, MatMul)} == {"fp16"}
-    stored = {each.name: each.dtype for each in block.parameters}
+    stored = {parameter.name: parameter.dtype for parameter in block.parameters}
     assert (stored["up/weight"], stored["down/weight"], stored["up/bias"]) == ("fp8", "fp8", None)
 
 

@@ -165,7 +165,7 @@ def test_every_number_of_power_moves_it(key: str) -> None:
 
 def test_no_time_stands_on_power_or_prices() -> None:
     loaded = load_scenario("bert_v1.1_pod64_open", overrides=["cost={purchase: list, years: 3, overhead: 10 %}"])
-    keys = {key for key, _, _ in numbers(loaded.spec)} | {each.key for each in assumptions(loaded.spec)}
+    keys = {key for key, _, _ in numbers(loaded.spec)} | {assumption.key for assumption in assumptions(loaded.spec)}
     assert keys
     assert not [key for key in keys if "power" in key or key.startswith("cost")]
 

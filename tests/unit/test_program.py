@@ -259,7 +259,7 @@ def test_rings_of_a_line_share_no_link() -> None:
     program = program_of(small_bert(small_pod(2), [1, 1], replicas=4), explicit=True)
     phases = [phase for group in program.groups for phase in group.phases if "IPU 1: reduce-scatter" in phase.name]
     steps = [step for phase in phases for lane in phase.steps.values() for step in lane if isinstance(step, Exchange)]
-    loads = Counter(name for step in steps for each in step.transfers for name, _ in each.channels)
+    loads = Counter(name for step in steps for transfer in step.transfers for name, _ in transfer.channels)
     assert set(loads.values()) == {1}
     assert {name.rpartition("/ring")[2] for name in loads} == {"+1", "-1"}
 

@@ -33,7 +33,7 @@ def test_help_describes_the_functions() -> None:
 
 
 def test_commands_are_functions(tmp_path: Path) -> None:
-    assert [each.name for each in podsim.list("llama", "13b").scenarios] == [
+    assert [scenario.name for scenario in podsim.list("llama", "13b").scenarios] == [
         "llama2_13b_phased_pod64",
         "llama2_13b_pod16",
         "llama2_13b_pod16_shards",

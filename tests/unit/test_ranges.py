@@ -71,7 +71,7 @@ def test_percentiles_of_a_skewed_distribution_by_its_table() -> None:
     found = [100 * math.log(doubt.at(deviations)) for deviations in (-Z, 0.0, Z)]
     assert found == pytest.approx([37.689, 49.335, 63.167], abs=0.1)
     centred = Doubt({"one": Contribution(0.0, skewed.variance, skewed.third)})
-    assert [100 * math.log(each) for each in centred.factors] == pytest.approx([37.689 - 50, 63.167 - 50], abs=0.1)
+    assert [100 * math.log(factor) for factor in centred.factors] == pytest.approx([37.689 - 50, 63.167 - 50], abs=0.1)
 
 
 class Run:
@@ -146,7 +146,7 @@ def test_nothing_is_measured_before_ranges_are_asked_for(monkeypatch: pytest.Mon
 def test_every_headline_carries_its_range(bert: podsim.RunResult) -> None:
     text = result_text(bert)
     for label in ("Throughput", "Weight update", "Time to train", "MFU", "Energy"):
-        (line,) = (each for each in text.splitlines() if each.startswith(f"{label}  ") and "%" in each)
+        (line,) = (line for line in text.splitlines() if line.startswith(f"{label}  ") and "%" in line)
         assert "  (80 %: " in line
     found = bert.ranges["weight_update_s"]
     assert f"{bert.weight_update_s * 1e3:.1f} ms  (80 %: {found.low * 1e3:.0f} to {found.high * 1e3:.0f})" in text
@@ -166,7 +166,7 @@ def test_the_json_has_them(bert: podsim.RunResult) -> None:
 def test_a_comparison_names_the_ranges_of_its_sides(bert: podsim.RunResult) -> None:
     """As they are printed alone; they do not say whether a change is real, so that no row has one."""
     found = compare(bert, bert.to_dict())
-    expected = {name: {"low": each.low, "high": each.high} for name, each in bert.ranges.items()}
+    expected = {name: {"low": range_.low, "high": range_.high} for name, range_ in bert.ranges.items()}
     data = found.to_dict()
     assert [side["ranges"] for side in data["sides"]] == [expected, expected]  # type: ignore[index, attr-defined]
     low, high = (

@@ -125,7 +125,7 @@ class _Everything:
         return True
 
     def __iter__(self) -> Iterator[str]:
-        return iter(each.key for name in NAMES for each in assumptions(spec_of(name)))
+        return iter(assumption.key for name in NAMES for assumption in assumptions(spec_of(name)))
 
 
 NAMES = [BERT, "resnet50_v1.1_pod16", "llama2_7b_pod16_streamed", "e5_large_pod4"]

@@ -101,7 +101,7 @@ def test_what_is_received_is_waited_for_by_what_depends_on_it_alone(tmp_path: Pa
     second = [node(7, RECV, comm_src=0, comm_size=10**6, comm_tag=4), node(8, us=2), node(9, COMP, 7, us=5)]
     found = on_pod4(tmp_path, first, second)
     way = Routes(pod4()).between(0, 1)
-    sent_s = way.latency_s + 10**6 / min(each.bandwidth_bytes_per_s for each in way.channels)
+    sent_s = way.latency_s + 10**6 / min(channel.bandwidth_bytes_per_s for channel in way.channels)
     assert found.makespan_s == pytest.approx(3e-6 + sent_s + 5e-6)
     assert found.ranks[1]["waiting"] == pytest.approx(1e-6 + sent_s)
 

@@ -94,7 +94,7 @@ def test_a_power_of_two_is_as_published() -> None:
 
 def test_room_for_more_replicas_is_told_as_it_is() -> None:
     """16 IPUs hold 5 replicas of 3, 15 IPUs."""
-    (told,) = [each for each in simulate(many_stages(3, 4, 2)).warnings if each.startswith("uses")]
+    (told,) = [warning for warning in simulate(many_stages(3, 4, 2)).warnings if warning.startswith("uses")]
     assert told.startswith("uses 6 of 16 IPUs: `--set parallelism.replication_factor=5` would use 15")
 
 
@@ -129,13 +129,14 @@ def test_rows_of_numbers() -> None:
 def test_a_stack_that_would_refuse_the_micro_batches() -> None:
     """TensorFlow's pipelines of 4 IPUs take multiples of 10, with the head on a stage of its own."""
     scenario = small_bert(small_pod(1), [1, 1, 1, 1], accumulation=12, software="tensorflow1_sdk_2.3")
-    (told,) = [each for each in simulate(scenario).warnings if "would refuse" in each]
+    (told,) = [warning for warning in simulate(scenario).warnings if "would refuse" in warning]
     assert told == (
         "TensorFlow 1 would refuse this accumulation_factor: 12 micro-batches are no multiple of 2·5 = 10, twice the "
         "stages of the grouped schedule; it takes 10 or 20"
     )
     assert not any(
-        "would refuse" in each for each in simulate(scenario, overrides=["parallelism.accumulation_factor=20"]).warnings
+        "would refuse" in warning
+        for warning in simulate(scenario, overrides=["parallelism.accumulation_factor=20"]).warnings
     )
 
 

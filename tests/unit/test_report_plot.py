@@ -141,7 +141,7 @@ def text_boxes(figure: Figure) -> list[tuple[str, Bbox]]:
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     texts = [each for each in figure.findobj(Text) if each.get_visible() and each.get_text().strip()]
-    return [(each.get_text(), each.get_window_extent(canvas.get_renderer())) for each in texts]
+    return [(text.get_text(), text.get_window_extent(canvas.get_renderer())) for text in texts]
 
 
 @pytest.mark.parametrize("made", [make_result, make_generation, make_forward])

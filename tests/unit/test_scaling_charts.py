@@ -47,7 +47,7 @@ def test_ratios_of_a_group_in_one_row_least_first_before_both_marks() -> None:
     assert [label.get_text() for label in left.get_yticklabels()] == ["Net, slow (1)", "Net, fast (2)"]
     assert [" ".join(text.split()) for text in texts(left)] == ["clocks 1.40", "published mean 1.42"]
     points = [line.get_xdata() for line in left.lines if line.get_marker() == "o"]
-    assert [list(each) for each in points] == [[1.1], [1.1], [pytest.approx(1.3)], [1.3, 1.2]]
+    assert [list(point) for point in points] == [[1.1], [1.1], [pytest.approx(1.3)], [1.3, 1.2]]
     assert bars(right) == [0.3, 0.01, 0.69, 0, 0, 0.7, 0.25, 0, 0.05, 0]
 
 

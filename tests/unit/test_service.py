@@ -129,7 +129,10 @@ def test_batches_in_flight_take_the_longer_of_latency_and_turns() -> None:
     """Alone a batch takes its latency; with others the slowest stage takes one turn for each."""
     pipeline = ["parallelism.pipeline_stages=4", "generation.batch_size=2", "generation.prompt_tokens=64"]
     step = podsim.generate(SMALL, overrides=[*pipeline, "generation.output_tokens=1"]).decode
-    times_s = [each.decode_s(2, 65) for each in service_steps(asked(*pipeline, "parallelism.batches_in_flight=4"))]
+    times_s = [
+        service_step.decode_s(2, 65)
+        for service_step in service_steps(asked(*pipeline, "parallelism.batches_in_flight=4"))
+    ]
     turn_s = step.longest_stage_ps / PS_PER_S
     assert times_s == pytest.approx([max(step.time_s, count * turn_s) for count in (1, 2, 3, 4)])
     assert times_s[0] == step.time_s < times_s[-1]
@@ -206,7 +209,7 @@ def test_users_are_told_in_place_of_a_rate() -> None:
     assert tile.notes[0].startswith("of 4 users who think 1 s each time; ")
     assert not result.is_saturated
     few = served("serving.request_count=30", users=4, think=1.0, uncertainty=None)
-    assert any("raise serving.request_count to 40 or more" in each for each in few.warnings)
+    assert any("raise serving.request_count to 40 or more" in warning for warning in few.warnings)
 
 
 def test_users_do_not_go_with_a_rate() -> None:

@@ -46,7 +46,7 @@ def served(batching: Batching, *rows: tuple[float, int, int], replicas: int = 1)
 
 
 def seconds(times_ps: tuple[int, ...]) -> list[float]:
-    return [each / PS_PER_S for each in times_ps]
+    return [time_ps / PS_PER_S for time_ps in times_ps]
 
 
 def times(outcome: ServingOutcome) -> list[list[float]]:

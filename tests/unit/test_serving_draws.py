@@ -138,7 +138,7 @@ def test_terminal_json_page_and_chart_have_the_ranges(result: ServingResult) -> 
 
 def test_a_report_has_the_numbers_of_what_requests_see(result: ServingResult) -> None:
     """Percentiles with their ranges below them, and the curve of each kind of time with both rates as lines."""
-    sections = {each.title: each.blocks for each in result.report().sections}
+    sections = {section.title: section.blocks for section in result.report().sections}
     table, *charts = sections["What requests see"]
     assert isinstance(table, Table)
     first, low, high = ([cell.value or 0.0 for cell in row if isinstance(cell, Cell)] for row in table.rows[:3])
@@ -169,11 +169,11 @@ def test_a_plan_of_serving_says_how_often_each_option_holds() -> None:
     )
     answer = find_systems(goal, processes=1)
     assert answer.confidence is not None and len(answer.confidence.contenders) == 2
-    for each in answer.confidence.contenders:
-        assert set(each.ranges) == {"energy_per_token_j", "saturation_per_s", "latency_p99_s"}
-        assert each.possible == 1.0
-        ends = each.ranges["saturation_per_s"]
-        known = (each.option.figures or {})["saturation_per_s"]
+    for contender in answer.confidence.contenders:
+        assert set(contender.ranges) == {"energy_per_token_j", "saturation_per_s", "latency_p99_s"}
+        assert contender.possible == 1.0
+        ends = contender.ranges["saturation_per_s"]
+        known = (contender.option.figures or {})["saturation_per_s"]
         assert ends.low <= known <= ends.high and ends.low < ends.high
     text = answer.text()
     for words in ("of 4 draws", "latency, P99", "saturation", "How sure: 4 draws"):

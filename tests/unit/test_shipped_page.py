@@ -16,16 +16,16 @@ TEXT = PAGE.read_text(encoding="utf-8")
 
 def test_every_scenario_has_a_row_with_its_command() -> None:
     rows = re.findall(r"^\| .+<br>`podsim run ([\w.]+)`", TEXT, re.MULTILINE)
-    assert sorted(rows) == [each.name for each in catalogue().scenarios]
+    assert sorted(rows) == [scenario.name for scenario in catalogue().scenarios]
 
 
 def test_every_study_has_a_section_with_its_command() -> None:
     told = re.findall(r"^### `(\w+)`\n\n.+`podsim (\w+) (\w+)`", TEXT, re.MULTILINE)
-    assert told == [(each.name, each.command, each.name) for each in catalogue().studies]
+    assert told == [(study.name, study.command, study.name) for study in catalogue().studies]
 
 
 def listed(name: str) -> ListedScenario:
-    (found,) = (each for each in catalogue().scenarios if each.name == name)
+    (found,) = (scenario for scenario in catalogue().scenarios if scenario.name == name)
     return found
 
 

@@ -122,11 +122,11 @@ def test_a_variant_without_words_of_its_own_borrows_those_of_the_file() -> None:
 def test_published_figures_are_beside_unchanged_results_of_every_kind() -> None:
     """LLM-001 to LLM-003 are 3.502, 3.508 and 3.776 steps/s; HFNB-015 is 864.65 sequences/s."""
     generated = podsim.generate("llama2_7b_pod16_streamed")
-    assert [each.measured for each in generated.references] == [3.502, 3.508, 3.776]
+    assert [reference.measured for reference in generated.references] == [3.502, 3.508, 3.776]
     assert generated.error_of(generated.references[0]) == pytest.approx(generated.steps_per_s / 3.502 - 1)
     assert text_of(generated).count("measured 3.") == 3
     (passed,) = (podsim.infer(FORWARD),)
-    assert [each.measured for each in passed.references] == [864.65]
+    assert [reference.measured for reference in passed.references] == [864.65]
     assert "measured 864.6/s, error" in text_of(passed)
     (row,) = (
         row for row in submissions("bert") if (row["round"], row["ipus"], row["division"]) == ("v1.1", "16", "open")

@@ -191,21 +191,24 @@ def test_a_number_moves_what_it_prices_and_nothing_else(name: str, overrides: tu
     base = found(spec, splits)
     assert base is not None
     prices, before = base
-    for each in assumptions(spec):
-        if each.key in COUNTS or (moved := found(with_number(spec, each.key, 1.2 * each.number), splits)) is None:
+    for assumption in assumptions(spec):
+        if (
+            assumption.key in COUNTS
+            or (moved := found(with_number(spec, assumption.key, 1.2 * assumption.number), splits)) is None
+        ):
             continue
         after = moved[1]
         for kind, time_ps in before.items():
             shares = prices.get(kind, {})
             whole = sum(shares.values()) or 1
-            share = sum(time for price, time in shares.items() if prices_it(price, each.key)) / whole
-            alone = shares.get((each.key,), 0) / whole
+            share = sum(time for price, time in shares.items() if prices_it(price, assumption.key)) / whole
+            alone = shares.get((assumption.key,), 0) / whole
             change = abs(after.get(kind, 0) / time_ps - 1) if time_ps else 0.0
             if is_waiting(kind):
                 continue
-            assert share > 0 or change < 1e-3, f"{each.key} moves {kind}, and does not price it"
+            assert share > 0 or change < 1e-3, f"{assumption.key} moves {kind}, and does not price it"
             if alone > 0.9:
-                assert change > 0.1, f"{each.key} prices {kind}, and does not move it"
+                assert change > 0.1, f"{assumption.key} prices {kind}, and does not move it"
 
 
 def prices_it(price: tuple[str, ...], key: str) -> bool:

@@ -258,7 +258,7 @@ def test_a_wrong_mapping_is_blamed_by_key_alone() -> None:
 
 def test_assumptions_carry_their_basis_and_source() -> None:
     spec = load_scenario("mine", overrides=["system.machine.ipu.clock=2 GHz"]).spec
-    found = {each.key: each for each in assumptions(spec)}
+    found = {assumption.key: assumption for assumption in assumptions(spec)}
     assert all(each.basis in ("derived", "calibrated", "assumed") or each.range for each in found.values())
     assert all(each.source for each in found.values())
     clock = found["system.machine.ipu.clock"]
@@ -274,7 +274,7 @@ def test_a_shipped_assumption_says_why() -> None:
 
 def test_the_range_of_an_assumption_is_in_base_units() -> None:
     text = "system.machine.ipu_link.hop_latency={value: 1 us, source: me, basis: assumed, range: [0.5 us, 2 us]}"
-    found = {each.key: each for each in assumptions(load_scenario("mine", overrides=[text]).spec)}
+    found = {assumption.key: assumption for assumption in assumptions(load_scenario("mine", overrides=[text]).spec)}
     assert found["system.machine.ipu_link.hop_latency"].range == (0.5e-6, 2e-6)
 
 

@@ -433,7 +433,9 @@ def test_a_row_has_ranges_where_they_are_asked_for(name: str, tmp_path: Path) ->
     study = {**SMALL, "keys": {"parallelism.micro_batch_size": [2, 24]}}
     frame = sweep(study, tmp_path / name, ranges=True, processes=1).to_frame()
     result = simulate(study["scenario"], overrides=["parallelism.micro_batch_size=2"])
-    ends = {figure + end: getattr(each, end[1:]) for figure, each in result.ranges.items() for end in ("_low", "_high")}
+    ends = {
+        figure + end: getattr(range_, end[1:]) for figure, range_ in result.ranges.items() for end in ("_low", "_high")
+    }
     assert {column: frame[column][0] for column in frame if str(column).endswith(("_low", "_high"))} == ends
     assert len(ends) > 4 and frame["mfu_low"][0] < frame["mfu"][0] < frame["mfu_high"][0]
     assert frame[list(ends)].iloc[1].isna().all()  # does not fit

@@ -133,7 +133,7 @@ def test_pods_that_are_not_used_are_told() -> None:
         "at 2 points: uses 64 of 128 IPUs: more replicas",
     ]
     assert table_of(found, "What could not be simulated") == [["1", "refused", FEW.format(16)]]
-    assert found.sheet().warnings[1:] == [f"warning: {each}" for each in found.warnings]
+    assert found.sheet().warnings[1:] == [f"warning: {warning}" for warning in found.warnings]
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_both_tables_say_the_same(name: str, tmp_path: Path) -> None:
     assert found.verdict == ["throughput 4,882 samples/s at each of 3 points"]
     assert found.about[2] == swept.summary == "4 points: 3 done, 1 refused"
     assert found.warnings[0] == "system changes nothing here: throughput is the same at all 3 values"
-    assert any(each.startswith("at 2 points: ") and "uses 64 of 128 IPUs: " in each for each in found.warnings)
+    assert any(warning.startswith("at 2 points: ") and "uses 64 of 128 IPUs: " in warning for warning in found.warnings)
     assert table_of(found, "What could not be simulated") == [["1", "refused", FEW.format(16)]]
     (chart,) = charts_of(found)
     assert isinstance(chart.drawn, Bars)
@@ -283,7 +283,7 @@ def test_a_key_of_numbers_is_a_line_and_one_of_words_bars() -> None:
 def test_a_key_of_few_words_tells_lines_apart() -> None:
     keys = {"a": ["none", "layer"], "b": [1, 2, 4]}
     lines = drawn(crossed(**keys), keys=keys).series
-    assert [(each.name, each.y) for each in lines] == [("a: none", [0.5, 1.5, 2.5]), ("a: layer", [3.5, 4.5, 5.5])]
+    assert [(line.name, line.y) for line in lines] == [("a: none", [0.5, 1.5, 2.5]), ("a: layer", [3.5, 4.5, 5.5])]
 
 
 def test_points_without_a_figure_are_crosses_that_say_why() -> None:

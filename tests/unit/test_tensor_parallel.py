@@ -219,7 +219,8 @@ def test_divided_tokens_are_kept_and_handed_on_in_parts() -> None:
     whole, divided = (plan_of(small(4, 2, recomputation="layer", sequence_parallel=each)) for each in (False, True))
     assert whole.handed_over_bytes(0) == HIDDEN == 4 * divided.handed_over_bytes(0)
     stashed = [
-        next(each.byte_count for each in plan.memory[4].tenants if each.name == "stash") for plan in (whole, divided)
+        next(tenant.byte_count for tenant in plan.memory[4].tenants if tenant.name == "stash")
+        for plan in (whole, divided)
     ]
     # The second stage, of two layers and the head, has the inputs of all three for one micro-batch.
     assert stashed == [3 * HIDDEN, 3 * HIDDEN // 4]
@@ -314,7 +315,7 @@ def test_stages_are_groups_of_neighbours_and_replicas_follow_one_another() -> No
     assert sorted(lanes) == sorted(f"ipu{n}" for n in range(16))
     reduced = [phase for phase in program.groups[0].phases if "reduce-scatter" in phase.name]
     for step in (step for phase in reduced for step in phase.steps["ipu2"] if isinstance(step, Exchange)):
-        assert {channel.rpartition("/")[0] for each in step.transfers for channel, _ in each.channels} == {
+        assert {channel.rpartition("/")[0] for transfer in step.transfers for channel, _ in transfer.channels} == {
             f"domain0/rail0/rung{rung}-{rung + 1}" for rung in range(1, 5)
         }
 
@@ -332,7 +333,7 @@ def test_gradients_of_a_shard_are_reduced_over_replicas() -> None:
     ] * 4
     phase = next(each for each in compile_program(plan).groups[0].phases if "reduce-scatter" in each.name)
     (exchange,) = (step for step in phase.steps["ipu0"] if isinstance(step, Exchange))
-    there, back = (dict(each.channels) for each in exchange.transfers)
+    there, back = (dict(transfer.channels) for transfer in exchange.transfers)
     assert there == back
     assert set(there) == {f"domain0/rail0/rung{rung}-{rung + 1}/up" for rung in range(4)}
     for time_ps in there.values():
@@ -340,7 +341,7 @@ def test_gradients_of_a_shard_are_reduced_over_replicas() -> None:
 
 
 def state_bytes(plan: Plan) -> int:
-    return next(each.byte_count for each in plan.memory[0].tenants if each.name == "optimizer_state")
+    return next(tenant.byte_count for tenant in plan.memory[0].tenants if tenant.name == "optimizer_state")
 
 
 def test_optimizer_state_of_a_shard_is_sharded_over_replicas() -> None:
@@ -398,7 +399,7 @@ def test_a_stage_keeps_whole_inputs_on_every_shard() -> None:
     """With recomputation a layer keeps its input, which every shard reads whole."""
     plan = plan_of(small(4, recomputation="layer"))
     (stage,) = stages_of(plan.workload, plan.layout.cuts)  # type: ignore[arg-type]
-    kept = {each.blocks: kept_elements(each, plan.workload, recompute=True) for each in stage.segments}
+    kept = {segment.blocks: kept_elements(segment, plan.workload, recompute=True) for segment in stage.segments}
     assert kept[("attention", "feed_forward")] == 4 * 2 * 64 * 128
 
 

@@ -47,13 +47,13 @@ def test_the_text_of_a_bar_in_a_page(
 def test_changes_of_a_tornado_stand_outside_of_their_bars() -> None:
     figure = figure_of(tornado_sheet(podsim.run("bert_v1.1_pod16_open")))
     (axes,) = (axes for part in figure.subfigs for axes in part.axes)
-    notes = [each for each in axes.texts if isinstance(each, Annotation)]
-    assert {each.xy[0] >= 0 for each in notes} == {True, False}
-    for each in notes:
-        wanted = ("left", (4, 0)) if each.xy[0] >= 0 else ("right", (-4, 0))
-        assert (each.get_horizontalalignment(), each.xyann) == wanted
-        assert each.get_text() == "0.0 %" or each.get_text().startswith("-" if each.xy[0] < 0 else "+")
-    assert sorted(each.xy[0] for each in notes) == sorted(bar.get_width() for bar in axes.patches)
+    notes = [text for text in axes.texts if isinstance(text, Annotation)]
+    assert {note.xy[0] >= 0 for note in notes} == {True, False}
+    for note in notes:
+        wanted = ("left", (4, 0)) if note.xy[0] >= 0 else ("right", (-4, 0))
+        assert (note.get_horizontalalignment(), note.xyann) == wanted
+        assert note.get_text() == "0.0 %" or note.get_text().startswith("-" if note.xy[0] < 0 else "+")
+    assert sorted(note.xy[0] for note in notes) == sorted(bar.get_width() for bar in axes.patches)
 
 
 def test_the_letter_of_the_second_window_stands_to_its_right() -> None:
@@ -71,8 +71,8 @@ def test_the_letter_of_the_second_window_stands_to_its_right() -> None:
 def test_names_of_options_at_the_right_end_stand_to_their_left() -> None:
     """Of three options, at an MFU of 0.2, 0.2 and 0.3, of which the last has no room on its right."""
     (axes,) = figure_of(answer().report().sheet()).axes
-    notes = [each for each in axes.texts if isinstance(each, Annotation)]
-    sides = sorted((each.xy[0], each.get_horizontalalignment(), each.xyann[0] > 0) for each in notes)
+    notes = [text for text in axes.texts if isinstance(text, Annotation)]
+    sides = sorted((note.xy[0], note.get_horizontalalignment(), note.xyann[0] > 0) for note in notes)
     assert sides == [(0.2, "left", True), (0.2, "left", True), (0.3, "right", False)]
 
 

@@ -86,7 +86,7 @@ def test_each_topology_is_a_module_of_its_name(name: str) -> None:
 
 def test_each_module_of_a_topology_has_a_key() -> None:
     keys = get_args(get_args(System.model_fields["topology"].annotation)[0])
-    assert sorted(keys) == [each.name for each in iter_modules(topologies.__path__)]
+    assert sorted(keys) == [module.name for module in iter_modules(topologies.__path__)]
 
 
 @pytest.mark.parametrize(("source", "target"), [(3, 3), (0, 64)])
@@ -145,12 +145,12 @@ def test_what_is_smaller_than_a_fragment_is_stored_and_forwarded(collectives: in
     """1 MB, or 4 MB in four collectives."""
     staged = first_fragments_bytes(POD128, {10**6: collectives})
     hops = gw_transfers(POD128, 5, 69, collectives * 1e6, staged, collectives)
-    assert [[name for name, _ in each.channels] for each in hops] == [
+    assert [[name for name, _ in hop.channels] for hop in hops] == [
         ["ipu5/gw/up", "ipu5/gateway/write"],
         ["machine1-17/gw_link"],
         ["ipu69/gw/down", "ipu69/gateway/read"],
     ]
-    assert {each.size for each in hops} == {collectives * 10**6}
+    assert {hop.size for hop in hops} == {collectives * 10**6}
 
 
 def test_each_collective_has_a_first_fragment_of_its_own() -> None:
@@ -187,7 +187,7 @@ def test_what_streams_and_what_comes_over_gw_links_share_the_link_to_the_gateway
     *_, received = gw_transfers(POD128, 5, 69, 0.66e9, 1, 1)
     lanes = {"a": streamed, "b": received}
     phases = {
-        name: Phase("p", 1, {name: (Exchange((replace(each, latency_ps=0),)),)}, "w") for name, each in lanes.items()
+        name: Phase("p", 1, {name: (Exchange((replace(lane, latency_ps=0),)),)}, "w") for name, lane in lanes.items()
     }
     trace = execute(Program(tuple(Group(name, (name,), (phase,)) for name, phase in phases.items())))
     assert trace.lanes["b"]["gw_link"] == pytest.approx(200e9, rel=1e-6)

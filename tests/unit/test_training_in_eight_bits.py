@@ -236,7 +236,7 @@ def test_phases_load_and_store_weights_of_eight_bits() -> None:
     del scenario["parallelism"]["pipeline_stages"]
     scenario["parallelism"]["execution"] = "phased"
     half, stored = (plan_of(scenario, *changes) for changes in ((), STORED))
-    layers = [next(each for each in plan.phases if each.title == "layer") for plan in (half, stored)]
+    layers = [next(phase for phase in plan.phases if phase.title == "layer") for plan in (half, stored)]
     matrices = 4 * HIDDEN**2 + 3 * HIDDEN * INNER
     assert layers[0].exchanged.weight_bytes - layers[1].exchanged.weight_bytes == matrices
     assert load_scenario(scenario).of(TrainingScenario).precision.weights == "fp16"

@@ -229,7 +229,7 @@ def test_activations_and_memory_of_a_grid() -> None:
     plan = plan_of(scenario)
     assert plan.layout.activation_shards == 2
     assert plan.phases[1].input_bytes == 32_768
-    off = {each.name: each.byte_count for each in plan.memory[0].tenants if each.storage == "streaming_memory"}
+    off = {tenant.name: tenant.byte_count for tenant in plan.memory[0].tenants if tenant.storage == "streaming_memory"}
     # Samples of 128 words, two numbers of 4 B each; what four layers and the head are given, and a gradient.
     assert off["stash"] == 2 * (128 * 2 * 4 + 6 * 32_768 // 2)
 
@@ -254,7 +254,7 @@ def test_norms_of_shards_go_around_their_row_and_their_column() -> None:
     near_s = 600 / 1.33e9 + link.first_hop_latency_s
     latencies = [(near_s + link.hop_latency_s) + (near_s + 3 * link.hop_latency_s), 2 * near_s]
     count = plan.updates[0].shard_norm_count
-    assert times == [pytest.approx(2 * count * each * 1e12, abs=1) for each in latencies]
+    assert times == [pytest.approx(2 * count * latency * 1e12, abs=1) for latency in latencies]
 
 
 @pytest.mark.parametrize("recomputation", ["none", "layer"])
@@ -284,7 +284,7 @@ def test_faster_links_never_slow_it_down() -> None:
 )
 def test_grids_that_cannot_be(overrides: list[str], message: str, do: str) -> None:
     with pytest.raises(SpecError) as failure:
-        load_scenario(small(16, 4), overrides=[f"parallelism.{each}" for each in overrides])
+        load_scenario(small(16, 4), overrides=[f"parallelism.{override}" for override in overrides])
     assert message in str(failure.value)
     assert do in str(failure.value)
 

@@ -111,7 +111,7 @@ def test_a_file_named_at_the_start_may_be_in_an_address() -> None:
 def test_a_dropped_file_names_no_file_of_the_machine() -> None:
     with pytest.raises(SpecError, match="reads no other file") as caught:
         dropped("a.yaml", "base: ../other\nmodel: {kind: graph, file: /etc/hostname}\n")
-    assert [each.key for each in caught.value.problems] == ["base", "model.file"]
+    assert [problem.key for problem in caught.value.problems] == ["base", "model.file"]
     assert dropped("a.yaml", "model: {kind: graph, file: m.onnx}\n", own=["m.onnx"]).scenario == "a"
 
 
@@ -126,7 +126,7 @@ def test_a_packed_scenario_does_not_grow_beyond_reason() -> None:
 
 def test_sliders_mark_what_was_compared(tmp_path: Path) -> None:
     asked = Question(BERT)
-    sliders = {each.key: each for each in form_of(asked, asked.loaded(tmp_path)).sliders}
+    sliders = {slider.key: slider for slider in form_of(asked, asked.loaded(tmp_path)).sliders}
     clock = sliders[CLOCK]
     # Published runs are of GC200 at 1.33 GHz and of Bow at 1.85 GHz.
     assert (clock.value, clock.unit, clock.covered) == (1.33, "GHz", (1.33, 1.85))
@@ -138,17 +138,17 @@ def test_sliders_mark_what_was_compared(tmp_path: Path) -> None:
 
 def test_a_service_has_a_rate_and_training_has_none(tmp_path: Path) -> None:
     service, training = Question(SERVICE, serves=True), Question(BERT)
-    rates = {each.key: each.value for each in form_of(service, service.loaded(tmp_path)).sliders}
+    rates = {slider.key: slider.value for slider in form_of(service, service.loaded(tmp_path)).sliders}
     assert rates["serving.rate"] == load_scenario(SERVICE).spec.serving.rate  # type: ignore[attr-defined]
     form = form_of(training, training.loaded(tmp_path))
     assert not form.can_serve
     assert form.can_divide
-    assert "serving.rate" not in {each.key for each in form.sliders}
+    assert "serving.rate" not in {slider.key for slider in form.sliders}
 
 
 def test_another_pod_brings_its_own_numbers(job: answer.Job) -> None:
     asked = Question(BERT).with_value(SYSTEM, "bow_pod64")
-    clocks = {each.key: each.value for each in answer.form(job, asked).sliders}
+    clocks = {slider.key: slider.value for slider in answer.form(job, asked).sliders}
     assert clocks[CLOCK] == 1.85
     # Its 8 replicas have no room on 4 IPUs: the numbers stay those of the scenario.
     assert answer.form(job, Question(BERT).with_value(SYSTEM, "ipu_pod4")) == answer.form(job, Question(BERT))
@@ -156,7 +156,7 @@ def test_another_pod_brings_its_own_numbers(job: answer.Job) -> None:
 
 def test_a_division_that_is_chosen_has_no_numbers_to_move(job: answer.Job) -> None:
     kept, anew = (
-        {each.key for each in answer.form(job, Question(BERT, replanned=anew)).sliders} for anew in (False, True)
+        {slider.key for slider in answer.form(job, Question(BERT, replanned=anew)).sliders} for anew in (False, True)
     )
     assert kept - anew == {each for each in kept if each.startswith("parallelism.")}
     assert len(kept - anew) == 3
@@ -264,7 +264,7 @@ def test_what_would_help_is_ranked_as_the_command_ranks_it(job: answer.Job) -> N
     asked = FASTER.with_value("parallelism.accumulation_factor", "48")
     found = answer.further(watched, asked, Question(BERT)).parts
     (side,) = whatif(BERT, overrides=asked.overrides, processes=1).workloads
-    ranked = [each.change for each in side.effects]
+    ranked = [effect.change for effect in side.effects]
     places = [found[answer.HELP].index(f"<td>{change}</td>") for change in ranked]
     assert places == sorted(places)
     assert " per weight update: " in found[answer.HELP]
@@ -476,7 +476,7 @@ def test_many_sessions_wait_their_turn_or_are_told(tmp_path: Path) -> None:
         askers = [Asker(pool, lambda error: told.append(str(error))) for _ in range(50)]
         for value, each in enumerate(askers):
             each.ask([(number, (value,), taken.append)])
-        while any(each.is_busy for each in askers):
+        while any(asker.is_busy for asker in askers):
             await asyncio.sleep(0.001)
         return taken, told
 
@@ -627,7 +627,9 @@ def test_moving_a_number_moves_the_answer(tmp_path: Path) -> None:
 
     async def look() -> None:
         async with opened(Here(tmp_path), Question(BERT).query()) as ((user, planner),):
-            (clock,) = (each for each in user.find(kind=ui.number).elements if each.props["label"] == "Clock [GHz]")
+            (clock,) = (
+                element for element in user.find(kind=ui.number).elements if element.props["label"] == "Clock [GHz]"
+            )
             clock.set_value(1.5)
             await settled(planner)
             assert planner.question == FASTER
@@ -640,7 +642,9 @@ def test_moving_a_number_moves_the_answer(tmp_path: Path) -> None:
             user.find("Undo all moves").click()
             await settled(planner)
             assert (planner.question, planner.baseline) == (Question(BERT), FASTER)
-            (clock,) = (each for each in user.find(kind=ui.number).elements if each.props["label"] == "Clock [GHz]")
+            (clock,) = (
+                element for element in user.find(kind=ui.number).elements if element.props["label"] == "Clock [GHz]"
+            )
             clock.set_value(1.5)
             await settled(planner)
             assert planner.question == FASTER

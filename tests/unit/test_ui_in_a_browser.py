@@ -95,7 +95,7 @@ def test_all_of_it_is_seen_at_any_width(browser: Any, server: str, width: int) -
         "return [...document.querySelectorAll('figure .chart svg')].map((each) => each.getBoundingClientRect().width)"
     )
     assert len(boxes) >= 4  # where time goes, memory, what would help, scaling
-    assert all(0 < each <= width for each in boxes)
+    assert all(0 < box <= width for box in boxes)
     beside = browser.execute_script(
         "return document.querySelector('.answers').getBoundingClientRect().left"
         " >= document.querySelector('aside').getBoundingClientRect().right"
@@ -109,8 +109,10 @@ def test_no_request_leaves_the_machine(browser: Any, server: str) -> None:
     browser.get_log("performance")
     opened(browser, server, WIDE)
     messages = [json.loads(each["message"])["message"] for each in browser.get_log("performance")]
-    asked = [each["params"]["request"]["url"] for each in messages if each["method"] == "Network.requestWillBeSent"]
-    asked += [each["params"]["url"] for each in messages if each["method"] == "Network.webSocketCreated"]
+    asked = [
+        message["params"]["request"]["url"] for message in messages if message["method"] == "Network.requestWillBeSent"
+    ]
+    asked += [message["params"]["url"] for message in messages if message["method"] == "Network.webSocketCreated"]
     assert len(asked) > 4
     host = server.split("/")[2]
     assert {each.split("/")[2] for each in asked if not each.startswith(("data:", "blob:", "chrome"))} == {host}

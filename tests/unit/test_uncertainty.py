@@ -153,7 +153,7 @@ def test_inputs_that_two_runs_share_are_drawn_alike(spec: TrainingScenario) -> N
     """Whichever others stand beside them: a difference of two runs is that of their models."""
     stands_on = StandsOn(spec, Echo())
     alone = drawing_of(stands_on)
-    others = [each for each in assumptions(spec) if each.key != CALL]
+    others = [assumption for assumption in assumptions(spec) if assumption.key != CALL]
     beside = replace(alone, inputs=[*others[:3], *alone.inputs])
     for number in range(3):
         one, two = draw(alone, 7, number), draw(beside, 7, number)

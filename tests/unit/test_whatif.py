@@ -40,7 +40,7 @@ class Stands:
         self, moved: dict[str, tuple[float, float]], unmeasured: tuple[str, ...] = (), *others: Assumption
     ) -> None:
         self._moved, self._unmeasured = moved, unmeasured
-        self.inputs = {key: number(key) for key in ("latency", "memory")} | {each.key: each for each in others}
+        self.inputs = {key: number(key) for key in ("latency", "memory")} | {other.key: other for other in others}
 
     def is_like(self, _other: Stands) -> bool:
         return True
@@ -170,9 +170,9 @@ def test_what_a_change_brings_and_the_run_with_it_say_the_same() -> None:
 def test_no_change_lies_beyond_its_own_range() -> None:
     """Half the bandwidth of IPU-Links, where an input stands at an end of its range."""
     (workload,) = whatif("resnet50_v1.1_pod16", times={"ipu_links": 0.5, "clock": 0.9}, processes=1).workloads
-    for each in workload.effects:
-        assert each.share is not None and each.share_range is not None
-        assert each.share_range.low <= each.share <= each.share_range.high
+    for effect in workload.effects:
+        assert effect.share is not None and effect.share_range is not None
+        assert effect.share_range.low <= effect.share <= effect.share_range.high
 
 
 def test_a_chart_has_a_bar_for_each_change_that_is_possible() -> None:
@@ -188,7 +188,7 @@ def test_a_chart_has_a_bar_for_each_change_that_is_possible() -> None:
 def test_a_change_is_that_of_the_run_with_the_number_written_out() -> None:
     found = whatif(CARD, times={"links": 2, "clock": 2, "system.machine.host_link.latency": 0.5}, processes=1)
     (workload,) = found.workloads
-    effects = {each.change: each for each in workload.effects}
+    effects = {effect.change: effect for effect in workload.effects}
     # The clock of a C600 is 1.486 GHz.
     base, fast = (podsim.infer(CARD, overrides=each) for each in ([], ["system.machine.ipu.clock=2.972 GHz"]))
     clock = effects["clock x2"]
@@ -206,12 +206,15 @@ def test_a_change_is_that_of_the_run_with_the_number_written_out() -> None:
 def test_a_change_that_leaves_what_was_compared_says_so() -> None:
     """Twice the clock of a card is no part that anybody measured; its own clock is. From outside nothing leaves."""
     (workload,) = whatif(CARD, times={"clock": 2, "host_links": 0.999}, processes=1).workloads
-    assert {each.change: each.beyond for each in workload.effects} == {"clock x2": True, "host_links x0.999": False}
+    assert {effect.change: effect.beyond for effect in workload.effects} == {
+        "clock x2": True,
+        "host_links x0.999": False,
+    }
     warnings = [line for line in WhatIf((workload,)).text().splitlines() if line.startswith("warning: ")]
     assert warnings == ["warning: no published run is like bert_base_c600, division kept, with clock x2"]
     unlike = podsim.load_scenario(CARD, overrides=["system.machine.ipu.clock=2.972 GHz"])
     (workload,) = whatif(unlike, times={"clock": 1.1}, processes=1).workloads
-    assert [each.beyond for each in workload.effects] == [False]
+    assert [effect.beyond for effect in workload.effects] == [False]
 
 
 def test_what_is_impossible_says_why_and_comes_last() -> None:

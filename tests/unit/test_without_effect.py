@@ -90,7 +90,7 @@ def _is_known(name: str, overrides: tuple[str, ...], key: str) -> bool:
         section = getattr(section, part, None)
     last = key.rpartition(".")[2]
     fields = getattr(type(section), "model_fields", {})
-    return last in fields or key.startswith("software.") or any(each.alias == last for each in fields.values())
+    return last in fields or key.startswith("software.") or any(field.alias == last for field in fields.values())
 
 
 def told(name: str, *overrides: str) -> list[str]:

@@ -79,7 +79,7 @@ def test_weights_of_their_own_compute_the_same(change: dict[str, object], attent
     split = bert(shape(attention_bias=attention_bias, **change))
     assert split.training_flop == merged.training_flop
     assert split.parameter_count == merged.parameter_count
-    names = [each.name for each in split.blocks["attention"].parameters if each.name.endswith("weight")]
+    names = [parameter.name for parameter in split.blocks["attention"].parameters if parameter.name.endswith("weight")]
     assert names == ["query/weight", "key/weight", "value/weight", "projection/weight"]
 
 

@@ -271,11 +271,13 @@ def calibrated_numbers(node: Any, name: str = "") -> Iterator[tuple[str, list[fl
 def test_constants_are_identified_or_say_that_they_are_not_and_have_wide_ranges(fits: Sequence[Fit]) -> None:
     """Two independent configurations for each constant of a fit, or a range with one end half above the other."""
     files = (ROOT / "hardware_specs").rglob("*.yaml")
-    numbers = [each for path in files for each in calibrated_numbers(YAML(typ="safe").load(path))]
+    numbers = [
+        calibrated_number for path in files for calibrated_number in calibrated_numbers(YAML(typ="safe").load(path))
+    ]
     assert len(numbers) == len(fits)
     for fit in fits:
         leaf, value = fit.key.partition(" ")[0].rpartition(".")[2], pytest.approx(fit.committed, rel=1e-6)
-        same = [each for each in numbers if each[0] == leaf and each[1][0] == value]
+        same = [number for number in numbers if number[0] == leaf and number[1][0] == value]
         assert len(same) == 1, fit.key
         ((_, (_, least, most), note),) = same
         assert ("not identified" in note) == (not fit.is_identified), fit.key
@@ -327,7 +329,7 @@ def test_no_more_constants_are_fitted_than_was_promised(comparisons: Sequence[Ro
 )
 def test_no_other_constants_are_calibrated(name: str, others: set[str]) -> None:
     """Those of every run, and of its framework; PyTorch's own call was measured."""
-    calibrated = {each["key"] for each in simulate(name).assumptions if each["basis"] == "calibrated"}
+    calibrated = {assumption["key"] for assumption in simulate(name).assumptions if assumption["basis"] == "calibrated"}
     of_call = set() if name.startswith("gpt2") else {"software.host_call"}
     assert calibrated == others | of_call | {
         "software.layout_change_cycles_per_byte",

@@ -111,7 +111,7 @@ def test_weights_and_optimizer_of_the_most_loaded_shard(name: str) -> None:
         "precision": {"gradient_accumulation": "fp32"},
     }  # fmt: skip
     ipu, *_ = job_memory(training_job(load_scenario(scenario).spec))  # type: ignore[arg-type]
-    held = {each.name: each.byte_count for each in ipu.tenants}
+    held = {tenant.name: tenant.byte_count for tenant in ipu.tenants}
     found = held["weights"] + held["accumulators"] + held["optimizer_state"]
     assert found == pytest.approx(theory, rel=0.01)
 

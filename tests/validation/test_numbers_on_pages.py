@@ -54,7 +54,7 @@ def predicted(everything: Validation, key: str) -> float:
 def says(name: str, *sentences: str) -> None:
     """Whether a page has all of these sentences."""
     text = page(name)
-    assert [each for each in sentences if each not in text] == [], f"docs/{name}.md says otherwise"
+    assert [sentence for sentence in sentences if sentence not in text] == [], f"docs/{name}.md says otherwise"
 
 
 def test_errors_of_mlperf_on_the_page_of_weak_spots(error: Error, everything: Validation) -> None:
@@ -291,7 +291,10 @@ def test_answers_in_the_list_of_studies_are_on_their_pages() -> None:
     assert len(answers) > 10
     for answer, name, anchor in answers:
         sections = re.split(r"^## ", (STUDIES / name).read_text(encoding="utf-8"), flags=re.MULTILINE)
-        titled = {re.sub(r"[^\w\- ]", "", each.partition("\n")[0].lower()).replace(" ", "-"): each for each in sections}
+        titled = {
+            re.sub(r"[^\w\- ]", "", section.partition("\n")[0].lower()).replace(" ", "-"): section
+            for section in sections
+        }
         known = re.findall(r"\d+(?:\.\d+)?", titled[anchor].replace(",", ""))
         for number in re.findall(
             r"(?<![\w-])\d+(?:\.\d+)?(?!\d)", re.sub(r"[A-Z]\w*\d\w*(?:-\w+)?", "", answer.replace(",", ""))

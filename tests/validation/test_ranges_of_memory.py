@@ -30,9 +30,9 @@ _CODE = ("software.code_memory_per_tile", "software.inference_code_memory_per_ti
 def with_most_code(loaded: LoadedScenario) -> Scenario:
     """A compared scenario with as much code as its range has."""
     spec = loaded.spec
-    for each in assumptions(spec):
-        if each.key in _CODE:
-            spec = with_number(spec, each.key, max(each.bounds))
+    for assumption in assumptions(spec):
+        if assumption.key in _CODE:
+            spec = with_number(spec, assumption.key, max(assumption.bounds))
     return spec
 
 

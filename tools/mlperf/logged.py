@@ -149,7 +149,7 @@ class Interval:
 
     def without(self, others: Sequence[Interval]) -> float:
         """How long it is without what others take of it. [s]"""
-        shared = (min(self.stop_ms, each.stop_ms) - max(self.start_ms, each.start_ms) for each in others)
+        shared = (min(self.stop_ms, other.stop_ms) - max(self.start_ms, other.start_ms) for other in others)
         return self.time_s - sum(max(0.0, each) for each in shared) / _MS_PER_S
 
 
@@ -209,7 +209,7 @@ def logged(log: LogFile) -> Logged:
         init_s=_init_s(log, run),
         setup_s=(training[0].start_ms - run.start_ms) / _MS_PER_S,
         training_s=tuple(each.without(evaluations) for each in training),
-        evaluation_s=tuple(each.time_s for each in evaluations),
+        evaluation_s=tuple(evaluation.time_s for evaluation in evaluations),
         load_s=tuple(_loads(training, evaluations)) if epochs else (),
         after_s=(run.stop_ms - max(ends)) / _MS_PER_S,
         total_s=run.time_s,
@@ -299,6 +299,6 @@ def _evaluations(log: LogFile, run: Interval, training: Sequence[Interval]) -> I
 def _loads(training: Sequence[Interval], evaluations: Sequence[Interval]) -> Iterator[float]:
     """The time in front of each evaluation, if all of them follow the training. [s]"""
     end_ms = max(each.stop_ms for each in training)
-    for each in evaluations if all(each.start_ms >= end_ms for each in evaluations) else ():
+    for each in evaluations if all(evaluation.start_ms >= end_ms for evaluation in evaluations) else ():
         yield (each.start_ms - end_ms) / _MS_PER_S
         end_ms = each.stop_ms

@@ -25,7 +25,7 @@ class LoggedRuns:
 
     def report(self) -> Report:
         """A table for each run, and one for the mean."""
-        sections = [Section(each.run.name, list(_parts(each)), short=True) for each in self.runs]
+        sections = [Section(run.run.name, list(_parts(run)), short=True) for run in self.runs]
         if len(self.runs) > 1:
             sections.append(Section("Mean", [Table(_HEADS, [_row(score_of(self.runs))])], short=True))
         title = f"{len(self.runs)} logged run{'s' * (len(self.runs) > 1)} of MLPerf Training beside predictions"
@@ -34,7 +34,7 @@ class LoggedRuns:
     def to_json(self) -> str:
         """The same with all digits."""
         data = {
-            "runs": [_data(each) for each in self.runs],
+            "runs": [_data(run) for run in self.runs],
             "score": _phase(score_of(self.runs)) if len(self.runs) > 1 else None,
         }
         return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)

@@ -51,7 +51,7 @@ class Node:
     @property
     def is_constant(self) -> bool:
         """Whether its results are known before any input is."""
-        return all(each.constant for each in self.outputs)
+        return all(output.constant for output in self.outputs)
 
     @property
     def parameters(self) -> frozenset[str]:

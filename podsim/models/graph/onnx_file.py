@@ -413,7 +413,7 @@ class _Counter:
     """Counts what calls become, each function once."""
 
     def __init__(self, functions: Iterable[FunctionProto], file: str) -> None:
-        self._functions = {(each.domain, each.name): each for each in functions}
+        self._functions = {(function.domain, function.name): function for function in functions}
         self._known: dict[_Key, _Size] = {}
         self._file = file
 

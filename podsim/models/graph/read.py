@@ -123,13 +123,13 @@ class _Flow:
             self._last[self._root(each).name] = place
             self._readers.setdefault(each.name, []).append(node)
         active = any(self._root(each).name in self._activations for each in moving) or bool(node.parameters)
-        for each in node.outputs:
+        for output in node.outputs:
             if node.operator in FREE and moving:
-                self._roots[each.name] = self._root(moving[0])
+                self._roots[output.name] = self._root(moving[0])
                 continue
-            self._roots[each.name], self._made[each.name] = each, place
+            self._roots[output.name], self._made[output.name] = output, place
             if active:
-                self._activations.add(each.name)
+                self._activations.add(output.name)
 
     def _root(self, tensor: Tensor) -> Tensor:
         return self._roots.get(tensor.name, tensor)
@@ -182,7 +182,7 @@ class _Flow:
                 changes[made + 1] += size
                 changes[last + 1] -= size
         crossing = list(accumulate(changes[place] for place in range(len(self._nodes))))
-        return [*crossing, sum(each.element_count for each in self._graph.outputs)]
+        return [*crossing, sum(output.element_count for output in self._graph.outputs)]
 
     def _most_alive(self, start: int, end: int) -> int:
         """Most elements made in the block that are alive at once."""
@@ -230,9 +230,9 @@ def _multiplies_activations(node: Node) -> bool:
 
 def used(nodes: Sequence[Node], outputs: Iterable[Tensor]) -> tuple[Node, ...]:
     """Nodes that work on inputs and lead to an output."""
-    wanted, kept = {each.name for each in outputs}, []
+    wanted, kept = {output.name for output in outputs}, []
     for node in reversed(nodes):
-        if not node.is_constant and any(each.name in wanted for each in node.outputs):
+        if not node.is_constant and any(output.name in wanted for output in node.outputs):
             wanted |= {each.name for each in node.read}
             kept.append(node)
     return tuple(reversed(kept))
@@ -315,12 +315,12 @@ def _unmapped(nodes: Sequence[Node], mapped_flop: int) -> Iterator[Unmapped]:
     """Operators that are not simulated, the largest first."""
     left_out = sorted((node for node in nodes if not is_simulated(node)), key=lambda node: (node.operator, _why(node)))
     flop = mapped_flop + sum(map(unmapped_flop, left_out))
-    elements = sum(each.element_count for node in nodes for each in node.outputs)
+    elements = sum(output.element_count for node in nodes for output in node.outputs)
     rows = []
     for (operator, reason), group in groupby(left_out, key=lambda node: (node.operator, _why(node))):
         members = list(group)
         work = sum(map(unmapped_flop, members))
-        size = sum(each.element_count for node in members for each in node.outputs)
+        size = sum(output.element_count for node in members for output in node.outputs)
         share, unit = (work / flop, "FLOP") if work else (size / (elements or 1), "elements" if size else "")
         rows.append(Unmapped(operator, len(members), reason, share, unit))
     yield from sorted(rows, key=lambda row: (row.unit != "FLOP", -row.share, row.operator))

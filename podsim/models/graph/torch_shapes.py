@@ -187,7 +187,7 @@ class _Reader:
         """All of it, in the order of the file, which is one in which it runs."""
         nodes = tuple(self._nodes())
         inputs, outputs = (tuple(self._tensors[name] for name in self._data[key]) for key in ("inputs", "outputs"))
-        weights = {name: each.shape or () for name, each in self._tensors.items() if name in each.parameters}
+        weights = {name: tensor.shape or () for name, tensor in self._tensors.items() if name in tensor.parameters}
         return NodeList(str(self._data["name"]), inputs, outputs, nodes, weights)
 
     def _nodes(self) -> Iterator[Node]:

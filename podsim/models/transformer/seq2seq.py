@@ -82,7 +82,9 @@ def _decoder_layer(s: LayerShape, source_length: int, memory: int) -> Block:
         name=DECODER[0],
         forward=tuple(op for part in parts for op in part.forward),
         backward=tuple(op for part in reversed(parts) for op in part.backward),
-        parameters=tuple(replace(each, name=f"{part.name}/{each.name}") for part in parts for each in part.parameters),
+        parameters=tuple(
+            replace(parameter, name=f"{part.name}/{parameter.name}") for part in parts for parameter in part.parameters
+        ),
         output_elements=parts[-1].output_elements + memory,
         # The norms in front of the second and the third part read the sums behind the one before.
         saved_elements=sum(part.saved_elements for part in parts) + 2 * s.activation_elements,

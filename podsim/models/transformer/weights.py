@@ -28,7 +28,7 @@ def unpacking(workload: Workload, dtype: DType, *, offset: bool = False) -> Work
     }
     for names in workload.layers.values():
         matrices = (each for name in names for each in blocks[name].parameters if each.dtype is None)
-        read = round(sum(each.element_count * each.share_read for each in matrices))
+        read = round(sum(matrix.element_count * matrix.share_read for matrix in matrices))
         first = blocks[names[0]]
         blocks[first.name] = replace(first, forward=unpack_ops(read, dtype, offset=offset) + first.forward)
     return replace(workload, blocks=blocks)

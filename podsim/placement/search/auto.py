@@ -59,7 +59,9 @@ class Divisions:
         self.phased = [PhasedSearch(spec, pins, tight=tight)] if may_be_phased(spec, pins) else []
         pipelines = (Search(loaded, way, pinned=pinned, tight=tight) for way in ways)
         # Phases need not be cut, however many blocks there are.
-        self.pipelines = [each for each in pipelines if not self.phased or each.space.block_count <= _MOST_BLOCKS]
+        self.pipelines = [
+            pipeline for pipeline in pipelines if not self.phased or pipeline.space.block_count <= _MOST_BLOCKS
+        ]
 
     @property
     def _all(self) -> list[Search | PhasedSearch]:
@@ -95,7 +97,7 @@ class Divisions:
 
     def nearest(self) -> tuple[TrainingScenario, tuple[IpuMemory, ...]] | None:
         """The division that lacks least memory, and what its IPUs hold."""
-        lean = [each for search in self._all for each in search.lean_misfits()]
+        lean = [lean_misfit for search in self._all for lean_misfit in search.lean_misfits()]
         return min(lean, key=lambda each: overflow(each[1]), default=None)
 
 
@@ -167,7 +169,7 @@ def _undivided(divisions: Divisions, loaded: LoadedScenario) -> NoPlanError:
     if pins:
         cure = "choose a batch_size that they divide, with 2·stages - 1 micro-batches or more per replica, or pin less"
         return NoPlanError(what, do=cure)
-    objections = [each.space.objection for each in divisions.pipelines if each.space.objection]
+    objections = [pipeline.space.objection for pipeline in divisions.pipelines if pipeline.space.objection]
     reason, cure = objections[0] if objections else ("no number of micro-batches suits", "use another batch_size")
     return NoPlanError(f"{what}: {reason}", do=cure)
 

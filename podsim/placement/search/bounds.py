@@ -21,7 +21,10 @@ def alone_ps(step: Step) -> int:
         case Work():
             return sum(duration for _, duration in step.parts)
         case Exchange():
-            return max(each.latency_ps + max((time for _, time in each.channels), default=0) for each in step.transfers)
+            return max(
+                transfer.latency_ps + max((time for _, time in transfer.channels), default=0)
+                for transfer in step.transfers
+            )
     return 0
 
 
@@ -52,5 +55,5 @@ def shard_sums_s(rings: ShardRings, sums: ShardSums, *, latencies: bool = True) 
     steps = rings.steps(first, sums)
     if latencies:
         return ps_to_seconds(sum(map(alone_ps, steps)))
-    exchanges = (each.transfers for each in steps if isinstance(each, Exchange))
+    exchanges = (step.transfers for step in steps if isinstance(step, Exchange))
     return ps_to_seconds(sum(max(ps for each in sent for _, ps in each.channels) for sent in exchanges))

@@ -133,7 +133,7 @@ class CostedChain:
 
         def block_bytes(name: str) -> float:
             """Of one block. [B]"""
-            owned = [each for each in self.workload.blocks[name].parameters if each.tied_to is None]
+            owned = [parameter for parameter in self.workload.blocks[name].parameters if parameter.tied_to is None]
             sizes = [each.element_count for each in owned]
             on_chip = job.layout.optimizer_storage == ON_CHIP
             stored = job.precision.stored_bytes(owned) + sum(sizes) * one
@@ -262,7 +262,7 @@ class Slices:
 
         def table(needs: dict[str, Needs]) -> Costs:
             peak = cache(lambda blocks: segment_peak_bytes(Segment(blocks), workload, needs, recompute=recompute))
-            return self._table(lambda segments: max(peak(each.blocks) for each in segments))
+            return self._table(lambda segments: max(peak(segment.blocks) for segment in segments))
 
         return np.array([table(needs) for needs in self.chain.needs])
 

@@ -44,7 +44,7 @@ def fullest_bytes(memory: Sequence[IpuMemory], storage: str = "in_processor_memo
 
     def held_bytes(ipu: IpuMemory) -> int:
         """Of one IPU. [B]"""
-        return sum(each.byte_count for each in ipu.tenants if each.storage == storage and each.name != RESERVE)
+        return sum(tenant.byte_count for tenant in ipu.tenants if tenant.storage == storage and tenant.name != RESERVE)
 
     return max(map(held_bytes, memory))
 

@@ -79,7 +79,7 @@ def choose_decoder(loaded: LoadedScenario, spec: GenerationScenario, watch: Watc
         _candidate(spec, each, slower_by(best_s, step_s) if place else "chosen: the shortest time per output token")
         for place, (step_s, _, each) in enumerate(fitting[: _RUNNERS_UP + 1])
     ]
-    shown += [_candidate(spec, each, misfit_text(each.memory)) for each in misfits[:_SHOWN_MISFITS]]
+    shown += [_candidate(spec, misfit, misfit_text(misfit.memory)) for misfit in misfits[:_SHOWN_MISFITS]]
     return loaded.divided(_written(spec, best.layout)), Choice(tuple(shown), len(divisions), len(fitting))
 
 
@@ -89,7 +89,9 @@ def _tried_with_margin(
     """Divisions with the margin of memory that is left free, or with none if otherwise nothing fits."""
     margin, given, shares = spec.software.memory_reserve or 0.0, spec.memory.reserve, _shares(loaded, spec)
     for reserve in (margin, 0.0) if given is None else (given,):
-        tried = _all_tried(generation_job(spec), [replace(each, reserve=reserve) for each in divisions], shares, watch)
+        tried = _all_tried(
+            generation_job(spec), [replace(division, reserve=reserve) for division in divisions], shares, watch
+        )
         if any(each.step_s is not None for each in tried):
             break
     return tried
@@ -106,7 +108,7 @@ def _shares(loaded: LoadedScenario, spec: GenerationScenario) -> tuple[float, ..
 def _all_tried(asked: Generation, divisions: Sequence[Layout], shares: Sequence[float], watch: Watch) -> list[_Tried]:
     """Try the divisions that can be planned, except longer pipelines that cannot be faster."""
     model, tried, refused = generation_cost_model(asked), list[_Tried](), ""
-    for _, each in zip(watch([_words(each) for each in divisions]), divisions, strict=True):
+    for _, each in zip(watch([_words(division) for division in divisions]), divisions, strict=True):
         if any(earlier.step_s is not None and _no_slower(earlier.layout, each) for earlier in tried):
             continue
         try:

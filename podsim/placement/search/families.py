@@ -36,7 +36,7 @@ class CheckpointedSlices(Slices):
     def _limits(self) -> list[Costs]:
         """Peaks of segments that are tried as the largest, by share. [B]"""
         limits = [np.unique(peaks[np.isfinite(peaks)]) for peaks in self.peak_bytes]
-        return [each[np.linspace(0, len(each) - 1, min(_MOST_LIMITS, len(each))).astype(int)] for each in limits]
+        return [limit[np.linspace(0, len(limit) - 1, min(_MOST_LIMITS, len(limit))).astype(int)] for limit in limits]
 
     @cached_property
     def _fewest_kept(self) -> list[Costs]:

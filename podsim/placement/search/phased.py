@@ -52,7 +52,7 @@ def phased_s(plan: Plan) -> float:
     update = tuple(update_phases(plan, replicas, 0, Rings(plan, replicas), lane_count=1))
     busy = [_lane_ps(each.steps) for each in ahead]
     for group in groups:
-        busy = [max(pair) for pair in zip(busy, (_lane_ps(each.steps) for each in group.phases), strict=True)]
+        busy = [max(pair) for pair in zip(busy, (_lane_ps(phase.steps) for phase in group.phases), strict=True)]
     total_ps = sum(each.count * time_ps for each, time_ps in zip(ahead, busy, strict=True))
     total_ps += sum(each.count * _lane_ps(each.steps) for each in update)
     return ps_to_seconds(total_ps + training_call(plan).time_ps)
@@ -218,7 +218,7 @@ def _bare_blocks(workload: Workload, model: CostModel) -> dict[str, BlockCost]:
     needs = bare_chain(workload).needs[0]
 
     def account(ops: Iterable[Op]) -> Account:
-        flop_s = (each.flop / model.ipu.peak_flop_per_s(each.dtype) for each in ops if isinstance(each, Conv | MatMul))
+        flop_s = (op.flop / model.ipu.peak_flop_per_s(op.dtype) for op in ops if isinstance(op, Conv | MatMul))
         return Account(matmul=sum(flop_s) * model.ipu.clock_hz)
 
     def bare(block: Block) -> BlockCost:

@@ -253,7 +253,9 @@ class Search:
 
     def near_misses(self, best_s: float) -> list[Layout]:
         """Layouts that do not fit and would take less time, those that promise most first."""
-        bounds = [(self.bound_s(each), each) for each in self.misfits.values() if each.micro_batch_size in self._known]
+        bounds = [
+            (self.bound_s(misfit), misfit) for misfit in self.misfits.values() if misfit.micro_batch_size in self._known
+        ]
         bounds.sort(key=lambda each: each[0])
         return [setting for bound_s, setting in bounds if bound_s < best_s]
 
@@ -262,7 +264,7 @@ class Search:
 
         Where IPUs share layers, those over the most IPUs will do.
         """
-        most = max((each.ipus_per_replica for each in self.misfits.values()), default=0)
+        most = max((misfit.ipus_per_replica for misfit in self.misfits.values()), default=0)
         for setting in self.misfits.values():
             if self.space.shards == 1 or setting.ipus_per_replica == most:
                 lean = self.leanest(setting)

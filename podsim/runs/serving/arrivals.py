@@ -188,9 +188,9 @@ def _is_whole(value: object) -> bool:
 def _check_lengths(name: str, lengths: Sequence[int]) -> None:
     if set(map(type, lengths)) <= {int} and min(lengths) >= 1 and max(lengths) <= MAX_TOKENS:
         return  # a million of them are looked at as one
-    for each in lengths:
-        if not _is_whole(each) or not 1 <= each <= MAX_TOKENS:
-            raise PodsimError(f"{name} of {shown(each)} tokens", do=f"give 1 to {MAX_TOKENS:,} tokens")
+    for length in lengths:
+        if not _is_whole(length) or not 1 <= length <= MAX_TOKENS:
+            raise PodsimError(f"{name} of {shown(length)} tokens", do=f"give 1 to {MAX_TOKENS:,} tokens")
 
 
 def _check_arrivals(arrival_ps: Sequence[int]) -> None:

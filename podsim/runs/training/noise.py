@@ -211,7 +211,7 @@ def _updates_of_run(outcome: TrainingOutcome, plan: Plan) -> int | None:
         return None
     in_program = plan.software.evaluation == "training_program"
     return round(
-        sum(each.update_count + in_program * _evaluating(each, outcome) for each in outcome.runs) / len(outcome.runs)
+        sum(run.update_count + in_program * _evaluating(run, outcome) for run in outcome.runs) / len(outcome.runs)
     )
 
 

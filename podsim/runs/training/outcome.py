@@ -90,12 +90,12 @@ def runs_to_convergence(schedule: Schedule, samples: Iterable[float]) -> Iterato
     """
     every, per_update = schedule.evaluation_every_samples, schedule.samples_per_update
     if every is None:
-        updates = (math.ceil(each / per_update) for each in samples)
+        updates = (math.ceil(sample / per_update) for sample in samples)
         yield from map(cache(partial(run_of_updates, schedule)), updates)
         return
     at_mark = cache(partial(_run_of_evaluations, schedule, every))
-    for each in samples:
-        yield at_mark(max(1, math.ceil((each - per_update) / every)))
+    for sample in samples:
+        yield at_mark(max(1, math.ceil((sample - per_update) / every)))
 
 
 def _run_of_evaluations(schedule: Schedule, every: float, marks: int) -> TrainingRun:

@@ -138,7 +138,9 @@ def cases_of(paths: Sequence[Path], home: Path) -> Iterator[Case]:
                 files[name] = file
                 yield Case(file, name, home=home)
                 with suppress(SpecError):  # which is said when the file itself is measured
-                    yield from (Case(file, f"{name}@{each}", each, home) for each in variant_names(file))
+                    yield from (
+                        Case(file, f"{name}@{variant_name}", variant_name, home) for variant_name in variant_names(file)
+                    )
             elif files[name].resolve() != full:
                 raise OutputError(f"goes by the same name as {files[name]}", where=str(file), do="rename one of them")
 

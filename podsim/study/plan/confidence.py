@@ -72,7 +72,7 @@ class Confidence:
 
     def of(self, option: Option) -> Contender | None:
         """What is known of an option; None if it was not drawn."""
-        return next((each for each in self.contenders if each.option.label == option.label), None)
+        return next((contender for contender in self.contenders if contender.option.label == option.label), None)
 
 
 def gap(goal: Goal, option: Option) -> float:
@@ -246,7 +246,7 @@ def _drawn(part: Part, goal: Goal) -> list[Mapping[str, Any] | None]:
         scenario = parsed(part.written, part.name).data
         if goal.is_served:
             results = served(load_scenario(scenario), Draws(count, goal.seed)).drawn()
-            return [None if each is None else figures(each) | {SWAMPED: each.is_saturated} for each in results]
+            return [None if result is None else figures(result) | {SWAMPED: result.is_saturated} for result in results]
         stands_on = run(scenario).assumptions
     except PodsimError:
         return [None] * count
