@@ -19,6 +19,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -149,10 +150,16 @@ def passes(tests: list[str], copy: Path) -> bool:
     return ended.returncode == 0
 
 
+@cache
+def _passes_alone(test: str, copy: Path) -> bool:
+    """Whether a test file passes without a mutant, tried once."""
+    return passes([test], copy)
+
+
 def survives(mutant: Mutant, copy: Path) -> bool:
     """Whether no test fails with a mutant, of those that pass without it; it is taken out again."""
     target = copy / mutant.path.relative_to(ROOT)
-    tests = [test for test in tests_for(mutant.path) if passes([test], copy)]
+    tests = [test for test in tests_for(mutant.path) if _passes_alone(test, copy)]
     target.write_text(mutant.applied(), encoding="utf-8")
     try:
         return passes(tests, copy)
