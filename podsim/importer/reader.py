@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from podsim.errors import Problem, SpecError
+from podsim.harmless import printable
 from podsim.scenario.wording import shown
 from podsim.units import format_bytes
 
@@ -47,15 +48,6 @@ def read_config(path: str | Path) -> ConfigFile:
     if not text.strip():
         raise _error(name, "the file is empty", _ANOTHER_FILE)
     return ConfigFile(name, hashlib.sha256(content).hexdigest(), *_parse(text, name))
-
-
-def printable(text: str) -> str:
-    r"""Text that fits on one line of a message or a comment.
-
-    >>> printable("a\nb")
-    'a?b'
-    """
-    return "".join(each if each.isprintable() else "?" for each in text)
 
 
 def _content(path: Path, name: str) -> bytes:

@@ -25,6 +25,7 @@ from podsim import harmless
 from podsim._version import __version__
 from podsim.errors import DoesNotFitError, NoPlanError, OutputError, PodsimError
 from podsim.metrics import BYTES, FULLEST, JOULES, METRICS, PER_SECOND, SECONDS, WATTS, metric_of
+from podsim.packages import optional
 from podsim.result.files import check_writable, write_atomically
 from podsim.watch import Tell, untold
 from podsim.workers import mapped
@@ -345,10 +346,7 @@ def _write_parquet(path: Path, types: Mapping[str, str], rows: Iterable[Row], ab
 
 
 def _pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError as error:
-        do = "pip install 'podsim[sweep]', or give a name that ends in .csv"
-        raise PodsimError("Parquet needs pyarrow, which is not installed", do=do) from error
-    return pa, parquet
+    arrow = optional("pyarrow", "Parquet needs", or_else="give a name that ends in .csv")
+    from pyarrow import parquet
+
+    return arrow, parquet

@@ -26,6 +26,7 @@ FOUNDATION = {
     "git",
     "harmless",
     "options",
+    "packages",
     "format",
     "workers",
 }

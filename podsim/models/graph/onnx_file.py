@@ -13,7 +13,9 @@ import onnx
 from onnx import AttributeProto, helper, numpy_helper
 from onnx.checker import ValidationError
 
-from podsim.errors import PodsimError, Problem, SpecError
+from podsim.errors import Problem, SpecError
+from podsim.harmless import printable
+from podsim.models.graph.node import LARGEST_DIMENSION
 from podsim.scenario.wording import known_here
 from podsim.units import format_bytes
 
@@ -81,9 +83,6 @@ def first_line(error: Exception) -> str:
     """What an error of the library says first, without its place."""
     text = printable(str(error).strip().splitlines()[0]) if str(error).strip() else type(error).__name__
     return text.rpartition("] ")[2][:120]
-
-
-LARGEST_DIMENSION = 10**9
 
 
 def set_dimensions(inputs: Sequence[ValueInfoProto], given: Mapping[str, int], file: str) -> dict[str, int]:
@@ -208,15 +207,6 @@ class OnnxFile:
     notes: tuple[str, ...]  # what a reader must know about it
 
 
-def printable(text: str) -> str:
-    r"""Text that fits on one line of a message.
-
-    >>> printable("a\nb")
-    'a?b'
-    """
-    return "".join(each if each.isprintable() else "?" for each in text)
-
-
 def problem(name: str, message: str, do: str) -> SpecError:
     """An error about a file as a whole."""
     return SpecError([Problem(name, "", message, do)])
@@ -224,11 +214,6 @@ def problem(name: str, message: str, do: str) -> SpecError:
 
 def open_onnx(path: Path) -> OnnxFile:
     """Read a file."""
-    try:
-        import onnx
-    except ImportError:
-        what = "reading ONNX files needs the package `onnx`, which is not installed"
-        raise PodsimError(what, where=printable(str(path)), do="pip install 'podsim[onnx]'") from None
     name = printable(str(path))
     content = _content(path, name)
     model = onnx.ModelProto()
