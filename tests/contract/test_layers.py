@@ -26,6 +26,7 @@ FOUNDATION = {
     "git",
     "harmless",
     "options",
+    "user_file",
     "packages",
     "format",
     "workers",

@@ -17,7 +17,7 @@ from podsim.errors import Problem, SpecError
 from podsim.harmless import printable
 from podsim.models.graph.node import LARGEST_DIMENSION
 from podsim.scenario.wording import known_here
-from podsim.units import format_bytes
+from podsim.user_file import content_of
 
 if TYPE_CHECKING:
     from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
@@ -215,7 +215,10 @@ def problem(name: str, message: str, do: str) -> SpecError:
 def open_onnx(path: Path) -> OnnxFile:
     """Read a file."""
     name = printable(str(path))
-    content = _content(path, name)
+    folder, smaller = "name the ONNX file in it", "save the model with its weights as external data"
+    content = content_of(path, _MOST_BYTES, _ANOTHER_FILE, name=name, folder=folder, smaller=smaller)
+    if not content:
+        raise problem(name, "the file is empty", _ANOTHER_FILE)
     model = onnx.ModelProto()
     _parse(model, content, name)
     digest = hashlib.sha256(content).hexdigest()
@@ -225,25 +228,6 @@ def open_onnx(path: Path) -> OnnxFile:
     for tensor in _tensors(model.graph):
         _keep_small_values(tensor, path.parent, missing)
     return OnnxFile(name, digest, model, tuple(_notes(missing)))
-
-
-def _content(path: Path, name: str) -> bytes:
-    try:
-        if path.is_dir():
-            raise problem(name, "this is a folder, not a file", "name the ONNX file in it")
-        if path.exists() and not path.is_file():
-            raise problem(name, "this is not a file but a device or a pipe", _ANOTHER_FILE)
-        size = path.stat().st_size
-        if size > _MOST_BYTES:
-            what = f"the file has {format_bytes(size)}; ONNX files have at most 2 GiB"
-            raise problem(name, what, "save the model with its weights as external data")
-        content = path.read_bytes()
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or "the path is not valid"
-        raise problem(name, f"the file cannot be read: {reason}", "check the path and its permissions") from None
-    if not content:
-        raise problem(name, "the file is empty", _ANOTHER_FILE)
-    return content
 
 
 def _parse(model: ModelProto, content: bytes, name: str) -> None:

@@ -33,6 +33,7 @@ from podsim.scenario.yaml_file import read_yaml
 from podsim.study.check.verdict import NOT_READ, Baseline, Measured, Verdict, uses, verdict_on
 from podsim.study.store import DONE, Store, figures_of, status_of
 from podsim.units import parse_quantity
+from podsim.user_file import MOST_BYTES, content_of
 from podsim.watch import Tell, telling, untold
 
 if TYPE_CHECKING:
@@ -259,11 +260,12 @@ def read_baseline(path: Path) -> Baseline:
     def no_baseline(what: object) -> PodsimError:
         return PodsimError(f"this is no baseline: {what}", where=str(path), do=again)
 
+    if not path.exists():
+        raise PodsimError("there is no baseline", where=str(path), do=do)
+    content = content_of(path, MOST_BYTES, again)
     try:
-        data = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once)
-    except FileNotFoundError:
-        raise PodsimError("there is no baseline", where=str(path), do=do) from None
-    except (OSError, ValueError, RecursionError) as error:
+        data = json.loads(content.decode("utf-8"), object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
         raise no_baseline(error) from None
     if not isinstance(data, dict) or "schema" not in data:
         raise no_baseline("it names no `schema`")
