@@ -7,8 +7,8 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from podsim.errors import Problem, SpecError
 from podsim.units import format_bytes
@@ -20,7 +20,7 @@ _NO_FILE = "this is not a file but a device or a pipe"
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
+def opened(path: Path) -> Iterator[BufferedReader]:
     """Open a regular file for reading; raise OSError or ValueError for everything else, without waiting for a pipe."""
     _check_kind(path.stat().st_mode)  # before it is opened, which may do something to a device
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
