@@ -87,9 +87,7 @@ def test_a_file_of_a_million_lines_is_refused(podsim: Run, line: str) -> None:
 
 def test_a_large_file(podsim: Run) -> None:
     Path("s.yaml").write_text("a: 1\n" * 1_000_000)
-    assert podsim("run", "s.yaml") == error_of(
-        "s.yaml: the file has more than 256 KiB\n  do: name a smaller YAML file"
-    )
+    assert podsim("run", "s.yaml") == error_of("s.yaml: the file has more than 256 KiB\n  do: name a smaller YAML file")
 
 
 NAMES = {
