@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from podsim.result.serving import ServingResult
     from podsim.runs import generate, infer, run, simulate
     from podsim.runs.serve import serve
-    from podsim.scenario import load_scenario
+    from podsim.scenario import catalogue, load_scenario
     from podsim.scenario import load_scenario as load
     from podsim.study.check.measure import check
     from podsim.study.compare import Comparison, compare
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from podsim.study.sweep import SweepResult, Swept, sweep
     from podsim.study.whatif import WhatIf, whatif
     from podsim.validation.compare import validate
+
+    list = catalogue.shipped_list  # noqa: A001
 
 _NAMES_BY_HOME = {
     "podsim.runs": "run simulate generate infer",
@@ -116,14 +118,16 @@ __all__ = [
 
 
 def __dir__() -> Sequence[str]:
-    """The public names, those too that nobody has used yet."""
-    return sorted({*globals(), *_HOMES})
+    """Return the public names, used or not, and what Python gives every module."""
+    return sorted({*_HOMES, *(name for name in globals() if name.startswith("__"))})
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that the command line starts at once."""
-    if name not in _HOMES:
-        raise AttributeError(f"module `podsim` has no attribute `{name}`")
-    from importlib import import_module
+if not TYPE_CHECKING:  # a type checker would take any name for a public one
 
-    return getattr(import_module(_HOMES[name]), _NAMES.get(name, name))
+    def __getattr__(name: str) -> Any:
+        """Import a public name when it is first used, so that the command line starts at once."""
+        if name not in _HOMES:
+            raise AttributeError(f"module `podsim` has no attribute `{name}`")
+        from importlib import import_module
+
+        return getattr(import_module(_HOMES[name]), _NAMES.get(name, name))

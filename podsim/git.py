@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from podsim.errors import PodsimError
+from podsim.user_file import MOST_BYTES, read_at_most
 
 READ: Final = (".yaml", ".yml", ".onnx", ".csv", ".json")
 """What a scenario may name, and what names it."""
@@ -98,7 +99,7 @@ def first_change(file: Path, agreed: Collection[str]) -> int | None:
         listed = (_entries(top, str(file), commit, path).get(path, ("", ""))[1] for commit in commits)
         known = [blob for blob in dict.fromkeys(listed) if blob]
         before = next(content for content in _contents(top, str(file), known) if sha256(content).hexdigest() in agreed)
-        one, other = before.splitlines(), file.read_bytes().splitlines()
+        one, other = before.splitlines(), read_at_most(file, MOST_BYTES).splitlines()
     except (PodsimError, ValueError, StopIteration, OSError):
         return None
     differs = next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(one))

@@ -37,6 +37,15 @@ def line(text: str) -> str:
     return " ".join(terminal(text.replace("\r", "\n").replace("\u2028", "\n").replace("\u2029", "\n")).split())
 
 
+def printable(text: str) -> str:
+    r"""Return the text with a question mark for each character that cannot be printed, for one line of a message.
+
+    >>> printable("a\nb")
+    'a?b'
+    """
+    return "".join(each if each.isprintable() else "?" for each in text)
+
+
 def short(text: str) -> str:
     """For one line of a terminal that is no longer than a line of code."""
     clean = line(text)

@@ -15,7 +15,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
-from importlib import import_module
 from multiprocessing import parent_process
 from threading import Thread
 from typing import Any, Final, TypeVar
@@ -23,6 +22,7 @@ from typing import Any, Final, TypeVar
 from podsim.disk import simulator
 from podsim.errors import PodsimError
 from podsim.memo import files_held, hold_files
+from podsim.packages import optional
 
 _PORTION_S: Final = 0.25  # work of a portion; what an interruption can lose on each process
 _MOST_TOGETHER: Final = 256
@@ -176,11 +176,7 @@ def _of_worker(portion: Sequence[Any]) -> tuple[Sequence[Any], float]:
 @contextmanager
 def _cluster(make: Callable[[Any], Any], address: str) -> Iterator[tuple[_Submit, int]]:
     """What begins portions on the workers of a Dask scheduler, and how many threads these have."""
-    try:
-        distributed: Any = import_module("distributed")
-    except ImportError as error:
-        do = "pip install 'podsim[dask]'"
-        raise PodsimError("a scheduler needs Dask, which is not installed", do=do) from error
+    distributed = optional("distributed", "a scheduler needs")
 
     async def knock() -> None:
         """Connect and leave; a client that cannot connect would complain at the end of the process as well."""

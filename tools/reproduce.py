@@ -251,9 +251,10 @@ def _corners(patch: Any) -> list[float]:
 
 @contextmanager
 def _importable(root: Path) -> Iterator[None]:
-    """Notebooks import what computes and draws their charts from beside themselves."""
+    """Let notebooks import what computes and draws their charts; drop what they add to the path of imports."""
+    before = [*sys.path]
     sys.path.insert(0, str(root))
     try:
         yield
     finally:
-        sys.path.remove(str(root))
+        sys.path[:] = before

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import nbformat
@@ -26,14 +25,13 @@ def read(path: Path) -> Any:
 
 
 def executed(path: Path) -> Any:
-    """The notebook with fresh outputs, run in an empty folder, without times and versions of this machine."""
+    """Return the notebook with fresh outputs, run in its own folder, without times and versions of this machine."""
     notebook = read(path)
     os.environ[SWITCH] = "off"  # a line of progress is no output
-    with TemporaryDirectory() as folder:
-        where = {"metadata": {"path": folder}}
-        client = NotebookClient(notebook, timeout=_SECONDS, kernel_name="python3", resources=where)
-        client.extra_arguments = _QUIET
-        client.execute()
+    where = {"metadata": {"path": str(path.parent)}}
+    client = NotebookClient(notebook, timeout=_SECONDS, kernel_name="python3", resources=where)
+    client.extra_arguments = _QUIET
+    client.execute()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
     notebook.metadata.language_info = {"name": "python"}

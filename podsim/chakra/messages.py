@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any, Final
 
-from podsim.errors import PodsimError
+from podsim.packages import optional
 
 VERSION: Final = "0.0.4"
 NODE_TYPES: Final = (
@@ -63,11 +63,9 @@ _VARINT_BYTES: Final = 5
 @cache
 def message_class(name: str) -> Any:
     """`GlobalMetadata`, `Node` or `AttributeProto`."""
-    try:
-        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-    except ImportError:
-        what = "Chakra traces need the package protobuf"
-        raise PodsimError(what, do="install it: pip install 'podsim[chakra]'") from None
+    optional("google.protobuf", "Chakra traces need")
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
     file = descriptor_pb2.FileDescriptorProto(name="podsim_chakra.proto", package=_PACKAGE, syntax="proto3")
     for message, fields in _FIELDS.items():
         made = file.message_type.add(name=message)

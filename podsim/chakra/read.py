@@ -10,6 +10,7 @@ import json
 import re
 import zlib
 from collections.abc import Mapping
+from io import BytesIO
 from math import inf
 from pathlib import Path
 from typing import Any, Final
@@ -21,11 +22,13 @@ from podsim.errors import PodsimError
 from podsim.harmless import line
 from podsim.program import recorded
 from podsim.program.recorded import Kind, Node, Recorded
+from podsim.user_file import content_of
 
 _FILE: Final = re.compile(r"(.+)\.(\d{1,6})\.et")
 _KINDS: Final[Mapping[str, Kind]] = {**{name: kind for kind, name in TYPES.items()}, "METADATA": recorded.COMPUTE}
 _COLLECTIVES: Final = {"REDUCE_SCATTER_BLOCK": "reduce_scatter"}
 _LARGEST: Final = 2**30
+_FEWER: Final = "record fewer iterations"
 """Of a file. [B]"""
 _GZIP: Final = b"\x1f\x8b"
 _PS_PER_US: Final = 10**6
@@ -89,18 +92,18 @@ def _groups(folder: Path, count: int) -> dict[str, tuple[int, ...]]:
 
 def _bytes(path: Path) -> bytes:
     """What a file holds, unpacked."""
+    data = content_of(path, _LARGEST, "name a folder of traces", smaller=_FEWER)
+    if not data.startswith(_GZIP):
+        return data
     try:
-        with path.open("rb") as file:
+        with gzip.open(BytesIO(data)) as file:
             data = file.read(_LARGEST + 1)
-        if data.startswith(_GZIP):
-            with gzip.open(path) as file:
-                data = file.read(_LARGEST + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        what = f"cannot be read: {getattr(error, 'strerror', None) or 'it is cut off, or not what its first bytes say'}"
+    except (OSError, EOFError, zlib.error):
+        what = "cannot be read: it is cut off, or not what its first bytes say"
         raise PodsimError(what, where=str(path), do="copy the file again") from None
     if len(data) > _LARGEST:
         what = f"has more than {_LARGEST:,} bytes"
-        raise PodsimError(what, where=str(path), do="record fewer iterations")
+        raise PodsimError(what, where=str(path), do=_FEWER)
     return data
 
 

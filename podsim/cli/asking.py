@@ -57,6 +57,7 @@ class _Option:
     most: int | None = None
     completes: Callable[..., list[str]] | None = None
     said: str = ""
+    may_be_left_out: bool = False
 
 
 _SCENARIOS: Final = _names("scenarios")
@@ -66,7 +67,7 @@ _SHELL: Final = {
     "sides": _Option((), "A B...", completes=_SCENARIOS),
     "study": _Option((), completes=_names("studies")),
     "goal": _Option((), "GOAL"),
-    "paths": _Option((), "PATH..."),
+    "paths": _Option((), "PATH...", may_be_left_out=True),
     "words": _Option((), "WORD"),
     "offered": _Option((), "SCENARIO", completes=_SCENARIOS),
     "logs": _Option((), "LOG"),
@@ -219,7 +220,7 @@ def _option(parameter: inspect.Parameter, known: _Lenient, said: str) -> inspect
         return parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=kind)
     shell = _SHELL.get(name, _Option())
     if parameter.kind is parameter.VAR_POSITIONAL:
-        kind, is_required = list[str], True
+        kind, is_required = list[str], not shell.may_be_left_out
     elif (kind := _shell_kind(kind, name, is_required=is_required)) is None:
         return None
     is_list = get_origin(kind) is list

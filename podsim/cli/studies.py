@@ -134,8 +134,8 @@ def check(
         accept: Agree on what is given now: rewrite the baseline.
         reason: Why; kept in the baseline.
     """
+    from podsim.study.check.measure import BASELINE, folder_of, paths_left_out
     from podsim.study.check.measure import accept as agree
-    from podsim.study.check.measure import folder_of
     from podsim.study.check.verdict import as_comment, as_github, as_junit
 
     baseline, against = ask.keywords.get("baseline"), ask.keywords.get("against")
@@ -148,7 +148,10 @@ def check(
     ):
         if is_wrong:
             raise PodsimError(what, do=do)
-    file = Path(baseline or folder_of(ask.args[0]) / "podsim-baseline.json")
+    if not ask.args:
+        paths, baseline = paths_left_out(baseline)
+        ask = partial(ask.func, *paths, **ask.keywords)
+    file = Path(baseline or folder_of(ask.args[0]) / BASELINE)
     if accept:
         with counted("scenarios") as tell:
             count, unused = agree(ask.args, file, reason, tell)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from podsim.errors import PodsimError
-from podsim.importer.reader import printable, read_config
+from podsim.harmless import printable
+from podsim.importer.reader import read_config
 from podsim.importer.request import Request
 from podsim.models.graph.torch_shapes import SUFFIX
 from podsim.watch import Watch, silent

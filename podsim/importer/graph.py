@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from podsim.errors import PodsimError
+from podsim.harmless import printable
 from podsim.importer.divisions import fitted_pipeline, pipeline_section
-from podsim.importer.reader import Entry, printable
+from podsim.importer.reader import Entry
 from podsim.importer.request import Request
 from podsim.importer.scenario_text import ScenarioSection, as_mapping, scenario_text
 from podsim.importer.scenarios import activity_of, precision

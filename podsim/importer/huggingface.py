@@ -13,10 +13,11 @@ from dataclasses import replace
 from typing import Any
 
 from podsim.errors import Problem, SpecError
+from podsim.harmless import printable
 from podsim.importer import decoder_config, encoder_config
 from podsim.importer.any_decoder import any_decoder, has_dimensions
 from podsim.importer.decoder_config import LONGEST
-from podsim.importer.reader import ConfigFile, Reader, printable
+from podsim.importer.reader import ConfigFile, Reader
 from podsim.importer.request import ConfigFamily, Imported, architectures
 from podsim.scenario.wording import shown
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from podsim.errors import Problem, SpecError
+from podsim.harmless import printable
 from podsim.scenario.wording import shown
-from podsim.units import format_bytes
+from podsim.user_file import content_of
 
 _MAX_FILE_BYTES = 1 << 20
 _MAX_DEPTH = 50
@@ -39,7 +40,8 @@ class ConfigFile:
 def read_config(path: str | Path) -> ConfigFile:
     """Read a file."""
     name = printable(str(Path(path)))
-    content = _content(Path(path), name)
+    folder = "name the config.json in it"
+    content = content_of(Path(path), _MAX_FILE_BYTES, _ANOTHER_FILE, name=name, folder=folder)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -47,31 +49,6 @@ def read_config(path: str | Path) -> ConfigFile:
     if not text.strip():
         raise _error(name, "the file is empty", _ANOTHER_FILE)
     return ConfigFile(name, hashlib.sha256(content).hexdigest(), *_parse(text, name))
-
-
-def printable(text: str) -> str:
-    r"""Text that fits on one line of a message or a comment.
-
-    >>> printable("a\nb")
-    'a?b'
-    """
-    return "".join(each if each.isprintable() else "?" for each in text)
-
-
-def _content(path: Path, name: str) -> bytes:
-    try:
-        if path.is_dir():
-            raise _error(name, "this is a folder, not a file", "name the config.json in it")
-        if path.exists() and not path.is_file():
-            raise _error(name, "this is not a file but a device or a pipe", _ANOTHER_FILE)
-        size = path.stat().st_size
-        if size > _MAX_FILE_BYTES:
-            what = f"the file has {format_bytes(size)}; the limit is {format_bytes(_MAX_FILE_BYTES)}"
-            raise _error(name, what, _ANOTHER_FILE)
-        return path.read_bytes()
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or "the path is not valid"
-        raise _error(name, f"the file cannot be read: {reason}", "check the path and its permissions") from error
 
 
 def _error(where: str, message: str, do: str) -> SpecError:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Literal
 
 from podsim.errors import PodsimError
-from podsim.importer.reader import ConfigFile, Entry, Reader, printable
+from podsim.harmless import printable
+from podsim.importer.reader import ConfigFile, Entry, Reader
 from podsim.importer.scenario_text import ScenarioSection
-from podsim.models.graph.onnx_file import LARGEST_DIMENSION
+from podsim.models.graph.node import LARGEST_DIMENSION
 from podsim.scenario.wording import shown
 
 MOST_LAYERS, MOST_WIDTH, MOST_ROWS = 10_000, 1_000_000, 10_000_000

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from podsim.runs.settings import Settings
     from podsim.scenario import LoadedScenario
 
-    Result = RunResult | GenerationResult | ForwardResult
+    Result: TypeAlias = RunResult | GenerationResult | ForwardResult
+
+    class ResultOfRun(RunResult, GenerationResult, ForwardResult):  # type: ignore[misc]
+        """The figures of all kinds of result, for type checkers: no type says which kind a scenario gives."""
+
 
 Source: TypeAlias = "str | Path | Mapping[str, object] | LoadedScenario"
 
@@ -42,7 +46,7 @@ def run(
     engine: Engine = "auto",
     watch: Watch = watched,
     follow: Follow | None = None,
-) -> Result:
+) -> ResultOfRun:
     """Simulate a scenario: training, text generation or forward passes, as it asks of its model.
 
     Args:
@@ -62,7 +66,8 @@ def run(
         follow: Is told the rough number of events of a long simulation before it starts, and follows it.
 
     Returns:
-        The result: figures with their ranges, breakdown, memory, and what it stands on.
+        The result: figures with their ranges, breakdown, memory, and what it stands on. It is a RunResult, a
+        GenerationResult or a ForwardResult; `simulate`, `generate` and `infer` return one of them alone.
 
     Raises:
         SpecError: The scenario or a file it names is wrong; lists every problem with its place.
@@ -86,7 +91,7 @@ def run(
         fit=fit,
         engine=engine,
     )
-    return run_loaded(load_scenario(scenario, variant, overrides), settings)
+    return cast("ResultOfRun", run_loaded(load_scenario(scenario, variant, overrides), settings))
 
 
 def run_loaded(loaded: LoadedScenario, settings: Settings) -> Result:

@@ -51,6 +51,7 @@ from podsim.scenario.generation import GenerationSpec
 from podsim.scenario.resolve import Change
 from podsim.scenario.serving import RequestLengthSpec, ServingSpec
 from podsim.tiles.model import CostModel
+from podsim.user_file import MOST_BYTES, read_at_most
 from podsim.watch import Watch, in_portions, silent
 
 _MARGIN: Final = 0.05
@@ -94,7 +95,7 @@ def replayed(path: Path, serving: ServingSpec, generation: GenerationSpec) -> De
     """Requests of a file."""
     requests = read_arrivals(path, generation.sequence_length)
     pairs = tuple(zip(requests.prompt_tokens, requests.output_tokens, strict=True))
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    digest = hashlib.sha256(read_at_most(path, MOST_BYTES)).hexdigest()
     return Demand(Load(pairs, len(pairs), serving.seed, _PATTERNS[serving.arrivals]), requests, ((str(path), digest),))
 
 

@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 
 from podsim.errors import Problem, SpecError
 from podsim.scenario.wording import known_here, shown
+from podsim.user_file import content_of
 
 MAX_FILE_BYTES: Final = 1 << 26
 _MOST_PROBLEMS: Final = 20
@@ -48,14 +49,7 @@ class Row:
 
 def text_of(path: Path) -> str:
     """What is in a file."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        what = f"the file cannot be read: {error.strerror or type(error).__name__}"
-        raise _of_line(path, 1, what, "check the path and its permissions") from None
-    if len(content) > MAX_FILE_BYTES:
-        raise _of_line(path, 1, f"the file has more than {MAX_FILE_BYTES >> 20} MiB", "cut it into parts")
+    content = content_of(path, MAX_FILE_BYTES, "name a CSV file", name=f"{path}:1:1", smaller="cut it into parts")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 from podsim.errors import Problem, SpecError
@@ -44,6 +45,20 @@ class Replaced:
 
 
 @dataclass(frozen=True, slots=True)
+class Namesake:
+    """A file that has the name of a shipped file, differs from it, and was not read."""
+
+    name: str  # the shipped name
+    kind: str  # kind of the shipped file, in words
+    path: str  # the file
+
+    @property
+    def path_to_write(self) -> str:
+        """Path that stands for the file, and not for the shipped one."""
+        return self.path if len(Path(self.path).parts) > 1 else f"./{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """Plain data with the place of every key and item."""
 
@@ -51,6 +66,7 @@ class Document:
     places: Mapping[KeyPath, str] = field(default_factory=dict)  # `file:line:column` by key path
     inputs: tuple[tuple[str, str], ...] = ()  # (displayed path, SHA-256) of every file it was read from
     notices: tuple[str, ...] = ()  # what a reader must know of how it was read
+    namesakes: tuple[Namesake, ...] = ()  # files near it that have the name of a shipped one
     replaced: tuple[Replaced, ...] = ()  # keys beside the name of a pod or stack that gave way to another name
 
     def at(self, path: KeyPath) -> Any:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from podsim.errors import Problem, SpecError
+from podsim.scenario.document import Namesake
 from podsim.scenario.wording import kind_name, known_here, nearest, shown
+from podsim.user_file import read_at_most
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _SUFFIXES = ("", ".yaml", ".yml")
@@ -23,8 +26,8 @@ _FOLDERS = {
 }
 
 
-_SHORTEST_WORD, _MOST_NAMES = 3, 8
-"""Of a word that names are looked up by, and of names that a message lists."""
+_SHORTEST_WORD, _MOST_NAMES, _MOST_NAMESAKES = 3, 8, 3
+"""Of a word that names are looked up by, and of names and files that a message lists."""
 
 
 def data_root() -> Path:
@@ -81,17 +84,31 @@ def shipped(name: str, kind: str) -> Path | None:
     return next((path for path in paths if _is(Path.is_file, path)), None)
 
 
-def unread_namesakes(name: str, kind: str, folders: Sequence[Path]) -> Iterator[str]:
-    """Notes on files that have the name of a shipped file and are not read."""
+def unread_namesakes(name: str, kind: str, folders: Sequence[Path]) -> Iterator[Namesake]:
+    """Yield the files that have the name of a shipped file, differ from it, and are not read."""
     known = shipped(name, kind)
     for path in _candidates(name, kind, folders) if known is not None else ():
-        if known is not None and _is(Path.is_file, path) and not _same(path, known):
-            written = path if len(path.parts) > 1 else f"./{path}"
-            yield f"`{name}` is the shipped {kind_name(kind)}; `{path}` was not read: write `{written}` to use it"
+        if known is not None and _is(Path.is_file, path) and not _is(partial(_has_content_of, known), path):
+            yield Namesake(str(name), kind_name(kind), str(path))
 
 
-def _same(path: Path, known: Path) -> bool:
-    return _is(known.samefile, path)
+def _has_content_of(known: Path, path: Path) -> bool:
+    if known.samefile(path):
+        return True
+    content = known.read_bytes()
+    return read_at_most(path, len(content)) == content
+
+
+def namesake_notice(namesakes: Sequence[Namesake]) -> str:
+    """Return one line on files that have the name of a shipped file and were not read."""
+    first, *others = namesakes
+    if not others:
+        said = f"`{first.name}` is the shipped {first.kind}; `{first.path}` was not read"
+        return f"{said}: write `{first.path_to_write}` to use it"
+    listed = ", ".join(f"`{each.path}`" for each in namesakes[:_MOST_NAMESAKES])
+    more = f" and {len(namesakes) - _MOST_NAMESAKES} more" if len(namesakes) > _MOST_NAMESAKES else ""
+    said = f"shipped files were used in place of files of their names that differ: {listed}{more} were not read"
+    return f"{said}; write the path, such as `{first.path_to_write}`, to use one"
 
 
 def _candidates(name: str, kind: str, folders: Sequence[Path]) -> Iterator[Path]:

@@ -34,7 +34,7 @@ from podsim.scenario.document import VALUE, Document, KeyPath
 from podsim.scenario.families.registry import form_of
 from podsim.scenario.hardware import Host, Machine, System
 from podsim.scenario.ipu import Ipu
-from podsim.scenario.library import SCENARIOS, data_root, is_as_shipped, shipped
+from podsim.scenario.library import SCENARIOS, data_root, is_as_shipped, namesake_notice, shipped
 from podsim.scenario.pins import BATCH, PARALLELISM
 from podsim.scenario.problems import problems_of
 from podsim.scenario.quantity import quantities
@@ -140,6 +140,11 @@ def _with_known_end(
 
 
 _CURE: Final = "give run.samples_to_converge, run.weight_updates or run.epochs for what is trained here"
+
+
+def _noticed(document: Document) -> tuple[str, ...]:
+    """Return what a reader must know of how a document was read."""
+    return (*document.notices, *([namesake_notice(document.namesakes)] if document.namesakes else ()))
 
 
 def _open(spec: TrainingScenario) -> TrainingScenario:
@@ -430,7 +435,7 @@ def _patched(loaded: LoadedScenario, texts: Sequence[str]) -> LoadedScenario | N
     overrides = (*loaded.overrides, *texts)
     written, variant = loaded.written, loaded.variant
     differing = Deferred(lambda: _changes(written, variant, overrides, document))
-    notices = (*document.notices, *unusual(spec), *loaded.told)
+    notices = (*_noticed(document), *unusual(spec), *loaded.told)
     return replace(loaded, spec=spec, document=document, overrides=overrides, notices=notices, changes=differing)
 
 
@@ -474,7 +479,7 @@ def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -
     layers = layers_of(written, variant, overrides)
     own = belonging(spec, document, layers, len(overrides), len(layers) - len(overrides) - (2 if variant else 1))
     name = f"{written.name}:{variant}" if variant else written.name
-    notices = (*document.notices, *unusual(spec), *own.notices)
+    notices = (*_noticed(document), *unusual(spec), *own.notices)
     differing = Deferred(lambda: _changes(written, variant, overrides, document) if variant or overrides else ())
     apart = {key: after for (key, after), (_, before) in zip(own.spec, spec, strict=True) if after is not before}
     return LoadedScenario(

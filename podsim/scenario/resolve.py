@@ -213,7 +213,7 @@ def _read(
         circle = " → ".join(each.name for each in (*chain[chain.index(resolved) :], resolved))
         raise SpecError([Problem(place, dotted(key), f"base files form a circle: {circle}", "remove one `base`")])
     document = read_yaml(path, display_path(path))
-    return replace(document, notices=tuple(unread_namesakes(name, kind, folders))), path
+    return replace(document, namesakes=tuple(unread_namesakes(name, kind, folders))), path
 
 
 def resolve(
@@ -308,6 +308,7 @@ def _joined(document: Document, part: Document) -> Document:
         document,
         inputs=tuple(dict.fromkeys((*document.inputs, *part.inputs))),
         notices=tuple(dict.fromkeys((*document.notices, *part.notices))),
+        namesakes=tuple(dict.fromkeys((*document.namesakes, *part.namesakes))),
         replaced=(*document.replaced, *part.replaced),
     )
 

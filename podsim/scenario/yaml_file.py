@@ -13,7 +13,7 @@ from typing import Any
 
 from podsim import disk, memo
 from podsim.scenario.document import Document, refusal
-from podsim.units import format_bytes
+from podsim.user_file import content_of
 
 MAX_FILE_BYTES = 1 << 18
 
@@ -21,7 +21,7 @@ MAX_FILE_BYTES = 1 << 18
 def read_yaml(path: Path, display: str | None = None) -> Document:
     """Read a file."""
     name = display or str(path)
-    content = _content(path, name)
+    content = content_of(path, MAX_FILE_BYTES, "name a YAML file", name=name, smaller="name a smaller YAML file")
     digest = hashlib.sha256(content).hexdigest()
     return memo.DOCUMENTS.get((name, digest), lambda: _read(content, name, digest))
 
@@ -53,20 +53,6 @@ def _from_json(written: Mapping[str, Any]) -> Document:
     if not isinstance(written["data"], dict) or not all(isinstance(place, str) for place in places.values()):
         raise TypeError(written)
     return Document(written["data"], places)
-
-
-def _content(path: Path, name: str) -> bytes:
-    try:
-        size = path.stat().st_size
-        if size > MAX_FILE_BYTES:
-            limit = f"the limit is {format_bytes(MAX_FILE_BYTES)}"
-            raise refusal(name, f"the file has {format_bytes(size)}; {limit}", "name a smaller YAML file")
-        return path.read_bytes()
-    except IsADirectoryError as error:
-        raise refusal(name, "this is a folder, not a file", "name a file in it") from error
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise refusal(name, f"the file cannot be read: {reason}", "check the path and its permissions") from error
 
 
 def parse_yaml(text: str, name: str) -> Document:

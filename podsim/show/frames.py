@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from podsim.metrics import MONEY, PER_MONEY, find_metric
+from podsim.packages import optional
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,6 +57,7 @@ def frame_of_file(path: Path) -> DataFrame:
     from podsim.harmless import from_csv
 
     if path.suffix == ".parquet":
+        optional("pyarrow", "Parquet needs")
         return _with_units(pd.read_parquet(path))
     frame = pd.read_csv(path)
     for column in frame.select_dtypes(exclude="number"):

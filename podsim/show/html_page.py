@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import importlib
-import importlib.util
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -20,8 +18,9 @@ from pathlib import Path
 from typing import Final
 
 from podsim.disk import digest, kept
-from podsim.errors import OutputError, PodsimError
+from podsim.errors import OutputError
 from podsim.harmless import html
+from podsim.packages import OPTIONAL, check_package, optional
 from podsim.report.chart import Chart, TimelineChart
 from podsim.report.report import Folded, Part, Report, Tile
 from podsim.report.table import Block, Passage, Table
@@ -29,7 +28,7 @@ from podsim.result.files import check_not_read, check_writable, write_atomically
 from podsim.show.vega_charts import definitions, paint, vega_spec
 
 SUFFIXES: Final = (".html", ".htm")
-_PACKAGE, _DISTRIBUTION = "vl_convert", "vl-convert-python"
+_PACKAGE = "vl_convert"
 _ADDRESS: Final = re.compile(r"(https?://[^\s<>\"';,]+)")
 _SHORT_HASH: Final = 12
 _DRAWN_BY: Final = (
@@ -236,9 +235,7 @@ def write_page(page: Report, path: str | Path) -> None:
 
 def check_library() -> None:
     """Refuse to write a page where the package with the script that draws charts is not installed."""
-    if importlib.util.find_spec(_PACKAGE) is None:
-        what = f"pages need {_DISTRIBUTION}, which is not installed"
-        raise PodsimError(what, do="pip install 'podsim[report]'")
+    check_package(_PACKAGE, "pages need")
 
 
 def script() -> str:
@@ -247,8 +244,8 @@ def script() -> str:
     A package brings it, so that nothing is fetched. Putting it together takes two seconds, so it is kept on disk.
     """
     check_library()
-    key = digest([b"script of pages", version(_DISTRIBUTION).encode()])
-    return kept(key, lambda: str(importlib.import_module(_PACKAGE).javascript_bundle()), str, _checked)
+    key = digest([b"script of pages", version(OPTIONAL[_PACKAGE][0]).encode()])
+    return kept(key, lambda: str(optional(_PACKAGE, "pages need").javascript_bundle()), str, _checked)
 
 
 def _checked(data: object) -> str:

@@ -12,9 +12,10 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from podsim.errors import BadValueError, PodsimError, Problem, SpecError
+from podsim.errors import BadValueError, Problem, SpecError
 from podsim.format import format_significant
 from podsim.metrics import FULLEST, HIGH, LOW, OWN, SERVING, SPENT
+from podsim.packages import optional
 from podsim.scenario import variant_names
 from podsim.scenario.base import Spec
 from podsim.scenario.document import Document, KeyPath
@@ -137,11 +138,9 @@ class SamplesSpec(Spec):
 
     def shares(self, dimensions: int) -> Sequence[Sequence[float]]:
         """Points of the unit cube, by their dimensions. Source: `scipy.stats.qmc`."""
-        try:
-            from scipy.stats import qmc
-        except ImportError as error:
-            do = "pip install 'podsim[sweep]'"
-            raise PodsimError("samples need scipy, which is not installed", do=do) from error
+        optional("scipy", "samples need")
+        from scipy.stats import qmc
+
         kind = qmc.Sobol if self.method == "sobol" else qmc.LatinHypercube
         shares: Sequence[Sequence[float]] = kind(dimensions, seed=self.seed).random(self.count).T.tolist()
         return shares

@@ -30,6 +30,7 @@ from podsim.scenario.assumptions import Value, scenario_keys
 from podsim.scenario.library import data_root, find
 from podsim.scenario.wording import known_here, shown
 from podsim.units import seconds_to_ps
+from podsim.user_file import MOST_BYTES, content_of
 from podsim.watch import Watch, silent
 
 Ends = tuple[float, float]
@@ -168,11 +169,9 @@ def _of_path(
     """A scenario by its path or shipped name, or a result in a file."""
     if not _is_result(path):
         return _simulated(path, label, taken, variant, uncertainty, watch)
+    content = content_of(Path(path), MOST_BYTES, _WRITE, name=label)
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        what = f"this file cannot be read: {error.strerror or type(error).__name__}"
-        raise PodsimError(what, where=label, do="check the path and its permissions") from error
+        data = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         what = f"this is not JSON: {error}" if isinstance(error, ValueError) else "this is nested too deeply"
         raise PodsimError(what, where=label, do=_WRITE) from error

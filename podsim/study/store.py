@@ -25,7 +25,9 @@ from podsim import harmless
 from podsim._version import __version__
 from podsim.errors import DoesNotFitError, NoPlanError, OutputError, PodsimError
 from podsim.metrics import BYTES, FULLEST, JOULES, METRICS, PER_SECOND, SECONDS, WATTS, metric_of
+from podsim.packages import optional
 from podsim.result.files import check_writable, write_atomically
+from podsim.user_file import MOST_BYTES, opened, read_at_most
 from podsim.watch import Tell, untold
 from podsim.workers import mapped
 
@@ -252,7 +254,7 @@ def fingerprint_of(path: Path) -> str | None:
     """Of what a finished table holds; None of one that does not say it, or that was changed."""
     if path.suffix == CSV:
         try:
-            about = json.loads(about_file(path).read_bytes())
+            about = json.loads(read_at_most(about_file(path), MOST_BYTES))
             return str(about["fingerprint"]) if about["sha256"] == _sha256(path) else None
         except (OSError, ValueError, RecursionError, KeyError, TypeError):
             return None
@@ -270,7 +272,7 @@ def about_file(path: Path) -> Path:
 
 
 def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
+    with opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -345,10 +347,7 @@ def _write_parquet(path: Path, types: Mapping[str, str], rows: Iterable[Row], ab
 
 
 def _pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError as error:
-        do = "pip install 'podsim[sweep]', or give a name that ends in .csv"
-        raise PodsimError("Parquet needs pyarrow, which is not installed", do=do) from error
-    return pa, parquet
+    arrow = optional("pyarrow", "Parquet needs", or_else="give a name that ends in .csv")
+    from pyarrow import parquet
+
+    return arrow, parquet

@@ -7,12 +7,12 @@ import socket
 import tempfile
 from collections.abc import Callable, Sequence
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 from typing import Any, Final
 
 from podsim.errors import PodsimError
+from podsim.packages import optional
 from podsim.scenario.library import shipped
 from podsim.show.html_page import check_library, script
 from podsim.ui.gate import TOKEN, Gate, is_loopback
@@ -24,9 +24,7 @@ _ICON: Final = "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg'/>"
 
 def check_packages() -> None:
     """Refuse to start where NiceGUI or what draws charts is missing."""
-    if find_spec("nicegui") is None:
-        what = "the planner page needs NiceGUI, which is not installed"
-        raise PodsimError(what, do="pip install 'podsim[ui]'")
+    optional("nicegui", "the planner page needs")
     check_library()
 
 

@@ -26,6 +26,8 @@ FOUNDATION = {
     "git",
     "harmless",
     "options",
+    "user_file",
+    "packages",
     "format",
     "workers",
 }

@@ -5,7 +5,12 @@
 
 from __future__ import annotations
 
+import ast
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +80,36 @@ def test_a_notebook_ends_in_a_sentence(path: Path) -> None:
 @every_notebook
 def test_readers_find_a_notebook(path: Path) -> None:
     assert f"notebooks/{path.name}" in (FOLDER.parent / "docs" / "index.md").read_text(encoding="utf-8")
+
+
+INSTALLED = """\
+import sys
+from pathlib import Path
+
+path = [each for each in sys.path if not Path(each, "notebooks").is_dir()]
+for source in {sources!r}:
+    sys.path = [*path]
+    exec(source, {{}})
+    for name in [each for each in sys.modules if each.startswith("notebooks")]:
+        module = sys.modules.pop(name)
+        assert module.__file__ is None or Path(module.__file__).resolve().parent == Path.cwd()
+print("done")
+"""
+
+
+@pytest.mark.slow
+def test_a_notebook_finds_its_modules_from_its_own_folder_and_podsim_where_it_is_installed(tmp_path: Path) -> None:
+    """Imports of each notebook in a copy of the folder, without the repository on the path of imports."""
+    copy, installed = tmp_path / "notebooks", tmp_path / "site"
+    shutil.copytree(FOLDER, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    installed.mkdir()
+    (installed / "podsim").symlink_to(FOLDER.parent / "podsim")
+    first = [ast.parse(code_cells(path)[0].source).body for path in NOTEBOOKS]
+    sources = ["\n".join(ast.unparse(each) for each in body if not isinstance(each, ast.Assign)) for body in first]
+    command = [sys.executable, "-c", INSTALLED.format(sources=sources)]
+    env = os.environ | {"PYTHONPATH": str(installed)}
+    done = subprocess.run(command, cwd=copy, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
 @every_notebook

@@ -294,7 +294,7 @@ def test_every_bad_row_is_told(command: Command) -> None:
     [
         (["--write", "mine.yaml"], "error: podsim calibrate needs --with, which is missing"),
         (["--with", "none.csv"], "error: none.csv:1:1: the file cannot be read: No such file or directory\n  do: "),
-        (["--with", "."], "error: .:1:1: the file cannot be read: Is a directory\n  do: "),
+        (["--with", "."], "error: .:1:1: this is a folder, not a file\n  do: name a file in it"),
         (["--with", "mine.csv", "--write", "mine.csv"], "error: "),
     ],
 )

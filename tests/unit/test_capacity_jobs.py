@@ -16,6 +16,7 @@ from podsim.study.plan.candidates import totals
 from podsim.study.plan.goal import Place, place_named, told_apart
 from podsim.study.plan.report import jobs_table
 from tests.cases import every_case
+from tests.unit.bad_input_cases import Run, error_of
 
 BERT16, BERT64 = "bert_v1.1_pod16_open", "bert_v1.1_pod64_open"
 RENT = "cost.price_per_ipu_hour=1.5 USD"
@@ -72,6 +73,21 @@ def test_what_is_no_partition_says_what_is_one(ipus: int, use: int) -> None:
         place_named(f"{ipus} of ipu_pod64").overrides()
     answer = find_systems(Goal(BERT16, systems=(f"{ipus} of ipu_pod64",), draws=0), processes=1)
     assert not answer.ranked and [each.reason for each in answer.ruled_out] == [words, words]
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "1.5", "\u0663", "0016", "+8", "1e1", "1000000", "8,"])
+def test_a_partition_without_a_whole_number_of_ipus_is_refused(count: str, tmp_path: Path, podsim: Run) -> None:
+    words = f"`{count} of ipu_pod16` is no partition: `{count}` is not a number of IPUs from 1 to 999999"
+    do = "write a whole number in the digits 0 to 9, without zeros in front, as in `8 of ipu_pod16`"
+    assert podsim("plan", BERT16, f"--system={count} of ipu_pod16") == error_of(f"{words}\n  do: {do}")
+    Path("goal.yaml").write_text(f"kind: goal\nscenario: {BERT16}\nsystems:\n  - '{count} of ipu_pod16'\n")
+    assert podsim("plan", "goal.yaml") == error_of(f"goal.yaml:4:5 [systems.0]: {words}\n  do: {do}")
+
+
+def test_a_file_whose_name_has_an_of_is_a_pod() -> None:
+    assert place_named("pods of mine.yaml") == Place("pods of mine.yaml")
+    assert place_named("./0 of mine.yaml") == Place("./0 of mine.yaml")
+    assert place_named(" 8 of  ipu_pod16 ") == Place("ipu_pod16", 8)
 
 
 @every_case(

@@ -229,7 +229,9 @@ def test_without_protobuf_a_reader_is_told_what_to_install(tmp_path: Path, monke
     message_class.cache_clear()
     monkeypatch.setitem(sys.modules, "google.protobuf", None)
     for use in (lambda: written(tmp_path / "more"), lambda: read_chakra(folder)):
-        with pytest.raises(PodsimError, match="need the package protobuf\n  do: install it: pip install 'podsim"):
+        with pytest.raises(
+            PodsimError, match="need the package `protobuf`, which is not installed\n  do: pip install 'podsim"
+        ):
             use()
     assert not (tmp_path / "more").exists()
 

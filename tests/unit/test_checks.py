@@ -294,6 +294,33 @@ def test_a_baseline_is_written_held_and_rewritten(folder: Path, capsys: pytest.C
     assert "drift: got worse" in text and "host +212 ms" in text and "unmet" in text
 
 
+def test_the_hook_of_pre_commit_needs_no_arguments(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It checks what a baseline in the working folder names, or the folder `scenarios`, or says what it needs."""
+    hook = (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
+    assert "entry: podsim check\n" in hook and "args" not in hook and "pass_filenames: false" in hook
+    monkeypatch.chdir(folder)
+    code, text = told(capsys)
+    assert code == 2 and "has no podsim-baseline.json and no folder `scenarios`\n  do: give scenario files" in text
+    Path("scenarios").mkdir()
+    Path("scenarios/s.yaml").write_bytes(Path("s.yaml").read_bytes())
+    assert told(capsys)[1].startswith("holds: 2 scenarios, 0 figures, 4 expectations")
+    assert told(capsys, "--accept", "--reason", "first")[0] == 0
+    assert Path("scenarios/podsim-baseline.json").is_file()
+    assert told(capsys)[1].startswith("holds: 2 scenarios, 9 figures, 4 expectations")
+    Path("other.yaml").write_text("no: scenario\n")
+    assert told(capsys, "s.yaml", "bert_v1.1_pod16_open", "--accept", "--reason", "first")[0] == 0
+    code, text = told(capsys)
+    assert code == 0 and text.startswith("holds: 3 scenarios, ")
+    assert "compared with podsim-baseline.json" in text
+    assert told(capsys, "--baseline", "scenarios/podsim-baseline.json")[1].startswith("holds: 2 scenarios, 9 figures")
+    Path("podsim-baseline.json").write_text(Path("scenarios/podsim-baseline.json").read_text())
+    Path("s.yaml").unlink()
+    code, text = told(capsys)
+    assert code == 2 and "podsim-baseline.json: none of the scenarios of this baseline is there" in text
+
+
 def test_wrong_baselines_are_told(tmp_path: Path) -> None:
     path = tmp_path / "b.json"
     write_baseline(path, Baseline({"a": given(mfu=0.123456789123)}, reason="x"))

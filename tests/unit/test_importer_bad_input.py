@@ -60,7 +60,7 @@ FILES = {
     ),
     "too large": (
         b'{"a": "' + b"x" * 2_000_000 + b'"}',
-        "config.json: the file has 1.91 MiB; the limit is 1 MiB\n  do: name the config.json of a Hugging Face model",
+        "config.json: the file has more than 1 MiB\n  do: name the config.json of a Hugging Face model",
     ),
 }
 

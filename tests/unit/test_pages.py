@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -434,10 +435,10 @@ def test_pages_that_cannot_be_written_are_refused_before_the_work(
 
 
 def test_a_missing_library_says_how_to_install_it(podsim: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(html_page, "_PACKAGE", "no_such_package")
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
     code, text = podsim("run", "good.yaml", "--report", "out.html")
     assert code == 2
-    assert "pages need vl-convert-python, which is not installed" in text
+    assert "pages need the package `vl-convert-python`, which is not installed" in text
     assert "do: pip install 'podsim[report]'" in text
     assert not Path("out.html").exists()
 

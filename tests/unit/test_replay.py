@@ -358,7 +358,7 @@ def test_a_trace_beyond_reason_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
         patched.setattr("podsim.chakra.read.MOST_NODES", 3)
         assert replay(folder, "ipu_pod4").nodes == 3, "as many as may be"
     monkeypatch.setattr("podsim.chakra.read._LARGEST", 10)
-    with pytest.raises(PodsimError, match=r"job\.0\.et: has more than 10 bytes"):
+    with pytest.raises(PodsimError, match=r"job\.0\.et: the file has more than 10 B\b"):
         replay(folder, "ipu_pod4")
 
 

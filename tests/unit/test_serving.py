@@ -513,7 +513,7 @@ def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         file.truncate(1 << 21)
     unread, path = "the file cannot be read: ", "check the path and its permissions"
     cases = {
-        "folder": f"folder:1:1: {unread}Is a directory\n  do: {path}",
+        "folder": "folder:1:1: this is a folder, not a file\n  do: name a file in it",
         "none.csv": f"none.csv:1:1: {unread}No such file or directory\n  do: {path}",
         "latin.csv": "latin.csv:3:1: the file is not text in UTF-8\n  do: save it as UTF-8",
         "huge.csv": "huge.csv:1:1: the file has more than 1 MiB\n  do: cut it into parts",

@@ -187,8 +187,25 @@ def test_a_shipped_name_is_the_shipped_file_whatever_lies_beside_or_in_the_worki
     assert load_scenario("mine").notices == (NOT_READ.format("ipu_pod16.yaml", "./ipu_pod16.yaml"),)
     loaded = load_scenario("study/s.yaml")
     assert loaded.spec.system.name == "IPU-POD16"
-    assert NOT_READ.format("study/ipu_pod16.yaml", "study/ipu_pod16.yaml") in loaded.notices
+    assert loaded.notices == (
+        "shipped files were used in place of files of their names that differ: `study/ipu_pod16.yaml`, "
+        "`ipu_pod16.yaml` were not read; write the path, such as `study/ipu_pod16.yaml`, to use one",
+    )
     assert load_scenario("bert_v1.1_pod16_open", overrides=["system=ipu_pod16"]).spec.system.name == "IPU-POD16"
+
+
+def test_files_equal_to_the_shipped_ones_are_no_matter_for_a_warning() -> None:
+    """As in a clone, where all of them lie; of those that differ, three are named."""
+    Path("hardware_specs").mkdir()
+    for name in ("ipu_pod16", "ipu_m2000", "ipu_gc200"):
+        Path(f"hardware_specs/{name}.yaml").write_bytes(data_file(f"hardware_specs/{name}.yaml").read_bytes())
+    assert load_scenario("mine").notices == ()
+    for name in ("ipu_pod16", "ipu_m2000", "ipu_gc200"):
+        Path(f"{name}.yaml").write_text("kind: pod\n")
+    with Path("hardware_specs/ipu_pod16.yaml").open("a") as file:
+        file.write("# mine\n")
+    (notice,) = load_scenario("mine").notices
+    assert "`ipu_pod16.yaml`, `hardware_specs/ipu_pod16.yaml`, `ipu_m2000.yaml` and 1 more were not read" in notice
 
 
 @pytest.mark.parametrize("written", ["./ipu_pod16.yaml", "ipu_pod16.yaml", "./ipu_pod16"])

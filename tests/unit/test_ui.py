@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
@@ -400,8 +401,8 @@ def test_a_port_that_is_taken_is_told() -> None:
 
 
 def test_without_the_extra_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("podsim.ui.serve.find_spec", lambda _name: None)
-    with pytest.raises(PodsimError, match="needs NiceGUI") as caught:
+    monkeypatch.setitem(sys.modules, "nicegui", None)
+    with pytest.raises(PodsimError, match="needs the package `nicegui`, which is not installed") as caught:
         check_packages()
     assert caught.value.do == "pip install 'podsim[ui]'"
 

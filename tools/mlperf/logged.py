@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from podsim.errors import PodsimError
-from podsim.importer.reader import printable
+from podsim.harmless import printable
 from podsim.units import format_bytes
 from tools.mlperf.benchmark import BENCHMARKS, Benchmark, benchmark_of
 from tools.mlperf.events import TOKEN, Event

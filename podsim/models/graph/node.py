@@ -9,6 +9,9 @@ from typing import Any
 
 Shape = tuple[int, ...]
 
+LARGEST_DIMENSION = 10**9
+"""Largest size of an open dimension of a graph."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tensor:

@@ -13,9 +13,11 @@ import onnx
 from onnx import AttributeProto, helper, numpy_helper
 from onnx.checker import ValidationError
 
-from podsim.errors import PodsimError, Problem, SpecError
+from podsim.errors import Problem, SpecError
+from podsim.harmless import printable
+from podsim.models.graph.node import LARGEST_DIMENSION
 from podsim.scenario.wording import known_here
-from podsim.units import format_bytes
+from podsim.user_file import content_of
 
 if TYPE_CHECKING:
     from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
@@ -81,9 +83,6 @@ def first_line(error: Exception) -> str:
     """What an error of the library says first, without its place."""
     text = printable(str(error).strip().splitlines()[0]) if str(error).strip() else type(error).__name__
     return text.rpartition("] ")[2][:120]
-
-
-LARGEST_DIMENSION = 10**9
 
 
 def set_dimensions(inputs: Sequence[ValueInfoProto], given: Mapping[str, int], file: str) -> dict[str, int]:
@@ -208,15 +207,6 @@ class OnnxFile:
     notes: tuple[str, ...]  # what a reader must know about it
 
 
-def printable(text: str) -> str:
-    r"""Text that fits on one line of a message.
-
-    >>> printable("a\nb")
-    'a?b'
-    """
-    return "".join(each if each.isprintable() else "?" for each in text)
-
-
 def problem(name: str, message: str, do: str) -> SpecError:
     """An error about a file as a whole."""
     return SpecError([Problem(name, "", message, do)])
@@ -224,13 +214,11 @@ def problem(name: str, message: str, do: str) -> SpecError:
 
 def open_onnx(path: Path) -> OnnxFile:
     """Read a file."""
-    try:
-        import onnx
-    except ImportError:
-        what = "reading ONNX files needs the package `onnx`, which is not installed"
-        raise PodsimError(what, where=printable(str(path)), do="pip install 'podsim[onnx]'") from None
     name = printable(str(path))
-    content = _content(path, name)
+    folder, smaller = "name the ONNX file in it", "save the model with its weights as external data"
+    content = content_of(path, _MOST_BYTES, _ANOTHER_FILE, name=name, folder=folder, smaller=smaller)
+    if not content:
+        raise problem(name, "the file is empty", _ANOTHER_FILE)
     model = onnx.ModelProto()
     _parse(model, content, name)
     digest = hashlib.sha256(content).hexdigest()
@@ -240,25 +228,6 @@ def open_onnx(path: Path) -> OnnxFile:
     for tensor in _tensors(model.graph):
         _keep_small_values(tensor, path.parent, missing)
     return OnnxFile(name, digest, model, tuple(_notes(missing)))
-
-
-def _content(path: Path, name: str) -> bytes:
-    try:
-        if path.is_dir():
-            raise problem(name, "this is a folder, not a file", "name the ONNX file in it")
-        if path.exists() and not path.is_file():
-            raise problem(name, "this is not a file but a device or a pipe", _ANOTHER_FILE)
-        size = path.stat().st_size
-        if size > _MOST_BYTES:
-            what = f"the file has {format_bytes(size)}; ONNX files have at most 2 GiB"
-            raise problem(name, what, "save the model with its weights as external data")
-        content = path.read_bytes()
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or "the path is not valid"
-        raise problem(name, f"the file cannot be read: {reason}", "check the path and its permissions") from None
-    if not content:
-        raise problem(name, "the file is empty", _ANOTHER_FILE)
-    return content
 
 
 def _parse(model: ModelProto, content: bytes, name: str) -> None:

@@ -7,17 +7,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from podsim.errors import Problem, SpecError
+from podsim.harmless import printable
 from podsim.models.block import Block, HostTensors, Parameter, Workload
 from podsim.models.graph.node import Node, NodeList, Tensor
-from podsim.models.graph.onnx_file import OnnxFile, open_onnx, printable, set_dimensions
 from podsim.models.graph.operators import FREE, is_product, mapper_of, unmapped_flop
 from podsim.models.graph.torch_shapes import SUFFIX, read_shapes
 from podsim.models.layers import GraphBuilder
 from podsim.models.op import DTYPE_BYTES, DType, Op
+from podsim.packages import optional
 from podsim.scenario.wording import counted
 from podsim.watch import Watch, silent
+
+if TYPE_CHECKING:
+    from podsim.models.graph.onnx_file import OnnxFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +255,9 @@ def read_graph(
             raise SpecError([Problem(name, "", what, "leave `dimensions` out, or export the model for other shapes")])
         graph = replace(graph, nodes=_leading_out(name, graph.nodes, graph.outputs))
     else:
+        optional("onnx", "reading ONNX files needs", where=printable(str(path)))
+        from podsim.models.graph.onnx_file import open_onnx
+
         file = open_onnx(Path(path))
         name, digest, notes = file.name, file.sha256, file.notes
         sizes, graph = _node_list(file, dimensions or {}, watch)
@@ -276,7 +284,7 @@ def _leading_out(file: str, nodes: Sequence[Node], outputs: Sequence[Tensor]) ->
 
 
 def _node_list(file: OnnxFile, dimensions: Mapping[str, int], watch: Watch) -> tuple[dict[str, int], NodeList]:
-    from podsim.models.graph.onnx_file import inputs_of, refuse_other_inputs
+    from podsim.models.graph.onnx_file import inputs_of, refuse_other_inputs, set_dimensions
     from podsim.models.graph.shapes import Shapes
 
     inputs = inputs_of(file.model.graph)

@@ -13,6 +13,7 @@ from onnx.defs import OpSchema
 from onnx.reference import ReferenceEvaluator
 
 from podsim.errors import Problem, SpecError
+from podsim.harmless import printable
 from podsim.models.graph.node import Node, Shape, Tensor
 from podsim.models.graph.onnx_file import (
     FLOATS,
@@ -31,7 +32,6 @@ from podsim.models.graph.onnx_file import (
     name_of_node,
     number_attribute,
     plain_attributes,
-    printable,
     shape_of,
     sizes_of,
     value_of,

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from podsim.errors import Problem, SpecError
 from podsim.models.graph.node import Node, NodeList, Tensor
+from podsim.user_file import content_of
 
 SUFFIX: Final = ".shapes.json"
 _FORMAT: Final = "podsim shapes"
@@ -142,18 +143,14 @@ _PRODUCTS: Final = ("mm", "matmul", "conv", "linear", "attention", "lstm", "gru"
 
 def read_shapes(path: Path) -> tuple[str, NodeList]:
     """The SHA-256 of a file, and its graph with all nodes, constant ones too."""
-    file = str(path)
+    file, do = str(path), "write it with the script that `podsim import --torch-script` prints"
+    content = content_of(path, _LARGEST, do, name=file)
     try:
-        with path.open("rb") as opened:
-            content = opened.read(_LARGEST + 1)
-        data = json.loads(content) if len(content) <= _LARGEST else None
-    except OSError as error:
-        raise _wrong(file, f"the file cannot be read: {error.strerror}", "check the path and its permissions") from None
+        data = json.loads(content)
     except (ValueError, RecursionError):
         raise _wrong(file, "this is not valid JSON", "run `export_shapes` again") from None
     if not isinstance(data, dict) or data.get("format") != _FORMAT or data.get("version") != 1:
         what = f"this is no file of {_FORMAT}, version 1"
-        do = "write it with the script that `podsim import --torch-script` prints"
         raise _wrong(file, what, do)
     try:
         return hashlib.sha256(content).hexdigest(), _Reader(file, data).graph()

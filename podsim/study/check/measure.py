@@ -33,12 +33,15 @@ from podsim.scenario.yaml_file import read_yaml
 from podsim.study.check.verdict import NOT_READ, Baseline, Measured, Verdict, uses, verdict_on
 from podsim.study.store import DONE, Store, figures_of, status_of
 from podsim.units import parse_quantity
+from podsim.user_file import MOST_BYTES, content_of
 from podsim.watch import Tell, telling, untold
 
 if TYPE_CHECKING:
     from podsim.runs import Result
 
 SCHEMA: Final = 1
+BASELINE: Final = "podsim-baseline.json"
+SCENARIOS_FOLDER: Final = Path("scenarios")
 DIGITS: Final = 9
 _SUFFIXES: Final = {".yaml", ".yml"}
 _FIGURES: Final = ("breakdown.", "run_breakdown.")
@@ -53,7 +56,8 @@ def check(
     """Compare what scenarios give with a baseline, and with what they expect.
 
     Args:
-        paths: Scenario files, folders of them, or shipped names.
+        paths: Scenario files, folders of them, or shipped names. The command takes the scenarios of
+            podsim-baseline.json in the working folder, or the folder scenarios in it, if left out.
         baseline: What was agreed on; without one, expectations of the scenarios alone are looked at. The command takes
             podsim-baseline.json beside the first path if it is there.
         against: Compare with what this git revision gives instead.
@@ -106,6 +110,32 @@ class Case:
     name: str
     variant: str | None = None
     home: Path = Path()
+
+
+def paths_left_out(baseline: str | Path | None) -> tuple[list[Path], Path | None]:
+    """Return the paths that are checked if none is given, and their baseline, which is None if it lies in their folder.
+
+    Args:
+        baseline: The baseline that was asked for, with `BASELINE` of the working folder in its place if None.
+    """
+    file = Path(baseline or BASELINE)
+    if baseline or file.is_file():
+        names = dict.fromkeys(name.partition("@")[0] for name in read_baseline(file).scenarios)
+        found = [path for name in names if (path := _file_of_name(name, file.parent))]
+        if not found:
+            what = "none of the scenarios of this baseline is there"
+            raise PodsimError(what, where=str(file), do="give the paths of scenarios")
+        return found, file
+    if SCENARIOS_FOLDER.is_dir():
+        return [SCENARIOS_FOLDER], None
+    what = f"there is nothing to check: the working folder has no {BASELINE} and no folder `{SCENARIOS_FOLDER}`"
+    raise PodsimError(what, do="give scenario files, folders of them, or shipped names")
+
+
+def _file_of_name(name: str, home: Path) -> Path | None:
+    """Return the file of a scenario of a baseline, or None if it is no longer there."""
+    near = (home / f"{name}{suffix}" for suffix in sorted(_SUFFIXES))
+    return next((path for path in near if path.is_file()), None) or shipped(Path(name).name, "scenario")
 
 
 def folder_of(path: str | Path) -> Path:
@@ -259,11 +289,12 @@ def read_baseline(path: Path) -> Baseline:
     def no_baseline(what: object) -> PodsimError:
         return PodsimError(f"this is no baseline: {what}", where=str(path), do=again)
 
+    if not path.exists():
+        raise PodsimError("there is no baseline", where=str(path), do=do)
+    content = content_of(path, MOST_BYTES, again)
     try:
-        data = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once)
-    except FileNotFoundError:
-        raise PodsimError("there is no baseline", where=str(path), do=do) from None
-    except (OSError, ValueError, RecursionError) as error:
+        data = json.loads(content.decode("utf-8"), object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
         raise no_baseline(error) from None
     if not isinstance(data, dict) or "schema" not in data:
         raise no_baseline("it names no `schema`")

@@ -31,6 +31,7 @@ from podsim.study.plan.goal import (
     second_of,
 )
 from podsim.study.plan.report import MOST_SHOWN, PlanResult, rank_key
+from podsim.user_file import MOST_BYTES, read_at_most
 from podsim.watch import Tell, telling, untold
 
 __all__ = ["Answer", "Goal", "Job", "Option", "Part", "PlanResult", "find_systems", "plan", "read_goal"]
@@ -221,7 +222,7 @@ def _inputs(goal: Goal, loaded: Sequence[LoadedScenario]) -> tuple[tuple[str, st
         for axis in goal.space.axes if goal.space else ():
             for value in (str(value) for values in axis.values for value in values):
                 if value.endswith((".yaml", ".yml")) and Path(value).is_file():
-                    yield value, sha256(Path(value).read_bytes()).hexdigest()
+                    yield value, sha256(read_at_most(Path(value), MOST_BYTES)).hexdigest()
 
     return tuple(dict.fromkeys(read()))
 

@@ -19,6 +19,7 @@ from pydantic import Field
 from podsim import metrics
 from podsim.draws import MOST_DRAWS
 from podsim.errors import BadValueError, NoPlanError, PodsimError, Problem, SpecError
+from podsim.harmless import printable
 from podsim.metrics import find_metric, metric_of, metrics_of
 from podsim.scenario import System, load_hardware, shipped_names
 from podsim.scenario.activity import Activity
@@ -46,7 +47,9 @@ SEQUENCE: Final = "sequence"
 TOGETHER: Final = "together"
 _DRAWS, _SERVED_DRAWS, _TRIALS = 50, 20, 200  # each draw of a plan for requests serves all of them again
 _STUDIED: Final = tuple(CombinedSpec.model_fields)  # sections that a goal has in common with a study
-_PARTITION: Final = re.compile(r"\s*(\d{1,6})\s+of\s+(\S.*?)\s*")
+_PARTITION: Final = re.compile(r"\s*([+-]?\.?\d\S*)\s+of\s+(\S.*?)\s*")
+"""A partition, if what begins like a number is one of `_IPUS`."""
+_IPUS: Final = re.compile("[1-9][0-9]{0,5}")
 _Limits = Annotated[Mapping[str, str | list[str]], Field(default_factory=dict)]
 _Texts = Annotated[list[str], Field(default_factory=list)]
 TOTALS: Final = (metrics.TIME, metrics.ENERGY, metrics.POWER, metrics.RACK_POWER, metrics.COST, metrics.IPUS)
@@ -231,9 +234,15 @@ class Place:
 
 
 def place_named(text: str) -> Place:
-    """The place that a text stands for."""
+    """Return the place that a text stands for; raise PodsimError for a partition without a whole number of IPUs."""
     match = _PARTITION.fullmatch(text)
-    return Place(match[2], int(match[1])) if match else Place(text)
+    if match is None:
+        return Place(text)
+    if not _IPUS.fullmatch(match[1]):
+        what = f"{shown(text)} is no partition: {shown(match[1])} is not a number of IPUs from 1 to 999999"
+        do = f"write a whole number in the digits 0 to 9, without zeros in front, as in `8 of {printable(match[2])}`"
+        raise PodsimError(what, do=do)
+    return Place(match[2], int(match[1]))
 
 
 @cache
@@ -389,10 +398,15 @@ def read_goal(path: Path) -> Goal:
         name = job.name or (f"{stem}:{job.variant}" if job.variant else stem)
         own = tuple(limits_at(("jobs", place, "limits"), job.limits))
         jobs.append(Job(name, scenario, job.variant, tuple(job.overrides), own, job.ipus))
+    places = []
+    for number, system in enumerate(spec.systems or ()):
+        try:
+            places.append(place_named(system))
+        except PodsimError as error:
+            problems.append(Problem(document.where(("systems", number)), f"systems.{number}", error.message, error.do))
     if problems:
         raise SpecError(problems)
     check_limits(limits)
-    places = [place_named(system) for system in spec.systems or ()]
     as_written = {name: getattr(spec, name) for name in Goal.__dataclass_fields__ if name in GoalSpec.model_fields}
     goal = replace(
         Goal(**as_written),
