@@ -93,7 +93,7 @@ def framed(messages: Iterable[Any]) -> bytes:
 
 
 def unframed(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Each message with the place at which it begins."""
+    """Yield each message with the offset at which it begins."""
     at = 0
     while at < len(data):
         begin, length, shift = at, 0, 0
@@ -114,7 +114,7 @@ def unframed(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _varint(number: int) -> bytes:
-    """A whole number, seven bits in a byte, the lowest first.
+    """Return an integer as a varint: seven bits in a byte, the lowest first.
 
     >>> _varint(300).hex()
     'ac02'

@@ -28,8 +28,8 @@ _FILE: Final = re.compile(r"(.+)\.(\d{1,6})\.et")
 _KINDS: Final[Mapping[str, Kind]] = {**{name: kind for kind, name in TYPES.items()}, "METADATA": recorded.COMPUTE}
 _COLLECTIVES: Final = {"REDUCE_SCATTER_BLOCK": "reduce_scatter"}
 _LARGEST: Final = 2**30
+"""Largest file that is read. [B]"""
 _FEWER: Final = "record fewer iterations"
-"""Of a file. [B]"""
 _GZIP: Final = b"\x1f\x8b"
 _PS_PER_US: Final = 10**6
 _CPU: Final = "cpu"
@@ -47,7 +47,7 @@ def read_chakra(folder: str | Path) -> Recorded:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The file of each rank."""
+    """Return the files of a trace, one for each rank, in the order of ranks."""
     if not folder.is_dir():
         what, do = "is not a folder", "give the folder that holds PREFIX.0.et, PREFIX.1.et and so on"
         raise PodsimError(what, where=str(folder), do=do)
@@ -91,7 +91,7 @@ def _groups(folder: Path, count: int) -> dict[str, tuple[int, ...]]:
 
 
 def _bytes(path: Path) -> bytes:
-    """What a file holds, unpacked."""
+    """Return the content of a file, unpacked if it is gzip."""
     data = content_of(path, _LARGEST, "name a folder of traces", smaller=_FEWER)
     if not data.startswith(_GZIP):
         return data
@@ -108,7 +108,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def _rank(path: Path, groups: Mapping[str, tuple[int, ...]], most: int) -> tuple[Node, ...]:
-    """The nodes of a file."""
+    """Return the nodes of a file."""
     kinds = message_class("GlobalMetadata"), message_class("Node")
     from google.protobuf.message import DecodeError
 
@@ -137,7 +137,7 @@ def _rank(path: Path, groups: Mapping[str, tuple[int, ...]], most: int) -> tuple
 
 
 def _node(message: Any, where: str, groups: Mapping[str, tuple[int, ...]]) -> Node:
-    """A node with what its kind needs."""
+    """Return a node with the fields that its kind needs."""
     kind_name = NODE_TYPES[message.type] if 0 <= message.type < len(NODE_TYPES) else str(message.type)
     if kind_name not in _KINDS:
         known = kind_name in NODE_TYPES
@@ -192,7 +192,7 @@ def _node(message: Any, where: str, groups: Mapping[str, tuple[int, ...]]) -> No
 def _collective(
     number: int, values: Mapping[str, Any], where: str, groups: Mapping[str, tuple[int, ...]]
 ) -> tuple[str, str]:
-    """Which collective, and of which group."""
+    """Return the kind and the group of a collective."""
     name = COLLECTIVE_TYPES[number] if number < len(COLLECTIVE_TYPES) else ""
     if not name:
         what = f"there is no collective of type {number}"
@@ -205,6 +205,6 @@ def _collective(
 
 
 def _lane_of(values: Mapping[str, Any]) -> str:
-    """What of the rank does it; what is said to be done by its processor goes on beside it."""
+    """Return the lane of a node within its rank; a processor's work has a lane of its own."""
     lane = values.get(f"{OWN}lane", "")
     return str(lane) if lane else _CPU if values.get("is_cpu_op") is True else ""

@@ -26,7 +26,7 @@ _SHOWN: Final = 16
 
 @dataclass(frozen=True)
 class Replay:
-    """What came of a recorded graph on a pod.
+    """Result of replaying a recorded graph on a pod.
 
     Attributes:
         system: The pod.
@@ -44,7 +44,7 @@ class Replay:
 
     @property
     def makespan_s(self) -> float:
-        """From the first node to the end of the last. [s]"""
+        """Time from the first node to the end of the last node. [s]"""
         return ps_to_seconds(self.trace.makespan_ps)
 
     @property
@@ -67,7 +67,7 @@ class Replay:
         return waited / self.makespan_s if self.makespan_s else 0.0
 
     def to_dict(self) -> dict[str, object]:
-        """What `--format json` prints."""
+        """Return the data that `--format json` prints."""
         return {
             "system": self.system,
             "software": self.software,
@@ -81,7 +81,7 @@ class Replay:
         }
 
     def to_json(self) -> str:
-        """As text, the same bytes for the same trace."""
+        """Return the result as JSON text; equal traces give equal bytes."""
         return json.dumps(self.to_dict(), indent=2)
 
     def report(self) -> Report:
@@ -140,14 +140,14 @@ def replay(
 
 
 def _recorded_ps(graph: Recorded) -> int:
-    """From the first start to the last end that were recorded. [ps]"""
+    """Return the time from the first recorded start to the last recorded end. [ps]"""
     timed = [node for nodes in graph.ranks for node in nodes if node.start_ps or node.duration_ps]
     ends = [node.start_ps + (node.duration_ps or 0) for node in timed]
     return max(ends, default=0) - min((node.start_ps for node in timed), default=0)
 
 
 def _in_order(account: Mapping[str, int]) -> dict[str, int]:
-    """Computation first, waiting last."""
+    """Return an account with computation first and waiting last."""
     last = (WAITING, IDLE)
     names = sorted(account, key=lambda kind: (kind != COMPUTE, kind in last, kind))
     return {kind: account[kind] for kind in names}

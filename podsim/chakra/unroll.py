@@ -46,7 +46,7 @@ _Point = int | tuple[str, int]
 
 
 def unrolled(program: Program, passes: Passes | None = None) -> tuple[Recorded, int]:
-    """The graph of a program, and how long it takes. [ps]"""
+    """Return the graph of a program, and its makespan. [ps]"""
     steps = sum(
         phase.count * (1 + len(phase.steps.get(lane, ())))
         for group in program.groups
@@ -66,7 +66,7 @@ def unrolled(program: Program, passes: Passes | None = None) -> tuple[Recorded, 
 
 
 def _told_apart(group: Group, known: dict[int, tuple[Step, ...]]) -> Group:
-    """A group whose waits have a kind of their own at each place, and without a warm-up."""
+    """Return a group without a warm-up, whose waits have one kind for each place."""
 
     def told_apart(steps: tuple[Step, ...]) -> tuple[Step, ...]:
         if id(steps) not in known:
@@ -97,7 +97,7 @@ class _Open:
 
 @dataclass(slots=True)
 class _Lane:
-    """Where a lane is."""
+    """Position of a lane in its records."""
 
     rank: int
     name: str
@@ -124,7 +124,7 @@ class _Unrolled:
         self._begin: dict[str, dict[int, int]] = defaultdict(dict)
 
     def recorded(self) -> Recorded:
-        """All ranks."""
+        """Return the graph of all ranks."""
         count = 1 + max(rank for rank, _ in self._ranks.values())
         self._nodes, self._after = [[] for _ in range(count)], [[] for _ in range(count)]
         for group in self._program.groups:
@@ -136,7 +136,7 @@ class _Unrolled:
         return Recorded(tuple(self._sorted(rank) for rank in range(count)), self._groups)
 
     def _ranks_of(self) -> dict[str, tuple[int, str]]:
-        """Rank of each lane and what it is there; what belongs to no IPU goes by the replicas, in their order."""
+        """Return rank and name of each lane; lanes without an IPU are ranked by their replica."""
         found = {}
         for name in (lane for group in self._program.groups for lane in group.lanes):
             if match := _OWN_RANK.fullmatch(name):
@@ -162,7 +162,7 @@ class _Unrolled:
         return {key: tuple(names) for key, names in lanes.items()}
 
     def _walk(self, name: str, phases: Sequence[Phase], join: str) -> None:
-        """All steps of a lane, with the times at which they ran."""
+        """Add all steps of a lane, with the times at which they ran."""
         rank, own = self._ranks[name]
         records = iter(self._times.get(name, ()))
         lane = _Lane(rank, own, records, next(records, None))
@@ -209,7 +209,7 @@ class _Unrolled:
         return found
 
     def _add(self, lane: _Lane, node: Node, start_ps: int, *, parallel: bool = False) -> int:
-        """A node behind all that its lane has done, which the next one is behind."""
+        """Add a node that depends on everything the lane did before, and return its number."""
         nodes = self._nodes[lane.rank]
         number = len(nodes)
         duration_ps, own = lane.now_ps - start_ps, node.lane or lane.name
@@ -266,7 +266,7 @@ class _Unrolled:
                 lane.tail = (point,)
 
     def _meet_others(self, lane: _Lane, key: str, number: int, ranks: tuple[int, ...], start_ps: int) -> None:
-        """A barrier with other ranks: one node, behind all lanes of this rank that come to it."""
+        """Add a barrier with other ranks: one node that depends on all lanes of this rank that reach the barrier."""
         begun, group = self._begin[f"{key} on rank {lane.rank}"], key
         if number not in begun:
             self._groups[group] = ranks
@@ -292,7 +292,7 @@ class _Unrolled:
         self._add(lane, node, under_way.start_ps)
 
     def _receive(self, rank: int, node: Node, own: Sequence[Node]) -> None:
-        """What arrives: behind what its rank had ended when it was sent, and before what begins once it is there."""
+        """Add the arrival of a message between the nodes that ended before it and those that begin after it."""
         end_ps = node.start_ps + (node.duration_ps or 0)
         ended = bisect_right(own, node.start_ps, key=lambda each: each.start_ps + (each.duration_ps or 0))
         begun = bisect_left(own, end_ps + (end_ps == node.start_ps), key=lambda each: each.start_ps)
@@ -303,7 +303,7 @@ class _Unrolled:
             self._after[rank][own[begun].number] += (number,)
 
     def _resolved(self, points: Sequence[_Point]) -> set[int]:
-        """The nodes that stand for what has ended."""
+        """Return the nodes that represent the points which have ended."""
         found, left, seen = set[int](), list(points), set[_Point]()
         while left:
             point = left.pop()
@@ -341,7 +341,7 @@ class _Unrolled:
 
 
 def _goes_on(step: object) -> bool:
-    """Whether a step is one of several of a collective."""
+    """Return True if a step is one of several exchanges of a collective."""
     return isinstance(step, Exchange) and step.collective is not None and step.collective.exchanges > 1
 
 

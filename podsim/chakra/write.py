@@ -74,7 +74,7 @@ def check_folder(folder: str | Path) -> None:
 
 
 def _file(nodes: tuple[Node, ...], graph: Recorded, names: Mapping[str, str], about: Mapping[str, str]) -> bytes:
-    """The file of a rank."""
+    """Return the content of a rank's file."""
     metadata = message_class("GlobalMetadata")(version=VERSION)
     for key, text in about.items():
         metadata.attr.add(name=f"{OWN}{key}", string_val=text)
@@ -106,7 +106,7 @@ def _message(node: Node, graph: Recorded, names: Mapping[str, str]) -> Any:
 
 
 def _attributes(node: Node, graph: Recorded, names: Mapping[str, str]) -> Iterator[tuple[str, _Value]]:
-    """What readers of each kind of node look for."""
+    """Yield the attributes that readers need for each kind of node."""
     size = round(node.size_bytes)
     match node.kind:
         case recorded.COMPUTE:

@@ -50,7 +50,7 @@ _COSTS: Final = {
 
 
 def _printed(name: str, said: str, text: Callable[[], str]) -> Any:
-    """An option that prints a text and ends, whatever else stands on the line."""
+    """Return an option that prints a text and ends, whatever else the line holds."""
 
     def callback(is_asked: bool) -> None:
         if is_asked:

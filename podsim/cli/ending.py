@@ -90,7 +90,7 @@ def say(text: str) -> None:
 
 
 def _of_the_system(error: OSError) -> str:
-    """An error of the operating system; one that names no file comes from printing."""
+    """Return the message of an operating system's error; an error without a file name comes from printing."""
     reason = error.strerror or type(error).__name__
     if error.filename is not None:
         return f"{os.fsdecode(error.filename)}: {reason}\n  do: check the path and its permissions"

@@ -30,13 +30,13 @@ _CHARTS: Final = ("plot", "tornado")
 
 
 class Answer(Protocol):
-    """What every answer says of itself."""
+    """Protocol of every answer: text for people, JSON for programs."""
 
     def report(self) -> Report:
-        """For people."""
+        """Return the answer for people."""
 
     def to_json(self) -> str:
-        """For programs."""
+        """Return the answer for programs, as JSON."""
 
 
 def show(
@@ -153,7 +153,7 @@ def _load_matplotlib() -> None:
 
 @contextmanager
 def counted(what: str, again: str = "") -> Iterator[Tell]:
-    """A bar with the time left on standard error; what was done before, and what stands if it is stopped, is said."""
+    """Show a progress bar with the time left on standard error; report earlier work and what an interruption keeps."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
@@ -182,7 +182,7 @@ def counted(what: str, again: str = "") -> Iterator[Tell]:
 
 
 def write_chart(path: Path | None, make: Callable[[], Sheet], inputs: Iterable[tuple[str, str]]) -> None:
-    """Write the charts that are asked for over none of the files they stand on, by path and SHA-256, and report it."""
+    """Write the requested charts, never over an input file, with the inputs' paths and SHA-256."""
     if path is not None:
         from podsim.show.matplotlib_charts import write_sheet
 

@@ -24,7 +24,7 @@ class Commands(TyperGroup):
     """A group of commands that lists them under headings, and reports an unknown one like any other error."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """The commands with whole sentences, those of a heading together."""
+        """Write the list of commands by heading, each with its whole first sentence."""
         headings: dict[str, list[tuple[str, str]]] = {}
         for name, command in self.commands.items():
             sentence = " ".join((command.help or "").partition("\n\n")[0].split())
@@ -35,7 +35,7 @@ class Commands(TyperGroup):
                 formatter.write_dl([(name.ljust(longest), sentence) for name, sentence in rows])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the first word names; a PodsimError if there is none."""
+        """Return the command that the first word names; raise PodsimError if there is none."""
         name = args[0] if args else ""
         if not name.startswith("-") and not ctx.resilient_parsing and self.get_command(ctx, name) is None:
             known = self.list_commands(ctx)
@@ -55,7 +55,7 @@ def parsed(app: typer.Typer, name: str) -> object:
 
 
 def usage_message(error: Any) -> str:
-    """The parser's error as podsim words it; only the help where no command was given."""
+    """Return the parser's error in podsim's words, or the help if no command was given."""
     if type(error).__name__ == "NoArgsIsHelpError":
         return str(error.format_message())
     context: Any = getattr(error, "ctx", None)
@@ -91,7 +91,7 @@ def _closest(written: str, known: list[str]) -> str:
 
 
 def _sentence(message: str) -> str:
-    """A message of the parser as part of a sentence."""
+    """Return a message of the parser as part of a sentence."""
     if unparsed := re.match(r"Input should be a valid (integer|number)\b", message):
         return _UNPARSED[unparsed[1]]
     text = " ".join(message.split()).removeprefix("Value error, ").replace("(s)", "s").rstrip(".")

@@ -84,7 +84,7 @@ _PALETTE: Final = (
 
 
 def fills_in_turn(names: Iterable[str]) -> dict[str, Fill]:
-    """A fill for each of a few names; the last one for all that are too many."""
+    """Return a fill for each name; names beyond the palette share the last fill."""
     return {name: _PALETTE[min(number, len(_PALETTE) - 1)] for number, name in enumerate(names)}
 
 
@@ -129,7 +129,7 @@ class Bar:
     tip: Mapping[str, str] = field(default_factory=dict)
 
     def text_at(self, ends: tuple[float, float]) -> tuple[str, float]:
-        """Where its text stands on an axis with these ends: `inside`, `left` or `right`, and the number there."""
+        """Return the place of a text (`inside`, `left`, `right`) and its coordinate, on an axis with these ends."""
         low, high = sorted((self.start, self.end))
         left, right = ((at - ends[0]) / ((ends[1] - ends[0]) or 1.0) for at in (low, high))
         over_middle = right > _RIGHT_HALF and left < 1 - _RIGHT_HALF
@@ -198,12 +198,12 @@ class Series:
 
 
 def in_proportion(name: str, x: Sequence[float], y: Sequence[float]) -> Series:
-    """What would be if the first of some points grew in proportion to its place."""
+    """Return the line through the first point that grows in proportion to x."""
     return Series(name, Mark.LINE, [x[0], x[-1]], [y[0], y[0] * x[-1] / x[0]], "#767676", (5, 3), "cross")
 
 
 def band(name: str, x: Sequence[float], ends: Sequence[tuple[float, float] | None], colour: str) -> list[Series]:
-    """The ranges of points, where two or more are known."""
+    """Return the band of the points whose ranges are known, if there are two or more."""
     known = [(at, *span) for at, span in zip(x, ends, strict=True) if span is not None]
     places, low, high = zip(*known, strict=True) if len(known) > 1 else ((), (), ())
     return [Series(name, Mark.BAND, places, low, colour, to=high)] if places else []
@@ -220,7 +220,7 @@ class Curves:
 
 
 class TimelineBar(NamedTuple):
-    """What went on in a stretch of a row of a timeline; there are many thousands, and a tuple is made fastest."""
+    """Bar of a timeline: one activity in one row. A tuple, since timelines have many thousands."""
 
     row: str
     start: float
@@ -270,17 +270,17 @@ class Key:
 
     @property
     def ticks(self) -> dict[float, str]:
-        """As many values as have room on an axis from 0 to 1, by their places."""
+        """Labels of an axis from 0 to 1 by their places, as many as have room."""
         every = -(-len(self.values) // _MOST_TICKS)
         return {self._place(at): self.values[at] for at in range(0, len(self.values), every)}
 
     @property
     def is_crowded(self) -> bool:
-        """Whether values below one another have no room to stand upright."""
+        """True if labels next to each other have no room to stand upright."""
         return len(self.values) > _MOST_UPRIGHT
 
     def place(self, point: int) -> float:
-        """The place of the value of a point on an axis from 0 to 1."""
+        """Return the place of a point's value on an axis from 0 to 1."""
         return self._place(self.at[point])
 
     def _place(self, at: int) -> float:
@@ -328,17 +328,17 @@ class Study:
 
     @property
     def has_texts(self) -> bool:
-        """Whether the cells of a heat map are few enough to be written on."""
+        """True if a heat map has few enough cells to write numbers on them."""
         return len(self.keys[0].values) * len(self.keys[1].values) <= _MOST_CELLS
 
     def text(self, value: float) -> tuple[str, str]:
-        """A figure as it is written on its cell, and in which colour."""
+        """Return the text and the text colour of a cell."""
         low, high = self.ends
         return short_number(value, high), "#000000" if value - low > _LIGHT * (high - low) else PAPER
 
 
 def short_number(value: float, most: float) -> str:
-    """A number in five characters, beside others of which this is the largest.
+    """Return a number in five characters, for a series whose largest number is `most`.
 
     >>> [short_number(*each) for each in ((15702.0, 15702.0), (1073.4, 15702.0), (1073.4, 2009.0), (0.1234, 0.2))]
     ['15.7k', '1.07k', '1,073', '0.123']
@@ -352,7 +352,7 @@ def short_number(value: float, most: float) -> str:
 
 
 def is_wide(numbers: Iterable[float], ratio: float = 12.0) -> bool:
-    """True if numbers span so wide a range that their axis is better logarithmic."""
+    """Return True if numbers span so wide a range that their axis is better logarithmic."""
     given = list(numbers)
     return bool(given) and min(given) > 0 and max(given) >= ratio * min(given)
 
@@ -375,7 +375,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """Charts of one file from above, those of a row side by side, with what stands over them and is read for them."""
+    """Charts of one file in rows, with the texts above them and the inputs they were made from."""
 
     title: str
     rows: Sequence[Sequence[Chart]]

@@ -28,13 +28,13 @@ class Tile:
 
 
 def headline_table(tiles: Iterable[Tile], *notes: str) -> Table:
-    """The same in text: each with its range, and its notes below it."""
+    """Return the headline figures as a table: each with its range, and its notes below it."""
     rows = [(tile.label, "\n".join((beside(tile.value, tile.range), *tile.notes))) for tile in tiles]
     return Table((Column("", style="bold"), Column("")), rows, notes=notes)
 
 
 def beside(value: str, known: str) -> str:
-    """A figure with its range, if that is known."""
+    """Return a figure with its range, if that is known."""
     return f"{value}  ({known})" if known else value
 
 
@@ -86,7 +86,7 @@ class Report:
     """What its charts say, above them; the title if left out."""
 
     def lead(self) -> Iterator[tuple[str, str, str]]:
-        """What a reader must know before all else: of which kind, the text, and its style in a terminal."""
+        """Yield the lines a reader must see first: kind, text, and style in a terminal."""
         for kind, texts, style in (
             ("verdict", self.verdict, "bold"),
             ("warning", self.warnings, "yellow"),
@@ -95,7 +95,7 @@ class Report:
             yield from ((kind, text, style) for text in texts)
 
     def heading(self) -> Iterator[Passage]:
-        """The title, what it is about, what a reader must know first, warnings and notes."""
+        """Yield the title, the subject, the verdict, warnings and notes."""
         yield Passage("\n".join(map(line, self.about)), line(self.title), "dim")
         yield from (Passage(line(f"{kind}: {text}"), style=style) for kind, text, style in self.lead())
 
@@ -111,7 +111,7 @@ class Report:
                     yield replace(numbers, title=numbers.title or part.title)
 
     def sheet(self) -> Sheet:
-        """The charts of `--plot`; without rows where there are none."""
+        """Return the charts of `--plot`; a sheet without rows if there are none."""
         rows = [
             [part for part in section.blocks if isinstance(part, Chart)] for section in self.sections if section.plotted
         ]

@@ -29,7 +29,6 @@ class Cell:
     style: str = ""
 
     def __str__(self) -> str:
-        """The text."""
         return self.text
 
 
