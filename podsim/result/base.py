@@ -57,6 +57,7 @@ _FIRST: Final = "name description version schema_version simulated verdict warni
 _LAST: Final = "ranges assumptions inputs event_count engine scenario hardware choice uncertainty"
 _IF_GIVEN: Final = {
     **{key: key for key in ("event_count", "hardware", "choice", "uncertainty", TOKENS, "faults", "noise", "drift")},
+    **{key: key for key in ("time_to_train_condition", "learning_rate")},
     "engine": "event_count",
 }
 """Keys of JSON that are left out rather than null, by what it takes."""
@@ -308,6 +309,7 @@ class Result(Answered):
         unit = "/s" if metric.unit == PER_SECOND else ""
         return [
             f"measured {format_figure(metric, reference.measured)}{unit}, error {format_error(error)}"
+            + ("" if reference.score is None else f"; MLPerf's published score {format_figure(metric, reference.score)}")
             for reference in self.references
             if reference.quantity == quantity and (error := self.error_of(reference)) is not None
         ]
