@@ -8,7 +8,17 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from podsim.format import format_duration_s, format_figure
-from podsim.metrics import METRICS, PERCENTILES, THROUGHPUT, TIME, TOKENS, TRAINING, UPDATE
+from podsim.metrics import (
+    CONDITION,
+    IF_IT_CONVERGES,
+    METRICS,
+    PERCENTILES,
+    THROUGHPUT,
+    TIME,
+    TOKENS,
+    TRAINING,
+    UPDATE,
+)
 from podsim.report.report import Section, Tile
 from podsim.result.base import Result
 from podsim.result.breakdown import exact_seconds
@@ -31,8 +41,6 @@ if TYPE_CHECKING:
     from podsim.runs.training import TrainingOutcome
 
 _DIGITS: Final = 4
-IF_IT_CONVERGES: Final = "if it converges"
-"""Words behind a time to train outside the batches that were validated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +106,7 @@ class RunResult(Result):
     OWN = (
         *(THROUGHPUT, UPDATE, "weight_update_ps", TIME, PERCENTILES, "mfu", "mfu_of_pod", "breakdown", "breakdown_ps"),
         *("breakdown_basis", "run_breakdown", "phases", "ipus", "memory", "operations", TOKENS, "faults", "energy"),
-        *("cost", "noise", "drift", "time_to_train_condition", "learning_rate"),
+        *("cost", "noise", "drift", CONDITION, "learning_rate"),
     )
     throughput_samples_per_s: float
     weight_update_ps: int

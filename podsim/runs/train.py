@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from podsim.deferred import Deferred
 from podsim.engine import Trace, execute
-from podsim.metrics import THROUGHPUT, TIME, UPDATE
+from podsim.metrics import IF_IT_CONVERGES, THROUGHPUT, TIME, UPDATE
 from podsim.models import Workload
 from podsim.placement import Plan, PlanInput, make_plan
 from podsim.placement.cuts import kept_bytes
@@ -25,7 +25,7 @@ from podsim.program.task import Program
 from podsim.program.update import machines_of, waiting_s
 from podsim.result.breakdown import mean_account
 from podsim.result.influence import Measure, StandsOn
-from podsim.result.result import IF_IT_CONVERGES, Drift, RunResult
+from podsim.result.result import Drift, RunResult
 from podsim.result.rows import IpuAccount, LearningRate, OperationRow, memory_report, phase_times
 from podsim.result.shared import shared
 from podsim.result.sources import Sources, sources
@@ -131,7 +131,6 @@ def _result(
                 *spec.model.warnings(spec.data, spec.parallelism.micro_batch_size),
                 *outcome.notes,
                 *((f"time to train {IF_IT_CONVERGES}: {condition}",) if condition else ()),
-                *underflow_notes(spec),
                 *(spared_work(plan, update_s) if choice else ()),
             ),
             choice=choice,
@@ -158,6 +157,7 @@ def _result(
         stash=_stash(plan) if trace.records else {},
         tokens_per_sample=spec.model.tokens_per_sample(spec.data),
         time_to_train_condition=condition,
+        notes=tuple(underflow_notes(spec)),
         learning_rate=LearningRate.of(rule, plan.layout.batch_size, outcome.update_count) if rule else None,
     )
 

@@ -564,7 +564,7 @@ class RunSpec(TrainingRunSpec):
     def _one_end_and_every_key_counts(self) -> RunSpec:
         ends = [f"`{name}`" for name in ENDS if getattr(self, name) is not None]
         if len(ends) > 1:
-            do = f"keep one of the two; `null` takes away the other, as in `--set run.{ends[0].strip('`')}=null`"
+            do = "keep one of the two; `null` takes the other away"
             raise BadValueError(f"{ends[0]} and {ends[1]} are both given", do)
         if not ends:
             for name in ("evaluation", "setup"):

@@ -53,9 +53,9 @@ def underflow_notes(spec: TrainingScenario) -> Iterator[str]:
     if count <= int(limit["most"]) or "fp16" not in (precision.activations, precision.gradient_accumulation):
         return
     sums = precision.gradient_accumulation
-    wide = "" if sums == "fp32" else "; `precision.gradient_accumulation: fp32` makes the sums wider, for more memory"
+    cure = "" if sums == "fp32" else "; `precision.gradient_accumulation: fp32` makes the sums wider and takes memory"
     yield (
-        f"{count:,} micro-batches are accumulated: from {int(limit['most']) + 1:,} on, gradients in FP16 can underflow "
-        f"[{limit['source']}]. Here gradients are {precision.activations.upper()} and their sums {sums.upper()}{wide}. "
-        "Loss scaling takes no time and is no part of a scenario: check that the training uses it"
+        f"{count:,} micro-batches per weight update: from {int(limit['most']) + 1:,} on, gradients in FP16 can "
+        f"underflow [{limit['source']}]. Gradients are {precision.activations.upper()} here, "
+        f"their sums {sums.upper()}{cure}. A scenario says nothing of loss scaling, which takes no time"
     )

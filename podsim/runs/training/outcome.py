@@ -380,13 +380,14 @@ def _other_rules(spec: TrainingScenario, logged: LoggedConvergence, schedule: Sc
     try:
         samples = schedule.samples_per_update / here * known
         drawn = draw_samples_to_converge(reference_points(spec.benchmark or ""), samples, _DRAWS, seed=0)
-        more = f"; at {known:,} the reference runs need {format_percent(sum(drawn) / len(drawn) / own - 1, 0)} more samples"
+        share = sum(drawn) / len(drawn) / own - 1
+        more = f"; at {known:,} the reference runs need {format_percent(share, 0)} more samples"
     except MissingDataError:
         more = ""
     return (
-        f"other rules: the runs of this file are of MLPerf's open division, logged for {known:,} per weight update. For "
-        f"{here:,} the time is drawn from MLPerf's reference runs of the closed division{more}. Compare it with a run "
-        "of the closed division, not with the time of this file"
+        f"other rules: the runs of this file are of MLPerf's open division, logged for {known:,} per weight update. "
+        f"For {here:,} the time is drawn from MLPerf's reference runs of the closed division{more}. Compare it with "
+        "a run of the closed division, not with the time of this file"
     )
 
 
