@@ -308,15 +308,19 @@ class Result(Answered):
         return f" ({known})" if known else ""
 
     def _measured(self, quantity: str) -> list[str]:
-        """The measured values of a quantity in words, and how far the prediction is from each."""
+        """Return the measured values of a quantity, the error of the prediction, and MLPerf's scores, in words."""
         metric = metric_of(quantity)
         unit = "/s" if metric.unit == PER_SECOND else ""
-        return [
-            f"measured {format_figure(metric, reference.measured)}{unit}, error {format_error(error)}"
-            + (f"; MLPerf's published score {format_figure(metric, reference.score)}" if reference.score else "")
-            for reference in self.references
-            if reference.quantity == quantity and (error := self.error_of(reference)) is not None
-        ]
+        notes = []
+        for reference in self.references:
+            if reference.quantity == quantity and (error := self.error_of(reference)) is not None:
+                measured = format_figure(metric, reference.measured)
+                notes.append(f"measured {measured}{unit}, error {format_error(error)}")
+                if reference.score is not None:
+                    score = format_figure(metric, reference.score)
+                    logs = "" if score == measured else f"; {measured} is the time in its logs"
+                    notes.append(f"MLPerf's published score {score}{logs}")
+        return notes
 
     def _of_all_ipus(self, share: float) -> list[str]:
         """The share of the whole pod's peak that is used, if some of its IPUs are idle."""

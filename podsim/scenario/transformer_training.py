@@ -627,7 +627,7 @@ _ROUNDING: Final = 1e-12
 
 
 def whole_updates(samples: float, samples_per_update: float) -> int:
-    """Return the weight updates that train so many samples, the last of them a whole one.
+    """Return the number of weight updates that train `samples`, rounded up.
 
     >>> whole_updates(7038 * 65536, 65536), whole_updates(7038 * 65536, 262144)
     (7038, 1760)

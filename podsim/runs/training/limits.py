@@ -32,7 +32,7 @@ def convergence_condition(spec: TrainingScenario, samples_per_update: float) -> 
 
 
 def _batch_limit(spec: TrainingScenario, task: str) -> dict[str, str] | None:
-    """Return the limit of the shortest sequences that hold those of the run."""
+    """Return the batch limit for the sequence length of the run, or None without a published limit."""
     length = getattr(spec.data, "sequence_length", 0)
     fitting = (
         row
