@@ -161,6 +161,12 @@ def _of_another_batch(spec: TrainingScenario, layers: Sequence[Document], writte
     ]
 
 
+def _is_told_with_batch(spec: Scenario) -> bool:
+    """Return True if a note on the end of the run depends on the batch of the scenario."""
+    run = spec.run if isinstance(spec, TrainingScenario) else None
+    return run is not None and run.is_converged and not run.has_batch and not run.is_drawn
+
+
 def _batch(layers: Sequence[Document]) -> int | None:
     """Samples of one weight update as layers say; None if they leave it open."""
     data = reduce(merge, layers).data
@@ -438,6 +444,8 @@ def _patched(loaded: LoadedScenario, texts: Sequence[str]) -> LoadedScenario | N
             path = max(over.places, key=len)
             before, value = document.at(path), over.at(path)
             if loaded.auto is not None or not _is_leaf(document, path, before, value):
+                return None
+            if path[0] in (PARALLELISM, BATCH) and _is_told_with_batch(spec):
                 return None
             places = {**document.places, **over.places}
             for stale in _below(path, before):

@@ -207,6 +207,13 @@ def test_the_loaded_scenario_holds_the_batch_however_it_is_changed(tmp_path: Pat
     assert run(changed).time_to_train_s is None
 
 
+def test_samples_to_converge_without_a_batch_are_noted_when_a_loaded_scenario_changes() -> None:
+    """As when it is loaded with the change: 2 million samples were given beside a batch of 1,536."""
+    source = {"base": "template", "run": {"samples_to_converge": 2e6, "evaluation": None}}
+    changed = load_scenario(load_scenario(source), overrides=["parallelism.accumulation_factor=384"])
+    assert any("given beside a batch of 1,536" in each for each in changed.notices)
+
+
 def test_updates_with_their_batch_hold_wherever_they_are_written() -> None:
     """`--set` alone would take the batch of what it is laid over."""
     logged = "run={samples: null, weight_updates: {count: 10, batch_size: 32768}}"
