@@ -30,10 +30,10 @@ from podsim.result.rows import IpuAccount, LearningRate, OperationRow, memory_re
 from podsim.result.shared import shared
 from podsim.result.sources import Sources, sources
 from podsim.result.usage import refused_elsewhere, replicas_in_use
+from podsim.runs.limits import convergence_condition, underflow_notes
 from podsim.runs.probes import BaseProbe, figures
 from podsim.runs.settings import Settings, divided, placed
 from podsim.runs.training import TrainingOutcome, train
-from podsim.runs.training.limits import convergence_condition, underflow_notes
 from podsim.runs.warnings import spared_work, warnings_of
 from podsim.scenario import LoadedScenario, TrainingScenario
 from podsim.scenario.quantity import quantities

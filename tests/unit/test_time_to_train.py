@@ -13,7 +13,7 @@ from podsim import RunResult, SpecError, simulate
 from podsim.placement import make_plan
 from podsim.placement.job import training_job
 from podsim.result.rows import LearningRate
-from podsim.runs.training.limits import convergence_condition
+from podsim.runs.limits import convergence_condition
 from podsim.scenario import TrainingScenario, load_scenario, shipped_names
 from podsim.scenario.training import LearningRateSpec
 from podsim.scenario.transformer_training import LoggedUpdates, RunSpec, whole_updates
