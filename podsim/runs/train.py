@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from podsim.deferred import Deferred
 from podsim.engine import Trace, execute
-from podsim.metrics import THROUGHPUT, TIME, UPDATE
+from podsim.metrics import IF_IT_CONVERGES, THROUGHPUT, TIME, UPDATE
 from podsim.models import Workload
 from podsim.placement import Plan, PlanInput, make_plan
 from podsim.placement.cuts import kept_bytes
@@ -26,10 +26,11 @@ from podsim.program.update import machines_of, waiting_s
 from podsim.result.breakdown import mean_account
 from podsim.result.influence import Measure, StandsOn
 from podsim.result.result import Drift, RunResult
-from podsim.result.rows import IpuAccount, OperationRow, memory_report, phase_times
+from podsim.result.rows import IpuAccount, LearningRate, OperationRow, memory_report, phase_times
 from podsim.result.shared import shared
 from podsim.result.sources import Sources, sources
 from podsim.result.usage import refused_elsewhere, replicas_in_use
+from podsim.runs.limits import convergence_condition, underflow_notes
 from podsim.runs.probes import BaseProbe, figures
 from podsim.runs.settings import Settings, divided, placed
 from podsim.runs.training import TrainingOutcome, train
@@ -116,6 +117,9 @@ def _result(
     stood_on: Sources,
 ) -> RunResult:
     update_s, spec = ps_to_seconds(trace.makespan_ps), loaded.of(TrainingScenario)
+    has_time = outcome.time_to_train_s is not None or outcome.percentiles is not None
+    condition = convergence_condition(spec, outcome.samples_per_update) if has_time else None
+    rule = spec.optimizer.learning_rate
     return RunResult(
         **shared(
             loaded,
@@ -126,6 +130,7 @@ def _result(
                 *warnings_of(plan, trace),
                 *spec.model.warnings(spec.data, spec.parallelism.micro_batch_size),
                 *outcome.notes,
+                *((f"time to train {IF_IT_CONVERGES}: {condition}",) if condition else ()),
                 *(spared_work(plan, update_s) if choice else ()),
             ),
             choice=choice,
@@ -151,6 +156,9 @@ def _result(
         passes=training_passes(plan) if trace.records else None,
         stash=_stash(plan) if trace.records else {},
         tokens_per_sample=spec.model.tokens_per_sample(spec.data),
+        time_to_train_condition=condition,
+        notes=tuple(underflow_notes(spec)),
+        learning_rate=LearningRate.of(rule, plan.layout.batch_size, outcome.update_count) if rule else None,
     )
 
 

@@ -17,7 +17,7 @@ from podsim.scenario.auto import AutoTrainingSpec
 from podsim.scenario.base import Spec
 from podsim.scenario.families.base import BuiltModelSpec
 from podsim.scenario.faults import FaultSpec, fault_findings
-from podsim.scenario.quantity import Count, CountOrZero, Flag, NumberFormat
+from podsim.scenario.quantity import Count, CountOrZero, Flag, NumberFormat, Probability
 from podsim.scenario.scenario import Finding, Scenario
 from podsim.scenario.schedules import MicroBatches, ScheduleName, micro_batch_findings, micro_batches_of
 from podsim.scenario.sections import (
@@ -239,11 +239,37 @@ class TrainingMemorySpec(Spec):
         return tuple(given) if isinstance(given, tuple) else (given,) * ipu_count
 
 
+class LearningRateSpec(Spec):
+    """The learning rate: its warm-up, and how its peak follows the batch. It changes no time."""
+
+    warm_up: Probability = 0.0
+    """Share of the weight updates in which the rate rises evenly from 0 to its peak."""
+    peak: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
+    """Largest rate, for `batch_size` if that is given; a file may leave it out and give the rule alone."""
+    batch_size: Count | None = None
+    """Samples, or packs, per weight update that the peak belongs to."""
+    scaling: Literal["none", "linear"] = "none"
+    """`linear` multiplies the peak by the batch over `batch_size` [bert_blog]."""
+
+    @model_validator(mode="after")
+    def _scaling_has_a_batch(self) -> LearningRateSpec:
+        if (self.scaling == "linear") != (self.batch_size is not None):
+            what = "`scaling: linear` and `batch_size` belong together"
+            raise BadValueError(what, "give both, the batch size that the peak belongs to, or neither")
+        return self
+
+    def factor(self, batch_size: int) -> float:
+        """Return the peak at a batch over the peak at the batch that it belongs to."""
+        return 1.0 if self.batch_size is None else batch_size / self.batch_size
+
+
 class TrainingOptimizerSpec(Spec):
     """The optimizer."""
 
     kind: str
     """Its name."""
+    learning_rate: LearningRateSpec | None = None
+    """Warm-up and scaling of the learning rate, for the schedule in the answer; left out, no schedule is shown."""
 
     @property
     @abstractmethod

@@ -395,6 +395,7 @@ ELSEWHERE = {
     "machines.md": "1.5 1.7 1.4 2.5 4.3 29 2.1 26 87.8",
     "models.md": "99 96",
     "pods.md": "17 87.8 52",
+    "time-to-train.md": "2560 32768 461242368",  # tests/unit/test_time_to_train.py
     "train-transformers.md": "12",  # tests/unit/test_tensor_parallel.py
     "tutorial.md": "3.11",  # of Python
 }

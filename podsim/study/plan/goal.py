@@ -20,7 +20,7 @@ from podsim import metrics
 from podsim.draws import MOST_DRAWS
 from podsim.errors import BadValueError, NoPlanError, PodsimError, Problem, SpecError
 from podsim.harmless import printable
-from podsim.metrics import find_metric, metric_of, metrics_of
+from podsim.metrics import CONDITION, find_metric, metric_of, metrics_of
 from podsim.scenario import System, load_hardware, shipped_names
 from podsim.scenario.activity import Activity
 from podsim.scenario.base import Spec
@@ -72,7 +72,9 @@ def figures(result: Result | ServingResult) -> dict[str, Any]:
     """The figures of a result, what is done for a watt and for a unit of the currency among them, and its warnings."""
     own: Any = figures_of(result) if hasattr(result, "memory") else result.figures()  # type: ignore[arg-type]
     made = {metric.key: value for metric in metrics.MADE if (value := metric.get(result)) is not None}
-    return {**dict(own), "warnings": "; ".join(result.warnings) or None} | made
+    condition = getattr(result, CONDITION, None)
+    told = {"warnings": "; ".join(result.warnings) or None} | ({CONDITION: condition} if condition else {})
+    return {**dict(own), **told} | made
 
 
 def names_of(spec: Scenario, *, served: bool) -> tuple[str, ...]:
