@@ -180,6 +180,7 @@ class Optimizer:
     state_bytes_per_parameter: int  # what it keeps per weight, master copy included [B]
     state_count: int  # tensors that it keeps for each tensor of weights
     gradient_clipping: bool = False  # whether the global gradient norm is needed before the update
+    casts: bool = True  # True if weights have another format than it computes in
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from podsim.scenario.sections import (
     product_findings,
     replica_findings,
 )
+from podsim.scenario.software import Software
 from podsim.scenario.wording import counted
 
 
@@ -169,10 +170,12 @@ class TrainingLayoutSpec(Spec):
         """Samples per weight update."""
         return self.micro_batch_size * self.accumulation_factor * self.replication_factor
 
-    @property
-    def recomputes(self) -> bool:
-        """Whether the forward pass is redone before the backward pass."""
-        return bool(getattr(self, "recomputation", None) == self.redone)
+    def recomputes(self, software: Software) -> bool:
+        """Return True if the forward pass is redone before the backward pass."""
+        given = getattr(self, "recomputation", None)
+        if given is None:
+            return software.recomputes_pipelines and self.ipus_per_replica > 1
+        return bool(given == self.redone)
 
     def merged_bytes(self, default_bytes: int) -> int:
         """Up to which size gradients are reduced together, 0 for each tensor alone. [B]"""

@@ -57,6 +57,7 @@ class EfficientNetShape:
     image_size: int | None = None  # height and width of an image; the published one if None
     class_count: int = 1000
     norm: NormStyle = BATCH_NORM
+    normalises: bool = True  # True if the device casts and normalises the images that arrive
 
     def images(self, batch: int) -> Features:
         """What it reads."""
@@ -84,14 +85,15 @@ def scaled_channels(base: int, width: float) -> int:
 
 def efficientnet(shape: EfficientNetShape, batch: int, formats: Formats = HALF) -> tuple[Block, ...]:
     """The blocks `stem`, `block1a`, `block2a`, `block2b`, …, `head` for a micro-batch of `batch` images."""
-    stem, features = stem_block(shape.images(batch), shape.channels(_STEM_CHANNELS), 3, shape.norm, formats, "swish")
+    images, width, norm = shape.images(batch), shape.channels(_STEM_CHANNELS), shape.norm
+    stem, features = stem_block(images, width, 3, norm, formats, "swish", normalises=shape.normalises)
     blocks = [stem]
     for stage, (expands, base, count, first_stride, window) in enumerate(_STAGES, start=1):
         for unit in range(shape.repeats(count)):
             stride = first_stride if unit == 0 else 1
             ratio = shape.expand_ratio if expands else 1
             channels = shape.channels(base)
-            layers = inverted_bottleneck(features, channels, ratio, stride, window, shape.norm, shape.group_size)
+            layers = inverted_bottleneck(features, channels, ratio, stride, window, norm, shape.group_size)
             main = LayerChain(tuple(layers))
             name = f"block{stage}{chr(ord('a') + unit)}"
             if main.out == features:
@@ -99,7 +101,7 @@ def efficientnet(shape: EfficientNetShape, batch: int, formats: Formats = HALF) 
             else:
                 blocks.append(chain_block(name, features, main, formats))
             features = main.out
-    last = conv_norm("conv", features, shape.channels(_HEAD_CHANNELS), 1, shape.norm, activation="swish")
+    last = conv_norm("conv", features, shape.channels(_HEAD_CHANNELS), 1, norm, activation="swish")
     return (*blocks, classifier_block("head", last, features, shape.class_count, formats))
 
 
