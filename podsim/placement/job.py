@@ -102,6 +102,7 @@ def _layout(spec: TrainingScenario, workload: Workload, system: System, software
         updates_per_session_call=parallelism.updates_per_call(spec),
         replicas_per_process=parallelism.served_replicas(spec),
         stacked_by_caller=not spec.model.reads_images,
+        loads_itself=spec.data.loads_itself,
         samples_ahead=spec.data.samples_ahead(parallelism),
         late_samples=spec.data.late_samples(parallelism, parallelism.updates_per_call(spec)),
         io_tiles=spec.memory.io_tiles,

@@ -65,9 +65,14 @@ class ImageDataSpec(TrainingDataSpec, PixelSpec):
             raise BadValueError(what, "write `decoded_by_host: false`")
         return self
 
+    @property
+    def loads_itself(self) -> bool:
+        """True if the process that calls loads its samples itself, one after the other before each call."""
+        return self.loader == "synchronous"
+
     def late_samples(self, layout: TrainingLayoutSpec, updates_per_call: float) -> float:
         """Return the images of a weight update that a process loads before it calls."""
-        if self.loader == "ahead":
+        if not self.loads_itself:
             return 0.0
         replicas = min(layout.replicas_per_process or layout.replication_factor, layout.replication_factor)
         return float(layout.micro_batch_size * layout.accumulation_factor * replicas)

@@ -86,7 +86,7 @@ _IPUS_FED_WITH_IMAGES = 16  # by one process, in published runs of vision transf
 class TrainingDataSpec(Spec):
     """The training data."""
 
-    beside: ClassVar[frozenset[str]] = frozenset({"decoded_by_host", "pixel_format", "prefetch_depth"})
+    beside: ClassVar[frozenset[str]] = frozenset({"decoded_by_host", "loader", "pixel_format", "prefetch_depth"})
     """Keys that say how samples are fed, and nothing of what is learned."""
 
     samples_per_epoch: Count | None = None
@@ -101,6 +101,11 @@ class TrainingDataSpec(Spec):
     def ready_micro_batches(self) -> int | None:
         """Micro-batches that wait ready in front of each replica; None where the software stack says."""
         return None
+
+    @property
+    def loads_itself(self) -> bool:
+        """True if the process that calls loads its samples itself, one after the other before each call."""
+        return False
 
     def samples_ahead(self, layout: TrainingLayoutSpec) -> float:
         """Samples of a weight update that each worker of a loader loads, as all of them load at the same time."""
@@ -353,6 +358,7 @@ class TrainingScenario(Scenario):
         yield from self.memory.findings(int(self.system.machine.ipu.tile.count))
         yield from product_findings(self.system.machine.ipu, self.precision)
         yield from self._updated_weights()
+        yield from self._loaded_samples()
         if self.run is not None:
             yield from self.run.findings(self)
         yield from self.model.findings(self)
@@ -368,6 +374,12 @@ class TrainingScenario(Scenario):
                 else "write `optimizer.master_weights: true`, or `weights: fp16`"
             )
             yield ("precision", "weights"), what, do
+
+    def _loaded_samples(self) -> Iterator[Finding]:
+        """Yield a loader in the process that calls whose time is not known."""
+        if self.data.loads_itself and self.software.sample_load_s is None:
+            what = f"the process that calls loads its samples itself; {self.software.name} has no time for a sample"
+            yield ("data", "loader"), what, "give `software.sample_load_time`, for example `1.44 ms`, or `loader: ahead`"
 
     def _shares(self) -> Iterator[Finding]:
         given, count = self.memory.available_memory_proportion, self.parallelism.ipus_per_replica

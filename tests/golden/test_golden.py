@@ -34,7 +34,7 @@ from tests.golden.agreed import (
 SCENARIOS = Path(__file__).resolve().parent.parent.parent / "scenarios"
 BASELINE = SCENARIOS / "podsim-baseline.json"
 FILES = sorted(SCENARIOS.rglob("*.yaml"))
-_IMAGES = {"resnet", "efficientnet", "conductivity_cnn"}
+_IMAGES = {"resnet", "efficientnet", "efficientnet_v2", "conductivity_cnn"}
 """Families without packs, which hold several samples, and without noise, which a mean time to train takes in."""
 _SERVING = (
     *("service", "request_count", "rate_per_s", "load", "saturation", "load_curve", "queue_grows"),

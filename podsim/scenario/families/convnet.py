@@ -261,10 +261,7 @@ class EfficientNetV2Spec(ConvnetSpec):
 
 
 class ConductivityCnnSpec(ConvnetSpec):
-    """A network that predicts the ion conductivity of a microstructure [conductivity2024].
-
-    The paper gives no dimensions, so that each is a parameter.
-    """
+    """A chain of convolutions that predicts one number from an image or a volume; each dimension is a parameter."""
 
     kind: Literal["conductivity_cnn"]
     """Family of the model."""
