@@ -62,7 +62,9 @@ class Layout:
     # whether a process stacks its samples before a call; images are stacked ahead of time
     stacked_by_caller: bool = False
     late_samples: float = 0.0  # samples whose loading by a worker a weight update waits for, on average
-    loads_itself: bool = False  # True if the process that calls loads its samples itself, and hands them over as it does
+    loads_itself: bool = (
+        False  # True if the process that calls loads its samples itself, and hands them over as it does
+    )
     samples_ahead: float = 0.0  # samples of a weight update that each worker of a loader loads
     io_tiles: int = 0  # tiles that fetch data while the others compute
     # whether they load and store what phases need, or exchange a batch with the host, while others compute; otherwise

@@ -24,7 +24,6 @@ from podsim.scenario.training import (
     TrainingScenario,
 )
 
-
 _BYTE = 1
 
 

@@ -379,7 +379,11 @@ class TrainingScenario(Scenario):
         """Yield a loader in the process that calls whose time is not known."""
         if self.data.loads_itself and self.software.sample_load_s is None:
             what = f"the process that calls loads its samples itself; {self.software.name} has no time for a sample"
-            yield ("data", "loader"), what, "give `software.sample_load_time`, for example `1.44 ms`, or `loader: ahead`"
+            yield (
+                ("data", "loader"),
+                what,
+                "give `software.sample_load_time`, for example `1.44 ms`, or `loader: ahead`",
+            )
 
     def _shares(self) -> Iterator[Finding]:
         given, count = self.memory.available_memory_proportion, self.parallelism.ipus_per_replica

@@ -291,7 +291,7 @@ class StochasticDepth(Layer):
 
     @property
     def kept_elements(self) -> int:
-        """One factor per image."""
+        """Elements of the random factors, one per image."""
         return self.source.batch
 
     def forward(self, g: GraphBuilder, source: str) -> str:

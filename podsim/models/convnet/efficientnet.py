@@ -115,7 +115,9 @@ def inverted_bottleneck(
         yield from wide
         inner = wide[-1].out
     groups = max(1, inner.channels // group_size)
-    spatial = conv_norm("spatial", inner, inner.channels, window, norm, stride=stride, groups=groups, activation="swish")
+    spatial = conv_norm(
+        "spatial", inner, inner.channels, window, norm, stride=stride, groups=groups, activation="swish"
+    )
     yield from spatial
     yield SqueezeExcite("squeeze_excite", spatial[-1].out, max(1, source.channels // _SQUEEZE))
     yield from conv_norm("project", spatial[-1].out, channels, 1, norm)

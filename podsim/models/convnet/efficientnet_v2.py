@@ -26,7 +26,6 @@ from podsim.models.convnet.efficientnet import inverted_bottleneck, scaled_chann
 from podsim.models.convnet.layers import Features, Layer, LayerChain
 from podsim.models.layers import HALF, Formats
 
-
 _HEAD: Final = 1280
 
 
@@ -161,9 +160,7 @@ def efficientnet_v2(shape: EfficientNetV2Shape, batch: int, formats: Formats = H
     """Return the blocks `stem`, `block1a`, `block1b`, …, `head` for a micro-batch of `batch` images."""
     size, norm = shape.published, shape.norm
     images = shape.images(batch)
-    stem, features = stem_block(
-        images, size.stem_channels, 3, norm, formats, "swish", normalises=shape.normalises
-    )
+    stem, features = stem_block(images, size.stem_channels, 3, norm, formats, "swish", normalises=shape.normalises)
     blocks = [stem]
     for number, stage in enumerate(size.stages, start=1):
         for unit in range(stage.repeats):
@@ -193,9 +190,7 @@ def _unit(stage: V2Stage, source: Features, stride: int, norm: NormStyle) -> Ite
 def _fused(stage: V2Stage, source: Features, stride: int, norm: NormStyle) -> Iterator[Layer]:
     """Yield one spatial convolution that widens, and one that narrows unless nothing was widened."""
     if stage.expand_ratio == 1:
-        yield from conv_norm(
-            "spatial", source, stage.channels, stage.window, norm, stride=stride, activation="swish"
-        )
+        yield from conv_norm("spatial", source, stage.channels, stage.window, norm, stride=stride, activation="swish")
         return
     wide = source.channels * stage.expand_ratio
     spatial = conv_norm("spatial", source, wide, stage.window, norm, stride=stride, activation="swish")

@@ -94,7 +94,7 @@ class ConvnetSpec(BuiltModelSpec):
     def network(
         self, batch_size: int, formats: Formats, *, trained: bool = False, normalises: bool = True
     ) -> tuple[Features, tuple[Block, ...]]:
-        """Return the input and the blocks; those of a network that is `trained` already may be simpler.
+        """Return the input and the blocks, without dropping of blocks if the network is `trained` already.
 
         `normalises`: True if the device casts and normalises images of 8 bits.
         """
@@ -233,10 +233,11 @@ class EfficientNetV2Spec(ConvnetSpec):
 
     @property
     def title(self) -> str:
-        """By its size."""
-        predicted = self.loss == "l1"
-        outputs = f", {counted(self.class_count, 'predicted number')}" if predicted else ""
-        return f"EfficientNetV2-{self.size.upper()}{images(self.image_size, _CLASSES if predicted else self.class_count)}{outputs}"
+        """Name by its size and its outputs."""
+        name, outputs = f"EfficientNetV2-{self.size.upper()}", counted(self.class_count, "predicted number")
+        if self.loss == "l1":
+            return f"{name}{images(self.image_size, _CLASSES)}, {outputs}"
+        return name + images(self.image_size, self.class_count)
 
     @property
     def norm_replicas(self) -> int:
@@ -299,7 +300,9 @@ class PixelDataSpec(PixelSpec):
     """Whether host servers decode each image; otherwise they only send it."""
 
 
-ImageModelSpec = Annotated[ResNetSpec | EfficientNetSpec | EfficientNetV2Spec | ConductivityCnnSpec, Field(discriminator="kind")]
+ImageModelSpec = Annotated[
+    ResNetSpec | EfficientNetSpec | EfficientNetV2Spec | ConductivityCnnSpec, Field(discriminator="kind")
+]
 
 FAMILY = Family(
     "a convolutional network",
