@@ -45,7 +45,6 @@ _MODELS = {
     "conductivity_cnn": "conductivity CNN",
     "decoder": "GPT-2",
     "efficientnet": "EfficientNet",
-    "efficientnet_v2": "EfficientNetV2",
     "resnet": "ResNet",
     "t5": "T5",
     "vit": "ViT",
