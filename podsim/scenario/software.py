@@ -51,6 +51,7 @@ _Merged = Annotated[Whole, Quantity("bytes", ("1 B", "1000000 TB"), usual=("1 kB
 _Sampling = Annotated[Real, Quantity("s", ("0 s", "1 s"), usual=("0 s", "10 us"))]
 _Scatter = Annotated[Real, Quantity("ratio", ("0", "1"), usual=("0.005", "0.2"))]
 _Stream = Annotated[Real, Quantity("s", ("0 s", "1 s"), usual=("0 s", "1 ms"))]
+_Load = Annotated[Real, Quantity("s", ("0 s", "1000 s"), usual=("0 s", "100 ms"))]
 _SetUp = Annotated[Real, Quantity("s", ("0 s", "1e9 s"), usual=("0 s", "24 h"))]
 
 
@@ -117,8 +118,8 @@ class Software(HardwareSpec):
     """The loop of training looks at each target of a call, one after the other; in no time if left out."""
     replica_call_s: _Stream | None = Field(None, alias="replica_call_time")
     """The process that calls sees to each replica that it feeds, one after the other; in no time if left out."""
-    sample_load_s: _Stream | None = Field(None, alias="sample_load_time")
-    """A worker of a loader reads a sample and puts it into a batch."""
+    sample_load_s: _Load | None = Field(None, alias="sample_load_time")
+    """Time in which a worker of a loader, or the process that calls, reads a sample and puts it into a batch."""
     setup_s: _SetUp
     """From the start of a run to its first weight update."""
     evaluation: Literal["training_program", "forward_passes"] = "training_program"
@@ -133,6 +134,8 @@ class Software(HardwareSpec):
     """What writing a checkpoint adds to the training, data transfer apart."""
     validation_setup_s: _SetUp | None = None
     """Building and loading the program that validates checkpoints."""
+    recomputes_pipelines: Flag = False
+    """True if pipelines are recomputed stage by stage where `parallelism.recomputation` of images does not say."""
     schedule: ScheduleName = "lock_step"
     """When stages of a pipeline run which micro-batch, where `parallelism.schedule` does not say."""
     recompute_last_segment: Flag = True

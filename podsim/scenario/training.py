@@ -28,6 +28,7 @@ from podsim.scenario.sections import (
     product_findings,
     replica_findings,
 )
+from podsim.scenario.software import Software
 from podsim.scenario.wording import counted
 
 
@@ -85,7 +86,7 @@ _IPUS_FED_WITH_IMAGES = 16  # by one process, in published runs of vision transf
 class TrainingDataSpec(Spec):
     """The training data."""
 
-    beside: ClassVar[frozenset[str]] = frozenset({"decoded_by_host", "pixel_format", "prefetch_depth"})
+    beside: ClassVar[frozenset[str]] = frozenset({"decoded_by_host", "loader", "pixel_format", "prefetch_depth"})
     """Keys that say how samples are fed, and nothing of what is learned."""
 
     samples_per_epoch: Count | None = None
@@ -100,6 +101,11 @@ class TrainingDataSpec(Spec):
     def ready_micro_batches(self) -> int | None:
         """Micro-batches that wait ready in front of each replica; None where the software stack says."""
         return None
+
+    @property
+    def loads_itself(self) -> bool:
+        """True if the process that calls loads its samples itself, one after the other before each call."""
+        return False
 
     def samples_ahead(self, layout: TrainingLayoutSpec) -> float:
         """Samples of a weight update that each worker of a loader loads, as all of them load at the same time."""
@@ -169,10 +175,12 @@ class TrainingLayoutSpec(Spec):
         """Samples per weight update."""
         return self.micro_batch_size * self.accumulation_factor * self.replication_factor
 
-    @property
-    def recomputes(self) -> bool:
-        """Whether the forward pass is redone before the backward pass."""
-        return bool(getattr(self, "recomputation", None) == self.redone)
+    def recomputes(self, software: Software) -> bool:
+        """Return True if the forward pass is redone before the backward pass."""
+        given = getattr(self, "recomputation", None)
+        if given is None:
+            return software.recomputes_pipelines and self.ipus_per_replica > 1
+        return bool(given == self.redone)
 
     def merged_bytes(self, default_bytes: int) -> int:
         """Up to which size gradients are reduced together, 0 for each tensor alone. [B]"""
@@ -376,6 +384,7 @@ class TrainingScenario(Scenario):
         yield from self.memory.findings(int(self.system.machine.ipu.tile.count))
         yield from product_findings(self.system.machine.ipu, self.precision)
         yield from self._updated_weights()
+        yield from self._loaded_samples()
         if self.run is not None:
             yield from self.run.findings(self)
         yield from self.model.findings(self)
@@ -391,6 +400,16 @@ class TrainingScenario(Scenario):
                 else "write `optimizer.master_weights: true`, or `weights: fp16`"
             )
             yield ("precision", "weights"), what, do
+
+    def _loaded_samples(self) -> Iterator[Finding]:
+        """Yield a loader in the process that calls whose time is not known."""
+        if self.data.loads_itself and self.software.sample_load_s is None:
+            what = f"the process that calls loads its samples itself; {self.software.name} has no time for a sample"
+            yield (
+                ("data", "loader"),
+                what,
+                "give `software.sample_load_time`, for example `1.44 ms`, or `loader: ahead`",
+            )
 
     def _shares(self) -> Iterator[Finding]:
         given, count = self.memory.available_memory_proportion, self.parallelism.ipus_per_replica
