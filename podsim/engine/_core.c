@@ -32,6 +32,7 @@ enum { OK, STUCK, TOO_LARGE, INTERRUPTED, NO_MEMORY };
 #define NEVER INT64_MAX
 #define LONGEST ((i64)1 << 61)       /* no clock and no transfer gets this far: sums of two of them fit */
 #define HEAVIEST ((i128)1 << 74)     /* on a channel; with sizes below 2^48 and rooms below 2^52, products fit */
+#define RIVAL_BITS 13                /* of a channel's room, to compare kinds by; a work of 2^50 fits */
 #define NO_SPEED 0                   /* in place of the time that a transfer would take */
 
 /* Shapes are those of flat.py. */
@@ -238,7 +239,9 @@ static void start_transfer(Engine *e, int32_t lane, int32_t number, int32_t tran
 static void lose(Engine *e, int32_t id) {
     Flow *flow = e->flows + id;
     if (flow->alone > 0 && flow->alone < flow->duration) {
-        i64 lost = (i64)((i128)(e->now - flow->noted) * (flow->duration - flow->alone) / flow->duration);
+        i64 slower = flow->duration - flow->alone, lost;
+        if (!__builtin_mul_overflow(e->now - flow->noted, slower, &lost)) lost /= flow->duration;
+        else lost = (i64)((i128)(e->now - flow->noted) * slower / flow->duration);
         flow->lost += lost;
         e->lost[id * e->p->rank_count + flow->rival] += lost;
     }
@@ -370,8 +373,7 @@ static int32_t rival_of(Engine *e, Flow *flow) {
         for (int32_t at = channel->first; at >= 0; at = e->links[at].next) {
             Flow *other = e->flows + e->links[at].flow;
             if (other->rank == flow->rank || other->shared == NO_SPEED) continue;
-            i128 taken = ((i128)e->links[at].work << CHANNEL_BITS) / other->shared + e->taken[other->rank];
-            e->taken[other->rank] = taken < LONGEST ? (i64)taken : LONGEST;
+            e->taken[other->rank] += (e->links[at].work << RIVAL_BITS) / other->shared;
         }
     }
     int32_t most = flow->rank;

@@ -15,8 +15,8 @@ from podsim.program.task import Slowdown
 CHANNEL_BITS = 48
 WHOLE = 1 << CHANNEL_BITS
 """The room of a channel at its full speed."""
-_MOST_ROOM = 1 << 61
-"""Room that kinds are compared up to."""
+_RIVAL_BITS = 13
+"""Kinds of transfers are compared by parts of 2^13 of a channel's room."""
 NO_SPEED = 0
 """Stands for the time of a transfer that gets no room at all."""
 
@@ -126,9 +126,9 @@ def _rival(flow: Sharer, times: Mapping[Sharer, int]) -> str:
                 continue
             for load in other.loads:
                 if load.channel is used.channel:
-                    room = (load.time_ps << CHANNEL_BITS) // times[other]
-                    taken[other.kind] = min(_MOST_ROOM, taken.get(other.kind, 0) + room)
-    return max(sorted(taken), key=lambda kind: taken[kind], default=flow.kind)
+                    room = (load.time_ps << _RIVAL_BITS) // times[other]
+                    taken[other.kind] = taken.get(other.kind, 0) + room
+    return max(sorted(kind for kind in taken if taken[kind]), key=lambda kind: taken[kind], default=flow.kind)
 
 
 def _tightest(

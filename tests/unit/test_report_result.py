@@ -63,7 +63,7 @@ def test_json_holds_every_field_but_what_is_too_large_and_what_was_not_asked_for
     stored = json.loads(make_result().to_json())
     assert {field.name for field in fields(RunResult)} - set(stored) == {
         *("trace", "passes", "program", "stash", "outcome"),
-        *("choice", "uncertainty", "noise", "drift", "faults", "tokens_per_sample"),
+        *("choice", "uncertainty", "noise", "drift", "faults", "tokens_per_sample", "shared_ps"),
         "sources",  # as `breakdown_basis`
         *("meter", "products"),  # as `energy`
         "prices",  # as `cost`
