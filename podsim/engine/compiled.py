@@ -366,7 +366,9 @@ class _Execution:
                         phases.append(PhaseRecord(group.name, phase.name, phase.count, begin - start, finish - start))
             place += len(group.phases)
         phases.sort(key=lambda each: (each.group, each.start_ps))
-        return Trace(end - start, lanes, (), frozenset(), tuple(phases), events, helpers, turns, "compiled", shared=shared)
+        return Trace(
+            end - start, lanes, (), frozenset(), tuple(phases), events, helpers, turns, "compiled", shared=shared
+        )
 
     def _shared_by(self, row: int) -> dict[tuple[str, str], int]:
         pairs = list(product(self._sent, self._sent))

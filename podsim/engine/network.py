@@ -13,7 +13,16 @@ from typing import cast
 
 from simpy import Environment, Event
 
-from podsim.engine.sharing import NO_SPEED, ChannelLoad, SharedChannel, Sharer, dependent, fair_times, separate_times, weight_of
+from podsim.engine.sharing import (
+    NO_SPEED,
+    ChannelLoad,
+    SharedChannel,
+    Sharer,
+    dependent,
+    fair_times,
+    separate_times,
+    weight_of,
+)
 from podsim.program.task import Transfer
 
 # Behind everything else that happens at the same instant: SimPy uses 0 (urgent) and 1 (normal).

@@ -69,7 +69,7 @@ class Trace:
     engine: str = "simpy"  # which engine ran the program, `simpy` or `compiled`
     # transfers to other lanes, from when the sender turned to them until they were there, if the timeline was asked for
     messages: tuple[Record, ...] = ()
-    # of each lane that lost time to other kinds: the time by (kind that lost it, kind that it shared channels with) [ps]
+    # of each lane that lost time to other kinds: time by (kind that lost it, kind that it shared channels with) [ps]
     shared: Mapping[str, Mapping[tuple[str, str], int]] = field(default_factory=dict)
     # how full the channels were over time, if the timeline was asked for
     uses: tuple[ChannelUse, ...] = ()

@@ -56,7 +56,10 @@ SCHEMA_VERSION: Final = 1
 _FIRST: Final = "name description version schema_version simulated verdict warnings without_effect envelope references"
 _LAST: Final = "ranges assumptions inputs event_count engine scenario hardware choice uncertainty"
 _IF_GIVEN: Final = {
-    **{key: key for key in ("event_count", "hardware", "choice", "uncertainty", TOKENS, "faults", "noise", "drift", "shared_ps")},
+    **{
+        key: key
+        for key in ("event_count", "hardware", "choice", "uncertainty", TOKENS, "faults", "noise", "drift", "shared_ps")
+    },
     "engine": "event_count",
 }
 """Keys of JSON that are left out rather than null, by what it takes."""

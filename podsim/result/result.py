@@ -19,7 +19,16 @@ from podsim.result.rows import IpuAccount, MemoryReport, OperationRow, PhaseTime
 from podsim.result.sources import Sources
 from podsim.result.standing import noise_table
 from podsim.result.timeline import timeline_section
-from podsim.result.where import ipus_chart, largest, longest_operations, memory_blocks, pace, phases_line, sharing_lines, waterfall
+from podsim.result.where import (
+    ipus_chart,
+    largest,
+    longest_operations,
+    memory_blocks,
+    pace,
+    phases_line,
+    sharing_lines,
+    waterfall,
+)
 from podsim.scenario.software import Noise
 from podsim.show.frames import frame_of_rows
 from podsim.units import ps_to_seconds
@@ -95,7 +104,18 @@ class RunResult(Result):
     KIND = TRAINING
     OWN = (
         *(THROUGHPUT, UPDATE, "weight_update_ps", TIME, PERCENTILES, "mfu", "mfu_of_pod", "breakdown", "breakdown_ps"),
-        *("shared_ps", "breakdown_basis", "run_breakdown", "phases", "ipus", "memory", "operations", TOKENS, "faults", "energy"),
+        *(
+            "shared_ps",
+            "breakdown_basis",
+            "run_breakdown",
+            "phases",
+            "ipus",
+            "memory",
+            "operations",
+            TOKENS,
+            "faults",
+            "energy",
+        ),
         *("cost", "noise", "drift"),
     )
     throughput_samples_per_s: float

@@ -108,7 +108,7 @@ def test_sharing_with_ones_own_kind_is_no_contention(engine: Engine) -> None:
 
 @pytest.mark.parametrize("engine", ["simpy", "auto"])
 def test_contention_is_lost_to_the_kind_that_takes_most(engine: Engine) -> None:
-    """`a` has a quarter of the wire until 40; of the rest, two thirds go to the two gathers. Repeated, all is double."""
+    """`a` has a quarter of the wire until 40; of the rest, gathers have two thirds. Repeated, all is double."""
     lanes = {"a": [to("sum", 10)], "b": [to("gather", 10)], "c": [to("gather", 10)], "d": [to("load", 10)]}
     program = Program((group("g", 2, **lanes),))
     for explicit in (False, True):

@@ -29,7 +29,9 @@ def test_bounds_and_refusals_are_counted_and_no_errors_in_per_cent() -> None:
     fits = [compared("fits, or is refused", predicted, 1.0) for predicted in (1.0, 1.0, 0.0)]
     bounds = [compared("published averages of whole runs", predicted, 2.0) for predicted in (4.0, 2.0, 1.0)]
     alone = [compared("GEMM fp32", 1.1, 1.0), compared("Mk1 convolution in groups", 3.0, 1.0)]
-    shown = {name: cells[:3] for name, *cells in rows(accuracy_in_short([*fits, *bounds, *alone], coverage(residuals())))}
+    shown = {
+        name: cells[:3] for name, *cells in rows(accuracy_in_short([*fits, *bounds, *alone], coverage(residuals())))
+    }
     assert [shown[name] for name in COUNTED] == [["3", "2 of 3", ""]] * 2
     assert shown["measured alone: products, convolutions, transfers"] == ["1", "10.0 %", "+10.0 %"]
     assert shown["convolutions in groups on Mk1, SDK 1.0"] == ["1", "200.0 %", "+200.0 %"]

@@ -113,7 +113,7 @@ def test_mpnet_has_its_published_size_and_looks_relative_positions_up_once() -> 
     Each pass looks up 12 numbers for 512² pairs of tokens and copies them for 2 sequences; each layer adds them.
     """
     spec = load_scenario("mpnet_base_pod4").spec
-    found = spec.model.workload(spec.data, spec.formats, 2)
+    found = spec.model.workload(spec.data, HALF, 2)  # type: ignore[union-attr]
     assert found.parameter_count == 109_486_464 - 768 * 769 + 769
     ops = {op.name: op for op in found.blocks["embedding"].forward}
     assert ops["embedding/distances"].shape == (512**2, 12)
