@@ -234,7 +234,7 @@ def test_counters_say_how_many_work_and_how_many_links_are_in_use() -> None:
 
 
 def test_each_link_has_a_counter_of_its_use() -> None:
-    """Half of a rail from 0 to 4 us, all of it while a second transfer joins from 2 to 4, twice; a rung is idle more."""
+    """Half of a rail from 0 to 4 us, all of it from 2 to 4 with a second transfer, twice; a quarter of a rung once."""
     trace = Trace(
         makespan_ps=20 * US,
         lanes={"ipu0": {"inter_ipu": 20 * US}},
