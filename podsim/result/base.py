@@ -59,7 +59,7 @@ _FIRST: Final = (
 _LAST: Final = "ranges assumptions inputs event_count engine scenario hardware choice uncertainty"
 _IF_GIVEN: Final = {
     **{key: key for key in ("event_count", "hardware", "choice", "uncertainty", TOKENS, "faults", "noise", "drift")},
-    **{key: key for key in (CONDITION, "learning_rate", "notes")},
+    **{key: key for key in (CONDITION, "learning_rate", "notes", "shared_ps")},
     "engine": "event_count",
 }
 """Keys of JSON that are left out rather than null, by what it takes."""

@@ -29,7 +29,16 @@ from podsim.result.rows import IpuAccount, LearningRate, MemoryReport, Operation
 from podsim.result.sources import Sources
 from podsim.result.standing import noise_table
 from podsim.result.timeline import timeline_section
-from podsim.result.where import ipus_chart, largest, longest_operations, memory_blocks, pace, phases_line, waterfall
+from podsim.result.where import (
+    ipus_chart,
+    largest,
+    longest_operations,
+    memory_blocks,
+    pace,
+    phases_line,
+    sharing_lines,
+    waterfall,
+)
 from podsim.scenario.software import Noise
 from podsim.show.frames import frame_of_rows
 from podsim.units import ps_to_seconds
@@ -83,6 +92,8 @@ class RunResult(Result):
         throughput_samples_per_s: Samples trained per second of training. [1/s]
         weight_update_ps: Time of one weight update. [ps]
         breakdown_ps: Mean over the IPUs of their time by kind; adds up to `weight_update_ps`. [ps]
+        shared_ps: `contention` of the breakdown: kinds of transfers that lost time, with the kinds that they shared
+            channels with. [ps]
         mfu: Model FLOP of a weight update ÷ (peak FLOP/s of the IPUs in use x its time).
         time_to_train_s: Wall-clock time of the whole run, if its convergence is given. [s]
         time_to_train_percentiles: `p10`, `p50`, `p90` of that time, if convergence is drawn. [s]
@@ -106,11 +117,12 @@ class RunResult(Result):
     OWN = (
         *(THROUGHPUT, UPDATE, "weight_update_ps", TIME, PERCENTILES, "mfu", "mfu_of_pod", "breakdown", "breakdown_ps"),
         *("breakdown_basis", "run_breakdown", "phases", "ipus", "memory", "operations", TOKENS, "faults", "energy"),
-        *("cost", "noise", "drift", CONDITION, "learning_rate"),
+        *("cost", "shared_ps", "noise", "drift", CONDITION, "learning_rate"),
     )
     throughput_samples_per_s: float
     weight_update_ps: int
     breakdown_ps: Mapping[str, int]
+    shared_ps: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     mfu: float
     time_to_train_s: float | None
     time_to_train_percentiles: Mapping[str, float] | None
@@ -215,7 +227,8 @@ class RunResult(Result):
         yield Section("Noise", [noise_table(self.noise)] if self.noise else [], short=True)
         yield self._division
         time = waterfall(f"one {what}", self.breakdown, self.sources, over)
-        yield Section("Where time goes", [time, *phases_line(self.phases)], short=True)
+        slowed = sharing_lines(self.breakdown_ps, self.shared_ps)
+        yield Section("Where time goes", [time, *slowed, *phases_line(self.phases)], short=True)
         faults = fault_tables(self.faults, self.simulated.ipus_used) if self.faults else ()
         yield Section("Faults", list(faults), short=True)
         yield timeline_section(self.trace, self.passes, what)

@@ -23,7 +23,7 @@ from podsim.program.prices import TRAINING_CALLS, Prices, task_prices
 from podsim.program.size import explicit_event_count
 from podsim.program.task import Program
 from podsim.program.update import machines_of, waiting_s
-from podsim.result.breakdown import mean_account
+from podsim.result.breakdown import mean_account, shared_account
 from podsim.result.influence import Measure, StandsOn
 from podsim.result.result import Drift, RunResult
 from podsim.result.rows import IpuAccount, LearningRate, OperationRow, memory_report, phase_times
@@ -138,6 +138,7 @@ def _result(
         throughput_samples_per_s=outcome.samples_per_update / update_s,
         weight_update_ps=trace.makespan_ps,
         breakdown_ps=mean_account(trace.lanes),
+        shared_ps=shared_account(trace),
         mfu=model_flop_utilization(plan, update_s),
         drift=Drift.of(plan.software.noise, machines_of(plan)) if outcome.runs else None,
         time_to_train_s=outcome.time_to_train_s,

@@ -330,7 +330,7 @@ def test_cited_sources_are_in_the_bibliography(page: Path) -> None:
 def json_fields(value: Any, path: str = "") -> set[str]:
     """Field paths of a result; mappings with free keys end a path."""
     free = {"breakdown", "breakdown_ps", "breakdown_basis", "run_breakdown", "scenario", "hardware"}
-    free |= {"time_to_train_percentiles", "range", "ranges", "metrics"}
+    free |= {"time_to_train_percentiles", "range", "ranges", "metrics", "shared_ps"}
     if path in {"noise.weight_update_s", "noise.epoch_s", "noise.time_to_train_s"}:
         return {path}
     if isinstance(value, Mapping) and path.rpartition(".")[2] not in free | {"seconds"}:
@@ -349,7 +349,8 @@ def test_every_field_of_a_result_is_explained() -> None:
     rows = re.findall(r"^\| `([\w.\[\]]+)` \|", text.partition("## Exit codes")[0], re.MULTILINE)
     kinds = [kind.name for kind in KINDS]
     noisy = json_fields(podsim.run(name, overrides=["run=null"], noise=Seeds(1)).to_dict()["noise"], "noise")
-    fields = json_fields(result) | paid | (json_fields(generated) - {"references"}) | noisy
+    shared = json_fields({"shared_ps": podsim.run("llama2_7b_phased_pod64").to_dict()["shared_ps"]})
+    fields = json_fields(result) | paid | (json_fields(generated) - {"references"}) | noisy | shared
     assert sorted(rows) == sorted([*fields, *kinds])
 
 
