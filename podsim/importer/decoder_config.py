@@ -333,21 +333,29 @@ class _Plain:
     functions: tuple[str, ...] = ("hidden_act",)  # keys of the activation
     bias: bool | tuple[str, ...] = False
     tied: bool = False
-    rows: int = 50257
     inner: tuple[str, ...] = ("intermediate_size",)
     extra_positions: int = 0  # rows of learned positions beyond those that tokens can have
     dropout: str = "hidden_dropout"
     kv_heads: tuple[str, ...] = ("num_key_value_heads",)
-    window: int = 0
+    needs_kv_heads: bool = False
+
+
+_LAYERS, _WIDTH, _HEADS = ("num_hidden_layers", "n_layer"), ("hidden_size", "n_embd"), ("num_attention_heads", "n_head")
+_POSITIONS = ("max_position_embeddings", "n_positions")
 
 
 def _plain(reader: Reader, given: _Plain, *more: Entry, single_kv: bool | None = None) -> Imported:
-    """Read a decoder whose dimensions are in the file."""
-    layers = reader.whole("layer_count", ["num_hidden_layers", "n_layer"], 32, most=MOST_LAYERS)
-    hidden = reader.whole("hidden_size", ["hidden_size", "n_embd"], 2048, most=MOST_WIDTH)
+    """Read a decoder whose dimensions are all in the file."""
+    needed = [_LAYERS, _WIDTH, _HEADS, ("vocab_size",), _POSITIONS, given.inner]
+    needed += [given.kv_heads] if given.needs_kv_heads else []
+    for names in needed:
+        if reader.given(*names) is None:
+            reader.complain(names[0], f"a {reader.family} needs `{names[0]}`", f'add `"{names[0]}"`')
+    layers = reader.whole("layer_count", _LAYERS, 1, most=MOST_LAYERS)
+    hidden = reader.whole("hidden_size", _WIDTH, 1, most=MOST_WIDTH)
     four = 4 * hidden.whole
     inner = reader.whole("feed_forward_size", given.inner, four, null=four, why="4 x width", most=MOST_WIDTH)
-    heads = reader.whole("head_count", ["num_attention_heads", "n_head"], 32, most=MOST_WIDTH)
+    heads = reader.whole("head_count", _HEADS, 1, most=MOST_WIDTH)
     if single_kv is None:
         why = "as many as query heads"
         kv = reader.whole("kv_head_count", given.kv_heads, heads.whole, null=heads.whole, why=why, most=MOST_WIDTH)
@@ -357,12 +365,12 @@ def _plain(reader: Reader, given: _Plain, *more: Entry, single_kv: bool | None =
     check_heads(reader, hidden, heads, kv, own_size=bool(wide))
     width = wide[0].whole if wide else hidden.whole // max(1, heads.whole)
     name = reader.given(*given.functions) or given.functions[0]
-    positions = reader.whole("position_count", ["max_position_embeddings", "n_positions"], 2048, most=MOST_ROWS)
+    positions = reader.whole("position_count", _POSITIONS, 1, most=MOST_ROWS)
     learned = given.share is None
     table = replace(positions, value=positions.whole + given.extra_positions)
     entries = (
         *(layers, hidden, inner, heads, kv, *wide),
-        reader.whole("vocabulary_size", ["vocab_size"], given.rows, most=MOST_ROWS),
+        reader.whole("vocabulary_size", ["vocab_size"], 1, most=MOST_ROWS),
         *((table,) if learned else ()),
         Entry("gated", given.gated, always(reader)),
         *activation(reader, name, given.function, "swish" if given.gated else "gelu"),
@@ -371,10 +379,10 @@ def _plain(reader: Reader, given: _Plain, *more: Entry, single_kv: bool | None =
         *(() if given.share is None else turned_width(reader, width, given.share)),
         *((Entry("parallel_blocks", given.parallel, always(reader)),) if given.parallel != "none" else ()),
         *(more or (Entry("bias", given.bias, always(reader)),)),
-        *attention_window(reader, given.window),
+        *attention_window(reader),
         reader.flag("tied_embedding", "tie_word_embeddings", default=given.tied),
     )
-    dropout = _dropout(reader, given.dropout, "attention_dropout", 0.0)
+    dropout = _dropout(reader, given.dropout, reader.given("attn_pdrop") or "attention_dropout", 0.0)
     return decoder(
         reader, entries, replace(positions, key="positions") if not learned else positions, dropout, bind=learned
     )
@@ -384,7 +392,7 @@ def _nemotron(reader: Reader) -> Imported:
     """Read a Nemotron: squared ReLU without gates, and norms that scale by one more than their weights."""
     reader.notes.append("norms that scale by one more than their weights (LayerNorm1p) are simulated as layer norms")
     bias = _llama_bias(reader)
-    return _plain(reader, _Plain(share=0.5, function="relu2", rows=256000), bias)
+    return _plain(reader, _Plain(share=0.5, function="relu2"), bias)
 
 
 def _opt(reader: Reader) -> Imported:
@@ -399,7 +407,7 @@ def _opt(reader: Reader) -> Imported:
             reader.complain(name, "norms behind blocks are not modelled in decoders", "import another model")
     reader.given("layer_norm_elementwise_affine")
     bias = reader.flag("bias", "enable_bias", default=True)
-    given = _Plain(share=None, function="relu", functions=("activation_function",), tied=True, rows=50272)
+    given = _Plain(share=None, function="relu", functions=("activation_function",), tied=True)
     return _plain(reader, replace(given, inner=("ffn_dim",), extra_positions=2, dropout="dropout"), bias)
 
 
@@ -408,7 +416,7 @@ def _phi(reader: Reader) -> Imported:
     if reader.flag("norms", "qk_layernorm", default=False).value:
         reader.complain("qk_layernorm", "norms of queries and keys are not modelled", "import another model")
     bias = Entry("bias", ("qkv", "projection", "feed_forward", "head"), always(reader))
-    given = _Plain(parallel="one_norm", share=0.5, function="gelu_new", rows=51200, dropout="resid_pdrop")
+    given = _Plain(parallel="one_norm", share=0.5, function="gelu_new", dropout="resid_pdrop")
     return _plain(reader, given, bias)
 
 
@@ -420,7 +428,7 @@ def _stablelm(reader: Reader) -> Imported:
     own = reader.flag("bias", "use_qkv_bias", default=False)
     bias = Entry("bias", ("qkv",), own.origin) if own.value else own
     parallel = "one_norm" if beside.value else "none"
-    return _plain(reader, _Plain(gated=True, share=0.25, function="silu", rows=50304, parallel=parallel), bias)
+    return _plain(reader, _Plain(gated=True, share=0.25, function="silu", parallel=parallel, needs_kv_heads=True), bias)
 
 
 def _starcoder2(reader: Reader) -> Imported:
@@ -428,7 +436,7 @@ def _starcoder2(reader: Reader) -> Imported:
     for name, usual in (("mlp_type", "default"), ("norm_type", "layer_norm")):
         if reader.word(name, usual) != usual:
             reader.complain(name, f'other models than with "{usual}" are not modelled', "import another model")
-    given = _Plain(function="gelu_pytorch_tanh", tied=True, rows=49152, dropout="residual_dropout", window=0)
+    given = _Plain(function="gelu_pytorch_tanh", tied=True, dropout="residual_dropout", needs_kv_heads=True)
     return _plain(reader, given, reader.flag("bias", "use_bias", default=True))
 
 
@@ -447,7 +455,7 @@ def _cohere(reader: Reader) -> Imported:
     reader.notes.append("its norms have no shifts; those of layer norms are simulated")
     attention = reader.flag("bias", "attention_bias", default=False)
     bias = Entry("bias", ("qkv", "projection"), "attention_bias") if attention.value else attention
-    return _plain(reader, _Plain(gated=True, function="silu", parallel="one_norm", tied=True, rows=256000), bias)
+    return _plain(reader, _Plain(gated=True, function="silu", parallel="one_norm", tied=True), bias)
 
 
 def _falcon(reader: Reader) -> Imported:
