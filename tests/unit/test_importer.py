@@ -646,7 +646,9 @@ def test_a_terminal_is_told_what_fits_how_it_is_divided_and_the_smallest_pod(
     config |= {"num_attention_heads": 32, "num_key_value_heads": 32}
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["podsim", "import", "config.json", "--output", "mine.yaml"])
+        patch.setattr(
+            sys, "argv", ["podsim", "import", "config.json", "--system", "ipu_pod16", "--output", "mine.yaml"]
+        )
         with pytest.raises(SystemExit) as end:
             main()
     told = capsys.readouterr().err.splitlines()

@@ -73,7 +73,7 @@ def test_a_file_that_is_no_configuration(content: bytes, message: str, podsim: R
 
 def test_a_mark_of_the_byte_order_is_skipped(podsim: Run) -> None:
     Path("config.json").write_bytes(b"\xef\xbb\xbf" + json.dumps(TINY).encode())
-    code, told = podsim("import", "config.json")
+    code, told = podsim("import", "config.json", "--system", "ipu_pod16")
     assert (code, told.partition(":")[0]) == (0, "fits")
 
 
@@ -419,7 +419,11 @@ def test_a_model_that_fits_no_pod(podsim: Run) -> None:
 def test_the_command_writes_what_it_would_print(podsim: Run, capsys: pytest.CaptureFixture[str]) -> None:
     Path("config.json").write_text(json.dumps(TINY))
     code, told = podsim("import", "config.json", "--output", "tiny.yaml")
-    assert (code, told.split(":")[0]) == (0, "wrote tiny.yaml")
+    first, second, taken, wrote, *_ = told.splitlines()
+    assert code == 0 and wrote.startswith("wrote tiny.yaml: ")
+    # A model that one IPU holds is no faster on more of them, so that the smaller pod gives more for each.
+    assert first.startswith("ipu_pod16: ") and second == first.replace("ipu_pod16", "ipu_pod64")
+    assert taken == "taken: ipu_pod16, which gives most for each IPU; `--system NAME` takes another"
     assert Path("tiny.yaml").read_text() == import_model("config.json")
     assert podsim("run", "tiny.yaml") == (0, "")
 
