@@ -293,9 +293,9 @@ def _part_of_heads(reader: Reader, default: float) -> tuple[str, float]:
         return "partial_rotary_factor in rope_parameters", share
     if name is None:
         return reader.absent(_PARTS[0]), default
-    share = reader.share("rotary_size", name, default=default, one=True).value
-    assert isinstance(share, float)
-    return name, share
+    given = reader.share("rotary_size", name, default=default, one=True).value
+    assert isinstance(given, float)
+    return name, given
 
 
 def rope_parameters(reader: Reader) -> dict[str, Any]:

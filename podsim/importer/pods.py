@@ -15,7 +15,7 @@ from podsim.importer.request import Request
 from podsim.metrics import HEADLINES, METRICS
 from podsim.models.graph.torch_shapes import SUFFIX
 from podsim.runs import run
-from podsim.scenario import load_hardware, load_scenario
+from podsim.scenario import System, load_hardware, load_scenario
 from podsim.scenario.pods import larger_pods
 from podsim.scenario.yaml_file import parse_yaml
 from podsim.watch import Watch
@@ -59,7 +59,8 @@ def compare_pods(path: str | Path, request: Request, watch: Watch) -> list[Offer
         return offers
     assert error is not None
     last, _ = load_hardware(COMPARED[-1], "pod")
-    for name, _ in larger_pods(last):  # type: ignore[arg-type]
+    assert isinstance(last, System)
+    for name, _ in larger_pods(last):
         try:
             return [*offers, _offer(path, replace(request, system=name))]
         except InfeasibleError:

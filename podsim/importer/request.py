@@ -131,7 +131,7 @@ def parse_dimensions(texts: Sequence[str]) -> dict[str, int]:
 
 
 def top(model: Imported, request: Request, software: str, purpose: str, why: str = "") -> ScenarioSection:
-    """Return description, system and software; `why` says what the software is chosen for."""
+    """Return description, system and software; `why` is the reason for the software."""
     sizes = {entry.key: entry.value for entry in model.model}
     description = f"{model.family}, {sizes['layer_count']} layers of width {sizes['hidden_size']}, {purpose}"
     entries = (

@@ -143,12 +143,12 @@ def _fastest(
     best = max(found, key=lambda each: each[2].chosen.throughput_samples_per_s or 0.0)
     if _method(best[1]) == _method(found[0][1]):
         best = found[0]
-    others = [_words(loaded, choice) for _, loaded, choice in found if choice is not best[2]]
+    others = [_rate_text(loaded, choice) for _, loaded, choice in found if choice is not best[2]]
     others += [f"With the other stack: {error.message}." for error in errors]
     return *best, tuple(others)
 
 
-def _words(loaded: LoadedScenario, choice: Choice) -> str:
+def _rate_text(loaded: LoadedScenario, choice: Choice) -> str:
     """Return a sentence about a division that was not taken."""
     rate = choice.chosen.throughput_samples_per_s or 0
     return f"With {loaded.spec.software.name}, {_method(loaded)}: {rate:,.3g} samples/s."

@@ -14,7 +14,7 @@ from podsim.metrics import FULLEST, METRICS
 from podsim.result.influence import ranges_line
 from podsim.result.rows import IN_PROCESSOR
 from podsim.runs import run
-from podsim.scenario import LoadedScenario, load_hardware
+from podsim.scenario import LoadedScenario, System, load_hardware
 from podsim.scenario.pods import smaller_pods
 from podsim.scenario.wording import flow
 from podsim.watch import Watch
@@ -40,7 +40,8 @@ def summary(
 def smallest_pod(loaded: LoadedScenario, path: str | Path, request: Request, watch: Watch) -> str:
     """Return the name of the smallest shipped pod of this chip that the model fits; the requested pod if no other."""
     known, _ = load_hardware(request.system, "pod")
-    smaller = [name for name, pod in smaller_pods(loaded.spec.system) if pod.ipu_count < known.ipu_count]  # type: ignore[union-attr]
+    assert isinstance(known, System)
+    smaller = [name for name, pod in smaller_pods(loaded.spec.system) if pod.ipu_count < known.ipu_count]
     for name in watch(smaller):
         try:
             import_model(path, replace(request, system=name))

@@ -314,7 +314,7 @@ def _check_products(name: str, nodes: Sequence[Node]) -> None:
 
 
 def _check_known(name: str, nodes: Sequence[Node]) -> None:
-    """Refuse a graph with unknown operators and nothing beside them that takes time."""
+    """Refuse a graph whose unknown operators alone would take time."""
     unknown = [node for node in nodes if not is_simulated(node)]
     if unknown and all(node.operator in FREE for node in nodes if is_simulated(node)):
         listed = ", ".join(f"`{operator}`" for operator in dict.fromkeys(node.operator for node in unknown))

@@ -144,11 +144,11 @@ def _limits(given: Limits, goal: Goal) -> Iterator[Limit]:
             try:
                 yield limit(metric, bound)
             except UnknownFigureError as error:
-                raise BadValueError(str(error), figure_cure(metric, _names(goal))) from None
+                raise BadValueError(str(error), figure_cure(metric, _known_figures(goal))) from None
 
 
-def _names(goal: Goal) -> tuple[str, ...]:
-    """Return the figures that results of a goal have; those of serving, too, if its model can serve requests."""
+def _known_figures(goal: Goal) -> tuple[str, ...]:
+    """Return the figures of results of a goal, with those of serving if the model generates text."""
     if len(goal.work) > 1:
         return TOTALS
     spec = _read(goal, goal.work[0]).spec
