@@ -62,7 +62,7 @@ def contradiction(name: str, inputs: Shapes, output: Shape, arguments: Mapping[s
     return rule(inputs, output, arguments) if rule and inputs else ""
 
 
-def _shape_text(shape: Shape) -> str:
+def _sizes(shape: Shape) -> str:
     return str(list(shape))
 
 
@@ -80,13 +80,11 @@ def _broadcast(shapes: Shapes) -> Shape | None:
 
 
 def _elementwise(inputs: Shapes, output: Shape, _: Mapping[str, Any]) -> str:
-    shapes = " and ".join(map(_shape_text, inputs))
+    shapes = " and ".join(map(_sizes, inputs))
     made = _broadcast(inputs)
     if made is None:
         return f"tensors of {shapes} have unequal widths"
-    return (
-        "" if made == output else f"from {shapes} it makes {_shape_text(made)}, and the file says {_shape_text(output)}"
-    )
+    return "" if made == output else f"from {shapes} it makes {_sizes(made)}, and the file says {_sizes(output)}"
 
 
 def _product(inputs: Shapes, output: Shape, _: Mapping[str, Any]) -> str:
@@ -97,25 +95,23 @@ def _product(inputs: Shapes, output: Shape, _: Mapping[str, Any]) -> str:
         return "a product of a number"
     inner = right[-2] if len(right) > 1 else right[0]
     if left[-1] != inner:
-        return f"a product of {_shape_text(left)} and {_shape_text(right)} has unequal inner widths"
+        return f"a product of {_sizes(left)} and {_sizes(right)} has unequal inner widths"
     groups = _broadcast([left[:-2], right[:-2]])
     if groups is None:
-        return f"groups of {_shape_text(left)} and {_shape_text(right)} do not go together"
+        return f"groups of {_sizes(left)} and {_sizes(right)} do not go together"
     made = (*groups, *left[-2:-1], *(right[-1:] if len(right) > 1 else ()))
     return "" if made == output else _instead(left, right, made, output)
 
 
 def _instead(left: Shape, right: Shape, made: Shape, output: Shape) -> str:
-    return f"a product of {_shape_text(left)} and {_shape_text(right)} is {_shape_text(made)}, and the file says {_shape_text(output)}"
+    return f"a product of {_sizes(left)} and {_sizes(right)} is {_sizes(made)}, and the file says {_sizes(output)}"
 
 
 def _sum_of_product(inputs: Shapes, output: Shape, arguments: Mapping[str, Any]) -> str:
     """Check a bias with the product behind it."""
     found = _product(inputs[1:], output, arguments)
     made = _broadcast([inputs[0], output])
-    return found or (
-        "" if made == output else f"a bias of {_shape_text(inputs[0])} does not go with {_shape_text(output)}"
-    )
+    return found or ("" if made == output else f"a bias of {_sizes(inputs[0])} does not go with {_sizes(output)}")
 
 
 def _linear(inputs: Shapes, output: Shape, _: Mapping[str, Any]) -> str:
@@ -124,7 +120,7 @@ def _linear(inputs: Shapes, output: Shape, _: Mapping[str, Any]) -> str:
         return "a linear layer needs a tensor and a matrix"
     made = (*inputs[0][:-1], inputs[1][0])
     if inputs[0][-1] != inputs[1][1]:
-        return f"a product of {_shape_text(inputs[0])} and weights {_shape_text(inputs[1])} has unequal inner widths"
+        return f"a product of {_sizes(inputs[0])} and weights {_sizes(inputs[1])} has unequal inner widths"
     return "" if made == output else _instead(inputs[0], inputs[1], made, output)
 
 
@@ -132,54 +128,50 @@ def _convolution(inputs: Shapes, output: Shape, arguments: Mapping[str, Any]) ->
     source, weights = (inputs[0], inputs[1]) if len(inputs) > 1 else ((), ())
     groups = arguments.get("groups", 1)
     if not (type(groups) is int and groups > 0 and len(source) == len(weights) == len(output) > _MATRIX):
-        return f"a convolution of {_shape_text(source)} with weights {_shape_text(weights)} cannot make {_shape_text(output)}"
+        return f"a convolution of {_sizes(source)} with weights {_sizes(weights)} cannot make {_sizes(output)}"
     flipped = bool(arguments.get("transposed"))
     taken = weights[0] if flipped else weights[1] * groups
     made = weights[1] * groups if flipped else weights[0]
     if source[1] != taken:
-        return f"weights {_shape_text(weights)} take {taken} channels, and it reads {source[1]}"
+        return f"weights {_sizes(weights)} take {taken} channels, and it reads {source[1]}"
     if (source[0], made) != output[:2]:
-        return f"it makes {source[0]} samples of {made} channels, and the file says {_shape_text(output)}"
+        return f"it makes {source[0]} samples of {made} channels, and the file says {_sizes(output)}"
     return ""
 
 
 def _same(inputs: Shapes, output: Shape, _: Mapping[str, Any]) -> str:
-    return (
-        ""
-        if inputs[0] == output
-        else f"it keeps the shape {_shape_text(inputs[0])}, and the file says {_shape_text(output)}"
-    )
+    return "" if inputs[0] == output else f"it keeps the shape {_sizes(inputs[0])}, and the file says {_sizes(output)}"
 
 
 def _same_count(inputs: Shapes, output: Shape, _: Mapping[str, Any]) -> str:
     """Check that a view has the elements of what it shows."""
     if math.prod(inputs[0]) == math.prod(output):
         return ""
-    return f"{_shape_text(inputs[0])} and {_shape_text(output)} have unequal numbers of elements"
+    return f"{_sizes(inputs[0])} and {_sizes(output)} have unequal numbers of elements"
 
 
 def _turned(inputs: Shapes, output: Shape, _: Mapping[str, Any]) -> str:
     same = sorted(inputs[0]) == sorted(output)
-    return "" if same else f"axes of {_shape_text(inputs[0])} in another order are not {_shape_text(output)}"
+    return "" if same else f"axes of {_sizes(inputs[0])} in another order are not {_sizes(output)}"
 
 
 def _no_more(inputs: Shapes, output: Shape, _: Mapping[str, Any]) -> str:
     """Check that a part or a sum has no more elements than its source."""
     if math.prod(output) <= math.prod(inputs[0]):
         return ""
-    return f"from {_shape_text(inputs[0])} it cannot make {_shape_text(output)}, which is larger"
+    return f"from {_sizes(inputs[0])} it cannot make {_sizes(output)}, which is larger"
 
 
 def _expanded(inputs: Shapes, output: Shape, _: Mapping[str, Any]) -> str:
     made = _broadcast([inputs[0], output])
-    return "" if made == output else f"{_shape_text(inputs[0])} cannot be expanded to {_shape_text(output)}"
+    return "" if made == output else f"{_sizes(inputs[0])} cannot be expanded to {_sizes(output)}"
 
 
 def _joined(inputs: Shapes, output: Shape, _: Mapping[str, Any]) -> str:
     read = sum(map(math.prod, inputs))
     if read == math.prod(output):
         return ""
-    return f"{' and '.join(map(_shape_text, inputs))} together are not {_shape_text(output)}"
+    return f"{' and '.join(map(_sizes, inputs))} together are not {_sizes(output)}"
 
 
 def _rows(inputs: Shapes, output: Shape, _: Mapping[str, Any]) -> str:
@@ -190,7 +182,7 @@ def _rows(inputs: Shapes, output: Shape, _: Mapping[str, Any]) -> str:
     return (
         ""
         if made == output
-        else f"rows of {_shape_text(inputs[0])} at {_shape_text(inputs[1])} are {_shape_text(made)}, not {_shape_text(output)}"
+        else f"rows of {_sizes(inputs[0])} at {_sizes(inputs[1])} are {_sizes(made)}, not {_sizes(output)}"
     )
 
 
@@ -201,7 +193,7 @@ def _pooled(axes: int) -> _Rule:
         return (
             ""
             if same
-            else f"it keeps all but the last {axes} axes of {_shape_text(source)}, and the file says {_shape_text(output)}"
+            else f"it keeps all but the last {axes} axes of {_sizes(source)}, and the file says {_sizes(output)}"
         )
 
     return check
