@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -14,6 +14,9 @@ from podsim.scenario.schedules import ScheduleName
 _Spread = Annotated[Real, Quantity("s", ("0 s", "1000 s"), usual=("0 s", "1 s")), APART]
 _SmallShare = Annotated[Real, Quantity("share", ("0 %", "50 %"), usual=("0 %", "5 %")), APART]
 _Drift = Annotated[Real, Quantity("share", ("0 %", "100 %"), usual=("0 %", "10 %")), APART]
+
+PHASED_STACK: Final = "popxl_sdk_3.3"
+"""Shipped stack that runs phased execution, and divides layers among IPUs."""
 
 
 class Noise(HardwareSpec):
@@ -138,6 +141,12 @@ class Software(HardwareSpec):
     """True if pipelines are recomputed stage by stage where `parallelism.recomputation` of images does not say."""
     schedule: ScheduleName = "lock_step"
     """When stages of a pipeline run which micro-batch, where `parallelism.schedule` does not say."""
+    phased_execution: Flag | None = None
+    """Whether the stack runs layers one after the other out of streaming memory; scenarios that ask a stack without it
+    are refused. Not known if left out."""
+    shared_layers: Flag | None = None
+    """Whether the stack divides a layer among IPUs in training (`parallelism.tensor_parallel`); scenarios that ask a
+    stack without it are refused. Not known if left out."""
     recompute_last_segment: Flag = True
     """Whether the segment whose backward pass follows its forward pass at once is recomputed like the others."""
     reduction_merge_bytes: _Merged | None = Field(None, alias="reduction_merge_size")

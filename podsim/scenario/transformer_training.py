@@ -18,6 +18,7 @@ from podsim.scenario.pins import PARALLELISM, ipu_pins
 from podsim.scenario.quantity import Count, CountOrZero, Flag, NumberFormat, Probability, SourcedTime
 from podsim.scenario.scenario import Finding
 from podsim.scenario.sections import shard_findings
+from podsim.scenario.software import PHASED_STACK
 from podsim.scenario.training import (
     OptimizerStateSpec,
     SessionCall,
@@ -112,6 +113,7 @@ class AutoTextSpec(AutoTrainingSpec):
         yield from super().findings(spec)
         yield from ipu_pins(spec.system, "tensor_parallel", self.tensor_parallel)
         yield from self._sharing_findings(spec)
+        yield from _stack_findings(spec, is_phased=self.execution == "phased")
         if self.execution == "phased" and self.schedule is not None:
             what = "phased execution has no pipeline, and `schedule` is given"
             yield (PARALLELISM, "schedule"), what, "leave it out, or write `execution: pipelined`"
@@ -330,6 +332,9 @@ class ParallelismSpec(TrainingLayoutSpec):
 
     def sharing_findings(self, spec: TrainingScenario) -> Iterator[Finding]:
         """Ways to share layers that the model does not allow."""
+        if self.tensor_parallel > 1 and spec.software.shared_layers is False:
+            what = f"{spec.software.name} divides no layer among IPUs"
+            yield (PARALLELISM, "tensor_parallel"), what, f"write `software: {PHASED_STACK}`, or leave it out"
         yield from shard_findings(spec.model, self.shards.column_count)
         yield from _expert_findings(spec.model, self.expert_parallel, self.tensor_parallel)
         yield from self._width_findings(spec.model)
@@ -399,8 +404,16 @@ def _expert_findings(model: BuiltModelSpec, groups: int, shards: int) -> Iterato
         yield where, what, f"use {nearest}" if nearest > 1 else "leave it out, or raise tensor_parallel"
 
 
+def _stack_findings(spec: TrainingScenario, *, is_phased: bool) -> Iterator[Finding]:
+    """Yield a finding if a scenario asks for phases of a software stack that has none."""
+    if is_phased and spec.software.phased_execution is False:
+        what = f"{spec.software.name} runs no layers in phases out of streaming memory"
+        yield (PARALLELISM, "execution"), what, f"write `software: {PHASED_STACK}`, or leave `execution` out"
+
+
 def _phased_findings(spec: TrainingScenario, *, is_phased: bool) -> Iterator[Finding]:
     """Keys that belong to phased execution alone, and state that it has no room for on the chip."""
+    yield from _stack_findings(spec, is_phased=is_phased)
     alone = (PARALLELISM, "batch_serialisation"), ("memory", "overlapped_io"), ("memory", "sharded_activations")
     for section, key in () if is_phased else alone:
         if not getattr(getattr(spec, section), key, True):
