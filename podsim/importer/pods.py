@@ -9,8 +9,8 @@ from typing import Final
 
 from podsim.errors import InfeasibleError
 from podsim.format import format_figure
+from podsim.harmless import printable
 from podsim.importer import ONNX, import_model
-from podsim.importer.reader import printable
 from podsim.importer.request import Request
 from podsim.metrics import HEADLINES, METRICS
 from podsim.models.graph.torch_shapes import SUFFIX
