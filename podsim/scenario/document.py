@@ -52,6 +52,7 @@ class Document:
     inputs: tuple[tuple[str, str], ...] = ()  # (displayed path, SHA-256) of every file it was read from
     notices: tuple[str, ...] = ()  # what a reader must know of how it was read
     replaced: tuple[Replaced, ...] = ()  # keys beside the name of a pod or stack that gave way to another name
+    division: Mapping[str, Any] | None = None  # sections of a division that gave way to `parallelism: auto`
 
     def at(self, path: KeyPath) -> Any:
         """The value under a key path; None if there is none."""

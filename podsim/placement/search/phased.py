@@ -1,11 +1,12 @@
 """Divisions of phased execution: every layer in turn on all IPUs of a replica, out of streaming memory.
 
 A first bound takes products at the peak of the chip and all else for nothing; a closer one has the costs with all of
-tile memory for temporaries. Then comes the largest share that fits, and the simulation.
+tile memory for temporaries. Then come loads and stores, the largest share that fits, and the simulation.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,7 +23,21 @@ from podsim.placement.plan import Plan, job_memory, make_plan, shared_cost_model
 from podsim.placement.search.best_first import Found, Lead
 from podsim.placement.search.bounds import added_up_s, alone_ps, call_s, rings_of_first
 from podsim.placement.search.chain import bare_chain
-from podsim.placement.search.dimensions import SHARE, Pins, batch_of, in_phases, micro_batches, with_key
+from podsim.placement.search.dimensions import (
+    IO_TILES,
+    PARTS,
+    SHARE,
+    STREAMED,
+    TILES,
+    Pins,
+    attention_parts,
+    batch_of,
+    chosen,
+    in_phases,
+    io_tiles_near,
+    micro_batches,
+    with_key,
+)
 from podsim.placement.stage_cost import BlockCost, StageCost, stage_cost
 from podsim.program.compile import replicas_of
 from podsim.program.feed import Feed
@@ -37,8 +52,10 @@ from podsim.tiles.account import Account
 from podsim.tiles.model import CostModel
 from podsim.units import ps_to_seconds
 
-_PROPORTIONS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0)
-_TIGHT_PROPORTIONS = (0.05,)
+_PROPORTIONS = (
+    *(0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.12, 0.14, 0.16, 0.18, 0.2, 0.23, 0.26, 0.3),
+    *(0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 1.0),
+)
 
 
 def phased_s(plan: Plan) -> float:
@@ -75,24 +92,31 @@ def _lane_ps(steps: Mapping[str, tuple[Step, ...]]) -> int:
 
 
 class PhasedSearch:
-    """Divisions of one scenario in phased execution."""
+    """Divisions of one scenario in phased execution. `reserve`: share of In-Processor-Memory that is left free."""
 
-    def __init__(self, spec: TrainingScenario, pins: Pins, *, tight: bool = False) -> None:
-        """`tight`: operations may have hardly any memory for temporaries, and nothing is left free."""
-        self._spec, self._pins, self._tight = spec, pins, tight
+    def __init__(self, spec: TrainingScenario, pins: Pins, *, reserve: float) -> None:
+        self._spec, self._pins, self._reserve = spec, pins, reserve
         self._models: dict[int, CostModel] = {}
-        self._samples: dict[tuple[Shards, bool, int], float] = {}
+        self._samples: dict[tuple[Shards, bool], float] = {}
         self._workloads: dict[Shards, Callable[..., Workload]] = {}
         self.considered_count = 0  # divisions that were looked at
         self.misfits: list[TrainingScenario] = []  # the smallest micro-batch of each way that does not fit
 
     def leads(self) -> Iterator[Lead[Found]]:
-        """Every way, whatever its micro-batches."""
+        """Every way, whatever its micro-batches and memory."""
         for way in in_phases(self._spec, self._pins):
             sizes = list(micro_batches(way, self._pins))
-            self.considered_count += len(sizes)
+            self.considered_count += len(sizes) * len(self._streamed_ways(way)) * len(self._tile_counts(way))
             if sizes:
                 yield Lead(self._least_s(way, sizes[-1]), partial(self._of_way, sizes), name=_words(way))
+
+    def near(self, found: Found) -> Iterator[Lead[Found]]:
+        """Layouts next to one that was found: with the next fewer or more I/O tiles."""
+        spec = found.written()
+        if self._pins.of(IO_TILES) is None:
+            for count in io_tiles_near(spec):
+                self.considered_count += 1
+                yield Lead(0.0, partial(self._costed, with_key(spec, IO_TILES, count)))
 
     def _least_s(self, way: TrainingScenario, largest: TrainingScenario) -> float:
         """Products at the peak of the chip, and the bytes that shards add up, for all samples of a replica. [s]"""
@@ -100,7 +124,7 @@ class PhasedSearch:
         one, several, size = job.workload, many.workload, many.layout.micro_batch_size
         if several.training_flop != size * one.training_flop:
             return 0.0  # one sample does not stand for all
-        kind = way.parallelism.shards, job.layout.recompute, job.layout.io_tiles
+        kind = way.parallelism.shards, job.layout.recompute
         if kind not in self._samples:
             whole = self._bare_stage(job)
             rings = rings_of_first(job, job.workload, len(whole.stage.ipus))
@@ -110,15 +134,39 @@ class PhasedSearch:
         return self._samples[kind] * batch_of(way) / job.layout.replication_factor + call_s(job)
 
     def _of_way(self, sizes: Sequence[TrainingScenario]) -> Iterator[Lead[Found]]:
-        """Every micro-batch that would fit if operations needed no temporaries."""
+        """Every micro-batch and number of I/O tiles that would fit if operations needed no temporaries."""
         for spec in sizes:
             if any(spec.division_findings()):
                 continue
-            if not _fits(self._bare_plan(self._job(spec)).memory):
+            fitting = [each for each in self._tiled(spec) if self._fits_bare(each)]
+            if not fitting:
                 # More samples at once need no less memory.
                 self.misfits.append(spec)
                 break
-            yield Lead(0.0, partial(self._costed, spec))
+            for each in fitting:
+                yield Lead(computed_s(self._bare_plan(self._job(each))), partial(self._costed, each))
+
+    def _streamed_ways(self, spec: TrainingScenario) -> list[TrainingScenario]:
+        """The ways to load and store, those that need least memory last."""
+        return list(chosen(spec, STREAMED, self._pins))
+
+    def _tile_counts(self, spec: TrainingScenario) -> list[int]:
+        return list(self._pins.values(TILES, spec))
+
+    def _tiled(self, spec: TrainingScenario) -> Iterator[TrainingScenario]:
+        return (with_key(spec, IO_TILES, count) for count in self._tile_counts(spec))
+
+    def _in_parts(self, spec: TrainingScenario) -> list[TrainingScenario]:
+        """The layout with each number of parts of its attention that may be tried, the fewest first."""
+        given = self._pins.of(PARTS)
+        counts = attention_parts(spec) if given is None else [given]
+        return [with_key(spec, PARTS, count) for count in counts]
+
+    def _fits_bare(self, spec: TrainingScenario) -> bool:
+        """True if some way to load and store fits where operations need no temporaries."""
+        leanest = self._in_parts(spec)[-1]
+        ways = (self._bare_plan(self._job(each)) for each in reversed(self._streamed_ways(leanest)))
+        return any(_fits(each.memory) for each in ways)
 
     def fits(self) -> bool:
         """Whether any division fits, with the smallest micro-batches."""
@@ -126,8 +174,10 @@ class PhasedSearch:
             spec = next(micro_batches(way, self._pins), None)
             if spec is None or any(spec.division_findings()):
                 continue
-            if _fits(self._bare_plan(self._job(spec)).memory) and self._roomiest(spec) is not None:
-                return True
+            for each in filter(self._fits_bare, self._tiled(spec)):
+                leanest = self._in_parts(each)[-1]
+                if any(self._roomiest(one) is not None for one in reversed(self._streamed_ways(leanest))):
+                    return True
         return False
 
     def lean_misfits(self) -> Iterator[tuple[TrainingScenario, tuple[IpuMemory, ...]]]:
@@ -137,20 +187,17 @@ class PhasedSearch:
             yield _written(spec, job.layout), job_memory(job, self._model(job))
 
     def _job(self, spec: TrainingScenario) -> PlanInput:
-        given, sharing = spec.memory.reserve, spec.parallelism.shards
+        sharing = spec.parallelism.shards
         job = training_job(spec, self._workloads.get(sharing))
         # Models stay as they are, so that what is known of their costs is found again.
         self._workloads[sharing] = job.workload_of
-        margin = given if self._tight or given is not None else job.software.memory_reserve
-        return replace(job, changes=(), others=()).laid_out(reserve=margin or 0.0)
+        return replace(job, changes=(), others=()).laid_out(reserve=self._reserve)
 
     @property
     def _shares(self) -> tuple[float, ...]:
         """Shares of memory for temporaries that may be tried, the smallest first."""
         given = self._pins.of(SHARE)
-        if given is not None:
-            return (given,)
-        return (*_TIGHT_PROPORTIONS, *_PROPORTIONS) if self._tight else _PROPORTIONS
+        return _PROPORTIONS if given is None else (given,)
 
     def _with_share(self, job: PlanInput, share: float) -> PlanInput:
         return job.laid_out(available_memory_proportion=(share,) * job.layout.ipus_per_replica)
@@ -178,14 +225,27 @@ class PhasedSearch:
         return self._models[tiles]
 
     def _costed(self, spec: TrainingScenario) -> Iterator[Lead[Found]]:
-        """With the times of all operations, given all the memory they want, as if nothing were loaded or stored."""
-        job = self._with_share(replace(self._job(spec), fit="warn"), self._shares[-1])
-        plan = make_plan(job, self._model(job))
-        yield Lead(computed_s(plan), partial(self._streamed, spec, plan))
+        """With the times of all operations, given all the memory they want, as if nothing were loaded or stored.
 
-    def _streamed(self, spec: TrainingScenario, plan: Plan) -> Iterator[Lead[Found]]:
-        """With all that is loaded and stored."""
-        yield Lead(phased_s(plan), partial(self._planned, spec))
+        An attention goes through its queries in more parts only where fewer leave it too little room.
+        """
+        needed: int | None = None
+        for each in self._in_parts(spec):
+            job = self._with_share(replace(self._job(each), fit="warn"), self._shares[-1])
+            plan = make_plan(job, self._model(job))
+            needs = max(ipu.used_bytes() for ipu in plan.memory)
+            if needed is not None and needs >= needed:
+                return
+            yield Lead(computed_s(plan), partial(self._streamed, each))
+            if _fits(plan.memory):
+                return
+            needed = needs
+
+    def _streamed(self, spec: TrainingScenario) -> Iterator[Lead[Found]]:
+        """With all that is loaded and stored, in every way."""
+        for each in self._streamed_ways(spec):
+            job = self._with_share(replace(self._job(each), fit="warn"), self._shares[-1])
+            yield Lead(phased_s(make_plan(job, self._model(job))), partial(self._planned, each))
 
     def _planned(self, spec: TrainingScenario) -> Iterator[Lead[Found]]:
         """With the largest share for temporaries that fits."""
@@ -196,13 +256,19 @@ class PhasedSearch:
         yield Found(plan, phased_s(plan), partial(_written, spec, plan.layout)).lead()
 
     def _roomiest(self, spec: TrainingScenario) -> Plan | None:
-        """The plan with the largest share for temporaries that fits: an operation that has more is no slower."""
-        for share in reversed(self._shares):
-            job = self._with_share(replace(self._job(spec), fit="warn"), share)
-            plan = make_plan(job, self._model(job))
-            if _fits(plan.memory):
-                return plan
-        return None
+        """Return the plan with the largest share for temporaries that fits: with more, no operation is slower."""
+        shares, plans = self._shares, dict[int, Plan]()
+
+        def overflows(place: int) -> bool:
+            """Return True if the plan with a share does not fit."""
+            job = self._with_share(replace(self._job(spec), fit="warn"), shares[place])
+            plans[place] = make_plan(job, self._model(job))
+            return not _fits(plans[place].memory)
+
+        if not overflows(len(shares) - 1):
+            return plans[len(shares) - 1]
+        fitting = bisect_left(range(len(shares) - 1), True, key=overflows)
+        return plans[fitting - 1] if fitting else None
 
 
 def _written(spec: TrainingScenario, layout: Layout) -> TrainingScenario:

@@ -25,7 +25,7 @@ from podsim.placement.schedule import PipelineSchedule, Round
 from podsim.placement.search.best_first import Found, Lead
 from podsim.placement.search.bounds import added_up_s, alone_ps, call_s, rings_of_first, shard_sums_s
 from podsim.placement.search.chain import CostedChain, Costs, Slices, bare_chain, chain_of, is_tied
-from podsim.placement.search.prices import Prices, price
+from podsim.placement.search.prices import Prices, capacity_bytes, price
 from podsim.placement.search.space import LayoutSpace
 from podsim.placement.topology import Routes
 from podsim.program.compile import replicas_of
@@ -127,25 +127,24 @@ def update_s(plan: Plan) -> float:
     return ps_to_seconds(total_ps)
 
 
-_PROPORTIONS = (0.15, 0.2, 0.25, 0.3, 0.4, 0.6, 1.0)
-_TIGHT_PROPORTIONS = (0.05, 0.1)
+_PROPORTIONS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.6, 1.0)
 
 
 class Search:
-    """Pipelines of one scenario, with one way in which IPUs share layers."""
+    """Pipelines of one scenario, with one way in which IPUs share layers.
+
+    `reserve`: share of In-Processor-Memory that is left free.
+    """
 
     def __init__(
-        self, loaded: LoadedScenario, spec: TrainingScenario, *, pinned: bool = True, tight: bool = False
+        self, loaded: LoadedScenario, spec: TrainingScenario, *, pinned: bool = True, reserve: float = 0.0
     ) -> None:
-        """`tight`: operations get hardly any memory for temporaries."""
         workload_of = training_job(spec).workload_of
         self.space = LayoutSpace(loaded, spec, workload_of(1), pinned=pinned)
         whole = training_job(self.space.whole(), workload_of)
-        # What fits only with hardly any temporaries is not to be refused for the sake of a margin.
-        margin = spec.memory.reserve if tight or spec.memory.reserve is not None else whole.software.memory_reserve
-        self._job = replace(whole, changes=()).laid_out(reserve=margin or 0.0)
+        self._job = replace(whole, changes=()).laid_out(reserve=reserve)
         self._model = shared_cost_model(self._job)
-        self._proportions = tuple(set(self.space.proportions)) or (_TIGHT_PROPORTIONS if tight else _PROPORTIONS)
+        self._proportions = tuple(set(self.space.proportions)) or _PROPORTIONS
         self.misfits: dict[Layout, Layout] = {}  # the smallest micro-batch that does not fit, by group
         self._known: set[int] = set()
         self._summed: dict[int, float] = {}
@@ -172,7 +171,8 @@ class Search:
 
     def _of_group(self, settings: list[Layout]) -> Iterator[Lead[Found]]:
         """Micro-batches that would fit if operations needed no temporaries."""
-        fitting = bisect_left(settings, True, key=lambda setting: not self._fits_bare(setting))
+        weighs = self._weights_fit(settings[0])
+        fitting = bisect_left(settings, True, key=lambda setting: not self._fits_bare(setting)) if weighs else 0
         if fitting < len(settings):
             self.misfits[settings[0]] = settings[fitting]
         for setting in reversed(settings[:fitting]):
@@ -290,6 +290,14 @@ class Search:
             raise DoesNotFitError("no way to cut the model fits", do="use a smaller micro-batch, or more IPUs")
         plan = make_plan(replace(self._job, layout=pipeline.layout), self._model, advise=False)
         return Found(plan, least_s(plan), partial(self.written, plan.layout)), pipeline.end_bytes
+
+    def _weights_fit(self, setting: Layout) -> bool:
+        """True if weights and what belongs to them fit the IPUs of a replica together, and each block one of them."""
+        job = replace(self._job, layout=setting)
+        chain = self._slices(setting.micro_batch_size, setting.recompute, True).chain
+        held, places = chain.held_bytes(job), setting.ipus_per_replica // self.space.shards
+        capacity = capacity_bytes(job)
+        return bool(held[0, -1] <= places * capacity and np.diagonal(held, 1).max() <= capacity)
 
     def _fits_bare(self, setting: Layout) -> bool:
         """Whether it would fit if operations needed no temporaries, which is known without costing them."""
