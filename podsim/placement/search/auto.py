@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import replace
 from functools import partial
 
@@ -54,7 +55,7 @@ def choose(loaded: LoadedScenario, watch: Watch, *, prune: bool = True) -> tuple
         len(timed),
         tuple(Pins(loaded).words()),
         _replaced(loaded, best_s),
-        _behind(loaded, spec, timed[0], prune=prune) if reserve else None,
+        _behind(divisions, timed[0], prune=prune) if reserve else None,
         reserve,
     )
     return loaded.divided(best.written()), choice
@@ -77,6 +78,13 @@ class Divisions:
         self.pipelines = [
             pipeline for pipeline in pipelines if not self.phased or pipeline.space.block_count <= _MOST_BLOCKS
         ]
+
+    def leaving(self, reserve: float) -> Divisions:
+        """Return the same divisions with another share of memory left free; costs stay known."""
+        other = copy(self)
+        other.pipelines = [each.leaving(reserve) for each in self.pipelines]
+        other.phased = [each.leaving(reserve) for each in self.phased]
+        return other
 
     @property
     def _all(self) -> list[Search | PhasedSearch]:
@@ -183,16 +191,14 @@ def _replaced(loaded: LoadedScenario, best_s: float) -> Candidate | None:
     """Return the division that `auto` takes the place of, whatever it leaves free."""
     if (found := replaced_division(loaded, 0.0)) is None:
         return None
-    ((update_s, _),) = ((each.bound_s, each) for each in found.simulated())
+    update_s = found.simulated()[0].bound_s
     return _candidate(found, update_s, slower_by(best_s, update_s))
 
 
-def _behind(
-    loaded: LoadedScenario, spec: TrainingScenario, best: tuple[float, Found], *, prune: bool
-) -> Candidate | None:
+def _behind(divisions: Divisions, best: tuple[float, Found], *, prune: bool) -> Candidate | None:
     """Return the fastest division where no memory is left free, if it is faster than the best one."""
-    divisions, affordable = Divisions(loaded, spec), _Affordable()
-    leads = [Lead(best[0], None, best[1]), *map(affordable.of, divisions.leads())]
+    divisions, affordable = divisions.leaving(0.0), _Affordable()
+    leads = [Lead(best[0], None, best[1]), *map(affordable.of, [*divisions.near(best[1]), *divisions.leads()])]
     (update_s, found), *_ = best_first(leads, lambda found: found.kind, 0, silent, prune=prune)
     return _candidate(found, update_s, slower_by(update_s, best[0])) if found is not best[1] else None
 

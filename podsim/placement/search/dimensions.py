@@ -94,7 +94,9 @@ def _width_parts(spec: TrainingScenario) -> Iterator[int]:
 
 def _expert_groups(spec: TrainingScenario) -> list[int]:
     experts, count = getattr(spec.model, "experts", None), spec.parallelism.shards.count
-    return divisors(gcd(experts.count, count), count) if experts and not spec.parallelism.shards.width_parts > 1 else [1]
+    return (
+        divisors(gcd(experts.count, count), count) if experts and not spec.parallelism.shards.width_parts > 1 else [1]
+    )
 
 
 def _token_divisions(spec: TrainingScenario) -> tuple[bool, ...]:

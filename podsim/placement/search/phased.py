@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 
@@ -47,6 +48,7 @@ from podsim.program.phases import Phases
 from podsim.program.task import Step
 from podsim.program.update import Rings, update_phases
 from podsim.scenario import TrainingScenario
+from podsim.scenario.transformer_training import MemorySpec, ParallelismSpec
 from podsim.scenario.wording import counted
 from podsim.tiles.account import Account
 from podsim.tiles.model import CostModel
@@ -98,9 +100,16 @@ class PhasedSearch:
         self._spec, self._pins, self._reserve = spec, pins, reserve
         self._models: dict[int, CostModel] = {}
         self._samples: dict[tuple[Shards, bool], float] = {}
+        self._least: dict[tuple[Shards, bool, int], float] = {}
         self._workloads: dict[Shards, Callable[..., Workload]] = {}
         self.considered_count = 0  # divisions that were looked at
         self.misfits: list[TrainingScenario] = []  # the smallest micro-batch of each way that does not fit
+
+    def leaving(self, reserve: float) -> PhasedSearch:
+        """Return the same search with another share of memory left free; costs stay known."""
+        other = copy(self)
+        other._reserve, other.misfits, other.considered_count = reserve, [], 0
+        return other
 
     def leads(self) -> Iterator[Lead[Found]]:
         """Every way, whatever its micro-batches and memory."""
@@ -120,6 +129,12 @@ class PhasedSearch:
 
     def _least_s(self, way: TrainingScenario, largest: TrainingScenario) -> float:
         """Products at the peak of the chip, and the bytes that shards add up, for all samples of a replica. [s]"""
+        key = way.parallelism.shards, way.parallelism.recomputes, way.parallelism.replication_factor
+        if key not in self._least:
+            self._least[key] = self._flop_s(way, largest)
+        return self._least[key]
+
+    def _flop_s(self, way: TrainingScenario, largest: TrainingScenario) -> float:
         job, many = self._job(way), self._job(largest)
         one, several, size = job.workload, many.workload, many.layout.micro_batch_size
         if several.training_flop != size * one.training_flop:
@@ -147,8 +162,21 @@ class PhasedSearch:
                 yield Lead(computed_s(self._bare_plan(self._job(each))), partial(self._costed, each))
 
     def _streamed_ways(self, spec: TrainingScenario) -> list[TrainingScenario]:
-        """The ways to load and store, those that need least memory last."""
+        """The ways to load and store."""
         return list(chosen(spec, STREAMED, self._pins))
+
+    def _leanest_way(self, spec: TrainingScenario) -> TrainingScenario:
+        """The way to load and store that needs least memory: with micro-batches one by one, and all that is shared."""
+
+        def lean(way: TrainingScenario) -> tuple[bool, bool, bool]:
+            """Return what saves memory of a way."""
+            parallelism, memory = way.parallelism, way.memory
+            assert isinstance(parallelism, ParallelismSpec)
+            assert isinstance(memory, MemorySpec)
+            shared = memory.state.replicated_tensor_sharding, memory.sharded_activations
+            return (not parallelism.batch_serialisation, *shared)
+
+        return max(self._streamed_ways(spec), key=lean)
 
     def _tile_counts(self, spec: TrainingScenario) -> list[int]:
         return list(self._pins.values(TILES, spec))
@@ -164,9 +192,8 @@ class PhasedSearch:
 
     def _fits_bare(self, spec: TrainingScenario) -> bool:
         """True if some way to load and store fits where operations need no temporaries."""
-        leanest = self._in_parts(spec)[-1]
-        ways = (self._bare_plan(self._job(each)) for each in reversed(self._streamed_ways(leanest)))
-        return any(_fits(each.memory) for each in ways)
+        parts = self._in_parts(self._leanest_way(spec))
+        return any(_fits(self._bare_plan(self._job(each)).memory) for each in (parts[0], parts[-1]))
 
     def fits(self) -> bool:
         """Whether any division fits, with the smallest micro-batches."""
@@ -175,8 +202,7 @@ class PhasedSearch:
             if spec is None or any(spec.division_findings()):
                 continue
             for each in filter(self._fits_bare, self._tiled(spec)):
-                leanest = self._in_parts(each)[-1]
-                if any(self._roomiest(one) is not None for one in reversed(self._streamed_ways(leanest))):
+                if self._roomiest(self._in_parts(self._leanest_way(each))[-1]) is not None:
                     return True
         return False
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import islice, pairwise
@@ -148,6 +149,8 @@ class Search:
         self.misfits: dict[Layout, Layout] = {}  # the smallest micro-batch that does not fit, by group
         self._known: set[int] = set()
         self._summed: dict[int, float] = {}
+        # weights and what belongs to them, of all blocks and of the largest, by where optimizer state is [B]
+        self._held: dict[tuple[str, int], tuple[float, float]] = {}
         self.considered_count = 0
         self._rings: Callable[[int], ShardRings] = lru_cache(
             lambda size: rings_of_first(self._job, self._job.workload_of(size), self.space.shards)
@@ -155,6 +158,13 @@ class Search:
         self._chain = lru_cache(partial(self._chain_of, self._proportions))
         self._roomy_chain = lru_cache(partial(self._chain_of, (max(self._proportions),)))
         self._slices = lru_cache(self._make_slices)
+
+    def leaving(self, reserve: float) -> Search:
+        """Return the same search with another share of memory left free; costs stay known."""
+        other = copy(self)
+        other._job = self._job.laid_out(reserve=reserve)
+        other.misfits, other.considered_count = {}, 0
+        return other
 
     def groups(self) -> list[Layout]:
         """Layouts with a micro-batch of one sample and without cuts, the most promising first."""
@@ -165,14 +175,15 @@ class Search:
         for group in self.groups():
             settings = list(self.space.micro_batches(group))
             self.considered_count += len(settings)
-            if settings:
+            if settings and not self._weights_fit(settings[0]):
+                self.misfits[settings[0]] = settings[0]
+            elif settings:
                 bound_s = min(self._least_s(each) for each in (settings[0], settings[-1]))
                 yield Lead(bound_s, partial(self._of_group, settings), name=self._words(group))
 
     def _of_group(self, settings: list[Layout]) -> Iterator[Lead[Found]]:
         """Micro-batches that would fit if operations needed no temporaries."""
-        weighs = self._weights_fit(settings[0])
-        fitting = bisect_left(settings, True, key=lambda setting: not self._fits_bare(setting)) if weighs else 0
+        fitting = bisect_left(settings, True, key=lambda setting: not self._fits_bare(setting))
         if fitting < len(settings):
             self.misfits[settings[0]] = settings[fitting]
         for setting in reversed(settings[:fitting]):
@@ -293,11 +304,14 @@ class Search:
 
     def _weights_fit(self, setting: Layout) -> bool:
         """True if weights and what belongs to them fit the IPUs of a replica together, and each block one of them."""
-        job = replace(self._job, layout=setting)
-        chain = self._slices(setting.micro_batch_size, setting.recompute, True).chain
-        held, places = chain.held_bytes(job), setting.ipus_per_replica // self.space.shards
-        capacity = capacity_bytes(job)
-        return bool(held[0, -1] <= places * capacity and np.diagonal(held, 1).max() <= capacity)
+        key = setting.optimizer_storage, setting.replicated_tensor_sharding and setting.shard_count
+        if key not in self._held:
+            workload = self._job.workload_of(1)
+            held = bare_chain(workload).held_bytes(replace(self._job, layout=setting))
+            self._held[key] = float(held[0, -1]), float(np.diagonal(held, 1).max())
+        (total, largest), places = self._held[key], setting.ipus_per_replica // self.space.shards
+        capacity = capacity_bytes(replace(self._job, layout=setting))
+        return total <= places * capacity and largest <= capacity
 
     def _fits_bare(self, setting: Layout) -> bool:
         """Whether it would fit if operations needed no temporaries, which is known without costing them."""
