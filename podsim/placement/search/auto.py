@@ -27,8 +27,10 @@ from podsim.scenario.wording import counted
 from podsim.watch import Watch, silent
 
 _SHOWN = 5
-_NEARLY = 1.02
-_REFINED = 3
+_NEARLY, _REFINED = 1.02, 3
+# The fastest layouts whose neighbours are tried, and how many of them.
+_WORTH = 0.99
+# Of the time of the choice: what a faster division behind the reserve has to come to.
 _SHOWN_MISFITS = 3
 _MOST_PASSES = 120_000
 _MOST_BLOCKS = 420
@@ -196,9 +198,9 @@ def _replaced(loaded: LoadedScenario, best_s: float) -> Candidate | None:
 
 
 def _behind(divisions: Divisions, best: tuple[float, Found], *, prune: bool) -> Candidate | None:
-    """Return the fastest division where no memory is left free, if it is faster than the best one."""
+    """Return the fastest division where no memory is left free, if that is worth a word."""
     divisions, affordable = divisions.leaving(0.0), _Affordable()
-    leads = [Lead(best[0], None, best[1]), *map(affordable.of, [*divisions.near(best[1]), *divisions.leads()])]
+    leads = [Lead(best[0] * _WORTH, None, best[1]), *map(affordable.of, [*divisions.near(best[1]), *divisions.leads()])]
     (update_s, found), *_ = best_first(leads, lambda found: found.kind, 0, silent, prune=prune)
     return _candidate(found, update_s, slower_by(update_s, best[0])) if found is not best[1] else None
 

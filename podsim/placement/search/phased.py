@@ -100,7 +100,8 @@ class PhasedSearch:
         self._spec, self._pins, self._reserve = spec, pins, reserve
         self._models: dict[int, CostModel] = {}
         self._samples: dict[tuple[Shards, bool], float] = {}
-        self._least: dict[tuple[Shards, bool, int], float] = {}
+        self._least: dict[tuple[Shards, bool, int], float] = {}  # of ways with their replicas [s]
+        self._streaming: dict[tuple[Shards, Layout], float] = {}  # with all loads and stores [s]
         self._workloads: dict[Shards, Callable[..., Workload]] = {}
         self.considered_count = 0  # divisions that were looked at
         self.misfits: list[TrainingScenario] = []  # the smallest micro-batch of each way that does not fit
@@ -271,7 +272,10 @@ class PhasedSearch:
         """With all that is loaded and stored, in every way."""
         for each in self._streamed_ways(spec):
             job = self._with_share(replace(self._job(each), fit="warn"), self._shares[-1])
-            yield Lead(phased_s(make_plan(job, self._model(job))), partial(self._planned, each))
+            key = each.parallelism.shards, replace(job.layout, reserve=0.0)
+            if key not in self._streaming:
+                self._streaming[key] = phased_s(make_plan(job, self._model(job)))
+            yield Lead(self._streaming[key], partial(self._planned, each))
 
     def _planned(self, spec: TrainingScenario) -> Iterator[Lead[Found]]:
         """With the largest share for temporaries that fits."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -16,7 +15,7 @@ from itertools import islice, pairwise
 
 import numpy as np
 
-from podsim.errors import DoesNotFitError, InfeasibleError
+from podsim.errors import InfeasibleError
 from podsim.placement.cuts import Segment
 from podsim.placement.job import training_job
 from podsim.placement.layout import Layout
@@ -148,6 +147,8 @@ class Search:
         self._proportions = tuple(set(self.space.proportions)) or _PROPORTIONS
         self.misfits: dict[Layout, Layout] = {}  # the smallest micro-batch that does not fit, by group
         self._known: set[int] = set()
+        self._estimates: dict[Layout, float] = {}  # of cut layouts, whatever memory they leave free [s]
+        self._calls: dict[tuple[int, int, int], float] = {}  # by IPUs, replicas and micro-batch [s]
         self._summed: dict[int, float] = {}
         # weights and what belongs to them, of all blocks and of the largest, by where optimizer state is [B]
         self._held: dict[tuple[str, int], tuple[float, float]] = {}
@@ -201,16 +202,20 @@ class Search:
         Where the first IPU updates its weights after the others, one that holds less may make up for a longer stage.
         """
         known_s, limit_bytes = float("inf"), float("inf")
-        while True:
+        while (cut := self._prices(setting).fastest(limit_bytes)) is not None:
+            # Cuts that leave more free were timed by the search that asks for that.
+            layout = replace(cut.layout, reserve=0.0)
             try:
-                found, held = self._evaluate(setting, limit_bytes)
+                found = self._evaluate(cut.layout) if layout not in self._estimates else None
             except InfeasibleError:
                 break
-            if found.estimate_s >= known_s:
+            estimate_s = self._estimates.setdefault(layout, found.estimate_s if found else float("inf"))
+            if estimate_s >= known_s:
                 return
-            known_s, limit_bytes = found.estimate_s, held
-            yield found.lead()
-            if not (self._job.software.update_first_ipu_apart and is_tied(found.plan.workload)):
+            known_s, limit_bytes = estimate_s, cut.end_bytes
+            if found:
+                yield found.lead()
+            if not (self._job.software.update_first_ipu_apart and is_tied(self._job.workload_of(1))):
                 return
         if known_s == float("inf"):
             self.misfits[setting] = setting
@@ -219,9 +224,8 @@ class Search:
         """Whether any division fits, with the smallest micro-batches."""
         for group in self.groups():
             for setting in islice(self.space.micro_batches(group), 1):
-                with suppress(InfeasibleError):
-                    if self._fits_bare(setting) and self._evaluate(setting):
-                        return True
+                if self._fits_bare(setting) and self._prices(setting).fastest() is not None:
+                    return True
         return False
 
     def bound_s(self, setting: Layout) -> float:
@@ -243,7 +247,10 @@ class Search:
         return flop / peak + self._summed_s(setting) + self._call_s(setting)
 
     def _call_s(self, setting: Layout) -> float:
-        return call_s(replace(self._job, layout=setting))
+        key = setting.ipus_per_replica, setting.replication_factor, setting.micro_batch_size
+        if key not in self._calls:
+            self._calls[key] = call_s(replace(self._job, layout=setting))
+        return self._calls[key]
 
     def _summed_s(self, setting: Layout) -> float:
         """What the bytes take that shards add up, spread evenly over the stages. [s]"""
@@ -294,13 +301,10 @@ class Search:
         words = f"{counted(group.ipus_per_replica, 'IPU')} per replica"
         return f"{words}, {self.space.shards} to a layer" if self.space.shards > 1 else words
 
-    def _evaluate(self, setting: Layout, limit_bytes: float = float("inf")) -> tuple[Found, float]:
-        """The best cuts of a setting, and what the IPU of the first and the last stage holds. [B]"""
-        pipeline = self._prices(setting).fastest(limit_bytes)
-        if pipeline is None:
-            raise DoesNotFitError("no way to cut the model fits", do="use a smaller micro-batch, or more IPUs")
-        plan = make_plan(replace(self._job, layout=pipeline.layout), self._model, advise=False)
-        return Found(plan, least_s(plan), partial(self.written, plan.layout)), pipeline.end_bytes
+    def _evaluate(self, layout: Layout) -> Found:
+        """Return the plan of a layout that has been cut."""
+        plan = make_plan(replace(self._job, layout=layout), self._model, advise=False)
+        return Found(plan, least_s(plan), partial(self.written, plan.layout))
 
     def _weights_fit(self, setting: Layout) -> bool:
         """True if weights and what belongs to them fit the IPUs of a replica together, and each block one of them."""
