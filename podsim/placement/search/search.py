@@ -148,7 +148,7 @@ class Search:
         self.misfits: dict[Layout, Layout] = {}  # the smallest micro-batch that does not fit, by group
         self._known: set[int] = set()
         self._estimates: dict[Layout, float] = {}  # of cut layouts, whatever memory they leave free [s]
-        self._calls: dict[tuple[int, int, int], float] = {}  # by IPUs, replicas and micro-batch [s]
+        self._calls: dict[tuple[int, int, int, int], float] = {}  # by IPUs, replicas and micro-batches [s]
         self._summed: dict[int, float] = {}
         # weights and what belongs to them, of all blocks and of the largest, by where optimizer state is [B]
         self._held: dict[tuple[str, int], tuple[float, float]] = {}
@@ -247,7 +247,12 @@ class Search:
         return flop / peak + self._summed_s(setting) + self._call_s(setting)
 
     def _call_s(self, setting: Layout) -> float:
-        key = setting.ipus_per_replica, setting.replication_factor, setting.micro_batch_size
+        key = (
+            setting.ipus_per_replica,
+            setting.replication_factor,
+            setting.micro_batch_size,
+            setting.accumulation_factor,
+        )
         if key not in self._calls:
             self._calls[key] = call_s(replace(self._job, layout=setting))
         return self._calls[key]
