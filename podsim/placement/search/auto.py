@@ -165,8 +165,9 @@ def _refined(divisions: Divisions, timed: list[tuple[float, Found]], *, prune: b
         looked.update(map(id, fastest))
         if not leads:
             return timed
-        known = [Lead(time_s, None, found) for time_s, found in timed]
-        timed = best_first([*known, *leads], lambda found: found.kind, 0, silent, prune=prune)
+        best = Lead(best_s, None, timed[0][1])
+        found = best_first([best, *leads], lambda found: found.kind, 0, silent, prune=prune)
+        timed = sorted([*timed, *(each for each in found if each[1] is not best.made)], key=lambda each: each[0])
 
 
 def kept_reserve(spec: TrainingScenario) -> float:

@@ -6,7 +6,6 @@ tile memory for temporaries. Then come loads and stores, the largest share that 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -55,9 +54,12 @@ from podsim.tiles.model import CostModel
 from podsim.units import ps_to_seconds
 
 _PROPORTIONS = (
-    *(0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.12, 0.14, 0.16, 0.18, 0.2, 0.23, 0.26, 0.3),
-    *(0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 1.0),
+    *(0.05, 0.06, 0.07, 0.08, 0.1, 0.12, 0.14, 0.16, 0.18, 0.2),
+    *(0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.8, 1.0),
 )
+
+
+_STEPS, _DIGITS = 4, 3
 
 
 def phased_s(plan: Plan) -> float:
@@ -121,8 +123,17 @@ class PhasedSearch:
                 yield Lead(self._least_s(way, sizes[-1]), partial(self._of_way, sizes), name=_words(way))
 
     def near(self, found: Found) -> Iterator[Lead[Found]]:
-        """Layouts next to one that was found: with the next fewer or more I/O tiles."""
-        spec = found.written()
+        """Layouts next to one that was found: with shares up to the next larger one, or other numbers of I/O tiles."""
+        spec, share = found.written(), found.plan.layout.available_memory_proportion[0]
+        larger = [each for each in self._shares if each > share]
+        if share in self._shares and larger:
+            for part in range(1, _STEPS):
+                between = with_key(spec, SHARE, round(share + (larger[0] - share) * part / _STEPS, _DIGITS))
+                job = replace(self._job(between), fit="warn")
+                plan = make_plan(job, self._model(job))
+                self.considered_count += 1
+                if _fits(plan.memory):
+                    yield Found(plan, phased_s(plan), partial(_written, between, plan.layout)).lead()
         if self._pins.of(IO_TILES) is None:
             for count in io_tiles_near(spec):
                 self.considered_count += 1
@@ -203,7 +214,7 @@ class PhasedSearch:
             if spec is None or any(spec.division_findings()):
                 continue
             for each in filter(self._fits_bare, self._tiled(spec)):
-                if self._roomiest(self._in_parts(self._leanest_way(each))[-1]) is not None:
+                if self._has_room(self._in_parts(self._leanest_way(each))[-1]):
                     return True
         return False
 
@@ -275,30 +286,23 @@ class PhasedSearch:
             key = each.parallelism.shards, replace(job.layout, reserve=0.0)
             if key not in self._streaming:
                 self._streaming[key] = phased_s(make_plan(job, self._model(job)))
-            yield Lead(self._streaming[key], partial(self._planned, each))
+            yield Lead(self._streaming[key], partial(self._planned, each, len(self._shares) - 1))
 
-    def _planned(self, spec: TrainingScenario) -> Iterator[Lead[Found]]:
-        """With the largest share for temporaries that fits."""
-        plan = self._roomiest(spec)
-        if plan is None:
+    def _planned(self, spec: TrainingScenario, place: int) -> Iterator[Lead[Found]]:
+        """With a share for temporaries; if it does not fit, with the next smaller one, which is no faster."""
+        job = self._with_share(replace(self._job(spec), fit="warn"), self._shares[place])
+        plan = make_plan(job, self._model(job))
+        if _fits(plan.memory):
+            yield Found(plan, phased_s(plan), partial(_written, spec, plan.layout)).lead()
+        elif place:
+            yield Lead(phased_s(plan), partial(self._planned, spec, place - 1))
+        else:
             self.misfits.append(spec)
-            return
-        yield Found(plan, phased_s(plan), partial(_written, spec, plan.layout)).lead()
 
-    def _roomiest(self, spec: TrainingScenario) -> Plan | None:
-        """Return the plan with the largest share for temporaries that fits: with more, no operation is slower."""
-        shares, plans = self._shares, dict[int, Plan]()
-
-        def overflows(place: int) -> bool:
-            """Return True if the plan with a share does not fit."""
-            job = self._with_share(replace(self._job(spec), fit="warn"), shares[place])
-            plans[place] = make_plan(job, self._model(job))
-            return not _fits(plans[place].memory)
-
-        if not overflows(len(shares) - 1):
-            return plans[len(shares) - 1]
-        fitting = bisect_left(range(len(shares) - 1), True, key=overflows)
-        return plans[fitting - 1] if fitting else None
+    def _has_room(self, spec: TrainingScenario) -> bool:
+        """Return True if a layout fits with some share for temporaries; what it needs may fall as the share grows."""
+        jobs = (self._with_share(replace(self._job(spec), fit="warn"), share) for share in reversed(self._shares))
+        return any(_fits(make_plan(job, self._model(job)).memory) for job in jobs)
 
 
 def _written(spec: TrainingScenario, layout: Layout) -> TrainingScenario:
