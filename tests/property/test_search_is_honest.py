@@ -71,7 +71,7 @@ CASES: dict[str, dict[str, Any]] = {
     "bert grouped": bert(PAIR, 2, 8, software=GROUPED, execution="pipelined"),
     "bert pipelined": bert(EIGHT, 4, 24, execution="pipelined", tensor_parallel=1),
     "gpt on two": decoder(PAIR, 4, recomputation="layer"),
-    "gpt in phases": decoder(FOUR, 2, execution="phased", recomputation="none"),
+    "gpt in phases": decoder(FOUR, 2, execution="phased", recomputation="none", tensor_parallel=2),
     "gpt in shards": decoder(FOUR, 16, tensor_parallel=2, execution="pipelined"),
     "gpt over slow memory": decoder(small_pod(1, ipu_count=2, **SLOW_MEMORY), 2),
     "llama on two": decoder(PAIR, 3, size=LLAMA),
