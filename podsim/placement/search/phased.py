@@ -289,13 +289,16 @@ class PhasedSearch:
             yield Lead(self._streaming[key], partial(self._planned, each, len(self._shares) - 1))
 
     def _planned(self, spec: TrainingScenario, place: int) -> Iterator[Lead[Found]]:
-        """With a share for temporaries; if it does not fit, with the next smaller one, which is no faster."""
+        """With a share for temporaries; if it does not fit, with the next smaller one.
+
+        Products that no plan leaves so little room get more, so that a smaller share may be faster than a larger one.
+        """
         job = self._with_share(replace(self._job(spec), fit="warn"), self._shares[place])
         plan = make_plan(job, self._model(job))
         if _fits(plan.memory):
             yield Found(plan, phased_s(plan), partial(_written, spec, plan.layout)).lead()
         elif place:
-            yield Lead(phased_s(plan), partial(self._planned, spec, place - 1))
+            yield Lead(0.0, partial(self._planned, spec, place - 1))
         else:
             self.misfits.append(spec)
 
