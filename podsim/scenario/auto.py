@@ -103,7 +103,9 @@ def without_given_division(base: Document, over: Document) -> Document:
         data[BATCH] = prod(factor for factor in factors if isinstance(factor, int))
     memory = base.data.get("memory")
     if isinstance(memory, dict):
-        data["memory"] = {key: value for key, value in memory.items() if key not in _CHOSEN_MEMORY}
+        # I/O tiles of a pipeline fetch samples, and are not chosen.
+        chosen = (*_CHOSEN_MEMORY, "io_tiles") if division.get("execution") == "phased" else _CHOSEN_MEMORY
+        data["memory"] = {key: value for key, value in memory.items() if key not in chosen}
     places = {path: place for path, place in base.places.items() if path[:1] != (PARALLELISM,) or len(path) == 1}
     given = {PARALLELISM: division, "memory": memory if isinstance(memory, dict) else {}}
     return _with(replace(base, places=places, division=given), data)
