@@ -60,11 +60,9 @@ def random_layouts(spec: TrainingScenario, batch_size: int, random: Random, want
 
 def random_layout(spec: TrainingScenario, batch_size: int, random: Random) -> TrainingScenario | None:
     """Return the scenario with random keys of its layout, or None if these do not go together."""
+    draw = _images if isinstance(spec.parallelism, ImageParallelismSpec) else _transformer
     try:
-        if isinstance(spec.parallelism, ImageParallelismSpec):
-            parallelism, memory = _images(spec, batch_size, random)
-        else:
-            parallelism, memory = _transformer(spec, batch_size, random)
+        parallelism, memory = draw(spec, batch_size, random)
     except (ValidationError, BadValueError):
         return None
     drawn = spec.model_copy(update={"parallelism": parallelism, "memory": memory, "batch_size": batch_size})

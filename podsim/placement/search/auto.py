@@ -157,12 +157,13 @@ def _searched(
 
 def _refined(divisions: Divisions, timed: list[tuple[float, Found]], *, prune: bool) -> list[tuple[float, Found]]:
     """Return the same with layouts next to the fastest ones, as long as they are faster still."""
-    looked = set[int]()
+    looked = set[str]()
     while True:
         best_s = timed[0][0]
-        fastest = [found for time_s, found in timed if time_s <= best_s * _NEARLY and id(found) not in looked]
-        leads = [lead for found in fastest[:_REFINED] for lead in divisions.near(found)]
-        looked.update(map(id, fastest))
+        close = {repr(keys(found.written())): found for time_s, found in timed if time_s <= best_s * _NEARLY}
+        fastest = [found for written, found in close.items() if written not in looked][:_REFINED]
+        leads = [lead for found in fastest for lead in divisions.near(found)]
+        looked.update(close)
         if not leads:
             return timed
         best = Lead(best_s, None, timed[0][1])
