@@ -81,7 +81,7 @@ CASES: dict[str, dict[str, Any]] = {
     "llama interleaved": decoder(FOUR, 8, size=LLAMA, schedule="interleaved", tensor_parallel=1),
     "bert grouped by name": bert(PAIR, 2, 12, schedule="grouped", tensor_parallel=1),
     "bert with stages nearest": bert(FOUR, 2, 8, nearest=["stages", "replicas", "shards"], tensor_parallel=2),
-    "gpt on a grid": decoder(FOUR, 8, tensor_parallel=4, hidden_parallel=2, micro_batch_size=2),
+    "gpt on a grid": decoder(FOUR, 8, tensor_parallel=4, hidden_parallel=2),
     "gpt in two attentions": decoder(PAIR, 4, attention_serialisation=2, recomputation="layer"),
     "experts on two": decoder(PAIR, 2, size=MOE, recomputation="layer"),
     "experts over four": decoder(FOUR, 2, size=MOE, expert_parallel=2, sequence_parallel=False),
