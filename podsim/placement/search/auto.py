@@ -320,7 +320,8 @@ def _cures(loaded: LoadedScenario, spec: TrainingScenario) -> Iterator[str]:
         yield "pin less under `parallelism` and `memory`"
     if False in (spec.software.phased_execution, spec.software.shared_layers):
         stack, _ = load_hardware(PHASED_STACK, "software")
-        if Divisions(loaded, spec.model_copy(update={"software": stack}), tight=True).fits():
+        other = spec.model_copy(update={"software": stack})
+        if Divisions(loaded, other, reserve=spec.memory.reserve or 0.0).fits():
             yield f"`software: {PHASED_STACK}`, which divides layers among IPUs and runs them in phases"
     batch = 2 * batch_of(spec)
     while batch < 4 * spec.system.domain_ipu_count:  # more fill a pipeline over a whole link domain

@@ -141,7 +141,7 @@ class PhasedSearch:
 
     def _least_s(self, way: TrainingScenario, largest: TrainingScenario) -> float:
         """Products at the peak of the chip, and the bytes that shards add up, for all samples of a replica. [s]"""
-        key = way.parallelism.shards, way.parallelism.recomputes, way.parallelism.replication_factor
+        key = way.parallelism.shards, way.parallelism.recomputes(way.software), way.parallelism.replication_factor
         if key not in self._least:
             self._least[key] = self._flop_s(way, largest)
         return self._least[key]
