@@ -287,7 +287,7 @@ class CostModel:
         return Account(exchange=more / self.ipu.tile.count / self.ipu.exchange.bytes_per_cycle)
 
     def _layout_changes(self, op: Op) -> Account:
-        return total(self.layout_change(*each) for each in op.laid_out)
+        return total(self.layout_change(*each) for each in op.layout_changes)
 
     def _copy(self, op: Copy) -> Account:
         held = op.byte_count / self.ipu.tile.count

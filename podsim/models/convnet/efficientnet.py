@@ -24,7 +24,7 @@ from podsim.models.convnet.blocks import (
 from podsim.models.convnet.layers import Features, Layer, LayerChain
 from podsim.models.layers import HALF, Formats
 
-# Expansion, channels, repeats, stride, window of every stage of B0.
+# Expansion, channels, repeats, stride and window of every stage of B0.
 _STAGES = (
     (False, 16, 1, 1, 3),
     (True, 24, 2, 2, 3),
@@ -34,7 +34,7 @@ _STAGES = (
     (True, 192, 4, 2, 5),
     (True, 320, 1, 1, 3),
 )
-# Width, depth, image size.
+# Scale of width, scale of depth, and image size.
 _SCALES = {
     "b0": (1.0, 1.0, 224),
     "b1": (1.0, 1.1, 240),
@@ -59,22 +59,22 @@ class EfficientNetShape:
     norm: NormStyle = BATCH_NORM
 
     def images(self, batch: int) -> Features:
-        """What it reads."""
+        """Return the input features of a batch."""
         return image(batch, self.image_size or _SCALES[self.size][2])
 
     def channels(self, base: int) -> int:
-        """Scaled to a multiple of 8, never by more than a tenth down."""
+        """Return a channel count scaled to a multiple of 8, rounded down by at most a tenth."""
         wanted = base * _SCALES[self.size][0]
         rounded = max(_CHANNEL_GRAIN, int(wanted + _CHANNEL_GRAIN / 2) // _CHANNEL_GRAIN * _CHANNEL_GRAIN)
         return rounded if rounded >= _LEAST_SHARE * wanted else rounded + _CHANNEL_GRAIN
 
     def repeats(self, base: int) -> int:
-        """Scaled and rounded up."""
+        """Return a number of repeats scaled and rounded up."""
         return math.ceil(base * _SCALES[self.size][1])
 
 
 def efficientnet(shape: EfficientNetShape, batch: int, formats: Formats = HALF) -> tuple[Block, ...]:
-    """The blocks `stem`, `block1a`, `block2a`, `block2b`, …, `head` for a micro-batch of `batch` images."""
+    """Return the blocks `stem`, `block1a`, `block2a`, `block2b`, …, `head` for a micro-batch of `batch` images."""
     stem, features = stem_block(shape.images(batch), shape.channels(_STEM_CHANNELS), 3, shape.norm, formats, "swish")
     blocks = [stem]
     for stage, (expands, base, count, first_stride, window) in enumerate(_STAGES, start=1):
@@ -95,7 +95,7 @@ def efficientnet(shape: EfficientNetShape, batch: int, formats: Formats = HALF) 
 def _unit(
     shape: EfficientNetShape, source: Features, channels: int, ratio: int, stride: int, window: int
 ) -> Iterator[Layer]:
-    """Widen, convolve in groups, weight the channels, narrow."""
+    """Yield the layers of an inverted bottleneck: widen, convolve in groups, gate the channels, narrow."""
     inner = source
     if ratio > 1:
         wide = conv_norm("expand", source, source.channels * ratio, 1, shape.norm, activation="swish")
