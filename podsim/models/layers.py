@@ -348,7 +348,7 @@ def softmax_backward(
     row_length: int | None = None,
     dtype: DType | None = None,
 ) -> str:
-    """Append the gradient of softmax, p·(dy - sum(p·dy)); `row_length` and `dtype` are those of `softmax`."""
+    """Append the gradient of softmax, p·(dy - sum(p·dy)), with `row_length` and `dtype` as in `softmax`."""
 
     def over_all(function: str, *sources: str) -> str:
         return g.elementwise(function, (rows, columns), sources, dtype, f"softmax/{function}", row_length)

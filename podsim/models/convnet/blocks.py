@@ -233,7 +233,7 @@ class SqueezeExcite(Layer):
 
     @property
     def kept_elements(self) -> int:
-        """Number of saved elements: the result and those of the gate."""
+        """Number of saved elements: the result's and the gate's."""
         return self.source.element_count + self._gate.kept_elements
 
     def forward(self, g: GraphBuilder, source: str) -> str:
