@@ -7,10 +7,8 @@ from typing import Final
 
 from podsim.format import format_duration_s
 
-_EVENTS_PER_S: Final = {
-    True: 5_000_000,
-    False: 100_000,
-}  # events per second, by compiled engine or not; only the announced time depends on it
+# Events per second of the compiled engine and of the other; only the announced time depends on these.
+_EVENTS_PER_S: Final = {True: 5_000_000, False: 100_000}
 _LONG_S: Final = 10
 _PARTS: Final = 100
 
