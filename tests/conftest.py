@@ -1,4 +1,4 @@
-"""What all tests share: `--update-golden`, and a folder for what podsim keeps on disk."""
+"""Shared by all tests: `--update-golden`, the marker `ci`, and a folder for what podsim keeps on disk."""
 
 from __future__ import annotations
 
@@ -26,6 +26,17 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         shutil.rmtree(os.environ[SWITCH], ignore_errors=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect tests marked `ci`, unless CI is set or the user chose by `-m` or by the name of a file."""
+    chosen = config.option.markexpr or config.option.update_golden or any(".py" in each for each in config.args)
+    if os.environ.get("CI") or chosen:
+        return
+    left_out = [item for item in items if item.get_closest_marker("ci")]
+    if left_out:
+        items[:] = [item for item in items if not item.get_closest_marker("ci")]
+        config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.fixture

@@ -9,6 +9,10 @@ IDLE = "idle"
 """Kind of time of a lane that has come to its end before others."""
 
 
+CONTENTION = "contention"
+"""Kind of time that exchanges lose to transfers of other kinds on their channels."""
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """One stretch of time of a lane or channel."""
@@ -21,6 +25,18 @@ class Record:
     repeat_count: int = 1  # repetitions that it stands for
     repeat_period_ps: int = 0  # from the start of one repetition to the next [ps]
     receiver: str = ""  # the lane that a message goes to
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelUse:
+    """Constant use of a channel by one transfer, in each of some repetitions."""
+
+    channel: str
+    share: float  # of the channel's speed
+    start_ps: int  # begin in the first repetition [ps]
+    end_ps: int  # end in the first repetition [ps]
+    repeat_count: int = 1
+    repeat_period_ps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +69,10 @@ class Trace:
     engine: str = "simpy"  # which engine ran the program, `simpy` or `compiled`
     # transfers to other lanes, from when the sender turned to them until they were there, if the timeline was asked for
     messages: tuple[Record, ...] = ()
+    # of each lane that lost time to other kinds: time by (kind that lost it, kind that it shared channels with) [ps]
+    shared: Mapping[str, Mapping[tuple[str, str], int]] = field(default_factory=dict)
+    # how full the channels were over time, if the timeline was asked for
+    uses: tuple[ChannelUse, ...] = ()
 
 
 def expand(records: Iterable[Record]) -> Iterator[Record]:

@@ -62,6 +62,9 @@ class Layout:
     # whether a process stacks its samples before a call; images are stacked ahead of time
     stacked_by_caller: bool = False
     late_samples: float = 0.0  # samples whose loading by a worker a weight update waits for, on average
+    loads_itself: bool = (
+        False  # True if the process that calls loads its samples itself, and hands them over as it does
+    )
     samples_ahead: float = 0.0  # samples of a weight update that each worker of a loader loads
     io_tiles: int = 0  # tiles that fetch data while the others compute
     # whether they load and store what phases need, or exchange a batch with the host, while others compute; otherwise
@@ -180,6 +183,7 @@ class Optimizer:
     state_bytes_per_parameter: int  # what it keeps per weight, master copy included [B]
     state_count: int  # tensors that it keeps for each tensor of weights
     gradient_clipping: bool = False  # whether the global gradient norm is needed before the update
+    casts: bool = True  # True if weights have another format than it computes in
 
 
 @dataclass(frozen=True, slots=True)

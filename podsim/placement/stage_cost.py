@@ -346,6 +346,8 @@ def _passes(elements: int, stored: str | None, optimizer: Optimizer) -> Iterator
     """Elementwise passes and norms of the update of one tensor's shard; of one in FP8 the largest element scales it."""
     dtype = optimizer.dtype
     for number, function in enumerate(_PASSES[optimizer.kind]):
+        if function == "cast" and not optimizer.casts:
+            continue
         yield Elementwise(name=f"{number}/{function}", shape=(elements,), dtype=dtype, function=function)
     if stored == "fp8":
         yield Reduce(name="largest", shape=(1,), dtype=dtype, input_count=elements)

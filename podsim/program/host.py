@@ -148,8 +148,9 @@ def _streams(plan: Plan) -> float:
     """What a process hands over or takes in a session call, one after the other. [tensors]
 
     Each tensor of each micro-batch, and once more for each replica with its results, of the last micro-batch alone.
+    Nothing where the process loads the samples itself: handing over is part of loading.
     """
     layout, tensors = plan.layout, plan.workload.host_tensors
-    sent = tensors.inputs + tensors.labels
+    sent = 0 if layout.loads_itself else tensors.inputs + tensors.labels
     micro_batches = layout.accumulation_factor * layout.updates_per_session_call
     return served(plan) * (sent * micro_batches + sent + tensors.results) if sent else 0.0

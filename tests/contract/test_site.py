@@ -113,6 +113,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.ci
 def test_the_site_has_every_page_the_version_and_search(site: Path) -> None:
     built = {path.relative_to(site).with_suffix(".md").as_posix() for path in site.rglob("*.html")}
     assert {page for page in NAVIGATION if not page.endswith("README.md")} <= built
@@ -127,6 +128,7 @@ return [...(host?.shadowRoot.querySelectorAll(arguments[0]) ?? [])].map((each) =
 
 
 @pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.skipif(chromium() is None and not os.environ.get("CI"), reason="chromium is not installed")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_search_works_in_a_page_that_was_opened_as_a_file_and_asks_no_server(site: Path) -> None:

@@ -34,7 +34,9 @@ from tests.golden.agreed import (
 SCENARIOS = Path(__file__).resolve().parent.parent.parent / "scenarios"
 BASELINE = SCENARIOS / "podsim-baseline.json"
 FILES = sorted(SCENARIOS.rglob("*.yaml"))
-_IMAGES = {"resnet", "efficientnet", "conductivity_cnn"}
+LONG = {"gpt3_175b_pod256"}
+"""Scenarios whose traces have millions of records."""
+_IMAGES = {"resnet", "efficientnet", "efficientnet_v2", "conductivity_cnn"}
 """Families without packs, which hold several samples, and without noise, which a mean time to train takes in."""
 _SERVING = (
     *("service", "request_count", "rate_per_s", "load", "saturation", "load_curve", "queue_grows"),
@@ -158,7 +160,9 @@ def baseline() -> Any:
     return read_baseline(BASELINE)
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+@pytest.mark.parametrize(
+    "file", [pytest.param(file, id=file.stem, marks=pytest.mark.ci if file.stem in LONG else ()) for file in FILES]
+)
 def test_no_number_moved(file: Path, baseline: Any, update_golden: bool) -> None:
     """Figures by the baseline, which `podsim check scenarios --accept` rewrites; the rest by golden files."""
 

@@ -229,6 +229,7 @@ def test_a_signal_in_a_callback_that_nothing_can_go_up_from_ends_it_as_well(
     assert (process.communicate(timeout=30), process.returncode) == ((b"", b""), code)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "arguments",
     [

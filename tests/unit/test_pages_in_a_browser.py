@@ -25,6 +25,7 @@ webdriver = pytest.importorskip("selenium.webdriver", reason="a browser is drive
 PATHS = chromium()
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.ci,
     # Where CI is set a browser that is missing is a failure: nobody would see that these tests were skipped.
     pytest.mark.skipif(PATHS is None and not os.environ.get("CI"), reason="chromium or chromedriver is not installed"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),

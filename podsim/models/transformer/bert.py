@@ -38,10 +38,11 @@ class BertShape:
     qkv_products: int = 1  # products that compute queries, keys and values: 1, or 3 with separate weights
     # activation of the feed-forward block: `gelu`, or `gelu_erf`, which takes five operations instead of one
     activation: str = "gelu"
-    scaled_queries: bool = False  # True if queries are scaled instead of scores
-    square_mask: bool = False  # True if the mask of padding is a square per sequence instead of a row
-    pooler: bool = True  # True for a dense layer before the next-sentence head
-    mlm_transform: bool = True  # True for a dense layer and a norm before the MLM decoder
+    scaled_queries: bool = False  # queries are scaled in place of scores
+    square_mask: bool = False  # the mask of padding is a square for each sequence in place of a row
+    relative_rows: int = 0  # rows of the table of relative positions; 0 without one
+    pooler: bool = True  # the dense layer in front of the next-sentence head
+    mlm_transform: bool = True  # the dense layer and norm in front of the MLM decoder
     dropout: bool = True  # dropout after embedding and both sub-layers
     attention_dropout: bool = True
     token_type_count: int = 2  # rows of the segment embedding; 0 without one
@@ -116,6 +117,8 @@ def _layer(s: BertShape) -> LayerShape:
         qkv_products=s.qkv_products,
         activation=s.activation,
         scaled_queries=s.scaled_queries,
+        relative_bias=s.relative_rows > 0,
+        relative_rows=s.relative_rows,
         sharing=s.sharing,
     )
 

@@ -42,11 +42,13 @@ class DecoderShape:
     rotary: bool = True  # True for rotary positions, False for learned ones
     position_count: int = 0  # rows of learned positions
     biases: tuple[Bias, ...] = ()  # dense layers with biases: `qkv`, `projection`, `feed_forward`, `head`
-    tied_embedding: bool = False  # True if the head shares the embedding's weights
-    head_size: int | None = None  # width of a head; None for the hidden width divided by the number of heads
-    rotary_size: int | None = None  # rotated width of each head; None for the whole head
-    activation: str | None = None  # `gelu`, `relu` or `swish`; None for `swish` if gated, and `gelu` otherwise
-    # norms of parallel blocks, if attention and feed-forward block read the same input: `one_norm` or `two_norms`
+    tied_embedding: bool = False  # whether the head shares the embedding's weights
+    head_size: int | None = None  # width of a head; None if heads add up to the width of the model
+    rotary_size: int | None = None  # width of each head that is rotated; None for all of it
+    activation: str | None = (
+        None  # `gelu`, `relu`, `relu_squared` or `swish`; None for `swish` if gated, and `gelu` otherwise
+    )
+    # whether attention and feed-forward block read the same input, under `one_norm` or `two_norms`
     parallel: ParallelKind | None = None
     experts: Experts | None = None  # experts of the feed-forward block, if any
     scaled_embedding: bool = False  # True if word embeddings are scaled by the root of the hidden width

@@ -96,12 +96,13 @@ class LayerShape:
     # norms of parallel blocks, if attention and feed-forward block read the same input and their results are summed:
     # `one_norm` or `two_norms`; None for blocks in sequence
     parallel: ParallelKind | None = None
-    gated: bool = False  # True if the feed-forward block is gated: three matrices instead of two
-    activation: str = "gelu"  # `gelu`, `gelu_erf` (five operations instead of one), `relu` or `swish`
-    experts: Experts | None = None  # experts of the feed-forward block, if any
-    rotary_size: int = 0  # rotated width of each head; 0 without rotary positions
-    relative_bias: bool = False  # True to add a bias for each distance to the scores
-    # kind of mask: of `padding` (one row, or a `square` per sequence), of other sequences of `packs`, of later tokens
+    gated: bool = False  # whether the feed-forward block is gated: three matrices in place of two
+    activation: str = "gelu"  # `gelu`, `gelu_erf`, which is five operations in place of one, `relu` or `swish`
+    experts: Experts | None = None  # the networks of the feed-forward block, if there are several
+    rotary_size: int = 0  # width of each head that is rotated; 0 without rotary positions
+    relative_bias: bool = False  # A bias for each distance, added to the scores
+    relative_rows: int = 0  # rows of the table in which each pass looks these up; 0 if they are at hand
+    # what is hidden from the attention: `padding`, which may be a `square`, other sequences of `packs`, later tokens
     # (`causal`), or `none`
     mask: MaskKind = "padding"
     # True if every layer computes a causal mask from ones and zeros and multiplies scores by these
