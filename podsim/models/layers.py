@@ -302,7 +302,7 @@ def activate(g: GraphBuilder, function: str, shape: tuple[int, ...], source: str
 
 
 def activate_backward(g: GraphBuilder, function: str, shape: tuple[int, ...], gradient: str, source: str) -> str:
-    """The gradient of the same; that of erf is five passes, 2/√π·exp(-x²)·dy [popart_lowering]."""
+    """Append the gradient of `activate`; for erf five passes, 2/√π·exp(-x²)·dy [popart_lowering]."""
     if function == "relu_squared":  # 2·relu(x)·dy, relu(x) computed again
         part = g.elementwise("relu", shape, (source,), name="relu_grad/relu")
         product = g.elementwise("mul", shape, (gradient, part), name="relu_grad/mul")

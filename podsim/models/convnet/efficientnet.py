@@ -84,7 +84,7 @@ def scaled_channels(base: int, width: float) -> int:
 
 
 def efficientnet(shape: EfficientNetShape, batch: int, formats: Formats = HALF) -> tuple[Block, ...]:
-    """The blocks `stem`, `block1a`, `block2a`, `block2b`, …, `head` for a micro-batch of `batch` images."""
+    """Return the blocks `stem`, `block1a`, `block2a`, `block2b`, …, `head` for a micro-batch of `batch` images."""
     images, width, norm = shape.images(batch), shape.channels(_STEM_CHANNELS), shape.norm
     stem, features = stem_block(images, width, 3, norm, formats, "swish", normalises=shape.normalises)
     blocks = [stem]

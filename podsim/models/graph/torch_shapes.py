@@ -185,7 +185,7 @@ class _Reader:
         return Tensor(name, tuple(shape), is_float, _ITEM_BYTES[kind], stored, parameters)
 
     def graph(self) -> NodeList:
-        """All of it, in the order of the file, which is one in which it runs."""
+        """Return the graph in the order of the file, which is an order of execution."""
         self._made = {str(name) for key in ("inputs", "parameters") for name in self._data[key]}
         nodes = tuple(self._nodes())
         for name in self._data["outputs"]:

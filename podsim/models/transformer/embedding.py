@@ -92,7 +92,7 @@ def _tokens_forward(s: LayerShape, e: TokenEmbedding) -> GraphBuilder:
     if e.norm:
         out = layer_norm(g, "norm", *s.shard_hidden, out)
     if s.batch.dropout:
-        g.elementwise("dropout", s.own, (out,))
+        g.elementwise("dropout", s.shard_hidden, (out,))
     if s.relative_rows:
         _biases_of_distances(g, s)
     return g
