@@ -252,7 +252,7 @@ class PhasedSearch:
         workload, layout, model = job.workload, job.layout, self._model(job)
         assert layout.cuts is not None
         (stage,) = stages_of(workload, layout.cuts)
-        blocks = model.once(workload, ("bare blocks",), lambda: _bare_blocks(workload, model))
+        blocks = model.memoize(workload, ("bare blocks",), lambda: _bare_blocks(workload, model))
         return stage_cost(stage, blocks, stage.segments[:-1] if layout.recompute else ())
 
     def _model(self, job: PlanInput) -> CostModel:

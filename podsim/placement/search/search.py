@@ -334,7 +334,9 @@ class Search:
     def _chain_of(self, proportions: tuple[float, ...], micro_batch_size: int) -> CostedChain:
         """The same chain in every search with these costs, whatever pod they are of; sums of shards come on top."""
         workload = self._job.workload_of(micro_batch_size)
-        chain = self._model.once(workload, ("chain", proportions), lambda: chain_of(workload, self._model, proportions))
+        chain = self._model.memoize(
+            workload, ("chain", proportions), lambda: chain_of(workload, self._model, proportions)
+        )
         if self.space.shards == 1:
             return chain
         forward, redone, backward = (
@@ -362,7 +364,7 @@ class Search:
         last = self._job.software.recompute_last_segment
         if bare:
             workload = self._job.workload_of(micro_batch_size)
-            chain = self._model.once(workload, ("bare chain",), lambda: bare_chain(workload))
+            chain = self._model.memoize(workload, ("bare chain",), lambda: bare_chain(workload))
         else:
             chain = self._chain(micro_batch_size)
         return self.space.family.slices(chain, recompute=recompute, recompute_last=last)
