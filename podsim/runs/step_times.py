@@ -23,8 +23,8 @@ from podsim.placement.generation import (
     plan_step,
     with_layers,
 )
-from podsim.placement.search.decoder import longest_stage_ps
 from podsim.program.generation import compile_step, loads_overlap
+from podsim.search.decoder import longest_stage_ps
 from podsim.tiles.model import CostModel
 from podsim.units import PS_PER_S
 

@@ -42,8 +42,8 @@ from podsim.units import ps_to_seconds
 
 if TYPE_CHECKING:
     from podsim.draws import Noisy
-    from podsim.placement.search.choice import Choice
     from podsim.scenario.faults import FaultSpec
+    from podsim.search.choice import Choice
 
 
 def training(loaded: LoadedScenario, settings: Settings) -> RunResult:

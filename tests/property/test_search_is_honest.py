@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podsim.placement.schedule import PipelineSchedule
-from podsim.placement.search.auto import Divisions, choose
-from podsim.placement.search.best_first import ROUNDING, Found, Lead, best_first
-from podsim.placement.search.search import least_cycles, pipeline_cycles
 from podsim.scenario import LoadedScenario, TrainingScenario, load_scenario
 from podsim.scenario.schedules import ScheduleName, micro_batches_of
+from podsim.search.auto import Divisions, choose
+from podsim.search.best_first import ROUNDING, Found, Lead, best_first
+from podsim.search.search import least_cycles, pipeline_cycles
 from podsim.watch import silent
 from tests.examples import small_bert, small_pod
 

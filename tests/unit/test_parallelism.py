@@ -20,15 +20,15 @@ from podsim.placement.job import training_job
 from podsim.placement.memory import segment_peak_bytes
 from podsim.placement.plan import cost_model, job_memory
 from podsim.placement.schedule import PipelineSchedule
-from podsim.placement.search.auto import choose
-from podsim.placement.search.chain import bare_chain, chain_of, least_maximum, most_even
-from podsim.placement.search.dimensions import divisors
-from podsim.placement.search.families import CheckpointedSlices
-from podsim.placement.search.search import Search, pipeline_cycles
-from podsim.placement.search.space import accumulation
 from podsim.result.division import choice_yaml, division_blocks, ipus_of
 from podsim.scenario import TrainingScenario
 from podsim.scenario.schedules import ScheduleName
+from podsim.search.auto import choose
+from podsim.search.chain import bare_chain, chain_of, least_maximum, most_even
+from podsim.search.dimensions import divisors
+from podsim.search.families import CheckpointedSlices
+from podsim.search.search import Search, pipeline_cycles
+from podsim.search.space import accumulation
 from podsim.watch import silent
 from tests.examples import Mapping, small_bert, small_cnn, small_pod
 from tests.unit.bad_input_cases import SCENARIO, Run, error_of

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from podsim import SpecError, load_scenario, simulate
-from podsim.placement.search.choice import Candidate
 from podsim.placement.topology import Routes
 from podsim.program.compile import compile_program, replicas_of
 from podsim.program.rings import Ring
 from podsim.program.task import Exchange
 from podsim.scenario.faults import _numbers
+from podsim.search.choice import Candidate
 from podsim.study.plan.candidates import written
 from tests.examples import Mapping, plan_of, small_bert, small_pod, system_of
 

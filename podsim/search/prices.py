@@ -11,8 +11,8 @@ import numpy as np
 from podsim.placement.cuts import Cuts
 from podsim.placement.layout import Layout, PlanInput
 from podsim.placement.schedule import PipelineSchedule
-from podsim.placement.search.chain import Costs, Slices, Split, is_tied, least_maximum, most_even
 from podsim.scenario.hardware import System
+from podsim.search.chain import Costs, Slices, Split, is_tied, least_maximum, most_even
 
 
 @dataclass(frozen=True, slots=True)
