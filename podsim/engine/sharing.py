@@ -1,8 +1,9 @@
 """How transfers share channels: max-min fairness [bertsekas1992], in whole numbers; see docs/background/engine.md.
 
-The speeds of all transfers rise together until a channel is full. A speed is written as the time that all of a transfer
-would take at it, in whole picoseconds; the room of a channel is counted in parts of 2^48, and channels that are full at
-the same speed are settled together, so that no order of transfers or channels changes anything.
+The speeds of all transfers rise together until a channel is full. A speed is stored as the time of the whole transfer
+at that speed, in whole picoseconds. The capacity of a channel is stored in units of 2^-48 of its full speed. Channels
+that fill at the same speed are settled together, so that the result does not depend on the order of transfers or
+channels.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from podsim.program.task import Slowdown
 
 CHANNEL_BITS = 48
 WHOLE = 1 << CHANNEL_BITS
-"""The room of a channel at its full speed."""
+"""Capacity of a channel at its full speed."""
 NO_SPEED = 0
-"""Stands for the time of a transfer that gets no room at all."""
+"""Marker in place of the time of a transfer whose channel has no capacity."""
 
 
 class SharedChannel:
-    """Carries the transfers that are on it now."""
+    """Channel with the transfers that are on it now, and its current capacity."""
 
     __slots__ = ("capacity", "users")
 
@@ -31,15 +32,15 @@ class SharedChannel:
 
 @dataclass(frozen=True, slots=True)
 class ChannelLoad:
-    """What a transfer asks of one channel."""
+    """Load that one transfer puts on one channel."""
 
     channel: SharedChannel
-    time_ps: int  # how long the transfer needs on it alone [ps]
-    weight: int  # the same per unit of its size, in parts of 2^48
+    time_ps: int  # time of the transfer alone on the channel [ps]
+    weight: int  # time per unit of the transfer's size [2^-48 ps]
 
 
 class Sharer:
-    """A transfer under way, with its size and what it asks of channels."""
+    """Transfer under way, with its size and its load on each channel."""
 
     __slots__ = ("loads", "size")
     size: int
@@ -47,7 +48,7 @@ class Sharer:
 
 
 def capacities(slowdowns: Iterable[Slowdown]) -> Mapping[int, int]:
-    """The room of a channel from each of these times on, given its slowdowns in order. [ps]"""
+    """Return the capacity of a channel from each time [ps] on, given its slowdowns in order."""
     rooms: dict[int, int] = {}
     for slowdown in slowdowns:
         rooms[slowdown.start_ps] = slowdown.speed.numerator * WHOLE // slowdown.speed.denominator
@@ -57,12 +58,12 @@ def capacities(slowdowns: Iterable[Slowdown]) -> Mapping[int, int]:
 
 
 def weight_of(time_ps: int, size: int) -> int:
-    """What one unit of a transfer's size asks of a channel, in parts of 2^48 of a picosecond, at least one of them."""
+    """Return the time on a channel per unit of a transfer's size, at least 1. [2^-48 ps]"""
     return max(1, (time_ps << CHANNEL_BITS) // size)
 
 
 def dependent(changed: Iterable[SharedChannel]) -> set[Sharer]:
-    """Transfers whose speeds depend on what these channels carry, be it by way of others."""
+    """Return the transfers whose speeds depend on these channels, directly or through other transfers."""
     seen, ahead = set(changed), list(changed)
     found: set[Sharer] = set()
     while ahead:
@@ -76,7 +77,7 @@ def dependent(changed: Iterable[SharedChannel]) -> set[Sharer]:
 
 
 def fair_times(flows: Iterable[Sharer]) -> Mapping[Sharer, int]:
-    """How long each transfer would take at its fair speed, or `NO_SPEED`. [ps]"""
+    """Return the time of each transfer at its fair speed, or `NO_SPEED`. [ps]"""
     rooms: dict[SharedChannel, int] = {}
     weights: dict[SharedChannel, int] = {}
     for flow in flows:
@@ -102,7 +103,7 @@ def fair_times(flows: Iterable[Sharer]) -> Mapping[Sharer, int]:
 def _tightest(
     channels: list[SharedChannel], weights: Mapping[SharedChannel, int], rooms: Mapping[SharedChannel, int]
 ) -> tuple[int, int, list[SharedChannel]]:
-    """The channels that are full first, with the weight on them and the room that they have."""
+    """Return the channels that fill first, with the weight on each and the capacity left on each."""
     weight, room = 0, 1
     full: list[SharedChannel] = []
     for channel in channels:
@@ -115,5 +116,5 @@ def _tightest(
 
 
 def _rounded(numerator: int, denominator: int) -> int:
-    """To the nearest whole number, halves up."""
+    """Return the quotient, rounded to the nearest integer, halves up."""
     return (2 * numerator + denominator) // (2 * denominator)
