@@ -29,7 +29,7 @@ def ring_of(system: System, members: Sequence[int]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class RingLayout:
     """IPUs that reduce or gather together."""
 
     routes: Routes
@@ -40,7 +40,7 @@ class Around:
     step_latency_s: float  # sync and longest route of one step [s]
 
     @classmethod
-    def of(cls, system: System, routes: Routes, ring_count: int, members: tuple[int, ...]) -> Self:
+    def from_members(cls, system: System, routes: Routes, ring_count: int, members: tuple[int, ...]) -> Self:
         """The ring over some IPUs, which are in order."""
         ends = zip(members, (*members[1:], members[0]), strict=True)
         longest_s = max((routes.latency_s(here, there) for here, there in ends if here != there), default=0.0)
@@ -53,9 +53,9 @@ class Around:
         return cls(routes, members, ring_count, own, sync_s + longest_s)
 
     @classmethod
-    def of_shards(cls, system: System, ring_count: int, members: Sequence[int]) -> Self:
+    def around(cls, system: System, ring_count: int, members: Sequence[int]) -> Self:
         """The ring around the IPUs that share a layer."""
-        return cls.of(system, Routes(system), ring_count, ring_of(system, members))
+        return cls.from_members(system, Routes(system), ring_count, ring_of(system, members))
 
     def sent(self, ipu: int, byte_count: float) -> Iterator[tuple[int, tuple[Channel, ...], float]]:
         """Receiver, links and bytes of what an IPU sends in one of the n - 1 steps, each a part of n of all bytes."""
