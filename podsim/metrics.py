@@ -22,6 +22,8 @@ _SECONDS_PER_HOUR: Final = 3600
 THROUGHPUT, BATCHES = "throughput_samples_per_s", "batches_per_s"
 TOKENS, STEPS = "tokens_per_s", "steps_per_s"
 UPDATE, TIME, PERCENTILES = "weight_update_s", "time_to_train_s", "time_to_train_percentiles"
+CONDITION, IF_IT_CONVERGES = "time_to_train_condition", "if it converges"
+"""Key of why a time to train holds only if the run converges, and the words behind such a time."""
 _PERCENTILE: Final = f"{PERCENTILES}.p"
 FIRST_TOKEN, OUTPUT_TOKEN, LATENCY = "time_to_first_token_s", "time_per_output_token_s", "latency_s"
 REQUESTS, SERVED_TOKENS = "throughput_requests_per_s", "throughput_tokens_per_s"

@@ -35,6 +35,7 @@ _FAMILIES = {
     "t5": "Encoder-decoders",
     "resnet": "ResNet",
     "efficientnet": "EfficientNet",
+    "efficientnet_v2": "EfficientNetV2",
     "conductivity_cnn": "Other convolutional networks",
     "schnet": "Graph networks",
 }

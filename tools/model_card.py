@@ -26,9 +26,13 @@ _MLPERF = "training in MLPerf: weight updates, evaluations, times to train"
 _ELSEWHERE = "training elsewhere: throughput and times to train"
 _ANSWERS = "forward passes and text generation"
 _CHANGES = "effects of a change: of more IPUs, of another SDK"
-_WHOLE_RUNS = "averages of whole runs, which hold what is not simulated"
+_WHOLE_RUNS = "averages of whole runs: an upper bound that is met"
+_FITS = "fits, or is refused: right"
 _ALONE = "measured alone: products, convolutions, transfers"
-_LINES = (_ALONE, _MLPERF, _ELSEWHERE, _ANSWERS, _CHANGES, _WHOLE_RUNS)
+_GROUPED = "convolutions in groups on Mk1, SDK 1.0"
+_LINES = (_ALONE, _GROUPED, _MLPERF, _ELSEWHERE, _ANSWERS, _CHANGES)
+_COUNTED = (_FITS, _WHOLE_RUNS)
+"""Lines whose rows are right or wrong; an error in per cent would mean nothing."""
 _ACTIVITIES = {"training": "training", "forward": "forward passes", "generation": "text generation"}
 _NUMBERS = ("layer_count", "hidden_size", "depth", "sequence_length", "ipu_count")
 _OTHERS = ("stack", "execution", "shards", "experts", "formats", "links")
@@ -39,6 +43,10 @@ def line_of(group: str) -> str:
     """Which line of the short table a group of `podsim validate` belongs to."""
     if "averages of whole runs" in group:
         return _WHOLE_RUNS
+    if group.startswith("fits"):
+        return _FITS
+    if group == "Mk1 convolution in groups":
+        return _GROUPED
     if "effect" in group or "scaling" in group:
         return _CHANGES
     if "forward passes" in group or "generation" in group:
@@ -51,7 +59,8 @@ def line_of(group: str) -> str:
 def accuracy_in_short(comparisons: Sequence[RowComparison], ranges: Coverage) -> str:
     """Errors of rows that nothing is fitted to, of those apart that share no configuration with a row that is.
 
-    In the last line all runs, each predicted with constants that are fitted without its origin.
+    Averages of whole runs hold what is not simulated, such as compilation: a prediction is an upper bound of them.
+    In the line of each origin are all runs, each predicted with constants that are fitted without its origin.
     """
     fitted = {row.configuration for row in comparisons if row.role == CALIBRATION and row.configuration}
     rows = [replace(row, group=line_of(row.group)) for row in comparisons if row.role == HOLD_OUT]
@@ -62,9 +71,19 @@ def accuracy_in_short(comparisons: Sequence[RowComparison], ranges: Coverage) ->
         cells.append((name, *_errors([row.error for row in own]), *_errors([row.error for row in others])))
     left = [math.expm1(run.run.error) for run in ranges.runs]
     cells.append(("each origin, with constants fitted to the others", *_errors(left), "", "", ""))
+    for name in _COUNTED:
+        own = [row for row in rows if row.group == name]
+        others = [row for row in own if row.configuration not in fitted]
+        cells.append((name, *_right(own), "", *(_right(others) if others else ("", "")), ""))
     counts = (">rows", ">mean error", ">worst")
     heads = columns("nothing is fitted to", *counts, ">in no fitted configuration", *counts[1:])
     return to_markdown(Table(heads, cells, ""))
+
+
+def _right(rows: Sequence[RowComparison]) -> tuple[str, str]:
+    """Rows, and how many of them are right: as what happened, or not below what was measured."""
+    right = sum(row.error >= 0 if row.group == _WHOLE_RUNS else row.error == 0 for row in rows)
+    return str(len(rows)), f"{right} of {len(rows)}"
 
 
 def _errors(errors: Sequence[float]) -> tuple[str, str, str]:

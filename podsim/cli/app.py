@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -141,7 +142,7 @@ def ui(
 @asks()
 def import_file(
     model: str,
-    system: str = "ipu_pod16",
+    system: str | None = None,
     activity: Literal["train", "forward", "generate"] | None = None,
     precision: Literal["fp16", "fp32", "fp8", "int4"] | None = None,
     output: Path | None = None,
@@ -156,7 +157,7 @@ def import_file(
 
     Args:
         model: A Hugging Face config.json, an ONNX file, or a .shapes.json of PyTorch.
-        system: The pod that it runs on.
+        system: The pod that it runs on; if left out, pods are compared, and that with most for each IPU is taken.
         activity: What it is to do; what it is made for if left out: a decoder generates.
         precision: Number format, fp16 if left out; narrow ones are of weights alone.
         output: Write the scenario there; otherwise it is printed.
@@ -166,6 +167,7 @@ def import_file(
         dimensions: Of an ONNX file that leaves it open.
     """
     from podsim.importer import Request, import_model
+    from podsim.importer.pods import COMPARED, best_offer, compare_pods, comparison
     from podsim.importer.request import parse_dimensions
     from podsim.importer.summary import summary
     from podsim.result.files import check_new, check_outputs, files_read, write_atomically
@@ -176,24 +178,35 @@ def import_file(
     if output is not None:
         read = [("the input", Path(model))]
         with suppress(PodsimError):  # the import says what is wrong with the pod
-            read += files_read(load_hardware(system, "pod")[1].inputs) if output.exists() else []
+            read += files_read(load_hardware(system, "pod")[1].inputs) if system and output.exists() else []
         check_outputs({"output": output}, read)
         check_new(output, force=force)
     sizes = parse_dimensions(dimensions)
     folder = None if output is None else output.parent
     request = Request(
-        system, prompt_tokens, output_tokens, batch_size, sizes, folder, activity=activity, precision=precision
+        *(system or COMPARED[0], prompt_tokens, output_tokens, batch_size, sizes, folder),
+        activity=activity,
+        precision=precision,
     )
-    text = import_model(
-        model, request, lambda warning: say(f"warning: {warning}"), lambda names: track(names, "importing:")
-    )
+    fits: str | None = None
+    if system is None:
+        offers = compare_pods(model, request, lambda names: track(names, "comparing pods:"))
+        best = best_offer(offers)
+        text, request = best.text, replace(request, system=best.system)
+        fits = next(offer.system for offer in offers if offer.text)
+        for line in (*(f"warning: {note}" for note in best.notes), *comparison(offers)):
+            say(line)
+    else:
+        text = import_model(
+            model, request, lambda warning: say(f"warning: {warning}"), lambda names: track(names, "importing:")
+        )
     if output is None:
         print_data(text)
     else:
         write_atomically(output, text.encode())
         tell_written(output)
     loaded = load_scenario(output or parse_yaml(text, model).data)
-    for line in summary(loaded, model, request, lambda names: track(names, "looking for the smallest pod:")):
+    for line in summary(loaded, model, request, lambda names: track(names, "looking for the smallest pod:"), fits):
         say(line)
 
 

@@ -87,6 +87,7 @@ _SHELL: Final = {
     "system": _Option(completes=_names("systems")),
     "systems": _Option(("--system",), completes=_names("systems")),
     "times": _Option(metavar="NAME=FACTOR..."),
+    "to": _Option(metavar="KEY=VALUE"),
     "limits": _Option(("--limit",), "FIGURE=BOUND"),
     "budget": _Option(metavar="PRICE"),
     "rack_power": _Option(metavar="POWER"),

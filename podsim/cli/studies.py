@@ -90,7 +90,8 @@ def plan(
             write_atomically(save / name, text.encode())
             tell_written(save / name)
     if not answer.ranked:
-        raise InfeasibleError("nothing reaches the goal", do="loosen the limit that rules most out, or add systems")
+        loosen = "loosen the limit that rules most out, or " if answer.goal.bounds else ""
+        raise InfeasibleError("nothing reaches the goal", do=f"{loosen}add systems")
 
 
 @asks("podsim.study.compare.compare")

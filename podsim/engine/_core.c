@@ -32,21 +32,22 @@ enum { OK, STUCK, TOO_LARGE, INTERRUPTED, NO_MEMORY };
 #define NEVER INT64_MAX
 #define LONGEST ((i64)1 << 61)       /* no clock and no transfer gets this far: sums of two of them fit */
 #define HEAVIEST ((i128)1 << 74)     /* on a channel; with sizes below 2^48 and rooms below 2^52, products fit */
+#define RIVAL_BITS 13                /* of a channel's room, to compare kinds by; a work of 2^50 fits */
 #define NO_SPEED 0                   /* in place of the time that a transfer would take */
 
 /* Shapes are those of flat.py. */
 typedef struct {
     const i64 *ops, *sequences, *charges, *transfers, *loads, *groups, *phases, *of_lane, *tokens, *parties, *bases;
-    const i64 *noises, *tables, *slow_lanes, *slow_channels;
+    const i64 *noises, *tables, *slow_lanes, *slow_channels, *ranks; /* ranks: of each kind among those of transfers */
     i64 lane_count, group_count, kind_count, channel_count, barrier_count, semaphore_count, noise_count;
-    i64 slow_lane_count, slow_channel_count, explicit_, seed, jitter_kind, fault_kind;
-    i64 *accounts, *begins, *marks, *summary, *where;
+    i64 slow_lane_count, slow_channel_count, explicit_, seed, jitter_kind, fault_kind, contention_kind, rank_count;
+    i64 *accounts, *begins, *marks, *summary, *where, *shared;
 } Program;
 
 typedef struct {
     i64 begin, phase_begin, arrived, exchange_begin, weight;
-    i64 round, turn, last_end;
-    int32_t group, phase, op, op_end, sent, open, last_transfer;
+    i64 round, turn, last_end, alone_end; /* alone_end: of an exchange, had no other kind of transfer been there */
+    int32_t group, phase, op, op_end, sent, open, last_transfer, last_flow;
     int32_t next_waiting, wait_kind, slow_from;
     int8_t state, ended;
 } Lane;
@@ -57,7 +58,8 @@ typedef struct {
     i64 left, duration, since, finish;
     int32_t lane, transfer, first_link, place; /* place in the heap of ends, or -1 */
     u64 stamp;
-    i64 fixed;
+    i64 fixed, shared, alone, alone_next, noted, lost; /* what it would take without other kinds, since when, lost to them so far */
+    int32_t rank, rival, new_rival, separate; /* rival: the kind that takes most of its channels */
 } Flow;
 
 typedef struct { int32_t flow, channel, next, previous; i64 work; i128 weight; } Link;
@@ -89,14 +91,14 @@ typedef struct {
     int32_t *near, *affected;         /* channels and transfers that depend on one another */
     int32_t *meet_first, *meet_count; /* lanes that wait at a barrier */
     int32_t *taker;
-    i64 *tokens, *visits;
+    i64 *tokens, *visits, *lost, *taken; /* lost by each flow to each kind; room that each kind takes from a flow */
     int32_t *due; int32_t due_count;  /* transfers over nothing: they end when shares are settled */
     int32_t most_flows, most_links;
     i64 next_fault;
     u64 stamp;
     Together begun, before;
     i64 live, *round_events; /* lanes that have not ended; events of a round of each sequence, or 0 if rounds may differ */
-    int settle, error;
+    int settle, error, mixed; /* mixed: some channel carries transfers of several kinds */
 } Engine;
 
 /* ---- Sums that may not fit ---- */
@@ -208,9 +210,12 @@ static void start_transfer(Engine *e, int32_t lane, int32_t number, int32_t tran
     flow->transfer = transfer;
     flow->lane = lane;
     flow->left = ALL_LEFT;
-    flow->duration = -1;
+    flow->duration = flow->alone = -1;
     flow->finish = NEVER;
     const i64 *t = transfer_of(e, flow);
+    flow->rank = (int32_t)e->p->ranks[t[1]];
+    if (flow->lost) memset(e->lost + id * e->p->rank_count, 0, sizeof(i64) * (size_t)e->p->rank_count);
+    flow->lost = 0;
     i64 count = t[4];
     for (i64 i = 0; i < count; i++) {
         const i64 *load = e->p->loads + (t[3] + i) * LOAD_COLUMNS;
@@ -230,9 +235,23 @@ static void start_transfer(Engine *e, int32_t lane, int32_t number, int32_t tran
     e->settle = 1;
 }
 
+/* Add up what a transfer lost to its rival since its speed changed. */
+static void lose(Engine *e, int32_t id) {
+    Flow *flow = e->flows + id;
+    if (flow->alone > 0 && flow->alone < flow->duration) {
+        i64 slower = flow->duration - flow->alone, lost;
+        if (!__builtin_mul_overflow(e->now - flow->noted, slower, &lost)) lost /= flow->duration;
+        else lost = (i64)((i128)(e->now - flow->noted) * slower / flow->duration);
+        flow->lost += lost;
+        e->lost[id * e->p->rank_count + flow->rival] += lost;
+    }
+    flow->noted = e->now;
+}
+
 static void end_transfer(Engine *e, int32_t id) {
     Flow *flow = e->flows + id;
     const i64 *t = transfer_of(e, flow);
+    lose(e, id);
     for (i64 i = 0; i < t[4]; i++) {
         Link *link = e->links + flow->first_link + i;
         if (link->previous >= 0) e->links[link->previous].next = link->next;
@@ -245,7 +264,9 @@ static void end_transfer(Engine *e, int32_t id) {
     if (lane->last_end < e->now || flow->transfer < lane->last_transfer) {
         lane->last_end = e->now;
         lane->last_transfer = flow->transfer;
+        lane->last_flow = id;
     }
+    if (e->now - flow->lost > lane->alone_end) lane->alone_end = e->now - flow->lost;
     if (!--lane->open) e->ready[e->ready_count++] = flow->lane;
 }
 
@@ -253,6 +274,7 @@ static void end_transfer(Engine *e, int32_t id) {
 static int32_t gather(Engine *e, int32_t *flow_count) {
     int32_t near = 0, affected = 0;
     u64 stamp = ++e->stamp;
+    e->mixed = 0;
     for (int32_t i = 0; i < e->changed_count; i++) {
         Channel *channel = e->channels + e->changed[i];
         channel->changed = 0;
@@ -264,11 +286,13 @@ static int32_t gather(Engine *e, int32_t *flow_count) {
         Channel *channel = e->channels + e->near[i];
         channel->room = channel->capacity;
         channel->weight = 0;
+        int32_t rank = channel->first >= 0 ? e->flows[e->links[channel->first].flow].rank : 0;
         for (int32_t at = channel->first; at >= 0; at = e->links[at].next) {
             channel->weight += e->links[at].weight;
             if (channel->weight >= HEAVIEST) e->error = TOO_LARGE;
             int32_t id = e->links[at].flow;
             Flow *flow = e->flows + id;
+            e->mixed |= flow->rank != rank;
             if (flow->stamp == stamp) continue;
             flow->stamp = stamp;
             flow->fixed = -1;
@@ -340,6 +364,63 @@ static void share(Engine *e, int32_t near, int32_t flow_count) {
     }
 }
 
+/* The kind that takes most room on the channels of a transfer, its own left out; its own if no other is there. */
+static int32_t rival_of(Engine *e, Flow *flow) {
+    i64 count = e->p->rank_count;
+    memset(e->taken, 0, sizeof(i64) * (size_t)count);
+    for (i64 i = 0; i < transfer_of(e, flow)[4]; i++) {
+        Channel *channel = e->channels + e->links[flow->first_link + i].channel;
+        for (int32_t at = channel->first; at >= 0; at = e->links[at].next) {
+            Flow *other = e->flows + e->links[at].flow;
+            if (other->rank == flow->rank || other->shared == NO_SPEED) continue;
+            e->taken[other->rank] += (e->links[at].work << RIVAL_BITS) / other->shared;
+        }
+    }
+    int32_t most = flow->rank;
+    for (int32_t i = 0; i < count; i++)
+        if (e->taken[i] > (most == flow->rank ? 0 : e->taken[most])) most = i;
+    return most;
+}
+
+/* What each transfer would take if channels carried no other kind than its own; speeds with all of them are settled. */
+static void share_alone(Engine *e, int32_t flow_count) {
+    for (int32_t i = 0; i < flow_count; i++) {
+        Flow *flow = e->flows + e->affected[i];
+        flow->shared = flow->fixed;
+        flow->separate = 0;
+    }
+    for (int32_t i = 0; i < flow_count && !e->error; i++) {
+        if (e->flows[e->affected[i]].separate) continue;
+        int32_t rank = e->flows[e->affected[i]].rank, near = 0, members = 0;
+        u64 stamp = ++e->stamp;
+        for (int32_t j = i; j < flow_count; j++) {
+            Flow *flow = e->flows + e->affected[j];
+            if (flow->rank != rank) continue;
+            flow->separate = 1;
+            flow->fixed = -1;
+            members++;
+            for (i64 k = 0; k < transfer_of(e, flow)[4]; k++) {
+                Link *link = e->links + flow->first_link + k;
+                Channel *channel = e->channels + link->channel;
+                if (channel->stamp != stamp) {
+                    channel->stamp = stamp;
+                    channel->room = channel->capacity;
+                    channel->weight = 0;
+                    e->near[near++] = link->channel;
+                }
+                channel->weight += link->weight;
+            }
+        }
+        share(e, near, members);
+    }
+    for (int32_t i = 0; i < flow_count; i++) {
+        Flow *flow = e->flows + e->affected[i];
+        flow->alone_next = flow->fixed;
+        flow->fixed = flow->shared;
+        flow->new_rival = flow->alone_next < flow->shared ? rival_of(e, flow) : 0;
+    }
+}
+
 static void settle(Engine *e) {
     e->settle = 0;
     for (int32_t i = 0; i < e->due_count; i++) end_transfer(e, e->due[i]);
@@ -356,9 +437,16 @@ static void settle(Engine *e) {
     }
     int32_t flow_count, near = gather(e, &flow_count);
     if (!e->error) share(e, near, flow_count);
+    if (!e->error && e->mixed) share_alone(e, flow_count);
     if (e->error) return;
     for (int32_t i = 0; i < flow_count; i++) {
         Flow *flow = e->flows + e->affected[i];
+        i64 alone = e->mixed ? flow->alone_next : flow->fixed;
+        int32_t rival = e->mixed ? flow->new_rival : 0;
+        if (flow->fixed == flow->duration && flow->alone == alone && flow->rival == rival) continue;
+        lose(e, e->affected[i]);
+        flow->alone = alone;
+        flow->rival = rival;
         if (flow->fixed == flow->duration) continue;
         if (flow->duration > 0) flow->left -= (i64)(((i128)(e->now - flow->since) << LEFT_BITS) / flow->duration);
         flow->since = e->now;
@@ -547,6 +635,8 @@ static void begin_phase(Engine *e, int32_t lane) {
     const i64 *group = group_of(e, l), *phase = e->p->phases + (group[2] + l->phase) * 2;
     if (l->turn == 0 && l->phase == group[4]) {
         memset(e->p->accounts + (i64)lane * e->p->kind_count, 0, sizeof(i64) * (size_t)e->p->kind_count);
+        i64 pairs = e->p->rank_count * e->p->rank_count;
+        memset(e->p->shared + (i64)lane * pairs, 0, sizeof(i64) * (size_t)pairs);
         if (group[5]) e->p->summary[0] = e->now;
     }
     const i64 *sequence = sequence_of(e, lane);
@@ -582,6 +672,17 @@ static void end_phase(Engine *e, int32_t lane) {
     begin_phase(e, lane);
 }
 
+/* Account what an exchange lost to other kinds, all of it to the one to which its last transfer lost most. */
+static void contended(Engine *e, int32_t lane, i64 time) {
+    Lane *l = e->lanes + lane;
+    i64 count = e->p->rank_count, most = 0, *lost = e->lost + l->last_flow * count;
+    for (i64 i = 1; i < count; i++)
+        if (lost[i] > lost[most]) most = i;
+    charge(e, lane, e->p->contention_kind, time, l->weight);
+    i64 *shared = e->p->shared + ((i64)lane * count + e->flows[l->last_flow].rank) * count + most;
+    *shared = plus(e, *shared, times(e, time, l->weight));
+}
+
 /* What follows a wait or an exchange that has ended. */
 static void resume(Engine *e, int32_t lane) {
     Lane *l = e->lanes + lane;
@@ -594,8 +695,9 @@ static void resume(Engine *e, int32_t lane) {
         l->op++;
         break;
     case SENDING: {
-        i64 kind = e->p->transfers[(i64)l->last_transfer * TRANSFER_COLUMNS + 1];
-        charge(e, lane, kind, e->now - l->exchange_begin, l->weight);
+        i64 kind = e->p->transfers[(i64)l->last_transfer * TRANSFER_COLUMNS + 1], lost = e->now - l->alone_end;
+        charge(e, lane, kind, e->now - l->exchange_begin - lost, l->weight);
+        if (lost) contended(e, lane, lost);
         l->op++;
         break;
     }
@@ -679,7 +781,7 @@ static void run_lane(Engine *e, int32_t lane) {
                 l->sent = 0;
                 l->exchange_begin = e->now;
                 l->open = (int32_t)op[2];
-                l->last_end = -1;
+                l->last_end = l->alone_end = -1;
             }
             sends(e, lane, op);
             if (l->state == SENDING) l->sent = -1;
@@ -793,9 +895,12 @@ static void prepare(Engine *e) {
     e->taker = rows((size_t)p->semaphore_count, sizeof(int32_t));
     e->tokens = rows((size_t)p->semaphore_count, sizeof(i64));
     e->visits = rows((size_t)(p->lane_count * p->noise_count), sizeof(i64));
+    e->lost = rows((size_t)(flows * p->rank_count), sizeof(i64));
+    e->taken = rows((size_t)p->rank_count, sizeof(i64));
     e->round_events = rows((size_t)p->summary[4], sizeof(i64));
     if (!e->lanes || !e->flows || !e->links || !e->channels || !e->heap || !e->wakes || !e->ready || !e->changed || !e->near ||
-        !e->affected || !e->due || !e->meet_first || !e->meet_count || !e->taker || !e->tokens || !e->visits || !e->round_events) {
+        !e->affected || !e->due || !e->meet_first || !e->meet_count || !e->taker || !e->tokens || !e->visits || !e->round_events ||
+        !e->lost || !e->taken) {
         e->error = NO_MEMORY;
         return;
     }
@@ -836,13 +941,13 @@ static void prepare(Engine *e) {
 
 static void release(Engine *e) {
     void *all[] = {e->lanes, e->flows, e->links, e->channels, e->heap, e->wakes, e->ready, e->changed, e->near, e->affected,
-                   e->due, e->meet_first, e->meet_count, e->taker, e->tokens, e->visits, e->round_events};
+                   e->due, e->meet_first, e->meet_count, e->taker, e->tokens, e->visits, e->round_events, e->lost, e->taken};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
 static const char *BUFFERS = "ops sequences charges transfers loads groups phases of_lane tokens parties bases noises tables "
-                             "slow_lanes slow_channels accounts begins marks summary where sizes";
-enum { INPUTS = 15, OUTPUTS = 5, ALL = 21 };
+                             "slow_lanes slow_channels ranks accounts begins marks summary where shared sizes";
+enum { INPUTS = 16, OUTPUTS = 6, ALL = 23 };
 
 PyDoc_STRVAR(run_doc,
              "run(arrays, watch, interval)\n--\n\n"
@@ -868,11 +973,12 @@ static PyObject *run(PyObject *module, PyObject *args) {
     if (held == ALL) {
         const i64 *b[ALL];
         for (int i = 0; i < ALL; i++) b[i] = views[i].buf;
-        const i64 *sizes = b[20];
-        Program p = {b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14],
+        const i64 *sizes = b[22];
+        Program p = {b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15],
                      sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7], sizes[8], sizes[9],
-                     sizes[10], sizes[11], sizes[12],
-                     views[15].buf, views[16].buf, views[17].len ? views[17].buf : NULL, views[18].buf, views[19].buf};
+                     sizes[10], sizes[11], sizes[12], sizes[13], sizes[14],
+                     views[16].buf, views[17].buf, views[18].len ? views[18].buf : NULL, views[19].buf, views[20].buf,
+                     views[21].buf};
         Engine e;
         memset(&e, 0, sizeof e);
         e.p = &p;

@@ -6,12 +6,13 @@ The program becomes flat arrays of integers. An object that several lanes and ph
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import product
 
 from podsim.engine.deadlock import STOPPED, TRANSFER, deadlock_error
 from podsim.engine.sharing import capacities, weight_of
-from podsim.engine.trace import IDLE, PhaseRecord, Trace
+from podsim.engine.trace import CONTENTION, IDLE, PhaseRecord, Trace
 from podsim.engine.variation import JITTER, SLOWED, slowdowns_by_name
 from podsim.garbage import no_search
 from podsim.program.task import Acquire, Barrier, Exchange, Group, Program, Release, Step, Transfer, Work
@@ -52,15 +53,14 @@ class Flat:
         self.phases: list[int] = []  # (repetitions, kind of waiting at the end)
         self.of_lane = array("q")  # sequence of every lane in every phase of its group
         self.bases: list[int] = []  # index of the first entry of each group in `of_lane`
-        self.noises: list[
-            int
-        ] = []  # (first entry in `tables`, log2 of the table's length, stream, relative) per jitter
+        self.noises: list[int] = []  # (offset in `tables`, log2 of the table's length, stream, relative) per jitter
         self.tables: list[int] = []
         self.slow_lanes: list[int] = []  # (lane, start, end, numerator and denominator of its speed), by lane and time
         self.slow_channels: list[int] = []  # (time, channel, capacity from that time on), by time
         self.parties: list[int] = []  # number of lanes that meet at each barrier
         self.tokens: list[int] = []  # initial tokens of each semaphore
         self.kinds: Known = {}
+        self.sent: set[str] = set()  # kinds of transfers
         self.channels: Known = {}
         self.barriers: Known = {}  # number of each named barrier; the barrier at the ends of a group's phases follows
         self.semaphores: Known = {}
@@ -80,7 +80,7 @@ class _Layout:
         self._met: dict[int, int] = {}
         self._barriers: list[set[int]] = []
         self._noises = {name: number for number, name in enumerate(program.jitters)}
-        flat.kinds.update({JITTER: 0, SLOWED: 1})
+        flat.kinds.update({JITTER: 0, SLOWED: 1, CONTENTION: 2})
         for key, tokens in program.semaphores.items():
             flat.semaphores[key] = len(flat.tokens)
             flat.tokens.append(tokens)
@@ -201,6 +201,7 @@ class _Layout:
                 high, low = divmod(weight, 1 << _HALF_BITS)
                 flat.loads.extend((channels.setdefault(name, len(channels)), time, high, low))
         count = (len(flat.loads) - first) // PER_LOAD
+        flat.sent.add(transfer.kind)
         return transfer.latency_ps, self._kind(transfer.kind), size, first // PER_LOAD, count
 
     def _kind(self, name: str) -> int:
@@ -287,6 +288,8 @@ class _Execution:
         sequences = len(flat.sequences) // PER_SEQUENCE
         self._summary = array("q", [0, 0, 0, self._most_turns, sequences])
         self._where = _zeros(len(flat.lanes))
+        self._sent = sorted(flat.sent)
+        self._shared = _zeros(len(flat.lanes) * len(self._sent) ** 2)
         self._arrays = self._laid_out(explicit)
 
     def run(self, core: _Run, watch: Iterable[int]) -> Trace | None:
@@ -301,10 +304,11 @@ class _Execution:
 
     def _laid_out(self, explicit: bool) -> tuple[object, ...]:
         flat, program = self._flat, self._program
+        ranks = {kind: rank for rank, kind in enumerate(self._sent)}
         inputs = (
             *(flat.ops, flat.sequences, flat.charges, flat.transfers, flat.loads, flat.groups, flat.phases),
             *(flat.of_lane, flat.tokens, flat.parties, flat.bases, flat.noises, flat.tables),
-            *(flat.slow_lanes, flat.slow_channels),
+            *(flat.slow_lanes, flat.slow_channels, [ranks.get(kind, 0) for kind in flat.kinds]),
         )
         sizes = [
             *(len(flat.lanes), len(program.groups), len(flat.kinds), len(flat.channels)),
@@ -315,9 +319,9 @@ class _Execution:
                 int(explicit),
                 program.seed,
             ),
-            *(flat.kinds[JITTER], flat.kinds[SLOWED]),
+            *(flat.kinds[JITTER], flat.kinds[SLOWED], flat.kinds[CONTENTION], len(self._sent)),
         ]
-        outputs = self._accounts, self._begins, self._marks, self._summary, self._where
+        outputs = self._accounts, self._begins, self._marks, self._summary, self._where, self._shared
         return (
             *(rows if isinstance(rows, array) else array("q", rows) for rows in inputs),
             *outputs,
@@ -339,10 +343,13 @@ class _Execution:
         helpers: dict[str, dict[str, int]] = {}
         phases: list[PhaseRecord] = []
         turns: dict[str, tuple[int, ...]] = {}
+        shared: dict[str, Mapping[tuple[str, str], int]] = {}
         row, place = 0, 0
         for number, group in enumerate(self._program.groups):
             for lane in group.lanes:
                 account = self._account(row)
+                if CONTENTION in account:
+                    shared[lane] = self._shared_by(row)
                 row += 1
                 if not group.accounted:
                     helpers[lane] = account
@@ -359,7 +366,14 @@ class _Execution:
                         phases.append(PhaseRecord(group.name, phase.name, phase.count, begin - start, finish - start))
             place += len(group.phases)
         phases.sort(key=lambda each: (each.group, each.start_ps))
-        return Trace(end - start, lanes, (), frozenset(), tuple(phases), events, helpers, turns, "compiled")
+        return Trace(
+            end - start, lanes, (), frozenset(), tuple(phases), events, helpers, turns, "compiled", shared=shared
+        )
+
+    def _shared_by(self, row: int) -> dict[tuple[str, str], int]:
+        pairs = list(product(self._sent, self._sent))
+        values = self._shared[row * len(pairs) : (row + 1) * len(pairs)]
+        return {pair: time for pair, time in zip(pairs, values, strict=True) if time}
 
     def _account(self, row: int) -> dict[str, int]:
         kinds = self._flat.kinds

@@ -13,7 +13,16 @@ from typing import cast
 
 from simpy import Environment, Event
 
-from podsim.engine.sharing import NO_SPEED, ChannelLoad, SharedChannel, Sharer, dependent, fair_times, weight_of
+from podsim.engine.sharing import (
+    NO_SPEED,
+    ChannelLoad,
+    SharedChannel,
+    Sharer,
+    dependent,
+    fair_times,
+    separate_times,
+    weight_of,
+)
 from podsim.program.task import Transfer
 
 # Priority after all other events of the same instant: SimPy uses 0 (urgent) and 1 (normal).
@@ -30,13 +39,28 @@ Loads = tuple[ChannelLoad, ...]
 class Flow(Sharer):
     """Transfer under way on SimPy."""
 
-    __slots__ = ("begin", "duration", "end", "finish", "left", "since", "transfer", "waiter")
+    __slots__ = (
+        *("alone", "begin", "duration", "end", "finish", "left", "lost", "noted", "rival", "since"),
+        *("spans", "transfer", "waiter"),
+    )
 
     def __init__(self, transfer: Transfer, loads: Loads, waiter: Waiter) -> None:
         self.transfer, self.loads, self.waiter = transfer, loads, waiter
-        self.size = transfer.units
+        self.size, self.kind = transfer.units, transfer.kind
+        self.alone, self.noted, self.rival = -1, -1, ""
+        self.lost: dict[str, int] = {}  # time lost to transfers of each other kind [ps]
+        self.spans: list[tuple[int, int, int]] = []  # (begin, end, time of the whole transfer at this speed) [ps]
         self.left = _ALL
         self.duration = self.finish = self.since = self.begin = self.end = -1
+
+    def note(self, now: int) -> None:
+        """Record the time lost to other kinds, and the span at constant speed, since the last change of speed."""
+        if 0 < self.alone < self.duration:
+            lost = (now - self.noted) * (self.duration - self.alone) // self.duration
+            self.lost[self.rival] = self.lost.get(self.rival, 0) + lost
+        if self.duration > 0 and now > self.noted:
+            self.spans.append((self.noted, now, self.duration))
+        self.noted = now
 
 
 class Waiter:
@@ -118,8 +142,15 @@ class Network:
                 self._end(flow)
         affected = dependent(self._changed)
         self._changed.clear()
-        for sharer, duration in fair_times(affected).items():
+        times = fair_times(affected)
+        separate = separate_times(times)
+        for sharer, duration in times.items():
             flow = cast(Flow, sharer)
+            alone, rival = separate.get(flow, (duration, ""))
+            if (duration, alone, rival) == (flow.duration, flow.alone, flow.rival):
+                continue
+            flow.note(now)
+            flow.alone, flow.rival = alone, rival
             if duration == flow.duration:
                 continue
             if flow.duration > 0:
@@ -144,6 +175,7 @@ class Network:
             load.channel.users.discard(flow)
             self._changed.add(load.channel)
         flow.end = int(self._env.now)
+        flow.note(flow.end)
         waiter = flow.waiter
         waiter.open -= 1
         if not waiter.open:

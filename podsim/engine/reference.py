@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count, product
+from typing import TypeVar
 
 from simpy import Environment, Event
 from simpy.core import EmptySchedule
@@ -16,7 +17,7 @@ from podsim.engine.deadlock import TRANSFER, deadlock_error
 from podsim.engine.moves import Busy, Entry, Give, Meeting, Move, Moves, Send, Wait, charge
 from podsim.engine.network import Flow, Network, Waiter
 from podsim.engine.sharing import capacities
-from podsim.engine.trace import IDLE, PhaseRecord, Record, Trace, without_zeros
+from podsim.engine.trace import CONTENTION, IDLE, ChannelUse, PhaseRecord, Record, Trace, without_zeros
 from podsim.engine.variation import JITTER, SLOWED, end_of_work, sample_jitter, slowdowns_by_name
 from podsim.garbage import no_search
 from podsim.program.task import Group, Phase, Program
@@ -31,7 +32,14 @@ def _shuffled(seed: int) -> Iterator[int]:
         yield generator.getrandbits(_TIE_BITS) << _TIE_BITS | number
 
 
-_Log = list[Entry]
+class _Log:
+    """Timeline entries of one repetition of a phase."""
+
+    __slots__ = ("entries", "uses")
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.uses: list[tuple[str, float, int, int]] = []  # (channel, share of its speed, begin, end)
 
 
 def run_on_simpy(
@@ -39,6 +47,9 @@ def run_on_simpy(
 ) -> Trace:
     """Run a program to its end on SimPy; `podsim.engine.execute` documents the arguments."""
     return _Execution(program, explicit=explicit, record=record, tie_seed=tie_seed).run(watch)
+
+
+_Timed = TypeVar("_Timed", Record, ChannelUse)
 
 
 class _Execution:
@@ -54,6 +65,8 @@ class _Execution:
         self._helpers: dict[str, dict[str, int]] = {}
         self._records: list[Record] = []
         self._messages: list[Record] = []
+        self._uses: list[ChannelUse] = []
+        self._shared: dict[str, dict[tuple[str, str], int]] = {}
         self._channels: set[str] = set()
         self._phases: list[PhaseRecord] = []
         self._moves = Moves(self._env, self._network, program.semaphores)
@@ -92,6 +105,8 @@ class _Execution:
             helpers={lane: without_zeros(account) for lane, account in self._helpers.items()},
             turns={name: tuple(end - self._start for end in ends) for name, ends in self._turns.items()},
             messages=_in_order(self._shifted(self._messages)),
+            shared=self._shared,
+            uses=tuple(sorted(self._shifted(self._uses), key=lambda use: (use.start_ps, use.channel, use.end_ps))),
         )
 
     def _advance(self, watch: Iterable[int]) -> None:
@@ -102,7 +117,7 @@ class _Execution:
                 for _ in range(count):
                     step()
 
-    def _shifted(self, records: Iterable[Record]) -> Iterator[Record]:
+    def _shifted(self, records: Iterable[_Timed]) -> Iterator[_Timed]:
         """Yield the records after the warm-up, with times relative to its end."""
         for record in records:
             if record.end_ps > self._start:
@@ -118,6 +133,7 @@ class _Execution:
             phase, counts = group.phases[number], turn > 0 or number >= group.warm_up
             if turn == 0 and number == group.warm_up:
                 account.clear()  # discard the warm-up
+                self._shared.pop(lane, None)
                 if group.accounted:
                     self._start = now
             moves = [*self._moves.moves_for(phase.steps.get(lane, ())), Wait(join, phase.wait_kind)]
@@ -148,7 +164,7 @@ class _Execution:
         self._steps += len(moves) * rounds
         for _ in range(rounds):
             start = now
-            log: _Log | None = [] if self._record and counts else None
+            log = _Log() if self._record and counts else None
             for move in moves:
                 # Most moves are work: inlined, since a generator for each would be slow.
                 if type(move) is Busy:
@@ -158,7 +174,7 @@ class _Execution:
                         yield Event(env)
                         continue
                     if log is not None:
-                        log.extend(move.records(lane, now, lasting))
+                        log.entries.extend(move.records(lane, now, lasting))
                     yield Timeout(env, lasting)
                     now += lasting
                 elif type(move) is Wait:
@@ -172,7 +188,7 @@ class _Execution:
                     move.semaphore.release()
                 elif type(move) is Send:
                     now = yield from self._exchange(move, lane, now, account, weight, log)
-            if log:
+            if log is not None:
                 self._keep(log, weight, now - start)
         if weight > 1:
             rest = (weight - 1) * (now - begin)
@@ -218,24 +234,35 @@ class _Execution:
         yield waiter.done
         del self._exchanging[lane]
         end = int(env.now)
-        last = next(flow for flow in flows if flow.end == end).transfer
-        account[last.kind] = account.get(last.kind, 0) + (end - start) * weight
+        slowest = next(flow for flow in flows if flow.end == end)
+        last, alone = slowest.transfer, max(flow.end - sum(flow.lost.values()) for flow in flows)
+        account[last.kind] = account.get(last.kind, 0) + (alone - start) * weight
+        rival = ""
+        if alone < end:
+            rival = max(sorted(slowest.lost), key=lambda kind: slowest.lost[kind])
+            _add(account, CONTENTION, (end - alone) * weight)
+            pairs = self._shared.setdefault(lane, {})
+            pairs[last.kind, rival] = pairs.get((last.kind, rival), 0) + (end - alone) * weight
         if log is not None:
-            log.append((lane, last.kind, last.name, start, end, ""))
+            entries = log.entries
+            entries.append((lane, last.kind, last.name, start, alone, ""))
+            entries.append((lane, CONTENTION, f"{last.name}: slowed by {rival}", alone, end, ""))
             for flow in flows:
                 sent = flow.transfer
                 if sent.receiver:
-                    log.append((lane, sent.kind, sent.name, start, flow.end, sent.receiver))
-                for channel, _ in sent.channels:
+                    entries.append((lane, sent.kind, sent.name, start, flow.end, sent.receiver))
+                for channel, time in sent.channels:
                     self._channels.add(channel)
-                    log.append((channel, sent.kind, f"{lane}: {sent.name}", flow.begin, flow.end, ""))
+                    entries.append((channel, sent.kind, f"{lane}: {sent.name}", flow.begin, flow.end, ""))
+                    log.uses += ((channel, time / takes, begin, until) for begin, until, takes in flow.spans if time)
         return end
 
     def _keep(self, log: _Log, weight: int, period: int) -> None:
-        for lane, kind, name, start, end, receiver in log:
+        for lane, kind, name, start, end, receiver in log.entries:
             if end > start:
                 kept = self._messages if receiver else self._records
                 kept.append(Record(lane, kind, name, start, end, weight, period, receiver))
+        self._uses += (ChannelUse(*use, weight, period) for use in log.uses)
 
 
 def _in_order(records: Iterable[Record]) -> tuple[Record, ...]:
@@ -253,4 +280,4 @@ def _log_wait(
     if end > start:
         account[kind] = account.get(kind, 0) + (end - start) * weight
         if log is not None:
-            log.append((lane, kind, kind, start, end, ""))
+            log.entries.append((lane, kind, kind, start, end, ""))

@@ -8,7 +8,7 @@ channels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from podsim.program.task import Slowdown
@@ -16,6 +16,8 @@ from podsim.program.task import Slowdown
 CHANNEL_BITS = 48
 WHOLE = 1 << CHANNEL_BITS
 """Capacity of a channel at its full speed."""
+_RIVAL_BITS = 13
+"""Resolution of the comparison between kinds of transfers: 2^-13 of a channel's capacity."""
 NO_SPEED = 0
 """Marker in place of the time of a transfer whose channel has no capacity."""
 
@@ -42,7 +44,8 @@ class ChannelLoad:
 class Sharer:
     """Transfer under way, with its size and its load on each channel."""
 
-    __slots__ = ("loads", "size")
+    __slots__ = ("kind", "loads", "size")
+    kind: str
     size: int
     loads: tuple[ChannelLoad, ...]
 
@@ -76,8 +79,8 @@ def dependent(changed: Iterable[SharedChannel]) -> set[Sharer]:
     return found
 
 
-def fair_times(flows: Iterable[Sharer]) -> Mapping[Sharer, int]:
-    """Return the time of each transfer at its fair speed, or `NO_SPEED`. [ps]"""
+def fair_times(flows: Collection[Sharer]) -> Mapping[Sharer, int]:
+    """Return the time of each transfer at its fair speed among `flows`, or `NO_SPEED`. [ps]"""
     rooms: dict[SharedChannel, int] = {}
     weights: dict[SharedChannel, int] = {}
     for flow in flows:
@@ -87,7 +90,7 @@ def fair_times(flows: Iterable[Sharer]) -> Mapping[Sharer, int]:
     times: dict[Sharer, int] = {}
     while open_channels := [channel for channel, weight in weights.items() if weight > 0]:
         weight, room, tightest = _tightest(open_channels, weights, rooms)
-        settled = {flow for channel in tightest for flow in channel.users if flow not in times}
+        settled = {flow for channel in tightest for flow in channel.users if flow in flows and flow not in times}
         if not settled:
             break
         for flow in settled:
@@ -98,6 +101,35 @@ def fair_times(flows: Iterable[Sharer]) -> Mapping[Sharer, int]:
                 taken = _rounded(load.time_ps << CHANNEL_BITS, times[flow]) if times[flow] != NO_SPEED else 0
                 rooms[load.channel] = max(0, rooms[load.channel] - taken)
     return times
+
+
+def separate_times(times: Mapping[Sharer, int]) -> Mapping[Sharer, tuple[int, str]]:
+    """Return the time of each transfer without other kinds of transfers, and the kind that slows it most.
+
+    Args:
+        times: Time of each transfer at its fair speed; transfers that share channels are all in it. [ps]
+    """
+    if all(len({flow.kind for flow in load.channel.users}) == 1 for flow in times for load in flow.loads):
+        return {}
+    found: dict[Sharer, tuple[int, str]] = {}
+    for kind in {flow.kind for flow in times}:
+        alone = fair_times({flow for flow in times if flow.kind == kind})
+        found |= {flow: (time, _rival(flow, times) if time < times[flow] else "") for flow, time in alone.items()}
+    return found
+
+
+def _rival(flow: Sharer, times: Mapping[Sharer, int]) -> str:
+    """Return the other kind that uses most capacity of a transfer's channels, or the transfer's kind if it is alone."""
+    taken: dict[str, int] = {}
+    for used in flow.loads:
+        for other in used.channel.users:
+            if other.kind == flow.kind or times[other] == NO_SPEED:
+                continue
+            for load in other.loads:
+                if load.channel is used.channel:
+                    room = (load.time_ps << _RIVAL_BITS) // times[other]
+                    taken[other.kind] = taken.get(other.kind, 0) + room
+    return max(sorted(kind for kind in taken if taken[kind]), key=lambda kind: taken[kind], default=flow.kind)
 
 
 def _tightest(

@@ -9,6 +9,10 @@ IDLE = "idle"
 """Kind of time after a lane's own end, until the last lane ends."""
 
 
+CONTENTION = "contention"
+"""Kind of time that exchanges lose to other kinds of transfers on shared channels."""
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """Interval during which a lane or channel is busy with one thing."""
@@ -21,6 +25,18 @@ class Record:
     repeat_count: int = 1  # number of repetitions that this record represents
     repeat_period_ps: int = 0  # from the start of one repetition to the next [ps]
     receiver: str = ""  # receiving lane of a message
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelUse:
+    """Interval in which one transfer uses a constant share of a channel."""
+
+    channel: str
+    share: float  # share of the channel's speed
+    start_ps: int  # begin in the first repetition [ps]
+    end_ps: int  # end in the first repetition [ps]
+    repeat_count: int = 1
+    repeat_period_ps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +69,10 @@ class Trace:
     engine: str = "simpy"  # engine that ran the program, `simpy` or `compiled`
     # transfers to other lanes, from the start of the sender's exchange to the arrival; empty unless requested
     messages: tuple[Record, ...] = ()
+    # for each lane that lost time to other kinds: lost time by (kind that lost it, kind that caused it) [ps]
+    shared: Mapping[str, Mapping[tuple[str, str], int]] = field(default_factory=dict)
+    # use of channels over time; empty unless the timeline was requested
+    uses: tuple[ChannelUse, ...] = ()
 
 
 def expand(records: Iterable[Record]) -> Iterator[Record]:

@@ -1,7 +1,8 @@
 """Decoders of any architecture, by what their `config.json` says in words that most of them share.
 
-Which norm, which positions and whether blocks are gated follows from keys that only such models have. What the code
-of an architecture does beyond its keys, such as norms of queries and keys, is not simulated, and a note says so.
+Which norm, which positions and whether blocks are gated follows from keys that only such models have. A note names each
+of these guesses. What no key says is refused. What the code of an architecture does beyond its keys, such as norms of
+queries and keys, is not simulated, so that times are lower bounds; a note says so.
 
 Source: [hf_transformers] for the words.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from podsim.importer.decoder_config import activation, decoder
+from podsim.importer.decoder_config import activation, attention_window, decoder, turned_width
 from podsim.importer.reader import Entry, Reader
 from podsim.importer.request import MOST_LAYERS, MOST_ROWS, MOST_WIDTH, Imported, check_heads
 from podsim.scenario.wording import shown
@@ -25,8 +26,9 @@ _POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_leng
 _ACTIVATION = ("hidden_act", "activation_function", "hidden_activation", "activation")
 _RMS = ("rms_norm_eps", "rms_norm_epsilon")
 _LAYER_NORM = ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "layer_norm_elementwise_affine")
-_NORM_OF_EITHER = ("norm_eps",)
 _ROTARY = ("rope_theta", "rope_scaling", "rope_parameters", "rotary_emb_base", "rotary_pct", "partial_rotary_factor")
+_GATE_KEYS = ("is_gated_act", "gated_mlp", "use_glu")
+_PLAIN_FUNCTIONS = ("gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu")
 _GATES = ("silu", "swish", "swiglu", "geglu")
 _EXPERTS = ("num_local_experts", "num_experts", "n_experts")
 _TIED = True
@@ -53,24 +55,31 @@ def any_decoder(reader: Reader) -> Imported:
         wide = (reader.whole("head_size", ["head_dim"], 1, most=MOST_WIDTH),)
     check_heads(reader, hidden, heads, kv, own_size=bool(wide))
     inner, experts = _feed_forward(reader, hidden.whole)
-    norm = _norm(reader)
+    guesses: list[str] = []
+    norm = _norm(reader, guesses)
     positions = _needed(reader, "position_count", _POSITIONS, MOST_ROWS)
-    turned = _rotation(reader, wide[0].whole if wide else hidden.whole // max(1, heads.whole))
+    turned = _rotation(reader, wide[0].whole if wide else hidden.whole // max(1, heads.whole), norm, guesses)
     rotary = Entry("rotary", bool(turned), turned[0].origin if turned else f"none of {', '.join(_ROTARY[:2])}, …")
-    function = reader.given(*_ACTIVATION) or _ACTIVATION[0]
-    word = reader.word(function, "silu" if norm.value == "rms" else "gelu")
-    gated = _gated(reader, function, word, norm)
+    function = reader.given(*_ACTIVATION) or ""
+    if not function:
+        what = "no key says which function the feed-forward blocks have"
+        reader.complain("", what, f'add `"{_ACTIVATION[0]}"`, for example "silu"')
+    word = reader.word(function or _ACTIVATION[0], "gelu")
+    gated = _gated(reader, function, word, norm, guesses)
     entries = (
         *(layers, hidden, inner, heads, kv, *wide, rows),
         *(() if rotary.value else (positions,)),
         gated,
-        *activation(reader, function, word, "swish" if gated.value else "gelu"),
+        *activation(reader, function or _ACTIVATION[0], word, "swish" if gated.value else "gelu", is_strict=True),
         *(norm, rotary, *turned[1:]),
-        _bias(reader),
-        *_parallel(reader),
+        _bias(reader, guesses),
+        *_parallel(reader, guesses),
         *experts,
+        *attention_window(reader),
         reader.flag("tied_embedding", "tie_word_embeddings", default=_TIED),
     )
+    if "tie_word_embeddings" not in reader.config.data:
+        guesses.append("the head shares the embedding's weights")
     dropout = (
         _share(reader, "dropout", ("hidden_dropout", "resid_pdrop", "dropout", "residual_dropout")),
         _share(reader, "attention_dropout", ("attention_dropout", "attn_pdrop")),
@@ -78,8 +87,9 @@ def any_decoder(reader: Reader) -> Imported:
     written = shown(reader.config.data.get("model_type", "no type"))
     reader.notes.append(
         f"model_type {written} is read by its dimensions: what its code does beyond the keys of the file, such as norms"
-        " of queries and keys, is not simulated"
+        " of queries and keys, is not simulated, so that times are lower bounds"
     )
+    reader.notes.append(f"guesses, which no key states: {'; '.join(guesses)}")
     return decoder(reader, entries, positions, dropout, bind=not rotary.value)
 
 
@@ -100,7 +110,7 @@ def _feed_forward(reader: Reader, hidden: int) -> tuple[Entry, tuple[Entry, ...]
     if name is None or reader.config.data[name] in (None, 0, 1):
         return inner, ()
     count = reader.whole("experts.count", [name], 1, most=MOST_WIDTH)
-    per_token = _needed(reader, "experts.per_token", ("num_experts_per_tok", "moe_topk", "top_k"), MOST_WIDTH)
+    per_token = _needed(reader, "experts.per_token", ("num_experts_per_tok", "moe_topk", "moe_top_k"), MOST_WIDTH)
     if reader.sound and per_token.whole > count.whole:
         what = f"a token cannot go through {per_token.value} of {count.value} experts"
         reader.complain("num_experts_per_tok", what, "correct one of the two")
@@ -113,47 +123,53 @@ def _feed_forward(reader: Reader, hidden: int) -> tuple[Entry, tuple[Entry, ...]
     return inner, (count, per_token)
 
 
-def _norm(reader: Reader) -> Entry:
-    for kind, names in (("rms", _RMS), ("layer", _LAYER_NORM), ("rms", _NORM_OF_EITHER)):
+def _norm(reader: Reader, guesses: list[str]) -> Entry:
+    for kind, names in (("rms", _RMS), ("layer", _LAYER_NORM)):
         for name in names:
             if reader.config.data.get(name) is not None:
-                return Entry("norm", kind, name)
-    what = "no key says which norm this decoder has"
+                guesses.append(f"{'RMS' if kind == 'rms' else kind} norms, two in each layer (after {name})")
+                return Entry("norm", kind, f"guessed from {name}")
+    key = "norm_eps" if "norm_eps" in reader.config.data else ""
+    what = f"{'`norm_eps` does not say' if key else 'no key says'} which norm this decoder has"
     cure = 'add `"rms_norm_eps"` for RMS norms, or `"layer_norm_eps"` for layer norms'
-    reader.complain("", what, cure)
+    reader.complain(key, what, cure)
     return Entry("norm", "layer")
 
 
-def _rotation(reader: Reader, width: int) -> tuple[Entry, ...]:
-    """Whether positions are rotated, and how much of each head where that is not all."""
-    name = next((name for name in _ROTARY if name in reader.config.data), None)
-    if name is None:
-        return ()
-    part = reader.given("partial_rotary_factor", "rotary_pct")
-    share = reader.share("rotary_size", part, default=1.0, one=True).value if part else 1.0
-    assert isinstance(share, float)
-    turned = int(share * width)
-    if turned == width:
-        return (Entry("rotary", True, name),)
-    if reader.sound and (turned < 2 or turned % 2):
-        what = f"{share} of heads that are {width} wide are {turned} elements: pairs of them are turned"
-        reader.complain(part or name, what, "write a share that makes an even number")
-    return Entry("rotary", True, name), Entry("rotary_size", turned, f"of {width}: {part}")
+def _rotation(reader: Reader, width: int, norm: Entry, guesses: list[str]) -> tuple[Entry, ...]:
+    """Return whether positions are rotated, and how much of each head if that is not all."""
+    name = next((name for name in _ROTARY if reader.config.data.get(name) is not None), None)
+    if name is not None:
+        return (Entry("rotary", True, name), *turned_width(reader, width, 1.0))
+    if norm.value == "rms":
+        do = 'add `"rope_theta"` if positions are rotated; import another model if they are not'
+        reader.complain("", "no key says how positions enter this decoder", do)
+    guesses.append("learned positions (no key of rotary ones)")
+    return ()
 
 
-def _gated(reader: Reader, name: str, word: str, norm: Entry) -> Entry:
-    for key in ("is_gated_act", "gated_mlp", "use_glu"):
+def _gated(reader: Reader, name: str, word: str, norm: Entry, guesses: list[str]) -> Entry:
+    for key in _GATE_KEYS:
         if key in reader.config.data:
             return reader.flag("gated", key, default=False)
     if word in _GATES:
-        return Entry("gated", True, f"{name} {word}, which gates")
-    return Entry("gated", norm.value == "rms", f"as in published decoders with {norm.value} norms")
+        guesses.append(f"gated feed-forward blocks (after {word})")
+        return Entry("gated", True, f"guessed from {name} {word}")
+    if norm.value == "layer" and word in _PLAIN_FUNCTIONS:
+        guesses.append(f"feed-forward blocks without gates (after {word} with layer norms)")
+        return Entry("gated", False, f"guessed from {name} {word}")
+    if name:
+        what = f"no key says whether feed-forward blocks with {word} are gated"
+        reader.complain(name, what, f'add `"{_GATE_KEYS[1]}": true` for three matrices, or `false` for two')
+    return Entry("gated", False)
 
 
-def _bias(reader: Reader) -> Entry:
-    """Dense layers with biases."""
+def _bias(reader: Reader, guesses: list[str]) -> Entry:
+    """Return the dense layers with biases."""
     for name in ("use_bias", "bias", "add_bias_linear"):
         if isinstance(reader.config.data.get(name), bool):
+            if reader.config.data[name]:
+                guesses.append(f"biases of all dense layers but the head (after {name})")
             return reader.flag("bias", name, default=False)
     attention = reader.given("attention_bias", "qkv_bias", "attention_qkv_bias", "use_qkv_bias")
     parts: list[str] = []
@@ -161,14 +177,18 @@ def _bias(reader: Reader) -> Entry:
         parts += ["qkv", "projection"] if attention == "attention_bias" else ["qkv"]
     if "mlp_bias" in reader.config.data and reader.flag("bias", "mlp_bias", default=False).value:
         parts.append("feed_forward")
+    if parts:
+        guesses.append(f"biases of {', '.join(parts)}")
     return Entry("bias", tuple(parts) or False, attention or "no key asks for biases")
 
 
-def _parallel(reader: Reader) -> tuple[Entry, ...]:
+def _parallel(reader: Reader, guesses: list[str]) -> tuple[Entry, ...]:
     name = reader.given("use_parallel_residual", "parallel_attn")
     if name is None or not reader.flag("parallel_blocks", name, default=False).value:
         return ()
-    return (Entry("parallel_blocks", "one_norm" if name == "parallel_attn" else "two_norms", name),)
+    kind = "one_norm" if name == "parallel_attn" else "two_norms"
+    guesses.append(f"blocks side by side with {kind.replace('_', ' ')} (after {name})")
+    return (Entry("parallel_blocks", kind, name),)
 
 
 def _share(reader: Reader, key: str, names: Sequence[str]) -> Entry:

@@ -5,7 +5,9 @@ Source: [hf_transformers] for names and defaults.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from podsim.importer.reader import Entry, Reader
 from podsim.importer.request import (
@@ -38,14 +40,29 @@ class _Defaults:
     norm: str = "rms"
     activation: str = "hidden_act"
     function: str = "silu"
+    window: int | None = 0  # tokens; None if a window of the file is switched off
 
 
-def _note_window(reader: Reader, default: int | None) -> None:
-    """Note attention that does not reach all tokens."""
-    window = reader.whole("window", ["sliding_window"], default or 0, null=0).whole
-    if window:
-        what = f"sliding window attention (sliding_window {window}): tokens attend to all before them"
-        reader.notes.append(f"not modelled: {what}")
+def attention_window(reader: Reader, default: int = 0) -> tuple[Entry, ...]:
+    """Return the key of the attention window; nothing if each token attends to all tokens before it.
+
+    Layers of several kinds count as the narrowest. Beyond its window a scenario is refused.
+    """
+    entries = []
+    switch = reader.flag("window", "use_sliding_window", default=True).value
+    kinds = reader.config.data.get("layer_types")
+    if kinds is not None and not (isinstance(kinds, list) and all(kind in _LAYER_KINDS for kind in kinds)):
+        known = " and ".join(f'"{kind}"' for kind in _LAYER_KINDS)
+        reader.complain("layer_types", f"layers of other kinds than {known} are not modelled", "import another model")
+    is_everywhere_full = isinstance(kinds, list) and "sliding_attention" not in kinds
+    reader.given("max_window_layers")
+    for name, usual in (("sliding_window", default), ("attention_chunk_size", 0)):
+        if name not in reader.config.data and not usual:
+            continue
+        entry = reader.whole("attention_window", [name], usual or 1, null=0)
+        if entry.whole and switch and not (name == "sliding_window" and is_everywhere_full):
+            entries.append(entry)
+    return (min(entries, key=lambda each: each.whole),) if entries and reader.sound else ()
 
 
 def _llama(reader: Reader) -> Imported:
@@ -54,20 +71,40 @@ def _llama(reader: Reader) -> Imported:
 
 
 def _mistral(reader: Reader) -> Imported:
-    """A Mistral, without its window."""
-    _note_window(reader, _MISTRAL_WINDOW)
+    """Read a Mistral."""
     bias = Entry("bias", False, f"{reader.family} has none")
-    return _like_llama(reader, _Defaults(inner=14336, positions=131072, kv_heads=8), bias)
+    defaults = _Defaults(inner=14336, positions=131072, kv_heads=8, window=_MISTRAL_WINDOW)
+    return _like_llama(reader, defaults, bias)
 
 
 def _qwen2(reader: Reader) -> Imported:
-    """A Qwen2 [yang2024]; it has a window only where the file switches it on."""
-    if reader.flag("window", "use_sliding_window", default=False).value:
-        _note_window(reader, _QWEN2_WINDOW)
-    else:
-        reader.given("sliding_window")  # which asks for nothing then
+    """Read a Qwen2 [yang2024], which has a window only if the file switches it on."""
+    is_windowed = reader.flag("window", "use_sliding_window", default=False).value is True
     bias = Entry("bias", ("qkv",), always(reader))
-    return _like_llama(reader, _Defaults(inner=22016, positions=32768, rows=151936, kv_heads=32), bias)
+    defaults = _Defaults(inner=22016, positions=32768, rows=151936, kv_heads=32)
+    return _like_llama(reader, replace(defaults, window=_QWEN2_WINDOW if is_windowed else None), bias)
+
+
+def _phi3(reader: Reader) -> Imported:
+    """Read a Phi-3, whose queries, keys and values have one matrix."""
+    bias = Entry("bias", False, f"{reader.family} has none")
+    return _like_llama(reader, _Defaults(inner=8192, positions=4096, hidden=3072, rows=32064), bias)
+
+
+def _granite(reader: Reader) -> Imported:
+    """Read a Granite, whose factors of scores, sums and logits are part of other operations."""
+    for name in ("attention_multiplier", "residual_multiplier", "logits_scaling"):
+        reader.given(name)
+    scaled = Entry("scaled_embedding", True, "embedding_multiplier")
+    more = (scaled,) if reader.config.data.get("embedding_multiplier") not in (None, 1, 1.0) else ()
+    return _like_llama(reader, _Defaults(inner=11008, positions=2048), _llama_bias(reader), *more)
+
+
+def _internlm2(reader: Reader) -> Imported:
+    """Read an InternLM2, whose queries, keys and values have one matrix."""
+    on = reader.flag("bias", "bias", default=False)
+    bias = Entry("bias", ("qkv", "projection"), on.origin) if on.value else on
+    return _like_llama(reader, _Defaults(inner=11008, positions=2048, rows=103168), bias)
 
 
 def _gemma(reader: Reader) -> Imported:
@@ -91,8 +128,7 @@ def _gemma(reader: Reader) -> Imported:
 
 
 def _mixtral(reader: Reader) -> Imported:
-    """A Mixtral [jiang2024]."""
-    _note_window(reader, None)
+    """Read a Mixtral [jiang2024]."""
     count = reader.whole("experts.count", ["num_local_experts"], 8, most=MOST_WIDTH)
     per_token = reader.whole("experts.per_token", ["num_experts_per_tok"], 2, most=MOST_WIDTH)
     if reader.sound and per_token.whole > count.whole:
@@ -114,13 +150,17 @@ def _like_llama(reader: Reader, defaults: _Defaults, bias: Entry, *more: Entry) 
     rows = reader.whole("vocabulary_size", ["vocab_size"], defaults.rows, most=MOST_ROWS)
     wide = _head_size(reader, defaults.head_size)
     check_heads(reader, hidden, heads, kv, own_size=bool(wide))
+    windows = () if defaults.window is None else attention_window(reader, defaults.window)
+    if defaults.window is None:
+        _ = [reader.given(name) for name in ("sliding_window", "max_window_layers", "layer_types")]
     entries = (
         *(layers, hidden, width, heads, kv, *wide, rows),
         Entry("gated", True, always(reader)),
         *activation(reader, defaults.activation, defaults.function, "swish"),
         Entry("norm", defaults.norm, always(reader)),
         Entry("rotary", True, always(reader)),
-        *(bias, *more),
+        *turned_width(reader, wide[0].whole if wide else hidden.whole // max(1, heads.whole), 1.0),
+        *(bias, *more, *windows),
         reader.flag("tied_embedding", "tie_word_embeddings", default=defaults.tied),
     )
     limit = reader.whole("positions", ["max_position_embeddings"], defaults.positions)
@@ -233,20 +273,196 @@ def _gpt_neox(reader: Reader) -> Imported:
 
 
 def _rotary_share(reader: Reader, width: int) -> Entry:
-    """Elements of a head that are turned, given as a share."""
-    share = reader.share("rotary_size", "rotary_pct", default=0.25, one=True)
-    assert isinstance(share.value, float)
-    turned = int(share.value * width)
+    """Return the elements of a head that are turned, given as a share."""
+    return rotary_part(reader, width, ("rotary_pct",), default=0.25)
+
+
+_PARTS = ("partial_rotary_factor", "rotary_pct", "rope_percent")
+
+
+def _part_of_heads(reader: Reader, default: float) -> tuple[str, float]:
+    """Return the share of each head that is turned, and the key that says so."""
+    nested = rope_parameters(reader)
+    name = reader.given(*_PARTS)
+    if name is None and isinstance(nested.get(_PARTS[0]), (int, float)) and not isinstance(nested[_PARTS[0]], bool):
+        share = float(nested[_PARTS[0]])
+        if not 0 <= share <= 1:
+            what = f"its partial_rotary_factor {share} is no share from 0 to 1"
+            reader.complain("rope_parameters", what, "write for example `0.5`")
+            share = default
+        return "partial_rotary_factor in rope_parameters", share
+    if name is None:
+        return reader.absent(_PARTS[0]), default
+    given = reader.share("rotary_size", name, default=default, one=True).value
+    assert isinstance(given, float)
+    return name, given
+
+
+def rope_parameters(reader: Reader) -> dict[str, Any]:
+    """Return the object under `rope_parameters`; an empty one if there is none."""
+    nested = reader.config.data.get("rope_parameters")
+    return nested if isinstance(nested, dict) else {}
+
+
+def rotary_part(reader: Reader, width: int, names: Sequence[str] = _PARTS, default: float = 1.0) -> Entry:
+    """Return the elements of a head that are turned: an even number."""
+    origin, part = _part_of_heads(reader, default)
+    turned, name = int(part * width), reader.given(*_PARTS) or names[0]
     if reader.sound and (turned < 2 or turned % 2):
-        what = f"{share.value} of heads that are {width} wide are {turned} elements: pairs of them are turned"
+        what = f"{part} of heads that are {width} wide are {turned} elements: pairs of them are turned"
         do = f"write for example `{max(2, 2 * (width // 4)) / width}`" if width > 1 else _WIDER
-        reader.complain("rotary_pct", what, do)
-    return Entry("rotary_size", turned, f"of {width}: {share.origin}")
+        reader.complain(name, what, do)
+    return Entry("rotary_size", turned, f"of {width}: {origin}")
+
+
+def turned_width(reader: Reader, width: int, default: float) -> tuple[Entry, ...]:
+    """Return the width that is turned, unless it is all of a head."""
+    part = rotary_part(reader, width, default=default)
+    return () if part.value == width else (part,)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """Decoder whose blocks follow from its architecture: names of its keys, and what every such model has."""
+
+    norm: str = "layer"
+    gated: bool = False
+    parallel: str = "none"
+    share: float | None = 1.0  # of each head that is turned; None with learned positions
+    function: str = "gelu"
+    functions: tuple[str, ...] = ("hidden_act",)  # keys of the activation
+    bias: bool | tuple[str, ...] = False
+    tied: bool = False
+    inner: tuple[str, ...] = ("intermediate_size",)
+    extra_positions: int = 0  # rows of learned positions beyond those that tokens can have
+    dropout: str = "hidden_dropout"
+    kv_heads: tuple[str, ...] = ("num_key_value_heads",)
+    needs_kv_heads: bool = False
+
+
+_LAYERS, _WIDTH, _HEADS = ("num_hidden_layers", "n_layer"), ("hidden_size", "n_embd"), ("num_attention_heads", "n_head")
+_POSITIONS = ("max_position_embeddings", "n_positions")
+
+
+def _plain(reader: Reader, given: _Plain, *more: Entry, single_kv: bool | None = None) -> Imported:
+    """Read a decoder whose dimensions are all in the file."""
+    needed = [_LAYERS, _WIDTH, _HEADS, ("vocab_size",), _POSITIONS, given.inner]
+    needed += [given.kv_heads] if given.needs_kv_heads else []
+    for names in needed:
+        if reader.given(*names) is None:
+            reader.complain(names[0], f"a {reader.family} needs `{names[0]}`", f'add `"{names[0]}"`')
+    layers = reader.whole("layer_count", _LAYERS, 1, most=MOST_LAYERS)
+    hidden = reader.whole("hidden_size", _WIDTH, 1, most=MOST_WIDTH)
+    four = 4 * hidden.whole
+    inner = reader.whole("feed_forward_size", given.inner, four, null=four, why="4 x width", most=MOST_WIDTH)
+    heads = reader.whole("head_count", _HEADS, 1, most=MOST_WIDTH)
+    if single_kv is None:
+        why = "as many as query heads"
+        kv = reader.whole("kv_head_count", given.kv_heads, heads.whole, null=heads.whole, why=why, most=MOST_WIDTH)
+    else:
+        kv = Entry("kv_head_count", 1 if single_kv else heads.value, "multi_query")
+    wide = _head_size(reader, None)
+    check_heads(reader, hidden, heads, kv, own_size=bool(wide))
+    width = wide[0].whole if wide else hidden.whole // max(1, heads.whole)
+    name = reader.given(*given.functions) or given.functions[0]
+    positions = reader.whole("position_count", _POSITIONS, 1, most=MOST_ROWS)
+    learned = given.share is None
+    table = replace(positions, value=positions.whole + given.extra_positions)
+    entries = (
+        *(layers, hidden, inner, heads, kv, *wide),
+        reader.whole("vocabulary_size", ["vocab_size"], 1, most=MOST_ROWS),
+        *((table,) if learned else ()),
+        Entry("gated", given.gated, always(reader)),
+        *activation(reader, name, given.function, "swish" if given.gated else "gelu"),
+        Entry("norm", given.norm, always(reader)),
+        Entry("rotary", not learned, always(reader)),
+        *(() if given.share is None else turned_width(reader, width, given.share)),
+        *((Entry("parallel_blocks", given.parallel, always(reader)),) if given.parallel != "none" else ()),
+        *(more or (Entry("bias", given.bias, always(reader)),)),
+        *attention_window(reader),
+        reader.flag("tied_embedding", "tie_word_embeddings", default=given.tied),
+    )
+    dropout = _dropout(reader, given.dropout, reader.given("attn_pdrop") or "attention_dropout", 0.0)
+    return decoder(
+        reader, entries, replace(positions, key="positions") if not learned else positions, dropout, bind=learned
+    )
+
+
+def _nemotron(reader: Reader) -> Imported:
+    """Read a Nemotron: squared ReLU without gates, and norms that scale by one more than their weights."""
+    reader.notes.append("norms that scale by one more than their weights (LayerNorm1p) are simulated as layer norms")
+    bias = _llama_bias(reader)
+    return _plain(reader, _Plain(share=0.5, function="relu2"), bias)
+
+
+def _opt(reader: Reader) -> Imported:
+    """Read an OPT: learned positions, two rows of which no token has, and ReLU."""
+    hidden = reader.config.data.get("hidden_size", 768)
+    if reader.config.data.get("word_embed_proj_dim", hidden) != hidden:
+        reader.complain(
+            "word_embed_proj_dim", "words of another width than the layers are not modelled", "import another"
+        )
+    for name, usual in (("do_layer_norm_before", True), ("_remove_final_layer_norm", False)):
+        if reader.flag("norm", name, default=usual).value is not usual:
+            reader.complain(name, "norms behind blocks are not modelled in decoders", "import another model")
+    reader.given("layer_norm_elementwise_affine")
+    bias = reader.flag("bias", "enable_bias", default=True)
+    given = _Plain(share=None, function="relu", functions=("activation_function",), tied=True)
+    return _plain(reader, replace(given, inner=("ffn_dim",), extra_positions=2, dropout="dropout"), bias)
+
+
+def _phi(reader: Reader) -> Imported:
+    """Read a Phi: attention and feed-forward block under one norm, biases everywhere."""
+    if reader.flag("norms", "qk_layernorm", default=False).value:
+        reader.complain("qk_layernorm", "norms of queries and keys are not modelled", "import another model")
+    bias = Entry("bias", ("qkv", "projection", "feed_forward", "head"), always(reader))
+    given = _Plain(parallel="one_norm", share=0.5, function="gelu_new", dropout="resid_pdrop")
+    return _plain(reader, given, bias)
+
+
+def _stablelm(reader: Reader) -> Imported:
+    """Read a StableLM: layer norms and gated blocks."""
+    if reader.flag("norms", "qk_layernorm", default=False).value:
+        reader.complain("qk_layernorm", "norms of queries and keys are not modelled", "import another model")
+    beside = reader.flag("parallel_blocks", "use_parallel_residual", default=False)
+    own = reader.flag("bias", "use_qkv_bias", default=False)
+    bias = Entry("bias", ("qkv",), own.origin) if own.value else own
+    parallel = "one_norm" if beside.value else "none"
+    return _plain(reader, _Plain(gated=True, share=0.25, function="silu", parallel=parallel, needs_kv_heads=True), bias)
+
+
+def _starcoder2(reader: Reader) -> Imported:
+    """Read a StarCoder2."""
+    for name, usual in (("mlp_type", "default"), ("norm_type", "layer_norm")):
+        if reader.word(name, usual) != usual:
+            reader.complain(name, f'other models than with "{usual}" are not modelled', "import another model")
+    given = _Plain(function="gelu_pytorch_tanh", tied=True, dropout="residual_dropout", needs_kv_heads=True)
+    return _plain(reader, given, reader.flag("bias", "use_bias", default=True))
+
+
+def _gpt_bigcode(reader: Reader) -> Imported:
+    """Read a GPT-BigCode: GPT-2 whose heads share keys and values."""
+    shared = reader.flag("kv_head_count", "multi_query", default=True).value is True
+    given = _Plain(share=None, function="gelu_pytorch_tanh", functions=("activation_function",), bias=True, tied=True)
+    return _plain(reader, replace(given, inner=("n_inner",), dropout="resid_pdrop"), single_kv=shared)
+
+
+def _cohere(reader: Reader) -> Imported:
+    """Read a Cohere: gated blocks beside the attention, under one norm without shifts."""
+    if reader.flag("norms", "use_qk_norm", default=False).value:
+        reader.complain("use_qk_norm", "norms of queries and keys are not modelled", "import another model")
+    reader.given("logit_scale")
+    reader.notes.append("its norms have no shifts; those of layer norms are simulated")
+    attention = reader.flag("bias", "attention_bias", default=False)
+    bias = Entry("bias", ("qkv", "projection"), "attention_bias") if attention.value else attention
+    return _plain(reader, _Plain(gated=True, function="silu", parallel="one_norm", tied=True), bias)
 
 
 def _falcon(reader: Reader) -> Imported:
     """A Falcon [almazrouei2023]; the newer architecture has groups of heads and a norm for each block."""
     newer = reader.flag("newer", "new_decoder_architecture", default=False).value is True
+    for name in ("num_kv_heads", "multi_query", "num_ln_in_parallel_attn", "parallel_attn"):
+        reader.given(name)  # the older architecture or the newer one does not read them
     layers = reader.whole("layer_count", ["num_hidden_layers"], 32, most=MOST_LAYERS)
     hidden = reader.whole("hidden_size", ["hidden_size", "n_embed"], 4544, most=MOST_WIDTH)
     four = 4 * hidden.whole
@@ -313,13 +529,19 @@ def _dimensions(reader: Reader, *, width: int, layers: int, heads: int) -> tuple
 
 LONGEST = 1024
 """Tokens of a training sequence, unless there are fewer positions."""
-_FUNCTIONS = {"silu": "swish", "swish": "swish", "relu": "relu"}
+_FUNCTIONS = {"silu": "swish", "swish": "swish", "relu": "relu", "relu2": "relu_squared"}
+_LAYER_KINDS = ("full_attention", "sliding_attention")
 
 
-def activation(reader: Reader, name: str, usual: str, implied: str = "gelu") -> tuple[Entry, ...]:
-    """The key of the function, unless it is implied; one that is not known is noted."""
+def activation(
+    reader: Reader, name: str, usual: str, implied: str = "gelu", *, is_strict: bool = False
+) -> tuple[Entry, ...]:
+    """Return the key of the function, unless it is implied; one that is not known is noted, or refused if strict."""
     word = reader.word(name, usual)
     function = _function(word)
+    if function is None and is_strict:
+        known = ", ".join(("gelu", *_FUNCTIONS))
+        reader.complain(name, f"{shown(word)} is not modelled", f"import another model; known here: {known}")
     if function is None:
         function = _function(usual) or implied
         reader.notes.append(f"not modelled: {name} {shown(word)}; {function} is simulated")
@@ -336,8 +558,10 @@ def decoder(
     reader: Reader, entries: tuple[Entry, ...], positions: Entry, dropout: tuple[Entry, Entry], *, bind: bool
 ) -> Imported:
     """A decoder."""
-    length = min(LONGEST, positions.whole)
-    sequence = Entry("sequence_length", length, f"at most {LONGEST} of {positions.value} positions")
+    window = next((entry for entry in entries if entry.key == "attention_window"), None)
+    length = min(LONGEST, positions.whole, window.whole if window else LONGEST)
+    where = f"at most {LONGEST} of {positions.value} positions"
+    sequence = Entry("sequence_length", length, where if length != (window and window.value) else "all of a window")
     return Imported(
         config=reader.config,
         family=reader.family,
@@ -348,6 +572,7 @@ def decoder(
         data=(sequence, *dropout),
         positions=positions,
         positions_bind=bind,
+        window=window,
     )
 
 
@@ -361,4 +586,14 @@ FAMILIES = {
     "gptj": ConfigFamily("GPTJ", _gptj),
     "gpt_neox": ConfigFamily("GPTNeoX", _gpt_neox),
     "falcon": ConfigFamily("Falcon", _falcon),
+    "nemotron": ConfigFamily("Nemotron", _nemotron),
+    "opt": ConfigFamily("OPT", _opt),
+    "phi": ConfigFamily("Phi", _phi),
+    "phi3": ConfigFamily("Phi3", _phi3),
+    "stablelm": ConfigFamily("StableLm", _stablelm),
+    "starcoder2": ConfigFamily("Starcoder2", _starcoder2),
+    "gpt_bigcode": ConfigFamily("GPTBigCode", _gpt_bigcode),
+    "cohere": ConfigFamily("Cohere", _cohere),
+    "granite": ConfigFamily("Granite", _granite),
+    "internlm2": ConfigFamily("InternLM2", _internlm2),
 }

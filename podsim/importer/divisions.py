@@ -42,10 +42,10 @@ _KEY_OF_AN_OPTION = re.compile(r"`(system|batch_size): ")
 
 
 def chosen_division(
-    model: Imported, sections: Sequence[ScenarioSection], batch: dict[str, int], watch: Watch
+    model: Imported, sections: Sequence[ScenarioSection], batch: dict[str, int], watch: Watch, **pins: str
 ) -> tuple[LoadedScenario, Choice]:
-    """The fastest division that fits."""
-    loaded = load_scenario(as_mapping(sections) | {"parallelism": "auto"} | batch)
+    """Return the fastest division that fits, with the values of `parallelism` that are given."""
+    loaded = load_scenario(as_mapping(sections) | {"parallelism": {"auto": True, **pins}} | batch)
     try:
         return choose(loaded, watch)
     except InfeasibleError as error:

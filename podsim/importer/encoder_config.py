@@ -90,7 +90,8 @@ def _note_bert(reader: Reader) -> None:
         what = "relative positions are not modelled"
         reader.complain("position_embedding_type", what, f'write "{_ABSOLUTE}", or import another model')
     if reader.flag("tied", "tie_word_embeddings", default=True).value is False:
-        reader.notes.append("tie_word_embeddings is false; the head shares the embedding's weights all the same")
+        what = "heads with weights of their own are not modelled in encoders"
+        reader.complain("tie_word_embeddings", what, "write true, if the head may share the embedding's weights")
 
 
 def _task(reader: Reader) -> Entry:
@@ -142,9 +143,11 @@ def _vit(reader: Reader) -> Imported:
         )
     colours = reader.whole("colours", ["num_channels"], _COLOURS).value
     if colours != _COLOURS:
-        reader.notes.append(f"num_channels is {colours}; images of {_COLOURS} channels are simulated")
+        what = f"images of {colours} channels are not modelled"
+        reader.complain("num_channels", what, f"write {_COLOURS}, or import the model as ONNX")
     if reader.flag("bias", "qkv_bias", default=True).value is False:
-        reader.notes.append("qkv_bias is false; queries, keys and values are given biases all the same")
+        what = "queries, keys and values without biases are not modelled in vision transformers"
+        reader.complain("qkv_bias", what, "import the model as ONNX")
     others = [name for name in architectures(reader.config) if name != "ViTForImageClassification"]
     if others:
         reader.notes.append(f"the head of {others[0]} is not modelled; classification is simulated")

@@ -43,7 +43,9 @@ def export_shapes(model: Any, example: tuple[Any, ...], path: str, name: str = "
         for output, one in zip(outputs, value if isinstance(value, (list, tuple)) else [value], strict=True):
             if one is not None and hasattr(one, "shape"):
                 tensors[output] = [str(one.dtype).removeprefix("torch."), [int(size) for size in one.shape]]
-        if node.op == "placeholder":
+        if node.op == "get_attr":  # a constant that was not lifted
+            inner.add(node.name)
+        if node.op in ("placeholder", "get_attr"):
             places.append(node.name)
         elif node.op == "call_function":
             nodes.append(_described(node, outputs))

@@ -80,7 +80,7 @@ def _header(graph: Graph) -> Iterator[str]:
     for name, shape in graph.inputs:
         yield f"Input {printable(name)}: {' x '.join(map(str, shape)) or 'a number'}"
     if graph.unmapped:
-        yield "Not simulated, and free in the result:"
+        yield "Not simulated, and free in the result, so that times are lower bounds:"
         yield from (f"  {each}" for each in graph.unmapped)
     for note in graph.notes:
         yield f"Note: {note}."

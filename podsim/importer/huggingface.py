@@ -1,6 +1,6 @@
 """Architectures of Hugging Face Transformers: which one a file describes, who reads it, and what no model has.
 
-Every key of a file is one that is read, one that asks for nothing that takes time, or one that a note names.
+Every key of a file is one that is read, one that asks for nothing that takes time, or one that is refused.
 
 Source: [hf_transformers] for names and defaults.
 """
@@ -16,7 +16,6 @@ from podsim.errors import Problem, SpecError
 from podsim.harmless import printable
 from podsim.importer import decoder_config, encoder_config
 from podsim.importer.any_decoder import any_decoder, has_dimensions
-from podsim.importer.decoder_config import LONGEST
 from podsim.importer.reader import ConfigFile, Reader
 from podsim.importer.request import ConfigFamily, Imported, architectures
 from podsim.scenario.wording import shown
@@ -57,6 +56,9 @@ def family_of(config: ConfigFile) -> str:
     if written is None and len(classes) == 1:
         return classes.pop()
     known = ", ".join(known_families())
+    if isinstance(written, str) and written in _BEYOND_KEYS:
+        what = f"`{written}` models are not known: their keys do not say that they have {_BEYOND_KEYS[written]}"
+        raise SpecError([Problem(config.where("model_type"), "model_type", what, _BY_GRAPH)])
     if written not in known_families() and has_dimensions(config.data) and _is_decoder(config, names):
         return _ANY
     if written is None:
@@ -75,9 +77,25 @@ def family_of(config: ConfigFile) -> str:
     return written
 
 
+_BEYOND_KEYS = {
+    **dict.fromkeys(("gemma2", "gemma3", "gemma3_text"), "norms behind blocks, and windows in some layers"),
+    **dict.fromkeys(("olmo2", "olmo3", "glm4"), "norms behind blocks"),
+    **dict.fromkeys(("bloom", "mpt", "jais"), "positions as slopes of the scores (ALiBi)"),
+    "cohere2": "blocks beside the attention, and windows in some layers",
+    "qwen": "an intermediate_size that counts both halves of gated blocks",
+    "baichuan": "positions that differ between its sizes",
+    "phimoe": "layer norms under keys of RMS norms",
+    "exaone": "RMS norms under keys of layer norms",
+}
+"""Architectures that differ from what their keys say, and how."""
+_OF_ENCODERS = ("type_vocab_size", "hidden_dropout_prob", "attention_probs_dropout_prob", "num_hidden_groups")
+
+
 def _is_decoder(config: ConfigFile, names: list[str]) -> bool:
-    """Whether nothing says that a file describes another kind of model."""
+    """Return True if nothing says that a file describes another kind of model."""
     written = config.data.get("model_type")
+    if not names and any(key in config.data for key in _OF_ENCODERS):
+        return False
     says_so = not names or any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in names)
     return (
         says_so and config.data.get("is_encoder_decoder") is not True and (written is None or isinstance(written, str))
@@ -106,26 +124,20 @@ class _Read(dict[str, Any]):
 
 
 def _look_at_others(reader: Reader, keys: _Read) -> None:
-    """Refuse what changes the work and is not modelled, and name what nobody knows."""
-    unknown = []
-    window = keys["sliding_window"] if "sliding_window" not in keys.asked and "sliding_window" in keys else None
-    if isinstance(window, int) and not isinstance(window, bool) and keys.get("use_sliding_window") is not False:
-        if window < LONGEST:
-            what = f"windows of {window} tokens, shorter than sequences of {LONGEST}, are not modelled"
-            reader.complain("sliding_window", what, _BY_GRAPH)
-        else:
-            what = f"sliding window attention (sliding_window {window}), which is the same up to {window} tokens"
-            reader.notes.append(f"not modelled: {what}")
-    for key, value in keys.items():
-        if key in keys.asked or _HARMLESS.fullmatch(key) or not value:
-            continue
+    """Refuse keys that change the work and are not modelled, and keys that are not known."""
+    own = _HARMLESS_IN.get(reader.family)
+    unknown = [
+        key
+        for key, value in keys.items()
+        # An unknown switch that is off, or a number that is zero, asks for nothing.
+        if value and key not in keys.asked and not _HARMLESS.fullmatch(key) and not (own and own.fullmatch(key))
+    ]
+    for key in unknown[:_MOST_NAMED]:
         if key in _OTHER_WORK:
             reader.complain(key, f"{_OTHER_WORK[key]} are not modelled", _BY_GRAPH)
         else:
-            unknown.append(printable(key))
-    if unknown:
-        more = f" and {len(unknown) - _MOST_NAMED} more" if len(unknown) > _MOST_NAMED else ""
-        reader.notes.append(f"not known, so that nothing is simulated of it: {', '.join(unknown[:_MOST_NAMED])}{more}")
+            what = f"key `{printable(key)}` is not known for a {reader.family}, and may change shapes or work"
+            reader.complain(key, what, f"remove it if it changes neither; otherwise {_BY_GRAPH}")
 
 
 def _or_nothing(names: list[str]) -> str:
@@ -137,7 +149,7 @@ def _or_nothing(names: list[str]) -> str:
 _OBJECT, _NUMBER = "an object", "a number above zero"
 _LEFT_OUT = {
     "rope_scaling": ("rope scaling", _OBJECT),
-    "attention_chunk_size": ("attention in chunks", _NUMBER),
+    "rope_parameters": ("rope scaling", _OBJECT),
     "attn_logit_softcapping": ("soft-capping of attention scores", _NUMBER),
     "final_logit_softcapping": ("soft-capping of logits", _NUMBER),
     "quantization_config": ("narrow weights as in the file; `precision: {weights: int4}` simulates some", _OBJECT),
@@ -154,6 +166,7 @@ _OTHER_WORK = {
     **dict.fromkeys(("kv_lora_rank", "q_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"), _LATENT),
     **dict.fromkeys(("n_shared_experts", "num_shared_experts", "shared_expert_intermediate_size"), _SHARED),
     **dict.fromkeys(("n_routed_experts", "moe_layer_freq", "first_k_dense_replace", "layer_types"), _MIXED),
+    **dict.fromkeys(("no_rope_layers", "attention_types", "attention_layers", "mlp_layer_types"), _MIXED),
     **dict.fromkeys(("num_local_experts", "num_experts", "moe_intermediate_size"), "experts of this architecture"),
     **dict.fromkeys(
         ("block_types", "attn_layer_period", "global_attn_every_n_layers", "sliding_window_pattern"), _MIXED
@@ -162,36 +175,52 @@ _OTHER_WORK = {
     **dict.fromkeys(("ssm_cfg", "state_size", "mamba_d_state", "conv_kernel", "lru_width"), _STATES),
     "num_nextn_predict_layers": "heads for several tokens",
     "cross_attention_layers": "layers that read another model",
+    "text_config": "models of several kinds of input",
     "vision_config": "models of images and words",
     "audio_config": "models of sound and words",
 }
 """Keys that change what is computed, by what they ask for."""
 _HARMLESS = re.compile(
     r"""(
-    _.* | .*_token_ids? | .*_token_index | .*_loss_coef | summary_.* | .*dtype | .*_init | init_.* | .*output_.*
-    | use_cache | architectures | model_type | transformers_version | name_or_path | auto_map |
-    attn_implementation | tokenizer_class | initializer_range | initializer_factor | pretraining_tp |
-    gradient_checkpointing | unsloth_version | torchscript | rms_norm_eps | layer_norm_eps | layer_norm_epsilon
-    | layer_norm_elementwise_affine | norm_eps(ilon)? | qk_layernorm_eps | rope_theta | rope_parameters |
-    rope_interleaved | rotary | rotary_emb_base | original_max_position_embeddings | n_ctx | n_positions |
-    model_max_length | max_window_layers | use_sliding_window | position_embedding_type | norm_topk_prob |
-    router_jitter_noise | return_dict | prefix | finetuning_task | task_specific_params | problem_type |
-    id2label | label2id | num_labels | is_decoder | is_encoder_decoder | add_cross_attention | separate_cls |
-    .*_dropout(_prob)? | embd_pdrop | scale_attn_.* | reorder_and_upcast_attn | chunk_size_feed_forward |
-    encoder_stride | directionality | pooler_.* | relative_attention_.* |
-    apply_residual_connection_post_layernorm
+    _.* | .*_token_ids? | .*_token_index | .*_loss_coef | .*_loss_weight | summary_.* | .*dtype | .*_init | init_.*
+    | (use|output|return)_(cache|attentions|hidden_states|router_logits|past|scores|dict|dict_in_generate|bfloat16)
+    | architectures | model_type | transformers_version | name_or_path | auto_map
+    | tokenizer_class | transformers\.js_config
+    | attn_implementation | use_flash_attention(_2)? | initializer_range | initializer_factor | pretraining_tp
+    | gradient_checkpointing | use_gradient_checkpointing | unsloth_.* | torchscript | .*_eps | norm_epsilon
+    | layer_norm_epsilon | layer_norm_elementwise_affine | rope_theta | rope_interleaved | rotary | rotary_emb_base
+    | rotary_base | rotary_emb_interleaved | original_max_position_embeddings | n_ctx | n_positions | model_max_length
+    | norm_topk_prob | router_jitter_noise | input_jitter_noise | prefix | finetuning_task | task_specific_params
+    | problem_type | id2label | label2id | num_labels | is_decoder | is_encoder_decoder | add_cross_attention
+    | separate_cls | .*_dropout(_prob)? | embd_pdrop | scale_att.* | reorder_and_upcast_attn
+    | attention_softmax_in_fp32 | apply_residual_connection_post_layernorm | tie_word_embeddings
+    | max_length | min_length | max_new_tokens | do_sample | early_stopping | num_beams | num_beam_groups
+    | num_return_sequences | temperature | top_[kp] | typical_p | diversity_penalty | repetition_penalty
+    | length_penalty | no_repeat_ngram_size | encoder_no_repeat_ngram_size | bad_words_ids | chunk_size_feed_forward
+    | layerdrop | inference_runner | runner_type | fused_.* | parallel_.*_lm_head
     )""",
     re.VERBOSE,
 )
 """Keys that take no time, or none that is simulated: names, numbers of training, constants of norms and rotations."""
+_HARMLESS_IN = {
+    "bert": re.compile("pooler_.*|directionality|position_embedding_type"),
+    "roberta": re.compile("pooler_.*|position_embedding_type"),
+    "vit": re.compile("pooler_.*|encoder_stride"),
+    "gpt_bigcode": re.compile(
+        "pad_key_length|pre_allocate_kv_cache|validate_runner_input|max_(batch_size|sequence_length)"
+    ),
+    "t5": re.compile("relative_attention_.*|dense_act_fn|is_gated_act"),
+}
+"""Further harmless keys of an architecture."""
 _PLAIN_ROPE = "default"
+_ROPE = ("rope_scaling", "rope_parameters")
 
 
 def note_left_out(reader: Reader) -> None:
     """Note what the file asks for and is not modelled, whatever the family."""
     for key, (words, needed) in _LEFT_OUT.items():
         value = reader.config.data.get(key)
-        if value is None or (key == "rope_scaling" and _is_plain(value)):
+        if value is None or (key in _ROPE and _is_plain(value)):
             continue
         if not _is(value, needed):
             reader.refuse(key, f"needs {needed}, or `null`", "write `null`")
@@ -206,5 +235,8 @@ def _is(value: Any, needed: str) -> bool:
 
 
 def _is_plain(value: Any) -> bool:
-    """True for rotary positions as they were published first."""
-    return isinstance(value, dict) and value.get("rope_type", value.get("type")) == _PLAIN_ROPE
+    """Return True for rotary positions as first published, of all layers or of each kind of layer."""
+    if not isinstance(value, dict):
+        return False
+    kinds = [each for each in value.values() if isinstance(each, dict)]
+    return all(each.get("rope_type", each.get("type", _PLAIN_ROPE)) == _PLAIN_ROPE for each in kinds or [value])

@@ -31,6 +31,7 @@ class Imported:
     data: tuple[Entry, ...] = ()  # keys under `data`, of a training scenario
     positions: Entry = _NO_POSITIONS  # tokens that a decoder has positions for
     positions_bind: bool = False  # whether it can take no more than those
+    window: Entry | None = None  # tokens that a token of a decoder attends to at most; None without a window
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +131,14 @@ def parse_dimensions(texts: Sequence[str]) -> dict[str, int]:
     return sizes
 
 
-def top(model: Imported, request: Request, software: str, purpose: str) -> ScenarioSection:
-    """Description, system and software."""
+def top(model: Imported, request: Request, software: str, purpose: str, why: str = "") -> ScenarioSection:
+    """Return description, system and software; `why` is the reason for the software."""
     sizes = {entry.key: entry.value for entry in model.model}
     description = f"{model.family}, {sizes['layer_count']} layers of width {sizes['hidden_size']}, {purpose}"
     entries = (
         Entry("description", description),
         Entry("system", request.system, "--system"),
-        Entry("software", software),
+        Entry("software", software, why),
     )
     return ScenarioSection("", entries)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from podsim.errors import DoesNotFitError, PodsimError
+from podsim.errors import DoesNotFitError, InfeasibleError, PodsimError
 from podsim.importer.divisions import (
     chosen_division,
     division_lines,
@@ -20,7 +20,8 @@ from podsim.importer.scenario_text import ScenarioSection, as_mapping, scenario_
 from podsim.placement.generation import generation_job
 from podsim.placement.job import training_job
 from podsim.placement.search.choice import Choice
-from podsim.scenario import Activity, ForwardScenario, GenerationScenario, load_scenario
+from podsim.scenario import Activity, ForwardScenario, GenerationScenario, LoadedScenario, load_scenario
+from podsim.scenario.software import PHASED_STACK
 from podsim.scenario.training import TrainingScenario
 from podsim.scenario.wording import shown
 from podsim.watch import Watch
@@ -82,9 +83,10 @@ _OTHERS = ("pytorch_sdk_3.1", "adamw")
 
 
 def training_scenario(model: Imported, request: Request, watch: Watch) -> tuple[str, tuple[str, ...]]:
-    """The scenario as commented YAML, and its notes; divided as is fastest, a T5 or a deep model as fits first.
+    """Return the scenario as commented YAML, and its notes.
 
-    A decoder or a T5 that no pipeline holds goes through the chips one layer at a time, out of streaming memory.
+    A decoder runs as a pipeline of PyTorch or, if that is faster, with layers that PopXL divides among IPUs or runs in
+    phases. Encoders run as pipelines. A T5 or a deep model is divided as fits first.
     """
     where = model.config.name
     refuse_tokens(request, Activity.TRAINING, where)
@@ -98,25 +100,66 @@ def training_scenario(model: Imported, request: Request, watch: Watch) -> tuple[
         ScenarioSection("optimizer", (Entry("kind", optimizer, "config.json does not say"),)),
         *precision(request, Activity.TRAINING, where),
     ]
+    divides = "divides layers among IPUs, or runs them in phases"
+    in_phases = [top(model, request, PHASED_STACK, model.purpose, divides), *sections[1:]]
     lines: Iterable[str] = ()
-    notes = model.notes
+    notes, may_be_phased = model.notes, model.kind in ("decoder", "t5")
     try:
         if model.kind == "t5" or _layers(model) > _MOST_SEARCHED_LAYERS:
             why = "`auto` does not cover t5" if model.kind == "t5" else _TOO_DEEP
             spec, division = pipeline_sections(model, sections, batch, why)
             sections += division
         else:
-            loaded, choice = chosen_division(model, sections, {"batch_size": batch.whole}, watch)
-            spec, lines = loaded.of(TrainingScenario), division_lines(choice, _reason(model, batch, choice))
+            ways = [sections, in_phases] if may_be_phased else [sections]
+            sections, loaded, choice, others = _fastest(model, ways, batch.whole, watch)
+            spec = loaded.of(TrainingScenario)
+            lines = division_lines(choice, " ".join((_reason(model, batch, choice), *others)))
     except DoesNotFitError:
-        if model.kind not in ("decoder", "t5"):
+        if not may_be_phased:
             raise
-        sections[0] = top(model, request, _SOFTWARE_OF_DECODERS, model.purpose)
-        spec, division, note = phased_sections(model, sections, batch)
-        sections, notes = sections + division, (*notes, note)
+        spec, division, note = phased_sections(model, in_phases, batch)
+        sections, notes = in_phases + division, (*notes, note)
     workload = training_job(spec).workload_of(1)
     parameters = (workload.whole or workload).parameter_count
     return scenario_text(header(model, parameters, notes), sections, lines), notes
+
+
+def _fastest(
+    model: Imported, ways: Sequence[list[ScenarioSection]], batch: int, watch: Watch
+) -> tuple[list[ScenarioSection], LoadedScenario, Choice, tuple[str, ...]]:
+    """Return the fastest division of scenarios with different stacks, and a sentence about each other stack.
+
+    Of equal methods, the first stack is kept.
+    """
+    found: list[tuple[list[ScenarioSection], LoadedScenario, Choice]] = []
+    errors: list[InfeasibleError] = []
+    for sections in ways:
+        try:
+            found.append((sections, *chosen_division(model, sections, {"batch_size": batch}, watch)))
+        except InfeasibleError as error:
+            errors.append(error)
+    if not found:
+        raise errors[0]
+    best = max(found, key=lambda each: each[2].chosen.throughput_samples_per_s or 0.0)
+    if _method(best[1]) == _method(found[0][1]):
+        best = found[0]
+    others = [_rate_text(loaded, choice) for _, loaded, choice in found if choice is not best[2]]
+    others += [f"With the other stack: {error.message}." for error in errors]
+    return *best, tuple(others)
+
+
+def _rate_text(loaded: LoadedScenario, choice: Choice) -> str:
+    """Return a sentence about a division that was not taken."""
+    rate = choice.chosen.throughput_samples_per_s or 0
+    return f"With {loaded.spec.software.name}, {_method(loaded)}: {rate:,.3g} samples/s."
+
+
+def _method(loaded: LoadedScenario) -> str:
+    """Return how a scenario runs its layers."""
+    parallelism = loaded.of(TrainingScenario).parallelism
+    if getattr(parallelism, "is_phased", False):
+        return "in phases"
+    return "layers shared" if getattr(parallelism, "tensor_parallel", 1) > 1 else "a pipeline"
 
 
 def _layers(model: Imported) -> int:
@@ -131,7 +174,6 @@ def _reason(model: Imported, batch: Entry, choice: Choice) -> str:
 
 
 _TOKENS, _SEQUENCES = 512, 1
-_SOFTWARE_OF_DECODERS = "popxl_sdk_3.3"
 _MS_PER_S = 1000
 
 
@@ -139,7 +181,7 @@ def generation_scenario(model: Imported, request: Request, watch: Watch) -> tupl
     """The scenario as commented YAML, with the division that has the shortest time per output token, and its notes."""
     notes = list(model.notes)
     sections = [
-        top(model, request, _SOFTWARE_OF_DECODERS, Activity.GENERATION.words),
+        top(model, request, PHASED_STACK, Activity.GENERATION.words),
         ScenarioSection("model", (Entry("kind", "decoder"), *model.model)),
         ScenarioSection("generation", _generation(model, request, notes)),
         *precision(request, Activity.GENERATION, model.config.name),
@@ -153,8 +195,11 @@ def generation_scenario(model: Imported, request: Request, watch: Watch) -> tupl
 
 
 def _generation(model: Imported, request: Request, notes: list[str]) -> tuple[Entry, Entry, Entry]:
-    """Batch, prompt and output: within learned positions; beyond rotary ones with a note."""
-    limit, binding = model.positions.whole, model.positions_bind
+    """Return batch, prompt and output: within learned positions and windows; beyond rotary positions with a note."""
+    limit, binding, word, cause = model.positions.whole, model.positions_bind, "positions", model.positions.origin
+    if model.window is not None and (model.window.whole < limit or not binding):
+        limit, binding, cause = model.window.whole, True, model.window.origin
+        word = "tokens in its attention window, and windows are not simulated"
     given = request.output_tokens if request.prompt_tokens is None else request.prompt_tokens
     room = limit // 2 if given is None else limit - given
     default = max(1, min(_TOKENS, room)) if binding else _TOKENS
@@ -162,8 +207,8 @@ def _generation(model: Imported, request: Request, notes: list[str]) -> tuple[En
     output = option("output_tokens", request.output_tokens, default)
     total = prompt.whole + output.whole
     if total > limit and binding:
-        what = f"{prompt.whole} + {output.whole} tokens; the model has {limit} positions"
-        where = model.config.where(model.positions.origin)
+        what = f"{prompt.whole} + {output.whole} tokens; the model has {limit} {word}"
+        where = model.config.where(cause)
         raise PodsimError(what, where=where, do="lower --prompt-tokens or --output-tokens")
     if total > limit:
         notes.append(f"{total} tokens are more than the {limit} that the model was made for (max_position_embeddings)")

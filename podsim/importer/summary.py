@@ -14,14 +14,16 @@ from podsim.metrics import FULLEST, METRICS
 from podsim.result.influence import ranges_line
 from podsim.result.rows import IN_PROCESSOR
 from podsim.runs import run
-from podsim.scenario import LoadedScenario
+from podsim.scenario import LoadedScenario, System, load_hardware
 from podsim.scenario.pods import smaller_pods
 from podsim.scenario.wording import flow
 from podsim.watch import Watch
 
 
-def summary(loaded: LoadedScenario, path: str | Path, request: Request, watch: Watch) -> Iterator[str]:
-    """Lines about an imported model."""
+def summary(
+    loaded: LoadedScenario, path: str | Path, request: Request, watch: Watch, fits: str | None = None
+) -> Iterator[str]:
+    """Yield lines about an imported model; `fits` is the smallest pod that it is known to fit."""
     result = run(loaded)
     fullest, capacity = METRICS[FULLEST].get(result), result.memory.capacity_bytes(IN_PROCESSOR)
     held = f"{format_bytes(fullest)} of {format_bytes(capacity)} ({format_percent(fullest / capacity, 0)})"
@@ -32,12 +34,14 @@ def summary(loaded: LoadedScenario, path: str | Path, request: Request, watch: W
     yield f"predicted: {result.figures_line}"
     if known := ranges_line(result.ranges):
         yield known
-    yield f"smallest pod: {smallest_pod(loaded, path, request, watch)}"
+    yield f"smallest pod: {smallest_pod(loaded, path, replace(request, system=fits or request.system), watch)}"
 
 
 def smallest_pod(loaded: LoadedScenario, path: str | Path, request: Request, watch: Watch) -> str:
-    """The name of the smallest shipped pod of this chip that the model fits; that which was asked for if no other."""
-    smaller = [name for name, _ in smaller_pods(loaded.spec.system)]
+    """Return the name of the smallest shipped pod of this chip that the model fits; the requested pod if no other."""
+    known, _ = load_hardware(request.system, "pod")
+    assert isinstance(known, System)
+    smaller = [name for name, pod in smaller_pods(loaded.spec.system) if pod.ipu_count < known.ipu_count]
     for name in watch(smaller):
         try:
             import_model(path, replace(request, system=name))

@@ -293,6 +293,9 @@ def activate(g: GraphBuilder, function: str, shape: tuple[int, ...], source: str
             part = g.elementwise(each, shape, (part,), dtype, name=f"gelu/{name}")
         product = g.elementwise("mul", shape, (source, part), dtype, name="gelu/mul")
         out = g.elementwise("one_number", shape, (product,), dtype, name="gelu/half")
+    elif function == "relu_squared":
+        part = g.elementwise("relu", shape, (source,), dtype, name="relu")
+        out = g.elementwise("square", shape, (part,), dtype, name="relu/square")
     else:
         out = g.elementwise(function, shape, (source,), dtype)
     return g.cast(f"{function}/narrow", shape, out, g.dtype)
@@ -300,6 +303,10 @@ def activate(g: GraphBuilder, function: str, shape: tuple[int, ...], source: str
 
 def activate_backward(g: GraphBuilder, function: str, shape: tuple[int, ...], gradient: str, source: str) -> str:
     """The gradient of the same; that of erf is five passes, 2/√π·exp(-x²)·dy [popart_lowering]."""
+    if function == "relu_squared":  # 2·relu(x)·dy, relu(x) computed again
+        part = g.elementwise("relu", shape, (source,), name="relu_grad/relu")
+        product = g.elementwise("mul", shape, (gradient, part), name="relu_grad/mul")
+        return g.elementwise("one_number", shape, (product,), name="relu_grad/twice")
     if function != "gelu_erf":
         return g.elementwise(f"{function}_grad", shape, (gradient, source))
     half = g.elementwise("one_number", shape, (gradient,), name="gelu_grad/half")

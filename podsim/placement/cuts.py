@@ -138,7 +138,7 @@ def single_ipus(count: int) -> tuple[range, ...]:
 
 
 def groups(count: int, size: int) -> tuple[range, ...]:
-    """Return `size` adjacent IPUs for each of `count` stages.
+    """Return the adjacent IPUs of each stage, with `size` IPUs per stage.
 
     >>> groups(2, 4)
     (range(0, 4), range(4, 8))

@@ -58,7 +58,7 @@ def training_job(
         precision=Precision.from_formats(
             precision.common_weights, precision.matmul_partials, precision.gradient_accumulation
         ),
-        optimizer=_optimizer(spec.optimizer),
+        optimizer=_optimizer(spec.optimizer, precision.common_weights),
         changes=tuple(_changes(spec, layout)),
         others=tuple(_larger_changes(spec, layout)),
         fit=fit,
@@ -97,13 +97,14 @@ def _layout(spec: TrainingScenario, workload: Workload, system: System, software
         nearest=tuple(getattr(parallelism, "nearest", NEAREST)),
         micro_batch_size=parallelism.micro_batch_size,
         accumulation_factor=parallelism.accumulation_factor,
-        recompute=parallelism.recomputes,
+        recompute=parallelism.recomputes(software),
         optimizer_storage=state.storage,
         replicated_tensor_sharding=state.replicated_tensor_sharding,
         reduction_merge_bytes=parallelism.merged_bytes(software.reduction_merge_bytes or 0),
         updates_per_session_call=parallelism.updates_per_call(spec),
         replicas_per_process=parallelism.served_replicas(spec),
         stacked_by_caller=not spec.model.reads_images,
+        loads_itself=spec.data.loads_itself,
         samples_ahead=spec.data.samples_ahead(parallelism),
         late_samples=spec.data.late_samples(parallelism, parallelism.updates_per_call(spec)),
         io_tiles=spec.memory.io_tiles,
@@ -165,9 +166,10 @@ def _known(names: Sequence[str], order: Sequence[str], key: str) -> Sequence[str
     return names
 
 
-def _optimizer(spec: TrainingOptimizerSpec) -> Optimizer:
+def _optimizer(spec: TrainingOptimizerSpec, weights: str) -> Optimizer:
     kept = [DTYPE_BYTES[state_format] for state_format in spec.state_formats]
-    return Optimizer(spec.kind, spec.arithmetic, sum(kept), len(kept), spec.clips_gradients)
+    casts = weights != spec.arithmetic
+    return Optimizer(spec.kind, spec.arithmetic, sum(kept), len(kept), spec.clips_gradients, casts)
 
 
 def _changes(spec: TrainingScenario, layout: Layout) -> Iterator[Change]:

@@ -61,6 +61,7 @@ class Layout:
     # True if the process stacks its samples in the call; images are stacked ahead of time
     stacked_by_caller: bool = False
     late_samples: float = 0.0  # mean number of samples for whose loading a weight update waits
+    loads_itself: bool = False  # True if the calling process loads its samples, and hands them over meanwhile
     samples_ahead: float = 0.0  # samples of a weight update that each worker of the data loader loads
     io_tiles: int = 0  # tiles that load and store data while the others compute
     # True if I/O tiles work while others compute; otherwise transfers and computation alternate
@@ -178,6 +179,7 @@ class Optimizer:
     state_bytes_per_parameter: int  # optimizer state per weight, including a master copy [B]
     state_count: int  # number of state tensors per weight tensor
     gradient_clipping: bool = False  # True if the update needs the global gradient norm
+    casts: bool = True  # True if the format of weights differs from that of its arithmetic
 
 
 @dataclass(frozen=True, slots=True)

@@ -344,6 +344,8 @@ def _passes(elements: int, stored: str | None, optimizer: Optimizer) -> Iterator
     """Yield the elementwise passes and norms of the update of a tensor's shard; FP8 also needs the largest element."""
     dtype = optimizer.dtype
     for number, function in enumerate(_PASSES[optimizer.kind]):
+        if function == "cast" and not optimizer.casts:
+            continue
         yield Elementwise(name=f"{number}/{function}", shape=(elements,), dtype=dtype, function=function)
     if stored == "fp8":
         yield Reduce(name="largest", shape=(1,), dtype=dtype, input_count=elements)

@@ -126,7 +126,9 @@ class Feed:
         if (network := system.host.network) is not None:
             sent_s = workload.host_input_bytes / network.bandwidth_bytes_per_s
             occupied.append((f"host{host}/network", sharers * seconds_to_ps(sent_s)))
-        if handed_over := plan.software.process_input_bytes_per_s:
+        # A process hands over the samples that it loads itself in the time that it takes to load them.
+        handed_over = plan.software.process_input_bytes_per_s
+        if handed_over and not plan.layout.loads_itself:
             # Replicas of one process request input at the same time: each gets an equal share of its bandwidth.
             one_s = served_replicas(plan) * workload.host_input_bytes / handed_over
             occupied.append((f"replica{replica}/process", seconds_to_ps(one_s)))

@@ -148,8 +148,9 @@ def _streams(plan: Plan) -> float:
     """Return the number of tensors that a process hands over or takes in a session call, one after the other.
 
     These are the tensors of each micro-batch and, once per replica, its inputs, labels and results of the last one.
+    There are none if the process loads the samples itself, since it hands them over while it loads.
     """
     layout, tensors = plan.layout, plan.workload.host_tensors
-    sent = tensors.inputs + tensors.labels
+    sent = 0 if layout.loads_itself else tensors.inputs + tensors.labels
     micro_batches = layout.accumulation_factor * layout.updates_per_session_call
     return served_replicas(plan) * (sent * micro_batches + sent + tensors.results) if sent else 0.0

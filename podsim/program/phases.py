@@ -17,7 +17,7 @@ from podsim.placement.plan import Plan
 from podsim.program.feed import Feed, io_tile_copy
 from podsim.program.passes import IMBALANCE, shard_rings, sums_of, work
 from podsim.program.replicas import Replicas
-from podsim.program.rings import ShardSums
+from podsim.program.rings import IO_GATHER, TENSOR_PARALLEL, ShardSums
 from podsim.program.routed_tokens import ExpertGroups, Routed, routed_in
 from podsim.program.task import Barrier, Exchange, Group, Phase, Step, Work
 from podsim.program.transfers import host_load, streaming_transfer
@@ -271,7 +271,11 @@ class Phases:
         plan = self._plan
         if not passing.from_host:
             ring = self._shard_rings.columns[ipu]
-            gathered = ring.shard_sums(ipu, passing.gathers, f"loads of replica{self._replica}")
+            name, kind, weight = f"loads of replica{self._replica}", TENSOR_PARALLEL, 1.0
+            if self._overlaps:
+                link = plan.system.machine.ipu_link
+                kind, weight = IO_GATHER, (link and link.io_tiles_weight) or 1.0
+            gathered = ring.shard_sums(ipu, passing.gathers, name, kind=kind, link_weight=weight)
             return [*self._streamed(passing.title, ipu, "read", passing.loads), *gathered]
         load = host_load(plan.system, ipu, plan.workload.host_input_bytes)
         if ipu != self._ipus[0]:

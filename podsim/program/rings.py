@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 from typing import Final, Self
 
 from podsim.placement.rings import RingLayout, ring_of
@@ -19,7 +20,7 @@ from podsim.program.transfers import transfer
 from podsim.scenario.hardware import System
 from podsim.units import ps_to_seconds
 
-ALL_REDUCE, TENSOR_PARALLEL = "all_reduce", "tensor_parallel"
+ALL_REDUCE, TENSOR_PARALLEL, IO_GATHER = "all_reduce", "tensor_parallel", "io_gather"
 
 
 class Ring(RingLayout):
@@ -27,23 +28,32 @@ class Ring(RingLayout):
 
     __slots__ = ()
 
-    def shard_sums(self, ipu: int, sums: Mapping[int, int], name: str = "shards") -> Iterator[Step]:
+    def shard_sums(
+        self,
+        ipu: int,
+        sums: Mapping[int, int],
+        name: str = "shards",
+        *,
+        kind: str = TENSOR_PARALLEL,
+        link_weight: float = 1.0,
+    ) -> Iterator[Step]:
         """Yield the steps of an IPU while the shards of a layer reduce or gather tensors, one after the other.
 
         A tensor goes around the ring in n - 1 steps, twice for an all-reduce. All shards start together with equal
         steps, so all steps of tensors of one size are merged into one exchange without changing the time.
 
-        `sums`: number of passes around the ring, by the bytes of the tensor.
+        `sums`: number of passes around the ring, by the bytes of the tensor. `link_weight`: relative speed of
+        the transfers on a shared link; 1 for other transfers.
         """
         for byte_count, count in sums.items():
             steps = count * (len(self.members) - 1)
             sent = (
                 replace(
                     chunk,
-                    kind=TENSOR_PARALLEL,
+                    kind=kind,
                     channels=tuple((channel, steps * time_ps) for channel, time_ps in chunk.channels),
                     latency_ps=steps * chunk.latency_ps,
-                    size=steps * chunk.size,
+                    size=ceil(link_weight * steps * chunk.size),
                 )
                 for chunk in self.chunks(ipu, byte_count)
             )
@@ -51,7 +61,7 @@ class Ring(RingLayout):
             what, times = ("all_gather", count) if count % 2 else ("all_reduce", count // 2)
             whole = Collective(what, self.members, byte_count * times, times, 1, of_shards=True)
             yield Exchange(tuple(sent), whole)
-            yield Barrier(f"{name} of ipu{self.members[0]}", TENSOR_PARALLEL)
+            yield Barrier(f"{name} of ipu{self.members[0]}", kind)
 
     def step(
         self, what: str, ipu: int, byte_count: float, tensor_count: int = 1, *, of_shards: bool = False

@@ -97,7 +97,7 @@ def gw_hops(
 
 
 def first_fragments_bytes(system: System, sizes: Mapping[int, int], part_count: int = 1) -> float:
-    """Return the bytes of the first fragments that collectives send between link domains in one step.
+    """Return the bytes of the first fragments that collectives send between link domains in one step. [B]
 
     `sizes`: number of collectives by their bytes. `part_count`: number of parts of each collective; a step sends one.
     """

@@ -24,7 +24,7 @@ from podsim.format import (
     format_span,
 )
 from podsim.harmless import short
-from podsim.metrics import FULLEST, METRICS, PER_SECOND, POWER, SPENT, TOKENS, at, metric_of, metrics_of
+from podsim.metrics import CONDITION, FULLEST, METRICS, PER_SECOND, POWER, SPENT, TOKENS, at, metric_of, metrics_of
 from podsim.report.chart import Sheet
 from podsim.report.report import Part, Report, Section, Tile, beside, headline_table
 from podsim.result.division import division_blocks
@@ -53,10 +53,13 @@ _MOST_FIGURES: Final = 4
 _ENERGY_OF: Final = ("sample", "token", "request", "run")
 SCHEMA_VERSION: Final = 1
 """Of the JSON of results; another number if a field gets another meaning or is gone."""
-_FIRST: Final = "name description version schema_version simulated verdict warnings without_effect envelope references"
+_FIRST: Final = (
+    "name description version schema_version simulated verdict warnings notes without_effect envelope references"
+)
 _LAST: Final = "ranges assumptions inputs event_count engine scenario hardware choice uncertainty"
 _IF_GIVEN: Final = {
     **{key: key for key in ("event_count", "hardware", "choice", "uncertainty", TOKENS, "faults", "noise", "drift")},
+    **{key: key for key in (CONDITION, "learning_rate", "notes", "shared_ps")},
     "engine": "event_count",
 }
 """Keys of JSON that are left out rather than null, by what it takes."""
@@ -78,6 +81,7 @@ class Result(Answered):
         simulated: Pod, chip, clock and software stack, and what differs from the file.
         references: Measured and published figures to compare with.
         warnings: What a reader must know before using the numbers.
+        notes: Advice about the run that changes none of its numbers.
         without_effect: Keys that were written and change nothing in what is asked.
         envelope: Whether published runs like this one have been compared with predictions.
         assumptions: Inputs that are neither published nor measured and move the result, by influence: `key`, `value`, …
@@ -106,6 +110,7 @@ class Result(Answered):
     simulated: Simulated
     references: tuple[Reference, ...] = ()
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     without_effect: tuple[WithoutEffect, ...] = ()
     envelope: Envelope = field(default_factory=Envelope)
     assumptions: Sequence[Mapping[str, object]]
@@ -253,7 +258,7 @@ class Result(Answered):
             inputs=self.inputs,
             verdict=self.verdict,
             warnings=self.warnings,
-            notes=[f"{key.key} changes nothing: {key.reason}" for key in self.without_effect],
+            notes=[*self.notes, *(f"{key.key} changes nothing: {key.reason}" for key in self.without_effect)],
             tiles=headline,
             sections=[
                 Section("Headline", [headline_table(headline, *measured)], short=True, paged=False),
@@ -303,14 +308,19 @@ class Result(Answered):
         return f" ({known})" if known else ""
 
     def _measured(self, quantity: str) -> list[str]:
-        """The measured values of a quantity in words, and how far the prediction is from each."""
+        """Return the measured values of a quantity, the error of the prediction, and MLPerf's scores, in words."""
         metric = metric_of(quantity)
         unit = "/s" if metric.unit == PER_SECOND else ""
-        return [
-            f"measured {format_figure(metric, reference.measured)}{unit}, error {format_error(error)}"
-            for reference in self.references
-            if reference.quantity == quantity and (error := self.error_of(reference)) is not None
-        ]
+        notes = []
+        for reference in self.references:
+            if reference.quantity == quantity and (error := self.error_of(reference)) is not None:
+                measured = format_figure(metric, reference.measured)
+                notes.append(f"measured {measured}{unit}, error {format_error(error)}")
+                if reference.score is not None:
+                    score = format_figure(metric, reference.score)
+                    logs = "" if score == measured else f"; {measured} is the time in its logs"
+                    notes.append(f"MLPerf's published score {score}{logs}")
+        return notes
 
     def _of_all_ipus(self, share: float) -> list[str]:
         """The share of the whole pod's peak that is used, if some of its IPUs are idle."""
@@ -375,7 +385,7 @@ class Result(Answered):
             "inputs": [{"path": path, "sha256": digest} for path, digest in self.inputs],
             "hardware": dict(self.hardware),
         }
-        left_out = {key for key, given in _IF_GIVEN.items() if stored.get(given) in (None, {})}
+        left_out = {key for key, given in _IF_GIVEN.items() if stored.get(given) in (None, {}, ())}
         return {key: plain(value) for key, value in stored.items() if key not in left_out}
 
     def to_json(self) -> str:

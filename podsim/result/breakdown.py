@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from math import ulp
 
+from podsim.engine.trace import CONTENTION, Trace
 from podsim.result.kinds import in_kind_order
 from podsim.units import ps_to_seconds
 
@@ -45,6 +46,23 @@ def mean_account(lanes: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
     for account in lanes.values():
         totals.update(account)
     return apportion(makespans_ps.pop(), {kind: totals[kind] for kind in in_kind_order(totals)})
+
+
+def shared_account(trace: Trace) -> dict[str, dict[str, int]]:
+    """Return the mean contention of the lanes: kinds that lost it, with the kinds that they shared channels with. [ps]
+
+    The times add up to the contention of `mean_account`, exactly.
+    """
+    pairs: Counter[tuple[str, str]] = Counter()
+    for lane in trace.lanes:
+        pairs.update(trace.shared.get(lane, {}))
+    mean_ps = mean_account(trace.lanes).get(CONTENTION, 0)
+    names = {f"{kind}/{rival}": (kind, rival) for kind, rival in sorted(pairs)}
+    found: dict[str, dict[str, int]] = {}
+    for name, time_ps in apportion(mean_ps, {name: pairs[pair] for name, pair in names.items()}).items():
+        kind, rival = names[name]
+        found.setdefault(kind, {})[rival] = time_ps
+    return found
 
 
 def exact_seconds(account_ps: Mapping[str, int]) -> dict[str, float]:

@@ -43,6 +43,8 @@ KINDS: Final = (
     Kind("all_to_all", "all-to-all", "tokens to experts and back", LINKS, "#d8630d"),
     Kind("all_reduce", "all-reduce", "collectives over replicas", LINKS, "#e6750f"),
     Kind("gw_link", "GW-Link", "traffic between link domains", LINKS, "#fdb96b"),
+    Kind("io_gather", "I/O gathers", "I/O tiles gather tensors", LINKS, "#fdd0a2"),
+    Kind("contention", "contention", "slowed by other transfers", LINKS, "#fee6ce"),
     Kind("streaming", "streaming", "off-chip memory traffic", OFF_CHIP, "#6a2c86"),
     Kind("host", "host", "calls to and data from hosts", OFF_CHIP, "#c09ad0"),
     Kind("jitter", "jitter", "what calls take by chance", OFF_CHIP, "#e3d0ec"),

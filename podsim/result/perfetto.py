@@ -17,7 +17,7 @@ from math import inf, nextafter
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from podsim.engine.trace import PhaseRecord, Record, Trace, expand
+from podsim.engine.trace import ChannelUse, PhaseRecord, Record, Trace, expand
 from podsim.errors import MissingDataError
 from podsim.format import natural_key
 from podsim.program.passes_in_order import Passes
@@ -43,6 +43,8 @@ _MOST_MEMORIES: Final = 16
 _DIGITS: Final = 3
 _FINE: Final = 10**9  # parts of a watt of an IPU that are told apart
 _MB: Final = 1e-6
+_PARTS: Final = 10**9  # of a link's speed
+_PER_CENT: Final = 100
 
 
 class Gauge(NamedTuple):
@@ -237,6 +239,36 @@ def _gauges_of_use(trace: Trace, most: int) -> Iterator[Gauge]:
     if sum(record.repeat_count for record in records) <= most:
         yield Gauge("IPUs at work", _steps(_uses(records, trace.lanes)))
         yield Gauge("links in use", _steps(_uses(records, trace.channels)), of_links=True)
+    yield from _gauges_of_links(trace.uses, most)
+
+
+def _gauges_of_links(uses: Iterable[ChannelUse], most: int) -> Iterator[Gauge]:
+    """Yield the use of each link in per cent, the busiest first, until they have `most` stretches.
+
+    Where all repetitions have more than that, the first of each stands for all of them.
+    """
+    by_link: dict[str, list[ChannelUse]] = defaultdict(list)
+    uses = tuple(uses)
+    if sum(use.repeat_count for use in uses) > most:
+        uses = tuple(replace(use, repeat_count=1) for use in uses)
+    for use in uses:
+        by_link[use.channel].append(use)
+    carried = {
+        link: sum(use.share * (use.end_ps - use.start_ps) * use.repeat_count for use in on_it)
+        for link, on_it in by_link.items()
+    }
+    for link in sorted(by_link, key=lambda link: (-carried[link], natural_key(link))):
+        most -= sum(use.repeat_count for use in by_link[link])
+        if most < 0:
+            return
+        changes = [
+            (end_ps + number * use.repeat_period_ps, sign * round(use.share * _PARTS))
+            for use in by_link[link]
+            for number in range(use.repeat_count)
+            for end_ps, sign in ((use.start_ps, 1), (use.end_ps, -1))
+        ]
+        steps = [(at_ps, _PER_CENT * value / _PARTS) for at_ps, value in _steps(changes)]
+        yield Gauge(f"use of {link} (%)", steps, of_links=True)
 
 
 def _uses(records: Iterable[Record], lanes: Iterable[str]) -> Iterator[tuple[int, int]]:

@@ -8,18 +8,37 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from podsim.format import format_duration_s, format_figure
-from podsim.metrics import METRICS, PERCENTILES, THROUGHPUT, TIME, TOKENS, TRAINING, UPDATE
+from podsim.metrics import (
+    CONDITION,
+    IF_IT_CONVERGES,
+    METRICS,
+    PERCENTILES,
+    THROUGHPUT,
+    TIME,
+    TOKENS,
+    TRAINING,
+    UPDATE,
+)
 from podsim.report.report import Section, Tile
 from podsim.result.base import Result
 from podsim.result.breakdown import exact_seconds
 from podsim.result.faults import FaultReport, fault_tables
 from podsim.result.kinds import in_kind_order, kind_of
 from podsim.result.power import WorkDone
-from podsim.result.rows import IpuAccount, MemoryReport, OperationRow, PhaseTime
+from podsim.result.rows import IpuAccount, LearningRate, MemoryReport, OperationRow, PhaseTime
 from podsim.result.sources import Sources
 from podsim.result.standing import noise_table
 from podsim.result.timeline import timeline_section
-from podsim.result.where import ipus_chart, largest, longest_operations, memory_blocks, pace, phases_line, waterfall
+from podsim.result.where import (
+    ipus_chart,
+    largest,
+    longest_operations,
+    memory_blocks,
+    pace,
+    phases_line,
+    sharing_lines,
+    waterfall,
+)
 from podsim.scenario.software import Noise
 from podsim.show.frames import frame_of_rows
 from podsim.units import ps_to_seconds
@@ -73,9 +92,13 @@ class RunResult(Result):
         throughput_samples_per_s: Samples trained per second of training. [1/s]
         weight_update_ps: Time of one weight update. [ps]
         breakdown_ps: Mean over the IPUs of their time by kind; adds up to `weight_update_ps`. [ps]
+        shared_ps: `contention` of the breakdown: kinds of transfers that lost time, with the kinds that they shared
+            channels with. [ps]
         mfu: Model FLOP of a weight update ÷ (peak FLOP/s of the IPUs in use x its time).
         time_to_train_s: Wall-clock time of the whole run, if its convergence is given. [s]
         time_to_train_percentiles: `p10`, `p50`, `p90` of that time, if convergence is drawn. [s]
+        time_to_train_condition: Why the time holds only if the run converges; None inside validated batches.
+        learning_rate: Schedule of the learning rate, if the scenario gives its rule.
         run_breakdown: Time of the run by part, such as `setup`, `training`, `evaluation`. [s]
         phases: The phases of one weight update in order.
         ipus: How each IPU of a replica spends a weight update.
@@ -94,11 +117,12 @@ class RunResult(Result):
     OWN = (
         *(THROUGHPUT, UPDATE, "weight_update_ps", TIME, PERCENTILES, "mfu", "mfu_of_pod", "breakdown", "breakdown_ps"),
         *("breakdown_basis", "run_breakdown", "phases", "ipus", "memory", "operations", TOKENS, "faults", "energy"),
-        *("cost", "noise", "drift"),
+        *("cost", "shared_ps", "noise", "drift", CONDITION, "learning_rate"),
     )
     throughput_samples_per_s: float
     weight_update_ps: int
     breakdown_ps: Mapping[str, int]
+    shared_ps: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     mfu: float
     time_to_train_s: float | None
     time_to_train_percentiles: Mapping[str, float] | None
@@ -113,6 +137,8 @@ class RunResult(Result):
     outcome: TrainingOutcome | None = None
     faults: FaultReport | None = None
     tokens_per_sample: int | None = None
+    time_to_train_condition: str | None = None
+    learning_rate: LearningRate | None = None
     products: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -178,11 +204,15 @@ class RunResult(Result):
         has_time = self.time_to_train_s is not None or percentiles is not None
         yield self._tile(THROUGHPUT, notes=tokens)
         yield self._tile(UPDATE, notes=[] if has_time else drift)
+        condition = f" {IF_IT_CONVERGES}" if self.time_to_train_condition else ""
         if self.time_to_train_s is not None:
-            yield self._tile(TIME, notes=drift)
+            yield self._tile(TIME, condition, notes=drift)
         elif percentiles is not None:
             low, middle, high = (format_duration_s(percentiles[name]) for name in ("p10", "p50", "p90"))
-            yield self._tile(TIME, f"{middle} (median)", notes=[f"P10 to P90 {low} to {high}", *drift])
+            yield self._tile(TIME, f"{middle} (median){condition}", notes=[f"P10 to P90 {low} to {high}", *drift])
+        if self.learning_rate is not None:
+            warm_up, peak = self.learning_rate.lines
+            yield Tile("Learning rate", warm_up, (peak,))
         yield self._tile("mfu", notes=self._of_all_ipus(self.mfu_of_pod))
         yield from self.spent_tiles()
 
@@ -197,7 +227,8 @@ class RunResult(Result):
         yield Section("Noise", [noise_table(self.noise)] if self.noise else [], short=True)
         yield self._division
         time = waterfall(f"one {what}", self.breakdown, self.sources, over)
-        yield Section("Where time goes", [time, *phases_line(self.phases)], short=True)
+        slowed = sharing_lines(self.breakdown_ps, self.shared_ps)
+        yield Section("Where time goes", [time, *slowed, *phases_line(self.phases)], short=True)
         faults = fault_tables(self.faults, self.simulated.ipus_used) if self.faults else ()
         yield Section("Faults", list(faults), short=True)
         yield timeline_section(self.trace, self.passes, what)

@@ -6,13 +6,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from podsim.engine.trace import PhaseRecord
+from podsim.format import format_percent
 from podsim.placement.memory import IpuMemory
 from podsim.result.breakdown import exact_seconds
 from podsim.result.kinds import is_waiting
 from podsim.units import ps_to_seconds
+
+if TYPE_CHECKING:
+    from podsim.scenario.training import LearningRateSpec
 
 IN_PROCESSOR: Final = "in_processor_memory"
 STREAMING: Final = "streaming_memory"
@@ -124,6 +128,56 @@ class Reference:
     label: str  # where it comes from, in words
     role: str = "hold-out"  # or `calibration` if constants were fitted to it
     source: str = ""  # key of the bibliography, or an address
+    score: float | None = None  # the published score of the benchmark, in the same unit, where a benchmark has one
+
+
+@dataclass(frozen=True, slots=True)
+class LearningRate:
+    """Schedule of the learning rate that follows from batch and number of weight updates."""
+
+    warm_up_share: float  # share of the weight updates, 0 to 1
+    warm_up_updates: int | None  # None if nothing says how long the run goes on
+    update_count: int | None  # weight updates of the run
+    scaling: str  # `none` or `linear`
+    batch_size: int  # samples, or packs, per weight update of this run
+    known_batch_size: int | None  # samples, or packs, per weight update that the rule starts from
+    factor: float  # peak of this run over the peak at `known_batch_size`
+    peak: float | None  # largest rate of this run; None if the scenario gives the rule alone
+
+    @classmethod
+    def of(cls, rule: LearningRateSpec, batch_size: int, update_count: float | None) -> LearningRate:
+        """Return the schedule of a rule at a batch size.
+
+        >>> from podsim.scenario.training import LearningRateSpec
+        >>> rule = LearningRateSpec(warm_up=0.3, scaling="linear", batch_size=65536, peak=0.006)
+        >>> LearningRate.of(rule, 32768, 14076).lines
+        ('warm-up over 4,223 of 14,076 weight updates (30 %)', 'peak 0.003: 0.5 x that at a batch of 65,536')
+        """
+        count, factor = None if update_count is None else round(update_count), rule.factor(batch_size)
+        return cls(
+            warm_up_share=rule.warm_up,
+            warm_up_updates=None if count is None else round(rule.warm_up * count),
+            update_count=count,
+            scaling=rule.scaling,
+            batch_size=batch_size,
+            known_batch_size=rule.batch_size,
+            factor=factor,
+            peak=None if rule.peak is None else rule.peak * factor,
+        )
+
+    @property
+    def lines(self) -> tuple[str, str]:
+        """Warm-up and peak in words."""
+        share = format_percent(self.warm_up_share, 0)
+        within = f"{share} of the weight updates"
+        if self.update_count is not None:
+            within = f"{self.warm_up_updates:,} of {self.update_count:,} weight updates ({share})"
+        warm_up = f"warm-up over {within}" if self.warm_up_share else "no warm-up"
+        peak = "peak" if self.peak is None else f"peak {self.peak:.4g}"
+        if self.known_batch_size is None:
+            return warm_up, f"{peak} whatever the batch"
+        scaled = f"{self.factor:.4g} x that" if self.factor != 1 else "that"
+        return warm_up, f"{peak}: {scaled} at a batch of {self.known_batch_size:,}"
 
 
 def memory_report(memory: Sequence[IpuMemory]) -> MemoryReport:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, get_args
 
 from podsim.deferred import Deferred
+from podsim.engine.trace import CONTENTION
 from podsim.program.prices import Price, Prices
 from podsim.result.breakdown import apportion
 from podsim.result.kinds import is_waiting
@@ -88,6 +89,9 @@ def divided(breakdown_ps: Mapping[str, int], prices: Prices, bases: Mapping[str,
             basis = _weakest(price, bases)
             times[basis] = times.get(basis, 0) + time_ps
     work = {kind: apportion(breakdown_ps[kind], weight) for kind, weight in weights.items()}
+    if breakdown_ps.get(CONTENTION):
+        # How transfers share a channel is assumed.
+        work[CONTENTION] = {_BASES[-1]: breakdown_ps[CONTENTION]}
     waited_for = _summed({kind: times for kind, times in work.items() if not is_waiting(kind)})
     waited_for = waited_for or {_BASES[-1]: 1}
     rest = {kind: apportion(time_ps, waited_for) for kind, time_ps in breakdown_ps.items() if kind not in work}

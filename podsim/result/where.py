@@ -25,6 +25,7 @@ from podsim.result.rows import (
     part_of,
 )
 from podsim.result.sources import Sources
+from podsim.units import ps_to_seconds
 
 _Row = TypeVar("_Row")
 MOST_IPUS: Final = 16
@@ -214,6 +215,19 @@ def phases_line(phases: Sequence[PhaseTime]) -> Iterator[Passage]:
         parts.append(f"{part} {format_duration_s(sum(phase.seconds for phase in members))}{count}")
     if parts:
         yield Passage(f"Phases: {', '.join(parts)}")
+
+
+def sharing_lines(breakdown_ps: Mapping[str, int], shared_ps: Mapping[str, Mapping[str, int]]) -> Iterator[Passage]:
+    """Yield a line for each kind of transfer that others slow: its time without them, and what each adds."""
+    for kind, others in shared_ps.items():
+        whole_ps = sum(breakdown_ps.values()) or 1
+        slowed = ", ".join(
+            f"{format_duration_s(ps_to_seconds(time_ps))} more beside {kind_of(rival).label}"
+            for rival, time_ps in others.items()
+        )
+        alone = format_duration_s(ps_to_seconds(breakdown_ps.get(kind, 0)))
+        if sum(others.values()) >= _LEAST * whole_ps:
+            yield Passage(f"Links shared: {kind_of(kind).label} take {alone} alone, {slowed}")
 
 
 def longest_operations(operations: Sequence[OperationRow]) -> Iterator[Table]:

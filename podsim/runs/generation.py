@@ -76,6 +76,12 @@ def step_report(name: str, spec: GenerationScenario, plan: Plan, trace: Trace) -
     """A step with where its time goes."""
     breakdown_ps = mean_account(trace.lanes)
     loads = [account.get(STREAMING, 0) for account in trace.helpers.values()]
+    loads += (
+        time_ps
+        for lane in trace.helpers
+        for (kind, _), time_ps in trace.shared.get(lane, {}).items()
+        if kind == STREAMING
+    )
     return StepReport(
         name=name,
         time_ps=trace.makespan_ps,

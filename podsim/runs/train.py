@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from podsim.deferred import Deferred
 from podsim.engine import Trace, execute
-from podsim.metrics import THROUGHPUT, TIME, UPDATE
+from podsim.metrics import IF_IT_CONVERGES, THROUGHPUT, TIME, UPDATE
 from podsim.models import Workload
 from podsim.placement import Plan, PlanInput, make_plan
 from podsim.placement.cuts import kept_bytes
@@ -23,13 +23,14 @@ from podsim.program.prices import TRAINING_CALLS, Prices, task_prices
 from podsim.program.size import explicit_event_count
 from podsim.program.task import Program
 from podsim.program.update import machine_count, waiting_s
-from podsim.result.breakdown import mean_account
+from podsim.result.breakdown import mean_account, shared_account
 from podsim.result.influence import Measure, StandsOn
 from podsim.result.result import Drift, RunResult
-from podsim.result.rows import IpuAccount, OperationRow, memory_report, phase_times
+from podsim.result.rows import IpuAccount, LearningRate, OperationRow, memory_report, phase_times
 from podsim.result.shared import shared
 from podsim.result.sources import Sources, sources
 from podsim.result.usage import refused_elsewhere, replicas_in_use
+from podsim.runs.limits import convergence_condition, underflow_notes
 from podsim.runs.probes import BaseProbe, figures
 from podsim.runs.settings import Settings, divided, placed
 from podsim.runs.training import TrainingOutcome, train
@@ -116,6 +117,9 @@ def _result(
     stood_on: Sources,
 ) -> RunResult:
     update_s, spec = ps_to_seconds(trace.makespan_ps), loaded.of(TrainingScenario)
+    has_time = outcome.time_to_train_s is not None or outcome.percentiles is not None
+    condition = convergence_condition(spec, outcome.samples_per_update) if has_time else None
+    rule = spec.optimizer.learning_rate
     return RunResult(
         **shared(
             loaded,
@@ -126,6 +130,7 @@ def _result(
                 *warnings_of(plan, trace),
                 *spec.model.warnings(spec.data, spec.parallelism.micro_batch_size),
                 *outcome.notes,
+                *((f"time to train {IF_IT_CONVERGES}: {condition}",) if condition else ()),
                 *(spared_work(plan, update_s) if choice else ()),
             ),
             choice=choice,
@@ -133,6 +138,7 @@ def _result(
         throughput_samples_per_s=outcome.samples_per_update / update_s,
         weight_update_ps=trace.makespan_ps,
         breakdown_ps=mean_account(trace.lanes),
+        shared_ps=shared_account(trace),
         mfu=model_flop_utilization(plan, update_s),
         drift=Drift.of(plan.software.noise, machine_count(plan)) if outcome.runs else None,
         time_to_train_s=outcome.time_to_train_s,
@@ -151,6 +157,9 @@ def _result(
         passes=training_passes(plan) if trace.records else None,
         stash=_stash(plan) if trace.records else {},
         tokens_per_sample=spec.model.tokens_per_sample(spec.data),
+        time_to_train_condition=condition,
+        notes=tuple(underflow_notes(spec)),
+        learning_rate=LearningRate.of(rule, plan.layout.batch_size, outcome.update_count) if rule else None,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from podsim.errors import BadValueError
+from podsim.models.op import DTYPE_BYTES
 from podsim.scenario.auto import AutoTrainingSpec
 from podsim.scenario.base import Spec
 from podsim.scenario.family import Sections
@@ -23,8 +24,27 @@ from podsim.scenario.training import (
     TrainingScenario,
 )
 
+_BYTE = 1
 
-class ImageDataSpec(TrainingDataSpec):
+
+class PixelSpec(Spec):
+    """The format in which images travel."""
+
+    pixel_format: Literal["uint8"] | NumberFormat = "uint8"
+    """Format of images on their way from the host."""
+
+    @property
+    def arrives_in_bytes(self) -> bool:
+        """True if the device casts and normalises what arrives."""
+        return self.pixel_format == "uint8"
+
+    @property
+    def pixel_bytes(self) -> int:
+        """Size of one value. [B]"""
+        return _BYTE if self.pixel_format == "uint8" else DTYPE_BYTES[self.pixel_format]
+
+
+class ImageDataSpec(TrainingDataSpec, PixelSpec):
     """The training data."""
 
     samples_per_epoch: Count
@@ -33,6 +53,28 @@ class ImageDataSpec(TrainingDataSpec):
     """Whether host servers decode each image; otherwise they only send it."""
     prefetch_depth: Count | None = None
     """Micro-batches that wait ready in front of each replica; those of the software stack if left out."""
+    loader: Literal["ahead", "synchronous"] = "ahead"
+    """`ahead`: workers load images while the IPUs run. `synchronous`: the process that calls has no workers; it loads
+    the images of a session call one after the other before the call, each in `software.sample_load_time`."""
+
+    @model_validator(mode="after")
+    def _images_are_decoded_once(self) -> ImageDataSpec:
+        if self.loader == "synchronous" and self.decoded_by_host:
+            what = "a synchronous loader decodes the images itself; `decoded_by_host` would decode them twice"
+            raise BadValueError(what, "write `decoded_by_host: false`")
+        return self
+
+    @property
+    def loads_itself(self) -> bool:
+        """True if the process that calls loads its samples itself, one after the other before each call."""
+        return self.loader == "synchronous"
+
+    def late_samples(self, layout: TrainingLayoutSpec, updates_per_call: float) -> float:
+        """Return the images of a weight update that a process loads before it calls."""
+        if not self.loads_itself:
+            return 0.0
+        replicas = min(layout.replicas_per_process or layout.replication_factor, layout.replication_factor)
+        return float(layout.micro_batch_size * layout.accumulation_factor * replicas)
 
     @property
     def host_decodes(self) -> bool:
@@ -65,8 +107,9 @@ class ImageParallelismSpec(TrainingLayoutSpec):
     redone: ClassVar[str] = "segment"
     pipeline_splits: tuple[str, ...] = ()
     """Blocks that start on the next IPU; without any the whole model is on one IPU."""
-    recomputation: Literal["none", "segment"] = "none"
-    """`segment` keeps the inputs of segments only and redoes their forward pass."""
+    recomputation: Literal["none", "segment"] | None = None
+    """`segment` keeps the inputs of segments only and redoes their forward pass; `none` if left out, or `segment` for
+    pipelines of software stacks that recompute those by themselves, as PopTorch does."""
     checkpoints: tuple[str, ...] = ()
     """Blocks that start a segment, beside those that start on an IPU."""
     replicas_per_process: Count = 2
@@ -97,7 +140,7 @@ class ImageParallelismSpec(TrainingLayoutSpec):
 
     @model_validator(mode="after")
     def _checkpoints_serve(self) -> ImageParallelismSpec:
-        if self.checkpoints and self.recomputation == "none":
+        if self.checkpoints and self.recomputation != "segment":
             raise BadValueError("checkpoints serve recomputation, which is off", "add `recomputation: segment`")
         return self
 
@@ -116,15 +159,16 @@ class ImageMemorySpec(TrainingMemorySpec):
 class ImageOptimizerSpec(TrainingOptimizerSpec):
     """The optimizer."""
 
-    kind: Literal["sgd", "lars", "rmsprop"] = "sgd"
-    """SGD with momentum, LARS [you2017] or RMSProp with momentum [tan2019]."""
+    kind: Literal["sgd", "lars", "rmsprop", "adam", "adamw"] = "sgd"
+    """SGD with momentum, LARS [you2017], RMSProp with momentum [tan2019], Adam [kingma2015] or AdamW
+    [loshchilov2019]."""
     state: NumberFormat = "fp16"
     """Number format of the state."""
 
     @property
     def state_formats(self) -> tuple[NumberFormat, ...]:
-        """Momentum, and the mean square of RMSProp."""
-        return (self.state,) * (2 if self.kind == "rmsprop" else 1)
+        """Momentum; with RMSProp, Adam and AdamW the mean square too."""
+        return (self.state,) * (1 if self.kind in ("sgd", "lars") else 2)
 
     @property
     def arithmetic(self) -> NumberFormat:

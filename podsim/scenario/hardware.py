@@ -82,6 +82,8 @@ class IpuLink(HardwareSpec):
     """Between the starts of messages of many tiles; only their bytes count if left out."""
     forwarded_message_time_s: Latency | None = None
     """What each further hop adds to it."""
+    io_tiles_weight: Annotated[Real, Quantity("ratio", ("0.01", "100"), usual=("0.25", "4"))] | None = None
+    """Speed of what I/O tiles send on a link over that of what other tiles send on it meanwhile; 1 if left out."""
 
     @property
     def bandwidth_bytes_per_s(self) -> float:

@@ -55,12 +55,13 @@ from podsim.scenario.resolve import (
 from podsim.scenario.scenario import Scenario
 from podsim.scenario.software import Software
 from podsim.scenario.training import TrainingScenario
+from podsim.scenario.transformer_training import ENDS
 from podsim.scenario.vertices import Vertices
 from podsim.scenario.wording import counted, dotted, flow, shown
 
 _DESCRIPTION: Final = ("description",)
-_SAMPLES: Final = ("run", "samples_to_converge")
-_ENDS: Final = (_SAMPLES, ("run", "epochs"), ("run", "weight_updates"))
+_ENDS: Final = tuple(("run", key) for key in ENDS)
+_UPDATES: Final = ("run", "weight_updates")
 _SECTIONS: Final = ("model", "data", "optimizer")
 _TOLD_APART: Final = {"kind", "cost", "expect"}
 _SHOWN: Final = 3
@@ -139,7 +140,7 @@ def _with_known_end(
     ]
 
 
-_CURE: Final = "give run.samples_to_converge, run.weight_updates or run.epochs for what is trained here"
+_CURE: Final = "give run.samples_to_converge, run.samples, run.tokens or run.epochs for what is trained here"
 
 
 def _noticed(document: Document) -> tuple[str, ...]:
@@ -165,6 +166,12 @@ def _of_another_batch(spec: TrainingScenario, layers: Sequence[Document], writte
     ]
 
 
+def _is_told_with_batch(spec: Scenario) -> bool:
+    """Return True if a note on the end of the run depends on the batch of the scenario."""
+    run = spec.run if isinstance(spec, TrainingScenario) else None
+    return run is not None and run.is_converged and not run.has_batch and not run.is_drawn
+
+
 def _batch(layers: Sequence[Document]) -> int | None:
     """Samples of one weight update as layers say; None if they leave it open."""
     data = reduce(merge, layers).data
@@ -179,6 +186,25 @@ def _batch(layers: Sequence[Document]) -> int | None:
             return None
         product *= number
     return product
+
+
+def with_batch_of_updates(document: Document, layers: Sequence[Document], given: int) -> Document:
+    """Return the document whose number of weight updates has the batch size beside which it was written.
+
+    All overrides count as one layer, so that updates and a batch that are given together belong together.
+    """
+    updates = document.at(_UPDATES)
+    if isinstance(updates, bool) or not isinstance(updates, int):
+        return document
+    layers = _joined(layers, given)
+    written = _last(layers, _UPDATES)
+    if written is None:
+        return document
+    batches = (_batch(layers[: last + 1]) for last in range(written, len(layers)))
+    batch = next((each for each in batches if each is not None), None)
+    if batch is None:
+        return document
+    return replace(document, data=_with_leaf(document.data, _UPDATES, {"count": updates, "batch_size": batch}))
 
 
 def _differences(spec: Scenario, layers: Sequence[Document], written: int) -> list[tuple[str, object, object]]:
@@ -241,8 +267,14 @@ def _shown(value: object) -> str:
     return "not given" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-_LONGEST: Final = {"samples_to_converge": 1e12, "weight_updates": 1e9, "epochs": 1e5}
-"""More than any training has had: of samples, weight updates and passes over the data."""
+_LONGEST: Final = {
+    "samples_to_converge": 1e12,
+    "samples": 1e12,
+    "tokens": 1e15,
+    "weight_updates": 1e9,
+    "epochs": 1e5,
+}
+"""More than any training has had: of samples, tokens, weight updates and passes over the data."""
 
 
 def unusual(spec: Scenario) -> Iterator[str]:
@@ -418,6 +450,8 @@ def _patched(loaded: LoadedScenario, texts: Sequence[str]) -> LoadedScenario | N
             before, value = document.at(path), over.at(path)
             if loaded.auto is not None or not _is_leaf(document, path, before, value):
                 return None
+            if path[0] in (PARALLELISM, BATCH) and _is_told_with_batch(spec):
+                return None
             places = {**document.places, **over.places}
             for stale in _below(path, before):
                 places.pop(stale, None)
@@ -462,7 +496,8 @@ def _with_leaf(data: Any, path: KeyPath, value: Any) -> Any:
 
 
 def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -> LoadedScenario:
-    document = laid_out(written, variant, overrides)
+    layers = layers_of(written, variant, overrides)
+    document = with_batch_of_updates(laid_out(written, variant, overrides), layers, len(overrides))
     kind = str(document.data.get("kind"))
     if kind in _COMMANDS:  # a question about many scenarios
         what, do = f"this is a {kind}, not a scenario", f"`podsim {_COMMANDS[kind]}` takes it"
@@ -476,7 +511,6 @@ def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -
     problems = [Problem(document.where(key), dotted(key), message, do) for key, message, do in findings]
     if problems:
         raise SpecError(problems)
-    layers = layers_of(written, variant, overrides)
     own = belonging(spec, document, layers, len(overrides), len(layers) - len(overrides) - (2 if variant else 1))
     name = f"{written.name}:{variant}" if variant else written.name
     notices = (*_noticed(document), *unusual(spec), *own.notices)

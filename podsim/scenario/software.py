@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -14,6 +14,9 @@ from podsim.scenario.schedules import ScheduleName
 _Spread = Annotated[Real, Quantity("s", ("0 s", "1000 s"), usual=("0 s", "1 s")), APART]
 _SmallShare = Annotated[Real, Quantity("share", ("0 %", "50 %"), usual=("0 %", "5 %")), APART]
 _Drift = Annotated[Real, Quantity("share", ("0 %", "100 %"), usual=("0 %", "10 %")), APART]
+
+PHASED_STACK: Final = "popxl_sdk_3.3"
+"""Shipped stack that runs phased execution, and divides layers among IPUs."""
 
 
 class Noise(HardwareSpec):
@@ -51,6 +54,7 @@ _Merged = Annotated[Whole, Quantity("bytes", ("1 B", "1000000 TB"), usual=("1 kB
 _Sampling = Annotated[Real, Quantity("s", ("0 s", "1 s"), usual=("0 s", "10 us"))]
 _Scatter = Annotated[Real, Quantity("ratio", ("0", "1"), usual=("0.005", "0.2"))]
 _Stream = Annotated[Real, Quantity("s", ("0 s", "1 s"), usual=("0 s", "1 ms"))]
+_Load = Annotated[Real, Quantity("s", ("0 s", "1000 s"), usual=("0 s", "100 ms"))]
 _SetUp = Annotated[Real, Quantity("s", ("0 s", "1e9 s"), usual=("0 s", "24 h"))]
 
 
@@ -117,8 +121,8 @@ class Software(HardwareSpec):
     """The loop of training looks at each target of a call, one after the other; in no time if left out."""
     replica_call_s: _Stream | None = Field(None, alias="replica_call_time")
     """The process that calls sees to each replica that it feeds, one after the other; in no time if left out."""
-    sample_load_s: _Stream | None = Field(None, alias="sample_load_time")
-    """A worker of a loader reads a sample and puts it into a batch."""
+    sample_load_s: _Load | None = Field(None, alias="sample_load_time")
+    """Time in which a worker of a loader, or the process that calls, reads a sample and puts it into a batch."""
     setup_s: _SetUp
     """From the start of a run to its first weight update."""
     evaluation: Literal["training_program", "forward_passes"] = "training_program"
@@ -133,8 +137,16 @@ class Software(HardwareSpec):
     """What writing a checkpoint adds to the training, data transfer apart."""
     validation_setup_s: _SetUp | None = None
     """Building and loading the program that validates checkpoints."""
+    recomputes_pipelines: Flag = False
+    """True if pipelines are recomputed stage by stage where `parallelism.recomputation` of images does not say."""
     schedule: ScheduleName = "lock_step"
     """When stages of a pipeline run which micro-batch, where `parallelism.schedule` does not say."""
+    phased_execution: Flag | None = None
+    """Whether the stack runs layers one after the other out of streaming memory; scenarios that ask a stack without it
+    are refused. Not known if left out."""
+    shared_layers: Flag | None = None
+    """Whether the stack divides a layer among IPUs in training (`parallelism.tensor_parallel`); scenarios that ask a
+    stack without it are refused. Not known if left out."""
     recompute_last_segment: Flag = True
     """Whether the segment whose backward pass follows its forward pass at once is recomputed like the others."""
     reduction_merge_bytes: _Merged | None = Field(None, alias="reduction_merge_size")

@@ -17,7 +17,7 @@ from podsim.scenario.auto import AutoTrainingSpec
 from podsim.scenario.base import Spec
 from podsim.scenario.families.base import BuiltModelSpec
 from podsim.scenario.faults import FaultSpec, fault_findings
-from podsim.scenario.quantity import Count, CountOrZero, Flag, NumberFormat
+from podsim.scenario.quantity import Count, CountOrZero, Flag, NumberFormat, Probability
 from podsim.scenario.scenario import Finding, Scenario
 from podsim.scenario.schedules import MicroBatches, ScheduleName, micro_batch_findings, micro_batches_of
 from podsim.scenario.sections import (
@@ -28,6 +28,7 @@ from podsim.scenario.sections import (
     product_findings,
     replica_findings,
 )
+from podsim.scenario.software import Software
 from podsim.scenario.wording import counted
 
 
@@ -85,7 +86,7 @@ _IPUS_FED_WITH_IMAGES = 16  # by one process, in published runs of vision transf
 class TrainingDataSpec(Spec):
     """The training data."""
 
-    beside: ClassVar[frozenset[str]] = frozenset({"decoded_by_host", "pixel_format", "prefetch_depth"})
+    beside: ClassVar[frozenset[str]] = frozenset({"decoded_by_host", "loader", "pixel_format", "prefetch_depth"})
     """Keys that say how samples are fed, and nothing of what is learned."""
 
     samples_per_epoch: Count | None = None
@@ -100,6 +101,11 @@ class TrainingDataSpec(Spec):
     def ready_micro_batches(self) -> int | None:
         """Micro-batches that wait ready in front of each replica; None where the software stack says."""
         return None
+
+    @property
+    def loads_itself(self) -> bool:
+        """True if the process that calls loads its samples itself, one after the other before each call."""
+        return False
 
     def samples_ahead(self, layout: TrainingLayoutSpec) -> float:
         """Samples of a weight update that each worker of a loader loads, as all of them load at the same time."""
@@ -169,10 +175,12 @@ class TrainingLayoutSpec(Spec):
         """Samples per weight update."""
         return self.micro_batch_size * self.accumulation_factor * self.replication_factor
 
-    @property
-    def recomputes(self) -> bool:
-        """Whether the forward pass is redone before the backward pass."""
-        return bool(getattr(self, "recomputation", None) == self.redone)
+    def recomputes(self, software: Software) -> bool:
+        """Return True if the forward pass is redone before the backward pass."""
+        given = getattr(self, "recomputation", None)
+        if given is None:
+            return software.recomputes_pipelines and self.ipus_per_replica > 1
+        return bool(given == self.redone)
 
     def merged_bytes(self, default_bytes: int) -> int:
         """Up to which size gradients are reduced together, 0 for each tensor alone. [B]"""
@@ -239,11 +247,37 @@ class TrainingMemorySpec(Spec):
         return tuple(given) if isinstance(given, tuple) else (given,) * ipu_count
 
 
+class LearningRateSpec(Spec):
+    """The learning rate: its warm-up, and how its peak follows the batch. It changes no time."""
+
+    warm_up: Probability = 0.0
+    """Share of the weight updates in which the rate rises evenly from 0 to its peak."""
+    peak: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
+    """Largest rate, for `batch_size` if that is given; a file may leave it out and give the rule alone."""
+    batch_size: Count | None = None
+    """Samples, or packs, per weight update that the peak belongs to."""
+    scaling: Literal["none", "linear"] = "none"
+    """`linear` multiplies the peak by the batch over `batch_size` [bert_blog]."""
+
+    @model_validator(mode="after")
+    def _scaling_has_a_batch(self) -> LearningRateSpec:
+        if (self.scaling == "linear") != (self.batch_size is not None):
+            what = "`scaling: linear` and `batch_size` belong together"
+            raise BadValueError(what, "give both, the batch size that the peak belongs to, or neither")
+        return self
+
+    def factor(self, batch_size: int) -> float:
+        """Return the peak at a batch over the peak at the batch that it belongs to."""
+        return 1.0 if self.batch_size is None else batch_size / self.batch_size
+
+
 class TrainingOptimizerSpec(Spec):
     """The optimizer."""
 
     kind: str
     """Its name."""
+    learning_rate: LearningRateSpec | None = None
+    """Warm-up and scaling of the learning rate, for the schedule in the answer; left out, no schedule is shown."""
 
     @property
     @abstractmethod
@@ -350,6 +384,7 @@ class TrainingScenario(Scenario):
         yield from self.memory.findings(int(self.system.machine.ipu.tile.count))
         yield from product_findings(self.system.machine.ipu, self.precision)
         yield from self._updated_weights()
+        yield from self._loaded_samples()
         if self.run is not None:
             yield from self.run.findings(self)
         yield from self.model.findings(self)
@@ -365,6 +400,16 @@ class TrainingScenario(Scenario):
                 else "write `optimizer.master_weights: true`, or `weights: fp16`"
             )
             yield ("precision", "weights"), what, do
+
+    def _loaded_samples(self) -> Iterator[Finding]:
+        """Yield a loader in the process that calls whose time is not known."""
+        if self.data.loads_itself and self.software.sample_load_s is None:
+            what = f"the process that calls loads its samples itself; {self.software.name} has no time for a sample"
+            yield (
+                ("data", "loader"),
+                what,
+                "give `software.sample_load_time`, for example `1.44 ms`, or `loader: ahead`",
+            )
 
     def _shares(self) -> Iterator[Finding]:
         given, count = self.memory.available_memory_proportion, self.parallelism.ipus_per_replica

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
 from podsim.errors import BadValueError
 from podsim.models.transformer.shape import Shards
@@ -18,6 +18,7 @@ from podsim.scenario.pins import PARALLELISM, ipu_pins
 from podsim.scenario.quantity import Count, CountOrZero, Flag, NumberFormat, Probability, SourcedTime
 from podsim.scenario.scenario import Finding
 from podsim.scenario.sections import shard_findings
+from podsim.scenario.software import PHASED_STACK
 from podsim.scenario.training import (
     OptimizerStateSpec,
     SessionCall,
@@ -112,6 +113,7 @@ class AutoTextSpec(AutoTrainingSpec):
         yield from super().findings(spec)
         yield from ipu_pins(spec.system, "tensor_parallel", self.tensor_parallel)
         yield from self._sharing_findings(spec)
+        yield from _stack_findings(spec, is_phased=self.execution == "phased")
         if self.execution == "phased" and self.schedule is not None:
             what = "phased execution has no pipeline, and `schedule` is given"
             yield (PARALLELISM, "schedule"), what, "leave it out, or write `execution: pipelined`"
@@ -330,6 +332,9 @@ class ParallelismSpec(TrainingLayoutSpec):
 
     def sharing_findings(self, spec: TrainingScenario) -> Iterator[Finding]:
         """Ways to share layers that the model does not allow."""
+        if self.tensor_parallel > 1 and spec.software.shared_layers is False:
+            what = f"{spec.software.name} divides no layer among IPUs"
+            yield (PARALLELISM, "tensor_parallel"), what, f"write `software: {PHASED_STACK}`, or leave it out"
         yield from shard_findings(spec.model, self.shards.column_count)
         yield from _expert_findings(spec.model, self.expert_parallel, self.tensor_parallel)
         yield from self._width_findings(spec.model)
@@ -399,8 +404,16 @@ def _expert_findings(model: BuiltModelSpec, groups: int, shards: int) -> Iterato
         yield where, what, f"use {nearest}" if nearest > 1 else "leave it out, or raise tensor_parallel"
 
 
+def _stack_findings(spec: TrainingScenario, *, is_phased: bool) -> Iterator[Finding]:
+    """Yield a finding if a scenario asks for phases of a software stack that has none."""
+    if is_phased and spec.software.phased_execution is False:
+        what = f"{spec.software.name} runs no layers in phases out of streaming memory"
+        yield (PARALLELISM, "execution"), what, f"write `software: {PHASED_STACK}`, or leave `execution` out"
+
+
 def _phased_findings(spec: TrainingScenario, *, is_phased: bool) -> Iterator[Finding]:
     """Keys that belong to phased execution alone, and state that it has no room for on the chip."""
+    yield from _stack_findings(spec, is_phased=is_phased)
     alone = (PARALLELISM, "batch_serialisation"), ("memory", "overlapped_io"), ("memory", "sharded_activations")
     for section, key in () if is_phased else alone:
         if not getattr(getattr(spec, section), key, True):
@@ -437,6 +450,8 @@ class LoggedConvergence(Spec):
     """One number per run."""
     batch_size: Count
     """Their samples, or packs, per weight update."""
+    division: Literal["closed", "open"] | None = None
+    """Division of MLPerf by whose rules they ran."""
 
 
 _MOST_SAMPLES = 1e15
@@ -444,6 +459,7 @@ _SAMPLES_CURE = (
     "write a number from 1 to 1e15, a list of them, `{runs: [...], batch_size: ...}` or `{reference_convergence: true}`"
 )
 _LOGGED = {"runs", "batch_size"}
+_DIVISIONS = ("closed", "open")
 
 
 def _samples(raw: Any) -> Any:
@@ -462,16 +478,18 @@ def _samples(raw: Any) -> Any:
 
 def _described(raw: dict[str, Any]) -> ReferenceConvergence | LoggedConvergence:
     """What a mapping says; one that asks for reference runs may be laid over logged ones."""
-    if raw.get("reference_convergence") is True and set(raw) <= {"reference_convergence", *_LOGGED}:
+    if raw.get("reference_convergence") is True and set(raw) <= {"reference_convergence", "division", *_LOGGED}:
         return ReferenceConvergence(reference_convergence=True)
-    if set(raw) != _LOGGED:
+    if set(raw) - {"division"} != _LOGGED:
         raise BadValueError("this mapping is not known", _SAMPLES_CURE)
-    size, runs = raw["batch_size"], raw["runs"]
+    size, runs, division = raw["batch_size"], raw["runs"], raw.get("division")
+    if division not in (None, *_DIVISIONS):
+        raise BadValueError(f"{shown(division)} is not a division of MLPerf", "write `closed` or `open` as division")
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise BadValueError(f"{shown(size)} is not a batch size", "write a positive whole number as batch_size")
     if not isinstance(runs, (list, tuple)):
         raise BadValueError(f"{shown(runs)} is not a list of samples", _SAMPLES_CURE)
-    return LoggedConvergence(runs=_samples(runs), batch_size=size)
+    return LoggedConvergence(runs=_samples(runs), batch_size=size, division=division)
 
 
 _SAMPLES_SCHEMA = {"type": "number", "exclusiveMinimum": 0}
@@ -488,6 +506,7 @@ SamplesToConverge = Annotated[
                     "properties": {
                         "runs": {"type": "array", "items": _SAMPLES_SCHEMA, "minItems": 1},
                         "batch_size": {"type": "integer", "minimum": 1},
+                        "division": {"enum": ["closed", "open"]},
                     },
                 },
                 {"type": "object", "properties": {"reference_convergence": {"const": True}}},
@@ -495,6 +514,22 @@ SamplesToConverge = Annotated[
         }
     ),
 ]
+
+
+class LoggedUpdates(Spec):
+    """Number of weight updates of a logged run, and the batch size that it was logged with."""
+
+    count: Count
+    """Number of weight updates."""
+    batch_size: Count
+    """Samples, or packs, per weight update of the logged run."""
+
+
+def _kind_of_updates(raw: Any) -> str:
+    return "logged" if isinstance(raw, dict | LoggedUpdates) else "number"
+
+
+_Work = Annotated[float, Field(strict=True, ge=1, le=1e18, allow_inf_nan=False)]
 
 
 class EvaluationSpec(Spec):
@@ -506,13 +541,27 @@ class EvaluationSpec(Spec):
     """Samples between evaluations; MLPerf's rule if left out."""
 
 
+ENDS: Final = ("samples_to_converge", "samples", "tokens", "epochs", "weight_updates")
+"""Keys of the ends of a run, of which a scenario gives one."""
+
+
 class RunSpec(TrainingRunSpec):
     """How long the run goes on."""
 
     samples_to_converge: SamplesToConverge = None
     """Samples until the quality target: a number, one per observed run with the batch size it holds for, or drawn."""
-    weight_updates: Count | None = None
-    """A fixed number of weight updates instead."""
+    samples: _Work | None = None
+    """Samples (sequences or images) that the run trains instead, whatever the batch."""
+    tokens: _Work | None = None
+    """Tokens that the run trains instead; the sequence length converts them to samples."""
+    weight_updates: (
+        Annotated[
+            Annotated[Count, Tag("number")] | Annotated[LoggedUpdates, Tag("logged")], Discriminator(_kind_of_updates)
+        ]
+        | None
+    ) = None
+    """Weight updates of a logged run instead. They hold for the batch of the file that gives them, or for the one in
+    `{count: 7038, batch_size: 65536}`; at any other batch there is no time to train."""
     epochs: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = None
     """Passes over the training set instead; needs `data.samples_per_epoch`."""
     seed: CountOrZero = 0
@@ -526,17 +575,14 @@ class RunSpec(TrainingRunSpec):
 
     @model_validator(mode="after")
     def _one_end_and_every_key_counts(self) -> RunSpec:
-        ends = [
-            f"`{name}`"
-            for name in ("samples_to_converge", "weight_updates", "epochs")
-            if getattr(self, name) is not None
-        ]
+        ends = [f"`{name}`" for name in ENDS if getattr(self, name) is not None]
         if len(ends) > 1:
-            raise BadValueError(f"{ends[0]} and {ends[1]} are both given", "keep one of the two")
-        if self.samples_to_converge is None and self.weight_updates is None and self.epochs is None:
+            do = "keep one of the two; `null` takes the other away"
+            raise BadValueError(f"{ends[0]} and {ends[1]} are both given", do)
+        if not ends:
             for name in ("evaluation", "setup"):
                 if getattr(self, name) is not None:
-                    cure = "add `samples_to_converge`, `weight_updates` or `epochs`, or write `run: null`"
+                    cure = "add `samples`, `tokens`, `epochs` or `samples_to_converge`, or write `run: null`"
                     raise BadValueError(f"`{name}` is given, but nothing says how long the run goes on", cure)
         if not isinstance(self.samples_to_converge, ReferenceConvergence):
             for name in ("seed", "draws"):
@@ -568,15 +614,50 @@ class RunSpec(TrainingRunSpec):
         """Ends of the run that need data, or reference runs, which are missing."""
         if self.epochs is not None and spec.data.samples_per_epoch is None:
             yield ("run", "epochs"), "the size of the training set is not known", "add data.samples_per_epoch"
+        if self.tokens is not None and _tokens_per_sample(spec) is None:
+            yield ("run", "tokens"), "samples of this model are not made of tokens", "give run.samples or run.epochs"
         if isinstance(self.samples_to_converge, ReferenceConvergence) and spec.model.reference_benchmark is None:
             what = "MLPerf has reference runs of BERT only"
-            yield ("run", "samples_to_converge"), what, "give a number of samples, weight_updates or epochs"
+            yield ("run", "samples_to_converge"), what, "give a number of samples, tokens or epochs"
+
+    def sample_count(self, spec: TrainingScenario) -> float | None:
+        """Return the samples that the run trains, if its end is an amount of work and no number of weight updates."""
+        if self.tokens is not None:
+            return self.tokens / (_tokens_per_sample(spec) or 1.0)
+        if self.epochs is not None:
+            return self.epochs * (spec.data.samples_per_epoch or 0)
+        return self.samples
 
     def update_count(self, spec: TrainingScenario) -> int | None:
-        """Weight updates of the run, if they follow from the scenario alone."""
-        if self.epochs and spec.data.samples_per_epoch:
-            return -int(-self.epochs * spec.data.samples_per_epoch // spec.parallelism.batch_size)
-        return self.weight_updates
+        """Return the weight updates of the run, if they follow from the scenario alone."""
+        samples, updates = self.sample_count(spec), self.weight_updates
+        if samples is not None:
+            return whole_updates(samples, spec.parallelism.batch_size * _sequences_per_pack(spec))
+        return updates.count if isinstance(updates, LoggedUpdates) else updates
+
+
+_ROUNDING: Final = 1e-12
+
+
+def whole_updates(samples: float, samples_per_update: float) -> int:
+    """Return the number of weight updates that train `samples`, rounded up.
+
+    >>> whole_updates(7038 * 65536, 65536), whole_updates(7038 * 65536, 262144)
+    (7038, 1760)
+    """
+    # A quotient that is whole but for the rounding of its factors counts as whole.
+    return math.ceil(samples / samples_per_update * (1 - _ROUNDING))
+
+
+def _sequences_per_pack(spec: TrainingScenario) -> float:
+    packing = getattr(spec.data, "packing", None)
+    return packing.sequences_per_pack if packing else 1.0
+
+
+def _tokens_per_sample(spec: TrainingScenario) -> float | None:
+    """Return the tokens of a sequence; None for samples without tokens."""
+    tokens = spec.model.tokens_per_sample(spec.data) or getattr(spec.data, "sequence_length", None)
+    return None if tokens is None else tokens / _sequences_per_pack(spec)
 
 
 class DropoutDataSpec(TrainingDataSpec):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from podsim.scenario.base import Spec
+from podsim.errors import BadValueError
+from podsim.scenario.base import Spec, keys_of
 from podsim.scenario.conv_vertices import (
     AmpVertex,
     ByFormat,
@@ -18,7 +19,7 @@ from podsim.scenario.conv_vertices import (
     SlicVertex,
     VmacVertex,
 )
-from podsim.scenario.quantity import Basis, Count, CountOrZero, Info
+from podsim.scenario.quantity import Basis, Count, CountOrZero, Info, Level
 
 
 class PieceCopies(Spec):
@@ -231,8 +232,21 @@ class ElementwiseVertex(Spec):
     """Worker cycles before the first step."""
 
 
+class Origin(Spec):
+    """Evidence for numbers of a file, where it is not that of the whole file."""
+
+    source: str
+    """Key of the bibliography."""
+    basis: Basis
+    """Where the numbers come from."""
+    level: Level | None = None
+    """Level of evidence at which calibrated numbers are fitted."""
+    note: str
+    """What the numbers were chosen on."""
+
+
 class Vertices(Spec):
-    """All vertices of one generation of tiles; one source for the whole file."""
+    """All vertices of one generation of tiles; one source for the whole file, but for what `origins` names."""
 
     kind: Literal["vertices"] = "vertices"
     """What the file describes."""
@@ -242,6 +256,8 @@ class Vertices(Spec):
     """Key of the bibliography."""
     basis: Basis
     """Where the cycles come from."""
+    origins: Annotated[dict[str, Origin], Info("no time follows from them")] = Field(default_factory=dict)
+    """Evidence for numbers of other origin, by their key paths in the file."""
     call: Call
     """Starting programs."""
     amp: AmpVertex
@@ -274,3 +290,18 @@ class Vertices(Spec):
     """Random numbers."""
     elementwise: dict[str, ElementwiseVertex]
     """Elementwise vertices by function."""
+
+    @model_validator(mode="after")
+    def _origins_are_of_numbers(self) -> Vertices:
+        for key in self.origins:
+            if self.number_at(key) is None:
+                raise BadValueError(f"`origins` names `{key}`, which is no key of this file", "correct the key path")
+        return self
+
+    def number_at(self, key: str) -> Any:
+        """Return what stands at a key path; None if there is no such key."""
+        part: Any = self
+        for name in key.split("."):
+            keys = keys_of(type(part)) if isinstance(part, Spec) else {}
+            part = part.get(name) if isinstance(part, dict) else getattr(part, keys.get(name, ""), None)
+        return part

@@ -25,6 +25,7 @@ _TRAINING: Final = (
     "host_call",
     "optimizer_values_per_tensor",
     "recompute_last_segment",
+    "recomputes_pipelines",
     "reduction_merge_size",
     "replica_call_time",
     "sample_load_time",
@@ -85,6 +86,8 @@ def _rules(spec: Any) -> _Found:
         yield from _of_generation(spec)
     elif isinstance(spec.parallelism, ParallelismSpec):
         yield from _of_transformers(spec, spec.parallelism)
+    else:
+        yield from _of_chains(spec)
     if spec.activity is Activity.TRAINING:
         yield from _of_schedules(spec)
     if spec.activity is Activity.TRAINING and spec.parallelism.replication_factor == 1:
@@ -131,6 +134,7 @@ def _of_transformers(spec: Any, parallelism: ParallelismSpec) -> _Found:
     """Calls of convolutional networks, and parts of phased execution."""
     for key in _CONVNETS:
         yield ("software", key), "`parallelism.updates_per_session_call` says what a call of a transformer runs"
+    yield ("software", "recomputes_pipelines"), "`parallelism.recomputation` says what is recomputed"
     yield from _of_places(spec, parallelism)
     if not parallelism.is_phased:
         return
@@ -140,6 +144,16 @@ def _of_transformers(spec: Any, parallelism: ParallelismSpec) -> _Found:
         yield ("memory", "overlapped_io"), "a phase has one micro-batch, and nothing to load or store meanwhile"
     elif not spec.memory.io_tiles:
         yield ("memory", "overlapped_io"), "`memory.io_tiles` sets no tiles aside"
+
+
+def _of_chains(spec: Any) -> _Found:
+    """Yield keys of loaders and pipelines that a convolutional or graph network does not use."""
+    if spec.parallelism.recomputation is not None:
+        yield ("software", "recomputes_pipelines"), "`parallelism.recomputation` says what is recomputed"
+    elif spec.parallelism.ipus_per_replica == 1:
+        yield ("software", "recomputes_pipelines"), "there is one pipeline stage"
+    if getattr(spec.data, "loader", None) == "ahead":
+        yield ("software", "sample_load_time"), "`data.loader: ahead` loads samples while IPUs run"
 
 
 def _of_places(spec: Any, parallelism: ParallelismSpec) -> _Found:

@@ -16,7 +16,7 @@ from typing import Final
 
 from podsim._version import __version__
 from podsim.draws import Range
-from podsim.errors import PodsimError, SpecError
+from podsim.errors import PodsimError, Problem, SpecError
 from podsim.format import format_error, format_figure, format_span
 from podsim.metrics import METRICS, SHARE
 from podsim.options import Factors, Overrides
@@ -27,6 +27,7 @@ from podsim.result.base import Result, plain
 from podsim.runs import Source, run
 from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.assumptions import hardware_keys
+from podsim.scenario.load import override_texts
 from podsim.scenario.parameters import PARAMETERS
 from podsim.scenario.wording import flow, known_here
 from podsim.show.answers import Answered
@@ -189,7 +190,8 @@ class WhatIf(Answered):
 
 def whatif(
     *scenarios: Source,
-    times: Factors = TWICE,
+    times: Factors | None = None,
+    to: Overrides = (),
     overrides: Overrides = (),
     replan: bool = False,
     processes: int | None = None,
@@ -202,6 +204,8 @@ def whatif(
         times: What to multiply, and by how much: clock, tiles, memory, exchange, links, ipu_links, gw_links,
             host_links, streaming, or the full key of a number; the most usual, each x2, if left out; in Python a
             mapping of names to factors, too.
+        to: Set a key to another value, such as system=bow_pod64; each is one change, next to those of `times`. The
+            usual factors are left out then; in Python a mapping of key paths to values, too.
         overrides: Replace a key of all scenarios; in Python a mapping of key paths to values, too.
         replan: Choose the division over the IPUs again as well, for the machine as it is and with each change.
         processes: Scenarios at a time; as many as there are cores if left out.
@@ -213,8 +217,9 @@ def whatif(
     Raises:
         PodsimError: A scenario is wrong or cannot be run as it is, or nothing is known by the name of a change.
     """
-    times = _factors(times)
-    if not scenarios or not times:
+    others = override_texts(to)
+    times = _factors(TWICE if times is None and not others else times or {})
+    if not scenarios or not (times or others):
         what = "there is nothing to change" if scenarios else "there is no scenario"
         raise PodsimError(what, do="name scenarios and changes, for example `links=2`")
     for name, factor in times.items():
@@ -225,12 +230,14 @@ def whatif(
     for scenario in loaded:
         for name, factor in times.items():
             _assignments(scenario, name, factor)
+    for text in others:
+        _check_assignment(loaded, text)
     asked = [(scenario, False) for scenario in loaded if not scenario.auto]
     asked += [(scenario, True) for scenario in loaded if scenario.auto or replan]
     done: dict[int, Effects] = {}
     with telling(tell, "workloads") as told:
         told(0, len(asked))
-        for portion in mapped(partial(_numbered, asked, dict(times)), range(len(asked)), processes=processes):
+        for portion in mapped(partial(_numbered, asked, dict(times), others), range(len(asked)), processes=processes):
             done |= dict(portion)
             told(len(done), len(asked))
     return WhatIf(tuple(done[number] for number in sorted(done)))
@@ -254,13 +261,44 @@ def _factors(times: Factors) -> Mapping[str, float]:
     return factors
 
 
-def _numbered(asked: Sequence[tuple[LoadedScenario, bool]], times: Mapping[str, float], number: int) -> Effects:
+def _check_assignment(loaded: Sequence[LoadedScenario], text: str) -> None:
+    """Raise for a text that is no KEY=VALUE, or whose key or value is wrong in every scenario."""
+    key, sign, value = text.partition("=")
+    where = f"--to {text}"
+    if not (sign and key.strip() and value.strip()):
+        raise PodsimError("this is not KEY=VALUE", where=where, do="write for example `--to system=bow_pod64`")
+    wrong = [problem for problem in (_problem_of_key(each, key.strip(), text) for each in loaded) if problem]
+    if len(wrong) == len(loaded):
+        raise PodsimError(wrong[0].message, where=where, do=wrong[0].do)
+
+
+def _problem_of_key(loaded: LoadedScenario, key: str, text: str) -> Problem | None:
+    """Return the problem of a key that is replaced; None if other keys have to change with it, or nothing."""
+    try:
+        load_scenario(loaded, None, (text,))
+    except SpecError as error:
+        return next((problem for problem in error.problems if problem.key in (key, "")), None)
+    except PodsimError:
+        return None
+    return None
+
+
+def _numbered(
+    asked: Sequence[tuple[LoadedScenario, bool]], times: Mapping[str, float], others: Sequence[str], number: int
+) -> Effects:
     loaded, replan = asked[number]
-    return effects_of(loaded, times, replan=replan)
+    return effects_of(loaded, times, others, replan=replan)
 
 
-def effects_of(loaded: LoadedScenario, times: Mapping[str, float], *, replan: bool, progress: Tell = untold) -> Effects:
-    """What changes bring to one workload; arguments as of `whatif`, but that `progress` counts changes."""
+def effects_of(
+    loaded: LoadedScenario,
+    times: Mapping[str, float],
+    others: Sequence[str] = (),
+    *,
+    replan: bool,
+    progress: Tell = untold,
+) -> Effects:
+    """Compute the effects of changes on one workload; `others` are KEY=VALUE texts, and `progress` counts changes."""
     given = None
     if replan and loaded.auto is None:
         given = run(loaded)
@@ -270,20 +308,21 @@ def effects_of(loaded: LoadedScenario, times: Mapping[str, float], *, replan: bo
     key = next(iter(COMPARED[subject.activity]))
     value = subject.metrics[key]
     alone = None if given is None else value / (given.predicted(key) or value) - 1
+    changes = [(f"{name} x{factor:g}", _assignments(loaded, name, factor)) for name, factor in times.items()]
+    changes += [(text.strip(), {text.partition("=")[0].strip(): text.partition("=")[2]}) for text in others]
     effects: list[Effect] = []
-    for name, factor in times.items():
-        progress(len(effects), len(times))
-        effects.append(_effect(loaded, base, subject, name, factor, replan=replan))
+    for name, assigned in changes:
+        progress(len(effects), len(changes))
+        effects.append(_effect(loaded, base, subject, name, assigned, replan=replan))
     effects.sort(key=lambda effect: -math.inf if effect.share is None else effect.share, reverse=True)
     return Effects(base.name, key, replan, value, base.ranges.get(key), alone, tuple(effects), base.inputs)
 
 
 def _effect(
-    loaded: LoadedScenario, base: Result, subject: Subject, name: str, factor: float, *, replan: bool
+    loaded: LoadedScenario, base: Result, subject: Subject, name: str, changes: Mapping[str, str], *, replan: bool
 ) -> Effect:
-    """One change; `subject` is the run without it, ready to be compared."""
-    changes = _assignments(loaded, name, factor)
-    effect = Effect(f"{name} x{factor:g}", tuple(changes))
+    """Compute the effect of one change; `subject` is the run without it, ready to be compared."""
+    effect = Effect(name, tuple(changes))
     if not changes:
         return replace(effect, reason="there is none here")
     try:

@@ -212,6 +212,7 @@ def _near(result: Result, *, ranged: bool) -> Iterator[str]:
         if not envelope.text or envelope.text not in each:
             yield f'<p class="stands">{html(each[:1].upper() + each[1:])}.</p>'
     yield from (_paragraph("warning", "Warning:", warning) for warning in result.warnings)
+    yield from (_paragraph("note", "Note:", note) for note in result.notes)
 
 
 def _against(job: Job, result: Result, question: Question, baseline: Question, *, ranged: bool) -> Iterator[Part]:

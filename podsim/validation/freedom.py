@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
 from podsim.scenario.assumptions import Assumption, assumptions
-from podsim.scenario.base import keys_of
+from podsim.scenario.base import Spec, keys_of
 from podsim.scenario.quantity import LEVELS, quantities
 from podsim.scenario.software import Software
+from podsim.scenario.vertices import Origin, Vertices
 from podsim.validation.comparison import RowComparison, configuration, loaded
 from podsim.validation.microbenchmarks import mk1
 
-MOST_FITTED = 20
-"""More constants than these are not fitted in all of podsim, but those of noise."""
 MOST_OF_NOISE = 7
 """More constants of noise than these are not fitted."""
 
@@ -50,8 +49,19 @@ def freedom(comparisons: Sequence[RowComparison]) -> Freedom:
     known = {title: configuration(spec) for title, spec in specs.items()}
     by_role = {role: _configurations(comparisons, role, known) for role in dict.fromkeys(r.role for r in comparisons)}
     common = set.intersection(*by_role.values()) if len(by_role) > 1 else set()
+    tables = {spec.system.machine.ipu.vertices.name: spec.system.machine.ipu.vertices for spec in specs.values()}
+    tables |= {each.machine.ipu.vertices.name: each.machine.ipu.vertices for each in machines}
+    of_tables = {named: origin for table in tables.values() for named, origin in _of_table(table)}
+    of_tables = {name: origin for name, origin in of_tables.items() if origin.basis == "calibrated"}
+    fitted = {
+        level: (
+            *_fitted_at(level, uncertain.values()),
+            *sorted(name for name, origin in of_tables.items() if origin.level == level),
+        )
+        for level in LEVELS
+    }
     return Freedom(
-        {level: found for level in LEVELS if (found := _fitted_at(level, uncertain.values()))},
+        {level: found for level, found in fitted.items() if found},
         tuple(_named(of_hardware)),
         tuple(_named(each for each in assumed if each not in of_hardware)),
         tuple(_switches([spec.software for spec in specs.values()])),
@@ -59,6 +69,16 @@ def freedom(comparisons: Sequence[RowComparison]) -> Freedom:
         len(common),
         tuple(sorted({each for spec in specs.values() for each in _noise(spec.software)})),
     )
+
+
+def _of_table(table: Vertices) -> Iterator[tuple[str, Origin]]:
+    """Yield the numbers of a table of vertices that have an origin of their own."""
+    for key, origin in table.origins.items():
+        yield f"system.machine.ipu.vertices.{key} = {_written(table.number_at(key))}", origin
+
+
+def _written(number: Any) -> str:
+    return f"{number.model_dump(mode='json')}" if isinstance(number, Spec) else f"{number}"
 
 
 def _identity(each: Assumption) -> tuple[str, str, str, str, str | None]:

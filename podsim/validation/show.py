@@ -28,7 +28,7 @@ from podsim.validation.comparison import (
     summarize,
 )
 from podsim.validation.coverage import TARGET, Coverage
-from podsim.validation.freedom import MOST_FITTED, MOST_OF_NOISE, Freedom
+from podsim.validation.freedom import MOST_OF_NOISE, Freedom
 from podsim.validation.reference_data import CALIBRATION
 
 _MS_PER_S: Final = 1000
@@ -80,7 +80,6 @@ class Accuracy:
         }
         if self.chosen is not None:
             data["degrees_of_freedom"] = asdict(self.chosen) | {
-                "most_fitted": MOST_FITTED,
                 "most_of_noise": MOST_OF_NOISE,
                 "chosen_switches": [dict(row) for row in reference_rows("switches")],
             }
@@ -193,8 +192,13 @@ def freedom_table(chosen: Freedom) -> Table:
     """The number of choices of each kind, and of configurations there are to meet."""
     stacks = ", ".join(switch.removeprefix("software.") for switch in chosen.switches)
     noise = f"at most {MOST_OF_NOISE}, fitted to how much logged runs differ"
+    fitted = [name for names in chosen.fitted.values() for name in names]
+    of_tables = sum(".vertices." in name for name in fitted)
+    numbers = [row for row in reference_rows("switches") if row["chosen"].isdecimal()]
+    names = dict.fromkeys(row["key"].rpartition(".")[2] for row in numbers)
     rows = [
-        ("fitted constants", _count(sum(map(len, chosen.fitted.values()))), f"at most {MOST_FITTED} in all of podsim"),
+        ("fitted constants", _count(len(fitted)), f"{of_tables} of them in tables of cycles of vertices"),
+        ("whole numbers chosen on rows", _count(len(numbers)), ", ".join(names)),
         ("constants of noise", _count(len(chosen.of_noise)), noise),
         ("assumed numbers", _count(len(chosen.assumed)), "of machines and software stacks, each with its range"),
         ("assumed in scenarios", _count(len(chosen.assumed_in_scenarios)), "beside those"),

@@ -6,7 +6,6 @@ block behind one of them is part of what it printed. CONTRIBUTING.md has the rul
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import io
 import re
@@ -14,8 +13,7 @@ import runpy
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -32,6 +30,7 @@ from podsim.result.kinds import KINDS
 from podsim.scenario import json_schema, load_scenario, shipped_names
 from podsim.scenario.base import keys_of
 from tests.cases import every_case
+from tools.pages import Block, blocks, called_tests, commands, file_name, prose, unprinted
 from tools.truth import main as truth
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -58,51 +57,8 @@ def in_root(path: Path) -> str:
 every_page = every_case("page", lambda: PAGES)
 
 
-# Reading pages
-
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block of a page."""
-
-    language: str
-    text: str
-    line: int
-
-
-FENCE = re.compile(r"^ *```(\w*)\s*$")
-
-
-def blocks(text: str) -> Iterator[Block]:
-    language, body, start = None, [], 0
-    for number, line in enumerate(text.splitlines(), 1):
-        fence = FENCE.match(line)
-        if language is not None and fence:
-            yield Block(language, "\n".join(body), start)
-            language = None
-        elif language is not None:
-            body.append(line)
-        elif fence:
-            language, body, start = fence[1], [], number
-
-
-def prose(text: str) -> str:
-    """The page without its fenced blocks."""
-    lines, inside = [], False
-    for line in text.splitlines():
-        if FENCE.match(line):
-            inside = not inside
-        elif not inside:
-            lines.append(line)
-    return "\n".join(lines)
-
-
 def code_spans(text: str) -> list[str]:
     return re.findall(r"(?<!`)`([^`\n]+)`(?!`)", prose(text))
-
-
-def commands(block: Block) -> list[str]:
-    return [line.removeprefix("$ ") for line in block.text.splitlines() if line.startswith("$ ")]
 
 
 def all_commands() -> list[tuple[str, str]]:
@@ -216,9 +172,8 @@ class Reader:
                 self._output(block.text)
 
     def _yaml(self, text: str) -> None:
-        name = re.match(r"# ([\w.]+\.yaml)$", text.splitlines()[0])
-        if name:
-            Path(name[1]).write_text(text + "\n", encoding="utf-8")
+        if name := file_name(text):
+            Path(name).write_text(text + "\n", encoding="utf-8")
         else:
             load_scenario({"base": "template", **YAML(typ="safe").load(text)})
 
@@ -261,17 +216,13 @@ class Reader:
         code = compile("\n" * block.line + block.text, "page", "exec")
         with contextlib.redirect_stdout(out):
             exec(code, self.namespace)
-            for node in ast.parse(block.text).body:
-                if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-                    self.namespace[node.name]()
+            for name in called_tests(block.text):
+                self.namespace[name]()
         self.printed = out.getvalue()
 
     def _output(self, text: str) -> None:
-        """Each line is printed, in this order; `…` stands for anything."""
-        printed = iter(self.printed.splitlines())
-        for line in filter(None, (line.rstrip() for line in text.splitlines())):
-            pattern = re.compile(".*".join(map(re.escape, line.split("…"))))
-            assert any(pattern.fullmatch(each.rstrip()) for each in printed), f"not printed, or not here: {line}"
+        line = unprinted(text, self.printed)
+        assert line is None, f"not printed, or not here: {line}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=in_root)
@@ -379,7 +330,7 @@ def test_cited_sources_are_in_the_bibliography(page: Path) -> None:
 def json_fields(value: Any, path: str = "") -> set[str]:
     """Field paths of a result; mappings with free keys end a path."""
     free = {"breakdown", "breakdown_ps", "breakdown_basis", "run_breakdown", "scenario", "hardware"}
-    free |= {"time_to_train_percentiles", "range", "ranges", "metrics"}
+    free |= {"time_to_train_percentiles", "range", "ranges", "metrics", "shared_ps"}
     if path in {"noise.weight_update_s", "noise.epoch_s", "noise.time_to_train_s"}:
         return {path}
     if isinstance(value, Mapping) and path.rpartition(".")[2] not in free | {"seconds"}:
@@ -398,7 +349,8 @@ def test_every_field_of_a_result_is_explained() -> None:
     rows = re.findall(r"^\| `([\w.\[\]]+)` \|", text.partition("## Exit codes")[0], re.MULTILINE)
     kinds = [kind.name for kind in KINDS]
     noisy = json_fields(podsim.run(name, overrides=["run=null"], noise=Seeds(1)).to_dict()["noise"], "noise")
-    fields = json_fields(result) | paid | (json_fields(generated) - {"references"}) | noisy
+    shared = json_fields({"shared_ps": podsim.run("llama2_7b_phased_pod64").to_dict()["shared_ps"]})
+    fields = json_fields(result) | paid | (json_fields(generated) - {"references"}) | noisy | shared
     assert sorted(rows) == sorted([*fields, *kinds])
 
 
@@ -444,6 +396,7 @@ ELSEWHERE = {
     "machines.md": "1.5 1.7 1.4 2.5 4.3 29 2.1 26 87.8",
     "models.md": "99 96",
     "pods.md": "17 87.8 52",
+    "time-to-train.md": "2560 32768 461242368",  # tests/unit/test_time_to_train.py
     "train-transformers.md": "12",  # tests/unit/test_tensor_parallel.py
     "tutorial.md": "3.11",  # of Python
 }

@@ -36,7 +36,7 @@ BASELINE = SCENARIOS / "podsim-baseline.json"
 FILES = sorted(SCENARIOS.rglob("*.yaml"))
 LONG = {"gpt3_175b_pod256"}
 """Scenarios whose traces have millions of records."""
-_IMAGES = {"resnet", "efficientnet", "conductivity_cnn"}
+_IMAGES = {"resnet", "efficientnet", "efficientnet_v2", "conductivity_cnn"}
 """Families without packs, which hold several samples, and without noise, which a mean time to train takes in."""
 _SERVING = (
     *("service", "request_count", "rate_per_s", "load", "saturation", "load_curve", "queue_grows"),

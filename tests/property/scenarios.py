@@ -266,6 +266,7 @@ def convnets(draw: st.DrawFn) -> Scenario:
             "samples_per_epoch": draw(st.sampled_from([100, 1000, 12345])),
             "decoded_by_host": draw(st.booleans()),
             "prefetch_depth": draw(st.integers(1, 4)),
+            "pixel_format": draw(st.sampled_from(["uint8", "fp16", "fp32"])),
         },
         "parallelism": {
             "micro_batch_size": draw(st.integers(1, 4)),
@@ -275,7 +276,7 @@ def convnets(draw: st.DrawFn) -> Scenario:
             "recomputation": draw(st.sampled_from(["none", "segment"])),
         },
         "memory": {"io_tiles": draw(st.sampled_from([0, 32]))},
-        "optimizer": {"kind": draw(st.sampled_from(["sgd", "lars", "rmsprop"]))},
+        "optimizer": {"kind": draw(st.sampled_from(["sgd", "lars", "rmsprop", "adam", "adamw"]))},
     }
     if draw(st.booleans()):
         scenario["run"] = {"epochs": draw(st.integers(1, 9)), "session_calls_per_epoch": draw(st.integers(1, 5))}

@@ -106,7 +106,15 @@ def everything(draw: st.DrawFn) -> Program:
 
 def found(trace: Trace) -> Iterator[object]:
     """What both engines must agree on."""
-    yield from (trace.makespan_ps, trace.lanes, trace.helpers, trace.phases, trace.turns, trace.event_count)
+    yield from (
+        trace.makespan_ps,
+        trace.lanes,
+        trace.helpers,
+        trace.phases,
+        trace.turns,
+        trace.event_count,
+        trace.shared,
+    )
 
 
 @needs_compiled

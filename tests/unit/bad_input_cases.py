@@ -233,8 +233,8 @@ NUMBERS = {
         "kind: bert",
         "kind: resnext",
         "s.yaml:3:9 [model.kind]: `resnext` is not a family of models\n"
-        "  do: did you mean `resnet`? known here: bert, vit, t5, resnet, efficientnet, conductivity_cnn, decoder, "
-        "graph, schnet",
+        "  do: did you mean `resnet`? known here: bert, vit, t5, resnet, efficientnet, efficientnet_v2, "
+        "conductivity_cnn, decoder, graph, schnet",
     ),
     "an empty list": (
         "[6, 6, 6, 6]",

@@ -249,9 +249,17 @@ PARAMETERS: dict[str, tuple[int, int]] = {
 _SMALL = _sizes(2, 64, 128, 2) | {"vocab_size": 100, "max_position_embeddings": 64}
 SMALL: dict[str, Config] = {
     family: {"model_type": family} | _SMALL
-    for family in ("bert", "falcon", "gpt_neox", "llama", "mistral", "mixtral", "qwen2", "roberta", "vit")
+    for family in (
+        *("bert", "cohere", "gpt_neox", "granite", "internlm2", "llama", "mistral", "mixtral", "nemotron", "phi"),
+        *("phi3", "qwen2", "roberta", "stablelm", "starcoder2"),
+    )
 }
-SMALL["falcon"] |= {"ffn_hidden_size": 128}
+_NARROW = {key: value for key, value in _SMALL.items() if key != "intermediate_size"}
+SMALL["falcon"] = _NARROW | {"model_type": "falcon", "ffn_hidden_size": 128}
+SMALL["opt"] = _NARROW | {"model_type": "opt", "ffn_dim": 128}
+SMALL["gpt_bigcode"] = TINY | {"model_type": "gpt_bigcode", "n_inner": 128}
+SMALL["stablelm"] |= {"num_key_value_heads": 2}
+SMALL["starcoder2"] |= {"num_key_value_heads": 1}
 SMALL["gemma"] = {"model_type": "gemma", "head_dim": 16, "num_key_value_heads": 1} | _SMALL
 SMALL["gpt2"] = TINY
 SMALL["gptj"] = TINY | {"model_type": "gptj", "rotary_dim": 8}
@@ -259,5 +267,5 @@ SMALL["mistral"] |= {"num_key_value_heads": 1, "sliding_window": None}
 SMALL["mixtral"] |= {"num_key_value_heads": 1}
 SMALL["qwen2"] |= {"num_key_value_heads": 1}
 SMALL["t5"] = {"model_type": "t5", "num_layers": 2, "d_model": 64, "d_ff": 128, "num_heads": 2, "vocab_size": 100}
-SMALL["vit"] |= {"image_size": 32}
+SMALL["vit"] = _sizes(2, 64, 128, 2) | {"model_type": "vit", "image_size": 32}
 """A small model of every architecture."""

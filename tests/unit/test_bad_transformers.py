@@ -129,11 +129,12 @@ CASES = {
     "reference runs of another model": (
         VIT + "run: {samples_to_converge: {reference_convergence: true}}\n",
         "s.yaml:9:7 [run.samples_to_converge]: MLPerf has reference runs of BERT only\n"
-        "  do: give a number of samples, weight_updates or epochs",
+        "  do: give a number of samples, tokens or epochs",
     ),
     "two ends": (
         VIT + "run: {epochs: 3, weight_updates: 10}\n",
-        "s.yaml:9:1 [run]: `weight_updates` and `epochs` are both given\n  do: keep one of the two",
+        "s.yaml:9:1 [run]: `epochs` and `weight_updates` are both given\n"
+        "  do: keep one of the two; `null` takes the other away",
     ),
 }
 

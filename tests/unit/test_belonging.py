@@ -36,7 +36,7 @@ def test_another_model_over_the_template_has_neither_its_time_nor_its_title() ->
     assert told["simulated"]["model"] == "BERT-Base"
     (warning,) = told["warnings"]
     assert warning.startswith(NO_TIME)
-    assert "give run.samples_to_converge, run.weight_updates or run.epochs" in warning
+    assert "give run.samples_to_converge, run.samples, run.tokens or run.epochs" in warning
 
 
 def test_what_is_given_for_the_other_model_counts() -> None:

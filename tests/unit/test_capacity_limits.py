@@ -13,9 +13,19 @@ from podsim import run
 from podsim.cli.app import main
 from podsim.errors import BadValueError, PodsimError, SpecError
 from podsim.runs.serve import serve
-from podsim.scenario import shipped_names
+from podsim.scenario import load_scenario, shipped_names
 from podsim.study.plan import Goal, Job, Option, Part, find_systems, read_goal
-from podsim.study.plan.goal import at_most, check_limits, figures, limit, missed, place_named, second_of
+from podsim.study.plan.goal import (
+    at_most,
+    check_figures,
+    check_limits,
+    default_objective,
+    figures,
+    limit,
+    missed,
+    place_named,
+    second_of,
+)
 from podsim.study.plan.report import rank_key
 from tests.cases import every_case
 
@@ -232,16 +242,15 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"scenario": BERT, "objective": "tokens_per_s"}, "no figure `tokens_per_s`"),
         ({"scenario": BERT, "objective": "energy_per_token_j"}, "no figure `energy_per_token_j`"),
         ({"scenario": BERT, "objective": "breakdown"}, "no figure `breakdown`"),
-        ({"scenario": BERT, "limits": (limit("speed", "< 5"),)}, "no figure `speed`"),
+        ({"scenario": BERT, "limits": (limit("tokens_per_s", "> 5"),)}, "no figure `tokens_per_s`"),
         ({"scenario": BERT, "objective": "latency_p99_s"}, "is training"),
         ({"scenario": BERT, "request_rate": 2.0}, "is training"),
-        ({"scenario": SERVING, "request_rate": 2.0}, f"serving {SERVING} have no figure `time_to_train_s`"),
-        ({"scenario": SERVING, "limits": (at_most("p99_latency", "2 s"),)}, "no figure `time_to_train_s`"),
+        ({"scenario": SERVING, "limits": (at_most("deadline", "2 h"),)}, "no figure `time_to_train_s`"),
         ({"scenario": SERVING, "objective": "p99_latency", "second": "mfu"}, "no figure `mfu`"),
         ({"scenario": SERVING, "objective": "p99_latency", "second": "cost"}, "no figure `cost_per_run`"),
-        ({"scenario": LLAMA}, "no figure `time_to_train_s`"),
+        ({"scenario": LLAMA, "objective": "time"}, "no figure `time_to_train_s`"),
         ({**TWICE, "objective": "mfu"}, "these jobs together have no figure `mfu`"),
-        ({"jobs": (Job("a", BERT, limits=(limit("speed", "> 1"),)),)}, "no figure `speed`"),
+        ({"jobs": (Job("a", BERT, limits=(limit("tokens_per_s", "> 1"),)),)}, "no figure `tokens_per_s`"),
     ],
 )
 def test_figures_that_no_result_can_have_are_refused_first(wanted: dict[str, Any], words: str) -> None:
@@ -268,6 +277,65 @@ def test_figures_that_no_result_can_have_are_refused_first(wanted: dict[str, Any
 def test_figures_that_results_have_are_not(wanted: dict[str, Any]) -> None:
     with pytest.raises(AssertionError, match="a candidate was simulated"):
         find_systems(Goal(**{"systems": ("ipu_pod16",), **wanted}), processes=1)
+
+
+def default_figure(scenario: str, **wanted: Any) -> str:
+    spec = load_scenario(scenario).spec
+    goal = Goal(scenario, **wanted)
+    objective = default_objective(goal, [spec])
+    check_figures(replace(goal, objective=objective), [spec])
+    return objective
+
+
+@every_case("scenario", lambda: shipped_names()["scenarios"])
+def test_every_shipped_scenario_has_a_default_objective(scenario: str) -> None:
+    assert default_figure(scenario) in ("time_to_train_s", "tokens_per_s", "throughput_samples_per_s", "latency_p99_s")
+
+
+def test_the_default_objective_follows_the_activity() -> None:
+    """Requests count by their latency where a rate, users, a file or a limit of theirs is there."""
+    assert default_figure(BERT) == "time_to_train_s"
+    assert default_figure("bert_base_c600") == "throughput_samples_per_s"
+    assert default_figure(LLAMA) == "tokens_per_s"
+    assert default_figure(LLAMA, request_rate=1.0) == default_figure(SERVING) == "latency_p99_s"
+    assert default_figure(LLAMA, limits=(limit("p99_latency", "< 9 s"),)) == "latency_p99_s"
+
+
+def test_a_run_without_an_end_is_planned_for_throughput(capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = told(capsys, "template", "--system", "ipu_pod16")
+    assert code == 0 and text.startswith("Most samples/s: template\n")
+
+
+def test_without_limits_none_is_to_be_loosened(capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = told(capsys, "template", "--system", "ipu_pod4")
+    assert code == 3 and "nothing reaches the goal\n  do: add systems" in text
+    code, text = told(capsys, BERT, "--system", "ipu_pod16", "--deadline", "1min")
+    assert code == 3 and "do: loosen the limit that rules most out, or add systems" in text
+
+
+@pytest.mark.parametrize(
+    ("scenario", "figure", "nearest"),
+    [
+        (LLAMA, "p99_token", "`time_to_first_token_p99_s` or `time_per_output_token_p99_s`"),
+        (SERVING, "token_p95", "`time_to_first_token_p95_s` or `time_per_output_token_p95_s`"),
+        (BERT, "troughput_samples_per_s", "`throughput_samples_per_s`"),
+        (BERT, "time_to_trane", "`time_to_train_s`"),
+    ],
+)
+def test_an_unknown_figure_of_a_limit_names_those_of_the_question(
+    scenario: str, figure: str, nearest: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, text = told(capsys, scenario, "--system", "ipu_pod16", "--limit", f"{figure}=< 50 ms")
+    assert code == 2 and f"no result has a figure `{figure}`" in text and f"did you mean {nearest}" in text
+    assert ("latency_p99_s" in text) == (scenario != BERT) and "ipus" in text
+
+
+def test_an_unknown_figure_in_a_file_has_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "g.yaml"
+    path.write_text(f"kind: goal\nscenario: {BERT}\nlimits: {{p99_latencies: < 2 s}}\n")
+    with pytest.raises(SpecError, match=r"g\.yaml:3:10 .*no result has a figure `p99_latencies`") as found:
+        read_goal(path)
+    assert "`p99_latency`" in str(found.value)
 
 
 @every_case("text", lambda: ["0.4 ± nan", "nan ± 5 %", "0.4 ± inf", "> nan", ">= -inf", "< inf"])

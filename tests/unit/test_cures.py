@@ -81,13 +81,13 @@ CASES = [
         BERT,
         ["run={samples_to_converge: {sampled: true}}"],
         f"run.samples_to_converge: this mapping is not known; {SAMPLES}",
-        ["run={samples_to_converge: 2e6, weight_updates: null}"],
+        ["run={samples_to_converge: 2e6, samples: null}"],
     ),
     (
         BERT,
         ["run={samples_to_converge: []}"],
         f"run.samples_to_converge: the list is empty; {SAMPLES}",
-        ["run={samples_to_converge: [2e6, 3e6], weight_updates: null}"],
+        ["run={samples_to_converge: [2e6, 3e6], samples: null}"],
     ),
     (
         IMAGES,

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from podsim.engine import Engine, Record, Trace, execute, expand
+from podsim.engine.trace import CONTENTION
 from podsim.errors import DeadlockError
 from podsim.program.task import Acquire, Barrier, Exchange, Group, Phase, Program, Release, Step, Transfer, Work
 
@@ -80,7 +81,72 @@ def test_of_transfers_that_end_together_the_first_one_names_the_exchange(
         tuple(Transfer(kind, kind, ((channel, time),), latency) for kind, latency, channel, time in transfers)
     )
     (account,) = execute(alone(a=[exchange]), engine=engine).lanes.values()
-    assert list(account) == ["first"]
+    assert set(account) - {CONTENTION} == {"first"}
+
+
+def to(kind: str, duration: int, *, latency: int = 0, channel: str = "wire", size: int = 0) -> Exchange:
+    """An exchange of one transfer of a kind."""
+    return Exchange((Transfer(kind, kind, ((channel, duration),), latency, size),))
+
+
+@pytest.mark.parametrize("engine", ["simpy", "auto"])
+def test_what_another_kind_slows_is_contention(engine: Engine) -> None:
+    """Both have half of the wire: `a` ends at 20 instead of 10; `b` has the wire alone from there to 40."""
+    trace = execute(alone(a=[to("sum", 10)], b=[to("gather", 30)]), engine=engine)
+    assert trace.lanes["a"] == {"sum": 10, CONTENTION: 10, "idle": 20}
+    assert trace.lanes["b"] == {"gather": 30, CONTENTION: 10}
+    assert trace.shared == {"a": {("sum", "gather"): 10}, "b": {("gather", "sum"): 10}}
+
+
+@pytest.mark.parametrize("engine", ["simpy", "auto"])
+def test_sharing_with_ones_own_kind_is_no_contention(engine: Engine) -> None:
+    """Three thirds of a wire until 30: without the third, two of a kind would have ended at 20."""
+    trace = execute(alone(a=[to("sum", 10)], b=[to("sum", 10)], c=[to("gather", 10)]), engine=engine)
+    assert trace.lanes["a"] == trace.lanes["b"] == {"sum": 20, CONTENTION: 10}
+    assert trace.lanes["c"] == {"gather": 10, CONTENTION: 20}
+
+
+@pytest.mark.parametrize("engine", ["simpy", "auto"])
+def test_contention_is_lost_to_the_kind_that_takes_most(engine: Engine) -> None:
+    """`a` has a quarter of the wire until 40; of the rest, gathers have two thirds. Repeated, all is double."""
+    lanes = {"a": [to("sum", 10)], "b": [to("gather", 10)], "c": [to("gather", 10)], "d": [to("load", 10)]}
+    program = Program((group("g", 2, **lanes),))
+    for explicit in (False, True):
+        trace = execute(program, engine=engine, explicit=explicit)
+        assert trace.lanes["a"] == {"sum": 20, CONTENTION: 60}
+        assert trace.shared["a"] == {("sum", "gather"): 60}
+
+
+@pytest.mark.parametrize("engine", ["simpy", "auto"])
+def test_an_exchange_is_only_slowed_as_far_as_its_other_transfers_end_sooner(engine: Engine) -> None:
+    """On the wire the exchange of `a` would end at 10 and ends at 20; on its other channel it ends at 14 anyway."""
+    both = Exchange((*to("sum", 10).transfers, *to("sum", 14, channel="other").transfers))
+    trace = execute(alone(a=[both], b=[to("gather", 10)]), engine=engine)
+    assert trace.lanes["a"] == {"sum": 14, CONTENTION: 6}
+
+
+def test_the_timeline_shows_contention_and_how_full_channels_are() -> None:
+    """`b` starts at 4: `a` has sent 4 of 10, and takes 12 for the rest; `b` then has the wire alone for 4 of 10."""
+    trace = execute(alone(a=[to("sum", 10)], b=[to("gather", 10, latency=4)]), record=True)
+    slowed = [record for record in trace.records if record.kind == CONTENTION]
+    assert [(each.lane, each.name, each.start_ps, each.end_ps) for each in slowed] == [
+        ("a", "sum: slowed by gather", 10, 16),
+        ("b", "gather: slowed by sum", 14, 20),
+    ]
+    uses = [(use.start_ps, use.end_ps, use.share) for use in trace.uses]
+    assert sorted(uses) == [(0, 4, 1.0), (4, 16, 0.5), (4, 16, 0.5), (16, 20, 1.0)]
+
+
+@pytest.mark.parametrize("engine", ["simpy", "auto"])
+def test_shorter_work_can_make_all_of_it_later(engine: Engine) -> None:
+    """A scheduling anomaly: `b`, which nobody waits for, comes sooner and takes half of what `a` is waited for.
+
+    With work of 10 the wire is free when `b` comes: `a` sends until 10 and works until 30. With work of 5, `a` has 5
+    left when `b` comes, sends until 15 and works until 35.
+    """
+    for duration, end in ((10, 30), (5, 35)):
+        program = alone(a=[send(10), work(20)], b=[work(duration), send(10)])
+        assert execute(program, engine=engine).makespan_ps == end
 
 
 def test_an_exchange_of_nothing_takes_no_time() -> None:

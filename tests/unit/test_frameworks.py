@@ -73,7 +73,7 @@ def test_pipelines_of_pytorch_recompute() -> None:
     for scenario_name in shipped_names()["scenarios"]:
         spec = load(scenario_name).spec
         if isinstance(spec, TrainingScenario) and spec.software.framework == "PyTorch":
-            assert spec.parallelism.ipus_per_replica == 1 or spec.parallelism.recomputes, scenario_name
+            assert spec.parallelism.ipus_per_replica == 1 or spec.parallelism.recomputes(spec.software), scenario_name
 
 
 @pytest.mark.parametrize(("clips", "turns"), [("true", 4), ("false", 2)])

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from podsim.errors import SpecError
 from podsim.models.graph import Graph, read_graph
 from podsim.models.op import Conv, Elementwise, Gather, MatMul, Op, Pool, Rearrange, Reduce
 from tests.unit.onnx_examples import Model, conv_net, products, transformer
@@ -186,7 +187,6 @@ def test_powers(tmp_path: Path) -> None:
         ("InstanceNormalization", ((8,),) * 2, 2, 5),
         ("LayerNormalization", ((4,),), 2, 6),
         ("Softmax", (), 2, 4),
-        ("LpNormalization", (), 0, 0),
     ],
 )
 def test_norms(operator: str, weights: tuple[Any, ...], reductions: int, passes: int, tmp_path: Path) -> None:
@@ -268,7 +268,18 @@ def test_unknown_operators_are_listed_with_their_share(tmp_path: Path) -> None:
         "Sin (once, about 44 % of elements)",
         "TopK (once, about 11 % of elements)",
     ]
-    assert graph.warnings[0].startswith("2 of 3 operators are not simulated and cost nothing: Sin (once")
+    assert graph.warnings[0].startswith(
+        "2 of 3 operators are not simulated and cost nothing, so that times are lower bounds: Sin (once"
+    )
+
+
+@pytest.mark.parametrize("operator", ["LpNormalization", "Sin"])
+def test_a_graph_of_unknown_operators_alone_is_refused(operator: str, tmp_path: Path) -> None:
+    """A view beside it takes no time either."""
+    model = Model({"x": [4, 64]}, ["y"])
+    model.node(operator, [model.node("Identity", ["x"], "same")], "y")
+    with pytest.raises(SpecError, match=f"nothing can be predicted; not known: `{operator}`"):
+        read(model, tmp_path)
 
 
 def test_products_that_are_not_simulated_tell_their_work(tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ from ruamel.yaml import YAML
 
 from podsim.scenario import TrainingScenario, data_file, load_scenario, shipped_names
 from podsim.scenario.base import Spec
-from podsim.scenario.families.convnet import ConductivityCnnSpec, EfficientNetSpec
+from podsim.scenario.families.convnet import ConductivityCnnSpec, EfficientNetSpec, EfficientNetV2Spec
 from tests.unit.bad_input_cases import INFEASIBLE, Run, error_of
 
-KINDS = ("resnet", "efficientnet", "conductivity_cnn")
+KINDS = ("resnet", "efficientnet", "efficientnet_v2", "conductivity_cnn")
 TEMPLATE = data_file("scenarios/image_template.yaml")
 IMAGES = """\
 system: {base: ipu_pod4, host_count: 1}
@@ -223,8 +223,8 @@ def test_what_does_not_fit_is_an_answer_with_a_cure(podsim: Run) -> None:
 def test_both_families_and_all_optimizers_are_shipped() -> None:
     loaded = (load_scenario(name).spec for name in shipped_names()["scenarios"])
     specs = [spec for spec in loaded if spec.model.kind in KINDS and isinstance(spec, TrainingScenario)]
-    assert {spec.model.kind for spec in specs} == {"resnet", "efficientnet", "conductivity_cnn"}
-    assert {spec.optimizer.kind for spec in specs} >= {"sgd", "lars"}
+    assert {spec.model.kind for spec in specs} == set(KINDS)
+    assert {spec.optimizer.kind for spec in specs} >= {"sgd", "lars", "rmsprop", "adamw"}
 
 
 def _missing(spec: Spec, written: dict[str, Any], prefix: str = "") -> Iterator[str]:
@@ -249,7 +249,12 @@ def test_the_template_has_every_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "model"), [("efficientnet", EfficientNetSpec), ("conductivity_cnn", ConductivityCnnSpec)]
+    ("kind", "model"),
+    [
+        ("efficientnet", EfficientNetSpec),
+        ("efficientnet_v2", EfficientNetV2Spec),
+        ("conductivity_cnn", ConductivityCnnSpec),
+    ],
 )
 def test_the_template_has_the_keys_of_other_models_as_comments(kind: str, model: type) -> None:
     lines = TEMPLATE.read_text(encoding="utf-8").partition("# The keys of the other models:")[2].splitlines()

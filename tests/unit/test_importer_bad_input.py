@@ -73,7 +73,7 @@ def test_a_file_that_is_no_configuration(content: bytes, message: str, podsim: R
 
 def test_a_mark_of_the_byte_order_is_skipped(podsim: Run) -> None:
     Path("config.json").write_bytes(b"\xef\xbb\xbf" + json.dumps(TINY).encode())
-    code, told = podsim("import", "config.json")
+    code, told = podsim("import", "config.json", "--system", "ipu_pod16")
     assert (code, told.partition(":")[0]) == (0, "fits")
 
 
@@ -101,6 +101,7 @@ GRAPH = (
     "import it as ONNX, or export its shapes where PyTorch is (`podsim import --torch-script` prints what does that)"
     " and import those"
 )
+TURNED = {"rope_theta": 1e4, "hidden_act": "silu"}
 SIZES = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 2, "vocab_size": 100}
 CONFIGS: dict[str, tuple[Config, str]] = {
     "unknown": (
@@ -112,29 +113,41 @@ CONFIGS: dict[str, tuple[Config, str]] = {
         {"model_type": "llama", "kv_lora_rank": 512, "q_lora_rank": None},
         f":3:3 [kv_lora_rank]: latent keys and values are not modelled\n  do: {GRAPH}",
     ),
-    "a short window": (
-        {"model_type": "llama", "sliding_window": 512},
-        ":3:3 [sliding_window]: windows of 512 tokens, shorter than sequences of 1024, are not modelled"
-        f"\n  do: {GRAPH}",
+    "an untied head": (
+        {"model_type": "bert", "tie_word_embeddings": False},
+        ":3:3 [tie_word_embeddings]: heads with weights of their own are not modelled in encoders"
+        "\n  do: write true, if the head may share the embedding's weights",
+    ),
+    "other channels": (
+        {"model_type": "vit", "num_channels": 1},
+        ":3:3 [num_channels]: images of 1 channels are not modelled\n  do: write 3, or import the model as ONNX",
+    ),
+    "no biases": (
+        {"model_type": "vit", "qkv_bias": False},
+        ":3:3 [qkv_bias]: queries, keys and values without biases are not modelled in vision transformers"
+        "\n  do: import the model as ONNX",
     ),
     "norms of queries": (
-        {"model_type": "new", "rms_norm_eps": 1e-6, "max_position_embeddings": 64, "qk_layernorm": True} | SIZES,
+        {"model_type": "new", "rms_norm_eps": 1e-6, "max_position_embeddings": 64, "qk_layernorm": True}
+        | SIZES
+        | TURNED,
         f":5:3 [qk_layernorm]: norms of queries and keys are not modelled\n  do: {GRAPH}",
     ),
     "no norm": (
-        {"model_type": "new", "max_position_embeddings": 64} | SIZES,
+        {"model_type": "new", "max_position_embeddings": 64} | SIZES | TURNED,
         ': no key says which norm this decoder has\n  do: add `"rms_norm_eps"` for RMS norms, or `"layer_norm_eps"` '
         "for layer norms",
     ),
     "no positions": (
-        {"model_type": "new", "norm_eps": 1e-6} | SIZES,
+        {"model_type": "new", "rms_norm_eps": 1e-6} | SIZES | TURNED,
         ": a decoder needs `max_position_embeddings`, or one of: n_positions, max_seq_len, seq_length"
         '\n  do: add `"max_position_embeddings"`',
     ),
     "layers without experts": (
-        {"model_type": "new", "norm_eps": 1e-6, "max_position_embeddings": 64}
+        {"model_type": "new", "rms_norm_eps": 1e-6, "max_position_embeddings": 64}
         | {"num_experts": 4, "num_experts_per_tok": 2, "mlp_only_layers": [0]}
-        | SIZES,
+        | SIZES
+        | TURNED,
         ":7:3 [mlp_only_layers]: layers with experts among layers without are not modelled\n  do: import another model",
     ),
     "no type": (
@@ -406,7 +419,11 @@ def test_a_model_that_fits_no_pod(podsim: Run) -> None:
 def test_the_command_writes_what_it_would_print(podsim: Run, capsys: pytest.CaptureFixture[str]) -> None:
     Path("config.json").write_text(json.dumps(TINY))
     code, told = podsim("import", "config.json", "--output", "tiny.yaml")
-    assert (code, told.split(":")[0]) == (0, "wrote tiny.yaml")
+    first, second, taken, wrote, *_ = told.splitlines()
+    assert code == 0 and wrote.startswith("wrote tiny.yaml: ")
+    # A model that one IPU holds is no faster on more of them, so that the smaller pod gives more for each.
+    assert first.startswith("ipu_pod16: ") and second == first.replace("ipu_pod16", "ipu_pod64")
+    assert taken == "taken: ipu_pod16, which gives most for each IPU; `--system NAME` takes another"
     assert Path("tiny.yaml").read_text() == import_model("config.json")
     assert podsim("run", "tiny.yaml") == (0, "")
 

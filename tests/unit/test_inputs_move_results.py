@@ -56,7 +56,8 @@ _CASES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("llama2_7b_pod16_streamed", ("model.layer_count=16", "generation.kv_cache=in_processor_memory")),
     ("bert_v1.1_pod16_open", ()),
     ("bert_v1.1_pod128_open", ()),
-    ("conductivity_cnn_pod16", ()),
+    ("conductivity_cnn_pod4", ()),
+    ("efficientnet_v2_s_8_stages_bow_pod16", ()),
     ("resnet50_v1.1_pod16", ()),
     ("resnet50_v1.0_pod16", ()),
     # No statistics of norms, and no tensor that is not sharded, is larger than 16 KiB.

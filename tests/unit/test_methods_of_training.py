@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 import podsim
-from podsim.errors import DoesNotFitError, MissingMethodError
+from podsim.errors import DoesNotFitError, MissingMethodError, SpecError
 from podsim.importer import Request, import_model
 from podsim.placement.fit import least_fullest, missing_method
 from podsim.placement.job import training_job
-from podsim.scenario import load_scenario
+from podsim.scenario import load_hardware, load_scenario
+from podsim.scenario.software import PHASED_STACK
 
 LAYOUT = {"micro_batch_size": 1, "accumulation_factor": 512, "replication_factor": 1}
 LACKS = "a pipeline lacks the room, not"
@@ -22,7 +23,7 @@ LACKS = "a pipeline lacks the room, not"
 def scenario(size: str, pod: str, **more: Any) -> dict[str, Any]:
     return {
         "system": pod,
-        "software": "pytorch_sdk_3.1",
+        "software": "popxl_sdk_3.3",
         "model": {"kind": "decoder", "size": size},
         "data": {"sequence_length": 128},
         "optimizer": {"kind": "adamw"},
@@ -37,10 +38,38 @@ def given(layers: list[int]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("size", "pod"), [("llama2_7b", "ipu_pod64"), ("gptj_6b", "ipu_pod16")])
 def test_auto_takes_the_method_that_holds_the_model(size: str, pod: str) -> None:
-    """A layer at a time out of streaming memory, without being told so."""
+    """A layer at a time out of streaming memory, or shared by several IPUs, though nothing asks for it."""
     choice = podsim.simulate(scenario(size, pod)).choice
     assert choice is not None
-    assert choice.chosen.parallelism["execution"] == "phased"
+    parallelism = choice.chosen.parallelism
+    assert parallelism.get("execution") == "phased" or parallelism["tensor_parallel"] > 1
+
+
+def test_a_stack_without_phases_and_shared_layers_is_refused_or_named() -> None:
+    """PyTorch runs neither, as its file says; PopART's file says nothing of it."""
+    torch = {"software": "pytorch_sdk_3.1"}
+    with pytest.raises(DoesNotFitError, match="no division of batch_size 512 fits") as failure:
+        podsim.simulate(scenario("gptj_6b", "ipu_pod16", **torch))
+    assert "`software: popxl_sdk_3.3`, which divides layers among IPUs" in (failure.value.do or "")
+    for pins, words in (
+        ({"execution": "phased"}, "runs no layers in phases"),
+        ({"tensor_parallel": 4}, "divides no layer"),
+    ):
+        for parallelism in ({"auto": True, **pins}, LAYOUT | {"layers_per_ipu": [28]} | pins):
+            given = torch | {"parallelism": parallelism}
+            if "micro_batch_size" in parallelism:
+                given |= {"batch_size": None}
+                if "execution" in pins:
+                    parallelism["layers_per_ipu"] = None  # type: ignore[assignment]
+            with pytest.raises(SpecError, match=f"PyTorch, SDK 3.1 {words}") as refused:
+                load_scenario(scenario("gptj_6b", "ipu_pod16", **given))
+            assert "write `software: popxl_sdk_3.3`" in str(refused.value)
+            load_scenario(scenario("gptj_6b", "ipu_pod16", **given | {"software": "popart_sdk_2.3"}))
+
+
+def test_the_stack_that_messages_name_runs_both() -> None:
+    stack, _ = load_hardware(PHASED_STACK, "software")
+    assert stack.phased_execution is True and stack.shared_layers is True  # type: ignore[union-attr]
 
 
 def test_auto_that_may_not_take_another_method_says_what_was_pinned() -> None:

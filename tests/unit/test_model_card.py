@@ -8,10 +8,33 @@ from pathlib import Path
 
 import pytest
 
-from tools.model_card import blind_table, envelope_table, line_of
+from podsim.result.evidence import residuals
+from podsim.validation import RowComparison
+from podsim.validation.coverage import coverage
+from tools.model_card import accuracy_in_short, blind_table, envelope_table, line_of
 from tools.update_readme import ACCURACY, CARD, PAGE, RANGES, README, ROOT, renewed
 
 LEFT_OUT_LINE = "each origin, with constants fitted to the others"
+COUNTED = ("fits, or is refused: right", "averages of whole runs: an upper bound that is met")
+"""Lines that say how many of their rows are right."""
+
+
+def compared(group: str, predicted: float, published: float) -> RowComparison:
+    """A row that nothing is fitted to."""
+    return RowComparison(group, f"{predicted}", predicted, published, "s", "hold-out", "logs")
+
+
+def test_bounds_and_refusals_are_counted_and_no_errors_in_per_cent() -> None:
+    """Two of three are right each: 1 of 1 is, 0 of 1 is not; 4 and 2 are no less than 2, 1 is less."""
+    fits = [compared("fits, or is refused", predicted, 1.0) for predicted in (1.0, 1.0, 0.0)]
+    bounds = [compared("published averages of whole runs", predicted, 2.0) for predicted in (4.0, 2.0, 1.0)]
+    alone = [compared("GEMM fp32", 1.1, 1.0), compared("Mk1 convolution in groups", 3.0, 1.0)]
+    shown = {
+        name: cells[:3] for name, *cells in rows(accuracy_in_short([*fits, *bounds, *alone], coverage(residuals())))
+    }
+    assert [shown[name] for name in COUNTED] == [["3", "2 of 3", ""]] * 2
+    assert shown["measured alone: products, convolutions, transfers"] == ["1", "10.0 %", "+10.0 %"]
+    assert shown["convolutions in groups on Mk1, SDK 1.0"] == ["1", "200.0 %", "+200.0 %"]
 
 
 def text_of(name: str) -> str:
@@ -46,10 +69,10 @@ def test_the_lines_of_readme_are_the_groups_of_the_page_taken_together() -> None
     lines: dict[str, list[tuple[int, float, float]]] = {}
     for group, _, count, _, _, mean, _, worst, _ in (row for row in rows(section(PAGE, ACCURACY)) if row[1]):
         lines.setdefault(line_of(group), []).append((int(count), percent(mean), percent(worst)))
-    short = {
-        name: (int(count), percent(mean), percent(worst))
-        for name, count, mean, worst, *_ in rows(section(README, ACCURACY))
-    }
+    shown = {name: cells for name, *cells in rows(section(README, ACCURACY))}
+    for name in COUNTED:
+        assert int(shown.pop(name)[0]) == sum(count for count, _, _ in lines.pop(name))
+    short = {name: (int(count), percent(mean), percent(worst)) for name, (count, mean, worst, *_) in shown.items()}
     assert len(short.pop(LEFT_OUT_LINE)) == 3
     assert set(short) == set(lines)
     for name, (count, mean, worst) in short.items():
@@ -74,7 +97,9 @@ def test_every_group_is_in_the_line_that_it_belongs_to() -> None:
     assert groups["BERT time to train"] == groups["ResNet-50 throughput"] == "training in MLPerf"
     assert groups["published graph networks"] == "training elsewhere"
     assert groups["published effect of more IPUs"] == groups["ResNet-50 scaling"] == "effects of a change"
-    assert groups["published averages of whole runs"] == "averages of whole runs, which hold what is not simulated"
+    assert groups["published averages of whole runs"] == "averages of whole runs"
+    assert groups["fits, or is refused"] == "fits, or is refused"
+    assert groups["Mk1 convolution in groups"] == "convolutions in groups on Mk1, SDK 1.0"
     assert groups["GEMM fp32"] == groups["Mk1 transfer"] == "measured alone"
 
 

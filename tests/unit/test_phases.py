@@ -457,3 +457,33 @@ def test_pre_training_sees_two_trillion_tokens_on_every_pod(name: str, variant: 
     flop = 3 * (2 * weights + layers * 2 * 2 * 1024 * width) * batch
     peak = ipus * 1472 * 128 * 1.33e9  # tiles, FLOP of each in a cycle, clock
     assert result.mfu == pytest.approx(flop / peak / result.weight_update_s, rel=1e-9)
+
+
+def test_gathers_of_io_tiles_have_a_weight_on_links_of_their_own() -> None:
+    """With twice the weight a gather counts for twice its bytes where it meets sums, which have a weight of one."""
+
+    def sizes(*overrides: str) -> dict[str, int]:
+        program = compile_program(plan_of("parallelism.tensor_parallel=2", "memory.io_tiles=32", *overrides))
+        found: dict[str, int] = {}
+        for group in program.groups:
+            for phase in group.phases:
+                for steps in phase.steps.values():
+                    for step in steps:
+                        for sent in step.transfers if isinstance(step, Exchange) else ():
+                            found[sent.kind] = found.get(sent.kind, 0) + sent.size
+        return found
+
+    key = "system.machine.ipu_link.io_tiles_weight"
+    fair, twice = sizes(f"{key}=1"), sizes(f"{key}=2")
+    assert fair["io_gather"] > 0
+    assert twice == fair | {"io_gather": 2 * fair["io_gather"]}
+
+
+def test_the_weight_of_io_tiles_is_an_assumption_of_runs_with_gathers() -> None:
+    result = podsim.simulate("llama2_7b_phased_pod64")
+    (assumption,) = (each for each in result.assumptions if str(each["key"]).endswith("io_tiles_weight"))
+    assert (assumption["basis"], assumption["range"]) == ("assumed", (0.5, 2.0))
+    lost = {kind: sum(others.values()) for kind, others in result.shared_ps.items()}
+    assert sum(lost.values()) == result.breakdown_ps["contention"]
+    assert set(result.shared_ps["tensor_parallel"]) == {"io_gather"}
+    assert sum(result.breakdown_ps.values()) == result.weight_update_ps

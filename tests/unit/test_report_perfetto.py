@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import podsim
-from podsim.engine.trace import PhaseRecord, Record, Trace
+from podsim.engine.trace import ChannelUse, PhaseRecord, Record, Trace
 from podsim.errors import MissingDataError, OutputError
 from podsim.models.op import Elementwise
 from podsim.program.passes_in_order import Repeat
@@ -231,3 +231,34 @@ def test_counters_say_how_many_work_and_how_many_links_are_in_use() -> None:
     assert counted(100) == wanted
     assert counted(8) == wanted  # cycles are shown once, and counted as they are
     assert counted(7) == {}  # eight stretches are too many
+
+
+def test_each_link_has_a_counter_of_its_use() -> None:
+    """Half of a rail from 0 to 4 us, all of it from 2 to 4 with a second transfer, twice; a quarter of a rung once."""
+    trace = Trace(
+        makespan_ps=20 * US,
+        lanes={"ipu0": {"inter_ipu": 20 * US}},
+        records=(),
+        channels=frozenset({"rail", "rung"}),
+        phases=(),
+        event_count=1,
+        uses=(
+            ChannelUse("rail", 0.5, 0, 4 * US, 2, 10 * US),
+            ChannelUse("rail", 0.5, 2 * US, 4 * US, 2, 10 * US),
+            ChannelUse("rung", 0.25, US, 2 * US),
+        ),
+    )
+
+    def counted(event_limit: int) -> dict[str, list[tuple[float, float]]]:
+        found: dict[str, list[tuple[float, float]]] = {}
+        for event in build_timeline(trace, event_limit).events:
+            if event["ph"] == "C":
+                ((name, share),) = event["args"].items()  # type: ignore[attr-defined]
+                found.setdefault(name, []).append((round(float(str(event["ts"])), 6), share))
+        return found
+
+    rail, rung = "use of rail (%)", "use of rung (%)"
+    once = [(0, 50), (2, 100), (4, 0)]
+    assert counted(5) == {rail: [*once, *((at + 10, share) for at, share in once)], rung: [(1, 25), (2, 0)]}
+    assert counted(4) == {rail: once, rung: [(1, 25), (2, 0)]}  # the first cycle stands for all
+    assert counted(2) == {rail: once}  # the busiest first

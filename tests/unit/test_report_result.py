@@ -64,6 +64,7 @@ def test_json_holds_every_field_but_what_is_too_large_and_what_was_not_asked_for
     assert {field.name for field in fields(RunResult)} - set(stored) == {
         *("trace", "passes", "program", "stash", "outcome"),
         *("choice", "uncertainty", "noise", "drift", "faults", "tokens_per_sample"),
+        *("time_to_train_condition", "learning_rate", "notes", "shared_ps"),
         "sources",  # as `breakdown_basis`
         *("meter", "products"),  # as `energy`
         "prices",  # as `cost`

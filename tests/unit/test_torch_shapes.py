@@ -17,8 +17,9 @@ from podsim.cli.app import app
 from podsim.errors import PodsimError, SpecError
 from podsim.importer import Request, import_model
 from podsim.importer.export_shapes import export_shapes
-from podsim.models.graph import read_graph
+from podsim.models.graph import read_graph, torch_shapes
 from podsim.models.graph.operators import mapper_of
+from podsim.models.graph.torch_rules import contradiction
 from podsim.models.graph.torch_shapes import _OPERATORS, read_shapes
 from podsim.models.op import Conv, MatMul
 
@@ -109,8 +110,9 @@ def test_an_imported_model_runs(tmp_path: Path) -> None:
     assert any(name.endswith("small.shapes.json") for name, _ in result.inputs)
 
 
-def test_every_operator_in_the_table_is_simulated(tmp_path: Path) -> None:
-    """None stands for an operator of ONNX that podsim does not know."""
+def test_every_operator_in_the_table_is_simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None stands for an operator of ONNX that podsim does not know; shapes are those of no operator."""
+    monkeypatch.setattr(torch_shapes, "contradiction", lambda *_: "")
     arguments = {
         "dim": 1,
         "stride": [1],
@@ -155,6 +157,93 @@ def replace_node(op: str) -> Callable[[Made], object]:
 def test_what_is_wrong_is_said(change: Callable[[Made], object], told: str, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=told):
         read_graph(write(tmp_path, change))
+
+
+def tensor(name: str, *shape: int, kind: str = "float32") -> Callable[[Made], object]:
+    return lambda made: made["tensors"].update({name: [kind, list(shape)]})
+
+
+def inputs(number: int, *names: str) -> Callable[[Made], object]:
+    return lambda made: made["nodes"][number].update(inputs=list(names))
+
+
+def outputs(number: int, *names: str) -> Callable[[Made], object]:
+    return lambda made: made["nodes"][number].update(outputs=list(names))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (tensor("p_linear", 10, 9), r"nodes\.4\..*`permute`: axes of \[10, 9\] in another order are not \[8, 10\]"),
+        (tensor("t", 9, 10), r"nodes\.4\..*`permute`: axes"),
+        (tensor("p_offset", 9), r"nodes\.5\..*`addmm`: a bias of \[9\] does not go with \[2, 10\]"),
+        (tensor("view", 2, 4), r"nodes\.3\..*`view`: \[2, 8, 1, 1\] and \[2, 4\] have unequal numbers of elements"),
+        (tensor("p_weight", 8, 4, 3, 3), r"nodes\.0\..*weights \[8, 4, 3, 3\] take 4 channels, and it reads 3"),
+        (tensor("relu", 2, 8, 4, 5), r"nodes\.1\..*from \[2, 8, 4, 4\] it makes \[2, 8, 4, 4\], and the file says"),
+        (inputs(1, "mean"), r"nodes\.1\].*`relu` reads `mean`, which is made by a later node, or none"),
+        (inputs(1, "relu"), r"nodes\.1\].*`relu` reads `relu`, which is made by itself"),
+        (outputs(1, "relu", "t"), r"nodes\.1\].*`relu` has 2 outputs, and makes 1"),
+        (outputs(1, "conv"), r"nodes\.1\].*`relu` makes `conv`, which is there already"),
+        (outputs(1, "x"), r"nodes\.1\].*`relu` makes `x`, which is there already"),
+        (tensor("half", 2, 10, kind="complex999"), r"tensors\.half\]: `complex999` is no number format of PyTorch"),
+        (lambda made: made.update(outputs=["lost"]), r"output `lost` is made by no node"),
+        (lambda made: made["nodes"].reverse(), r"nodes\.0\].*reads `half`, which is made by a later node, or none"),
+    ],
+)
+def test_what_cannot_be_is_refused(change: Callable[[Made], object], told: str, tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=told) as caught:
+        read_graph(write(tmp_path, change))
+    assert "\n  do: " in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "read", "made", "arguments"),
+    [
+        ("add", [(4, 8), (9,)], (4, 8), {}),
+        ("mm", [(4, 8), (9, 16)], (4, 16), {}),
+        ("bmm", [(3, 4, 8), (2, 8, 5)], (3, 4, 5), {}),
+        ("matmul", [(4, 8), (8, 16)], (4, 15), {}),
+        ("linear", [(4, 8), (16, 9)], (4, 16), {}),
+        ("convolution", [(2, 8, 4, 4), (6, 4, 3, 3)], (2, 5, 4, 4), {"groups": 2}),
+        ("convolution", [(2, 8, 4, 4), (8, 6, 3, 3)], (2, 8, 8, 8), {"groups": 1, "transposed": True}),
+        ("cat", [(2, 3), (2, 4)], (2, 8), {}),
+        ("embedding", [(100, 8), (2, 5)], (2, 5, 9), {}),
+        ("mean", [(2, 8)], (2, 8, 2), {}),
+        ("_softmax", [(2, 8)], (2, 9), {}),
+        ("expand", [(2, 8)], (3, 8), {}),
+        ("slice", [(2, 8)], (2, 9), {}),
+        ("avg_pool2d", [(2, 8, 4, 4)], (2, 9, 2, 2), {}),
+    ],
+)
+def test_operators_whose_shapes_contradict_each_other(
+    name: str, read: list[tuple[int, ...]], made: tuple[int, ...], arguments: dict[str, Any]
+) -> None:
+    assert contradiction(name, read, made, arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "read", "made", "arguments"),
+    [
+        ("add", [(4, 1, 8), (3, 1)], (4, 3, 8), {}),
+        ("where", [(8,), (), (2, 8)], (2, 8), {}),
+        ("bmm", [(3, 4, 8), (3, 8, 5)], (3, 4, 5), {}),
+        ("matmul", [(4, 8), (8,)], (4,), {}),
+        ("matmul", [(1, 3, 4, 8), (2, 1, 8, 5)], (2, 3, 4, 5), {}),
+        ("linear", [(2, 4, 8), (16, 8), (16,)], (2, 4, 16), {}),
+        ("convolution", [(2, 8, 4, 4), (6, 4, 3, 3)], (2, 6, 2, 2), {"groups": 2}),
+        ("convolution", [(2, 8, 4, 4), (8, 3, 3, 3)], (2, 6, 8, 8), {"groups": 2, "transposed": True}),
+        ("cat", [(2, 3), (2, 4)], (2, 7), {}),
+        ("embedding", [(100, 8), (2, 5)], (2, 5, 8), {}),
+        ("mean", [(2, 8)], (), {}),
+        ("expand", [(2, 1)], (3, 2, 8), {}),
+        ("avg_pool2d", [(8, 4, 4)], (8, 2, 2), {}),
+        ("nobody_knows", [(2,)], (3,), {}),
+    ],
+)
+def test_operators_whose_shapes_go_together(
+    name: str, read: list[tuple[int, ...]], made: tuple[int, ...], arguments: dict[str, Any]
+) -> None:
+    assert not contradiction(name, read, made, arguments)
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 """The transformer family: parameters and FLOP against known totals, structure of its blocks."""
 
+import math
 from typing import Any
 
 import pytest
 
 from podsim import simulate
+from podsim.errors import SpecError
 from podsim.models import Workload
 from podsim.models.layers import HALF, linear_backward
 from podsim.models.op import Reduce
@@ -103,6 +105,30 @@ def test_roberta_is_a_bert_without_segments_and_pairs() -> None:
     data = {"sequence_length": 384, "masked_token_count": 58}
     spec = scenario(model, 12, data=data)
     assert of(spec).parameter_count == 124_697_433 - 50_265 - 2 * 768
+
+
+def test_mpnet_has_its_published_size_and_looks_relative_positions_up_once() -> None:
+    """109,486,464 of microsoft/mpnet-base, less its pooler of 768·769, with a class of 768 weights and a bias.
+
+    Each pass looks up 12 numbers for 512² pairs of tokens and copies them for 2 sequences; each layer adds them.
+    """
+    spec = load_scenario("mpnet_base_pod4").spec
+    found = spec.model.workload(spec.data, HALF, 2)  # type: ignore[union-attr]
+    assert found.parameter_count == 109_486_464 - 768 * 769 + 769
+    ops = {op.name: op for op in found.blocks["embedding"].forward}
+    assert ops["embedding/distances"].shape == (512**2, 12)
+    assert ops["embedding/distances/copies"].shape == (2 * 12, 512**2)
+    added = [op for op in found.blocks["attention"].forward if op.name.endswith("relative_bias")]
+    assert [math.prod(op.shape) for op in added] == [2 * 12 * 512**2]
+
+
+def test_relative_positions_are_refused_in_training() -> None:
+    model = {"kind": "bert", "size": "base", "task": "classes", "relative_position_count": 32}
+    with pytest.raises(SpecError) as raised:
+        scenario(model, 12)
+    (problem,) = raised.value.problems
+    assert problem.key == "model.relative_position_count"
+    assert problem.message == "relative positions are modelled for forward passes, not for training"
 
 
 def test_fine_tuning_heads() -> None:

@@ -110,6 +110,32 @@ def test_a_comparison_says_the_same_of_the_same_question() -> None:
     assert 0 < effect.share_range.low < effect.share_range.high < 2 * effect.share  # type: ignore[operator]
 
 
+def test_another_pod_is_a_change_next_to_factors() -> None:
+    """The share of `--to` is the throughput of the run with that value over the one without, less 1."""
+    (workload,) = whatif(BERT, to={"system": "bow_pod64"}, times={"links": 2}, processes=1).workloads
+    assert {effect.change for effect in workload.effects} == {"system=bow_pod64", "links x2"}
+    effect = next(effect for effect in workload.effects if effect.change == "system=bow_pod64")
+    there = podsim.run(BERT, overrides=["system=bow_pod64"]).throughput_samples_per_s
+    assert effect.value == there and effect.share == pytest.approx(there / workload.value - 1)
+    (alone,) = whatif(BERT, to=["system=bow_pod64"], processes=1).workloads
+    assert [each.change for each in alone.effects] == ["system=bow_pod64"]
+
+
+def test_a_value_that_cannot_be_is_refused_and_one_that_does_not_fit_is_a_row() -> None:
+    for text, words in (
+        ("system=bow_pod46", "no pod `bow_pod46`"),
+        ("sytem=bow_pod64", "unknown key `sytem`"),
+        ("system", "this is not KEY=VALUE"),
+        ("system=", "this is not KEY=VALUE"),
+    ):
+        with pytest.raises(PodsimError, match=words) as found:
+            whatif(BERT, to=[text])
+        assert str(found.value).startswith(f"--to {text}") and found.value.do
+    (workload,) = whatif(BERT, to=["system=ipu_pod16"], processes=1).workloads
+    (effect,) = workload.effects
+    assert effect.share is None and "8 replicas of 8 IPUs need 64 IPUs; IPU-POD16 has 16" in effect.reason
+
+
 def test_together_is_the_geometric_mean_and_leaves_out_what_one_cannot_do() -> None:
     found = WhatIf((side("a", clock=0.21, links=0.5, memory=None), side("b", memory=0.1, clock=0.0, links=-0.5)))
     together = dict(found.together(replanned=False))

@@ -118,7 +118,7 @@ def test_hours_of_bert_large() -> None:
     assert round(ours * found["v1.0"] / found["v1.1"], 1) == 13.2
     states(BERT, "the number of weight updates is assumed, 7,038 and 2,137")
     runs = [load_scenario(f"bert_large_{phase}_pod64").of(TrainingScenario).run for phase in bert_large.PHASES]
-    assert [getattr(run, "weight_updates", None) for run in runs] == [7038, 2137]
+    assert [getattr(run, "samples", None) for run in runs] == [7038 * 65_536, 2137 * 16_384]
     assert [row.hours for row in bert_large.hours_rows(bert(), (64,))] == [gpus, pytest.approx(ours), published]
 
 

@@ -197,21 +197,52 @@ def _block(
 
 
 def classifier_block(name: str, layers: tuple[Layer, ...], source: Features, classes: int, formats: Formats) -> Block:
-    """Mean over positions, one dense layer, cross entropy with smoothed labels."""
-    average = GlobalAverage("average", layers[-1].out if layers else source)
-    chain = LayerChain((*layers, average, Dense("classifier", average.out, classes)))
+    """Return the block with the mean over positions, one dense layer and cross entropy with smoothed labels."""
+    return head_block(name, layers, source, (classes,), formats)
+
+
+def head_block(
+    name: str,
+    layers: tuple[Layer, ...],
+    source: Features,
+    widths: Sequence[int],  # of the dense layers, the last being the output
+    formats: Formats,
+    loss: str = "cross_entropy",
+) -> Block:
+    """Return the block with the mean over positions, dense layers one after the other, and a loss."""
+    dense: list[Layer] = [GlobalAverage("average", layers[-1].out if layers else source)]
+    for number, width in enumerate(widths, start=1):
+        name_of_layer = "classifier" if number == len(widths) else f"classifier{number}"
+        dense.append(Dense(name_of_layer, dense[-1].out, width))
+    chain = LayerChain((*layers, *dense))
     forward, backward = formats.builder(name), formats.builder(f"{name}_backward")
-    logits = chain.forward(forward, "@input")
-    shape = (source.batch, classes)
+    output, shape = chain.forward(forward, "@input"), (source.batch, widths[-1])
+    if loss == "l1":
+        gradient = _absolute_error(forward, backward, shape, output)
+    else:
+        gradient = _cross_entropy(forward, backward, shape, output)
+    chain.backward(backward, gradient)
+    kept = chain.kept_elements + math.prod(shape)
+    return replace(_block(name, source, chain, forward, backward, kept), output_elements=0)
+
+
+def _cross_entropy(forward: GraphBuilder, backward: GraphBuilder, shape: tuple[int, int], logits: str) -> str:
+    """Append softmax, loss and gradient; return the name of the gradient."""
     probabilities = softmax(forward, *shape, logits)
     forward.elementwise("log", shape, (probabilities,), name="loss/log")
     forward.elementwise("mul", shape, (probabilities, "@labels"), name="loss/mul")
-    forward.reduce("loss/sum", (source.batch,), source.batch * classes, probabilities)
+    forward.reduce("loss/sum", shape[:1], math.prod(shape), probabilities)
     smooth = backward.elementwise("scale", shape, ("@labels",), name="loss/smooth")
-    gradient = backward.elementwise("sub", shape, ("@probabilities", smooth), name="loss/grad")
-    chain.backward(backward, gradient)
-    kept = chain.kept_elements + source.batch * classes
-    return replace(_block(name, source, chain, forward, backward, kept), output_elements=0)
+    return backward.elementwise("sub", shape, ("@probabilities", smooth), name="loss/grad")
+
+
+def _absolute_error(forward: GraphBuilder, backward: GraphBuilder, shape: tuple[int, int], output: str) -> str:
+    """Append the mean absolute error and its gradient, a scaled sign; return the name of the gradient."""
+    error = forward.elementwise("sub", shape, (output, "@labels"), name="loss/sub")
+    size = forward.elementwise("abs", shape, (error,), name="loss/abs")
+    forward.reduce("loss/mean", (1,), math.prod(shape), size)
+    sign = backward.elementwise("sign", shape, ("@error",), name="loss/sign")
+    return backward.elementwise("scale", shape, (sign,), name="loss/grad")
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +285,26 @@ class SqueezeExcite(Layer):
         return g.elementwise("add", wide, (scaled, through), name=f"{self.name}/add")
 
 
+@dataclass(frozen=True, slots=True)
+class StochasticDepth(Layer):
+    """A layer that drops whole images at random and scales the others [torchvision_efficientnet]."""
+
+    @property
+    def kept_elements(self) -> int:
+        """Elements of the random factors, one per image."""
+        return self.source.batch
+
+    def forward(self, g: GraphBuilder, source: str) -> str:
+        """Append one random factor per image, and its product with the features."""
+        factor = g.elementwise("dropout", (self.source.batch,), ("@ones",), name=f"{self.name}/factor")
+        return g.elementwise("bias_add", self.source.shape, (source, factor), name=f"{self.name}/scale")
+
+    def backward(self, g: GraphBuilder, gradient: str) -> str:
+        """Append the product of the gradient with the same factors."""
+        inputs = (gradient, f"@{self.name}/factor")
+        return g.elementwise("bias_add", self.source.shape, inputs, name=f"{self.name}/scale")
+
+
 _COLOURS = 3
 
 
@@ -270,16 +321,20 @@ def stem_block(
     formats: Formats,
     activation: str,
     more: Callable[[Features], tuple[Layer, ...]] = lambda _: (),
+    *,
+    normalises: bool = True,  # True if 8-bit images are cast and normalised on the device
 ) -> tuple[Block, Features]:
-    """The block, and what it hands on: cast, normalise, a convolution of stride 2, norm, activation, `more`."""
+    """Return the block and its result: cast, normalise, a convolution of stride 2, norm, activation, `more`."""
     source.check_window("conv", window)
     conv = Convolution("conv", source, channels, window, 2, needs_input_gradient=False)
     behind = Activate(activation, conv.out, "swish" if activation == "swish" else "relu")
     chain = LayerChain((conv, norm.after("norm", conv.out), behind, *more(conv.out)))
     forward, backward = formats.builder("stem"), formats.builder("stem_backward")
-    images = forward.elementwise("cast", source.shape, ("@images",))
-    for name in ("shift", "scale"):
-        images = forward.elementwise("bias_add", source.shape, (images,), name=f"images/{name}")
+    images = "@images"
+    if normalises:
+        images = forward.elementwise("cast", source.shape, (images,))
+        for name in ("shift", "scale"):
+            images = forward.elementwise("bias_add", source.shape, (images,), name=f"images/{name}")
     chain.forward(forward, images)
     chain.backward(backward, "@gradient")
     block = Block(

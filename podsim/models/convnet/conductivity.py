@@ -1,4 +1,4 @@
-"""Effective ion conductivity of a microstructure from its image, of any dimensions [conductivity2024]."""
+"""A chain of convolutions that predicts one number from an image or a volume, such as an ion conductivity."""
 
 from __future__ import annotations
 

@@ -57,54 +57,67 @@ class EfficientNetShape:
     image_size: int | None = None  # height and width of an image; the published one if None
     class_count: int = 1000
     norm: NormStyle = BATCH_NORM
+    normalises: bool = True  # True if the device casts and normalises the images that arrive
 
     def images(self, batch: int) -> Features:
         """What it reads."""
         return image(batch, self.image_size or _SCALES[self.size][2])
 
     def channels(self, base: int) -> int:
-        """Scaled to a multiple of 8, never by more than a tenth down."""
-        wanted = base * _SCALES[self.size][0]
-        rounded = max(_CHANNEL_GRAIN, int(wanted + _CHANNEL_GRAIN / 2) // _CHANNEL_GRAIN * _CHANNEL_GRAIN)
-        return rounded if rounded >= _LEAST_SHARE * wanted else rounded + _CHANNEL_GRAIN
+        """Return the scaled number of channels."""
+        return scaled_channels(base, _SCALES[self.size][0])
 
     def repeats(self, base: int) -> int:
         """Scaled and rounded up."""
         return math.ceil(base * _SCALES[self.size][1])
 
 
+def scaled_channels(base: int, width: float) -> int:
+    """Return channels scaled to a multiple of 8, never by more than a tenth down.
+
+    >>> scaled_channels(32, 1.4), scaled_channels(16, 1.2)
+    (48, 24)
+    """
+    wanted = base * width
+    rounded = max(_CHANNEL_GRAIN, int(wanted + _CHANNEL_GRAIN / 2) // _CHANNEL_GRAIN * _CHANNEL_GRAIN)
+    return rounded if rounded >= _LEAST_SHARE * wanted else rounded + _CHANNEL_GRAIN
+
+
 def efficientnet(shape: EfficientNetShape, batch: int, formats: Formats = HALF) -> tuple[Block, ...]:
     """The blocks `stem`, `block1a`, `block2a`, `block2b`, …, `head` for a micro-batch of `batch` images."""
-    stem, features = stem_block(shape.images(batch), shape.channels(_STEM_CHANNELS), 3, shape.norm, formats, "swish")
+    images, width, norm = shape.images(batch), shape.channels(_STEM_CHANNELS), shape.norm
+    stem, features = stem_block(images, width, 3, norm, formats, "swish", normalises=shape.normalises)
     blocks = [stem]
     for stage, (expands, base, count, first_stride, window) in enumerate(_STAGES, start=1):
         for unit in range(shape.repeats(count)):
             stride = first_stride if unit == 0 else 1
             ratio = shape.expand_ratio if expands else 1
-            main = LayerChain(tuple(_unit(shape, features, shape.channels(base), ratio, stride, window)))
+            channels = shape.channels(base)
+            layers = inverted_bottleneck(features, channels, ratio, stride, window, norm, shape.group_size)
+            main = LayerChain(tuple(layers))
             name = f"block{stage}{chr(ord('a') + unit)}"
             if main.out == features:
                 blocks.append(residual_block(name, features, main, LayerChain(), formats))
             else:
                 blocks.append(chain_block(name, features, main, formats))
             features = main.out
-    last = conv_norm("conv", features, shape.channels(_HEAD_CHANNELS), 1, shape.norm, activation="swish")
+    last = conv_norm("conv", features, shape.channels(_HEAD_CHANNELS), 1, norm, activation="swish")
     return (*blocks, classifier_block("head", last, features, shape.class_count, formats))
 
 
-def _unit(
-    shape: EfficientNetShape, source: Features, channels: int, ratio: int, stride: int, window: int
+def inverted_bottleneck(
+    source: Features, channels: int, ratio: int, stride: int, window: int, norm: NormStyle, group_size: int = 1
 ) -> Iterator[Layer]:
-    """Widen, convolve in groups, weight the channels, narrow."""
+    """Yield layers that widen by `ratio`, convolve in groups of `group_size`, weight the channels and narrow."""
     inner = source
     if ratio > 1:
-        wide = conv_norm("expand", source, source.channels * ratio, 1, shape.norm, activation="swish")
+        wide = conv_norm("expand", source, source.channels * ratio, 1, norm, activation="swish")
         yield from wide
         inner = wide[-1].out
-    groups = max(1, inner.channels // shape.group_size)
+    groups = max(1, inner.channels // group_size)
     spatial = conv_norm(
-        "spatial", inner, inner.channels, window, shape.norm, stride=stride, groups=groups, activation="swish"
+        "spatial", inner, inner.channels, window, norm, stride=stride, groups=groups, activation="swish"
     )
     yield from spatial
     yield SqueezeExcite("squeeze_excite", spatial[-1].out, max(1, source.channels // _SQUEEZE))
-    yield from conv_norm("project", spatial[-1].out, channels, 1, shape.norm)
+    yield from conv_norm("project", spatial[-1].out, channels, 1, norm)

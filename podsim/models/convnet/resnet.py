@@ -37,6 +37,7 @@ class ResNetShape:
     image_size: int = 224  # height and width of an image
     class_count: int = 1000
     norm: NormStyle = BATCH_NORM
+    normalises: bool = True  # True if the device casts and normalises the images that arrive
 
     def images(self, batch: int) -> Features:
         """What it reads."""
@@ -70,7 +71,8 @@ def _stem(shape: ResNetShape, batch: int, formats: Formats) -> tuple[Block, Feat
     def pooled(features: Features) -> tuple[Layer, ...]:
         return (Pooling("pool", features, 3, 2),)
 
-    return stem_block(shape.images(batch), _WIDTH, 7, shape.norm, formats, "relu", pooled)
+    images = shape.images(batch)
+    return stem_block(images, _WIDTH, 7, shape.norm, formats, "relu", pooled, normalises=shape.normalises)
 
 
 def _unit(shape: ResNetShape, source: Features, width: int, stride: int) -> Iterator[Layer]:

@@ -69,7 +69,8 @@ class Graph:
             listed = "; ".join(map(str, self.unmapped))
             verbs = ("is", "costs") if count == 1 else ("are", "cost")
             whole = counted(self.node_count, "operator")
-            yield f"{count} of {whole} {verbs[0]} not simulated and {verbs[1]} nothing: {listed}"
+            what = f"{count} of {whole} {verbs[0]} not simulated and {verbs[1]} nothing"
+            yield f"{what}, so that times are lower bounds: {listed}"
         yield from self.notes
 
 
@@ -262,6 +263,7 @@ def read_graph(
         name, digest, notes = file.name, file.sha256, file.notes
         sizes, graph = _node_list(file, dimensions or {}, watch)
     _check_products(name, graph.nodes)
+    _check_known(name, graph.nodes)
     workload = workload_of(graph, dtype)
     return Graph(
         workload=workload,
@@ -317,6 +319,15 @@ def _check_products(name: str, nodes: Sequence[Node]) -> None:
     )
     do = "export the model with standard operators and fixed shapes, without fused or data-dependent ones in front"
     raise SpecError([Problem(name, "", what, do)])
+
+
+def _check_known(name: str, nodes: Sequence[Node]) -> None:
+    """Refuse a graph whose unknown operators alone would take time."""
+    unknown = [node for node in nodes if not is_simulated(node)]
+    if unknown and all(node.operator in FREE for node in nodes if is_simulated(node)):
+        listed = ", ".join(f"`{operator}`" for operator in dict.fromkeys(node.operator for node in unknown))
+        what = f"no operator that takes time is known, so that nothing can be predicted; not known: {listed}"
+        raise SpecError([Problem(name, "", what, "export the model with standard operators")])
 
 
 def _unmapped(nodes: Sequence[Node], mapped_flop: int) -> Iterator[Unmapped]:

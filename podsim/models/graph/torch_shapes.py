@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from podsim.errors import Problem, SpecError
 from podsim.models.graph.node import Node, NodeList, Tensor
+from podsim.models.graph.torch_rules import MANY_OUTPUTS, OUTPUT_COUNTS, contradiction
 from podsim.user_file import content_of
 
 SUFFIX: Final = ".shapes.json"
@@ -24,14 +25,13 @@ _VERSION: Final = 21
 """Of the operators of ONNX that stand for those of ATen."""
 _MOST_DIMENSION: Final = 10**9
 _ITEM_BYTES: Final = {
-    "float64": 8,
-    "int64": 8,
-    "complex64": 8,
-    "float16": 2,
-    "bfloat16": 2,
-    "int16": 2,
-} | dict.fromkeys(("bool", "uint8", "int8", "float8_e4m3fn", "float8_e5m2"), 1)
-_WORD_BYTES: Final = 4
+    "complex128": 16,
+    **dict.fromkeys(("float64", "int64", "uint64", "complex64"), 8),
+    **dict.fromkeys(("float32", "int32", "uint32", "complex32"), 4),
+    **dict.fromkeys(("float16", "bfloat16", "int16", "uint16"), 2),
+    **dict.fromkeys(("bool", "uint8", "int8", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"), 1),
+}
+"""Bytes of an element, by number format of PyTorch. [B]"""
 _OPERATORS: Final = (
     {
         "mm": "MatMul",
@@ -176,13 +176,22 @@ class _Reader:
         if not all(type(size) is int and 0 <= size <= _MOST_DIMENSION for size in shape):
             what = f"a dimension is no whole number from 0 to {_MOST_DIMENSION}: {str(shape)[:60]}"
             raise _wrong(self._file, what, "export the model for one fixed shape", f"tensors.{name}")
+        if kind not in _ITEM_BYTES:
+            what = f"`{str(kind)[:60]}` is no number format of PyTorch that is known"
+            do = f"export the model again; known here: {', '.join(_ITEM_BYTES)}"
+            raise _wrong(self._file, what, do, f"tensors.{name}")
         is_float = "float" in kind
         parameters = frozenset([name]) if stored and (is_float or kind in ("int8", "uint8")) else frozenset[str]()
-        return Tensor(name, tuple(shape), is_float, _ITEM_BYTES.get(kind, _WORD_BYTES), stored, parameters)
+        return Tensor(name, tuple(shape), is_float, _ITEM_BYTES[kind], stored, parameters)
 
     def graph(self) -> NodeList:
         """All of it, in the order of the file, which is one in which it runs."""
+        self._made = {str(name) for key in ("inputs", "parameters") for name in self._data[key]}
         nodes = tuple(self._nodes())
+        for name in self._data["outputs"]:
+            if name not in self._made:
+                what = f"output `{str(name)[:60]}` is made by no node"
+                raise _wrong(self._file, what, "export the model again", "outputs")
         inputs, outputs = (tuple(self._tensors[name] for name in self._data[key]) for key in ("inputs", "outputs"))
         weights = {name: tensor.shape or () for name, tensor in self._tensors.items() if name in tensor.parameters}
         return NodeList(str(self._data["name"]), inputs, outputs, nodes, weights)
@@ -192,6 +201,7 @@ class _Reader:
             name = str(given["op"]).removeprefix("aten.").partition(".")[0]
             inputs = tuple(None if each is None else self._known(number, each) for each in given["inputs"])
             read = [each for each in inputs if each is not None]
+            self._check_order(number, name, read, given["outputs"])
             constant = all(each.constant for each in read)
             made = frozenset(part for each in read for part in each.parameters) if constant else frozenset[str]()
             for output in given["outputs"]:
@@ -199,7 +209,33 @@ class _Reader:
                     self._tensors[output] = replace(old, constant=constant, parameters=made)
             outputs = tuple(self._known(number, each) for each in given["outputs"] if each in self._tensors)
             if outputs:
+                for place, output in enumerate(outputs[: None if name in MANY_OUTPUTS else 1]):
+                    shapes = [each.shape or () for each in read]
+                    if reason := contradiction(name, shapes, output.shape or (), given["arguments"]):
+                        where = f"nodes.{number}.outputs.{place}"
+                        raise _wrong(
+                            self._file, f"operator `{name}`: {reason}", "correct it, or export it again", where
+                        )
                 yield self._node(number, name, inputs, outputs, given["arguments"])
+
+    def _check_order(self, number: int, name: str, read: Sequence[Tensor], made: Sequence[str]) -> None:
+        """Raise for a node that reads what no earlier node makes, or makes what is there, or too many tensors."""
+        where, do = f"nodes.{number}", "export the model again; nodes stand in the order in which they run"
+        for tensor in read:
+            if tensor.name not in self._made:
+                own = "itself" if tensor.name in made else "a later node, or none"
+                what = f"operator `{name}` reads `{tensor.name[:60]}`, which is made by {own}"
+                raise _wrong(self._file, what, do, where)
+        for output in made:
+            if output in self._made or made.count(output) > 1:
+                what = f"operator `{name}` makes `{str(output)[:60]}`, which is there already"
+                raise _wrong(self._file, what, do, where)
+        known = name in _OPERATORS or name in _VIEWS or name in _MADE or name in ("addmm", "baddbmm")
+        least, most = OUTPUT_COUNTS.get(name, (1, 1))
+        if known and name not in MANY_OUTPUTS and not least <= len(made) <= most:
+            counts = f"{least} to {most}" if most > least else f"{least}"
+            raise _wrong(self._file, f"operator `{name}` has {len(made)} outputs, and makes {counts}", do, where)
+        self._made.update(made)
 
     def _known(self, number: int, name: str) -> Tensor:
         if name not in self._tensors:

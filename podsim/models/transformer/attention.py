@@ -246,7 +246,8 @@ def _masked(g: GraphBuilder, a: Attention, scores: str) -> str:
     """
     s = a.layer
     if s.relative_bias and a.memory_length is None:
-        scores = _pass(g, a, "add", (scores, "@distances"), "relative_bias")
+        distances = g.rearrange("relative_bias/layout", a.scores, "@distances") if s.relative_rows else "@distances"
+        scores = _pass(g, a, "add", (scores, distances), "relative_bias")
     if s.mask == "none":
         return scores
     if s.mask == "padding" or a.memory_length is not None:

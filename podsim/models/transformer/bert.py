@@ -40,6 +40,7 @@ class BertShape:
     activation: str = "gelu"
     scaled_queries: bool = False  # queries are scaled in place of scores
     square_mask: bool = False  # the mask of padding is a square for each sequence in place of a row
+    relative_rows: int = 0  # rows of the table of relative positions; 0 without one
     pooler: bool = True  # the dense layer in front of the next-sentence head
     mlm_transform: bool = True  # the dense layer and norm in front of the MLM decoder
     dropout: bool = True  # dropout after embedding and both sub-layers
@@ -116,6 +117,8 @@ def _layer(s: BertShape) -> LayerShape:
         qkv_products=s.qkv_products,
         activation=s.activation,
         scaled_queries=s.scaled_queries,
+        relative_bias=s.relative_rows > 0,
+        relative_rows=s.relative_rows,
         sharing=s.sharing,
     )
 

@@ -45,7 +45,9 @@ class DecoderShape:
     tied_embedding: bool = False  # whether the head shares the embedding's weights
     head_size: int | None = None  # width of a head; None if heads add up to the width of the model
     rotary_size: int | None = None  # width of each head that is rotated; None for all of it
-    activation: str | None = None  # `gelu`, `relu` or `swish`; None for `swish` if gated, and `gelu` otherwise
+    activation: str | None = (
+        None  # `gelu`, `relu`, `relu_squared` or `swish`; None for `swish` if gated, and `gelu` otherwise
+    )
     # whether attention and feed-forward block read the same input, under `one_norm` or `two_norms`
     parallel: ParallelKind | None = None
     experts: Experts | None = None  # the networks of the feed-forward block, if there are several

@@ -61,6 +61,8 @@ class PatchEmbedding:
 def token_embedding(s: LayerShape, e: TokenEmbedding) -> Block:
     """Tables looked up and added."""
     tables = tuple(Parameter(name, (rows, s.hidden_size)) for name, rows in e.tables(s).items())
+    if s.relative_rows:
+        tables += (Parameter("distances", (s.relative_rows, s.shard_heads)),)
     forward, backward = _tokens_forward(s, e), _tokens_backward(s, e)
     return Block(
         name="embedding",
@@ -91,7 +93,20 @@ def _tokens_forward(s: LayerShape, e: TokenEmbedding) -> GraphBuilder:
         out = layer_norm(g, "norm", *s.own, out)
     if s.batch.dropout:
         g.elementwise("dropout", s.own, (out,))
+    if s.relative_rows:
+        _biases_of_distances(g, s)
     return g
+
+
+def _biases_of_distances(g: GraphBuilder, s: LayerShape) -> None:
+    """Append the look-up of a bias for each head and pair of tokens, by heads, and its copy for each sequence.
+
+    Source: [hf_transformers], MPNetEncoder.compute_position_bias.
+    """
+    pairs = s.batch.sequence_length**2
+    found = g.gather("distances", (pairs, s.shard_heads), s.relative_rows, ("@distances", "@distance_ids"))
+    by_head = g.rearrange("distances/by_head", (s.shard_heads, pairs), found)
+    g.rearrange("distances/copies", (s.batch.size * s.shard_heads, pairs), by_head)
 
 
 def _tokens_backward(s: LayerShape, e: TokenEmbedding) -> GraphBuilder:

@@ -101,6 +101,7 @@ class LayerShape:
     experts: Experts | None = None  # the networks of the feed-forward block, if there are several
     rotary_size: int = 0  # width of each head that is rotated; 0 without rotary positions
     relative_bias: bool = False  # A bias for each distance, added to the scores
+    relative_rows: int = 0  # rows of the table in which each pass looks these up; 0 if they are at hand
     # what is hidden from the attention: `padding`, which may be a `square`, other sequences of `packs`, later tokens
     # (`causal`), or `none`
     mask: MaskKind = "padding"

@@ -17,8 +17,9 @@ from podsim.placement.search.families import keys
 from podsim.placement.search.phased import PhasedSearch
 from podsim.placement.search.search import Search
 from podsim.program.compile import passes_one_by_one
-from podsim.scenario import Activity, GenerationScenario, LoadedScenario, TrainingScenario
+from podsim.scenario import Activity, GenerationScenario, LoadedScenario, TrainingScenario, load_hardware
 from podsim.scenario.pods import larger_pods
+from podsim.scenario.software import PHASED_STACK
 from podsim.scenario.wording import counted
 from podsim.watch import Watch
 
@@ -239,6 +240,10 @@ def _cures(loaded: LoadedScenario, spec: TrainingScenario) -> Iterator[str]:
     """Changes that make it fit: fewer pins, more micro-batches for a longer pipeline, a larger pod."""
     if Divisions(loaded, spec, pinned=False, tight=True).fits():
         yield "pin less under `parallelism` and `memory`"
+    if False in (spec.software.phased_execution, spec.software.shared_layers):
+        stack, _ = load_hardware(PHASED_STACK, "software")
+        if Divisions(loaded, spec.model_copy(update={"software": stack}), tight=True).fits():
+            yield f"`software: {PHASED_STACK}`, which divides layers among IPUs and runs them in phases"
     batch = 2 * batch_of(spec)
     while batch < 4 * spec.system.domain_ipu_count:  # more fill a pipeline over a whole link domain
         if Divisions(loaded, spec.model_copy(update={"batch_size": batch}), tight=True).fits():

@@ -207,6 +207,7 @@ def may_be_phased(spec: TrainingScenario, pins: Pins) -> bool:
         or pins.of(("parallelism", "sequence_parallel"))
         or pins.of(SCHEDULE) is not None
         or isinstance(pins.of(SHARE), tuple)  # of each IPU of a pipeline
+        or spec.software.phased_execution is False
     )
     streaming_bytes: float = spec.system.machine.streaming_memory.capacity_per_ipu_bytes
     return isinstance(spec.parallelism, ParallelismSpec) and not excluded and streaming_bytes > 0

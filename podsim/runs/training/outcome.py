@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 from podsim import disk, draws, memo
 from podsim.engine import execute
 from podsim.errors import MissingDataError
+from podsim.format import format_percent
 from podsim.models.op import DTYPE_BYTES
 from podsim.placement import Plan
 from podsim.program.compile import compile_evaluation
 from podsim.scenario import TrainingScenario, data_file
-from podsim.scenario.transformer_training import LoggedConvergence, RunSpec
+from podsim.scenario.transformer_training import LoggedConvergence, LoggedUpdates, RunSpec, whole_updates
 from podsim.units import ps_to_seconds
 
 if TYPE_CHECKING:
@@ -291,6 +292,7 @@ class EpochRun:
         return self.update_count * self.samples_per_update / (parts["training"] + parts["checkpoint"])
 
 
+_ROUNDING: Final = 1e-12
 _DRAWS: Final = 1000
 """Imagined runs where the length of a run is not known for a batch."""
 
@@ -326,15 +328,21 @@ def train(spec: TrainingScenario, plan: Plan, update_s: float) -> TrainingOutcom
 
 
 def _samples(spec: TrainingScenario, run: RunSpec, schedule: Schedule, plan: Plan) -> TrainingOutcome:
-    updates = run.weight_updates
-    if run.epochs is not None:
-        updates = math.ceil((spec.data.samples_per_epoch or 0) * run.epochs / schedule.samples_per_update)
+    work, updates = run.sample_count(spec), run.weight_updates
+    if work is not None:
+        updates = whole_updates(work, schedule.samples_per_update)
+    if isinstance(updates, LoggedUpdates):
+        if updates.batch_size != plan.layout.batch_size:
+            return _without_updates(updates, schedule, plan)
+        updates = updates.count
     if updates is not None:
         return _given([run_of_updates(schedule, updates)], schedule)
     samples = run.samples_to_converge
     if isinstance(samples, LoggedConvergence):
         if samples.batch_size != plan.layout.batch_size:
-            return _at_another_batch(spec, plan, samples.batch_size, lambda drawn: _converged(drawn, schedule))
+            found = _at_another_batch(spec, plan, samples.batch_size, lambda drawn: _converged(drawn, schedule))
+            is_new_rule = samples.division == "open" and found.percentiles is not None
+            return replace(found, notes=(_other_rules(spec, samples, schedule, plan),)) if is_new_rule else found
         samples = samples.runs
     if isinstance(samples, (int, float)):
         samples = (samples,)
@@ -353,6 +361,33 @@ def _converged(drawn: Sequence[float], schedule: Schedule) -> TrainingOutcome:
     times_s = tuple(run.time_to_train_s for run in runs)
     return TrainingOutcome(
         schedule.samples_per_update, None, percentiles(runs), parts, updates, times_s, tuple(runs), schedule
+    )
+
+
+def _without_updates(updates: LoggedUpdates, schedule: Schedule, plan: Plan) -> TrainingOutcome:
+    """Return an outcome without a time to train, for weight updates of another batch, and what to write instead."""
+    here = plan.layout.batch_size
+    samples = math.ceil(updates.count * updates.batch_size * (schedule.samples_per_update / here) * (1 - _ROUNDING))
+    why = f"{updates.count:,} of run.weight_updates are of a batch of {updates.batch_size:,}, and the batch is {here:,}"
+    cure = f"write `run.weight_updates=null` and `run.samples={samples}` for as many samples in this batch"
+    return TrainingOutcome(schedule.samples_per_update, notes=(f"no time to train: {why}; {cure}",))
+
+
+def _other_rules(spec: TrainingScenario, logged: LoggedConvergence, schedule: Schedule, plan: Plan) -> str:
+    """Return the note that the logged runs are of the open division and the drawn ones of the closed division."""
+    here, known = plan.layout.batch_size, logged.batch_size
+    own = sum(logged.runs) / len(logged.runs)
+    try:
+        samples = schedule.samples_per_update / here * known
+        drawn = draw_samples_to_converge(reference_points(spec.benchmark or ""), samples, _DRAWS, seed=0)
+        share = sum(drawn) / len(drawn) / own - 1
+        more = f"; at {known:,} the reference runs need {format_percent(share, 0)} more samples"
+    except MissingDataError:
+        more = ""
+    return (
+        f"other rules: the runs of this file are of MLPerf's open division, logged for {known:,} per weight update. "
+        f"For {here:,} the time is drawn from MLPerf's reference runs of the closed division{more}. Compare it with "
+        "a run of the closed division, not with the time of this file"
     )
 
 

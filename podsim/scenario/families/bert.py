@@ -114,6 +114,9 @@ class BertSpec(BuiltModelSpec):
     """Queries are scaled before they meet keys, as PopRT's `fused_attention` has it, in place of scores."""
     square_mask: Flag = False
     """The mask of padding is a square for each sequence, laid out like its scores, in place of a row."""
+    relative_position_count: CountOrZero = 0
+    """Rows of a table of relative positions, from which each forward pass looks up what is added to scores, as in
+    MPNet; 0 without one."""
     pooler: Flag = True
     """The dense layer in front of the next-sentence head."""
     mlm_transform: Flag = True
@@ -192,6 +195,7 @@ class BertSpec(BuiltModelSpec):
             activation=self.activation,
             scaled_queries=self.scaled_queries,
             square_mask=self.square_mask,
+            relative_rows=self.relative_position_count,
             pooler=self.pooler,
             mlm_transform=self.mlm_transform,
             dropout=data.dropout > 0,
@@ -215,6 +219,12 @@ class BertSpec(BuiltModelSpec):
                 ("model", "position_count"),
                 f"{self.position_count} positions for sequences of {data.sequence_length} tokens",
                 "raise it, or leave it out",
+            )
+        if self.relative_position_count and not hasattr(spec, "forward"):
+            yield (
+                ("model", "relative_position_count"),
+                "relative positions are modelled for forward passes, not for training",
+                "leave it out; training is then a little too fast",
             )
         masks = ("data", "masked_token_count")
         if self.task == "pretraining" and data.masked_token_count is None:

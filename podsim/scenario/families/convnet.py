@@ -14,23 +14,25 @@ from podsim.models.block import HostTensors
 from podsim.models.convnet import (
     ConductivityShape,
     EfficientNetShape,
+    EfficientNetV2Shape,
     NormStyle,
     ResNetShape,
     conductivity_cnn,
     efficientnet,
+    efficientnet_v2,
     resnet,
 )
 from podsim.models.convnet.layers import Features
 from podsim.models.layers import Formats
-from podsim.models.op import DTYPE_BYTES
 from podsim.models.transformer.shape import WHOLE, Shards
 from podsim.scenario.activity import Activity
 from podsim.scenario.base import Spec
-from podsim.scenario.convnet_training import CONVNET_TRAINING, ImageDataSpec
+from podsim.scenario.convnet_training import CONVNET_TRAINING, ImageDataSpec, PixelSpec
 from podsim.scenario.families.base import BuiltModelSpec, Reading, passes_of
 from podsim.scenario.family import Family
 from podsim.scenario.forward import ForwardScenario, PassSpec
-from podsim.scenario.quantity import Count, Flag, NumberFormat
+from podsim.scenario.quantity import Count, Flag, Probability
+from podsim.scenario.wording import counted
 from podsim.watch import Watch
 
 _GROUPS = 4
@@ -38,7 +40,6 @@ _GROUPS = 4
 _BENCHMARK = (50, 1, 64, 224, 1000, 1_281_167)
 _PLAIN, _GROUPED = (1, 64), (32, 4)
 _PIXELS, _CLASSES = 224, 1000
-_BYTE = 1
 
 
 class NormSpec(Spec):
@@ -91,15 +92,18 @@ class ConvnetSpec(BuiltModelSpec):
 
     @abstractmethod
     def network(
-        self, batch_size: int, formats: Formats, *, trained: bool = False
+        self, batch_size: int, formats: Formats, *, trained: bool = False, normalises: bool = True
     ) -> tuple[Features, tuple[Block, ...]]:
-        """What the network reads, and its blocks; those of a network that is trained already may be simpler."""
+        """Return the input and the blocks, without dropping of blocks if the network is `trained` already.
+
+        `normalises`: True if the device casts and normalises images of 8 bits.
+        """
 
     def workload(self, data: ImageDataSpec, formats: Formats, batch_size: int, shards: Shards = WHOLE) -> Workload:
-        """The graph of one micro-batch of images, which travel with a byte per value."""
-        images, blocks = self.network(batch_size, formats)
+        """Return the graph of one micro-batch of images."""
+        images, blocks = self.network(batch_size, formats, normalises=data.arrives_in_bytes)
         decoded = batch_size if data.decoded_by_host else 0
-        return self._workload(blocks, formats, batch_size, images.element_count, decoded)
+        return self._workload(blocks, formats, batch_size, images.element_count * data.pixel_bytes, decoded)
 
     def read(self, spec: ForwardScenario, folder: Path, watch: Watch) -> Reading:
         """The trained model for one batch."""
@@ -161,11 +165,11 @@ class ResNetSpec(ConvnetSpec):
         return self.norm.replicas
 
     def network(
-        self, batch_size: int, formats: Formats, *, trained: bool = False
+        self, batch_size: int, formats: Formats, *, trained: bool = False, normalises: bool = True
     ) -> tuple[Features, tuple[Block, ...]]:
-        """What the network reads, and its blocks."""
+        """Return the input and the blocks."""
         size, classes, norm = self.image_size, self.class_count, self.norm.style(trained=trained)
-        shape = ResNetShape(self.depth, self.groups, self.width_per_group, size, classes, norm)
+        shape = ResNetShape(self.depth, self.groups, self.width_per_group, size, classes, norm, normalises)
         return shape.images(batch_size), resnet(shape, batch_size, formats)
 
 
@@ -199,19 +203,66 @@ class EfficientNetSpec(ConvnetSpec):
         return self.norm.replicas
 
     def network(
-        self, batch_size: int, formats: Formats, *, trained: bool = False
+        self, batch_size: int, formats: Formats, *, trained: bool = False, normalises: bool = True
     ) -> tuple[Features, tuple[Block, ...]]:
-        """What the network reads, and its blocks."""
+        """Return the input and the blocks."""
         size, classes, norm = self.image_size, self.class_count, self.norm.style(trained=trained)
-        shape = EfficientNetShape(self.size, self.group_size, self.expand_ratio, size, classes, norm)
+        shape = EfficientNetShape(self.size, self.group_size, self.expand_ratio, size, classes, norm, normalises)
         return shape.images(batch_size), efficientnet(shape, batch_size, formats)
 
 
-class ConductivityCnnSpec(ConvnetSpec):
-    """A network that predicts the ion conductivity of a microstructure [conductivity2024].
+class EfficientNetV2Spec(ConvnetSpec):
+    """EfficientNetV2 [tan2021], with a classifier of one dense layer or more."""
 
-    The paper gives no dimensions, so that each is a parameter.
-    """
+    kind: Literal["efficientnet_v2"]
+    """Family of the model."""
+    size: Literal["s", "m", "l", "b0", "b1", "b2", "b3"] = "s"
+    """A published size."""
+    image_size: Count | None = None
+    """Height and width of an image; the published one of training if left out."""
+    class_count: Count = 1000
+    """Outputs: classes, or predicted numbers with `loss: l1`."""
+    hidden_widths: tuple[Count, ...] = ()
+    """Widths of dense layers in front of the output, with nothing between them."""
+    loss: Literal["cross_entropy", "l1"] = "cross_entropy"
+    """Cross entropy with smoothed labels, or the mean absolute error of predicted numbers."""
+    stochastic_depth: Probability | None = None
+    """Probability that the last block is dropped, image by image; 0 for none, the published one if left out."""
+    norm: NormSpec = NormSpec()
+    """Normalisation."""
+
+    @property
+    def title(self) -> str:
+        """Name by its size and its outputs."""
+        name, outputs = f"EfficientNetV2-{self.size.upper()}", counted(self.class_count, "predicted number")
+        if self.loss == "l1":
+            return f"{name}{images(self.image_size, _CLASSES)}, {outputs}"
+        return name + images(self.image_size, self.class_count)
+
+    @property
+    def norm_replicas(self) -> int:
+        """Neighbouring replicas over which its norm takes statistics."""
+        return self.norm.replicas
+
+    def network(
+        self, batch_size: int, formats: Formats, *, trained: bool = False, normalises: bool = True
+    ) -> tuple[Features, tuple[Block, ...]]:
+        """Return the input and the blocks."""
+        shape = EfficientNetV2Shape(
+            size=self.size,
+            image_size=self.image_size,
+            output_count=self.class_count,
+            hidden_widths=self.hidden_widths,
+            loss=self.loss,
+            stochastic_depth=0.0 if trained else self.stochastic_depth,
+            norm=self.norm.style(trained=trained),
+            normalises=normalises,
+        )
+        return shape.images(batch_size), efficientnet_v2(shape, batch_size, formats)
+
+
+class ConductivityCnnSpec(ConvnetSpec):
+    """A chain of convolutions that predicts one number from an image or a volume; each dimension is a parameter."""
 
     kind: Literal["conductivity_cnn"]
     """Family of the model."""
@@ -233,30 +284,25 @@ class ConductivityCnnSpec(ConvnetSpec):
         return f"convolutional network, {len(self.channels)} convolutions, {what} of {self.image_size}"
 
     def network(
-        self, batch_size: int, formats: Formats, *, trained: bool = False
+        self, batch_size: int, formats: Formats, *, trained: bool = False, normalises: bool = True
     ) -> tuple[Features, tuple[Block, ...]]:
-        """What the network reads, and its blocks."""
+        """Return the input and the blocks."""
         shape = ConductivityShape(
             self.image_size, self.dimension_count, self.input_channels, self.channels, self.dense_widths
         )
         return shape.images(batch_size), conductivity_cnn(shape, batch_size, formats)
 
 
-class PixelDataSpec(Spec):
+class PixelDataSpec(PixelSpec):
     """The images."""
 
     decoded_by_host: Flag = True
     """Whether host servers decode each image; otherwise they only send it."""
-    pixel_format: Literal["uint8"] | NumberFormat = "uint8"
-    """Format of images on their way from the host."""
-
-    @property
-    def pixel_bytes(self) -> int:
-        """Size of one value. [B]"""
-        return _BYTE if self.pixel_format == "uint8" else DTYPE_BYTES[self.pixel_format]
 
 
-ImageModelSpec = Annotated[ResNetSpec | EfficientNetSpec | ConductivityCnnSpec, Field(discriminator="kind")]
+ImageModelSpec = Annotated[
+    ResNetSpec | EfficientNetSpec | EfficientNetV2Spec | ConductivityCnnSpec, Field(discriminator="kind")
+]
 
 FAMILY = Family(
     "a convolutional network",

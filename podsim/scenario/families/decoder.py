@@ -126,7 +126,7 @@ class DecoderSpec(GeneratorSpec):
     """Rows of learned positions; needed without rotary ones."""
     gated: Flag = True
     """Whether the feed-forward block is gated: three matrices in place of two."""
-    activation: Literal["gelu", "relu", "swish"] | None = None
+    activation: Literal["gelu", "relu", "relu_squared", "swish"] | None = None
     """Function of the feed-forward block; `swish` if it is gated and `gelu` otherwise, if left out."""
     experts: ExpertsSpec | None = None
     """Several feed-forward networks in each layer, and how many of them a token goes through; one if left out."""
@@ -136,6 +136,9 @@ class DecoderSpec(GeneratorSpec):
     """Rotary positions; learned ones otherwise."""
     rotary_size: Count | None = None
     """Width of each head that rotary positions turn; all of it if left out."""
+    attention_window: Count | None = None
+    """Tokens that a token attends to at most. Longer sequences are refused, since windows are not simulated; in shorter
+    ones a window changes nothing. No limit if left out."""
     parallel_blocks: Literal["none", "one_norm", "two_norms"] = "none"
     """Whether attention and feed-forward block read the same input, so that their results are added up at once: both
     under one norm, or each under its own; one follows the other if `none`."""
@@ -266,7 +269,14 @@ class DecoderSpec(GeneratorSpec):
         yield from self.position_findings(data.sequence_length, ("data", "sequence_length"), cure)
 
     def position_findings(self, token_count: int, key: KeyPath, do: str) -> Iterator[Finding]:
-        """A finding if there are too few learned positions for a number of tokens; `key` is to blame, `do` the cure."""
+        """Yield findings of a number of tokens: too few learned positions, or more tokens than a window has.
+
+        `key` is to blame, `do` the cure.
+        """
+        if self.attention_window and token_count > self.attention_window:
+            what = f"{token_count} tokens are more than the attention window of {self.attention_window}, and windows"
+            cure = f"{do.partition(',')[0]} to {self.attention_window} tokens, or leave model.attention_window out"
+            yield key, f"{what} are not simulated", cure
         if not self.rotary and token_count > self.position_count:
             yield key, f"{token_count} tokens, the model has {self.position_count} positions", do
 

@@ -29,6 +29,7 @@ _MODULES: Final = {
     "t5": "seq2seq",
     "resnet": "convnet",
     "efficientnet": "convnet",
+    "efficientnet_v2": "convnet",
     "conductivity_cnn": "convnet",
     "decoder": "decoder",
     "graph": "graph",

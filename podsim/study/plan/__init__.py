@@ -10,22 +10,28 @@ from pathlib import Path
 from typing import Any, Final
 
 from podsim.errors import BadValueError, PodsimError
+from podsim.metrics import THROUGHPUT, TIME
 from podsim.options import Division, Lease, Limits, Overrides
 from podsim.runs.serving.arrivals import check_rate
-from podsim.scenario import LoadedScenario, load_hardware, load_scenario
+from podsim.scenario import Activity, LoadedScenario, load_hardware, load_scenario
 from podsim.scenario.load import override_texts
 from podsim.study.plan.candidates import Option, Part, check_candidates, options_of
 from podsim.study.plan.confidence import RELIABLE, Confidence, confidence_of, gap, spreads_of
 from podsim.study.plan.goal import (
+    TOTALS,
     Goal,
     Job,
     Limit,
+    UnknownFigureError,
     at_most,
     check_currencies,
     check_figures,
+    default_objective,
+    figure_cure,
     goal_of,
     limit,
     missed,
+    names_of,
     place_named,
     read_goal,
     second_of,
@@ -72,7 +78,8 @@ def plan(
     Args:
         goal: A goal file, the name of a shipped study, or the scenario that is to run; in Python a `Goal`, too.
         systems: A pod, or '32 of ipu_pod64'; all shipped ones if left out.
-        objective: What counts: time, cost, energy, ipus, or a key of results.
+        objective: What counts: time, cost, energy, ipus, or a key of results. If left out, the time to train, or the
+            throughput of a run without an end; P99 latency of requests.
         second: What it is weighed against in the chart.
         limits: Bounds beside those of the goal, e.g. 'mfu=> 10 %'; in Python a mapping of figures to bounds, too.
         deadline: Most time to train: 12h.
@@ -116,7 +123,7 @@ def plan(
     }
     asked = replace(
         asked,
-        limits=(*asked.limits, *_limits(limits), *_limits_at(mosts)),
+        limits=(*asked.limits, *_limits(limits, asked), *_limits_at(mosts)),
         overrides=(*asked.overrides, *override_texts(overrides), *leased),
         **{key: value for key, value in wanted.items() if value is not None},
     )
@@ -129,13 +136,25 @@ def plan(
     return answer
 
 
-def _limits(given: Limits) -> Iterator[Limit]:
+def _limits(given: Limits, goal: Goal) -> Iterator[Limit]:
     for text in [f"{metric}={bound}" for metric, bound in given.items()] if isinstance(given, Mapping) else given:
         metric, sign, bound = text.partition("=")
         if not sign or not metric.strip():
             raise PodsimError("this is not FIGURE=BOUND", where=f"--limit {text}", do="write --limit 'mfu=> 10 %'")
         with _placed(f"--limit {text}"):
-            yield limit(metric, bound)
+            try:
+                yield limit(metric, bound)
+            except UnknownFigureError as error:
+                raise BadValueError(str(error), figure_cure(metric, _known_figures(goal))) from None
+
+
+def _known_figures(goal: Goal) -> tuple[str, ...]:
+    """Return the figures of results of a goal, with those of serving if the model generates text."""
+    if len(goal.work) > 1:
+        return TOTALS
+    spec = _read(goal, goal.work[0]).spec
+    served = names_of(spec, served=True) if spec.activity is Activity.GENERATION else ()
+    return tuple(dict.fromkeys((*served, *names_of(spec, served=False))))
 
 
 def _limits_at(mosts: Mapping[str, str | None]) -> Iterator[Limit]:
@@ -180,9 +199,13 @@ def find_systems(
     """
     check_candidates(goal)
     loaded = [_read(goal, job) for job in goal.work]
-    check_figures(goal, [scenario.spec for scenario in loaded])
+    specs, is_open = [scenario.spec for scenario in loaded], goal.objective is None
+    goal = replace(goal, objective=default_objective(goal, specs)) if is_open else goal
+    check_figures(goal, specs)
     inputs = _inputs(goal, loaded)
     options = options_of(goal, journal, inputs, tell, say, processes)
+    if is_open and goal.figure == TIME and len(specs) == 1 and not any(option.value(TIME) for option in options):
+        goal = replace(goal, objective=THROUGHPUT)  # the run has no end
     check_currencies(goal, {part.bill["currency"] for option in options for part in option.parts if part.bill})
     limited = [_limited(goal, option) for option in options]
     out = [option for option in limited if option.reason]

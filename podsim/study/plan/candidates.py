@@ -13,7 +13,7 @@ from podsim.disk import digest, simulator, source
 from podsim.draws import Draws
 from podsim.errors import NoPlanError, PodsimError
 from podsim.memo import files_held
-from podsim.metrics import COST, ENERGY, IPUS, POWER, RACK_POWER, TIME, metric_of
+from podsim.metrics import CONDITION, COST, ENERGY, IPUS, POWER, RACK_POWER, TIME, metric_of
 from podsim.placement.search.choice import Candidate
 from podsim.result.division import section_lines
 from podsim.runs import run
@@ -189,7 +189,8 @@ def totals(parts: Sequence[Part], system: System, together: bool) -> dict[str, A
             energy = sum(part.bill["energy_per_run"] or 0.0 for part in parts)
             found[COST] = energy + hourly * (time_s or 0.0) / _SECONDS_PER_HOUR
     notes = (f"{part.name}: {part.figures['warnings']}" for part in parts if part.figures.get("warnings"))
-    return {**found, "warnings": "; ".join(notes) or None}
+    conditions = dict.fromkeys(part.figures[CONDITION] for part in parts if part.figures.get(CONDITION))
+    return {**found, "warnings": "; ".join(notes) or None} | ({CONDITION: "; ".join(conditions)} if conditions else {})
 
 
 def _rack_power_w(parts: Sequence[Part], system: System) -> float | None:

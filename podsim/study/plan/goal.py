@@ -20,7 +20,7 @@ from podsim import metrics
 from podsim.draws import MOST_DRAWS
 from podsim.errors import BadValueError, NoPlanError, PodsimError, Problem, SpecError
 from podsim.harmless import printable
-from podsim.metrics import find_metric, metric_of, metrics_of
+from podsim.metrics import CONDITION, find_metric, metric_of, metrics_of
 from podsim.scenario import System, load_hardware, shipped_names
 from podsim.scenario.activity import Activity
 from podsim.scenario.base import Spec
@@ -31,7 +31,7 @@ from podsim.scenario.load import validated
 from podsim.scenario.quantity import Count, CountOrZero
 from podsim.scenario.scenario import Scenario
 from podsim.scenario.serving import Rate
-from podsim.scenario.wording import shown
+from podsim.scenario.wording import known_here, shown
 from podsim.scenario.yaml_file import read_yaml
 from podsim.study.points import CombinedSpec, StudySpace, Varied, space_of
 from podsim.study.store import figures_of
@@ -56,9 +56,22 @@ TOTALS: Final = (metrics.TIME, metrics.ENERGY, metrics.POWER, metrics.RACK_POWER
 """Figures that several jobs have together."""
 SERVED: Final = (*(each.key for each in metrics_of(metrics.SERVING) if each.of == (metrics.SERVING,)), metrics.LOAD)
 """Figures of requests that are served: one of them in a goal asks for serving."""
+SHORTEST_WAIT: Final = "latency_p99_s"
+"""Objective of requests that are served."""
 _SIGNED_PRICE: Final = re.compile(r"\s*(<=|>=|<|>)\s*(.+?[A-Z]{3})\s*")
 _SIGN: Final = re.compile(r"\s*[<>]")
 _NEAR_NOTHING, _EXAMPLE = 0.0005, "500 USD"
+_HEADLINES: Final = {
+    Activity.TRAINING: metrics.TIME,
+    Activity.GENERATION: metrics.TOKENS,
+    Activity.FORWARD: metrics.THROUGHPUT,
+}
+"""Objective of a goal without one, by activity."""
+_WORD: Final = re.compile(r"[^\W_]+")
+
+
+class UnknownFigureError(BadValueError):
+    """A limit names a figure that no result has."""
 
 
 def figure_named(name: str) -> str:
@@ -72,7 +85,9 @@ def figures(result: Result | ServingResult) -> dict[str, Any]:
     """The figures of a result, what is done for a watt and for a unit of the currency among them, and its warnings."""
     own: Any = figures_of(result) if hasattr(result, "memory") else result.figures()  # type: ignore[arg-type]
     made = {metric.key: value for metric in metrics.MADE if (value := metric.get(result)) is not None}
-    return {**dict(own), "warnings": "; ".join(result.warnings) or None} | made
+    condition = getattr(result, CONDITION, None)
+    told = {"warnings": "; ".join(result.warnings) or None} | ({CONDITION: condition} if condition else {})
+    return {**dict(own), **told} | made
 
 
 def names_of(spec: Scenario, *, served: bool) -> tuple[str, ...]:
@@ -81,6 +96,32 @@ def names_of(spec: Scenario, *, served: bool) -> tuple[str, ...]:
     own = (*metrics_of(kind), *(metric for metric in (*metrics.SPENT, *metrics.MADE) if kind in metric.of))
     names = (f"{metric.key}." if metric.is_family else metric.key for metric in own)
     return (*names, metrics.IPUS, *(() if served else (metrics.FULLEST,)))
+
+
+def figure_cure(name: str, names: Sequence[str]) -> str:
+    """Return the advice for a figure that a question does not have: those with most words in common, and all figures.
+
+    >>> figure_cure("p99_token", ["latency_p99_s", "time_per_output_token_p99_s"])
+    'did you mean `time_per_output_token_p99_s`? known here: latency_p99_s, time_per_output_token_p99_s'
+    """
+    words = set(_WORD.findall(name.casefold()))
+    shared = {each: len(words.intersection(_WORD.findall(each))) for each in names}
+    most = max(shared.values(), default=0)
+    known = [f"{each}…" if each.endswith(".") else each for each in names]
+    meant = "` or `".join(each for each in names if shared[each] == most) if most > 1 else ""
+    return known_here(name, known, "use another figure", meant)
+
+
+def default_objective(goal: Goal, specs: Sequence[Scenario]) -> str:
+    """Return the figure that counts in a goal without an objective.
+
+    Requests count by their P99 latency, other generation and forward passes by their rate, training by its time.
+    """
+    if len(specs) > 1:
+        return metrics.TIME
+    serving = getattr(specs[0], "serving", None)
+    has_requests = any(getattr(serving, name, None) for name in ("rate", "file", "users"))
+    return SHORTEST_WAIT if goal.is_served or has_requests else _HEADLINES[specs[0].activity]
 
 
 def second_of(objective: str, known: Mapping[str, Any]) -> str | None:
@@ -100,8 +141,11 @@ class Limit(Expectation):
 
 
 def limit(metric: str, text: float | str) -> Limit:
-    """The bounds of a figure, by its key or a short name, that a text stands for; `BadValueError` if it is none."""
+    """Return the bounds that a text states for a figure, given by its key or short name; `BadValueError` if invalid."""
     key, written, currency = figure_named(metric), str(text), ""
+    if find_metric(key) is None:
+        known = (*metrics.SHORT, *metrics.METRICS)
+        raise UnknownFigureError(f"no result has a figure `{metric.strip()}`", figure_cure(metric, known))
     bounds: float | str = text
     if metric_of(key).unit == metrics.MONEY and (priced := _SIGNED_PRICE.fullmatch(written)):
         amount, currency = parse_price(priced[2], {"": 1.0}, _EXAMPLE)
@@ -172,7 +216,7 @@ class GoalSpec(CombinedSpec):
     variant: str | None = None
     jobs: Annotated[list[JobSpec], Field(min_length=1)] | None = None
     order: Literal["sequence", "together"] = SEQUENCE
-    objective: str = "time_to_train_s"
+    objective: str | None = None
     second: str | None = None
     limits: _Limits
     deadline: str | None = None  # a limit of the time to train
@@ -280,7 +324,7 @@ class Goal:
 
     scenario: str = ""  # what is to run, by path or name, if it is one
     variant: str | None = None
-    objective: str = "time_to_train_s"  # the figure that counts, by its key in a result or a short name
+    objective: str | None = None  # the figure that counts, by key or short name; `default_objective` if None
     limits: tuple[Expectation, ...] = ()
     systems: tuple[str, ...] = ()  # pods to look at, by path or name, or partitions of them
     overrides: tuple[str, ...] = ()  # `key.path=value` texts that hold for all of them
@@ -302,8 +346,8 @@ class Goal:
 
     @property
     def figure(self) -> str:
-        """The figure that counts, by its key in a result."""
-        return figure_named(self.objective)
+        """The figure that counts, by its key in a result; the time to train without an objective."""
+        return figure_named(self.objective or metrics.TIME)
 
     @property
     def second_figure(self) -> str | None:
@@ -479,8 +523,7 @@ def check_figures(goal: Goal, specs: Sequence[Scenario]) -> None:
     whose = f"serving {goal.scenario}" if goal.is_served else goal.scenario or "these jobs together"
     for metric, names in wanted:
         if metric not in names and f"{metric.rpartition('.')[0]}." not in names:
-            known = ", ".join(f"{name}…" if name.endswith(".") else name for name in names)
-            raise PodsimError(f"results of {whose} have no figure `{metric}`", do=f"use one of: {known}")
+            raise PodsimError(f"results of {whose} have no figure `{metric}`", do=figure_cure(metric, names))
         if metric_of(metric).is_cost and not is_priced:
             do = "give one, for example --set 'cost.price_per_ipu_hour=1.5 USD'"
             raise PodsimError(f"results of {whose} have no `{metric}`: there is no price", do=do)

@@ -21,7 +21,7 @@ from podsim.format import (
     unit_of_duration,
     unit_of_energy,
 )
-from podsim.metrics import IPUS, metric_of
+from podsim.metrics import CONDITION, IF_IT_CONVERGES, IPUS, metric_of
 from podsim.report.chart import FOLDED, SLOWER, TOTAL, Axis, Bar, Bars, Chart, Curves, Mark, Series
 from podsim.report.report import Folded, Report, Section, Tile
 from podsim.report.report import Part as Block
@@ -239,7 +239,14 @@ def _in_words(found: PlanResult, option: Option) -> str:
     """An option, the figure that counts with its range, and how likely it is to hold."""
     figure, ends = found.goal.figure, _span(found, option, found.goal.figure)
     range_ = f" (80 %: {ends})" if ends else ""
-    return f"{option.label}, {_told(figure, option.value(figure), option.currency)}{range_}{_likely(found, option)}"
+    value = f"{_told(figure, option.value(figure), option.currency)}{_condition(option, figure)}"
+    return f"{option.label}, {value}{range_}{_likely(found, option)}"
+
+
+def _condition(option: Option, figure: str) -> str:
+    """Return the words behind a time to train that holds only if the run converges."""
+    has_condition = figure == metrics.TIME and (option.figures or {}).get(CONDITION)
+    return f" {IF_IT_CONVERGES}" if has_condition else ""
 
 
 def _likely(found: PlanResult, option: Option) -> str:
@@ -254,6 +261,12 @@ def _likely(found: PlanResult, option: Option) -> str:
 
 
 def _warnings(found: PlanResult) -> Iterator[str]:
+    conditions: dict[str, list[str]] = {}
+    for option in found.ranked:
+        if condition := (option.figures or {}).get(CONDITION):
+            conditions.setdefault(condition, []).append(option.label)
+    for condition, labels in conditions.items():
+        yield f"time to train {IF_IT_CONVERGES} ({'; '.join(labels)}): {condition}"
     share = None if found.best is None else found.likelihood(found.best)
     if share is not None and share < RELIABLE:
         likely = format_percent(share, 0)
@@ -268,7 +281,8 @@ def _tiles(found: PlanResult) -> Iterator[Tile]:
         yield Tile("Best", best.system, tuple(filter(None, (best.division, best.varied))))
         for figure in filter(None, (found.goal.figure, found.second)):
             notes = (f"80 %: {ends}",) if (ends := _span(found, best, figure)) else ()
-            yield Tile(in_title(metric_of(figure).head), _told(figure, best.value(figure), best.currency), notes)
+            value = f"{_told(figure, best.value(figure), best.currency)}{_condition(best, figure)}"
+            yield Tile(in_title(metric_of(figure).head), value, notes)
         if share := found.likelihood(best):
             by = f"of {found.confidence.draws} draws" if found.confidence else "by its range"
             yield Tile("Likely", format_percent(share, 0), (by,))

@@ -1,0 +1,97 @@
+"""An imported model on several pods, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from podsim.errors import InfeasibleError
+from podsim.format import format_figure
+from podsim.harmless import printable
+from podsim.importer import ONNX, import_model
+from podsim.importer.request import Request
+from podsim.metrics import HEADLINES, METRICS
+from podsim.models.graph.torch_shapes import SUFFIX
+from podsim.runs import run
+from podsim.scenario import System, load_hardware, load_scenario
+from podsim.scenario.pods import larger_pods
+from podsim.scenario.yaml_file import parse_yaml
+from podsim.watch import Watch
+
+COMPARED: Final = ("ipu_pod16", "ipu_pod64")
+"""Pods that an import without a pod compares; both are one link domain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """An imported model on one pod."""
+
+    system: str  # name of the pod
+    text: str = ""  # the scenario; empty if the model does not fit
+    notes: tuple[str, ...] = ()  # what a reader must know
+    rate: float = 0.0  # the headline of its run [1/s]
+    ipu_count: int = 1  # IPUs of the pod
+    words: str = ""  # the headline with its unit, and where weights are; or why there is none
+
+    @property
+    def rate_per_ipu(self) -> float:
+        """Headline for each IPU of the pod. [1/s]"""
+        return self.rate / self.ipu_count
+
+
+def compare_pods(path: str | Path, request: Request, watch: Watch) -> list[Offer]:
+    """Return the model on each compared pod; on the smallest larger pod that it fits, if it fits none of them.
+
+    Raises:
+        PodsimError: The file or an option is wrong, or the model fits no shipped pod.
+    """
+    offers: list[Offer] = []
+    error: InfeasibleError | None = None
+    for name in watch(COMPARED):
+        try:
+            offers.append(_offer(path, replace(request, system=name)))
+        except InfeasibleError as failure:
+            error = error or failure
+            offers.append(Offer(name, words="does not fit"))
+    if any(offer.text for offer in offers):
+        return offers
+    assert error is not None
+    last, _ = load_hardware(COMPARED[-1], "pod")
+    assert isinstance(last, System)
+    for name, _ in larger_pods(last):
+        try:
+            return [*offers, _offer(path, replace(request, system=name))]
+        except InfeasibleError:
+            offers.append(Offer(name, words="does not fit"))
+    raise error
+
+
+def best_offer(offers: Sequence[Offer]) -> Offer:
+    """Return the offer with the highest headline for each IPU of its pod; of equal ones the smaller pod."""
+    return max((offer for offer in offers if offer.text), key=lambda offer: (offer.rate_per_ipu, -offer.ipu_count))
+
+
+def comparison(offers: Sequence[Offer]) -> Iterator[str]:
+    """Yield lines that compare pods, and say which one is taken."""
+    for offer in offers:
+        yield f"{offer.system}: {offer.words}"
+    best = best_offer(offers)
+    yield f"taken: {best.system}, which gives most for each IPU; `--system NAME` takes another"
+
+
+def _offer(path: str | Path, request: Request) -> Offer:
+    notes: list[str] = []
+    text = import_model(path, request, notes.append)
+    # A graph is named from the folder that the scenario will lie in, and this run is not there.
+    is_graph = request.folder is not None and Path(path).name.endswith((ONNX, SUFFIX))
+    runnable = import_model(path, replace(request, folder=None)) if is_graph else text
+    loaded = load_scenario(parse_yaml(runnable, printable(str(path))).data)
+    result = run(loaded)
+    key = next(key for key in HEADLINES if METRICS[key].get(result) is not None)
+    rate = float(METRICS[key].get(result))
+    weights = getattr(getattr(loaded.spec, "memory", None), "weights", None)
+    where = f", weights {weights}" if isinstance(weights, str) else ""
+    words = f"{format_figure(METRICS[key], rate)} {METRICS[key].head}{where}"
+    return Offer(request.system, text, tuple(notes), rate, int(loaded.spec.system.ipu_count), words)
