@@ -12,7 +12,7 @@ from podsim.models import Workload
 from podsim.models.op import DType
 from podsim.models.transformer.causal import DecoderShape, causal_decoder
 from podsim.models.transformer.shape import Batch
-from podsim.models.transformer.weights import unpacking
+from podsim.models.transformer.weights import with_narrow_weights
 from podsim.options import Fit
 from podsim.placement.cuts import Cuts, cuts_of_layers, even_layers
 from podsim.placement.fit import does_not_fit
@@ -88,7 +88,7 @@ class Generation:
 
         def build() -> Workload:
             workload = causal_decoder(self.shape, batch, shards=shards)
-            return unpacking(workload, dtype, offset=offset) if self.precision.is_narrow else workload
+            return with_narrow_weights(workload, dtype, offset=offset) if self.precision.is_narrow else workload
 
         return memo.WORKLOADS.get((self.shape, batch, shards, self.precision.is_narrow, dtype, offset), build)
 

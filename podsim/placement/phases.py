@@ -119,7 +119,9 @@ def _update(ipu: int, tensors: Sequence[Parameter], workload: Workload, model: C
     laid_out = layout.reduction_merge_bytes, shards, layout.tensor_parallel, job.precision, job.optimizer
     rules = software.sharding_threshold, software.collectives_merged
     key = ("update", ipu, tuple(tensors), *laid_out, *rules)
-    return model.alone.once(workload, key, lambda: update_cost(ipu, tensors, model.alone, job))
+    return model.without_neighbours.memoize(
+        workload, key, lambda: update_cost(ipu, tensors, model.without_neighbours, job)
+    )
 
 
 def _tensors(cost: StageCost, workload: Workload) -> Iterator[Parameter]:

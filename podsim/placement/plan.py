@@ -74,7 +74,9 @@ def _neighbours(job: PlanInput) -> Neighbours | None:
 def shared_cost_model(job: PlanInput) -> CostModel:
     """Return a cost model whose cache is shared by all runs of this process on the same chip and stack."""
     model = cost_model(job)
-    return memo.COSTS.get(model.alone.key, lambda: model.alone).beside(model.neighbours)
+    return memo.COSTS.get(model.without_neighbours.key, lambda: model.without_neighbours).with_neighbours(
+        model.neighbours
+    )
 
 
 def make_plan(job: PlanInput, model: CostModel | None = None, *, advise: bool = True) -> Plan:
@@ -91,7 +93,7 @@ def make_plan(job: PlanInput, model: CostModel | None = None, *, advise: bool = 
         raise refused if (lacks := missing_method(job)) is None else with_missing_method(refused, lacks)
     if job.optimizer is None or plan.phases:
         return plan
-    updates = model.alone.once(
+    updates = model.without_neighbours.memoize(
         plan.workload,
         (
             tuple(cost.stage for cost in plan.stages),
@@ -101,7 +103,7 @@ def make_plan(job: PlanInput, model: CostModel | None = None, *, advise: bool = 
             job.software.sharding_threshold,
             job.software.collectives_merged,
         ),
-        lambda: update_costs([cost.stage for cost in plan.stages], plan.workload, model.alone, job),
+        lambda: update_costs([cost.stage for cost in plan.stages], plan.workload, model.without_neighbours, job),
     )
     return replace(plan, updates=updates)
 
@@ -118,13 +120,13 @@ def _draft(job: PlanInput, model: CostModel) -> Plan:
     capacities = ipu.tile.count, ipu.tile.memory_bytes, machine.streaming_memory.capacity_per_ipu_bytes
     if job.layout.phased:
         trained = (job.optimizer, job.software.sharding_threshold, job.software.recompute_last_segment)
-        phases = model.once(
+        phases = model.memoize(
             plan.workload,
             ("phases", plan.stages[0].stage, job.layout, job.precision, trained),
             lambda: phase_costs(plan.stages[0].stage, plan.workload, model, job),
         )
         return replace(plan, phases=phases, memory=phased_memory(phases, model, job))
-    memory = model.splits.once(
+    memory = model.splits.memoize(
         plan.workload,
         (
             "memory",
@@ -142,7 +144,7 @@ def plan_stages(job: PlanInput, model: CostModel) -> Plan:
     workload, layout = job.workload, job.layout
     cuts = layout.cuts or cuts_of_even_time(job, model)
     recompute_last = job.software.recompute_last_segment and not layout.phased
-    costs = model.once(
+    costs = model.memoize(
         workload,
         (cuts, layout.available_memory_proportion, layout.recompute, recompute_last),
         lambda: stage_costs(

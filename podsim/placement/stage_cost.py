@@ -111,8 +111,8 @@ def block_cost(name: str, workload: Workload, model: CostModel, proportion: floa
         return needs(workload, name, *(tasks(costs, model.ipu.tile.count) for costs in (forward, backward)))
 
     def alone() -> BlockCost:
-        forward = model.alone.sequence(block.forward, proportion)
-        backward = model.alone.sequence(block.backward, proportion)
+        forward = model.without_neighbours.sequence(block.forward, proportion)
+        backward = model.without_neighbours.sequence(block.backward, proportion)
         return BlockCost(
             name,
             forward,
@@ -121,12 +121,14 @@ def block_cost(name: str, workload: Workload, model: CostModel, proportion: floa
             redone_account=total(cost.account for cost in forward if cost.op.name not in block.unread_results),
             backward_account=total(cost.account for cost in backward),
             temporary_bytes_per_tile=max((cost.temporary_bytes_per_tile for cost in forward + backward), default=0),
-            needs=model.splits.once(workload, ("needs", name, proportion), lambda: needed(forward, backward)),
+            needs=model.splits.memoize(workload, ("needs", name, proportion), lambda: needed(forward, backward)),
             unread_results=block.unread_results,
         )
 
-    cost = model.alone.once(workload, ("block", name, proportion), alone)
-    if model.alone is model or not any(isinstance(each.op, ReplicaSum) for each in cost.forward + cost.backward):
+    cost = model.without_neighbours.memoize(workload, ("block", name, proportion), alone)
+    if model.without_neighbours is model or not any(
+        isinstance(each.op, ReplicaSum) for each in cost.forward + cost.backward
+    ):
         return cost
     forward, backward = (
         tuple(model.op(each.op, proportion) if isinstance(each.op, ReplicaSum) else each for each in costs)
@@ -333,7 +335,7 @@ def _norms(optimizer: Optimizer) -> tuple[str, ...]:
 
 def _tensor_cost(elements: int, stored: str | None, model: CostModel, optimizer: Optimizer) -> Account:
     """Return the cached cost of updating a shard; IPUs hold many equal shards."""
-    return model.once(
+    return model.memoize(
         optimizer,
         (elements, stored),
         lambda: total(cost.account for cost in model.sequence(_passes(elements, stored, optimizer), 1.0)),

@@ -235,9 +235,9 @@ class Result(Answered):
         """Five lines: what it is about, its figures, and where the rest is."""
         more = f"{type(self).__name__}: .ranges, .verdict, .plot(), .to_frame(), .to_json(); {len(self.warnings)}"
         warnings = f"{more} warning{'s' * (len(self.warnings) != 1)}"
-        return "\n".join(short(each) for each in (*self._told(), warnings))
+        return "\n".join(short(each) for each in (*self._summary_lines(), warnings))
 
-    def _told(self) -> Sequence[str]:
+    def _summary_lines(self) -> Sequence[str]:
         return self.title, *self.about, self.figures_line
 
     def report(self) -> Report:

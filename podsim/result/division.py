@@ -40,8 +40,32 @@ def division_blocks(choice: Choice) -> tuple[Block, ...]:
         notes.append(f"{full} A larger memory.reserve, a pinned {keys} leaves room.")
     notes += [f"{division_words(each)}: {each.verdict}" for each in candidates if not each.fits]
     counts = f"{format_count(choice.considered_count)} considered, {choice.simulated_count} simulated"
-    table = Table(heads, rows, f"Division chosen automatically: {counts}", notes, place)
+    notes.append(counts)
+    table = Table(heads, rows, headline(choice), notes, place)
     return table, Passage(choice_yaml(chosen), "To keep this division, write in the scenario:")
+
+
+def headline(choice: Choice) -> str:
+    """Return what was chosen, its gain over the division that it replaces, and what lies behind the reserve."""
+    chosen, given, behind = choice.chosen, choice.replaced, choice.behind
+    parts = [f"Division chosen automatically: {division_words(chosen)}"]
+    if given is not None:
+        parts.append(f"{_faster(chosen, given)} the division of the file")
+    if behind is not None:
+        free = format_percent(1 - behind.used_bytes / behind.capacity_bytes)
+        parts.append(
+            f"{division_words(behind)} would be {_faster(behind, chosen)} this, but leaves {free} of memory free, "
+            f"less than the reserve of {format_percent(choice.reserve)}"
+        )
+    return "; ".join(parts)
+
+
+def _faster(one: Candidate, other: Candidate) -> str:
+    """Return how much faster one candidate is than another."""
+    rates = one.throughput_samples_per_s, other.throughput_samples_per_s
+    if rates[0] is None or rates[1] is None or rates[0] <= rates[1]:
+        return "as fast as"
+    return f"{format_percent(rates[0] / rates[1] - 1)} faster than"
 
 
 def _verdict(candidate: Candidate, chosen: Candidate) -> str:

@@ -59,4 +59,4 @@ class BaseProbe:
         """Costs for other inputs, with the splits of the products that are known."""
         if self._model is None:
             self._model = fresh
-        return fresh.holding(self._model) or (fresh if anew else None)
+        return fresh.with_splits(self._model) or (fresh if anew else None)

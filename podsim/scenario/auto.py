@@ -103,9 +103,24 @@ def without_given_division(base: Document, over: Document) -> Document:
         data[BATCH] = prod(factor for factor in factors if isinstance(factor, int))
     memory = base.data.get("memory")
     if isinstance(memory, dict):
-        data["memory"] = {key: value for key, value in memory.items() if key not in _CHOSEN_MEMORY}
+        # I/O tiles of a pipeline fetch samples, and are not chosen.
+        chosen = (*_CHOSEN_MEMORY, "io_tiles") if division.get("execution") == "phased" else _CHOSEN_MEMORY
+        data["memory"] = {key: value for key, value in memory.items() if key not in chosen}
     places = {path: place for path, place in base.places.items() if path[:1] != (PARALLELISM,) or len(path) == 1}
-    return _with(replace(base, places=places), data)
+    given = {PARALLELISM: division, "memory": memory if isinstance(memory, dict) else {}}
+    return _with(replace(base, places=places, division=given), data)
+
+
+def with_given_division(document: Document) -> Document | None:
+    """Return the document with the division that `auto` took the place of, with the keys that are given beside it."""
+    if document.division is None or not is_auto(document):
+        return None
+    pins = {key: value for key, value in document.data[PARALLELISM].items() if key != AUTO}
+    division = document.division[PARALLELISM]
+    if any(division.get(key, value) != value for key, value in pins.items()):
+        return None
+    memory = {**document.division["memory"], **(document.data.get("memory") or {})}
+    return _with(document, {PARALLELISM: {**division, **pins}, "memory": memory})
 
 
 def undivided(document: Document, division: Mapping[str, Any]) -> Document:

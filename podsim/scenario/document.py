@@ -68,6 +68,7 @@ class Document:
     notices: tuple[str, ...] = ()  # what a reader must know of how it was read
     namesakes: tuple[Namesake, ...] = ()  # files near it that have the name of a shipped one
     replaced: tuple[Replaced, ...] = ()  # keys beside the name of a pod or stack that gave way to another name
+    division: Mapping[str, Any] | None = None  # sections of a division that gave way to `parallelism: auto`
 
     def at(self, path: KeyPath) -> Any:
         """The value under a key path; None if there is none."""

@@ -28,6 +28,7 @@ from podsim.scenario.auto import (
     misspelled,
     spelled_out,
     undivided,
+    with_given_division,
 )
 from podsim.scenario.base import HardwareSpec, with_written
 from podsim.scenario.document import VALUE, Document, KeyPath
@@ -386,6 +387,20 @@ class LoadedScenario:
     def gives(self, *path: str) -> bool:
         """Whether a key was written."""
         return self.document.at(path) is not None
+
+    @property
+    def replaced(self) -> Scenario | None:
+        """The scenario with the division that `parallelism: auto` takes the place of; None if these do not agree."""
+        document = with_given_division(self.document)
+        if document is None:
+            return None
+        try:
+            spec = validated(form_of(document), document)
+        except SpecError:
+            return None
+        if any(spec.division_findings()):
+            return None
+        return self.spec.model_copy(update={name: getattr(spec, name) for name in (PARALLELISM, "memory")})
 
     def divided(self, spec: Scenario) -> LoadedScenario:
         """The scenario with the division that was chosen."""

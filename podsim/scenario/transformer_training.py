@@ -120,8 +120,8 @@ class AutoTextSpec(AutoTrainingSpec):
         if self.execution == "phased" and (self.pipeline_stages or 1) > 1:
             what = "phased execution runs every layer on all IPUs of a replica, and `pipeline_stages` is given"
             yield (PARALLELISM, "pipeline_stages"), what, "leave it out, or write `execution: pipelined`"
-        if self.sequence_parallel and (self.tensor_parallel == 1 or self.execution == "phased"):
-            what = "sequence_parallel divides tokens among the IPUs that share a layer of a pipeline"
+        if self.sequence_parallel and self.tensor_parallel == 1:
+            what = "sequence_parallel divides tokens among the IPUs that share a layer"
             yield (PARALLELISM, "sequence_parallel"), what, "leave it out, or pin nothing that excludes it"
 
     def _sharing_findings(self, spec: Any) -> Iterator[Finding]:

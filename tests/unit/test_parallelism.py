@@ -513,7 +513,7 @@ def test_the_table_and_json_show_the_choice(podsim: Run) -> None:
     result = simulate("s.yaml")
     assert result.choice is not None
     data = json.loads(result.to_json())["choice"]
-    assert set(data) == {"candidates", "considered_count", "simulated_count", "asked"}
+    assert set(data) == {"candidates", "considered_count", "simulated_count", "asked", "replaced", "behind", "reserve"}
     assert data["candidates"][0]["fits"] is True
     assert "choice" not in simulate("good.yaml").to_dict()
 

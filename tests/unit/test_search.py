@@ -186,52 +186,50 @@ def test_a_bound_of_phases_is_in_proportion_to_the_samples_of_a_replica() -> Non
         loaded = load_scenario(phased_decoder(batch, replicas))
         spec, pins = loaded.of(TrainingScenario), Pins(loaded)
         way, *_ = in_phases(spec, pins)
-        search = PhasedSearch(spec, pins)
+        search = PhasedSearch(spec, pins, reserve=0.0)
         found[batch, replicas] = search._least_s(way, way) - call_s(search._job(way))
     assert found[8, 1] > 0
     assert found[16, 1] == pytest.approx(2 * found[8, 1])
     assert found[16, 2] == pytest.approx(found[8, 1])
 
 
-LOOKS: dict[str, tuple[bool, dict[str, str], list[str], list[bool]]] = {
-    "a pipeline fits": (True, {"roomy": "pipelined"}, ["pipelined"], [False]),
-    "phases fit, and so does a tight pipeline": (
-        True,
-        {"roomy": "phased", "tight": "pipelined"},
-        ["phased", "pipelined"],
-        [False, True],
-    ),
-    "phases alone are asked for": (False, {"roomy": "phased"}, ["phased"], [False]),
-    "nothing has room": (True, {"tight": "pipelined"}, ["pipelined"], [False, True]),
-    "not even in phases": (False, {"tight": "phased"}, ["phased"], [False, True]),
+LOOKS: dict[str, tuple[dict[float, str], list[str], list[float]]] = {
+    "a pipeline leaves the reserve": ({0.1: "pipelined"}, ["pipelined"], [0.1]),
+    "phases leave the reserve, and a pipeline does not": ({0.1: "phased", 0.0: "pipelined"}, ["phased"], [0.1]),
+    "nothing leaves the reserve": ({0.0: "pipelined"}, ["pipelined"], [0.1, 0.0]),
 }
 
 
-@pytest.mark.parametrize(("piped", "fits", "found", "looks"), LOOKS.values(), ids=LOOKS)
-def test_pipelines_are_looked_for_once_more_with_little_memory_where_none_fits(
-    piped: bool, fits: dict[str, str], found: list[str], looks: list[bool], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("fits", "found", "looks"), LOOKS.values(), ids=LOOKS)
+def test_the_reserve_is_given_up_only_where_nothing_leaves_it(
+    fits: dict[float, str], found: list[str], looks: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked = list[bool]()
+    """A software stack with a reserve of a tenth."""
+    looked = list[float]()
 
     class Stood:
         """One division, or none, of pipelines and phases."""
 
         considered_count = 1
 
-        def __init__(self, *_: object, tight: bool = False) -> None:
-            looked.append(tight)
-            self._fits = fits.get("tight" if tight else "roomy", "")
-            self.pipelines, self.phased = [SimpleNamespace()] * piped, [SimpleNamespace()]
+        def __init__(self, *_: object, reserve: float) -> None:
+            looked.append(reserve)
+            self._fits = fits.get(reserve, "")
+            self.pipelines, self.phased = [SimpleNamespace()], [SimpleNamespace()]
 
         def leads(self) -> list[Lead[Any]]:
-            layout = SimpleNamespace(phased=self._fits == "phased")
-            made = SimpleNamespace(plan=SimpleNamespace(layout=layout), kind=self._fits)
-            return [Lead(2.0 - len(looked) / 4, None, made)] if self._fits else []
+            return [Lead(2.0, None, cast(Any, SimpleNamespace(kind=self._fits)))] if self._fits else []
 
+        def near(self, _: object) -> list[Lead[Any]]:
+            return []
+
+    spec = SimpleNamespace(memory=SimpleNamespace(reserve=None), software=SimpleNamespace(memory_reserve=0.1))
     monkeypatch.setattr(auto, "Divisions", Stood)
-    _, timed = auto._searched(cast(Any, None), cast(Any, None), silent, prune=True)
+    loaded = cast(Any, SimpleNamespace(replaced=None))
+    _, timed, reserve = auto._searched(loaded, cast(Any, spec), silent, prune=True)
     assert looked == looks
-    assert sorted(each.kind for _, each in timed) == found
+    assert [each.kind for _, each in timed] == found
+    assert reserve == looks[-1]
 
 
 PAIRS = Cuts((0, 1), (range(2), range(2, 4)))

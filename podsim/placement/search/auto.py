@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
+from dataclasses import replace
 from functools import partial
 
-from podsim.errors import DoesNotFitError, NoPlanError
+from podsim.errors import DoesNotFitError, NoPlanError, PodsimError
 from podsim.placement.fit import HELPS, misfit_text, overflow
+from podsim.placement.job import training_job
 from podsim.placement.layout import Layout
 from podsim.placement.memory import IpuMemory
+from podsim.placement.plan import make_plan, shared_cost_model
 from podsim.placement.search.best_first import Found, Lead, best_first
 from podsim.placement.search.choice import Candidate, Choice, fullest_bytes, slower_by
 from podsim.placement.search.decoder import choose_decoder
 from podsim.placement.search.dimensions import Pins, batch_of, may_be_phased, may_be_pipelined, shared
 from podsim.placement.search.families import keys
-from podsim.placement.search.phased import PhasedSearch
-from podsim.placement.search.search import Search
+from podsim.placement.search.phased import PhasedSearch, phased_s
+from podsim.placement.search.search import Search, least_s
 from podsim.program.compile import passes_one_by_one
 from podsim.scenario import Activity, GenerationScenario, LoadedScenario, TrainingScenario, load_hardware
 from podsim.scenario.pods import larger_pods
 from podsim.scenario.software import PHASED_STACK
 from podsim.scenario.wording import counted
-from podsim.watch import Watch
+from podsim.watch import Watch, silent
 
 _SHOWN = 5
+_NEARLY, _REFINED = 1.02, 3
+# The fastest layouts whose neighbours are tried, and how many of them.
+_WORTH = 0.99
+# Of the time of the choice: what a faster division behind the reserve has to come to.
 _SHOWN_MISFITS = 3
 _MOST_PASSES = 120_000
 _MOST_BLOCKS = 420
@@ -34,35 +42,52 @@ def choose(loaded: LoadedScenario, watch: Watch, *, prune: bool = True) -> tuple
     if loaded.spec.activity is Activity.GENERATION:
         return choose_decoder(loaded, loaded.of(GenerationScenario), watch)
     spec = loaded.of(TrainingScenario)
-    divisions, timed = _searched(loaded, spec, watch, prune=prune)
+    divisions, timed, reserve = _searched(loaded, spec, watch, prune=prune)
     best_s, best = timed[0]
     fastest: dict[object, tuple[float, Found]] = {}  # of each kind, with its time [s]
     for update_s, found in timed:
         fastest.setdefault(found.kind, (update_s, found))
     fitting = [
         _candidate(found, update_s, slower_by(best_s, update_s) if place else "chosen: the fastest that fits")
-        for place, (update_s, found) in enumerate(fastest.values())
+        for place, (update_s, found) in enumerate(list(fastest.values())[: 2 * _SHOWN])
     ]
     misfits = list(divisions.near_misses(best_s))
-    choice = Choice((*fitting, *misfits), divisions.considered_count, len(timed), tuple(Pins(loaded).words()))
+    choice = Choice(
+        (*fitting, *misfits),
+        divisions.considered_count,
+        len(timed),
+        tuple(Pins(loaded).words()),
+        _replaced(loaded, best_s),
+        _behind(divisions, timed[0], prune=prune) if reserve else None,
+        reserve,
+    )
     return loaded.divided(best.written()), choice
 
 
 class Divisions:
-    """All divisions of a scenario: pipelines with each way in which IPUs share layers, and phases."""
+    """All divisions of a scenario: pipelines with each way in which IPUs share layers, and phases.
+
+    `reserve`: share of In-Processor-Memory that is left free.
+    """
 
     def __init__(
-        self, loaded: LoadedScenario, spec: TrainingScenario, *, pinned: bool = True, tight: bool = False
+        self, loaded: LoadedScenario, spec: TrainingScenario, *, pinned: bool = True, reserve: float = 0.0
     ) -> None:
-        """Nothing is looked at yet. `tight`: whether operations get hardly any memory for temporaries."""
         pins = Pins(loaded, kept=pinned)
         ways = shared(spec, pins) if may_be_pipelined(pins) else ()
-        self.phased = [PhasedSearch(spec, pins, tight=tight)] if may_be_phased(spec, pins) else []
-        pipelines = (Search(loaded, way, pinned=pinned, tight=tight) for way in ways)
+        self.phased = [PhasedSearch(spec, pins, reserve=reserve)] if may_be_phased(spec, pins) else []
+        pipelines = (Search(loaded, way, pinned=pinned, reserve=reserve) for way in ways)
         # Phases need not be cut, however many blocks there are.
         self.pipelines = [
             pipeline for pipeline in pipelines if not self.phased or pipeline.space.block_count <= _MOST_BLOCKS
         ]
+
+    def leaving(self, reserve: float) -> Divisions:
+        """Return the same divisions with another share of memory left free; costs stay known."""
+        other = copy(self)
+        other.pipelines = [each.leaving(reserve) for each in self.pipelines]
+        other.phased = [each.leaving(reserve) for each in self.phased]
+        return other
 
     @property
     def _all(self) -> list[Search | PhasedSearch]:
@@ -76,6 +101,10 @@ class Divisions:
     def leads(self) -> list[Lead[Found]]:
         """Where to look."""
         return [lead for each in self._all for lead in each.leads()]
+
+    def near(self, found: Found) -> list[Lead[Found]]:
+        """Layouts next to one that was found, in what is not tried in all combinations."""
+        return [lead for each in self.phased if found.plan.layout.phased for lead in each.near(found)]
 
     def fits(self) -> bool:
         """Whether any division fits."""
@@ -104,30 +133,79 @@ class Divisions:
 
 def _searched(
     loaded: LoadedScenario, spec: TrainingScenario, watch: Watch, *, prune: bool
-) -> tuple[Divisions, list[tuple[float, Found]]]:
-    """Those with time to spare, and their times [s]; where no pipeline fits, once more with little for temporaries."""
-    divisions, timed = Divisions(loaded, spec), list[tuple[float, Found]]()
-    for search in divisions.pipelines if not divisions.phased else ():
-        if (blocks := search.space.block_count) > _MOST_BLOCKS:
-            what = f"the model has {blocks} blocks to cut between; `parallelism: auto` looks at {_MOST_BLOCKS} at most"
-            raise NoPlanError(what, do="give the division, or use fewer layers")
-    for tight in (False, True):
-        looked = divisions if not tight else Divisions(loaded, spec, tight=True)
-        if tight and timed:
-            looked.phased = []
-        known = [Lead(update_s, None, found) for update_s, found in timed]
-        affordable = _Affordable()
-        leads = [*known, *map(affordable.of, looked.leads())]
+) -> tuple[Divisions, list[tuple[float, Found]], float]:
+    """Return the divisions, the simulated ones with their times [s], and the share of memory that they leave free.
+
+    Where no division leaves the reserve free, none is left free.
+    """
+    for reserve in dict.fromkeys((kept_reserve(spec), spec.memory.reserve or 0.0)):
+        divisions, affordable = Divisions(loaded, spec, reserve=reserve), _Affordable()
+        for search in divisions.pipelines if not divisions.phased else ():
+            if (blocks := search.space.block_count) > _MOST_BLOCKS:
+                what = (
+                    f"the model has {blocks} blocks to cut between; `parallelism: auto` looks at {_MOST_BLOCKS} at most"
+                )
+                raise NoPlanError(what, do="give the division, or use fewer layers")
+        given = replaced_division(loaded, reserve)
+        leads = [*([given.lead()] if given else ()), *map(affordable.of, divisions.leads())]
         timed = best_first(leads, lambda found: found.kind, _SHOWN, watch, prune=prune)
-        if not looked.considered_count:
-            raise _undivided(divisions, loaded)
         if timed:
-            divisions = looked if not known else divisions
-        if any(not found.plan.layout.phased for _, found in timed) or (not divisions.pipelines and timed):
-            break
-    if not timed:
-        raise nearest_miss(loaded, spec, looked)
-    return divisions, timed
+            return divisions, _refined(divisions, timed, prune=prune), reserve
+        if not divisions.considered_count:
+            raise _undivided(divisions, loaded)
+    raise nearest_miss(loaded, spec, divisions)
+
+
+def _refined(divisions: Divisions, timed: list[tuple[float, Found]], *, prune: bool) -> list[tuple[float, Found]]:
+    """Return the same with layouts next to the fastest ones, as long as they are faster still."""
+    looked = set[str]()
+    while True:
+        best_s = timed[0][0]
+        close = {repr(keys(found.written())): found for time_s, found in timed if time_s <= best_s * _NEARLY}
+        fastest = [found for written, found in close.items() if written not in looked][:_REFINED]
+        leads = [lead for found in fastest for lead in divisions.near(found)]
+        looked.update(close)
+        if not leads:
+            return timed
+        best = Lead(best_s, None, timed[0][1])
+        found = best_first([best, *leads], lambda found: found.kind, 0, silent, prune=prune)
+        timed = sorted([*timed, *(each for each in found if each[1] is not best.made)], key=lambda each: each[0])
+
+
+def kept_reserve(spec: TrainingScenario) -> float:
+    """Return the share of In-Processor-Memory that a chosen division leaves free."""
+    given = spec.memory.reserve
+    return float((spec.software.memory_reserve or 0.0) if given is None else given)
+
+
+def replaced_division(loaded: LoadedScenario, reserve: float) -> Found | None:
+    """Return the division that `auto` takes the place of; None if there is none, or it does not go with the rest."""
+    spec = loaded.replaced
+    if not isinstance(spec, TrainingScenario):
+        return None
+    job = replace(training_job(spec), changes=(), others=()).laid_out(reserve=reserve)
+    try:
+        plan = make_plan(job, shared_cost_model(job), advise=False)
+    except PodsimError:
+        return None
+    estimate_s = phased_s(plan) if plan.phases else least_s(plan)
+    return Found(plan, estimate_s, lambda: spec)
+
+
+def _replaced(loaded: LoadedScenario, best_s: float) -> Candidate | None:
+    """Return the division that `auto` takes the place of, whatever it leaves free."""
+    if (found := replaced_division(loaded, 0.0)) is None:
+        return None
+    update_s = found.simulated()[0].bound_s
+    return _candidate(found, update_s, slower_by(best_s, update_s))
+
+
+def _behind(divisions: Divisions, best: tuple[float, Found], *, prune: bool) -> Candidate | None:
+    """Return the fastest division where no memory is left free, if that is worth a word."""
+    divisions, affordable = divisions.leaving(0.0), _Affordable()
+    leads = [Lead(best[0] * _WORTH, None, best[1]), *map(affordable.of, [*divisions.near(best[1]), *divisions.leads()])]
+    (update_s, found), *_ = best_first(leads, lambda found: found.kind, 0, silent, prune=prune)
+    return _candidate(found, update_s, slower_by(update_s, best[0])) if found is not best[1] else None
 
 
 class _Affordable:
@@ -238,19 +316,20 @@ def _division_words(spec: TrainingScenario) -> str:
 
 def _cures(loaded: LoadedScenario, spec: TrainingScenario) -> Iterator[str]:
     """Changes that make it fit: fewer pins, more micro-batches for a longer pipeline, a larger pod."""
-    if Divisions(loaded, spec, pinned=False, tight=True).fits():
+    if Divisions(loaded, spec, pinned=False, reserve=spec.memory.reserve or 0.0).fits():
         yield "pin less under `parallelism` and `memory`"
     if False in (spec.software.phased_execution, spec.software.shared_layers):
         stack, _ = load_hardware(PHASED_STACK, "software")
-        if Divisions(loaded, spec.model_copy(update={"software": stack}), tight=True).fits():
+        other = spec.model_copy(update={"software": stack})
+        if Divisions(loaded, other, reserve=spec.memory.reserve or 0.0).fits():
             yield f"`software: {PHASED_STACK}`, which divides layers among IPUs and runs them in phases"
     batch = 2 * batch_of(spec)
     while batch < 4 * spec.system.domain_ipu_count:  # more fill a pipeline over a whole link domain
-        if Divisions(loaded, spec.model_copy(update={"batch_size": batch}), tight=True).fits():
+        if Divisions(loaded, spec.model_copy(update={"batch_size": batch}), reserve=spec.memory.reserve or 0.0).fits():
             yield f"`batch_size: {batch}`, which has micro-batches enough for a longer pipeline"
             break
         batch *= 2
     for name, pod in larger_pods(spec.system):
-        if Divisions(loaded, spec.model_copy(update={"system": pod}), tight=True).fits():
+        if Divisions(loaded, spec.model_copy(update={"system": pod}), reserve=spec.memory.reserve or 0.0).fits():
             yield f"`system: {name}`, the smallest shipped pod on which it does"
             return

@@ -89,9 +89,10 @@ class Found:
 
     def lead(self) -> Lead[Found]:
         """The estimate, and the engine behind it."""
-        return Lead(self.estimate_s, self._simulated, self)
+        return Lead(self.estimate_s, self.simulated, self)
 
-    def _simulated(self) -> list[Lead[Found]]:
+    def simulated(self) -> list[Lead[Found]]:
+        """Return the division with its time."""
         time_s = ps_to_seconds(execute(compile_program(self.plan), explicit=False).makespan_ps)
         return [Lead(time_s, None, self)]
 

@@ -32,6 +32,9 @@ class Choice:
     considered_count: int  # divisions that were looked at
     simulated_count: int  # divisions that were simulated in the engine
     asked: tuple[str, ...] = ()  # what the scenario left no choice about, as it was written
+    replaced: Candidate | None = None  # the division that `auto` takes the place of, if there is one that goes together
+    behind: Candidate | None = None  # a faster division, which fits but leaves less memory free than the reserve
+    reserve: float = 0.0  # share of In-Processor-Memory that the chosen division leaves free
 
     @property
     def chosen(self) -> Candidate:

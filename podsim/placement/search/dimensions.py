@@ -1,19 +1,20 @@
 """The keys that a search of training may choose, each with the values that are tried; a new key is a line here.
 
 A key that is given is kept. `SHARED` say how IPUs share every layer; `SHARING` are those of a pipeline, which is then
-cut by dynamic programming, and `PHASED` those of phases, in the order in which they are chosen: values may depend on
-earlier ones.
+cut by dynamic programming. `WAYS` divide phases and `STREAMED` say how phases load and store. Keys are chosen in this
+order, given ones first: values may depend on earlier ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import lcm
+from math import gcd, lcm
 from typing import Any
 
 from podsim.placement.layout import NEAREST
 from podsim.scenario import LoadedScenario, TrainingScenario
+from podsim.scenario.families.base import GeneratorSpec
 from podsim.scenario.sections import shard_findings
 from podsim.scenario.training import OptimizerStateSpec
 from podsim.scenario.transformer_training import ParallelismSpec
@@ -25,9 +26,12 @@ MOST_SAMPLES = 1024
 """The largest micro-batch that is tried."""
 EXECUTION, SCHEDULE = ("parallelism", "execution"), ("parallelism", "schedule")
 SHARE = ("memory", "available_memory_proportion")
+IO_TILES, PARTS = ("memory", "io_tiles"), ("parallelism", "attention_serialisation")
 _HARDLY_FEWER = 0.9
-_IO_TILES = 64
+_USUAL_IO_TILES = 64
 # Of published configurations of PopXL, which set aside 64 or 128 [popxl_bert].
+_TRIED_IO_TILES = (0, 16, 32, 48, 64, 96, 128, 192, 256)
+_MOST_PARTS = 16
 
 
 def divisors(number: int, most: int) -> list[int]:
@@ -74,17 +78,42 @@ def _shard_counts(spec: TrainingScenario) -> Iterator[int]:
     sharing = spec.parallelism.shards
     least = lcm(sharing.width_parts, sharing.expert_groups)
     counts = (least * count for count in powers_of_two(spec.system.domain_ipu_count // least))
+    if _divides_width(spec):
+        return counts
     return (count for count in counts if not any(shard_findings(spec.model, count // sharing.width_parts)))
 
 
-def _one(*_: object) -> tuple[int, ...]:
-    return (1,)
+def _divides_width(spec: TrainingScenario) -> bool:
+    return isinstance(spec.model, GeneratorSpec) and spec.model.shape.experts is None
+
+
+def _width_parts(spec: TrainingScenario) -> Iterator[int]:
+    count = spec.parallelism.shards.count
+    return (each for each in powers_of_two(count if _divides_width(spec) else 1) if count % each == 0)
+
+
+def _expert_groups(spec: TrainingScenario) -> list[int]:
+    experts, count = getattr(spec.model, "experts", None), spec.parallelism.shards.count
+    return (
+        divisors(gcd(experts.count, count), count) if experts and not spec.parallelism.shards.width_parts > 1 else [1]
+    )
 
 
 def _token_divisions(spec: TrainingScenario) -> tuple[bool, ...]:
     side_by_side = getattr(spec.model, "parallel_blocks", "none") != "none"
     sharing = spec.parallelism.shards
     return (False,) if sharing.count == 1 or sharing.width_parts > 1 or side_by_side else (True, False)
+
+
+def _whole(*_: object) -> tuple[int, ...]:
+    return (1,)
+
+
+def attention_parts(spec: TrainingScenario) -> list[int]:
+    """Return the numbers of parts of an attention that are tried where fewer leave no room, the fewest first."""
+    parallelism = spec.parallelism
+    assert isinstance(parallelism, ParallelismSpec)
+    return list(powers_of_two(min(_MOST_PARTS, spec.model.shortest_sequence(spec.data))))
 
 
 def _replica_counts(spec: TrainingScenario) -> list[int]:
@@ -97,40 +126,50 @@ def _state_shardings(spec: TrainingScenario) -> tuple[bool, ...]:
 
 
 def _activation_shardings(spec: TrainingScenario) -> tuple[bool, ...]:
-    return (True, False) if spec.parallelism.shards.count > 1 else (True,)
+    sharing = spec.parallelism.shards
+    return (True,) if sharing.column_count == 1 or sharing.divide_tokens else (True, False)
 
 
 def _overlaps(spec: TrainingScenario) -> tuple[bool, ...]:
-    return (True, False) if spec.memory.io_tiles else (True,)
+    # I/O tiles that do not overlap only leave fewer to compute.
+    return (True,)
 
 
 def _io_tiles(spec: TrainingScenario) -> tuple[int, ...]:
-    return (_IO_TILES, 0) if spec.system.machine.ipu.tile.count > 2 * _IO_TILES else (0,)
+    return (_USUAL_IO_TILES, 0) if spec.system.machine.ipu.tile.count > 2 * _USUAL_IO_TILES else (0,)
+
+
+def io_tiles_near(spec: TrainingScenario) -> list[int]:
+    """Return the numbers of I/O tiles just below and just above those of a layout, of all that are tried."""
+    most, given = spec.system.machine.ipu.tile.count // 2, spec.memory.io_tiles
+    fewer = [each for each in _TRIED_IO_TILES if each < given]
+    more = [each for each in _TRIED_IO_TILES if given < each < most]
+    return [*fewer[-1:], *more[:1]]
 
 
 _SHARDS = ("parallelism", "tensor_parallel")
 SHARED = (
-    Dimension(("parallelism", "hidden_parallel"), _one),
-    Dimension(("parallelism", "expert_parallel"), _one),
-    Dimension(("parallelism", "attention_serialisation"), _one),
-    Dimension(("parallelism", "nearest"), lambda _: (list(NEAREST),)),
     Dimension(_SHARDS, _shard_counts),
-)
-SHARING = (
-    *SHARED,
+    Dimension(("parallelism", "hidden_parallel"), _width_parts),
+    Dimension(("parallelism", "expert_parallel"), _expert_groups),
+    Dimension(PARTS, _whole),
+    Dimension(("parallelism", "nearest"), lambda _: (list(NEAREST),)),
     Dimension(("parallelism", "sequence_parallel"), _token_divisions),
-    Dimension(SCHEDULE, lambda _: (None,)),
 )
-PHASED = (
+SHARING = (*SHARED, Dimension(SCHEDULE, lambda _: (None,)))
+WAYS = (
     *SHARED,
     Dimension(("parallelism", "replication_factor"), _replica_counts),
     Dimension(("parallelism", "recomputation"), lambda _: ("none", "layer")),
+)
+STREAMED = (
     Dimension(("parallelism", "batch_serialisation"), lambda _: (True, False)),
     Dimension(("memory", "optimizer_state", "replicated_tensor_sharding"), _state_shardings),
     Dimension(("memory", "sharded_activations"), _activation_shardings),
-    Dimension(("memory", "io_tiles"), _io_tiles),
     Dimension(("memory", "overlapped_io"), _overlaps),
 )
+TILES = Dimension(IO_TILES, _io_tiles)
+PHASED = (*WAYS, *STREAMED, TILES)
 
 
 class Pins:
@@ -172,7 +211,8 @@ def chosen(spec: TrainingScenario, dimensions: Sequence[Dimension], pins: Pins) 
     if not dimensions:
         yield spec
         return
-    first, *others = dimensions
+    # What is given limits what others may be.
+    first, *others = sorted(dimensions, key=lambda each: pins.of(each.key) is None)
     for value in pins.values(first, spec):
         yield from chosen(with_key(spec, first.key, value), others, pins)
 
@@ -204,7 +244,6 @@ def may_be_phased(spec: TrainingScenario, pins: Pins) -> bool:
     excluded = (
         pins.of(EXECUTION) == "pipelined"
         or pins.of(("parallelism", "pipeline_stages")) is not None
-        or pins.of(("parallelism", "sequence_parallel"))
         or pins.of(SCHEDULE) is not None
         or isinstance(pins.of(SHARE), tuple)  # of each IPU of a pipeline
         or spec.software.phased_execution is False
@@ -219,7 +258,7 @@ def may_be_pipelined(pins: Pins) -> bool:
 
 
 def in_phases(spec: TrainingScenario, pins: Pins) -> Iterator[TrainingScenario]:
-    """The scenario in phased execution in every way but for the micro-batch and the share for temporaries."""
+    """Yield the scenario in phased execution in every way to divide its layers, without micro-batches and memory."""
     parallelism = spec.parallelism
     assert isinstance(parallelism, ParallelismSpec)
     phased = parallelism.model_copy(update={"execution": "phased", "layers_per_ipu": None, "micro_batch_size": 1})
@@ -229,7 +268,7 @@ def in_phases(spec: TrainingScenario, pins: Pins) -> Iterator[TrainingScenario]:
     memory = spec.memory.model_copy(update={"optimizer_state": state})
     ipus = pins.of(("parallelism", "ipus_per_replica"))
     # All IPUs of a replica share every layer.
-    ways = [replace(each, values=lambda _: (ipus,)) if ipus and each.key == _SHARDS else each for each in PHASED]
+    ways = [replace(each, values=lambda _: (ipus,)) if ipus and each.key == _SHARDS else each for each in WAYS]
     for way in chosen(spec.model_copy(update={"parallelism": phased, "memory": memory}), ways, pins):
         if ipus in (None, way.parallelism.ipus_per_replica) and _may_share(way):
             yield way

@@ -221,7 +221,8 @@ def keys(spec: TrainingScenario) -> tuple[dict[str, Any], dict[str, Any]]:
         return parallelism, memory | spec.memory.model_dump(mode="json", include={"optimizer_state"})
     for *inside, name in (each.key[1:] for each in PHASED if each.key[0] == "memory"):
         if inside:
-            memory[inside[0]] = spec.memory.model_dump(mode="json", include={inside[0]}, exclude_unset=True)[inside[0]]
+            written = spec.memory.model_dump(mode="json", include={inside[0]}, exclude_unset=True)
+            memory[inside[0]] = {**written.get(inside[0], {}), name: getattr(getattr(spec.memory, inside[0]), name)}
         else:
             memory[name] = getattr(spec.memory, name)
     return parallelism, memory

@@ -1,12 +1,13 @@
 """Divisions of phased execution: every layer in turn on all IPUs of a replica, out of streaming memory.
 
 A first bound takes products at the peak of the chip and all else for nothing; a closer one has the costs with all of
-tile memory for temporaries. Then comes the largest share that fits, and the simulation.
+tile memory for temporaries. Then come loads and stores, the largest share that fits, and the simulation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 
@@ -22,7 +23,21 @@ from podsim.placement.plan import Plan, job_memory, make_plan, shared_cost_model
 from podsim.placement.search.best_first import Found, Lead
 from podsim.placement.search.bounds import added_up_s, alone_ps, call_s, rings_of_first
 from podsim.placement.search.chain import bare_chain
-from podsim.placement.search.dimensions import SHARE, Pins, batch_of, in_phases, micro_batches, with_key
+from podsim.placement.search.dimensions import (
+    IO_TILES,
+    PARTS,
+    SHARE,
+    STREAMED,
+    TILES,
+    Pins,
+    attention_parts,
+    batch_of,
+    chosen,
+    in_phases,
+    io_tiles_near,
+    micro_batches,
+    with_key,
+)
 from podsim.placement.stage_cost import BlockCost, StageCost, stage_cost
 from podsim.program.compile import replicas_of
 from podsim.program.feed import Feed
@@ -32,13 +47,19 @@ from podsim.program.phases import Phases
 from podsim.program.task import Step
 from podsim.program.update import Rings, update_phases
 from podsim.scenario import TrainingScenario
+from podsim.scenario.transformer_training import MemorySpec, ParallelismSpec
 from podsim.scenario.wording import counted
 from podsim.tiles.account import Account
 from podsim.tiles.model import CostModel
 from podsim.units import ps_to_seconds
 
-_PROPORTIONS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0)
-_TIGHT_PROPORTIONS = (0.05,)
+_PROPORTIONS = (
+    *(0.05, 0.06, 0.07, 0.08, 0.1, 0.12, 0.14, 0.16, 0.18, 0.2),
+    *(0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.8, 1.0),
+)
+
+
+_STEPS, _DIGITS = 4, 3
 
 
 def phased_s(plan: Plan) -> float:
@@ -75,32 +96,62 @@ def _lane_ps(steps: Mapping[str, tuple[Step, ...]]) -> int:
 
 
 class PhasedSearch:
-    """Divisions of one scenario in phased execution."""
+    """Divisions of one scenario in phased execution. `reserve`: share of In-Processor-Memory that is left free."""
 
-    def __init__(self, spec: TrainingScenario, pins: Pins, *, tight: bool = False) -> None:
-        """`tight`: operations may have hardly any memory for temporaries, and nothing is left free."""
-        self._spec, self._pins, self._tight = spec, pins, tight
+    def __init__(self, spec: TrainingScenario, pins: Pins, *, reserve: float) -> None:
+        self._spec, self._pins, self._reserve = spec, pins, reserve
         self._models: dict[int, CostModel] = {}
-        self._samples: dict[tuple[Shards, bool, int], float] = {}
+        self._samples: dict[tuple[Shards, bool], float] = {}
+        self._least: dict[tuple[Shards, bool, int], float] = {}  # of ways with their replicas [s]
+        self._streaming: dict[tuple[Shards, Layout], float] = {}  # with all loads and stores [s]
         self._workloads: dict[Shards, Callable[..., Workload]] = {}
         self.considered_count = 0  # divisions that were looked at
         self.misfits: list[TrainingScenario] = []  # the smallest micro-batch of each way that does not fit
 
+    def leaving(self, reserve: float) -> PhasedSearch:
+        """Return the same search with another share of memory left free; costs stay known."""
+        other = copy(self)
+        other._reserve, other.misfits, other.considered_count = reserve, [], 0
+        return other
+
     def leads(self) -> Iterator[Lead[Found]]:
-        """Every way, whatever its micro-batches."""
+        """Every way, whatever its micro-batches and memory."""
         for way in in_phases(self._spec, self._pins):
             sizes = list(micro_batches(way, self._pins))
-            self.considered_count += len(sizes)
+            self.considered_count += len(sizes) * len(self._streamed_ways(way)) * len(self._tile_counts(way))
             if sizes:
                 yield Lead(self._least_s(way, sizes[-1]), partial(self._of_way, sizes), name=_words(way))
 
+    def near(self, found: Found) -> Iterator[Lead[Found]]:
+        """Layouts next to one that was found: with shares up to the next larger one, or other numbers of I/O tiles."""
+        spec, share = found.written(), found.plan.layout.available_memory_proportion[0]
+        larger = [each for each in self._shares if each > share]
+        if share in self._shares and larger:
+            for part in range(1, _STEPS):
+                between = with_key(spec, SHARE, round(share + (larger[0] - share) * part / _STEPS, _DIGITS))
+                job = replace(self._job(between), fit="warn")
+                plan = make_plan(job, self._model(job))
+                self.considered_count += 1
+                if _fits(plan.memory):
+                    yield Found(plan, phased_s(plan), partial(_written, between, plan.layout)).lead()
+        if self._pins.of(IO_TILES) is None:
+            for count in io_tiles_near(spec):
+                self.considered_count += 1
+                yield Lead(0.0, partial(self._costed, with_key(spec, IO_TILES, count)))
+
     def _least_s(self, way: TrainingScenario, largest: TrainingScenario) -> float:
         """Products at the peak of the chip, and the bytes that shards add up, for all samples of a replica. [s]"""
+        key = way.parallelism.shards, way.parallelism.recomputes(way.software), way.parallelism.replication_factor
+        if key not in self._least:
+            self._least[key] = self._flop_s(way, largest)
+        return self._least[key]
+
+    def _flop_s(self, way: TrainingScenario, largest: TrainingScenario) -> float:
         job, many = self._job(way), self._job(largest)
         one, several, size = job.workload, many.workload, many.layout.micro_batch_size
         if several.training_flop != size * one.training_flop:
             return 0.0  # one sample does not stand for all
-        kind = way.parallelism.shards, job.layout.recompute, job.layout.io_tiles
+        kind = way.parallelism.shards, job.layout.recompute
         if kind not in self._samples:
             whole = self._bare_stage(job)
             rings = rings_of_first(job, job.workload, len(whole.stage.ipus))
@@ -110,15 +161,51 @@ class PhasedSearch:
         return self._samples[kind] * batch_of(way) / job.layout.replication_factor + call_s(job)
 
     def _of_way(self, sizes: Sequence[TrainingScenario]) -> Iterator[Lead[Found]]:
-        """Every micro-batch that would fit if operations needed no temporaries."""
+        """Every micro-batch and number of I/O tiles that would fit if operations needed no temporaries."""
         for spec in sizes:
             if any(spec.division_findings()):
                 continue
-            if not _fits(self._bare_plan(self._job(spec)).memory):
+            fitting = [each for each in self._tiled(spec) if self._fits_bare(each)]
+            if not fitting:
                 # More samples at once need no less memory.
                 self.misfits.append(spec)
                 break
-            yield Lead(0.0, partial(self._costed, spec))
+            for each in fitting:
+                yield Lead(computed_s(self._bare_plan(self._job(each))), partial(self._costed, each))
+
+    def _streamed_ways(self, spec: TrainingScenario) -> list[TrainingScenario]:
+        """The ways to load and store."""
+        return list(chosen(spec, STREAMED, self._pins))
+
+    def _leanest_way(self, spec: TrainingScenario) -> TrainingScenario:
+        """The way to load and store that needs least memory: with micro-batches one by one, and all that is shared."""
+
+        def lean(way: TrainingScenario) -> tuple[bool, bool, bool]:
+            """Return what saves memory of a way."""
+            parallelism, memory = way.parallelism, way.memory
+            assert isinstance(parallelism, ParallelismSpec)
+            assert isinstance(memory, MemorySpec)
+            shared = memory.state.replicated_tensor_sharding, memory.sharded_activations
+            return (not parallelism.batch_serialisation, *shared)
+
+        return max(self._streamed_ways(spec), key=lean)
+
+    def _tile_counts(self, spec: TrainingScenario) -> list[int]:
+        return list(self._pins.values(TILES, spec))
+
+    def _tiled(self, spec: TrainingScenario) -> Iterator[TrainingScenario]:
+        return (with_key(spec, IO_TILES, count) for count in self._tile_counts(spec))
+
+    def _in_parts(self, spec: TrainingScenario) -> list[TrainingScenario]:
+        """The layout with each number of parts of its attention that may be tried, the fewest first."""
+        given = self._pins.of(PARTS)
+        counts = attention_parts(spec) if given is None else [given]
+        return [with_key(spec, PARTS, count) for count in counts]
+
+    def _fits_bare(self, spec: TrainingScenario) -> bool:
+        """True if some way to load and store fits where operations need no temporaries."""
+        parts = self._in_parts(self._leanest_way(spec))
+        return any(_fits(self._bare_plan(self._job(each)).memory) for each in (parts[0], parts[-1]))
 
     def fits(self) -> bool:
         """Whether any division fits, with the smallest micro-batches."""
@@ -126,8 +213,9 @@ class PhasedSearch:
             spec = next(micro_batches(way, self._pins), None)
             if spec is None or any(spec.division_findings()):
                 continue
-            if _fits(self._bare_plan(self._job(spec)).memory) and self._roomiest(spec) is not None:
-                return True
+            for each in filter(self._fits_bare, self._tiled(spec)):
+                if self._has_room(self._in_parts(self._leanest_way(each))[-1]):
+                    return True
         return False
 
     def lean_misfits(self) -> Iterator[tuple[TrainingScenario, tuple[IpuMemory, ...]]]:
@@ -137,20 +225,17 @@ class PhasedSearch:
             yield _written(spec, job.layout), job_memory(job, self._model(job))
 
     def _job(self, spec: TrainingScenario) -> PlanInput:
-        given, sharing = spec.memory.reserve, spec.parallelism.shards
+        sharing = spec.parallelism.shards
         job = training_job(spec, self._workloads.get(sharing))
         # Models stay as they are, so that what is known of their costs is found again.
         self._workloads[sharing] = job.workload_of
-        margin = given if self._tight or given is not None else job.software.memory_reserve
-        return replace(job, changes=(), others=()).laid_out(reserve=margin or 0.0)
+        return replace(job, changes=(), others=()).laid_out(reserve=self._reserve)
 
     @property
     def _shares(self) -> tuple[float, ...]:
         """Shares of memory for temporaries that may be tried, the smallest first."""
         given = self._pins.of(SHARE)
-        if given is not None:
-            return (given,)
-        return (*_TIGHT_PROPORTIONS, *_PROPORTIONS) if self._tight else _PROPORTIONS
+        return _PROPORTIONS if given is None else (given,)
 
     def _with_share(self, job: PlanInput, share: float) -> PlanInput:
         return job.laid_out(available_memory_proportion=(share,) * job.layout.ipus_per_replica)
@@ -167,7 +252,7 @@ class PhasedSearch:
         workload, layout, model = job.workload, job.layout, self._model(job)
         assert layout.cuts is not None
         (stage,) = stages_of(workload, layout.cuts)
-        blocks = model.once(workload, ("bare blocks",), lambda: _bare_blocks(workload, model))
+        blocks = model.memoize(workload, ("bare blocks",), lambda: _bare_blocks(workload, model))
         return stage_cost(stage, blocks, stage.segments[:-1] if layout.recompute else ())
 
     def _model(self, job: PlanInput) -> CostModel:
@@ -178,31 +263,49 @@ class PhasedSearch:
         return self._models[tiles]
 
     def _costed(self, spec: TrainingScenario) -> Iterator[Lead[Found]]:
-        """With the times of all operations, given all the memory they want, as if nothing were loaded or stored."""
-        job = self._with_share(replace(self._job(spec), fit="warn"), self._shares[-1])
-        plan = make_plan(job, self._model(job))
-        yield Lead(computed_s(plan), partial(self._streamed, spec, plan))
+        """With the times of all operations, given all the memory they want, as if nothing were loaded or stored.
 
-    def _streamed(self, spec: TrainingScenario, plan: Plan) -> Iterator[Lead[Found]]:
-        """With all that is loaded and stored."""
-        yield Lead(phased_s(plan), partial(self._planned, spec))
-
-    def _planned(self, spec: TrainingScenario) -> Iterator[Lead[Found]]:
-        """With the largest share for temporaries that fits."""
-        plan = self._roomiest(spec)
-        if plan is None:
-            self.misfits.append(spec)
-            return
-        yield Found(plan, phased_s(plan), partial(_written, spec, plan.layout)).lead()
-
-    def _roomiest(self, spec: TrainingScenario) -> Plan | None:
-        """The plan with the largest share for temporaries that fits: an operation that has more is no slower."""
-        for share in reversed(self._shares):
-            job = self._with_share(replace(self._job(spec), fit="warn"), share)
+        An attention goes through its queries in more parts only where fewer leave it too little room.
+        """
+        needed: int | None = None
+        for each in self._in_parts(spec):
+            job = self._with_share(replace(self._job(each), fit="warn"), self._shares[-1])
             plan = make_plan(job, self._model(job))
+            needs = max(ipu.used_bytes() for ipu in plan.memory)
+            if needed is not None and needs >= needed:
+                return
+            yield Lead(computed_s(plan), partial(self._streamed, each))
             if _fits(plan.memory):
-                return plan
-        return None
+                return
+            needed = needs
+
+    def _streamed(self, spec: TrainingScenario) -> Iterator[Lead[Found]]:
+        """With all that is loaded and stored, in every way."""
+        for each in self._streamed_ways(spec):
+            job = self._with_share(replace(self._job(each), fit="warn"), self._shares[-1])
+            key = each.parallelism.shards, replace(job.layout, reserve=0.0)
+            if key not in self._streaming:
+                self._streaming[key] = phased_s(make_plan(job, self._model(job)))
+            yield Lead(self._streaming[key], partial(self._planned, each, len(self._shares) - 1))
+
+    def _planned(self, spec: TrainingScenario, place: int) -> Iterator[Lead[Found]]:
+        """With a share for temporaries; if it does not fit, with the next smaller one.
+
+        Products that no plan leaves so little room get more, so that a smaller share may be faster than a larger one.
+        """
+        job = self._with_share(replace(self._job(spec), fit="warn"), self._shares[place])
+        plan = make_plan(job, self._model(job))
+        if _fits(plan.memory):
+            yield Found(plan, phased_s(plan), partial(_written, spec, plan.layout)).lead()
+        elif place:
+            yield Lead(0.0, partial(self._planned, spec, place - 1))
+        else:
+            self.misfits.append(spec)
+
+    def _has_room(self, spec: TrainingScenario) -> bool:
+        """Return True if a layout fits with some share for temporaries; what it needs may fall as the share grows."""
+        jobs = (self._with_share(replace(self._job(spec), fit="warn"), share) for share in reversed(self._shares))
+        return any(_fits(make_plan(job, self._model(job)).memory) for job in jobs)
 
 
 def _written(spec: TrainingScenario, layout: Layout) -> TrainingScenario:

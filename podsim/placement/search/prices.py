@@ -98,12 +98,18 @@ class Prices:
         return tuple(chosen)
 
 
-def price(slices: Slices, job: PlanInput, pinned: Sequence[float] = (), shards: int = 1) -> Prices:
-    """Price every stage of a layout. `job`: formats, optimizer, and the layout without its cuts."""
-    ipu, chain, ipu_count = job.system.machine.ipu, slices.chain, job.layout.ipus_per_replica // shards
+def capacity_bytes(job: PlanInput) -> int:
+    """Return the memory of an IPU without code, I/O tiles and what is left free. [B]"""
+    ipu = job.system.machine.ipu
     compute_tiles = ipu.tile.count - job.layout.io_tiles
     reserve = round(job.layout.reserve * compute_tiles * ipu.tile.memory_bytes)
-    capacity = compute_tiles * (ipu.tile.memory_bytes - job.code_bytes_per_tile) - reserve
+    return int(compute_tiles * (ipu.tile.memory_bytes - job.code_bytes_per_tile)) - reserve
+
+
+def price(slices: Slices, job: PlanInput, pinned: Sequence[float] = (), shards: int = 1) -> Prices:
+    """Price every stage of a layout. `job`: formats, optimizer, and the layout without its cuts."""
+    chain, ipu_count = slices.chain, job.layout.ipus_per_replica // shards
+    capacity = capacity_bytes(job)
     held = chain.held_bytes(job)
     folded = ipu_count > 1 and is_tied(chain.workload)
     hand_over = _hand_over_cycles(slices, job.system) if ipu_count > 1 else np.zeros(slices.size + 1)

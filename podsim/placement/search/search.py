@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import islice, pairwise
 
 import numpy as np
 
-from podsim.errors import DoesNotFitError, InfeasibleError
+from podsim.errors import InfeasibleError
 from podsim.placement.cuts import Segment
 from podsim.placement.job import training_job
 from podsim.placement.layout import Layout
@@ -25,7 +25,7 @@ from podsim.placement.schedule import PipelineSchedule, Round
 from podsim.placement.search.best_first import Found, Lead
 from podsim.placement.search.bounds import added_up_s, alone_ps, call_s, rings_of_first, shard_sums_s
 from podsim.placement.search.chain import CostedChain, Costs, Slices, bare_chain, chain_of, is_tied
-from podsim.placement.search.prices import Prices, price
+from podsim.placement.search.prices import Prices, capacity_bytes, price
 from podsim.placement.search.space import LayoutSpace
 from podsim.placement.topology import Routes
 from podsim.program.compile import replicas_of
@@ -127,28 +127,31 @@ def update_s(plan: Plan) -> float:
     return ps_to_seconds(total_ps)
 
 
-_PROPORTIONS = (0.15, 0.2, 0.25, 0.3, 0.4, 0.6, 1.0)
-_TIGHT_PROPORTIONS = (0.05, 0.1)
+_PROPORTIONS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.6, 1.0)
 
 
 class Search:
-    """Pipelines of one scenario, with one way in which IPUs share layers."""
+    """Pipelines of one scenario, with one way in which IPUs share layers.
+
+    `reserve`: share of In-Processor-Memory that is left free.
+    """
 
     def __init__(
-        self, loaded: LoadedScenario, spec: TrainingScenario, *, pinned: bool = True, tight: bool = False
+        self, loaded: LoadedScenario, spec: TrainingScenario, *, pinned: bool = True, reserve: float = 0.0
     ) -> None:
-        """`tight`: operations get hardly any memory for temporaries."""
         workload_of = training_job(spec).workload_of
         self.space = LayoutSpace(loaded, spec, workload_of(1), pinned=pinned)
         whole = training_job(self.space.whole(), workload_of)
-        # What fits only with hardly any temporaries is not to be refused for the sake of a margin.
-        margin = spec.memory.reserve if tight or spec.memory.reserve is not None else whole.software.memory_reserve
-        self._job = replace(whole, changes=()).laid_out(reserve=margin or 0.0)
+        self._job = replace(whole, changes=()).laid_out(reserve=reserve)
         self._model = shared_cost_model(self._job)
-        self._proportions = tuple(set(self.space.proportions)) or (_TIGHT_PROPORTIONS if tight else _PROPORTIONS)
+        self._proportions = tuple(set(self.space.proportions)) or _PROPORTIONS
         self.misfits: dict[Layout, Layout] = {}  # the smallest micro-batch that does not fit, by group
         self._known: set[int] = set()
+        self._estimates: dict[Layout, float] = {}  # of cut layouts, whatever memory they leave free [s]
+        self._calls: dict[tuple[int, int, int, int], float] = {}  # by IPUs, replicas and micro-batches [s]
         self._summed: dict[int, float] = {}
+        # weights and what belongs to them, of all blocks and of the largest, by where optimizer state is [B]
+        self._held: dict[tuple[str, int], tuple[float, float]] = {}
         self.considered_count = 0
         self._rings: Callable[[int], ShardRings] = lru_cache(
             lambda size: rings_of_first(self._job, self._job.workload_of(size), self.space.shards)
@@ -156,6 +159,13 @@ class Search:
         self._chain = lru_cache(partial(self._chain_of, self._proportions))
         self._roomy_chain = lru_cache(partial(self._chain_of, (max(self._proportions),)))
         self._slices = lru_cache(self._make_slices)
+
+    def leaving(self, reserve: float) -> Search:
+        """Return the same search with another share of memory left free; costs stay known."""
+        other = copy(self)
+        other._job = self._job.laid_out(reserve=reserve)
+        other.misfits, other.considered_count = {}, 0
+        return other
 
     def groups(self) -> list[Layout]:
         """Layouts with a micro-batch of one sample and without cuts, the most promising first."""
@@ -166,7 +176,9 @@ class Search:
         for group in self.groups():
             settings = list(self.space.micro_batches(group))
             self.considered_count += len(settings)
-            if settings:
+            if settings and not self._weights_fit(settings[0]):
+                self.misfits[settings[0]] = settings[0]
+            elif settings:
                 bound_s = min(self._least_s(each) for each in (settings[0], settings[-1]))
                 yield Lead(bound_s, partial(self._of_group, settings), name=self._words(group))
 
@@ -190,16 +202,20 @@ class Search:
         Where the first IPU updates its weights after the others, one that holds less may make up for a longer stage.
         """
         known_s, limit_bytes = float("inf"), float("inf")
-        while True:
+        while (cut := self._prices(setting).fastest(limit_bytes)) is not None:
+            # Cuts that leave more free were timed by the search that asks for that.
+            layout = replace(cut.layout, reserve=0.0)
             try:
-                found, held = self._evaluate(setting, limit_bytes)
+                found = self._evaluate(cut.layout) if layout not in self._estimates else None
             except InfeasibleError:
                 break
-            if found.estimate_s >= known_s:
+            estimate_s = self._estimates.setdefault(layout, found.estimate_s if found else float("inf"))
+            if estimate_s >= known_s:
                 return
-            known_s, limit_bytes = found.estimate_s, held
-            yield found.lead()
-            if not (self._job.software.update_first_ipu_apart and is_tied(found.plan.workload)):
+            known_s, limit_bytes = estimate_s, cut.end_bytes
+            if found:
+                yield found.lead()
+            if not (self._job.software.update_first_ipu_apart and is_tied(self._job.workload_of(1))):
                 return
         if known_s == float("inf"):
             self.misfits[setting] = setting
@@ -208,9 +224,8 @@ class Search:
         """Whether any division fits, with the smallest micro-batches."""
         for group in self.groups():
             for setting in islice(self.space.micro_batches(group), 1):
-                with suppress(InfeasibleError):
-                    if self._fits_bare(setting) and self._evaluate(setting):
-                        return True
+                if self._fits_bare(setting) and self._prices(setting).fastest() is not None:
+                    return True
         return False
 
     def bound_s(self, setting: Layout) -> float:
@@ -232,7 +247,15 @@ class Search:
         return flop / peak + self._summed_s(setting) + self._call_s(setting)
 
     def _call_s(self, setting: Layout) -> float:
-        return call_s(replace(self._job, layout=setting))
+        key = (
+            setting.ipus_per_replica,
+            setting.replication_factor,
+            setting.micro_batch_size,
+            setting.accumulation_factor,
+        )
+        if key not in self._calls:
+            self._calls[key] = call_s(replace(self._job, layout=setting))
+        return self._calls[key]
 
     def _summed_s(self, setting: Layout) -> float:
         """What the bytes take that shards add up, spread evenly over the stages. [s]"""
@@ -283,13 +306,21 @@ class Search:
         words = f"{counted(group.ipus_per_replica, 'IPU')} per replica"
         return f"{words}, {self.space.shards} to a layer" if self.space.shards > 1 else words
 
-    def _evaluate(self, setting: Layout, limit_bytes: float = float("inf")) -> tuple[Found, float]:
-        """The best cuts of a setting, and what the IPU of the first and the last stage holds. [B]"""
-        pipeline = self._prices(setting).fastest(limit_bytes)
-        if pipeline is None:
-            raise DoesNotFitError("no way to cut the model fits", do="use a smaller micro-batch, or more IPUs")
-        plan = make_plan(replace(self._job, layout=pipeline.layout), self._model, advise=False)
-        return Found(plan, least_s(plan), partial(self.written, plan.layout)), pipeline.end_bytes
+    def _evaluate(self, layout: Layout) -> Found:
+        """Return the plan of a layout that has been cut."""
+        plan = make_plan(replace(self._job, layout=layout), self._model, advise=False)
+        return Found(plan, least_s(plan), partial(self.written, plan.layout))
+
+    def _weights_fit(self, setting: Layout) -> bool:
+        """True if weights and what belongs to them fit the IPUs of a replica together, and each block one of them."""
+        key = setting.optimizer_storage, setting.replicated_tensor_sharding and setting.shard_count
+        if key not in self._held:
+            workload = self._job.workload_of(1)
+            held = bare_chain(workload).held_bytes(replace(self._job, layout=setting))
+            self._held[key] = float(held[0, -1]), float(np.diagonal(held, 1).max())
+        (total, largest), places = self._held[key], setting.ipus_per_replica // self.space.shards
+        capacity = capacity_bytes(replace(self._job, layout=setting))
+        return total <= places * capacity and largest <= capacity
 
     def _fits_bare(self, setting: Layout) -> bool:
         """Whether it would fit if operations needed no temporaries, which is known without costing them."""
@@ -303,7 +334,9 @@ class Search:
     def _chain_of(self, proportions: tuple[float, ...], micro_batch_size: int) -> CostedChain:
         """The same chain in every search with these costs, whatever pod they are of; sums of shards come on top."""
         workload = self._job.workload_of(micro_batch_size)
-        chain = self._model.once(workload, ("chain", proportions), lambda: chain_of(workload, self._model, proportions))
+        chain = self._model.memoize(
+            workload, ("chain", proportions), lambda: chain_of(workload, self._model, proportions)
+        )
         if self.space.shards == 1:
             return chain
         forward, redone, backward = (
@@ -331,7 +364,7 @@ class Search:
         last = self._job.software.recompute_last_segment
         if bare:
             workload = self._job.workload_of(micro_batch_size)
-            chain = self._model.once(workload, ("bare chain",), lambda: bare_chain(workload))
+            chain = self._model.memoize(workload, ("bare chain",), lambda: bare_chain(workload))
         else:
             chain = self._chain(micro_batch_size)
         return self.space.family.slices(chain, recompute=recompute, recompute_last=last)
