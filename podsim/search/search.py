@@ -83,11 +83,11 @@ def pipeline_cycles(
     """Computation of all pipeline cycles, from (IPU, forward, backward) cycles of each stage. [cycles]
 
     >>> passes = [(0, 1.0, 2.0), (1, 1.0, 2.0)]
-    >>> pipeline_cycles(passes, 4, PipelineSchedule.of("lock_step", 2))  # 1, 3; 2 x 3; 3, 2
+    >>> pipeline_cycles(passes, 4, PipelineSchedule.from_name("lock_step", 2))  # 1, 3; 2 x 3; 3, 2
     15.0
-    >>> pipeline_cycles(passes, 4, PipelineSchedule.of("interleaved", 2))  # 2 x 1; 6 x 2; 2 x 2
+    >>> pipeline_cycles(passes, 4, PipelineSchedule.from_name("interleaved", 2))  # 2 x 1; 6 x 2; 2 x 2
     18.0
-    >>> pipeline_cycles(passes, 4, PipelineSchedule.of("sequential", 2))  # 4 x (1, 3, 2)
+    >>> pipeline_cycles(passes, 4, PipelineSchedule.from_name("sequential", 2))  # 4 x (1, 3, 2)
     24.0
     """
     return sum(

@@ -139,7 +139,7 @@ def test_no_pipeline_is_faster_than_its_blocks(
     cycles = pipeline_cycles(
         [(number % places, *pass_) for number, pass_ in enumerate(passes)],
         factor,
-        PipelineSchedule.of(schedule, stages),
+        PipelineSchedule.from_name(schedule, stages),
     )
     blocks = [ahead + back for ahead, back in passes]
     assert least_cycles(sum(blocks), max(blocks), places, factor) <= cycles * (1 + ROUNDING) + 1e-9
