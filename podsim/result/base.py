@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
     from podsim.draws import Uncertainty
     from podsim.engine.trace import Trace
-    from podsim.placement.search.choice import Choice
     from podsim.program.passes_in_order import Passes
     from podsim.program.task import Program
+    from podsim.search.choice import Choice
 
 STANDS_ON: Final = "Assumptions by influence"
 _MOST_FIGURES: Final = 4
