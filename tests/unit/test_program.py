@@ -117,7 +117,7 @@ def test_an_evaluation_needs_to_know_what_its_call_costs() -> None:
     with pytest.raises(MissingDataError) as caught:
         simulate("bert_v1.1_pod64_open", overrides=changes)
     assert str(caught.value) == (
-        "scenarios/mlperf/bert_v1.1_pod64_open.yaml:40:3 [run.evaluation]: PopART, SDK 2.3 does not say what a "
+        "scenarios/mlperf/bert_v1.1_pod64_open.yaml:41:3 [run.evaluation]: PopART, SDK 2.3 does not say what a "
         "session call for an evaluation costs\n  do: set `software.evaluation_call`, for example to `50 ms`"
     )
     quick = simulate("bert_v1.1_pod64_open", overrides=[*changes, "software.evaluation_call=50 ms"])
