@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def _run_command() -> None:
-    """The command that was asked for; a list and a run without options come without the parser, which takes long."""
+    """Run the requested command; plain runs skip the parser, which is slow to import."""
     name, *words = sys.argv[1:] or [""]
     is_plain = not any(word.startswith("-") for word in words) and "_PODSIM_COMPLETE" not in os.environ
     if name == "run" and is_plain and len(words) == 1:

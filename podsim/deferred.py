@@ -10,7 +10,7 @@ _Item = TypeVar("_Item", covariant=True)
 
 
 class Deferred(Sequence[_Item]):
-    """What a function returns, which is called on first use; equal to a tuple of the same items."""
+    """Sequence whose items a function returns on first use; equal to a tuple of the same items."""
 
     def __init__(self, make: Callable[[], Iterable[_Item]]) -> None:
         """Nothing is made yet. `make`: returns the items; called once at most."""
@@ -42,5 +42,5 @@ class Deferred(Sequence[_Item]):
         return repr(self._items)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """As a tuple: a function cannot be pickled."""
+        """Pickle as a tuple, because a function cannot be pickled."""
         return tuple, (self._items,)

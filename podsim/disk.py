@@ -30,7 +30,7 @@ _MOST_PER_FOLDER = 64
 
 
 def folder() -> Path | None:
-    """The cache folder of podsim; None where it is switched off or the user has none."""
+    """Return podsim's cache folder; None if it is switched off or the user has none."""
     wish, given = os.environ.get(SWITCH, ""), Path(os.environ.get("XDG_CACHE_HOME", ""))
     if wish and (wish == "off" or Path(wish).is_absolute()):
         return None if wish == "off" else Path(wish)
@@ -52,7 +52,7 @@ def _of_platform() -> Path:
 
 
 def digest(parts: Iterable[bytes]) -> str:
-    """A hash of texts, each apart from the next."""
+    """Return a hash of a sequence of byte strings, which depends on their boundaries."""
     whole = hashlib.sha256()
     for part in parts:
         whole.update(b"%d:" % len(part))
@@ -61,18 +61,18 @@ def digest(parts: Iterable[bytes]) -> str:
 
 
 def source(files: Iterable[Path]) -> bytes:
-    """A hash of source files: what they made must be made again when they change."""
+    """Return a hash of source files, so that cached results expire when the code changes."""
     contents = (path.read_bytes() if path.is_file() else b"" for path in sorted(files))
     return digest([__version__.encode(), *contents]).encode()
 
 
 def simulator() -> str:
-    """A hash of the code that simulates."""
+    """Return a hash of podsim's own code."""
     return source(Path(__file__).resolve().parent.rglob("*.py")).decode()
 
 
 def library(name: str) -> Path:
-    """The first file of a library, which is not imported."""
+    """Return the first file of a library, without importing it."""
     found = importlib.util.find_spec(name)
     assert found is not None
     assert found.origin is not None
@@ -80,7 +80,7 @@ def library(name: str) -> Path:
 
 
 def kept(key: str, make: Callable[[], _Value], write: Callable[[_Value], Any], read: Callable[[Any], _Value]) -> _Value:
-    """A value from disk, or made and kept there. `write`: turns it into what JSON can hold."""
+    """Return a value from the disk cache, or make and store it."""
     root = folder()
     if root is None:
         return make()
@@ -93,7 +93,7 @@ def kept(key: str, make: Callable[[], _Value], write: Callable[[_Value], Any], r
 
 
 def typed(value: _Value) -> _Value:
-    """A dataclass that was read, if its plain fields hold what they are declared to."""
+    """Return a dataclass read from disk; raise `TypeError` if a plain field has another type than declared."""
     for field in fields(value):  # type: ignore[arg-type]
         held = getattr(value, field.name)
         if is_dataclass(held):

@@ -37,14 +37,14 @@ class _Repeated:
 
 
 class Draws(_Repeated):
-    """How often inputs are drawn: `count` times, from 1 to 1,000,000, with a `seed` that is not negative."""
+    """Number of Monte Carlo samples, `count` from 1 to 1,000,000, and a `seed` that is not negative."""
 
     MOST, WHAT = MOST_DRAWS, "draws of the uncertain inputs"
     CURE = "draw from 1 to {:,} times, for example 200"
 
 
 class Seeds(_Repeated):
-    """How often a run is repeated with noise: `count` times, from 1 to 10,000, with seeds made of one `seed`."""
+    """Number of runs with noise, `count` from 1 to 10,000, with seeds derived from one `seed`."""
 
     MOST, WHAT = MOST_SEEDS, "runs with noise"
     CURE = "ask for 1 to {:,}, for example 100"
@@ -52,7 +52,7 @@ class Seeds(_Repeated):
 
 @dataclass(frozen=True, slots=True)
 class Uncertainty:
-    """What came of the draws."""
+    """Result of sampling uncertain inputs."""
 
     draws: int
     seed: int
@@ -67,7 +67,7 @@ class Uncertainty:
 
 @dataclass(frozen=True, slots=True)
 class Noisy:
-    """What came of the runs with noise; percentiles are `p10`, `p50` and `p90`, what this share does not exceed."""
+    """Result of runs with noise, as percentiles `p10`, `p50` and `p90`."""
 
     seeds: int
     seed: int
@@ -99,14 +99,14 @@ def percentiles(values: Iterable[float]) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Between what a figure lies in four fifths of the draws: from what a tenth of them does not exceed on."""
+    """Range of a metric in 80 % of the samples, from P10 to P90."""
 
     low: float
     high: float
     share: float = SHARE
 
     def holding(self, value: float) -> Range:
-        """The range, as wide as to hold a value.
+        """Return the range, widened to include a value.
 
         >>> Range(2.0, 3.0).holding(1.5)
         Range(low=1.5, high=3.0, share=0.8)
@@ -115,7 +115,7 @@ class Range:
 
 
 def range_of(values: Iterable[float]) -> Range:
-    """The range of some draws.
+    """Return the range of samples.
 
     >>> range_of(range(1, 21))
     Range(low=2, high=18, share=0.8)

@@ -32,17 +32,17 @@ class _PortableError(Exception):
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The class, the arguments of `Exception`, and every attribute, notes included."""
+        """Pickle the class, the arguments of `Exception`, and every attribute, notes included."""
         return _rebuilt, (type(self), self.args), self.__dict__.copy()
 
 
 def _rebuilt(kind: type[_PortableError], arguments: tuple[Any, ...]) -> _PortableError:
-    """An error without its attributes; its constructor is not called."""
+    """Return an error without its attributes; its constructor is not called."""
     return kind.__new__(kind, *arguments)
 
 
 class PodsimError(_PortableError):
-    """What is wrong, where, and what to do about it.
+    """Error that says what is wrong, where, and what to do about it.
 
     Attributes:
         message: What is wrong.
@@ -67,7 +67,7 @@ class PodsimError(_PortableError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong in a file."""
+    """Error in a file."""
 
     where: str  # `file:line:column`
     key: str  # dotted path of the key, empty for the whole file
@@ -111,7 +111,7 @@ class ModelError(PodsimError):
 
 
 class InfeasibleError(PodsimError):
-    """What was asked for cannot be done on this hardware."""
+    """Request that this hardware cannot meet."""
 
 
 class DoesNotFitError(InfeasibleError):

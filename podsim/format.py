@@ -25,7 +25,7 @@ _HEADLINE_DIGITS: Final = 4
 
 
 def _unit_of(value: float, unit: str, digits: int) -> tuple[str, float]:
-    """The unit that suits a value rounded to so many digits, and how much it is of the SI unit."""
+    """Return the unit that suits a value rounded to `digits` digits, and its size in the SI unit."""
     return next(
         (name, scale)
         for limit, name, scale in _UNITS[unit]
@@ -39,7 +39,7 @@ def _scaled(value: float, unit: str, digits: int = 3) -> str:
 
 
 def format_duration_s(seconds: float, digits: int = 3) -> str:
-    """A duration in the unit that suits it. [s]
+    """Format a duration in a suitable unit. [s]
 
     Minutes begin at two minutes and hours at two hours, so that a run time keeps the unit it is quoted in.
 
@@ -50,12 +50,12 @@ def format_duration_s(seconds: float, digits: int = 3) -> str:
 
 
 def unit_of_duration(seconds: float, digits: int) -> tuple[str, float]:
-    """The unit that suits a duration, and how long it is. [s]"""
+    """Return the unit that suits a duration, and its length. [s]"""
     return _unit_of(seconds, SECONDS, digits)
 
 
 def unit_of_energy(energy_j: float) -> tuple[str, float]:
-    """The unit that suits an energy, and how much it is. [J]"""
+    """Return the unit that suits an energy, and its size. [J]"""
     return _unit_of(energy_j, JOULES, 3)
 
 
@@ -78,7 +78,7 @@ def format_energy_j(energy_j: float) -> str:
 
 
 def unit_for_s(longest_s: float) -> tuple[float, str]:
-    """The unit of an axis that goes up to a time: its length and its name. [s]
+    """Return the length and the name of the unit for an axis up to a time. [s]
 
     >>> unit_for_s(12.5), unit_for_s(0.15)
     ((1.0, 's'), (0.001, 'ms'))
@@ -87,7 +87,7 @@ def unit_for_s(longest_s: float) -> tuple[float, str]:
 
 
 def format_range(low: str, high: str) -> str:
-    """Ends of a range, as they stand behind a figure.
+    """Return the ends of a range, to follow a value.
 
     >>> format_range("21 ms", "14 s"), format_range("3.9 requests/s", "6.1 requests/s")
     ('80 %: 21 ms to 14 s', '80 %: 3.9 to 6.1 requests/s')
@@ -96,7 +96,7 @@ def format_range(low: str, high: str) -> str:
 
 
 def format_span(low: str, high: str) -> str:
-    """Two figures with their unit, which is told once if both have it.
+    """Return two values joined by `to`; a unit that they share is written once.
 
     >>> format_span("9.1 min", "11 min"), format_span("4", "5")
     ('9.1 to 11 min', '4 to 5')
@@ -106,7 +106,7 @@ def format_span(low: str, high: str) -> str:
 
 
 def format_figure(metric: Metric, value: float, currency: str = "") -> str:
-    """A figure as its unit asks for; rates without theirs, which stands in their head.
+    """Format a value in its unit; for a rate the column heading shows the unit.
 
     >>> from podsim.metrics import COST, ENERGY, METRICS
     >>> format_figure(METRICS[COST], 8.5466, "USD"), format_figure(METRICS["mfu"], 0.4)
@@ -128,7 +128,7 @@ def format_figure(metric: Metric, value: float, currency: str = "") -> str:
 
 
 def format_ends(metric: Metric, value: float, low: float, high: float) -> str:
-    """The ends of the range of a figure, in the unit in which it is shown, which is left out.
+    """Return the ends of a metric's range, in the unit of its value, without the unit.
 
     >>> from podsim.metrics import METRICS, TIME, TOKENS, UPDATE
     >>> [format_ends(METRICS[UPDATE], 0.6379, 0.6071, 0.6652), format_ends(METRICS[TOKENS], 4904.3, 4702.4, 5156.4)]
@@ -143,7 +143,7 @@ def format_ends(metric: Metric, value: float, low: float, high: float) -> str:
 
 
 def format_count(value: float) -> str:
-    """A count, with thousands grouped; a fraction shows four significant digits.
+    """Format a count with grouped thousands; a fraction has four significant digits.
 
     >>> format_count(2171427), format_count(1413.44), format_count(2.03681)
     ('2,171,427', '1,413', '2.037')
@@ -152,7 +152,7 @@ def format_count(value: float) -> str:
 
 
 def format_counted(count: int, what: str) -> str:
-    """A count and what is counted.
+    """Return a count with its noun.
 
     >>> format_counted(1, "scenario"), format_counted(2000, "figure")
     ('1 scenario', '2,000 figures')
@@ -161,7 +161,7 @@ def format_counted(count: int, what: str) -> str:
 
 
 def format_percent(ratio: float, decimals: int = 1) -> str:
-    """A ratio as a percentage.
+    """Format a ratio as a percentage.
 
     >>> format_percent(0.5812)
     '58.1 %'
@@ -170,7 +170,7 @@ def format_percent(ratio: float, decimals: int = 1) -> str:
 
 
 def format_error(ratio: float, decimals: int = 1) -> str:
-    """A relative error as a percentage with its sign, which nothing has where it is rounded to zero.
+    """Format a relative error as a percentage with its sign; an error that rounds to zero has none.
 
     >>> format_error(0.0123), format_error(-0.2), format_error(-0.0004)
     ('+1.2 %', '-20.0 %', '0.0 %')

@@ -33,7 +33,7 @@ _LOOKED_BACK: Final = 50
 
 
 def git(folder: Path, where: str, do: str, *arguments: str, given: bytes = b"") -> bytes:
-    """What git prints in the repository of a folder; `where` and `do` are place and cure where it refuses."""
+    """Run git in the repository of a folder and return its output; `where` and `do` belong to its errors."""
     program = shutil.which("git")
     if program is None:
         what = "git is not installed, which finds files at a revision"
@@ -54,12 +54,12 @@ def git(folder: Path, where: str, do: str, *arguments: str, given: bytes = b"") 
 
 
 def top_of(folder: Path, where: str, do: str) -> Path:
-    """The folder of the repository that a folder lies in."""
+    """Return the top folder of the repository that contains a folder."""
     return Path(os.fsdecode(git(folder, where, do, "rev-parse", "--show-toplevel")).rstrip("\n"))
 
 
 def commit_of(top: Path, where: str, name: str) -> str:
-    """The full hash of the commit that a revision names: a branch, a tag, a hash, `HEAD~3`."""
+    """Return the full hash of a revision: a branch, a tag, a hash, `HEAD~3`."""
     do = "`git log --oneline` lists revisions"
     try:
         asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
@@ -90,7 +90,7 @@ def extract(top: Path, where: str, commit: str, folder: Path, wanted: Callable[[
 
 
 def first_change(file: Path, agreed: Collection[str]) -> int | None:
-    """The first line that a file does not have as when its SHA-256 was one of these; None if git does not know that."""
+    """Return the first line that differs from the version with one of these SHA-256; None if git cannot tell."""
     try:
         top = top_of(file.parent, str(file), "")
         path = PurePosixPath(file.resolve().relative_to(top).as_posix())

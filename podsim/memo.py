@@ -27,7 +27,7 @@ class Memo:
         self._known: OrderedDict[Hashable, Any] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], _Value]) -> _Value:
-        """The value of a key, made where it is not known; an error of `make` is not remembered."""
+        """Return the value of a key; make it if it is missing. An error of `make` is not cached."""
         with _LOCK:
             if key in self._known:
                 self._known.move_to_end(key)
@@ -41,7 +41,7 @@ class Memo:
         return value
 
     def __len__(self) -> int:
-        """How many values are known."""
+        """Return the number of values."""
         return len(self._known)
 
     def forget(self) -> None:
@@ -96,7 +96,7 @@ def hold_files() -> None:
 
 
 def of_file(key: Hashable, read: Callable[[], _Value]) -> _Value:
-    """What a file holds: read each time, or once while files are held; an error is not remembered."""
+    """Return the content of a file, cached while files are held; an error is not cached."""
     return _FILES.get(key, read) if _holders else read()
 
 

@@ -41,7 +41,7 @@ LOW, HIGH = "_low", "_high"
 
 
 def at(path: str, value: Any) -> Any:
-    """What attributes, or items of mappings, lead to; None if one of them is missing."""
+    """Return the value at a dotted path of attributes or items; None if one is missing."""
     for part in path.split("."):
         value = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)
     return value
@@ -82,7 +82,7 @@ class Metric:
 
     @property
     def words(self) -> str:
-        """The figure in a sentence: its label, or what a rate counts where that says no more."""
+        """Name of the metric in a sentence: its label, or the heading of a rate."""
         return self.head if self.label == self.counted else self.label
 
     @property
@@ -97,16 +97,16 @@ class Metric:
 
     @property
     def more_is_better(self) -> bool:
-        """Whether it is better if there is more of it."""
+        """True if a larger value is better."""
         return self.better == MORE
 
     @property
     def is_cost(self) -> bool:
-        """Whether it needs a price."""
+        """True if the metric needs a price."""
         return self.unit in (MONEY, PER_MONEY)
 
     def rank(self, value: float) -> float:
-        """A key for sorting that puts the better first."""
+        """Return a sort key; a better value has a smaller key."""
         return -value if self.more_is_better else value
 
     def slowed(self, value: float, factor: float) -> float:
@@ -125,7 +125,7 @@ def _fullest(where: str, result: Any) -> int | None:
 
 
 def _ratio(above: tuple[str, ...], below: str, factor: float, result: Any) -> float | None:
-    """A figure over another, in which the first counts that is there."""
+    """Return a metric over another; of the numerators, the first available counts."""
     rate = next((found for key in above if (found := METRICS[key].get(result))), None)
     spent = METRICS[below].get(result)
     return factor * rate / spent if rate and spent else None
@@ -225,7 +225,7 @@ _WRITTEN: Final = {each.written: each for each in METRICS.values() if each.writt
 
 
 def find_metric(name: str) -> Metric | None:
-    """The metric of a key, or of its path in a JSON result; None of what is no figure.
+    """Return the metric of a key or of its path in a JSON result; None for other names.
 
     >>> [find_metric(name).key for name in ("latency.p99_s", "latency_p99_s")]
     ['latency_p99_s', 'latency_p99_s']
@@ -248,10 +248,10 @@ def find_metric(name: str) -> Metric | None:
 
 
 def metric_of(name: str) -> Metric:
-    """The metric of a name; a column of a study that is no figure is a plain number, of which less comes first."""
+    """Return the metric of a name; an unknown column of a study is a plain number, smaller first."""
     return METRICS.get(name) or find_metric(name) or Metric(name, name.replace("_", " "), "", NEITHER)
 
 
 def metrics_of(activity: str) -> tuple[Metric, ...]:
-    """What results of an activity, or of `serving`, say of their run, in the order of tables."""
+    """Return the metrics of an activity, or of `serving`, in the order of tables."""
     return tuple(each for each in OWN if activity in each.of)

@@ -76,7 +76,7 @@ class NotFiniteError(QuantityError):
 
 
 def parse_quantity(text: str | int | float, dimension: str) -> float:
-    """A quantity in its SI base unit.
+    """Parse a quantity and return it in its SI base unit.
 
     >>> parse_quantity("16 GB/s", "bytes_per_s"), parse_quantity("624 KiB", "bytes")
     (16000000000.0, 638976.0)
@@ -100,7 +100,7 @@ def parse_quantity(text: str | int | float, dimension: str) -> float:
 
 
 def parse_price(text: object, per: Mapping[str, float], example: str) -> tuple[float, str]:
-    """An amount of money, per some unit, and its currency.
+    """Parse a price and return its amount per unit, and its currency.
 
     >>> parse_price("1.5 USD", {"": 1.0}, "1.5 USD"), parse_price("120 EUR/MWh", {"kWh": 1, "MWh": 1000}, "")
     ((1.5, 'USD'), (0.12, 'EUR'))
@@ -148,7 +148,7 @@ def ps_to_seconds(picoseconds: int) -> float:
 
 
 def format_significant(value: float, digits: int = 3) -> str:
-    """A number with a limited count of significant digits, thousands grouped and no trailing zeros.
+    """Format a number with a limited count of significant digits, grouped thousands and no trailing zeros.
 
     Digits before the decimal point are never rounded away.
 
@@ -164,7 +164,7 @@ def format_significant(value: float, digits: int = 3) -> str:
 
 
 def format_bytes(size_bytes: float, digits: int = 3) -> str:
-    """A size in binary units. [B]
+    """Format a size in binary units. [B]
 
     >>> format_bytes(940_572_672), format_bytes(512), format_bytes(1.13 * 2**30)
     ('897 MiB', '512 B', '1.13 GiB')

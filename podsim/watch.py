@@ -46,7 +46,7 @@ def in_portions(items: Sequence[_Item], what: str, watch: Watch) -> Iterator[_It
 def progress_line(
     what: str, stream: TextIO | None = None, clock: Callable[[], float] = monotonic
 ) -> Iterator[Callable[..., None]]:
-    """A line on standard error, or another stream, that is written over from two seconds on and is gone at the end.
+    """Show a progress line on standard error or another stream, from two seconds on until the end.
 
     Gives a function that is told how much is done, of how much, and perhaps the name of what is next.
     """
@@ -71,7 +71,7 @@ def progress_line(
 
 
 def is_notebook() -> bool:
-    """Whether a kernel of Jupyter runs this process; IPython in a terminal has none."""
+    """Return True if a kernel of Jupyter runs this process; IPython in a terminal has none."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return hasattr(shell, "kernel") and os.environ.get(SWITCH) != "off"
@@ -90,7 +90,7 @@ def watched(names: Sequence[str]) -> Iterator[str]:
 
 @contextmanager
 def telling(tell: Tell | None, what: str) -> Iterator[Tell]:
-    """The function that is told of things that are counted; a line where it is left out in a notebook."""
+    """Yield the progress callback; by default a progress line in a notebook and nothing elsewhere."""
     if tell is not None or not is_notebook():
         yield tell or untold
     else:

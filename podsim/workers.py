@@ -90,7 +90,7 @@ class _Portions:
 def _gathered(
     submit: _Submit, items: Sequence[Any], portions: _Portions, begun: list[range]
 ) -> Iterator[list[tuple[Any, Any]]]:
-    """What comes of portions that were begun before and of those that remain; `begun` holds those without a result."""
+    """Yield the results of portions already begun and of the remaining ones; `begun` lists those without a result."""
     futures = {submit(items[part.start : part.stop]): part for part in begun}
     while True:
         while len(futures) < _AHEAD * portions.workers and (part := next(portions, None)) is not None:
@@ -107,7 +107,7 @@ def _gathered(
 
 
 def _made(make: Callable[[_Item], _Made], portion: Sequence[_Item]) -> tuple[Sequence[_Made], float]:
-    """What is made of a portion, and the time that it took. [s]"""
+    """Return the results of a portion, and the time taken. [s]"""
     start_s = time.perf_counter()
     with files_held():
         made = [make(item) for item in portion]
@@ -175,7 +175,7 @@ def _of_worker(portion: Sequence[Any]) -> tuple[Sequence[Any], float]:
 
 @contextmanager
 def _cluster(make: Callable[[Any], Any], address: str) -> Iterator[tuple[_Submit, int]]:
-    """What begins portions on the workers of a Dask scheduler, and how many threads these have."""
+    """Yield a function that submits portions to a Dask scheduler, and the number of its threads."""
     distributed = optional("distributed", "a scheduler needs")
 
     async def knock() -> None:

@@ -42,12 +42,12 @@ def pages() -> dict[str, str]:
 
 
 def main() -> int:
-    """Write the pages, or name those that are out of date."""
+    """Write the pages, or name outdated ones."""
     return renewed({FOLDER / name: text for name, text in pages().items()})
 
 
 def schema_page(title: str, intro: str, kinds: Mapping[str, str], *, with_kind: bool = False) -> str:
-    """A page about one or more kinds of file."""
+    """Return a page about one or more kinds of file."""
     lines = [NOTE, f"\n# {title}\n", intro, "", QUANTITIES]
     for kind, heading in kinds.items():
         schema = part_schema(kind)
@@ -56,7 +56,7 @@ def schema_page(title: str, intro: str, kinds: Mapping[str, str], *, with_kind: 
 
 
 def command_page() -> str:
-    """A page about the command line."""
+    """Return a page about the command line."""
     lines = [
         NOTE,
         "\n# Command line\n",

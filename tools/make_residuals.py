@@ -78,7 +78,7 @@ class Constants:
 
 
 def points_of(comparisons: Sequence[RowComparison], known: Constants) -> Iterator[Point]:
-    """Every row of a weight update or a pass that is simulated."""
+    """Yield every row of a simulated weight update or pass."""
     moved: dict[str, Any] = {}
     done = set()
     for row in comparisons:
@@ -152,12 +152,12 @@ def _widen(ranges: dict[str, Ends], key: str, text: str, value: float) -> None:
 
 
 def _constant(each: Any) -> str:
-    """A constant, apart from one of the same key that another stack has."""
+    """Return a name for a constant that is unique across stacks."""
     return f"{each.key} = {each.value}"
 
 
 def without_origins(points: Sequence[Point], known: Constants) -> tuple[Compared, ...]:
-    """The runs, each with its error where constants are fitted without the rows of its origin."""
+    """Return the runs, with errors of predictions fitted without the rows of their origin."""
     names = list(known.value)
     everything = _fitted(points, known, names)
     of_origin = {
@@ -178,7 +178,7 @@ def without_origins(points: Sequence[Point], known: Constants) -> tuple[Compared
 
 
 def _fitted(points: Iterable[Point], known: Constants, names: Sequence[str]) -> Any:
-    """Constants less what they are, by least squares over the calibration rows and the middles of ranges."""
+    """Return the changes of constants, by least squares over the calibration rows and the middles of ranges."""
     matrix, right = [], []
     for point in points:
         if point.run.role == CALIBRATION:
@@ -192,7 +192,7 @@ def _fitted(points: Iterable[Point], known: Constants, names: Sequence[str]) -> 
 
 
 def derived(runs: Sequence[Compared]) -> Residuals:
-    """A table of runs with what follows from them, each chosen by the score of runs whose whole origin is left out."""
+    """Return an error model of runs, its parameters chosen by the score of predicting left-out origins."""
     first = Residuals(tuple(runs), Alike(1.0, 1.0, 1.0, 1.0), _STEP)
     given = product(_HALVES, _HALVES, _HALVES, _SPREADS)
     found = min((replace(first, alike=Alike(*each)) for each in given), key=_score)
@@ -205,7 +205,7 @@ def _score(table: Residuals) -> float:
 
 
 def _change(runs: Sequence[Compared]) -> float:
-    """What changes are off by, as a share of them: of pairs of runs of a model and a stack on other machines.
+    """Return the relative error of changes, from pairs of runs with one model and stack on other machines.
 
     The pairs of a stack and a model count together as one, since they share what they are off by.
     """
@@ -222,7 +222,7 @@ def _change(runs: Sequence[Compared]) -> float:
 
 
 def _is_pair(one: Compared, other: Compared) -> bool:
-    """Whether runs are of the same model with the same stack, and differ in version, IPUs or chip."""
+    """Return True for runs of the same model and stack that differ in version, IPUs or chip."""
 
     def model_of(each: Compared) -> tuple[dict[str, str], dict[str, float]]:
         names = {name: value for name, value in each.names.items() if name != "links"}
@@ -232,7 +232,7 @@ def _is_pair(one: Compared, other: Compared) -> bool:
 
 
 def kernels_of(comparisons: Sequence[RowComparison]) -> dict[str, float]:
-    """Standard deviations that serve the rows of each group best that is measured alone."""
+    """Return the standard deviations with the least score for each group of microbenchmarks."""
     groups: dict[str, list[Compared]] = {}
     for row in comparisons:
         if not row.scenarios:
@@ -252,13 +252,13 @@ def _rounded(value: Any) -> Any:
 
 
 def plain_of(runs: Sequence[Compared]) -> dict[str, Any]:
-    """What follows from the runs alone."""
+    """Return the parameters that follow from the runs alone."""
     found = derived(runs)
     return {"alike": asdict(found.alike), "step": found.step, "change": found.change}
 
 
 def main() -> int:
-    """Write the file, which takes minutes, or say that what it holds does not follow from its rows."""
+    """Write the file, which takes minutes; with `--check` report whether it follows from its rows."""
     if "--check" in sys.argv[1:] or "--derive" in sys.argv[1:]:
         plain = json.loads(TARGET.read_text(encoding="utf-8"))
         again = _rounded(plain_of(tuple(Compared(**each) for each in plain["runs"])))
@@ -283,7 +283,7 @@ def main() -> int:
 
 
 def _write(plain: Mapping[str, Any]) -> None:
-    """The file, a run in each line."""
+    """Write the file with one run per line."""
     head = [
         f"{json.dumps(name)}: {json.dumps(each, ensure_ascii=False)}" for name, each in plain.items() if name != "runs"
     ]

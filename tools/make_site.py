@@ -46,7 +46,7 @@ def navigation(node: Any = None) -> list[str]:
 
 
 def source_of(page: str) -> Path:
-    """The file of the repository that a page of the navigation is made from."""
+    """Return the file of the repository that a page of the navigation is made from."""
     path = ROOT / page
     notebook = path.with_suffix(".ipynb")
     return notebook if notebook.is_file() else path
@@ -76,7 +76,7 @@ def terms(glossary: str) -> dict[str, str]:
 
 
 def with_targets(glossary: str) -> str:
-    """The glossary with a target for links in each row."""
+    """Return the glossary with a link target in each row."""
     return _TERM_ROW.sub(
         lambda row: row[0].replace(
             "| **", "| " + "".join(f'<a id="{_anchor(w)}"></a>' for w in row[1].split(", ")) + "**", 1
@@ -90,7 +90,7 @@ def _anchor(word: str) -> str:
 
 
 def linked(text: str, words: Mapping[str, str], glossary: str) -> str:
-    """A page whose words of the glossary are links to it, each where it first stands in a sentence.
+    """Return a page in which the first use of each glossary term is a link to the glossary.
 
     Headings, tables, code, emphasis and other links are left alone.
     """
@@ -103,7 +103,7 @@ def linked(text: str, words: Mapping[str, str], glossary: str) -> str:
 
 
 def _linked_line(line: str, left: dict[str, str], glossary: str) -> str:
-    """A line with links; words that get one are taken from those that are left."""
+    """Return a line with links, and remove linked terms from `left`."""
     if not left:
         return line
     longest_first = sorted(left, key=len, reverse=True)
@@ -126,7 +126,7 @@ def _linked_line(line: str, left: dict[str, str], glossary: str) -> str:
 
 
 def page_of_notebook(path: Path, folder: Path, name: str) -> str:
-    """A notebook as a page, with its outputs as they are kept."""
+    """Return a notebook as a page, with its stored outputs."""
     parts: list[str] = []
     for number, cell in enumerate(nbformat.read(path, as_version=4).cells):  # type: ignore[no-untyped-call]
         if cell.cell_type == "markdown":
@@ -216,7 +216,7 @@ def _without_colour(text: str) -> str:
 
 
 class _Built(HTMLParser):
-    """What a built page holds: targets of links, links, and what is loaded when it is shown."""
+    """Parser that collects link targets, links and loaded files of a built page."""
 
     def __init__(self) -> None:
         super().__init__()

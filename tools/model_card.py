@@ -40,7 +40,7 @@ _MOST_FAULTS = 8
 
 
 def line_of(group: str) -> str:
-    """Which line of the short table a group of `podsim validate` belongs to."""
+    """Return the line of the short table that a group of `podsim validate` belongs to."""
     if "averages of whole runs" in group:
         return _WHOLE_RUNS
     if group.startswith("fits"):
@@ -94,7 +94,7 @@ def _errors(errors: Sequence[float]) -> tuple[str, str, str]:
 
 
 def envelope_table() -> str:
-    """What was compared, by activity and kind of model."""
+    """Return a table of validated runs by activity and kind of model."""
     runs = residuals().runs
     cells, lines = [], []
     for activity, words in _ACTIVITIES.items():
@@ -116,7 +116,7 @@ def _span(values: Sequence[float]) -> str:
 
 
 def faults_table(comparisons: Sequence[RowComparison]) -> str:
-    """The largest errors of what nothing is fitted to, one of each configuration, but for averages of whole runs."""
+    """Return a table of the largest errors of rows without fitted constants, one per configuration."""
     rows = [row for row in comparisons if row.role == HOLD_OUT and line_of(row.group) != _WHOLE_RUNS]
     by_size = sorted(rows, key=lambda row: -abs(row.error))
     worst = list({(row.group, row.configuration or row.name): row for row in reversed(by_size)}.values())[::-1]
@@ -129,7 +129,7 @@ def _figures(row: RowComparison) -> tuple[str, str]:
 
 
 def fitted_table(comparisons: Sequence[RowComparison]) -> str:
-    """How much was chosen to meet published figures, and how many there are."""
+    """Return a table of the numbers of fitted choices and of published figures."""
     return to_markdown(replace(freedom_table(freedom(comparisons)), title=""))
 
 

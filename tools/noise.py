@@ -46,7 +46,7 @@ _SLACK = 0.7
 
 @dataclass(frozen=True, slots=True)
 class LoggedRun:
-    """One run."""
+    """Logged run."""
 
     block_s: Floats  # time of each training block, or of each epoch. [s]
     updates: Floats  # weight updates of each
@@ -71,7 +71,7 @@ class LoggedRuns:
 
 
 def logged_runs(role: str | None = None) -> Iterator[LoggedRuns]:
-    """Submissions, each with its runs; those of PaddlePaddle, whose blocks end otherwise, are left out."""
+    """Yield submissions with their runs; PaddlePaddle's are left out, because their blocks end differently."""
     known = {_key(row): row for row in rows("mlperf_submissions")}
     known_to_noise = (row for row in rows("mlperf_intervals") if row["framework"] != PADDLE)
     chosen = (row for row in known_to_noise if role in (None, row["role"]))
@@ -137,7 +137,7 @@ def updates_of_samples(block_s: Floats, samples: Floats, per_update: float) -> F
 
 
 def _most_even(wanted: Floats, ends: Sequence[Sequence[float]], marks: Floats) -> Floats:
-    """Updates by block, close to what is wanted, with ends that lie half an update behind the marks on average.
+    """Return updates per block close to `wanted`, whose ends lie half an update behind the marks on average.
 
     The first block, which may be slow, may have any.
     """
@@ -157,7 +157,7 @@ def _most_even(wanted: Floats, ends: Sequence[Sequence[float]], marks: Floats) -
 
 
 def _around(values: Floats, number: int) -> float:
-    """The median of the neighbours of a value; the first block, which may be slow, is none."""
+    """Return the median of the neighbours of a value, without the first block, which may be slow."""
     first = max(1, number - _NEIGHBOURS)
     return float(np.median(np.concatenate([values[first:number], values[number + 1 : number + 1 + _NEIGHBOURS]])))
 
@@ -182,7 +182,7 @@ _WITHOUT_CHECKPOINT = 0.45
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How much the blocks of a submission's runs differ."""
+    """Spread of the blocks of a submission's runs."""
 
     scenario: str  # the scenario that replays it
     role: str  # `calibration` or `hold-out`
@@ -241,7 +241,7 @@ def spread_of(logged: LoggedRuns) -> Spread:
 
 
 def _steady(run: LoggedRun) -> LoggedRun:
-    """Without the first block; of epochs, those without a checkpoint in or before them, which are faster."""
+    """Return the run without its first block; of epochs, only those without a checkpoint."""
     kept = np.arange(len(run.block_s)) > 0
     if not len(run.evaluation_s):
         kept &= run.update_s <= np.quantile(run.update_s, _WITHOUT_CHECKPOINT)
@@ -256,7 +256,7 @@ def _first_s(run: LoggedRun) -> float:
 
 
 def _apart(logged: LoggedRuns, steady: Sequence[LoggedRun]) -> Floats:
-    """Differences of the mean update of blocks that nothing but chance makes different. [s]
+    """Return differences of the mean update between blocks that differ only by chance. [s]
 
     Neighbours of one run; of epochs, which have checkpoints, the same ones of two runs.
     """
@@ -271,7 +271,7 @@ def _apart(logged: LoggedRuns, steady: Sequence[LoggedRun]) -> Floats:
 
 
 def _usual(apart: Floats) -> float:
-    """Standard deviation of what differs so, from the middle half of the differences."""
+    """Return the standard deviation, from the middle half of pairwise differences."""
     return float(np.median(np.abs(apart)) * _OF_NORMAL / math.sqrt(2)) if len(apart) else 0.0
 
 
@@ -282,7 +282,7 @@ def _evaluations_apart(logged: LoggedRuns) -> Floats:
 
 
 def _late(evaluation_s: Floats) -> Iterator[float]:
-    """How much longer each evaluation but the first takes than the median of those around it. [s]"""
+    """Yield the delay of each evaluation but the first relative to the median of its neighbours. [s]"""
     for number in range(1, len(evaluation_s)):
         near = evaluation_s[max(1, number - _WINDOW) : number + _WINDOW + 1]
         yield float(evaluation_s[number] - np.median(near))
@@ -365,6 +365,6 @@ def _row(logged: LoggedRuns, seed: int) -> NoisyRow:
 
 
 def mean_factor(rows: Sequence[NoisyRow]) -> float:
-    """By what factor spreads are off, in the root mean square of its logarithm; 1 for no row."""
+    """Return the geometric root mean square factor between predicted and logged spread; 1 without rows."""
     squares = [math.log(row.factor) ** 2 for row in rows]
     return math.exp(math.sqrt(math.fsum(squares) / max(1, len(squares))))

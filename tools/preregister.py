@@ -85,7 +85,7 @@ def _shipped() -> list[str]:
 
 
 def _rows(title: str, result: Result) -> Iterator[dict[str, Any]]:
-    """A row for each quantity, without a measurement."""
+    """Yield a row without measurement for each quantity."""
     for quantity, value, unit in _quantities(result):
         yield {"row": title, "quantity": quantity, "unit": unit, "predicted": value, "measured": None}
 
@@ -105,7 +105,7 @@ def _quantities(result: Result) -> Iterator[tuple[str, float, str]]:
 
 
 def _seal(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A hash of the predictions, whatever is measured."""
+    """Return a hash of the predictions, independent of measurements."""
     parts = ("row", "quantity", "unit", "predicted")
     return disk.digest(json.dumps([row[part] for part in parts]).encode() for row in rows)
 

@@ -112,7 +112,7 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
 
 
 def configurations(titles: Iterable[str]) -> int:
-    """How many of these runs are evidence beside each other."""
+    """Return the number of independent configurations."""
     return len({evidence(loaded(title)) for title in titles})
 
 
@@ -155,7 +155,7 @@ def _missed_by_an_evaluation(name: str, row: dict[str, str]) -> float | None:
 
 
 def _pytorch_fits() -> tuple[Fit, ...]:
-    """What the host adds to weight updates of PyTorch, over all declared runs, and to those of networks on graphs."""
+    """Return the fits of the host time per weight update of PyTorch, for declared runs and for graph networks."""
     updates = trained(_PYTORCH)
     return (
         *_host_fits((_STREAM,), [row for row in updates if row["scope"] != GRAPHS], _PYTORCH),
@@ -164,13 +164,13 @@ def _pytorch_fits() -> tuple[Fit, ...]:
 
 
 def trained(framework: str) -> list[dict[str, str]]:
-    """Published weight updates of a framework that constants are fitted to."""
+    """Return the published weight updates of a framework that constants are fitted to."""
     declared = (row for row in rows("published_throughput") if row["role"] == CALIBRATION)
     return [row for row in declared if row["metric"] == "throughput" and row["framework"].startswith(framework)]
 
 
 def _host_fits(keys: tuple[str, ...], trained: Sequence[Mapping[str, str]], words: str) -> tuple[Fit, ...]:
-    """Times of a host, fitted together by least squares of relative misses."""
+    """Fit times of a host together by least squares of relative errors."""
     names = [row["scenario"] for row in trained]
     nothing = dict.fromkeys(keys, 0.0)
     modelled = [_update_s(name, _seconds(nothing)) for name in names]
@@ -192,7 +192,7 @@ def _host_fits(keys: tuple[str, ...], trained: Sequence[Mapping[str, str]], word
 
 
 def _seconds_of(software: Software) -> dict[str, float]:
-    """Times of the host by key; none where the stack does not have it."""
+    """Return times of the host by key; zero where the stack has none."""
     return {
         _STREAM: float(software.stream_s or 0.0),
         _TARGET: float(software.target_s or 0.0),
@@ -201,7 +201,7 @@ def _seconds_of(software: Software) -> dict[str, float]:
 
 
 def _of(name: str) -> tuple[str, str | None]:
-    """The scenario and the variant of `scenario@variant`."""
+    """Return the scenario and the variant of `scenario@variant`."""
     scenario, _, variant = name.partition("@")
     return scenario, variant or None
 
@@ -220,13 +220,13 @@ def _update_s(name: str, overrides: Iterable[str] = ()) -> float:
 
 
 def _samples(name: str) -> float:
-    """Samples of a weight update."""
+    """Return the samples of a weight update."""
     result = _simulated_update(name)
     return result.throughput_samples_per_s * result.weight_update_s
 
 
 def _epoch_fits() -> tuple[Fit, Fit]:
-    """Times of a checkpoint and of the set-up of a validation, means over the declared runs that log them."""
+    """Return the times of a checkpoint and of a validation's set-up, as means over the declared runs."""
     declared = {scenario_name(row): row for row in calibration_rows("resnet")}
     saved, validated = (
         {name: row for name, row in declared.items() if row[column]} for column in (_SAVED_S, _VALIDATION_S)
@@ -269,11 +269,11 @@ class Refitted:
     fits: Sequence[Fit]
 
     def report(self) -> Report:
-        """A row for each constant, then how far they go together."""
+        """Return a report with a row for each constant, and their correlations."""
         return report_of("Constants of podsim, fitted again", [fits_table(self.fits), *together(self.fits)])
 
     def to_json(self) -> str:
-        """The same for programs."""
+        """Return the fits as JSON text."""
         return json.dumps(plain_fits(self.fits), indent=2)
 
 
@@ -286,14 +286,14 @@ class _Sum:
     scale_s: float  # what a miss is held against. [s]
 
     def miss_s(self, layout: float, call_s: float) -> float:
-        """How much longer it is predicted to be. [s]"""
+        """Return predicted less measured time. [s]"""
         changes = (f"software.{_LAYOUT}={layout}", f"software.{_CALL}={call_s * _MS_PER_S} ms")
         predicted = (weight * _update_s(name, changes) for name, weight in self.weights.items())
         return math.fsum(predicted) - self.measured_s
 
 
 def _logged(row: dict[str, str]) -> _Sum:
-    """The weight update of a submission."""
+    """Return the weight update of a submission."""
     measured_s = float(row["step_ms_median"]) / _MS_PER_S
     return _Sum({scenario_name(row): 1.0}, measured_s, measured_s)
 
@@ -313,7 +313,7 @@ def call_of_pair(pair: Sequence[Mapping[str, str]]) -> _Sum:
 
 
 def _newton_step(sums: Sequence[_Sum], layout: float, call_s: float) -> Solution:
-    """One step towards the two constants that meet weight updates and the call of a pair; both act almost linearly."""
+    """Return one Newton step towards the two constants that match weight updates and the call of a pair."""
     here = [each.miss_s(layout, call_s) for each in sums]
     slopes = [
         [
@@ -330,7 +330,7 @@ def _setup_s(names: Sequence[str]) -> float:
 
 
 def _overhead(bow: Ipu) -> float:
-    """The superstep overhead with the least RMS error, on a grid as fine as the data deserve."""
+    """Return the superstep overhead with the least RMS error, on a grid as fine as the data allow."""
     return min(_OVERHEADS, key=lambda cycles: _rms(with_value(bow, "superstep.overhead", cycles)))
 
 
@@ -378,7 +378,7 @@ def link_fits() -> tuple[Fit, ...]:
 
 
 def _hops(row: Measured) -> list[bool]:
-    """For each hop of a route, whether it crosses a rung."""
+    """Return for each hop of a route whether it crosses a rung."""
     ends = (int(str(row.arguments[end]).removeprefix("ipu")) for end in ("source", "target"))
     return ["/rung" in channel.id and "rail" not in channel.id for channel in Routes(mk1()).between(*ends).channels]
 
@@ -408,7 +408,7 @@ def convolution_fits() -> tuple[Fit, Fit]:
 
 
 def _superstep_of(ipu: Ipu, used: Sequence[Measured]) -> tuple[Solution, float]:
-    """The superstep that fits best with the splits as they are, and the squares of relative misses that remain."""
+    """Return the best superstep with unchanged splits, and the remaining squares of relative errors."""
     costs = [cost_convolution(**row.arguments | {"ipu": ipu}) for row in used]
     cycles = [cost.op.flop / row.value_si * ipu.clock_hz for cost, row in zip(costs, used, strict=True)]
     supersteps = [cost.plan.account.superstep / ipu.superstep.overhead_cycles for cost in costs]
@@ -430,7 +430,7 @@ class PublishedTime:
 
 
 def best_shift(points: Iterable[PublishedTime]) -> tuple[float, float | None]:
-    """The amount to add to a constant, and its standard error.
+    """Return the amount to add to a constant, and its standard error.
 
     >>> add, error = best_shift([PublishedTime("a", 10.0, 9.0, 1.0), PublishedTime("b", 10.0, 7.0, 1.0)])
     >>> round(add, 6), round(error, 6)
@@ -452,7 +452,7 @@ def call_points() -> tuple[PublishedTime, ...]:
 
 
 def _call_point(title: str, published_s: float) -> PublishedTime | None:
-    """None for a run that does not fit."""
+    """Return the point of a host call; None for a run that does not fit."""
     committed_s = float(load_scenario(title).spec.software.host_call_s)
 
     def predict(call_s: float) -> float:
@@ -465,13 +465,13 @@ def _call_point(title: str, published_s: float) -> PublishedTime | None:
 
 
 def _point(title: str, published_s: float, committed: float, predict: Callable[[float], float]) -> PublishedTime:
-    """A constant that acts linearly: the prediction with it, and with twice as much."""
+    """Return the prediction with a constant, and its slope, for a constant that acts linearly."""
     once_s, twice_s = predict(committed), predict(2 * committed)
     return PublishedTime(title, published_s, once_s, (twice_s - once_s) / committed)
 
 
 def forward_fits() -> tuple[Fit, ...]:
-    """`forward_call` and `forward_exchange`."""
+    """Return the fits of `forward_call` and `forward_exchange`."""
     chosen = [row for row in rows("forward_calls") if row["role"] == CALIBRATION]
     software = load_scenario(chosen[0]["scenario"]).spec.software
     call_s, answer_s = software.forward_call_s, software.forward_exchange_s
@@ -498,7 +498,7 @@ def forward_fits() -> tuple[Fit, ...]:
 
 
 def _interval_gap_s(row: Mapping[str, str], call_s: float) -> float:
-    """How much longer a batch takes in a row of queued calls than it is modelled to, the call apart. [s]"""
+    """Return measured less modelled time of a batch in a queue of calls, without the call itself. [s]"""
     result = _simulated(row)
     samples = result.samples_per_batch * result.replication_factor
     modelled_s = samples / result.throughput_samples_per_s - call_s / result.batches_per_call

@@ -26,7 +26,7 @@ _MS_PER_S, _GIGA = 1e3, 1e9
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]], text_columns: Collection[int]) -> str:
-    """A table whose columns are aligned to the right, apart from those of text."""
+    """Return a table whose columns are right-aligned, except text columns."""
     ruler = ["---" if column in text_columns else "--:" for column in range(len(header))]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, ruler, *rows))
 
@@ -72,7 +72,7 @@ pipeline together [amdahl1967]. *Simulated* is the ratio of the two runs.
 
 
 def bow_page() -> str:
-    """Every training workload on both chips."""
+    """Return a page with every training workload on both chips."""
     rows = bow_over_gc200()
     return "\n".join([_NOTE, _BOW_INTRO, _bow_table(rows), "", _bow_conclusion(rows)])
 
@@ -196,7 +196,7 @@ def _streamed_conclusion(rows: Sequence[PodRow]) -> str:
 
 
 def _widest_one(rows: Sequence[PodRow]) -> PodRow:
-    """The row with the most shards and one stage."""
+    """Return the row with the most shards and one stage."""
     return max((row for row in rows if row.stages == 1), key=lambda row: row.shards)
 
 

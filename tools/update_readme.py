@@ -23,12 +23,12 @@ GRAPHS = "docs/guides/graph-networks.md"
 
 
 def accuracy(comparisons: tuple[RowComparison, ...]) -> str:
-    """The summary of the rows that nothing is fitted to."""
+    """Return the summary of the rows without fitted constants."""
     return to_markdown(summary_table([row for row in comparisons if row.role == HOLD_OUT], title=""))
 
 
 def renewed(text: str, section: str, table: str) -> str:
-    """The text with what stands between the markers of a section replaced."""
+    """Replace the text between the markers of a section."""
     begin, end = f"<!-- {section}: begin -->\n", f"<!-- {section}: end -->"
     head, found, rest = text.partition(begin)
     _, ended, tail = rest.partition(end)

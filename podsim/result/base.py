@@ -66,7 +66,7 @@ _IF_GIVEN: Final = {
 
 
 def _spent(path: str, told: str) -> Any:
-    """A figure of power, energy or cost as a property; None where it is not known."""
+    """Return a property for a figure of power, energy or cost; its value is None if unknown."""
     return property(partial(at, path), doc=told)
 
 
@@ -140,24 +140,24 @@ class Result(Answered):
 
     @abstractmethod
     def headline(self) -> Iterator[Tile]:
-        """The figures that matter most, with their ranges."""
+        """Yield tiles with the most important metrics and their ranges."""
 
     @abstractmethod
     def conclusion(self) -> str:
-        """What a chart of it says, in a line."""
+        """Return a one-line summary for charts."""
 
     @abstractmethod
     def _sections(self) -> Iterator[Section]:
-        """What is told of this kind of result alone."""
+        """Yield the report sections that only this kind of result has."""
 
     @abstractmethod
     def work(self) -> WorkDone:
-        """What the IPUs in use do, and what comes of it."""
+        """Return the time by kind and the rates of work of the IPUs in use."""
 
     @property
     @abstractmethod
     def shares_by_basis(self) -> Mapping[str, float]:
-        """Shares of the time that is divided by what they stand on, such as `published`; empty if not known."""
+        """Shares of the broken-down time by basis of its inputs, such as `published`; empty if unknown."""
 
     @cached_property
     def ranges(self) -> Mapping[str, Range]:
@@ -169,11 +169,11 @@ class Result(Answered):
 
     @cached_property
     def verdict(self) -> tuple[str, ...]:
-        """What a reader must know first: what most of the answer stands on, and how like it is to what was compared."""
+        """Warnings to read first: missing validation, bias, and dependence on assumed inputs."""
         return tuple(verdict_of(self))
 
     def without_ranges(self) -> Self:
-        """The same result without ranges and verdict, for which inputs that are uncertain are moved one by one."""
+        """Return a copy without ranges and verdict, which cost one run for each end of each uncertain input."""
         bare = copy(self)
         vars(bare).update(ranges={}, verdict=())
         return bare
@@ -185,7 +185,7 @@ class Result(Answered):
 
     @cached_property
     def cost(self) -> Cost | None:
-        """What it costs; None where no price is given."""
+        """Cost of the run; None without prices."""
         if self.meter is None or self.prices is None:
             return None
         return cost_of(self.prices, self.meter, self.work(), self.energy)
@@ -201,7 +201,7 @@ class Result(Answered):
         return self.simulated.machine, f"{self.name}, podsim {self.version}; {self.simulated.difference}"
 
     def figures(self) -> Iterator[tuple[str, float | None]]:
-        """The numbers of a result in one line: those of a mapping by its key, a dot and their own."""
+        """Yield each metric with its value; a metric that is a mapping yields `key.part` for each part."""
         for metric in metrics_of(self.KIND):
             value = metric.get(self)
             if isinstance(value, Mapping):
@@ -222,7 +222,7 @@ class Result(Answered):
         return "; ".join(told[:_MOST_FIGURES])
 
     def predicted(self, quantity: str) -> float | None:
-        """The predicted value of a quantity, or None if the result does not have it."""
+        """Return the predicted value of a metric, or None if the result does not have it."""
         value = getattr(self, quantity)
         return None if value is None else float(value)
 
@@ -232,7 +232,7 @@ class Result(Answered):
         return None if predicted is None else predicted / reference.measured - 1
 
     def __repr__(self) -> str:
-        """Five lines: what it is about, its figures, and where the rest is."""
+        """Return five lines: scenario, metrics, and the attributes with more."""
         more = f"{type(self).__name__}: .ranges, .verdict, .plot(), .to_frame(), .to_json(); {len(self.warnings)}"
         warnings = f"{more} warning{'s' * (len(self.warnings) != 1)}"
         return "\n".join(short(each) for each in (*self._told(), warnings))
@@ -241,7 +241,7 @@ class Result(Answered):
         return self.title, *self.about, self.figures_line
 
     def report(self) -> Report:
-        """The result as data: figures with their ranges, where time goes, memory, what it stands on and how sure it is.
+        """Return the result as a report: metrics with ranges, breakdown, memory, sources and uncertainty.
 
         Returns:
             What text, Markdown, a notebook, a page and charts are made of; what is not looked at is not made.
@@ -292,7 +292,7 @@ class Result(Answered):
         return source_blocks(self.assumptions, rows, self.inputs)
 
     def _tile(self, key: str, more: str = "", *, label: str = "", notes: Sequence[str] = ()) -> Tile:
-        """A figure by the words and the unit of its metric, and what was measured of it."""
+        """Return the tile of a metric, with its label, unit, range and the measured values."""
         metric = METRICS[key]
         value, unit = metric.get(self), f" {metric.head}" if metric.unit == PER_SECOND else ""
         name = label or metric.label[:1].upper() + metric.label[1:]
@@ -303,7 +303,7 @@ class Result(Answered):
         return range_text(self, key)
 
     def _in_brackets(self, key: str) -> str:
-        """The range of a figure behind it in a sentence."""
+        """Return the range of a metric in brackets, to follow its value in a sentence."""
         known = self._range(key)
         return f" ({known})" if known else ""
 
@@ -323,7 +323,7 @@ class Result(Answered):
         return notes
 
     def _of_all_ipus(self, share: float) -> list[str]:
-        """The share of the whole pod's peak that is used, if some of its IPUs are idle."""
+        """Return the used share of the whole pod's peak, if some of the IPUs are idle."""
         count = self.simulated.ipu_count
         of_all = f"of all {format_count(count)} IPUs {format_percent(share)}"
         return [] if self.simulated.ipus_used == count else [of_all]
@@ -349,7 +349,7 @@ class Result(Answered):
         return [row if fullest is None else row | {FULLEST: fullest}]
 
     def to_frame(self, *, ranges: bool = True) -> DataFrame:
-        """A frame of one row: its figures, as tables of `podsim sweep` have them, and their ranges.
+        """Return a data frame of one row: the metrics, in the columns of `podsim sweep`, and their ranges.
 
         Args:
             ranges: Whether a figure with a range is followed by `<figure>_low` and `<figure>_high`, the middle 80 % of
@@ -371,7 +371,7 @@ class Result(Answered):
         return frame_of([row], units, currency)
 
     def own(self) -> Mapping[str, object]:
-        """The numbers of this kind of result, in a fixed order of keys."""
+        """Return the numbers that only this kind of result has, in a fixed order of keys."""
         return {key: getattr(self, key) for key in self.OWN}
 
     def to_dict(self) -> dict[str, object]:
@@ -389,12 +389,12 @@ class Result(Answered):
         return {key: plain(value) for key, value in stored.items() if key not in left_out}
 
     def to_json(self) -> str:
-        """The result as JSON text, the same bytes for the same result."""
+        """Return the result as JSON text; equal results give equal bytes."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def tornado_sheet(result: Result) -> Sheet:
-    """A tornado: how far each input moves the headline of a result.
+    """Return a tornado chart: the change of a result's headline metric with each input.
 
     Raises:
         PodsimError: No input that is assumed or calibrated moves the result.
@@ -419,7 +419,7 @@ def _cost_tile(cost: Cost, per_hour: float) -> Tile:
 
 
 def _amount(value: float) -> str:
-    """An amount of money, in hundredths from one on.
+    """Format an amount of money: two decimals from one unit on, significant digits below.
 
     >>> _amount(1234.567), _amount(0.0123456), _amount(0.0)
     ('1,234.57', '0.0123', '0')

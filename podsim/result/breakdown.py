@@ -66,7 +66,7 @@ def shared_account(trace: Trace) -> dict[str, dict[str, int]]:
 
 
 def exact_seconds(account_ps: Mapping[str, int]) -> dict[str, float]:
-    """An account in seconds whose values add up exactly to the seconds of its total. [s]
+    """Return the times of an account in seconds; they add up exactly to its total. [s]
 
     Every value is a whole multiple of the spacing of floating-point numbers at the total. Sums of such
     values are exact in any order, and the spacing is below a picosecond for any total under an hour.

@@ -50,7 +50,7 @@ _MOST_TOLD, _LONGEST = 10, 5  # members of a figure that people are told of, and
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Cost(Answered):
-    """What one operation, transfer or collective costs, with nothing else on the machine.
+    """Predicted time of one operation, transfer or collective on an idle machine.
 
     Attributes:
         title: What it is, and on what.
@@ -79,7 +79,7 @@ class Cost(Answered):
 
     @property
     def lines(self) -> Sequence[tuple[str, str]]:
-        """What came out, for people, by what it is; the time first."""
+        """Label and text of each output, the time first."""
         hidden = ("ranges", "breakdown", "notes")
         shown = [key for key, value in self.found.items() if value != "" and not key.startswith(hidden)]
         return [(_SHOWN.get(key, (key.replace("_", " "),))[0], self._said(key, self.found[key])) for key in shown]
@@ -103,19 +103,19 @@ class Cost(Answered):
         return format_bytes(value) if "bytes" in key else f"{value:,.0f}"
 
     def to_dict(self) -> dict[str, Any]:
-        """What `--json` prints."""
+        """Return the content of `--json`."""
         return {**self.asked, **self.found}
 
     def to_json(self) -> str:
-        """The same as text."""
+        """Return the cost as JSON text."""
         return json.dumps(self.to_dict(), indent=2)
 
     def to_text(self) -> str:
-        """The same as `text`."""
+        """Return the cost as plain text."""
         return self.text()
 
     def report(self) -> Report:
-        """What is known of it, and what its time is made of."""
+        """Return the cost as a report, with the breakdown of its time."""
         in_cycles = "breakdown_cycles" in self.found
         unit, scale, digits = ("cycles", 1.0, 0) if in_cycles else ("us", 1e-6, 3)
         parts = self.found["breakdown_cycles" if in_cycles else "breakdown_s"]
@@ -138,7 +138,7 @@ class Cost(Answered):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MatMulCost(Cost):
-    """One matrix product on one chip.
+    """Predicted time of one matrix product on one chip.
 
     Attributes:
         plan: How it is split, and its cycles by kind.
@@ -153,7 +153,7 @@ class MatMulCost(Cost):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ConvolutionCost(Cost):
-    """One pass of a convolution on one chip.
+    """Predicted time of one pass of a convolution on one chip.
 
     Attributes:
         op: The pass.
@@ -475,7 +475,7 @@ def cost_schnet_block(
 
 
 def hardware(given: Any, kind: str) -> Any:
-    """A chip, pod or software stack, by its name or as it is."""
+    """Return a chip, pod or software stack; a name is looked up, an object returned unchanged."""
     from podsim.scenario import load_hardware, load_ipu
 
     if not isinstance(given, str):
@@ -510,7 +510,7 @@ def ranges_of(sigma: float, **figures: float) -> dict[str, Any]:
 
 
 def ends_of(value: float, sigma: float) -> tuple[float, float]:
-    """The middle 80 % of what a time or a rate may be, in its unit."""
+    """Return the ends of the 80 % prediction interval of a time or rate, in its unit."""
     factor = math.exp(Z * sigma)
     return value / factor, value * factor
 
@@ -549,7 +549,7 @@ def _chip(given: str | Ipu, memory: float) -> Ipu:
 
 
 def _partials(ipu: Ipu, dtype: str, partials: str | None) -> str:
-    """The format of partial results: half where the matrix unit computes more of them at once."""
+    """Return the format of partial results: FP16 where the matrix unit computes more of them at once."""
     gains = ipu.amp.half_conv_units > ipu.amp.half_partials_float_conv_units
     sums = partials or ("fp32" if dtype == "fp32" or (dtype == "fp16" and not gains) else "fp16")
     what, cure = f"{dtype} operands have no {sums} partials", "leave it out, or use fp16 operands"
@@ -562,7 +562,7 @@ def _partials(ipu: Ipu, dtype: str, partials: str | None) -> str:
 def _on_chip(
     ipu: Ipu, account: Account, measured_as: str, plan: Any = None, flop: int = 0, **more: Any
 ) -> dict[str, Any]:
-    """What costs on one chip have in common; with a rate where the matrix unit works."""
+    """Return the fields that all costs on one chip share, with a rate if the matrix unit is used."""
     from podsim.result.evidence import residuals
 
     sigma, cycles = residuals().of_kernel(measured_as), account.cycles
@@ -608,7 +608,7 @@ def _slices(
 def _looped(
     title: str, asked: Mapping[str, Any], work: tuple[Ipu, Account, int, float], plan: Any = None, **found: Any
 ) -> KernelCost:
-    """The work of a chip with a loop around it, of so many supersteps with one copy of so large a result of a tile."""
+    """Return the cost of a kernel inside a benchmark loop, which adds supersteps and copies of a tile's result."""
     from podsim.tiles import Account
 
     ipu, account, supersteps, result_bytes = work

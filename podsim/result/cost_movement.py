@@ -221,7 +221,7 @@ def _fabric(system: str | System, chips: tuple[int, ...], tiles: int | None, *, 
 def _cost(
     kind: str, what: str, fabric: Fabric, byte_count: float, movement: Movement, held: float, *, is_measured: bool
 ) -> MovementCost:
-    """The answer; `is_measured` says whether it was on the chip that was measured."""
+    """Return the cost of a transfer; `is_measured` is True for a kind that was measured on one chip."""
     from podsim.result.evidence import residuals
     from podsim.scenario.hardware import given
 
@@ -253,7 +253,7 @@ def _cost(
 
 
 def _bytes(given: str | float) -> float:
-    """A number of bytes, with a unit or without.
+    """Return a number of bytes, written with or without a unit.
 
     >>> _bytes("4"), _bytes("40 kB")
     (4, 40000)

@@ -20,7 +20,7 @@ _WIDTH: Final = 78
 
 
 def division_blocks(choice: Choice) -> tuple[Block, ...]:
-    """The chosen division, the runners-up, and those that do not fit; then YAML to paste."""
+    """Return tables of the chosen layout, the runners-up and layouts that do not fit, then YAML to paste."""
     chosen, candidates = choice.chosen, choice.candidates
     heads, rows = (_training_rows if _REPLICAS in chosen.parallelism else _decoder_rows)(choice)
     filled = [candidate.used_bytes / candidate.capacity_bytes for candidate in candidates]
@@ -115,7 +115,7 @@ def _decoder_rows(choice: Choice) -> tuple[tuple[Column, ...], list[Cells]]:
 
 
 def choice_yaml(candidate: Candidate) -> str:
-    """The keys of a division as they are written in a scenario.
+    """Return the keys of a layout as they are written in a scenario.
 
     >>> keys = dict(used_bytes=0, streaming_bytes=0, capacity_bytes=1, fits=True, verdict="")
     >>> print(choice_yaml(Candidate(parallelism={"tensor_parallel": 4}, memory={"weights": "resident"}, **keys)))
@@ -128,7 +128,7 @@ def choice_yaml(candidate: Candidate) -> str:
 
 
 def section_lines(title: str, keys: Mapping[str, Any]) -> Iterator[str]:
-    """A section of a scenario as it is written, no wider than a page; a list goes on in a line that is further in."""
+    """Yield the lines of a section of a scenario, wrapped to the width of a page."""
     yield f"{title}:"
     for key, value in keys.items():
         lines = [f"  {key}: {flow(value)}"]
@@ -139,7 +139,7 @@ def section_lines(title: str, keys: Mapping[str, Any]) -> Iterator[str]:
 
 
 def division_words(candidate: Candidate) -> str:
-    """A division in a few words."""
+    """Return a short description of a layout."""
     keys = candidate.parallelism
     if _REPLICAS not in keys:
         return f"{keys['tensor_parallel']} x {keys['pipeline_stages']} IPUs, {candidate.memory['weights']}"

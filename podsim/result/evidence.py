@@ -69,7 +69,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """What a run counts beside one that is the same in all."""
+    """Weights of validated runs that differ from a run, relative to the weight of an equal one."""
 
     stack: float  # with another framework
     activity: float  # of another activity
@@ -79,7 +79,7 @@ class Alike:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was compared that is like a run."""
+    """Validated runs that are similar to a run."""
 
     sigma: float  # standard deviation of the logarithm of predicted over measured time
     new: tuple[str, ...] = ()  # what of it no compared run has, in words
@@ -87,7 +87,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """Whether published runs like a simulated one have been compared with predictions.
+    """Features of a run that no validated run has.
 
     Attributes:
         outside: What of it no compared run has; empty inside of the envelope.
@@ -97,7 +97,7 @@ class Envelope:
 
     @property
     def inside(self) -> bool:
-        """Whether compared runs have all of it."""
+        """True if validated runs have all features of the run."""
         return not self.outside
 
     @property
@@ -116,7 +116,7 @@ _Ends = tuple[str, float, str, float]
 
 @dataclass(frozen=True)
 class Residuals:
-    """All runs that were compared, and what follows from leaving some of them out.
+    """Validated runs, with an error model fitted to them by cross-validation.
 
     Numbers of a machine itself, its chips apart, are known by how many IPUs it has: a card's memory says nothing of
     that of a machine with four.
@@ -131,17 +131,17 @@ class Residuals:
     machines: Mapping[str, Mapping[str, _Ends]] = field(default_factory=dict)
 
     def of(self, names: Mapping[str, str], sizes: Mapping[str, float]) -> Evidence:
-        """The evidence for a run with features that are names and features that are numbers."""
+        """Return the evidence for a run with categorical features `names` and numerical features `sizes`."""
         new = tuple(self._new(names, sizes))
         variance = self.scatter(names, sizes) ** 2 + self.step**2 * sum(steps for steps, _ in new)
         return Evidence(math.sqrt(variance), tuple(words for _, words in new))
 
     def of_kernel(self, name: str) -> float:
-        """Standard deviation of what is measured alone, by its name; what nobody measured is a step beyond all."""
+        """Return the standard deviation of a microbenchmark; without measurements, the largest plus a step."""
         return self.kernels.get(name) or math.hypot(max(self.kernels.values()), self.step)
 
     def scatter(self, names: Mapping[str, str], sizes: Mapping[str, float]) -> float:
-        """The standard deviation that runs show which are like it; arguments as of `of`.
+        """Return the standard deviation of log errors of similar runs; arguments as in `evidence_for`.
 
         An activity, a stack, a family or a size that no run has is the least favourable of those that runs have.
         """
@@ -179,11 +179,11 @@ class Residuals:
         ]
 
     def _same(self, names: Mapping[str, str]) -> Sequence[Compared]:
-        """Runs of an activity; all of them where it has none."""
+        """Return the runs with the same activity, or all runs if none has it."""
         return [run for run in self.runs if run.names["activity"] == names["activity"]] or self.runs
 
     def _new(self, names: Mapping[str, str], sizes: Mapping[str, float]) -> Iterator[tuple[float, str]]:
-        """How many steps off each feature is that no run has, and the feature in words."""
+        """Yield the number of steps and the text of each feature that no validated run has."""
         same, words = self._same(names), Activity(names["activity"]).words
         for name, value in names.items():
             if not any(run.names.get(name) == value for run in same):
@@ -196,7 +196,7 @@ class Residuals:
 
 
 def _beyond(sizes: Mapping[str, float], runs: Sequence[Compared]) -> Iterator[tuple[str, float, tuple[float, float]]]:
-    """Numbers that lie beyond those of all runs, how many times, and the least and greatest of these."""
+    """Yield each number outside the range of all runs, its factor beyond the range, and the range."""
     for name, value in sizes.items():
         known = [run.sizes[name] for run in runs if name in run.sizes]
         if known and (far := max(value / max(known), min(known) / value)) > 1:
@@ -204,7 +204,7 @@ def _beyond(sizes: Mapping[str, float], runs: Sequence[Compared]) -> Iterator[tu
 
 
 def _model_of(family: str, sizes: Mapping[str, float]) -> _Model:
-    """What two runs share that train or ask the same model, on however many IPUs."""
+    """Return the identity of a model: family and sizes, without the number of IPUs."""
     return family, tuple((name, value) for name, value in sizes.items() if name != "ipu_count")
 
 
@@ -219,14 +219,14 @@ def interval_score(sigma: float, error: float) -> float:
 
 
 def are_alike(one: Any, other: Any) -> bool:
-    """Whether two scenarios ask for the same activity of the same model with the same framework."""
+    """Return True if two scenarios have the same activity, model and framework."""
     names, others = features_of(one), features_of(other)
     models = _model_of(names["family"], dimensions_of(one)), _model_of(others["family"], dimensions_of(other))
     return models[0] == models[1] and all(names[each] == others[each] for each in ("activity", "stack"))
 
 
 def features_of(spec: Any) -> dict[str, str]:
-    """What a run is like, by name, its division chosen; what it does not have is left out."""
+    """Return the categorical features of a run with a chosen layout; absent features are left out."""
     activity, division, model, precision = spec.activity, spec.parallelism, spec.model, getattr(spec, "precision", None)
     shards = getattr(division, "tensor_parallel", 1)
     of_weights = str(spec.memory.weights) if activity is Activity.GENERATION else ""
@@ -245,7 +245,7 @@ def features_of(spec: Any) -> dict[str, str]:
 
 
 def dimensions_of(spec: Any) -> dict[str, float]:
-    """How large it is, by what is counted; what a kind of model does not have is left out."""
+    """Return the numerical features of a run, such as layers and IPUs; absent features are left out."""
     model, of_tokens = spec.model, getattr(spec, "generation", None) or getattr(spec, "data", None)
     found = {
         "layer_count": getattr(model, "layer_count", None),
@@ -263,7 +263,7 @@ def ipu_count(spec: Any) -> int:
 
 
 def framework_of(name: str) -> str:
-    """A framework without its version.
+    """Return the name of a framework without its version.
 
     >>> framework_of("TensorFlow 2"), framework_of("PopART")
     ('TensorFlow', 'PopART')
@@ -272,7 +272,7 @@ def framework_of(name: str) -> str:
 
 
 def evidence_of(spec: Scenario) -> Evidence:
-    """What was compared that is like a run, its division chosen; a stack that gives `model_scatter` is believed."""
+    """Return the evidence for a run with a chosen layout; `model_scatter` of its stack takes precedence."""
     compared, given = residuals().of(features_of(spec), dimensions_of(spec)), spec.software.model_scatter
     return compared if given is None else replace(compared, sigma=float(given))
 
@@ -293,7 +293,7 @@ def numbers_beyond(spec: Scenario) -> Iterator[tuple[str, float, str]]:
 
 @lru_cache
 def residuals() -> Residuals:
-    """What ships."""
+    """Return the validated runs that ship with podsim."""
     plain = json.loads(data_file(FILE).read_text(encoding="utf-8"))
     runs = tuple(Compared(**each) for each in plain.pop("runs"))
     return Residuals(runs=runs, alike=Alike(**plain.pop("alike")), **plain)

@@ -41,7 +41,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class FaultReport:
-    """What faults cost; one of the stretches is that of all other numbers of the result."""
+    """Cost of faults; one of the stretches is described by all other numbers of the result."""
 
     weight_update_without_s: float
     stretches: tuple[StretchReport, ...]
@@ -61,14 +61,14 @@ def waiting(healthy: Trace, slow: Trace) -> tuple[Waiting, ...]:
 
 
 def _more(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-    """Changes by kind. [ps]"""
+    """Yield the change of time by kind. [ps]"""
     for kind in in_kind_order({**before, **after}):
         if change := after.get(kind, 0) - before.get(kind, 0):
             yield kind, change
 
 
 def fault_tables(report: FaultReport, ipu_count: int) -> Iterator[Table]:
-    """The stretches of the run, and who waits for whom in the one that the other numbers are of."""
+    """Yield the stretches of the run, and the waiting times of the shown stretch."""
     rows = []
     for number, stretch in enumerate(report.stretches):
         mark = " (shown here)" if number == report.shown and len(report.stretches) > 1 else ""
@@ -98,7 +98,7 @@ def fault_tables(report: FaultReport, ipu_count: int) -> Iterator[Table]:
 
 
 def _changes(more_s: Mapping[str, float]) -> Iterator[str]:
-    """The largest changes, each with its sign."""
+    """Yield the largest changes, with their signs."""
     largest = max((abs(change) for change in more_s.values()), default=0.0)
     for kind, change in sorted(more_s.items(), key=lambda each: -abs(each[1]))[:_MOST_KINDS]:
         if abs(change) >= _LEAST_SHARE * largest:

@@ -26,7 +26,7 @@ def check_writable(path: str | Path) -> None:
 
 
 def _wrong_with(target: Path) -> tuple[str, str] | None:
-    """What is wrong with a place to write to, and what to do."""
+    """Return why a path cannot be written to and what to do, or None if it can."""
     folder = target.parent
     if target.is_dir():
         return "this is a folder, not a file", "give the name of a file inside the folder"
@@ -67,7 +67,7 @@ def check_outputs(outputs: Mapping[str, str | Path | None], inputs: Iterable[tup
 
 
 def check_not_read(path: str | Path, purpose: str, inputs: Iterable[tuple[str, str]]) -> None:
-    """Refuse to overwrite a file that a result stands on.
+    """Refuse to overwrite a file that a result was computed from.
 
     Raises:
         OutputError: It is one of them.
@@ -76,7 +76,7 @@ def check_not_read(path: str | Path, purpose: str, inputs: Iterable[tuple[str, s
 
 
 def files_read(inputs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Path]]:
-    """What each file is that was read, and every path that its displayed path may stand for."""
+    """Yield a description and a path for each file that was read, and for each file its displayed path may mean."""
     for shown, _ in inputs:
         yield from (("a file that is read", path) for path in (Path(shown), data_file(shown)))
 

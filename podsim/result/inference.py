@@ -43,7 +43,7 @@ class InferenceResult(Result):
 
     @property
     def shares_by_basis(self) -> Mapping[str, float]:
-        """Shares of a decode step, or of a session call, by what they stand on."""
+        """Shares of a decode step, or of a session call, by basis of its inputs."""
         return self.step.sources.shares
 
 
@@ -84,12 +84,12 @@ class GenerationResult(InferenceResult):
 
     @property
     def time_to_first_token_s(self) -> float:
-        """From the arrival of a prompt at an idle machine to its first token. [s]"""
+        """Time from the arrival of a prompt at an idle machine to its first token. [s]"""
         return self.prefill.time_s
 
     @property
     def time_per_output_token_s(self) -> float:
-        """From one token of a sequence to its next: one step, or the turns of all batches at the slowest stage. [s]"""
+        """Time between two tokens of a sequence: a decode step, or the time of all batches at the slowest stage. [s]"""
         return ps_to_seconds(self.decode.interval_ps(self.batches_in_flight))
 
     @property
@@ -104,11 +104,11 @@ class GenerationResult(InferenceResult):
 
     @property
     def latency_s(self) -> float:
-        """From the arrival of a prompt at an idle machine to its last token. [s]"""
+        """Time from the arrival of a prompt at an idle machine to its last token. [s]"""
         return self.time_to_first_token_s + (self.output_tokens - 1) * self.time_per_output_token_s
 
     def headline(self) -> Iterator[Tile]:
-        """Times of tokens, rates, sequences, power, energy and cost."""
+        """Yield tiles with times of tokens, rates, sequences, power, energy and cost."""
         yield self._tile("time_to_first_token_s")
         yield self._tile("time_per_output_token_s")
         steps = f"{format_significant(self.steps_per_s, _DIGITS)}/s"
@@ -184,17 +184,17 @@ class ForwardResult(InferenceResult):
 
     @property
     def steps(self) -> tuple[StepReport, StepReport]:
-        """One batch, and a session call."""
+        """Reports of one batch and of a session call."""
         return self.batch, self.call
 
     @property
     def bound(self) -> str:
-        """What most of a call goes to: `compute`, `exchange`, `links` or `host`."""
+        """Resource that takes most of a call: `compute`, `exchange`, `links` or `host`."""
         return self.call.bound
 
     @property
     def latency_s(self) -> float:
-        """From the arrival of a batch at an idle replica to its result. [s]"""
+        """Time from the arrival of a batch at an idle replica to its result. [s]"""
         return self.batch.time_s
 
     @property
@@ -228,7 +228,7 @@ class ForwardResult(InferenceResult):
         yield from self.spent_tiles()
 
     def conclusion(self) -> str:
-        """The time of a session call, its largest parts, and who sets the pace."""
+        """Return the time of a session call, its largest parts, and the slowest IPU."""
         rate = f"{format_figure(METRICS[THROUGHPUT], self.throughput_samples_per_s)} samples/s"
         per_call = f"per call of {format_count(self.batches_per_call)} batches"
         call = f"{format_duration_s(self.call.time_s, _DIGITS)} {per_call}"
@@ -254,6 +254,6 @@ class ForwardResult(InferenceResult):
         return WorkDone(self.breakdown_ps, rates, self.call.products)
 
     def own(self) -> Mapping[str, object]:
-        """The numbers of forward passes, in a fixed order of keys."""
+        """Return the numbers that only forward passes have, in a fixed order of keys."""
         ipus = [{"ipu": each.ipu, "stages": each.stages, "seconds": each.seconds} for each in self.ipus]
         return {**super().own(), "ipus": ipus}

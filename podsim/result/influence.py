@@ -51,7 +51,7 @@ _Row = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What one cause adds to the logarithm of a figure; the basis is that of the input that causes it, if one does."""
+    """Contribution of one cause to the log of a metric; an input's basis comes with it."""
 
     mean: float
     variance: float
@@ -61,7 +61,7 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """How unsure a time, or the inverse of a rate, is: what each cause adds, by the key of an input or `MODEL`, …"""
+    """Uncertainty of a time or an inverse rate, as contributions by input key, `MODEL` and other causes."""
 
     parts: Mapping[str, Contribution]
 
@@ -71,14 +71,14 @@ class Doubt:
         return min(1.0, self.at(-Z)), max(1.0, self.at(Z))
 
     def at(self, deviations: float) -> float:
-        """The time so many standard deviations from its median, as a multiple of the time as it is predicted."""
+        """Return the quantile at `deviations` standard deviations from the median, relative to the point prediction."""
         mean, sigma = sum(part.mean for part in self.parts.values()), math.sqrt(self.variance)
         skewness = sum(part.third for part in self.parts.values()) / sigma**3 if sigma else 0.0
         return math.exp(mean + sigma * (deviations + skewness * (deviations**2 - 1) / 6))
 
     @property
     def is_in_the_middle(self) -> bool:
-        """Whether the time as it is predicted lies in the middle half of what it may be."""
+        """True if the point prediction lies between the quartiles."""
         low, high = self.at(-_QUARTER), self.at(_QUARTER)
         return low <= 1 <= high or math.isclose(low, 1) or math.isclose(high, 1)
 
@@ -89,7 +89,7 @@ class Doubt:
 
 
 def of_uniform(most: float) -> Contribution:
-    """What is anywhere between nothing and the most that it may be.
+    """Return the moments of a uniform distribution from 0 to `most`.
 
     >>> of_uniform(6.0)
     Contribution(mean=3.0, variance=3.0, third=0.0, basis='')
@@ -98,7 +98,7 @@ def of_uniform(most: float) -> Contribution:
 
 
 def of_triangle(low: float, high: float, below: float, basis: str = "") -> Contribution:
-    """What an input adds to the logarithm of a time, which is `low` and `high` times as long at its ends.
+    """Return an input's contribution to the log of a time; `low` and `high` are the time's factors at its ends.
 
     On either side of the peak of the triangle, of which a share `below` lies below it, the distance from it as a share
     u of that of the end does not exceed 1 - √(1 - q) in a share q of the draws.
@@ -108,7 +108,7 @@ def of_triangle(low: float, high: float, below: float, basis: str = "") -> Contr
 
 
 def of_values(values: Sequence[float]) -> Contribution:
-    """What something adds that has one of some values, each as often as any other."""
+    """Return the contribution of a cause whose values are equally likely."""
     return _moments([(1 / len(values), value) for value in values])
 
 
@@ -120,7 +120,7 @@ def _moments(weighted: Sequence[tuple[float, float]], basis: str = "") -> Contri
 
 
 def _of_input(assumption: Assumption, times: tuple[float, float]) -> Contribution:
-    """What an input adds to the doubt about a time that is so many times as long at both ends of its range."""
+    """Return an input's contribution to the spread of a time; `times` are its factors at both ends of the range."""
     first, last = assumption.bounds
     likely = min(max(assumption.number, first), last)
     below = (likely - first) / (last - first) if first < last else 1.0
@@ -146,14 +146,14 @@ _Repeated = TypeVar("_Repeated", bound=Scenario, contravariant=True)
 
 
 class Probe(Protocol[_Repeated]):
-    """One kind of run, repeated with other inputs."""
+    """Function that repeats one kind of run with other inputs."""
 
     @property
     def metric(self) -> str:
         """Name of the headline as results spell it, for example `tokens_per_s`."""
 
     def __call__(self, spec: _Repeated, *, anew: bool) -> Measure | None:
-        """The run of a scenario; None if its products have to be split again and `anew` does not allow it."""
+        """Run a scenario; return None if products need other splits and `resplit` is False."""
 
 
 _End = Measure | Exception | None
@@ -164,24 +164,24 @@ class StandsOn(Deferred[_Row]):
     """The assumptions of a result as plain data, the most influential first; found when they are first asked for."""
 
     def __init__(self, spec: _Spec, probe: Probe[_Spec], *, anew: bool = False) -> None:
-        """Nothing is run yet; `anew` moves inputs too for which products have to be split again."""
+        """Store the run and its probe; `resplit` also moves inputs that change the splits of products."""
         super().__init__(self._rows)
         self.spec: Scenario = spec
         self.probe: Probe[Any] = probe
         self._anew = anew
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Without what can be found again."""
+        """Leave out cached results, which can be computed again."""
         return partial(StandsOn, anew=self._anew), (self.spec, self.probe)
 
     @cached_property
     def evidence(self) -> Evidence:
-        """What was compared that is like it, and what the model itself gets wrong therefore."""
+        """Validated runs that are similar to this run, and the model error that follows from them."""
         return evidence_of(self.spec)
 
     @cached_property
     def _machine(self) -> tuple[float, tuple[str, ...]]:
-        """What numbers beyond those of all compared runs change: the logarithm of the time, and those that do.
+        """Absolute log change of the time due to machine numbers outside the validated range, and their texts.
 
         The time is held against that with each of them at the nearest number of a compared run.
         """
@@ -205,7 +205,7 @@ class StandsOn(Deferred[_Row]):
 
     @property
     def machine_sigma(self) -> float:
-        """Standard deviation of the logarithm of the time from what was never compared of machine and stack.
+        """Standard deviation of log time due to machine and stack numbers outside the validated range.
 
         A share of the change that it makes, or the widest step where the nearest compared numbers are impossible.
         """
@@ -218,7 +218,7 @@ class StandsOn(Deferred[_Row]):
         return math.hypot(self.evidence.sigma, self.machine_sigma)
 
     def envelope(self) -> Envelope:
-        """What of the run no compared run has."""
+        """Return the features of this run that no validated run shares."""
         return Envelope((*self.evidence.new, *self._machine[1]))
 
     @cached_property
@@ -235,7 +235,7 @@ class StandsOn(Deferred[_Row]):
 
     @cached_property
     def inputs(self) -> Mapping[str, Assumption]:
-        """Every number that is unsure, by its key, whether or not it moves anything."""
+        """Uncertain inputs by key, including those without effect on the result."""
         return {unsure.key: unsure for unsure in assumptions(self.spec)}
 
     @property
@@ -248,7 +248,7 @@ class StandsOn(Deferred[_Row]):
         return {name: value for name, value in {**measure.metrics, **headline}.items() if value > 0}
 
     def is_like(self, other: StandsOn) -> bool:
-        """Whether another run is of the same activity, model and stack, so that both are off alike."""
+        """Return True if another run has the same activity, model and stack, so that model errors cancel."""
         return are_alike(self.spec, other.spec)
 
     @cached_property
@@ -264,7 +264,7 @@ class StandsOn(Deferred[_Row]):
         }
 
     def _moved(self, key: str, value: float) -> _End:
-        """The run with another number at a key, or why it is impossible."""
+        """Run with another value of one input; return the error if that is impossible."""
         try:
             return self.probe(with_number(self.spec, key, value), anew=self._anew)
         except (PodsimError, ValidationError) as error:
@@ -280,7 +280,7 @@ class StandsOn(Deferred[_Row]):
         return [row for *_, row in sorted(rows, key=lambda ranked: ranked[:2])]
 
     def _change(self, end: _End) -> float | None:
-        """Of the headline, as a share; None for a run that is impossible."""
+        """Return the relative change of the headline metric; None for an impossible run."""
         if not isinstance(end, Measure) or end.headline is None or self._base.headline is None:
             return None
         return end.headline / self._base.headline - 1
@@ -294,7 +294,7 @@ class StandsOn(Deferred[_Row]):
         ]
 
     def moved(self, name: str) -> dict[str, tuple[float, float]]:
-        """The time of a figure with an input at both ends of its range, as multiples, by the keys of those that move.
+        """Return the factors of a metric's time at both ends of each input's range, by key of the input.
 
         It is 1 at an end where no run is possible.
         """
@@ -306,11 +306,11 @@ class StandsOn(Deferred[_Row]):
         return times
 
     def of_inputs(self, name: str) -> dict[str, Contribution]:
-        """What each input adds to the doubt about the time of a figure."""
+        """Return the contribution of each input to the spread of a metric's time."""
         return {key: _of_input(self.inputs[key], times) for key, times in self.moved(name).items()}
 
     def doubts(self) -> dict[str, Doubt]:
-        """How unsure each figure is, the headline first; empty where an input is not measured."""
+        """Return the spread of each metric, the headline first; empty if an input has not been moved."""
         return self._doubts
 
     @cached_property
@@ -330,7 +330,7 @@ class StandsOn(Deferred[_Row]):
 
     @property
     def late(self) -> float:
-        """What times are longer on average, as a share, where machines wait for late ones."""
+        """Mean relative slowdown of a run in which machines wait for slow ones."""
         return self._base.longer
 
     def converging(self) -> list[float]:
@@ -340,7 +340,7 @@ class StandsOn(Deferred[_Row]):
 
 
 def doubt_of_change(before: StandsOn, after: StandsOn, name: str, times: float) -> Doubt | None:
-    """How unsure the ratio of the time of a figure is to what it was in another run; None where one is not measured.
+    """Return the spread of the ratio of a metric's time in two runs; None if an input has not been moved.
 
     What the model itself gets wrong of a change is a share of it for runs of one model and one stack, as pairs of
     published runs show; otherwise it is what it gets wrong of either run. There is no doubt about an input that differs
@@ -379,7 +379,7 @@ def doubt_of_change(before: StandsOn, after: StandsOn, name: str, times: float) 
 
 
 def measured_ranges(result: Result) -> dict[str, Range]:
-    """The middle 80 % from what the inputs of a result move, also of figures in proportion to what a run measures."""
+    """Return 80 % prediction intervals of the metrics, including those proportional to a measured metric."""
     stands_on, ranges = result.assumptions, {}
     for name, doubt in stands_on.doubts().items() if isinstance(stands_on, StandsOn) else ():
         less, more = doubt.factors
@@ -392,7 +392,7 @@ def measured_ranges(result: Result) -> dict[str, Range]:
 
 
 def range_text(result: Result, figure: str) -> str:
-    """The range of a figure beside its value, for example `80 %: 607 to 665`; empty if there is none."""
+    """Return the range of a metric as text, for example `80 %: 607 to 665`; empty if there is none."""
     known = result.ranges.get(figure)
     value = None if known is None else result.predicted(figure)
     if known is None or value is None:
@@ -401,7 +401,7 @@ def range_text(result: Result, figure: str) -> str:
 
 
 def ranges_line(ranges: Mapping[str, Range]) -> str:
-    """The ranges of times and rates in a line; empty without any.
+    """Return the ranges of times and rates in one line; empty if there are none.
 
     >>> ranges_line({"tokens_per_s": Range(79.2, 98.1), "latency_s": Range(0.6, 0.7), "mfu": Range(0.1, 0.2)})
     '80 % ranges: 79.2 to 98.1 tokens/s; latency 600 ms to 700 ms'
@@ -419,7 +419,7 @@ def ranges_line(ranges: Mapping[str, Range]) -> str:
 
 
 def verdict_of(result: Result) -> Iterator[str]:
-    """What a reader must know first: what was never compared, where the answer leans, that most of it is assumed."""
+    """Yield the warnings to read first: missing validation, bias, and dependence on assumed inputs."""
     stands_on = result.assumptions
     if result.envelope.text:
         yield result.envelope.text
@@ -437,7 +437,7 @@ def verdict_of(result: Result) -> Iterator[str]:
 
 
 def _weak(result: Result, headline: Doubt) -> Iterator[str]:
-    """Whether most of the answer, or of the doubt about it, is assumed, or fitted to runs that are not like it."""
+    """Yield a warning if most of the time or of its variance comes from assumed inputs, or from fits to other runs."""
     bases, words = {"assumed"}, "that are assumed"
     if not result.envelope.inside:
         bases, words = bases | {"calibrated"}, "that are assumed or were fitted to other runs"

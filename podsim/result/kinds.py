@@ -20,7 +20,7 @@ FAMILIES: Final = dict(zip((COMPUTE, ON_CHIP, LINKS, OFF_CHIP, WAITING), _SHAPES
 
 
 class Kind(NamedTuple):
-    """One kind of time. A family shares a hue, and its members differ in lightness, as the colour-blind need it."""
+    """Kind of time; kinds of a family share a hue and differ in lightness, for colour-blind readers."""
 
     name: str
     label: str
@@ -64,7 +64,7 @@ _ORDER: Final = [kind.name for kind in KINDS]
 
 
 def kind_of(name: str) -> Kind:
-    """The kind called `name`; a name that is not known gets a neutral look.
+    """Return the kind called `name`; an unknown name gets a neutral colour.
 
     >>> kind_of("inter_ipu").label
     'inter-IPU'
@@ -75,13 +75,13 @@ def kind_of(name: str) -> Kind:
 
 
 def fill_of_kind(name: str) -> Fill:
-    """The fill of a kind of time: a family has a pattern of its own, and its members differ in lightness."""
+    """Return the fill of a kind of time: the pattern shows its family, the lightness the member."""
     known = kind_of(name)
     return Fill(known.colour, FAMILIES[known.family])
 
 
 def legend_of_kinds(names: Iterable[str]) -> dict[str, Fill]:
-    """A legend of kinds of time, in their order."""
+    """Return a legend of kinds of time, in their standard order."""
     return {kind_of(name).label: fill_of_kind(name) for name in in_kind_order(names)}
 
 
@@ -96,5 +96,5 @@ def in_kind_order(names: Iterable[str]) -> list[str]:
 
 
 def is_waiting(name: str) -> bool:
-    """Whether an IPU waits, and neither works nor moves data, during this kind of time."""
+    """Return True if an IPU neither works nor moves data during this kind of time."""
     return kind_of(name).family == WAITING

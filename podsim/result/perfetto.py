@@ -151,7 +151,7 @@ def _counter(gauge: Gauge) -> Iterator[Event]:
 
 
 def _arrows(trace: Trace, threads: Mapping[str, int], *, is_folded: bool) -> tuple[list[Event], list[Event]]:
-    """Where messages start and end; those of repeated cycles once, as their slices are; none if they are too many."""
+    """Return the start and end events of messages; none if there are too many."""
     messages = [sent for sent in trace.messages if {sent.lane, sent.receiver} <= threads.keys()]
     if is_folded:
         messages = [replace(sent, repeat_count=1) for sent in messages]
@@ -181,13 +181,13 @@ def _without_overlaps(shown: Iterable[Slice]) -> list[list[Slice]]:
 
 
 def _expanded(shown: Iterable[Slice]) -> Iterator[Slice]:
-    """Every repetition as a slice of its own."""
+    """Yield a separate slice for every repetition."""
     for one in shown:
         yield from (one.once(number * one.repeat_period_ps) for number in range(one.repeat_count))
 
 
 def _shown_once(shown: Iterable[Slice], phases: Sequence[PhaseRecord]) -> Iterator[Slice]:
-    """The first repetition of every slice, and one slice per lane and phase for those left out."""
+    """Yield the first repetition of every slice, and one slice per lane and phase for the others."""
     fillers: dict[tuple[str, int, int], Slice] = {}
     for one in shown:
         yield one.once()
@@ -205,7 +205,7 @@ def _shown_once(shown: Iterable[Slice], phases: Sequence[PhaseRecord]) -> Iterat
 
 
 def _events(process: int, thread: int, one: Slice, *, nested: bool = False) -> Iterator[Event]:
-    """A slice and all inside it; one inside lies in the one around it in whole nanoseconds, too, where viewers cut."""
+    """Yield a slice and its inner slices; inner slices stay inside even if a viewer rounds to nanoseconds."""
     length_ns = one.end_ps // _PS_PER_NS - one.start_ps // _PS_PER_NS
     is_cut = nested or bool(one.inside)
     duration_us = _safe_us(length_ns * _PS_PER_NS) if is_cut else (one.end_ps - one.start_ps) / _PS_PER_US
@@ -219,7 +219,7 @@ def _events(process: int, thread: int, one: Slice, *, nested: bool = False) -> I
 
 
 def _safe_us(time_ps: int) -> float:
-    """A time in microseconds; whole nanoseconds stay whole where viewers cut, which make 1002 ns of 1.003 us.
+    """Return a time in microseconds that viewers do not round down: some read 1.003 us as 1002 ns.
 
     An event that begins before the end of the one before would be dropped; the next larger number is safe.
     """
@@ -234,7 +234,7 @@ def _track(process: int, thread: int, name: str, what: str = "thread") -> Iterat
 
 
 def _gauges_of_use(trace: Trace, most: int) -> Iterator[Gauge]:
-    """How many IPUs work and how many links are in use; nothing where more stretches than `most` would be counted."""
+    """Yield the numbers of working IPUs and used links; nothing if they have more than `most` stretches."""
     records = [record for record in trace.records if not is_waiting(record.kind)]
     if sum(record.repeat_count for record in records) <= most:
         yield Gauge("IPUs at work", _steps(_uses(records, trace.lanes)))
@@ -272,7 +272,7 @@ def _gauges_of_links(uses: Iterable[ChannelUse], most: int) -> Iterator[Gauge]:
 
 
 def _uses(records: Iterable[Record], lanes: Iterable[str]) -> Iterator[tuple[int, int]]:
-    """When a lane begins and ends to be in use; two records of a lane at a time are one use."""
+    """Yield +1 where a lane begins to be in use and -1 where it ends; overlapping records count once."""
     free_ps = dict.fromkeys(lanes, 0)
     used = expand(record for record in records if record.lane in free_ps)
     for record in sorted(used, key=lambda record: record.start_ps):
@@ -300,7 +300,7 @@ def gauges_of_result(result: Result, most: int) -> Iterator[Gauge]:
 
 
 def _power(trace: Trace, energy: Energy, passes: Mapping[str, Sequence[Slice]]) -> Steps:
-    """Of all that is metered; the lanes that are shown stand for all IPUs in use. [W]
+    """Return the counter of total power; the shown IPUs represent all IPUs in use. [W]
 
     Parts of a pass are recorded in no order of their own, so that it is the mean of the pass: the integral is the
     energy that the result tells.
@@ -316,7 +316,7 @@ def _power(trace: Trace, energy: Energy, passes: Mapping[str, Sequence[Slice]]) 
 
 
 def _memories(result: Result, memory: MemoryReport, passes: Mapping[str, Sequence[Slice]]) -> Iterator[Gauge]:
-    """In-Processor-Memory of the IPUs of the first replica. [MB]
+    """Yield the memory in use on the IPUs of the first replica. [MB]
 
     Weights, state and code are always there; passes add their temporaries, and a forward pass leaves what its backward
     pass reads.
@@ -339,7 +339,7 @@ def _memories(result: Result, memory: MemoryReport, passes: Mapping[str, Sequenc
 
 
 def _steps(changes: Iterable[tuple[int, int]], *, from_start: bool = False) -> list[tuple[int, int]]:
-    """Values from changes at instants; those that cancel out are none, except at the start where that is wanted."""
+    """Return running sums of changes; changes that cancel out are skipped, except at `from_start`."""
     sums: Counter[int] = Counter({0: 0} if from_start else {})
     for at_ps, change in changes:
         sums[at_ps] += change

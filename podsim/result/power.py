@@ -43,7 +43,7 @@ _MOST_DIGITS: Final = 11  # of seconds, until the year 5138
 
 @dataclass(frozen=True, slots=True)
 class WorkDone:
-    """What IPUs do, and what comes of it."""
+    """Work of the IPUs: time by kind, rates and parts of a run."""
 
     time_ps: Mapping[str, int]  # by kind, mean over those in use
     rates: Mapping[str, float]  # what is done in a second, by its name, for example `sample` [1/s]
@@ -55,7 +55,7 @@ class WorkDone:
 
 @dataclass(frozen=True, slots=True)
 class PowerDraw:
-    """What each part draws. [W]"""
+    """Power of each component. [W]"""
 
     ipus_w: float
     machines_w: float
@@ -64,13 +64,13 @@ class PowerDraw:
 
     @property
     def total_w(self) -> float:
-        """All parts together. [W]"""
+        """Power of all components. [W]"""
         return self.ipus_w + self.machines_w + self.hosts_w + self.switches_w
 
 
 @dataclass(frozen=True)
 class Meter:
-    """What is metered: the machines of the IPUs that figures stand for, in copies of so many IPUs."""
+    """Machines whose power and price count: machines with IPUs in use, in copies of `ipus_per_copy` IPUs."""
 
     system: System
     ipus_used: int
@@ -99,7 +99,7 @@ class Meter:
 
     @cached_property
     def numbers(self) -> dict[str, tuple[Sourced, str]]:
-        """Every number that power stands on, with its dimension, by its key within the pod."""
+        """Numbers that power depends on, with their dimensions, by key within the pod."""
         given = ((path, power) for path, power in self._powers.items() if power is not None)
         found = (number for path, power in given for number in quantities(power, path))
         return {key: (number, q.dimension) for key, number, declared in found if (q := declared.quantity)}
@@ -117,7 +117,7 @@ class Meter:
 
 @dataclass(frozen=True)
 class Energy:
-    """What a result needs in power and energy, made when it is first asked for."""
+    """Power and energy of a result, computed on first use."""
 
     meter: Meter
     work: WorkDone
@@ -128,7 +128,7 @@ class Energy:
         return {key: float(number) for key, (number, _) in self.meter.numbers.items()} | dict(self.moved)
 
     def dynamic_in_w(self, kind: str) -> float:
-        """What an IPU draws beside idle power in a kind of time, with what it does for other batches. [W]"""
+        """Return the power of an IPU above idle in a kind of time, including work for other batches. [W]"""
         return self._in_w(kind) * self.work.density
 
     def _in_w(self, kind: str) -> float:
@@ -145,7 +145,7 @@ class Energy:
         return at_work_w + math.fsum(per_s * energies[f"{_CHIP}.{name}"] for name, per_s in products.items())
 
     def _drawn(self, dynamic_w: float, *, hosts_work: bool = True) -> PowerDraw:
-        """What each part draws while each IPU in use draws so much beside idle power, on average."""
+        """Return the power of each component if an IPU in use consumes `dynamic_w` above idle power on average."""
         meter, numbers = self.meter, self._numbers
         switches = numbers.get(f"{_POD}.switch_count", 0) * numbers.get(f"{_POD}.switch", 0.0)
         return PowerDraw(
@@ -156,19 +156,19 @@ class Energy:
         )
 
     def power_w(self, dynamic_w: float) -> float:
-        """Of all that is metered while each IPU in use draws so much beside idle power, on average. [W]"""
+        """Return total power if an IPU in use consumes `dynamic_w` above idle power on average. [W]"""
         return self._drawn(dynamic_w).total_w
 
     @cached_property
     def dynamic_w(self) -> float:
-        """What each of the IPUs in use draws beside idle power, on average. [W]"""
+        """Mean power of an IPU in use above its idle power. [W]"""
         total_ps = sum(self.work.time_ps.values()) or 1
         done = sum(self._in_w(kind) * time_ps for kind, time_ps in self.work.time_ps.items())
         return done / total_ps * self.work.density
 
     @property
     def chip_w(self) -> float:
-        """What each of the IPUs in use draws on average. [W]"""
+        """Mean power of an IPU in use. [W]"""
         return self._numbers[f"{_CHIP}.idle"] + self.dynamic_w
 
     @property
@@ -179,7 +179,7 @@ class Energy:
 
     @cached_property
     def drawn(self) -> PowerDraw:
-        """What each part draws while the work goes on."""
+        """Power of each component during the run. [W]"""
         return self._drawn(self.dynamic_w)
 
     @property
@@ -263,7 +263,7 @@ class Energy:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a result costs, in the currency of its prices; None where that has no price."""
+    """Cost of a result, in the currency of its prices; None where there is no price."""
 
     currency: str
     price_per_ipu_hour: float | None  # what is fixed, with or without work
@@ -285,7 +285,7 @@ class Cost:
 
 
 def cost_of(prices: CostSpec, meter: Meter, work: WorkDone, energy: Energy | None) -> Cost:
-    """What work costs: machines whose IPUs are in use, and what they draw."""
+    """Return the cost of work: the fixed price of the machines in use, and their energy."""
     system, duty_cycle = meter.system, float(prices.duty_cycle)
     machine_count, per_machine = system.whole_machine_count, int(system.machine.ipu_count)
     paid, price = prices.prices_on(system), None

@@ -20,7 +20,7 @@ def rows(name: str) -> tuple[dict[str, str], ...]:
 
 
 def scenario_name(row: dict[str, str]) -> str:
-    """The scenario that replays an MLPerf submission."""
+    """Return the name of the scenario that replays an MLPerf submission."""
     if row["benchmark"] == "resnet":
         return f"resnet50_{row['round']}_pod{row['ipus']}"
     name = f"{row['benchmark']}_{row['round']}_pod{row['ipus']}_{row['division']}"

@@ -54,7 +54,7 @@ _DIGITS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How much slower weight updates of logged runs on so many machines and more became: end over start, less 1."""
+    """Relative slowdown from start to end of logged runs with at least `machines` machines."""
 
     machines: int
     least: float
@@ -62,7 +62,7 @@ class Drift:
 
     @classmethod
     def of(cls, noise: Noise | None, machines: int) -> Self | None:
-        """That of runs on so many machines; None where nothing is known of it."""
+        """Return the slowdown of runs on `machines` machines; None if no such run was logged."""
         drift = noise.drift_on(machines) if noise else None
         if noise is None or drift is None:
             return None
@@ -75,7 +75,7 @@ class Drift:
 
     @property
     def words(self) -> str:
-        """What no time contains."""
+        """Note that times do not include the slowdown, with its range."""
         ends = (f"{100 * low:.1f} to {100 * high:.1f} %" for low, high in ((self.least, self.most), self.on_average))
         slower = " slower at their end, ".join(ends)
         return f"without drift; runs on {self.machines} machines and more were {slower} on average"
@@ -164,12 +164,12 @@ class RunResult(Result):
 
     @property
     def breakdown_basis(self) -> dict[str, object]:
-        """Shares of the breakdown by what they stand on: of each kind of time, and of all of it."""
+        """Shares of the breakdown by basis of the inputs, for each kind of time and in total."""
         return self.sources.to_dict()
 
     @property
     def shares_by_basis(self) -> Mapping[str, float]:
-        """Shares of a weight update by what they stand on."""
+        """Shares of a weight update by basis of its inputs."""
         return self.sources.shares
 
     @property
@@ -183,7 +183,7 @@ class RunResult(Result):
         return self.mfu * self.simulated.ipus_used / self.simulated.ipu_count
 
     def predicted(self, quantity: str) -> float | None:
-        """The predicted value of a quantity, if there is one; the median of a drawn time to train."""
+        """Return the predicted value of a metric, if there is one; the median of a simulated time to train."""
         drawn = self.time_to_train_percentiles
         if quantity == TIME and self.time_to_train_s is None and drawn:
             return drawn["p50"]
@@ -217,7 +217,7 @@ class RunResult(Result):
         yield from self.spent_tiles()
 
     def conclusion(self) -> str:
-        """The time of a weight update, its largest parts, and who sets the pace."""
+        """Return the time of a weight update, its largest parts, and the slowest IPU."""
         update = f"{format_duration_s(self.weight_update_s, _DIGITS)} per weight update{self._in_brackets(UPDATE)}"
         return f"{update}: {largest(self.breakdown)}{pace(self.ipus)}"
 
@@ -244,17 +244,17 @@ class RunResult(Result):
         return frame_of_rows(("kind", "family", "time_s", "share"), rows)
 
     def ipu_frame(self) -> DataFrame:
-        """One row per IPU: `lane, stages, busy_s` and the time of each kind, for example `matmul_s`."""
+        """Return one row per IPU: `lane, stages, busy_s` and the time of each kind, for example `matmul_s`."""
         return _frame_by_kind(self.ipus, "ipu", "lane", "stages", "busy_s").set_index("ipu")
 
     def memory_frame(self) -> DataFrame:
-        """One row per IPU, memory and tenant: `ipu, where, tenant, size_bytes, capacity_bytes`."""
+        """Return one row per IPU, memory and tenant: `ipu, where, tenant, size_bytes, capacity_bytes`."""
         capacity = self.memory.capacity_bytes
         rows = [(row.ipu, row.where, row.tenant, row.size_bytes, capacity(row.where)) for row in self.memory.rows]
         return frame_of_rows(("ipu", "where", "tenant", "size_bytes", "capacity_bytes"), rows)
 
     def operations_frame(self) -> DataFrame:
-        """One row per operation: `stage, block, kind, name, count, total_s` and the time of each kind."""
+        """Return one row per operation: `stage, block, kind, name, count, total_s` and the time of each kind."""
         return _frame_by_kind(self.operations, "stage", "block", "kind", "name", "count", "total_s")
 
 

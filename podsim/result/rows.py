@@ -33,7 +33,7 @@ class PhaseTime:
 
 @dataclass(frozen=True, slots=True)
 class IpuAccount:
-    """How one IPU of a replica spends one weight update, with what is placed on it in words; times add up to it."""
+    """Time of one IPU of a replica in a weight update, by kind; `stages` describes its share of the model."""
 
     ipu: int
     lane: str
@@ -57,7 +57,7 @@ class IpuAccount:
 
 @dataclass(frozen=True, slots=True)
 class MemoryRow:
-    """What one tenant keeps in one memory of one IPU of a replica, at most during a weight update."""
+    """Largest size of one tenant in one memory of one IPU of a replica during a weight update."""
 
     ipu: int
     tenant: str
@@ -75,7 +75,7 @@ def by_size(rows: Iterable[MemoryRow]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class MemoryReport:
-    """Who fills the memories, and how much of them one IPU has a claim to."""
+    """Tenants of the memories of a replica, and the capacities of one IPU."""
 
     rows: tuple[MemoryRow, ...]
     in_processor_memory_bytes: int
@@ -94,11 +94,11 @@ class MemoryReport:
         return sum(self.tenants(ipu, where).values())
 
     def ipus(self, where: str) -> list[int]:
-        """The IPUs that keep anything in one of the two memories."""
+        """Return the IPUs with tenants in one of the two memories."""
         return sorted({row.ipu for row in self.rows if row.where == where})
 
     def fullest_ipu(self, where: str = IN_PROCESSOR) -> int | None:
-        """The IPU with the least room left, the first of equals; none if this memory is not used."""
+        """Return the IPU with the least free memory, the first of equals; None if this memory is not used."""
         return max(self.ipus(where), key=lambda ipu: self.used_bytes(ipu, where), default=None)
 
 
@@ -181,7 +181,7 @@ class LearningRate:
 
 
 def memory_report(memory: Sequence[IpuMemory]) -> MemoryReport:
-    """The tenants of the IPUs of a replica, those that take nothing left out."""
+    """Return the tenants of the IPUs of a replica, without empty ones."""
     rows = tuple(
         MemoryRow(ipu.ipu, tenant.name, tenant.byte_count, tenant.storage)
         for ipu in memory
@@ -193,7 +193,7 @@ def memory_report(memory: Sequence[IpuMemory]) -> MemoryReport:
 
 
 def phase_times(phases: Iterable[PhaseRecord]) -> tuple[PhaseTime, ...]:
-    """Time of each phase, in order; numbered phases (`fill 0`, `fill 1`, …) are one, and so are those of one name.
+    """Return the time of each phase in order; numbered phases (`fill 0`, `fill 1`, …) are merged into one.
 
     All replicas go through the same phases, so those of the first group stand for all.
     """
@@ -220,13 +220,13 @@ def merged(phases: Iterable[PhaseTime]) -> tuple[PhaseTime, ...]:
 
 
 def of_first_group(phases: Iterable[PhaseRecord]) -> list[PhaseRecord]:
-    """The phases of the group that comes first, in order of time."""
+    """Return the phases of the first group, in order of time."""
     ordered = sorted(phases, key=lambda phase: (phase.start_ps, phase.end_ps))
     return [phase for phase in ordered if phase.group == ordered[0].group]
 
 
 def part_of(phase_name: str) -> str:
-    """The part of the weight update that a phase belongs to: the first word of its name.
+    """Return the part of the weight update that a phase belongs to: the first word of its name.
 
     >>> part_of("fill 3"), part_of("update IPUs 1-3: optimizer")
     ('fill', 'update')

@@ -59,7 +59,7 @@ class DrawnService:
 
 @dataclass(frozen=True, slots=True)
 class ServiceDraws:
-    """What came of serving with its uncertain inputs drawn."""
+    """Results of serving with sampled inputs."""
 
     count: int
     seed: int
@@ -109,12 +109,12 @@ class ServingResult(Result):
 
     @property
     def sources(self) -> Sources:
-        """What the time of a decode step of a full batch stands on."""
+        """Basis of the inputs that determine the time of a decode step of a full batch."""
         return self.decode[0].sources if self.decode else Sources()
 
     @property
     def shares_by_basis(self) -> Mapping[str, float]:
-        """Shares of a decode step of a full batch by what they stand on."""
+        """Shares of a decode step of a full batch by basis of its inputs."""
         return self.sources.shares
 
     @property
@@ -128,32 +128,32 @@ class ServingResult(Result):
         return self.outcome.utilization
 
     def load_of(self, rate_per_s: float) -> float:
-        """A rate as a share of the saturation."""
+        """Return a rate as a fraction of the saturation rate."""
         return rate_per_s / self.saturation.rate_per_s
 
     @property
     def breakdown_basis(self) -> dict[str, object]:
-        """Shares of a decode step of a full batch by what they stand on: of each kind of time, and of all of it."""
+        """Shares of a full batch's decode step by basis of its inputs, for each kind of time and in total."""
         return self.sources.to_dict()
 
     def service_figures(self) -> dict[str, float | None]:
-        """The figures of requests, in a line each: percentiles, rates, the load and the saturation."""
+        """Return the serving metrics by key: percentiles, rates, load and saturation."""
         return {metric.key: metric.get(self) for metric in metrics_of(SERVING)}
 
     def drawn(self) -> Iterator[ServingResult | None]:
-        """The result of each draw, at the power and the prices of this one; None where it is impossible."""
+        """Yield the result of each sample at the same power and prices; None for an impossible sample."""
         for draws in self.draws:
             yield from (None if run is None else self._with(run) for run in draws.runs)
 
     def _with(self, run: DrawnService) -> ServingResult:
-        """With what came of a draw."""
+        """Return this result with the outcome of one sample."""
         limit = replace(self.saturation, rate_per_s=run.saturation_per_s)
         rate_per_s = self.rate_per_s if self.users is None else run.outcome.offered_per_s
         return replace(self, rate_per_s=rate_per_s, outcome=run.outcome, saturation=limit, points=(), draws=())
 
     @cached_property
     def ranges(self) -> Mapping[str, Range]:
-        """Between what the figures of requests lie in four fifths of the draws; empty without any.
+        """Range of each serving metric in 80 % of the samples; empty without samples.
 
         What was drawn for the first requests alone is taken to be off by as much for all of them.
         """
@@ -173,12 +173,12 @@ class ServingResult(Result):
 
     @cached_property
     def saturated_count(self) -> int:
-        """In how many draws more requests come than can be served."""
+        """Number of samples in which requests arrive faster than they can be served."""
         return sum(each is not None and each.is_saturated for each in self.drawn())
 
     @property
     def is_saturated(self) -> bool:
-        """Whether more requests come than can be served; never of users, who wait for their answers."""
+        """True if requests arrive faster than they can be served; False for users, who wait for their answers."""
         if self.users is not None:
             return False
         return self.outcome.queue_grows is True if self.load is None else self.load >= 1
@@ -189,7 +189,7 @@ class ServingResult(Result):
         return max(self.outcome.queue.peak)
 
     def headline(self) -> Iterator[Tile]:
-        """What came, what takes it, rates with their load and saturation, power, energy and cost."""
+        """Yield tiles with arrivals, capacity, rates with load and saturation, power, energy and cost."""
         outcome, flight, queue = self.outcome, self.batches_in_flight, self.outcome.queue
         offered = "all at once"
         if self.rate_per_s is not None and self.load is not None:
@@ -214,7 +214,7 @@ class ServingResult(Result):
         yield from self.spent_tiles()
 
     def conclusion(self) -> str:
-        """The saturation, and what requests see at the rate that was asked for."""
+        """Return the saturation rate, and the latencies at the offered rate."""
         at = "all at once," if self.rate_per_s is None else f"at {format_significant(self.rate_per_s)}/s,"
         first, last = (
             f"{format_duration_s(times.p99_s)}{self._in_brackets(f'{name}_p99_s')}"
@@ -227,7 +227,7 @@ class ServingResult(Result):
         )
 
     def _range(self, key: str) -> str:
-        """Of figures of requests, ends are rounded: there are few draws."""
+        """Return the range of a serving metric; its ends are rounded because samples are few."""
         known = self.ranges.get(key)
         return "" if known is None else format_range(*(_rounded(key, end) for end in (known.low, known.high)))
 
@@ -246,7 +246,7 @@ class ServingResult(Result):
         yield Section("Where time goes", charts, short=True)
 
     def _load_chart(self, name: str) -> Iterator[Chart]:
-        """A kind of time, where it is known, against the rate of requests."""
+        """Yield a chart of one latency against the request rate, if known."""
         limit_per_s, asked_per_s = self.saturation.rate_per_s, self.rate_per_s
         rules, per_s = {"saturation": limit_per_s}, [point.rate_per_s for point in self.points]
         line = f"The dashed line is the saturation, {format_significant(limit_per_s)} requests/s"
@@ -318,7 +318,7 @@ class ServingResult(Result):
             yield from (f"wider, since {reason}" for reason in draws.reasons)
 
     def work(self) -> WorkDone:
-        """Steps of all copies; those that take in prompts count as the others do."""
+        """Return the work of all copies; steps that read prompts count like other steps."""
         outcome = self.outcome
         rates = {"token": outcome.throughput_tokens_per_s, "request": outcome.throughput_requests_per_s}
         if not self.decode:
@@ -328,7 +328,7 @@ class ServingResult(Result):
         return WorkDone(step.breakdown_ps, rates, step.products, density)
 
     def own(self) -> Mapping[str, object]:
-        """The numbers of serving, in a fixed order of keys."""
+        """Return the numbers that only serving has, in a fixed order of keys."""
         users = {} if self.users is None else {"users": self.users, "think_s": self.think_s}
         return {
             "service": {key: getattr(self, key) for key in _SERVICE} | users,
@@ -415,7 +415,7 @@ def _of_outcome(outcome: ServingOutcome) -> dict[str, Any]:
 
 
 def queue_chart(outcome: ServingOutcome, load: float | None) -> Chart:
-    """The number of requests that wait, over time."""
+    """Return a chart of the number of waiting requests over time."""
     queue, most = outcome.queue, max(outcome.queue.peak)
     stretches = list(zip(queue.time_s, queue.time_s[1:], queue.peak, queue.mean, strict=False))
     tips = [

@@ -32,7 +32,7 @@ _LONGEST_VALUE: Final = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulated:
-    """What was simulated: pod, chip, stack, IPUs in use, and the keys that are not as the file has them.
+    """Simulated configuration: pod, chip, stack, IPUs in use, and keys that differ from the file.
 
     `borrowed` says that the description is that of a base from which it differs.
     """
@@ -58,14 +58,14 @@ class Simulated:
 
     @property
     def difference(self) -> str:
-        """What differs from the file."""
+        """Differences from the file."""
         if not self.changes:
             return "as the file says" if self.variant is None else f"variant {self.variant}"
         differing = "; ".join(f"{change.key} {_text(change.before)} → {_text(change.after)}" for change in self.changes)
         return f"changed: {differing}" if self.variant is None else f"variant {self.variant}: {differing}"
 
     def titled(self, description: str) -> str:
-        """A description, marked as that of the file if something else was simulated; without any model and pod."""
+        """Return the description, marked if the simulated scenario differs from its file; by default model and pod."""
         if not description:
             return f"{self.model} on {self.system}" if self.model else ""
         named = any(text.partition("=")[0].strip() == _DESCRIPTION for text in self.overrides)
@@ -78,7 +78,7 @@ class Simulated:
 
 
 def _text(value: object) -> str:
-    """A value as a line shows it."""
+    """Format a value for one line of text."""
     if value is None:
         return "not given"
     if isinstance(value, bool):
@@ -129,7 +129,7 @@ def shared(
     choice: Choice | None = None,
     changes: tuple[Change, ...] = (),
 ) -> dict[str, Any]:
-    """The fields of a result that every kind has, from a scenario whose division is chosen.
+    """Return the fields that every kind of result has, from a scenario with a chosen layout.
 
     `stands_on` has the inputs by their influence, `files` what was read beside the scenario with its SHA-256, and
     `changes` what was given beside the file, variant and overrides.

@@ -28,7 +28,7 @@ _VERTICES: Final = "system.machine.ipu.vertices"
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What the lines of a breakdown stand on: each kind of time with its time by basis. [ps]"""
+    """Basis of each line of a breakdown: time of each kind by basis of the inputs. [ps]"""
 
     lines: Sequence[tuple[str, Mapping[str, int]]] = ()
 
@@ -48,7 +48,7 @@ class Sources:
         return _shares(self.total_ps)
 
     def main(self, kind: str) -> str:
-        """The basis that most of a kind of time has; empty if nothing is known of it."""
+        """Return the basis with the largest share of a kind of time; empty if unknown."""
         times = self.by_kind_ps.get(kind, {})
         return max(times, key=lambda basis: times[basis], default="")
 
@@ -72,7 +72,7 @@ class Sources:
 
 
 def sources(spec: Scenario, prices: Callable[[], Prices], breakdown_ps: Mapping[str, int]) -> Sources:
-    """What a breakdown stands on, found when it is first looked at."""
+    """Return the basis of each line of a breakdown, computed on first use."""
 
     def lines() -> Sequence[tuple[str, Mapping[str, int]]]:
         bases: dict[str, str] = {key: number.provenance.basis for key, number, _ in numbers(spec)}
@@ -82,7 +82,7 @@ def sources(spec: Scenario, prices: Callable[[], Prices], breakdown_ps: Mapping[
 
 
 def divided(breakdown_ps: Mapping[str, int], prices: Prices, bases: Mapping[str, str]) -> Sources:
-    """A breakdown by what prices it, from the time of tasks by kind and price. [ps]"""
+    """Divide a breakdown by basis, in proportion to the time of tasks by kind and price keys. [ps]"""
     weights: dict[str, dict[str, int]] = {kind: {} for kind in breakdown_ps if prices.get(kind)}
     for kind, times in weights.items():
         for price, time_ps in prices[kind].items():
@@ -99,7 +99,7 @@ def divided(breakdown_ps: Mapping[str, int], prices: Prices, bases: Mapping[str,
 
 
 def _weakest(price: Price, bases: Mapping[str, str]) -> str:
-    """The weakest basis of the numbers at or under some keys; a price of no number is assumed."""
+    """Return the weakest basis of the numbers at or below the given keys; without a number, assumed."""
     known = {basis for key, basis in bases.items() if any(f"{key}.".startswith(f"{each}.") for each in price)}
     return max(known, key=_BASES.index, default=_BASES[-1])
 

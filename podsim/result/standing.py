@@ -29,7 +29,7 @@ Input = Mapping[str, object]
 
 
 def inputs_blocks(assumptions: Sequence[Input]) -> Iterator[Part]:
-    """How far inputs move the headline, as a chart over the table of the first of them; then all, folded."""
+    """Yield a chart of the inputs that change the headline metric most, then a folded table of all inputs."""
     if not assumptions:
         return
     table = inputs_table(assumptions)
@@ -47,7 +47,7 @@ def _texts(row: Input, *names: str) -> Iterator[str]:
 
 
 def inputs_table(assumptions: Sequence[Input]) -> Table:
-    """The inputs that move the headline of a result, the most influential first."""
+    """Return the inputs that change the headline metric of a result, the most influential first."""
     counts = Counter(str(row.get("basis", "")) for row in assumptions)
     moving = [(row, text) for row in assumptions if (text := _influence(row))]
     figure = _moved_figure(assumptions)
@@ -103,7 +103,7 @@ def inputs_chart(assumptions: Sequence[Input], numbers: Table | None = None) -> 
 
 
 def _moved_figure(assumptions: Sequence[Input]) -> str:
-    """The headline by which influences are measured, in words."""
+    """Return the column heading of the metric whose changes are shown."""
     names = (str(known["metric"]) for row in assumptions if isinstance(known := row.get("influence"), Mapping))
     first = next(names, None)
     return "influence" if first is None else metric_of(first).head
@@ -117,7 +117,7 @@ def _end(row: Input, end: str, decimals: int = 1) -> str:
 
 
 def _influence(row: Input) -> str:
-    """How far an input moves the headline within its range; empty if it moves other figures alone."""
+    """Return the change of the headline metric over an input's range; empty if only other metrics change."""
     influence = row.get("influence")
     if not isinstance(influence, Mapping):
         return _NOT_MEASURED
@@ -128,7 +128,7 @@ def _influence(row: Input) -> str:
 
 
 def _broken(key: str) -> str:
-    """A long key on two lines, cut behind a dot."""
+    """Break a long key into two lines after a dot."""
     cut = key.rfind(".", 0, _KEY_WIDTH) + 1
     return key if len(key) <= _KEY_WIDTH or not cut else f"{key[:cut]}\n{key[cut:]}"
 

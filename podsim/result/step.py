@@ -46,7 +46,7 @@ class StepReport:
 
     @property
     def breakdown_basis(self) -> dict[str, object]:
-        """Shares of the breakdown by what they stand on: of each kind of time, and of all of it."""
+        """Shares of the breakdown by basis of the inputs, for each kind of time and in total."""
         return self.sources.to_dict()
 
     @property
@@ -56,7 +56,7 @@ class StepReport:
 
     @property
     def bound(self) -> str:
-        """What most of the time goes to: `compute`, `exchange`, `links`, `streaming memory` or `host`.
+        """Resource that takes most of the time: `compute`, `exchange`, `links`, `streaming memory` or `host`.
 
         Waiting for weights counts as streaming memory. Loads under other work bind, too, if they are waited
         for and take longer than all of that work.
@@ -68,7 +68,7 @@ class StepReport:
 
     @property
     def time_by_bound(self) -> dict[str, int]:
-        """Time of the breakdown by what it is spent on; bubbles are left out. [ps]"""
+        """Time of the breakdown by resource, without bubbles. [ps]"""
         sums: dict[str, int] = {}
         for kind, time_ps in self.breakdown_ps.items():
             if bound := _BOUNDS.get(kind) or _BOUNDS_OF_FAMILIES.get(kind_of(kind).family):
@@ -76,11 +76,11 @@ class StepReport:
         return sums
 
     def interval_ps(self, in_flight: int) -> int:
-        """From a step of a batch to its next: the step, or the turns of all batches at the slowest stage. [ps]"""
+        """Return the time between two steps of a batch: one step, or all batches at the slowest stage. [ps]"""
         return max(self.time_ps, in_flight * self.longest_stage_ps)
 
     def density(self, in_flight: int) -> float:
-        """How often its work is done in its time while so many batches are in flight."""
+        """Return the work done in the time of one step, in steps, with `in_flight` batches in flight."""
         return in_flight * self.time_ps / self.interval_ps(in_flight)
 
     def to_dict(self) -> dict[str, object]:

@@ -38,7 +38,7 @@ _MODEL_FORM: Final = "model form"
 
 @dataclass(frozen=True, slots=True)
 class DrawTask:
-    """What is drawn, and how the run is repeated."""
+    """Inputs to sample, and the function that repeats the run."""
 
     spec: Scenario
     probe: Probe[Any]
@@ -47,7 +47,7 @@ class DrawTask:
 
 
 def drawing_of(stands_on: StandsOn) -> DrawTask:
-    """What can be drawn for a result: all inputs that move anything, those too for which products are split again."""
+    """Return the sampling task of a result, with all inputs that change it, even if splits change too."""
     moving = {str(row["key"]) for row in stands_on}
     inputs = [unsure for key, unsure in stands_on.inputs.items() if key in moving]
     return DrawTask(stands_on.spec, stands_on.probe, inputs, stands_on.sigma)
@@ -76,7 +76,7 @@ def uncertainty(stands_on: StandsOn, draws: Draws, watch: Watch) -> Uncertainty:
 
 
 def draw(task: DrawTask, seed: int, number: int) -> dict[str, float] | None:
-    """The figures of a draw with what the model itself gets wrong; None if its run is impossible."""
+    """Return the metrics of a sample, with a sampled model error; None if its run is impossible."""
     try:
         measure = task.probe(inputs_drawn(task, seed, number), anew=True)
     except (PodsimError, ValidationError):
@@ -92,7 +92,7 @@ def draw(task: DrawTask, seed: int, number: int) -> dict[str, float] | None:
 
 
 def inputs_drawn(task: DrawTask, seed: int, number: int) -> Any:
-    """The scenario of a draw, each uncertain input somewhere in its range, most often near its value.
+    """Return the scenario of a sample: each uncertain input has a triangular distribution about its value.
 
     Raises:
         ValidationError: The scenario refuses a number.
@@ -107,12 +107,12 @@ def inputs_drawn(task: DrawTask, seed: int, number: int) -> Any:
 
 
 def factor_drawn(sigma: float, seed: int, number: int) -> float:
-    """What all times of a draw are off by, where the logarithm of that has a standard deviation."""
+    """Sample the common factor of a simulation's times from a log-normal distribution."""
     return math.exp(sigma * _generator(seed, number, _MODEL_FORM).standard_normal())
 
 
 def _generator(seed: int, number: int, key: str) -> Generator:
-    """Random numbers for one input of one draw, whichever others are drawn beside it."""
+    """Return the random generator of one input in one sample; it does not depend on other inputs."""
     import numpy as np  # large, and most runs draw nothing
 
     return np.random.default_rng((seed, number, zlib.crc32(key.encode())))

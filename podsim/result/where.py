@@ -43,7 +43,7 @@ _NEXT_TO_EMPTY: Final = 0.02
 
 
 def told_apart(breakdown: Mapping[str, float]) -> dict[str, float]:
-    """A breakdown in the order of kinds, in which those below 0.1 % of all are one, `other`.
+    """Return a breakdown in the order of kinds; kinds below 0.1 % of the total are merged into `other`.
 
     >>> told_apart({"sync": 0.001, "matmul": 4.0, "exchange": 0.002, "bubble": 0.0})
     {'matmul': 4.0, 'other': 0.003}
@@ -55,7 +55,7 @@ def told_apart(breakdown: Mapping[str, float]) -> dict[str, float]:
 
 
 def largest(breakdown: Mapping[str, float], decimals: int = 0) -> str:
-    """The three largest kinds with their shares, in words."""
+    """Return the three largest kinds with their shares, as text."""
     total = sum(breakdown.values()) or 1
     kinds = sorted(breakdown, key=lambda kind: -breakdown[kind])[:3]
     return ", ".join(f"{kind_of(kind).label} {format_percent(breakdown[kind] / total, decimals)}" for kind in kinds)
@@ -179,14 +179,14 @@ def _ipu_table(accounts: Sequence[IpuAccount], mean_ps: Mapping[str, int], slowe
 
 
 def _alike(ipus: Mapping[int, _Row]) -> tuple[list[tuple[list[int], _Row]], list[str]]:
-    """IPUs with what is told of them, neighbours alike as one, the first of these; and a note of those left out."""
+    """Group IPUs with equal neighbours, and return the first groups with a note on the number left out."""
     alike = [([ipu for ipu, _ in members], told) for told, members in groupby(ipus.items(), key=itemgetter(1))]
     left = sum(len(members) for members, _ in alike[MOST_IPUS:])
     return alike[:MOST_IPUS], [f"and {left} more IPUs"] if left else []
 
 
 def pace(accounts: Sequence[IpuAccount]) -> str:
-    """Who sets the pace, at the end of a sentence; empty of one IPU."""
+    """Return the slowest IPU as the end of a sentence; empty for a single IPU."""
     return f"; IPU {max(accounts, key=lambda each: each.busy_s).ipu} sets the pace" if len(accounts) > 1 else ""
 
 
@@ -200,13 +200,13 @@ def numbers_of(ipus: Sequence[int]) -> str:
 
 
 def left_out(ipu_count: int) -> list[str]:
-    """A note where a chart does not show all IPUs."""
+    """Return a note if a chart does not show all IPUs."""
     shown = f"The first {MOST_IPUS} of {format_count(ipu_count)} IPUs are shown."
     return [shown] if ipu_count > MOST_IPUS else []
 
 
 def phases_line(phases: Sequence[PhaseTime]) -> Iterator[Passage]:
-    """The parts of a weight update in order, in one line."""
+    """Yield one line with the parts of a weight update in order."""
     parts = []
     for part, group in groupby(merged(phases), key=lambda phase: part_of(phase.name)):
         members = list(group)
@@ -231,7 +231,7 @@ def sharing_lines(breakdown_ps: Mapping[str, int], shared_ps: Mapping[str, Mappi
 
 
 def longest_operations(operations: Sequence[OperationRow]) -> Iterator[Table]:
-    """The longest operations of the stage that takes longest."""
+    """Yield a table of the longest operations of the slowest stage."""
     stages: dict[str, float] = {}
     for row in operations:
         stages[row.stage] = stages.get(row.stage, 0.0) + row.total_s
@@ -251,7 +251,7 @@ def longest_operations(operations: Sequence[OperationRow]) -> Iterator[Table]:
 
 
 def memory_blocks(memory: MemoryReport) -> Iterator[Part]:
-    """A map for each memory that is used; of one that is next to empty a line."""
+    """Yield a map of each used memory, or a line if it is almost empty."""
     fills = fills_in_turn(list(by_size(memory.rows)))  # what takes most has the first, in both memories the same
     for where, (name, *_) in _MEMORIES.items():
         fullest = memory.fullest_ipu(where)
@@ -267,7 +267,7 @@ def memory_blocks(memory: MemoryReport) -> Iterator[Part]:
 
 
 def memory_title(memory: MemoryReport, where: str = IN_PROCESSOR) -> str:
-    """The IPU with the least room left in a memory that is used."""
+    """Return a title with the fullest IPU of a memory in use."""
     fullest, capacity = memory.fullest_ipu(where), memory.capacity_bytes(where)
     assert fullest is not None
     used = memory.used_bytes(fullest, where)

@@ -112,7 +112,7 @@ class Waterfall:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Two results beside one another.
+    """Comparison of two results.
 
     Rows are the metrics that either has: those that changed beyond their ranges, those within, those that are the same.
     """
@@ -127,7 +127,7 @@ class Difference:
 
     @property
     def title(self) -> str:
-        """What is compared with the first, and of which activity."""
+        """Letter of the other side, and the activity."""
         return f"{self.letter} against A: {self.a.activity}"
 
     @property
@@ -160,7 +160,7 @@ class Comparison(Answered):
         return any(other.worse for other in self.differences)
 
     def report(self, *, unchanged: bool = False, precision: int = _DIGITS) -> Report:
-        """The comparison as data.
+        """Return the comparison as a report.
 
         Args:
             unchanged: Show what is the same as well.
@@ -188,11 +188,11 @@ class Comparison(Answered):
         )
 
     def text(self, *, unchanged: bool = False, precision: int = _DIGITS) -> str:
-        """The comparison for a terminal of 100 columns; arguments as of `report`."""
+        """Return the comparison as text of 100 columns; arguments as in `report`."""
         return report_as_text(self.report(unchanged=unchanged, precision=precision))
 
     def markdown(self, *, unchanged: bool = False, precision: int = _DIGITS) -> str:
-        """The comparison in Markdown; arguments as of `report`."""
+        """Return the comparison as Markdown; arguments as in `report`."""
         return report_as_markdown(self.report(unchanged=unchanged, precision=precision))
 
     def to_dict(self) -> dict[str, object]:
@@ -227,7 +227,7 @@ class Comparison(Answered):
         return {**about, "sides": sides, "differences": differences}
 
     def to_json(self) -> str:
-        """The comparison as JSON text."""
+        """Return the comparison as JSON text."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
 
     def _told(self) -> Iterator[str]:
@@ -235,7 +235,7 @@ class Comparison(Answered):
         yield from (report.title, *report.verdict[:_MOST_TOLD])
 
     def _records(self) -> Sequence[Mapping[str, object]]:
-        """A row for each metric of each side but the first, in its own unit."""
+        """Return one row for each metric of each side but the first, in the unit of the metric."""
         return [
             {"side": other.letter, "label": other.b.label}
             | {name: getattr(row, name) for name in _COLUMNS}
@@ -245,7 +245,7 @@ class Comparison(Answered):
         ]
 
     def _units(self) -> Mapping[str, str]:
-        """Of what has the same unit in all rows; of the others the column `unit` tells."""
+        """Return the unit of each column whose rows share one."""
         return dict.fromkeys(("change", "change_low", "change_high"), SHARE)
 
 
@@ -282,7 +282,7 @@ def compare(*sides: Side, uncertainty: int | Draws | None = None, seed: int = 0,
 
 
 def difference(a: Subject, b: Subject, letter: str = "B") -> Difference:
-    """Two results beside one another; a PodsimError if they are of different activities."""
+    """Return the comparison of two results; raise `PodsimError` if their activities differ."""
     if a.activity != b.activity:
         what = f"this is a result of {b.activity}, that of {a.label} is of {a.activity}: no metric is in both"
         raise PodsimError(what, where=b.label, do="compare results of the same activity")
@@ -290,7 +290,7 @@ def difference(a: Subject, b: Subject, letter: str = "B") -> Difference:
 
     @cache
     def factors(name: str) -> Ends | None:
-        """P10 and P90 of the time over what it is; None where nobody measured what inputs move of it."""
+        """Return P10 and P90 of the ratio of times, relative to the prediction; None if an input has not been moved."""
         if before is None or after is None or name not in before.figures or name not in after.figures:
             return None
         doubt = doubt_of_change(before, after, name, after.figures[name] / before.figures[name])
@@ -306,7 +306,7 @@ def difference(a: Subject, b: Subject, letter: str = "B") -> Difference:
 
 
 def waterfall_of(span: str, a_ps: Mapping[str, int], b_ps: Mapping[str, int]) -> Waterfall:
-    """A stretch of time by kind in two results. [ps]"""
+    """Return a stretch of time by kind in two results. [ps]"""
     pairs = [(kind, a_ps.get(kind, 0), b_ps.get(kind, 0)) for kind in in_kind_order([*a_ps, *b_ps])]
     steps = tuple(Step(kind, first_ps, second_ps, second_ps - first_ps) for kind, first_ps, second_ps in pairs)
     return Waterfall(span, sum(a_ps.values()), sum(b_ps.values()), steps)
@@ -341,7 +341,7 @@ def _row(metric: Metric, a: Subject, b: Subject, factors: Callable[[str], Ends |
 
 
 def _cause(metric: Metric, a: Subject, b: Subject, first: float, second: float) -> Cause | None:
-    """What moved most of the cost of a metric: of itself where less is better, of one over it where more is."""
+    """Return the part that changed a metric most; rates are compared by their inverse."""
     costs = [(value and 1 / value) if metric.more_is_better else value for value in (first, second)]
     before, after = (_parts(metric, subject, cost) for subject, cost in zip((a, b), costs, strict=True))
     rising = 1 if costs[1] > costs[0] else -1
@@ -355,7 +355,7 @@ def _cause(metric: Metric, a: Subject, b: Subject, first: float, second: float) 
 
 
 def _parts(metric: Metric, subject: Subject, cost: float) -> dict[tuple[str, str], float]:
-    """A cost by stretches of time and kinds of it, of a run too by its parts, or by memory and tenants."""
+    """Divide a metric by stretch of time and kind, by parts of a run, or by memory and tenant."""
     if metric.unit == BYTES:
         return {(metric.key, tenant): size_bytes for tenant, size_bytes in subject.memory.get(metric.key, {}).items()}
     span = COMPARED[subject.activity][metric.key]
@@ -375,7 +375,7 @@ def _parts(metric: Metric, subject: Subject, cost: float) -> dict[tuple[str, str
 
 
 def _differing(a: Subject, b: Subject) -> Iterator[Change]:
-    """Inputs that differ, those of the first in their order."""
+    """Yield the inputs that differ, in the order of the first side."""
     if a.version != b.version:
         yield Change("podsim", a.version, b.version)
     whole = a.hardware and b.hardware
@@ -440,7 +440,7 @@ def parts_of(found: Difference, unchanged: bool = False, precision: int = _DIGIT
 
 
 def _verdict(found: Difference) -> str:
-    """What came of it, in a sentence."""
+    """Return the verdict as one sentence."""
     row, span = found.headline, _span(found.headline)
     if all(other.verdict == SAME for other in found.rows):
         return f"{found.letter} is the same as A"
@@ -452,7 +452,7 @@ def _verdict(found: Difference) -> str:
 
 
 def _tiles(found: Difference, most: int) -> Iterator[Tile]:
-    """The metrics that changed, as many as have room."""
+    """Yield a tile for each changed metric, up to `most`."""
     for row in [row for row in found.rows if row.verdict != SAME][:most]:
         first, second, change, verdict = _in_words(row, _DIGITS)
         yield Tile(in_title(row.label), change or second, (f"{first} to {second}", f"{found.letter} is {verdict}"))
@@ -471,7 +471,7 @@ def _metric_table(found: Difference, rows: Sequence[Row], precision: int, *notes
 
 
 def waterfall_chart(found: Waterfall, letter: str, unchanged: bool = False, precision: int = _DIGITS) -> Chart:
-    """The time that each kind adds or takes on the way from A to another; it adds up exactly."""
+    """Return a waterfall chart of the time that each kind adds or removes; the steps add up exactly."""
     a_ps, b_ps = found.a_ps, found.b_ps
     scale_s, unit = unit_for_s(ps_to_seconds(max(a_ps, b_ps)))
     scale_ps = scale_s / ps_to_seconds(1)
@@ -499,7 +499,7 @@ def waterfall_chart(found: Waterfall, letter: str, unchanged: bool = False, prec
 
 
 def ends_of_axis(edges_ps: Sequence[int]) -> tuple[int, int]:
-    """Ends of an axis on which bars are seen that are short beside the whole; it begins at 0 unless they are. [ps]
+    """Return the ends of an axis that starts at 0, unless the bars would be too short to see. [ps]
 
     >>> ends_of_axis([0, 100, 100, 60, 0, 60]), ends_of_axis([0, 1000, 1000, 1020, 0, 1020])
     ((0, 100), (996, 1024))
@@ -511,7 +511,7 @@ def ends_of_axis(edges_ps: Sequence[int]) -> tuple[int, int]:
 
 
 def _waterfall_table(found: Waterfall, letter: str, unchanged: bool, precision: int) -> Table:
-    """Kinds of time, those that moved most first, and all of them together."""
+    """Return a table of the kinds of time, largest change first, and of their total."""
     shown = sorted((s for s in found.steps if s.change_ps or unchanged), key=lambda step: -abs(step.change_ps))
     lines = [(kind_of(step.kind).label, step.a_ps, step.b_ps) for step in shown]
     if len(shown) < len(found.steps):
@@ -527,7 +527,7 @@ def _waterfall_table(found: Waterfall, letter: str, unchanged: bool, precision: 
 
 
 def _input_table(found: Difference, inputs: Sequence[Change], *notes: str) -> Table:
-    """Inputs that differ; of long keys the end, which tells most, of long values the part in which they differ."""
+    """Return a table of changed inputs; long keys keep their end, long values the part that differs."""
     rows: list[Cells] = []
     for key, *values in ((changed.key, changed.before, changed.after) for changed in inputs):
         texts = ["not given" if value is None else " ".join(str(value).split()) for value in values]
@@ -542,7 +542,7 @@ def _input_table(found: Difference, inputs: Sequence[Change], *notes: str) -> Ta
 
 
 def _in_words(row: Row, precision: int) -> tuple[str, str, str, str]:
-    """Both values, the change, and `better`, `worse`, `same`, `~` within the ranges, or nothing."""
+    """Return both values, the change, and `better`, `worse`, `same`, `~` (within the ranges) or an empty text."""
     written = _FORMATS[metric_of(row.metric).unit]
     first, second = ("not given" if value is None else written(value, precision) for value in (row.a, row.b))
     change = "" if row.verdict == SAME else "from 0" if row.a == 0 else _change(row.change, precision)
@@ -559,7 +559,7 @@ def _moved(change_ps: int, precision: int) -> str:
 
 
 def _change(ratio: float | None, precision: int) -> str:
-    """A relative change with its sign, one digit less than values have.
+    """Format a relative change with its sign, with one digit less than values.
 
     >>> _change(-0.24914, 4), _change(0.0000123, 4), _change(None, 4)
     ('-24.9 %', '+0.00123 %', '')
@@ -570,14 +570,14 @@ def _change(ratio: float | None, precision: int) -> str:
 
 
 def _span(row: Row) -> str:
-    """The range of a change in per cent; empty without one."""
+    """Return the range of a change in per cent; empty without a range."""
     span = row.change_range
     ends = [_change(end, _FEWEST_DIGITS).removesuffix(" %") for end in (span.low, span.high)] if span else []
     return format_span(*ends) if ends else ""
 
 
 def why(row: Row) -> str:
-    """The part of a metric that moved most; empty where nothing is known of it."""
+    """Return the part of a metric that changed most; empty if unknown."""
     cause, metric = row.why, metric_of(row.metric)
     if cause is None:
         return ""

@@ -27,7 +27,7 @@ _INTERPOLATED: Final = re.compile(r"\$\{([^{}]*)\}")
 
 
 def _finite(value: Any) -> Any:
-    """A value that is no number without end; whole ones have as many digits as a float has places for."""
+    """Return the value; raise `ValueError` if it is infinite or not a number."""
     if not isinstance(value, str) and not math.isfinite(value):
         raise ValueError("it is no finite number")
     return value
@@ -47,7 +47,7 @@ def _power(base: float, exponent: float) -> Any:
 
 
 def _rounded(number: float, digits: int | None = None) -> float:
-    """A number rounded; Python would raise 10 to the power of digits before the point."""
+    """Round a number; refuse a huge number of digits, for which Python would compute a power of 10."""
     if digits is not None and abs(digits) > _LARGEST_POWER:
         raise BadValueError(f"`round` to {digits:g} digits", f"round to {_LARGEST_POWER} digits or fewer")
     return round(number, digits)
@@ -135,7 +135,7 @@ class Expression:
             raise BadValueError(what, "check the values that it is made of") from None
 
     def holds(self, values: Mapping[str, object]) -> bool:
-        """Whether it is true at a point."""
+        """Return True if the expression is true at a point."""
         value = self.value(values)
         if isinstance(value, str):
             what = f"`{self.text}` is a text, which neither holds nor fails"
@@ -156,7 +156,7 @@ _parsed = lru_cache(_MOST_REMEMBERED)(Expression)
 
 
 def filled_in(text: str, values: Mapping[str, object]) -> Any:
-    """A text with each `${...}` replaced by its value; the value itself if the text is nothing else.
+    """Replace each `${...}` of a text by its value; return the value itself if the text is one expression.
 
     >>> filled_in("${ipus / 4}", {"ipus": 64}), filled_in("${2 * rate} GB/s", {"rate": 8})
     (16, '16 GB/s')
@@ -173,14 +173,14 @@ def filled_in(text: str, values: Mapping[str, object]) -> Any:
 
 
 def expressions_in(text: str) -> tuple[Expression, ...]:
-    """The expressions of a text, in order."""
+    """Return the expressions of a text, in order."""
     if "${" in _INTERPOLATED.sub("", text):
         raise BadValueError(f"`{text}` has a `${{` without its end", "write expressions as `${…}`, none inside another")
     return tuple(map(_parsed, _INTERPOLATED.findall(text)))
 
 
 def key_named(name: str, keys: Mapping[str, object]) -> str | None:
-    """The key that a name stands for; None where it is none, or the last part of several."""
+    """Return the key with this name or this last part; None if there is none, or several."""
     if name in keys:
         return name
     ending = [key for key in keys if key.endswith(f".{name}")]
@@ -188,7 +188,7 @@ def key_named(name: str, keys: Mapping[str, object]) -> str | None:
 
 
 def number_of(value: Any) -> Any:
-    """A text that is a quantity, in its SI base unit; anything else as it is."""
+    """Return a text with a unit as a number in its SI base unit, and any other value unchanged."""
     if isinstance(value, str):
         for dimension in UNITS:
             try:

@@ -44,7 +44,7 @@ _DIGITS_SHOWN: Final = 4
 
 
 def short(value: object) -> str:
-    """A value with few digits, nothing as a dash.
+    """Format a value with few digits; a missing value is a dash.
 
     >>> short(1 / 3), short("5.44331 GB/s"), short("bert_v2.0_pod64"), short(None)
     ('0.3333', '5.443 GB/s', 'bert_v2.0_pod64', '–')
@@ -60,7 +60,7 @@ def short(value: object) -> str:
 
 
 def number_and_unit(value: object) -> tuple[float, str] | None:
-    """The number of a value and the unit behind it; None of other texts."""
+    """Return the number and the unit of a value; None for other texts."""
     match = None if isinstance(value, bool) else NUMBER_AND_UNIT.fullmatch(str(value))
     return match and (float(match[1]), (match[2] or "").strip())
 
@@ -100,7 +100,7 @@ class RangeSpec(Spec):
 
     @property
     def ends(self) -> tuple[tuple[float, str], tuple[float, str]]:
-        """Both ends, each with its unit."""
+        """First and last value with their units."""
         first, last = number_and_unit(self.from_), number_and_unit(self.to)
         if first is None or last is None:
             end = self.to if first else self.from_
@@ -108,7 +108,7 @@ class RangeSpec(Spec):
         return first, last
 
     def at(self, shares: Iterable[float]) -> list[Value]:
-        """The values at shares of the way."""
+        """Return the values at fractions of the range."""
         (first, unit), (last, _) = self.ends
         values: list[Value] = []
         for share in shares:
@@ -160,7 +160,7 @@ def _form(given: Any) -> str:
 
 
 def _checked(given: Any) -> Any:
-    """A list as it is, or a range whose ends go together."""
+    """Return a list unchanged, or a range; raise `BadValueError` if the ends of a range do not match."""
     if isinstance(given, RangeSpec):
         (first, unit), (last, other) = given.ends
         between = f"goes from {given.from_} to {given.to}, which"
@@ -178,7 +178,7 @@ Varied = Annotated[_Form, AfterValidator(_checked)]  # a list of values, or a ra
 
 
 class CombinedSpec(Spec):
-    """How keys that vary go together."""
+    """Combination of the keys that vary: names, zipped groups and derived values."""
 
     names: Annotated[Mapping[str, Varied], Field(default_factory=dict)]
     """Values of names that are no keys, for expressions."""
@@ -215,7 +215,7 @@ class StudySpec(CombinedSpec):
 
     @property
     def varied(self) -> dict[str, list[Value] | RangeSpec]:
-        """What keys and names vary over."""
+        """Keys and names that vary, with their values or ranges."""
         return {**self.names, **self.keys}
 
     @property
@@ -224,7 +224,7 @@ class StudySpec(CombinedSpec):
         return {key: each for key, each in self.varied.items() if isinstance(each, RangeSpec) and each.count is None}
 
     def columns(self) -> dict[str, list[Value]]:
-        """The values of all other keys and names."""
+        """Return the values of keys and names that are not sampled."""
         columns = {key: each for key, each in self.varied.items() if not isinstance(each, RangeSpec)}
         for key, each in self.varied.items():
             if isinstance(each, RangeSpec) and (count := each.count):
@@ -233,7 +233,7 @@ class StudySpec(CombinedSpec):
 
 
 def _wrong(study: StudySpec) -> Iterator[tuple[KeyPath, str, str]]:
-    """What does not go together: where it stands, what is wrong, and what to do."""
+    """Yield the inconsistencies of a study: key path, problem and cure."""
     yield from _wrong_names(study)
     given, drawn = study.varied, study.drawn
     paths: dict[str, KeyPath] = {key: ("keys" if key in study.keys else "names", key) for key in given}
@@ -308,7 +308,7 @@ class SweptAxis:
 
 
 def _axes(study: StudySpec) -> Iterator[SweptAxis]:
-    """The axes that are crossed: groups that vary together, every other key on its own, and samples."""
+    """Yield the axes to cross: zipped groups, every other key separately, and samples."""
     columns, drawn = study.columns(), study.drawn
     grouped = {key for group in study.zipped for key in group}
     groups = [*study.zipped, *([key] for key in columns if key not in grouped)]
@@ -322,7 +322,7 @@ def _axes(study: StudySpec) -> Iterator[SweptAxis]:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One combination of values, by its place among all of the study.
+    """Combination of values, numbered within the study.
 
     `values` are by key and name, those that are derived last; `overrides` are those of keys, as `--set` takes them.
     Where an expression has no value there is a `problem`, and the point cannot be simulated.
@@ -345,12 +345,12 @@ class StudySpace:
     document: Document = field(default_factory=lambda: Document({}))  # for the places of what is wrong
 
     def __len__(self) -> int:
-        """How many combinations there are, those included that `where` leaves out."""
+        """Return the number of combinations, before `where` excludes some."""
         return math.prod(len(axis.values) for axis in self.axes)
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """Columns of the table: keys and names in the order of the file, those that are derived last."""
+        """Columns of the table: keys and names in the order of the file, derived ones last."""
         return tuple(dict.fromkeys((*self.study.keys, *self.study.names, *self.study.derived)))
 
     @cached_property
@@ -374,7 +374,7 @@ class StudySpace:
         return [*(condition for condition in conditions if condition not in late), *texts, *late]
 
     def point(self, number: int) -> Point | None:
-        """A combination by its number; None if `where` leaves it out."""
+        """Return a combination by number; None if `where` excludes it."""
         values: dict[str, Value] = {}
         rest = number
         for axis in reversed(self.axes):
@@ -397,11 +397,11 @@ class StudySpace:
         return Point(number, scenario, str(variant) if variant else None, ordered, overrides, problem)
 
     def numbers(self) -> Iterable[int]:
-        """The numbers of all points that `where` lets through."""
+        """Return the numbers of all points that `where` allows."""
         return (point.number for point in self.points()) if self.study.where else range(len(self))
 
     def points(self) -> Iterator[Point]:
-        """All points that `where` lets through."""
+        """Return all points that `where` allows."""
         return (point for point in map(self.point, range(len(self))) if point is not None)
 
 
@@ -412,7 +412,7 @@ def read_study(path: str | Path, scenario: str | None = None) -> StudySpace:
 
 
 def space_of(document: Document, folder: Path = Path(), scenario: str | None = None) -> StudySpace:
-    """The points of a study that has been read, whose scenarios have paths from a folder.
+    """Return the points of a loaded study; paths of its scenarios are relative to `folder`.
 
     A scenario that varies instead of that of the study has its path from here.
     """
@@ -443,7 +443,7 @@ def _problem(document: Document, path: KeyPath, what: str, do: str) -> Problem:
 
 
 def located(name: str, folder: Path) -> str:
-    """A path as seen from the file in which it stands; the name of a shipped scenario as it is."""
+    """Return a path relative to the file that contains it; the name of a shipped scenario is unchanged."""
     beside = folder / name
     return str(beside) if beside.suffix and beside.is_file() else name
 

@@ -85,7 +85,7 @@ _AGAIN: Final = "write it again with `podsim run NAME --format json`"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """One side of a comparison: what was given, what that was taken for, and what a result of an activity holds."""
+    """Side of a comparison: its label, origin, and the values of its result."""
 
     label: str
     taken: str
@@ -107,7 +107,7 @@ class Subject:
 
     @property
     def about(self) -> str:
-        """What was given, the machine, and the ranges of its figures, in a line."""
+        """Label, origin, machine and ranges in one line."""
         told = ranges_line(self.own_ranges)
         return f"{self.label} ({self.taken}): {self.machine}{f'; {told}' if told else ''}"
 
@@ -123,7 +123,7 @@ class Subject:
 
 
 def side(given: Side, letter: str, uncertainty: Draws | None, watch: Watch) -> Subject:
-    """One side of a comparison, called by a letter where it has no name."""
+    """Return a side of a comparison; `letter` is its label if it has no name."""
     match given:
         case Result():
             return of_result(given, given.name, f"result, podsim {given.version}")
@@ -140,7 +140,7 @@ def side(given: Side, letter: str, uncertainty: Draws | None, watch: Watch) -> S
 
 
 def of_result(result: Result, label: str, taken: str, *, ranged: bool = True) -> Subject:
-    """One side of a comparison, from a result; its ranges and those of changes take longer than all the rest."""
+    """Return a side of a comparison from a result; `ranged=False` saves the time of its ranges."""
     data = replace(result, assumptions=()).to_dict() | {"ranges": plain(result.ranges) if ranged else {}}
     stands_on = result.assumptions if ranged and isinstance(result.assumptions, StandsOn) else None
     return replace(subject_of(data, label, taken), stands_on=stands_on)
@@ -166,7 +166,7 @@ def _simulated(
 def _of_path(
     path: str, label: str, taken: str, variant: str | None, uncertainty: Draws | None, watch: Watch
 ) -> Subject:
-    """A scenario by its path or shipped name, or a result in a file."""
+    """Return a side from a scenario, by path or shipped name, or from a file with a result."""
     if not _is_result(path):
         return _simulated(path, label, taken, variant, uncertainty, watch)
     content = content_of(Path(path), MOST_BYTES, _WRITE, name=label)
@@ -188,7 +188,7 @@ def _is_result(path: str) -> bool:
 
 
 def _named(word: str, uncertainty: Draws | None, watch: Watch) -> Subject:
-    """What a word stands for: a file of this name, otherwise a variant, otherwise a revision."""
+    """Return the side that a word names: a file, otherwise a variant, otherwise a revision."""
     path, *others = _AT.split(word)
     file = _file(word)
     if not others or file is not None:
@@ -232,7 +232,7 @@ class _Revision:
 
     @classmethod
     def of(cls, path: str, name: str) -> _Revision:
-        """What a name stands for: the first file that the revision holds, which need not exist any more."""
+        """Return the file and the revision that `path@name` means; the file need not exist in the working tree."""
         file = _file(path)
         files = [file] if file is not None else [Path(f"{path}{suffix}") for suffix in ("", ".yaml", ".yml")]
         where = f"{files[0]}@{name}"
@@ -249,7 +249,7 @@ class _Revision:
         raise PodsimError(f"`{files[0]}` is not in revision `{name}`", where=where, do=do)
 
     def subject(self, label: str, taken: str, variant: str | None, uncertainty: Draws | None) -> Subject:
-        """A side with the files of the revision, in a folder that is laid out like the repository and gone after it."""
+        """Return a side with the files of the revision, extracted into a temporary folder."""
         with tempfile.TemporaryDirectory(prefix="podsim-") as name:
             folder, now = Path(name).resolve(), Path.cwd().resolve()
             where = f"{self.path}@{self.name}"
@@ -316,7 +316,7 @@ class _Drawn(BaseModel):
 
 
 class _Record(BaseModel):
-    """All that a comparison needs of a result; those of some activities have no memory, steps or breakdown."""
+    """Parts of a result that a comparison needs; some activities have no memory, steps or breakdown."""
 
     figures: dict[str, _Number]
     version: str
@@ -335,7 +335,7 @@ class _Record(BaseModel):
 
 
 def subject_of(data: Mapping[str, Any], label: str, taken: str) -> Subject:
-    """One side of a comparison, from a result as `to_dict` makes it; what it is called, and what it was taken for."""
+    """Return a side of a comparison from the `to_dict` form of a result, with its label and origin."""
     written = data.get("schema_version", SCHEMA_VERSION)
     if written != SCHEMA_VERSION:
         what = f"this result has schema version {shown(written)}, this podsim reads {SCHEMA_VERSION}"
@@ -381,7 +381,7 @@ def subject_of(data: Mapping[str, Any], label: str, taken: str) -> Subject:
 
 
 def _reached(data: Mapping[str, Any], path: str) -> Any:
-    """What a dotted key leads to; None if there is nothing, a text if there is no mapping on the way."""
+    """Return the value at a dotted key; None if absent, a text if a part on the way is not a mapping."""
     value: Any = data
     for part in path.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None if value is None else str(value)
@@ -389,7 +389,7 @@ def _reached(data: Mapping[str, Any], path: str) -> Any:
 
 
 def _spans(record: _Record, label: str) -> Iterator[tuple[str, Mapping[str, int]]]:
-    """Times that add up to their total exactly; where they come in seconds, each may have been rounded. [ps]"""
+    """Yield stretches of time by kind that add up exactly; times in seconds may be rounded. [ps]"""
     spans = [(UPDATE, record.breakdown_ps, record.weight_update_ps)] if record.weight_update_ps else []
     for step in record.steps:
         rounded_ps = {kind: seconds_to_ps(time_s) for kind, time_s in step.breakdown.items()}

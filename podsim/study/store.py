@@ -59,14 +59,14 @@ _TEXT, _REAL, _WHOLE, _FLAG = "string", "float64", "int64", "bool_"
 
 
 def status_of(error: PodsimError) -> str:
-    """What became of a point that is impossible."""
+    """Return the status of an impossible point."""
     if isinstance(error, DoesNotFitError):
         return "does not fit"
     return "no plan" if isinstance(error, NoPlanError) else REFUSED
 
 
 def figures_of(result: Result) -> Iterator[tuple[str, float | str | None]]:
-    """The columns of a result."""
+    """Yield the columns of a result."""
     yield from result.figures()
     if (fullest := METRICS[FULLEST].get(result)) is not None:
         yield FULLEST, fullest
@@ -77,7 +77,7 @@ def figures_of(result: Result) -> Iterator[tuple[str, float | str | None]]:
 
 
 class Store:
-    """Rows by the number of what they are about: what became of it and its values, as JSON, with a checksum."""
+    """Numbered rows with status and values, as JSON with a checksum, in a SQLite file or in memory."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Store:
         option: str = "",
         restart: bool = False,
     ) -> None:
-        """Open the rows in a file, or in memory alone, or begin them; `restart` drops those that are there.
+        """Open or create the rows in a file, or in memory; `restart` drops existing rows.
 
         `fingerprint` is a hash of all that rows depend on. Messages say `what` they are rows of, and which `option` of
         the command line names another file or begins again.
@@ -120,17 +120,17 @@ class Store:
         return int(count)
 
     def __getitem__(self, number: int) -> Row:
-        """The row of a number that is known."""
+        """Return the row with a known number."""
         ((text,),) = self._read("SELECT data FROM row WHERE number = ?", number)
         row: Row = json.loads(text)
         return row
 
     def rows(self) -> Iterator[Row]:
-        """All rows by their numbers, read one by one."""
+        """Return all rows in order of their numbers, read one at a time."""
         return (json.loads(text) for (text,) in self._read("SELECT data FROM row ORDER BY number"))
 
     def statuses(self) -> dict[str, int]:
-        """How many rows there are of each status, those that are done first."""
+        """Return the number of rows by status, `done` first."""
         order = "GROUP BY status ORDER BY status <> ?, status"
         return dict(self._read(f"SELECT status, count(*) FROM row {order}", DONE))
 
@@ -186,7 +186,7 @@ class Store:
 
     @contextmanager
     def _refusing(self) -> Iterator[None]:
-        """What SQLite finds wrong, with what to do."""
+        """Convert errors of SQLite into errors that say what to do."""
         try:
             yield
         except sqlite3.Error as error:
@@ -230,7 +230,7 @@ def check_suffix(path: Path) -> None:
 
 
 def write_table(path: Path, rows_of: Callable[[], Iterable[Row]], about: Mapping[str, str]) -> None:
-    """Write all rows, whole or not at all, with what the table stands on, which is beside a CSV, or in its metadata."""
+    """Write all rows or nothing, with the inputs of the table in its metadata, or in a file next to a CSV."""
     temporary = path.with_name(f".podsim-{secrets.token_hex(8)}.tmp")
     try:
         types = _types(rows_of())
@@ -251,7 +251,7 @@ def write_table(path: Path, rows_of: Callable[[], Iterable[Row]], about: Mapping
 
 
 def fingerprint_of(path: Path) -> str | None:
-    """Of what a finished table holds; None of one that does not say it, or that was changed."""
+    """Return the fingerprint of a finished table; None if it has none, or was changed."""
     if path.suffix == CSV:
         try:
             about = json.loads(read_at_most(about_file(path), MOST_BYTES))
@@ -267,7 +267,7 @@ def fingerprint_of(path: Path) -> str | None:
 
 
 def about_file(path: Path) -> Path:
-    """Where it is written what a CSV table stands on."""
+    """Return the path of the file that describes the inputs of a CSV table."""
     return path.with_name(f"{path.name}.json")
 
 
@@ -277,7 +277,7 @@ def _sha256(path: Path) -> str:
 
 
 def read_rows(path: Path) -> Iterator[Row]:
-    """The rows of a finished table, a few of them in memory at a time; nothing is None."""
+    """Yield the rows of a finished table, a few at a time; an empty cell is None."""
     if path.suffix == CSV:
         with path.open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
@@ -296,13 +296,13 @@ def _value(text: str) -> Any:
 
 
 def typed(rows_of: Callable[[], Iterable[Row]]) -> tuple[Row, ...]:
-    """All rows as a table would hold them, in memory; `rows_of` gives them, each time it is called."""
+    """Return all rows with the column types of a table; `rows_of` is called twice."""
     types = _types(rows_of())
     return tuple(dict(zip(types, _cells(row, types), strict=True)) for row in rows_of())
 
 
 def _types(rows: Iterable[Row]) -> dict[str, str]:
-    """The type of each column that holds anything, in the order in which they first appear."""
+    """Return the type of each column with values, in order of first appearance."""
     kinds: dict[str, set[type]] = {}
     for row in rows:
         for name, value in row.items():

@@ -61,20 +61,20 @@ class SweepResult(Answered):
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return sum(self.by_status.values())
 
     @property
     def summary(self) -> str:
-        """How many points there are, and what became of them."""
+        """Summary line of completed, failed and skipped points."""
         return counts_told(self.by_status)
 
     def rows(self) -> Iterator[Row]:
-        """The rows of the table, one by one."""
+        """Return an iterator over the rows of the table."""
         return iter(self.kept) if self.output is None else tables.read_rows(self.output)
 
     def to_frame(self) -> DataFrame:
-        """The table, one row per point, with the units of its columns in `attrs["unit"]`.
+        """Return the table, one row per point, with the units of its columns in `attrs["unit"]`.
 
         Returns:
             A frame with the columns of the table: the point, its values, what became of it, and its figures.
@@ -84,7 +84,7 @@ class SweepResult(Answered):
         return frame_of(self.kept) if self.output is None else frame_of_file(self.output)
 
     def report(self, metric: str | None = None) -> Report:
-        """The answer as data: the best points, a chart over the keys that vary, and what could not be simulated.
+        """Return a report: the best points, a chart over the keys that vary, and the points that failed.
 
         Args:
             metric: The column that counts; samples or tokens per second by default.
@@ -98,7 +98,7 @@ class SweepResult(Answered):
         return study_report(self.space, self.rows(), self.by_status, self.inputs, metric)
 
     def plot(self, metric: str | None = None) -> Figure:
-        """The chart of `--plot`, as a figure of matplotlib, which a notebook shows.
+        """Return the chart of `--plot` as a figure of matplotlib, which a notebook shows.
 
         Args:
             metric: The column that counts; samples or tokens per second by default.
@@ -123,7 +123,7 @@ Swept = SweepResult  # its name until 0.12
 
 
 def sheet_of(swept: SweepResult, report: Report) -> Sheet:
-    """The chart of `--plot`.
+    """Return the chart of `--plot`.
 
     Raises:
         PodsimError: There is nothing to draw.
@@ -225,7 +225,7 @@ def sweep(
 
 
 def _row(space: StudySpace, ranges: bool, number: int) -> Row:
-    """The row of a point, with the ends of ranges if these are asked for; one that cannot be simulated has a reason."""
+    """Return the row of a point, with ends of ranges on request; an impossible point has a reason."""
     point = space.point(number)
     assert point is not None
     source = point.scenario, point.variant
@@ -265,13 +265,13 @@ def _check_runs(space: StudySpace, numbers: Sequence[int]) -> None:
 
 
 def _place_in(study: Document, where: str) -> str:
-    """The place of a key in the study, where it is known, instead of that of `--set`."""
+    """Return the location of a key in the study instead of `--set`, if known."""
     key = where.removeprefix("--set ").partition("=")[0] if where.startswith("--set ") else None
     sections = (section for section in ("keys", "derived") if key in (study.at((section,)) or {}))
     return next((study.where((section, str(key))) for section in sections), "") or where
 
 
 def _inputs(space: StudySpace) -> tuple[tuple[str, str], ...]:
-    """Every file that the scenarios of a study read."""
+    """Return every file that the scenarios of a study read."""
     names = next(axis for axis in space.axes if SCENARIO in axis.keys).values
     return tuple(dict.fromkeys(each for name, *_ in names for each in load_scenario(str(name)).inputs))

@@ -54,7 +54,7 @@ _Said = dict[tuple[str, str], list[Any]]
 
 
 def counts_told(by_status: Mapping[str, int]) -> str:
-    """How many points there are, and what became of them.
+    """Return the summary line of completed, failed and skipped points.
 
     >>> counts_told({"done": 15, "does not fit": 10}), counts_told({"does not fit": 1})
     ('25 points: 15 done, 10 do not fit', '1 point: 1 does not fit')
@@ -72,7 +72,7 @@ def _status(status: str, count: int) -> str:
 
 
 def quantity(metric: str, most: float = 1.0) -> tuple[chart.Axis, float]:
-    """The axis of a figure whose largest value is given, and what its numbers are divided by to keep them short.
+    """Return the axis of a metric with largest value `most`, and the divisor that keeps its numbers short.
 
     >>> axis, divisor = quantity("throughput_samples_per_s", 250_000.0)
     >>> axis.title, divisor
@@ -90,7 +90,7 @@ def quantity(metric: str, most: float = 1.0) -> tuple[chart.Axis, float]:
 
 
 def told(metric: str, value: float) -> str:
-    """A figure with its unit, as all commands write it.
+    """Format a metric with its unit, as all commands write it.
 
     >>> told("throughput_samples_per_s", 250_000.0), told("time_to_train_s", 90.0), told("mfu", 0.153)
     ('250,000 samples/s', '90 s', '15.3 %')
@@ -102,7 +102,7 @@ def told(metric: str, value: float) -> str:
 
 
 def words(name: str) -> str:
-    """A key or figure without underscores, by its last parts.
+    """Return the last parts of a key or metric, without underscores.
 
     >>> words("system.machine.ipu_link.bandwidth_per_direction"), words("parallelism.replication_factor")
     ('IPU link: bandwidth per direction', 'replication factor')
@@ -122,7 +122,7 @@ def _text(key: str, value: object) -> str:
 
 
 def no_column(column: str, numbers: Sequence[str]) -> PodsimError:
-    """The error about a figure that no point has."""
+    """Return the error for a metric that no point has."""
     what = f"the table has no column of numbers `{column}`"
     return PodsimError(what, where="--metric", do=known_here(column, list(numbers), "use another"))
 
@@ -143,7 +143,7 @@ def study_report(
     inputs: Sequence[tuple[str, str]],
     metric: str | None = None,
 ) -> Report:
-    """The answer of a study: points are compared by a metric, samples or tokens per second by default."""
+    """Return the report of a study; points are compared by a metric, samples or tokens per second by default."""
     seen = _Seen(space, rows, by_status, metric)
     scenarios = ", ".join(space.study.scenarios)
     varying = "; ".join(f"{key} with {count:,} values" for key, count in seen.keys.items())
@@ -161,7 +161,7 @@ def study_report(
 
 
 class _Seen:
-    """What one pass over the table of a study finds."""
+    """Statistics collected in one pass over the table of a study."""
 
     def __init__(
         self, space: StudySpace, rows: Iterable[Row], by_status: Mapping[str, int], metric: str | None
@@ -211,12 +211,12 @@ class _Seen:
         return ", ".join(map(" ".join, pairs)) or "the only point"
 
     def _between(self, row: Row) -> str:
-        """The range of the figure beside its value; empty where it is not known."""
+        """Return the range of the metric at a point; empty if unknown."""
         ends = _range_of(row, self._metric)
         return f"80 %: {format_ends(metric_of(self._metric), row[self._metric], *ends)}" if ends else ""
 
     def verdict(self) -> Iterator[str]:
-        """The best point and the worst; nothing where none has the figure."""
+        """Yield the best point and the worst; nothing if no point has the metric."""
         if not self._count:
             return
 
@@ -231,7 +231,7 @@ class _Seen:
             yield f"best {name} {value_at(best)}" + f"; worst {value_at(self._worst)}" * (self._count > 1)
 
     def warnings(self) -> Iterator[str]:
-        """What results warn of, the most frequent first."""
+        """Yield the warnings of results, the most frequent first."""
         most, left = _most_said(self._warnings)
         yield from (f"at {_points(count)}: {text}" for count, _, text in most)
         if left:
@@ -254,7 +254,7 @@ class _Seen:
                 yield f"{key} changes nothing here: {what} is the same at all {len(compared):,} values"
 
     def tiles(self) -> Iterator[Tile]:
-        """The best figure, and what became of how many points."""
+        """Yield the best value and the number of points by status."""
         if self._count:
             metric, best = metric_of(self._metric), self._best[0]
             notes = (f"at {self._at(best)}" if self.keys else "", self._between(best))
@@ -264,7 +264,7 @@ class _Seen:
             yield Tile(_COUNTED.get(status, f"Points {status}"), f"{count:,}", (f"of {self._total:,}",))
 
     def sections(self) -> Iterator[Section]:
-        """The chart, the best points, and what could not be simulated."""
+        """Yield the chart, the best points, and the points that failed."""
         count, best = self._count, self._best
         if count:
             by_point = {int(row[POINT]): row for row in (*self._drawn, best[0])}
@@ -311,7 +311,7 @@ def _say(said: _Said, status: str, text: object) -> None:
 
 
 def _most_said(said: _Said) -> tuple[list[list[Any]], int]:
-    """What most points say, the most frequent first; and how many say something else."""
+    """Return the most frequent texts, and the number of points with other texts."""
     ranked = sorted(said.values(), key=lambda entry: -entry[0])
     return ranked[:_MOST_SAID], sum(count for count, *_ in ranked[_MOST_SAID:])
 
@@ -333,7 +333,7 @@ def _range_of(row: Row, metric: str) -> tuple[float, float] | None:
 def _study_chart(
     space: StudySpace, rows: Sequence[Row], metric: str, notes: Sequence[str], numbers: Table
 ) -> chart.Chart | None:
-    """A figure over the keys that vary; None where none does.
+    """Return a chart of a metric over the keys that vary; None if no key varies.
 
     Lines for a key of numbers, one for each value of a key of a few words; bars for words alone; a heat map for two
     keys, and one for each value of a third; dots for samples; parallel axes for more.
@@ -385,7 +385,7 @@ def _numbers_and_unit(values: Sequence[Any]) -> tuple[list[float], str] | None:
 
 
 def _key(rows: Sequence[Row], name: str) -> chart.Key:
-    """A key with its values in order: numbers by size, words in the order in which they appear."""
+    """Return a key with its values in order: numbers by size, words by first appearance."""
     given = [_text(name, None) if row.get(name) is None else row[name] for row in rows]
     values = list(dict.fromkeys(given))
     numbers, unit = _numbers_and_unit(values) or ([], "")
@@ -399,7 +399,7 @@ def _key(rows: Sequence[Row], name: str) -> chart.Key:
 
 
 def _drawn_over(keys: list[chart.Key], count: int) -> tuple[chart.WayOver, list[chart.Key]]:
-    """The way to draw a figure over several keys, and the order in which it takes them."""
+    """Return the kind of chart for several keys, and the order of the keys."""
     by_count = sorted(keys, key=lambda key: len(key.values))
     split, inner = (by_count[:1], by_count[1:]) if len(keys) == 3 else ([], by_count)
     is_full = count >= _FULL * math.prod(len(key.values) for key in keys)
@@ -483,7 +483,7 @@ def _lines(
 
 
 def measured_points(given: Sequence[MeasuredSpec], metric: str) -> Iterator[tuple[Value, float]]:
-    """Where scenarios stand in a chart of a figure, and what was published of it; others are passed over.
+    """Yield the position and the published value of measured scenarios in a chart; others are skipped.
 
     A rate follows from the time of a weight update, whose samples are known.
     """

@@ -53,7 +53,7 @@ _RANGES: Final = "80 %: what unsure inputs leave open, and what changes are off 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a change brings to a workload."""
+    """Effect of a change on a workload."""
 
     change: str  # its name and its factor, such as `links x2`
     keys: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What changes bring to a workload, the most first."""
+    """Effects of changes on one workload, the largest first."""
 
     scenario: str
     metric: str  # key of the headline
@@ -87,7 +87,7 @@ class Effects:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WhatIf(Answered):
-    """What changes bring to workloads.
+    """Effects of changes on workloads.
 
     Attributes:
         workloads: Each with its division kept, and after that with its division chosen anew if that was asked for.
@@ -101,7 +101,7 @@ class WhatIf(Answered):
         return tuple(dict.fromkeys(file for side in self.workloads for file in side.inputs))
 
     def together(self, *, replanned: bool) -> list[tuple[str, float]]:
-        """Changes with the geometric mean of what they multiply, over all workloads, the most first.
+        """Return changes with the geometric mean of their factors over all workloads, the largest first.
 
         A change that is impossible for one of them is left out.
 
@@ -118,7 +118,7 @@ class WhatIf(Answered):
         return sorted(means, key=lambda mean: -mean[1])
 
     def report(self) -> Report:
-        """The answer as data: a table of all workloads if there are several, and a chart of each."""
+        """Return a report: a table of all workloads if there are several, and a chart of each."""
         sections: list[Section] = []
         verdict: list[str] = []
         for replanned, division in _DIVISION.items():
@@ -151,7 +151,7 @@ class WhatIf(Answered):
         yield from self.report().verdict[:_MOST_TOLD]
 
     def _records(self) -> list[dict[str, object]]:
-        """A row for each change of each workload."""
+        """Return one row for each change of each workload."""
         return [
             {
                 "scenario": side.scenario,
@@ -184,7 +184,7 @@ class WhatIf(Answered):
         }
 
     def to_json(self) -> str:
-        """All of it as JSON text."""
+        """Return all effects as JSON text."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
 
 
@@ -244,7 +244,7 @@ def whatif(
 
 
 def _factors(times: Factors) -> Mapping[str, float]:
-    """Factors by the names of changes, each of which has one."""
+    """Return the factor of each change by name."""
     if isinstance(times, Mapping):
         return times
     factors: dict[str, float] = {}
@@ -341,7 +341,7 @@ def _effect(
 
 
 def _assignments(loaded: LoadedScenario, name: str, factor: float) -> dict[str, str]:
-    """The keys that a change sets, with their values; empty if this machine has none of them."""
+    """Return the keys that a change sets, with their values; empty if this machine has none of them."""
     hardware = dict(hardware_keys(loaded.spec))
     numbers = {key: hardware[key] for key in PARAMETERS.get(name, ()) if key in hardware}
     if name not in PARAMETERS:
@@ -361,7 +361,7 @@ def _assignments(loaded: LoadedScenario, name: str, factor: float) -> dict[str, 
 
 
 def _together(sides: Sequence[Effects], mean: Mapping[str, float]) -> Section:
-    """Changes by workloads, and their geometric mean."""
+    """Return a table of changes by workload, with their geometric mean."""
     by_name = [{effect.change: effect.share for effect in side.effects} for side in sides]
     rows: list[Cells] = []
     for change in dict.fromkeys((*mean, *by_name[0])):
@@ -375,7 +375,7 @@ def _together(sides: Sequence[Effects], mean: Mapping[str, float]) -> Section:
 
 
 def _section(side: Effects) -> Section:
-    """What each change brings to a workload, as bars and as their numbers."""
+    """Return the effects of changes on one workload, as bars and as numbers."""
     metric = METRICS[side.metric]
     rows: list[Cells] = []
     bars: list[Bar] = []
@@ -399,7 +399,7 @@ def _section(side: Effects) -> Section:
 
 
 def _verdict(side: Effects) -> str:
-    """What a reader must know first of a workload."""
+    """Return the verdict for one workload."""
     best = side.effects[0]
     if best.share is None:
         return f"{side.title}: no change is possible"
@@ -423,6 +423,6 @@ def _share(share: float | None) -> str | Cell:
 
 
 def _span(effect: Effect) -> str:
-    """The range of a change in per cent; empty without one."""
+    """Return the range of a change in per cent; empty without a range."""
     span = effect.share_range
     return "" if span is None else format_span(*(format_error(end).removesuffix(" %") for end in (span.low, span.high)))

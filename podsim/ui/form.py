@@ -64,7 +64,7 @@ class Slider:
     covered: tuple[float, float] | None = None
 
     def text(self, value: float) -> str:
-        """A value as a scenario has it."""
+        """Return a value as text for a scenario."""
         return f"{value:.12g} {self.unit}".strip()
 
 
@@ -80,7 +80,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What can be asked of a scenario."""
+    """Choices and sliders that the page offers for a scenario."""
 
     variants: tuple[str, ...]
     can_serve: bool
@@ -90,7 +90,7 @@ class Form:
 
 
 def form_of(question: Question, loaded: LoadedScenario) -> Form:
-    """What can be asked."""
+    """Return the form of a question."""
     spec: Any = loaded.spec
     can_serve = spec.activity is Activity.GENERATION
     written = {key: value.text for key, value in scenario_keys(loaded.resolved).items()} | dict(hardware_keys(spec))
@@ -117,7 +117,7 @@ def _choices(spec: Any, written: Mapping[str, str]) -> Iterator[Choice]:
 
 
 def _texts_of(annotation: Any) -> tuple[str, ...]:
-    """The texts that a field can have, wherever they stand in its type."""
+    """Return the texts that a field allows, at any depth of its type."""
     if get_origin(annotation) is Literal:
         return tuple(arg for arg in get_args(annotation) if isinstance(arg, str))
     return tuple(dict.fromkeys(text for arg in get_args(annotation) for text in _texts_of(arg)))
@@ -147,12 +147,12 @@ def _sliders(spec: Any, written: Mapping[str, str], *, serves: bool) -> Iterator
 
 
 def _compared_replicas(spec: Any, count: int) -> tuple[float, float] | None:
-    """Between how many replicas runs of this activity and kind of model were compared."""
+    """Return the range of replica counts in validated runs of this activity and kind of model."""
     size, alike = ipu_count(spec) / count, {"activity": spec.activity.value, "family": spec.model.kind}
     known = [run.sizes["ipu_count"] for run in residuals().runs if alike.items() <= run.names.items()]
     return (max(1, math.ceil(min(known) / size)), max(1, math.floor(max(known) / size))) if known else None
 
 
 def _step(length: float) -> float:
-    """At most a hundredth of a length, as a power of ten."""
+    """Return the largest power of ten that is at most a hundredth of a length."""
     return 10.0 ** math.floor(math.log10(length / _STEPS))

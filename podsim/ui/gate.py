@@ -29,7 +29,7 @@ _HEADERS: Final = {
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine and nobody else reaches it.
+    """Return True if only this machine reaches a host.
 
     >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("::1"), is_loopback("0.0.0.0")
     (True, True, True, False)
@@ -70,7 +70,7 @@ class Gate:
             await refusal(scope, receive, send)
 
     def admits(self, asked: HTTPConnection) -> bool:
-        """Whether a request may ask."""
+        """Return True if a request is allowed."""
         host = asked.headers.get("host", "")
         if urlsplit(asked.headers.get("origin", f"//{host}")).netloc != host:
             return False

@@ -41,7 +41,7 @@ Changed = events.ValueChangeEventArguments[Any]
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a server offers to all sessions: processes, scenarios named at its start, and the one shown first."""
+    """Resources that all sessions share: processes, named scenarios, and the scenario to show first."""
 
     pool: Pool
     named: tuple[str, ...]
@@ -140,7 +140,7 @@ class Planner:
                 _input(label, moved.get(key, ""), partial(self._move, key))
 
     def _slider(self, slider: Slider, moved: Mapping[str, str]) -> None:
-        """A slider, its number, and a mark over the range in which runs were compared."""
+        """Add a slider, its number field, and a mark over the validated range."""
         label = f"{slider.label} [{slider.unit}]" if slider.unit else slider.label
         try:
             value = float(moved.get(slider.key, "").removesuffix(slider.unit).strip())
@@ -218,7 +218,7 @@ class Planner:
             self._move(slider.key, "" if same else slider.text(event.value))
 
     def _aimed(self, target: str) -> None:
-        """One target: the name of a figure, and its bounds."""
+        """Set one target from the name of a metric and its bounds."""
         for key, _ in self.question.moved:
             if key.startswith(_EXPECT):
                 self.question = self.question.with_value(key, "")

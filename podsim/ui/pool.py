@@ -99,7 +99,7 @@ class _Worker:
         far.close()
 
     def answer(self, ticket: Ticket, make: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-        """What a function makes of its arguments, or the error that it ends in; waits for it."""
+        """Call a function in the process and return its result, or raise its error; blocks."""
         self._pipe.send((make, arguments))
         while isinstance(message := self._pipe.recv(), tuple):
             # It works from here on: a signal that came earlier would have found nothing to interrupt.
@@ -126,7 +126,7 @@ class Pool:
         self._begun = [asyncio.create_task(self.work(Ticket(), make, *arguments)) for _ in self._free]
 
     async def work(self, ticket: Ticket, make: Callable[..., Any], *arguments: Any) -> Any:
-        """What a function of `podsim.ui.answer` makes of its arguments; None if nobody waits for it any more.
+        """Return the result of a function of `podsim.ui.answer`; None if nobody waits for it any more.
 
         Raises:
             PodsimError: It cannot be made, too many wait already, or the process died.
@@ -199,7 +199,7 @@ class Asker:
 
     @property
     def is_busy(self) -> bool:
-        """Whether an answer is on its way."""
+        """True if an answer is being computed."""
         return self._task is not None and not self._task.done()
 
     async def _answer(self) -> None:

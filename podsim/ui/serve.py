@@ -42,7 +42,7 @@ def check_port(host: str, port: int) -> None:
 
 
 def address(host: str, port: int, token: str) -> str:
-    """What is typed into a browser.
+    """Return the address to type into a browser.
 
     >>> address("pod-planner", 8080, ""), address("::1", 80, "abc")
     ('http://pod-planner:8080/', 'http://[::1]:80/?token=abc')
@@ -52,7 +52,7 @@ def address(host: str, port: int, token: str) -> str:
 
 
 def new_token(host: str) -> str:
-    """What a request has to bring; empty where only this machine reaches the server."""
+    """Return the token that requests need; empty if only this machine reaches the server."""
     return "" if is_loopback(host) else secrets.token_urlsafe()
 
 
@@ -68,7 +68,7 @@ def prepare(ui: Any) -> None:
 
 
 def _charts() -> str:
-    """The script that draws the charts of reports wherever they appear."""
+    """Return the script that draws the charts of reports wherever they appear."""
     # In a function of its own: the names of its parts are those of the page's framework too.
     return f"(() => {{\n{script()}\n}})();\n{_text('podsim.show', 'page.js')}\n{_text('podsim.ui', 'ui.js')}"
 

@@ -54,7 +54,7 @@ class Modelled:
     probe: Probe[Any]
 
     def value(self, constants: Mapping[str, float]) -> float:
-        """The figure with other constants, in its SI base unit."""
+        """Return the metric with other constants, in its SI base unit."""
         spec = self.spec
         for key, value in constants.items():
             spec = with_number(spec, key, value)
@@ -169,14 +169,14 @@ def _matters(model: Modelled, each: Assumption) -> bool:
 
 
 def _spread(each: Assumption) -> float:
-    """Standard deviation of a number that lies anywhere in its range, most often near its value."""
+    """Return the standard deviation of a triangular distribution over the range of a number."""
     (low, high), middle = each.bounds, each.number
     squares = low**2 + high**2 + middle**2 - low * high - low * middle - high * middle
     return math.sqrt(squares / _TRIANGLE) or abs(middle) * _STEP
 
 
 def _step(models: Sequence[Modelled], inputs: Sequence[Assumption], values: Mapping[str, float]) -> Solution:
-    """How far to move constants, in their standard deviations: a row for each measurement and each range."""
+    """Return how far to move constants, in standard deviations; measurements and ranges have a row each."""
     slopes, misses, weights = [], [], []
     for model in models:
         measured_s, here_s = _as_time(model, model.measured.value), _as_time(model, model.value(values))
@@ -235,7 +235,7 @@ _LEAST = 0.1
 
 
 def stack_of(found: Cluster, measured: Path, target: Path) -> str:
-    """The file of a stack that scenarios can name, `software: FILE.yaml`."""
+    """Return the file of a software stack that scenarios can name, `software: FILE.yaml`."""
     moved = [pair for pair in zip(found.inputs, found.fits, strict=True) if has_moved(pair[1])]
     name = f"{found.loaded.spec.software.name}, fitted to {measured.name}"
     head = [
@@ -251,7 +251,7 @@ def stack_of(found: Cluster, measured: Path, target: Path) -> str:
 
 
 def has_moved(fit: Fit) -> bool:
-    """True for a constant that reads otherwise than it did, to four digits."""
+    """Return True if four digits of a constant show a change."""
     return f"{fit.fitted:.{_DIGITS}g}" != f"{fit.committed:.{_DIGITS}g}"
 
 
@@ -268,7 +268,7 @@ def _constant(each: Assumption, fit: Fit, dimension: str, sources: str) -> Itera
 
 
 def in_unit_of(each: Assumption, value: float, dimension: str) -> str:
-    """A value in the unit in which a constant was written."""
+    """Format a value in the unit in which a constant was written."""
     _, _, unit = each.value.partition(" ")
     if not unit or unit not in UNITS[dimension]:
         return f"{value:.{_DIGITS}g}"
@@ -276,7 +276,7 @@ def in_unit_of(each: Assumption, value: float, dimension: str) -> str:
 
 
 def base_of(loaded: LoadedScenario, folder: Path) -> str:
-    """The name of the stack that a scenario names, as a file in a folder would write it."""
+    """Return the name of a scenario's software stack, as a file in a folder would write it."""
     stack: Any = laid_over(loaded.written, loaded.variant, loaded.overrides).data.get("software")
     if isinstance(stack, Mapping) and set(stack) == {BASE}:
         stack = stack[BASE]

@@ -45,7 +45,7 @@ def _logged(uncertainty: float) -> dict[str, str]:
 
 
 def _named(row: RowComparison | NotRun) -> RowComparison | NotRun:
-    """A comparison with the name of its configuration, that of the first of all rows that runs the same."""
+    """Return a comparison with the name of its configuration: the first row that runs the same."""
     if isinstance(row, NotRun):
         return row
     same = same_runs(titles())
@@ -54,7 +54,7 @@ def _named(row: RowComparison | NotRun) -> RowComparison | NotRun:
 
 
 def validate(progress: Progress = watched) -> tuple[RowComparison, ...]:
-    """All published figures beside what is predicted, in order from a vertex to a run.
+    """Compare all published figures with predictions, in order from a vertex to a run.
 
     Args:
         progress: Passes on the names of the scenarios to simulate, and may show how far it is; a line in a notebook
@@ -70,7 +70,7 @@ def validate(progress: Progress = watched) -> tuple[RowComparison, ...]:
 
 
 def validation(progress: Progress = list) -> Validation:
-    """All comparisons, and the published figures that nothing is held against."""
+    """Return all comparisons, and the published figures without a prediction."""
     bow = load_ipu("bow")
     runs = Noted(Runs(titles(), progress))
     of_runs = (replace(row, scenarios=runs.asked()) for row in compared(runs))
@@ -84,14 +84,14 @@ def validation(progress: Progress = list) -> Validation:
 
 
 def titles() -> tuple[str, ...]:
-    """The scenarios of all rows."""
+    """Return the scenarios of all rows."""
     of = (row for benchmark in _BENCHMARKS for paddle in (False, True) for row in submissions(benchmark, paddle=paddle))
     submitted = (scenario_name(row) for row in of)
     return tuple(dict.fromkeys((*submitted, *published_titles(), *power_titles(), *_PODS)))
 
 
 def compared(runs: Results) -> Iterator[RowComparison | NotRun]:
-    """Every figure of a run beside its prediction."""
+    """Yield every published figure of a run with its prediction."""
     yield from _submitted("weight update", "weight_update", runs)
     yield from _throughputs(runs)
     yield from _evaluations(runs)
@@ -147,7 +147,7 @@ def _submitted(what: str, quantity: str, runs: Results) -> Iterator[RowCompariso
 
 
 def _of(row: dict[str, str], label: str) -> str:
-    """The benchmark, in a group of its own where another framework repeats the submissions of PopART."""
+    """Return the benchmark, with the framework's name for submissions that repeat PopART's."""
     return f"{PADDLE} {label}" if row["framework"] == PADDLE else label
 
 
@@ -174,7 +174,7 @@ def _images_per_s(runs: Results, name: str) -> float:
 
 
 def _evaluations(runs: Results) -> Iterator[RowComparison | NotRun]:
-    """One evaluation of a BERT run."""
+    """Yield the time of one evaluation of each BERT run."""
     for row in (*submissions("bert"), *submissions("bert", paddle=True)):
         name, count = scenario_name(row), float(row["n_evals_mean"])
         predict = partial(_evaluation_s, runs, name, count)
@@ -189,7 +189,7 @@ def _evaluation_s(runs: Results, name: str, count: float) -> float:
 
 
 def _effects(runs: Results) -> Iterator[RowComparison | NotRun]:
-    """Published differences between runs, which totals hide."""
+    """Yield the published differences between runs, which totals hide."""
     known = {scenario_name(row): row for row in submissions("bert")}
     measured = {name: float(row["step_ms_median"]) for name, row in known.items()}
     pairs = (

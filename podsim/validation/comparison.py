@@ -52,7 +52,7 @@ class RowComparison:
         return self.predicted / self.published - 1
 
     def is_beyond(self, of_inputs: float = 0.0) -> bool | None:
-        """True if the error is more than what was measured, and the inputs, leave open, as in ASME V&V 20.
+        """Return True if the error exceeds the uncertainty of measurement and inputs, as in ASME V&V 20.
 
         >>> RowComparison("group", "row", 103.0, 100.0, "ms", "hold-out", "logs", uncertainty=0.01).is_beyond()
         True
@@ -82,14 +82,14 @@ class NotRun:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """Every published figure at hand."""
+    """Published figures, with and without predictions."""
 
     comparisons: tuple[RowComparison, ...]  # those with a prediction beside them
     not_run: tuple[NotRun, ...]
 
     @property
     def rows(self) -> tuple[RowComparison | NotRun, ...]:
-        """All rows: those with a prediction, then those without."""
+        """Rows with a prediction, then rows without."""
         return (*self.comparisons, *self.not_run)
 
     def only(self, role: str | None = None, groups: Sequence[str] = ()) -> Validation:
@@ -105,7 +105,7 @@ class Validation:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How large errors are."""
+    """Sizes of errors."""
 
     bias: float  # mean of the signed errors
     mean: float  # mean of the absolute errors
@@ -134,7 +134,7 @@ _LEVEL_OF: Final[Mapping[str, Level]] = {
 
 
 def level_of(group: str) -> Level:
-    """The level of evidence of a group of comparisons.
+    """Return the level of evidence of a group of comparisons.
 
     >>> level_of("GEMM fp16"), level_of("BERT weight update"), level_of("published effect of more IPUs")
     ('operation', 'update or pass', 'run')
@@ -143,7 +143,7 @@ def level_of(group: str) -> Level:
 
 
 def sizes_of(errors: Sequence[float]) -> Sizes:
-    """The sizes of one error or more.
+    """Return the sizes of one error or more.
 
     >>> sizes_of([0.03, -0.04])
     Sizes(bias=-0.005000000000000001, mean=0.035, rms=0.035355339059327376, worst=-0.04)
@@ -169,7 +169,7 @@ class Summary(Sizes):
 
 
 def summarize(comparisons: Sequence[RowComparison]) -> tuple[Summary, ...]:
-    """One summary per group and role, from the lowest level of evidence to the highest, then by first appearance."""
+    """Return one summary per group and role, from the lowest level of evidence to the highest."""
     groups: dict[tuple[str, str], list[RowComparison]] = {}
     for comparison in comparisons:
         groups.setdefault((comparison.group, comparison.role), []).append(comparison)
@@ -178,7 +178,7 @@ def summarize(comparisons: Sequence[RowComparison]) -> tuple[Summary, ...]:
 
 
 def by_level(comparisons: Sequence[RowComparison]) -> tuple[Summary, ...]:
-    """One summary per level of evidence and role, without averages of whole runs, which hold what nobody predicts."""
+    """Return one summary per level of evidence and role, without averages of whole runs."""
     rows: dict[tuple[Level, str], list[RowComparison]] = {}
     for row in comparisons:
         if row.group != WHOLE_RUNS:
@@ -206,20 +206,20 @@ _OF_A_RUN: Final = frozenset({"samples_to_converge"})
 
 
 def loaded(title: str) -> Scenario:
-    """The scenario of a title, with `@` before a variant."""
+    """Return the scenario of a title, with `@` before a variant."""
     name, _, variant = title.partition("@")
     return load_scenario(name, variant or None).spec
 
 
 @cache
 def same_runs(titles: tuple[str, ...]) -> dict[str, str]:
-    """By title, the first title that runs the same."""
+    """Return the first title with the same run, by title."""
     firsts: dict[str, str] = {}
     return {title: firsts.setdefault(configuration(loaded(title), _OF_A_RUN), title) for title in titles}
 
 
 def configuration(spec: Scenario, without: Collection[str] = ()) -> str:
-    """All that times follow from, as a text."""
+    """Return all values that times depend on, as a text."""
     return repr(_without(spec.model_dump(mode="json", exclude_none=True), _WORDS | frozenset(without)))
 
 
@@ -228,7 +228,7 @@ _ROUND: Final = re.compile(r"_(v\d\.\d)_")
 
 
 def origin_of(row: RowComparison | NotRun) -> str:
-    """Where a figure was published: an MLPerf round, or host, owner and project of an address, such as a paper.
+    """Return where a figure was published: an MLPerf round, or host, owner and project of an address.
 
     >>> row = RowComparison("g", "ALCF-001", 1.0, 1.0, "s", "hold-out", "https://github.com/owner/project/blob/page.md")
     >>> origin_of(row)
@@ -241,7 +241,7 @@ def origin_of(row: RowComparison | NotRun) -> str:
 
 
 def evidence(spec: Scenario) -> str:
-    """What two runs share that are no evidence beside each other: stack, kind of model, sizes, batch, IPUs and chip.
+    """Return a text that is equal for two runs that are not independent evidence.
 
     The closed and the open division of MLPerf share it, and so do runs whose loaders differ.
     """
@@ -272,7 +272,7 @@ class LimitVerdict:
         return abs(self.value) <= self.limit
 
     def __str__(self) -> str:
-        """One line for a reader."""
+        """Return one line of text."""
         value = f"{self.value:+.1%}" if self.what == "worst error" else f"{self.value:.1%}"
         verdict = "within" if self.is_kept else "beyond"
         return f"{self.what} {value} ({self.rows}): {verdict} {100 * self.limit:g}%"

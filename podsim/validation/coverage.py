@@ -47,7 +47,7 @@ class LeftOutRun:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How some runs lie in their ranges."""
+    """Coverage of the prediction intervals of a group of runs."""
 
     name: str  # what they have in common
     rows: int
@@ -73,7 +73,7 @@ class Coverage:
 
     @property
     def total(self) -> Share:
-        """All runs."""
+        """Coverage of all runs."""
         return share_of("all", self.runs)
 
     @property
@@ -89,7 +89,7 @@ class Coverage:
 
 
 def share_of(name: str, runs: Sequence[LeftOutRun]) -> Share:
-    """How runs lie in their ranges, one for each configuration."""
+    """Return the coverage of runs, counting each configuration once."""
     same: dict[tuple[str, str], list[LeftOutRun]] = {}
     for run in runs:
         same.setdefault((run.run.origin, run.run.configuration), []).append(run)
@@ -115,19 +115,19 @@ def coverage(table: Residuals) -> Coverage:
 
 
 def left_out(table: Residuals) -> tuple[LeftOutRun, ...]:
-    """All runs with the ranges that the other origins give them; argument as of `coverage`."""
+    """Return all runs with ranges predicted from the other origins only; argument as in `coverage`."""
     others = {origin: without(table, origin) for origin in {run.origin for run in table.runs}}
     found = [(run, others[run.origin].of(run.names, run.sizes)) for run in table.runs]
     return tuple(LeftOutRun(run, math.sqrt(each.sigma**2 + run.known_variance), each.new) for run, each in found)
 
 
 def without(table: Residuals, origin: str) -> Residuals:
-    """The table as if nobody had published an origin."""
+    """Return the table without the runs of one origin."""
     return replace(table, runs=tuple(run for run in table.runs if run.origin != origin))
 
 
 def _banded(table: Residuals, group_of: Callable[[Compared], str]) -> list[LeftOutRun]:
-    """The runs with constant bands, each with the least score on the same group of the other origins."""
+    """Return the runs with constant intervals, each chosen by the score on the same group of the other origins."""
 
     @cache
     def sigma_of(origin: str, group: str) -> float:
@@ -138,7 +138,7 @@ def _banded(table: Residuals, group_of: Callable[[Compared], str]) -> list[LeftO
 
 
 def constant_sigma(runs: Sequence[Compared]) -> float:
-    """The standard deviation that has the least score as that of all runs, one for each configuration."""
+    """Return the standard deviation with the least interval score, counting each configuration once."""
     rows = Counter((run.origin, run.configuration) for run in runs)
 
     def score(sigma: float) -> float:

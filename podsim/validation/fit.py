@@ -25,7 +25,7 @@ def least_squares(
     *,
     weights_are_errors: bool = False,
 ) -> Solution:
-    """The x with the least sum of squares of weight · (slopes · x - target).
+    """Solve for the x with the least sum of squares of weight · (slopes · x - target).
 
     The covariance is s²·(AᵀA)⁻¹ with the weighted slopes A and s² the sum of squares over its degrees of freedom; s² is
     1 where the weights say how large errors are.

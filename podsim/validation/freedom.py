@@ -82,7 +82,7 @@ def _written(number: Any) -> str:
 
 
 def _identity(each: Assumption) -> tuple[str, str, str, str, str | None]:
-    """A number of one origin is one number, whichever machines or stacks have it."""
+    """Return the identity of a number: machines or stacks that share its origin share the number."""
     return each.key, each.value, each.basis, each.source, each.note
 
 
@@ -102,7 +102,7 @@ def _noise(software: Software) -> Iterator[str]:
 
 
 def _switches(stacks: Sequence[Software]) -> Iterator[str]:
-    """Flags and choices that are not the same in all stacks."""
+    """Yield the flags and choices that differ between stacks."""
     for key, name in keys_of(Software).items():
         if key != "kind" and _is_choice(Software.model_fields[name]):
             values = {getattr(stack, name) for stack in stacks}

@@ -32,7 +32,7 @@ _EXAMPLE: Final = {"weight_update": "ms", "time_to_train": "min", "time_per_outp
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One measured figure."""
+    """Measured figure with its scenario."""
 
     row: Row
     scenario: str  # the scenario that was run, with `@` before a variant

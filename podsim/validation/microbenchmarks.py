@@ -36,7 +36,7 @@ class Measured:
 
 
 def mk1() -> System:
-    """The server that they were measured on."""
+    """Return the server on which the microbenchmarks were measured."""
     pod, _ = load_hardware("dss8440", "pod")
     assert isinstance(pod, System)
     return pod
@@ -56,7 +56,7 @@ def measured(kind: str | None = None) -> list[Measured]:
 
 
 def _argument(text: str) -> tuple[str, Any]:
-    """A keyword and what it is: a number, true, or a word.
+    """Return a keyword and its value: a number, True or a word.
 
     >>> _argument("tiles=1216"), _argument("source=host")
     (('tiles', 1216), ('source', 'host'))
@@ -66,7 +66,7 @@ def _argument(text: str) -> tuple[str, Any]:
 
 
 def compare_microbenchmarks() -> Iterator[RowComparison]:
-    """Every row beside what the function of its kind says."""
+    """Yield every row with the prediction of the function for its kind."""
     pod = mk1()
     for each in measured():
         row = each.row
@@ -95,7 +95,7 @@ def compare_graph_kernels() -> Iterator[RowComparison]:
 
 
 def _graph_kernel(kernel: str, inputs: int, features: int, outputs: int) -> tuple[KernelCost, str]:
-    """The prediction and its group; what a scatter-add reads are its updates."""
+    """Return the prediction and its group; the inputs of a scatter-add are its updates."""
     match kernel:
         case "gather":
             return cost_multi_slice(inputs, features, outputs, ipu="bow"), "Bow gather"

@@ -22,7 +22,7 @@ _MEMORY: Final = 0.6
 
 
 def power_titles() -> tuple[str, ...]:
-    """The scenarios of its rows."""
+    """Return the scenarios of the rows of chip power."""
     return tuple(row["scenario"] for row in rows("chip_measurements") if row["scenario"])
 
 
@@ -54,7 +54,7 @@ def _chip_w(pod: System, work: WorkDone) -> float:
 
 
 def _kernel(model: str, precision: str, time_ps: int, pod: System) -> WorkDone:
-    """A kernel with the rest of its call, in which the chip waits; a stencil works all the time."""
+    """Return the work of a kernel's call: the chip waits outside the kernel, except in a stencil."""
     ipu, dtype = pod.machine.ipu, precision.split(",")[0]
     if model.startswith("triad"):
         each = ceil_div(_TRIAD_ELEMENTS, ipu.tile.count)

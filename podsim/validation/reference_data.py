@@ -16,7 +16,7 @@ _FIRST_NAMES = {"bert": "bert", "resnet": "resnet50"}
 
 
 def submissions(benchmark: str, rounds: Collection[str] = (), *, paddle: bool = False) -> tuple[dict[str, str], ...]:
-    """MLPerf submissions of one benchmark, of all rounds or of some; those of PaddlePaddle stand apart."""
+    """Return MLPerf submissions of one benchmark, in all rounds or some; `paddle` selects PaddlePaddle's."""
     found = (row for row in rows("mlperf_submissions") if row["benchmark"] == benchmark)
     return tuple(
         row for row in found if (not rounds or row["round"] in rounds) and (row["framework"] == PADDLE) == paddle
@@ -40,11 +40,11 @@ def blind_predictions(name: str, quantity: str) -> tuple[Blind, ...]:
 
 
 def uncertainty_of(row: dict[str, str], column: str = "uncertainty") -> float:
-    """Standard deviation of what was measured, as a share of it."""
+    """Return the relative standard deviation of a measured value."""
     return float(row[column].removesuffix("%")) / 100
 
 
 def blind_name(row: dict[str, str]) -> str:
-    """Name of a submission in the blind predictions; those of MLPerf v2.0 ran on Bow."""
+    """Return the name of a submission in the blind predictions; submissions to MLPerf v2.0 ran on Bow."""
     name = f"mlperf {row['round']} {_FIRST_NAMES[row['benchmark']]} bow{row['ipus']}"
     return f"{name} {PADDLE} {row['submitter']}" if row["framework"] == PADDLE else name

@@ -72,17 +72,17 @@ class Results(Protocol):
     """Results of scenarios by title; an impossible plan raises when its result is asked for."""
 
     def training(self, title: str) -> Training:
-        """The result of a scenario that trains."""
+        """Return the result of a training scenario."""
 
     def generation(self, title: str) -> Generated:
-        """The result of a scenario that generates text."""
+        """Return the result of a scenario that generates text."""
 
     def forward(self, title: str) -> ForwardPasses:
-        """The result of a scenario of forward passes."""
+        """Return the result of a scenario of forward passes."""
 
 
 class Noted:
-    """Results, with a note of those that are asked for."""
+    """Results that record the titles requested from them."""
 
     def __init__(self, results: Results) -> None:
         """Nothing was asked for yet."""
@@ -90,23 +90,23 @@ class Noted:
         self._titles: list[str] = []
 
     def asked(self) -> tuple[str, ...]:
-        """The titles since this was last asked."""
+        """Return the titles requested since the last call."""
         titles = tuple(dict.fromkeys(self._titles))
         self._titles.clear()
         return titles
 
     def training(self, title: str) -> Training:
-        """The result of a scenario that trains."""
+        """Return the result of a training scenario."""
         self._titles.append(title)
         return self._results.training(title)
 
     def generation(self, title: str) -> Generated:
-        """The result of a scenario that generates text."""
+        """Return the result of a scenario that generates text."""
         self._titles.append(title)
         return self._results.generation(title)
 
     def forward(self, title: str) -> ForwardPasses:
-        """The result of a scenario of forward passes."""
+        """Return the result of a scenario of forward passes."""
         self._titles.append(title)
         return self._results.forward(title)
 
@@ -125,15 +125,15 @@ class Runs:
                 yield title, outcome
 
     def training(self, title: str) -> RunResult:
-        """The result of a scenario that trains."""
+        """Return the result of a training scenario."""
         return self._of(title, RunResult)
 
     def generation(self, title: str) -> GenerationResult:
-        """The result of a scenario that generates text."""
+        """Return the result of a scenario that generates text."""
         return self._of(title, GenerationResult)
 
     def forward(self, title: str) -> ForwardResult:
-        """The result of a scenario of forward passes."""
+        """Return the result of a scenario of forward passes."""
         return self._of(title, ForwardResult)
 
     def _of(self, title: str, kind: type[_Kind]) -> _Kind:
@@ -162,7 +162,7 @@ def held_against(
     row: dict[str, str],
     blind: tuple[Blind, ...] = (),
 ) -> RowComparison | NotRun:
-    """A published figure with its prediction, or why there is none."""
+    """Return a published figure with its prediction, or with the reason why there is none."""
     role, source = row["role"], row.get("source") or row["source_url"]
     try:
         found: RowComparison | NotRun = RowComparison(group, name, predict(), published, unit, role, source, blind)
@@ -201,7 +201,7 @@ def published_titles() -> tuple[str, ...]:
 
 
 def published_rows(runs: Results) -> Iterator[RowComparison | NotRun]:
-    """Every row; several scenarios are phases of one run."""
+    """Yield every row; several scenarios of a row are phases of one run."""
     for row in rows("published_throughput"):
         group = _GROUPS.get(row["metric"]) or _THROUGHPUT.get(row["scope"], "")
         blind = blind_predictions(row["id"], row["metric"])

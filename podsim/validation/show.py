@@ -53,7 +53,7 @@ class Accuracy:
     chosen: Freedom | None = None  # what could have been chosen otherwise
 
     def report(self) -> Report:
-        """The rows of each role, a summary per group and role, what could have been chosen otherwise, and verdicts."""
+        """Return a report: rows by role, a summary per group and role, free choices, and verdicts."""
         rows, chosen = self.found.comparisons, self.chosen
         parts: list[Part] = [] if self.summary_only else list(_tables(self.found))
         if not self.summary_only and any(row.uncertainty is not None for row in rows):
@@ -64,7 +64,7 @@ class Accuracy:
         return report_of("Predictions beside published figures", [*parts, *map(str, self.verdicts)])
 
     def rows(self) -> Table:
-        """What CSV has: all rows with their roles, or their summary."""
+        """Return the table for CSV: all rows with their roles, or their summary."""
         rows = self.found.comparisons
         return summary_table(rows) if self.summary_only else _rows_table(rows, roles=True)
 
@@ -89,17 +89,17 @@ class Accuracy:
 
 
 def report_of(title: str, parts: Iterable[Part]) -> Report:
-    """All of an answer, which belongs to its short form."""
+    """Return a report whose parts all belong to its short form."""
     return Report(title, [f"podsim {__version__}"], __version__, (), sections=[Section("", list(parts), short=True)])
 
 
 def figure(value: float) -> Cell:
-    """A figure with four digits that count, or all of those before the point."""
+    """Return a cell with four significant digits, or all digits before the point."""
     return Cell(f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}", value)
 
 
 def share(value: float, form: str = ".1%") -> Cell:
-    """A share in per cent; what is rounded to zero has no sign.
+    """Return a cell with a share in per cent; a share that rounds to zero has no sign.
 
     >>> str(share(0.012, "+.1%")), str(share(-0.0001, "+.1%")), str(share(0.0001, "+.1%"))
     ('+1.2%', '0.0%', '0.0%')
@@ -142,7 +142,7 @@ def _rows_table(rows: Sequence[RowComparison], title: str = "", *, roles: bool =
 
 
 def _by_group(rows: Sequence[_Row], cells: Callable[[_Row], Cells]) -> Iterator[Cells]:
-    """The cells of every row, below the name of its group; groups in order of first appearance."""
+    """Yield the cells of every row below the name of its group, in order of first appearance."""
     for group in dict.fromkeys(row.group for row in rows):
         yield (group,)
         yield from (cells(row) for row in rows if row.group == group)
@@ -189,7 +189,7 @@ def level_table(comparisons: Sequence[RowComparison], chosen: Freedom) -> Table:
 
 
 def freedom_table(chosen: Freedom) -> Table:
-    """The number of choices of each kind, and of configurations there are to meet."""
+    """Return a table of the numbers of choices of each kind, and of configurations to match."""
     stacks = ", ".join(switch.removeprefix("software.") for switch in chosen.switches)
     noise = f"at most {MOST_OF_NOISE}, fitted to how much logged runs differ"
     fitted = [name for names in chosen.fitted.values() for name in names]
@@ -224,12 +224,12 @@ def _switch_table() -> Table:
 
 @dataclass(frozen=True, slots=True)
 class RangesHeld:
-    """How published runs lie in ranges, each origin left out."""
+    """Coverage of prediction intervals, each origin predicted from the others."""
 
     found: Coverage
 
     def report(self) -> Report:
-        """A row for each origin and each constant band, and the runs that lie outside."""
+        """Return a report: a row for each origin and each constant interval, and the runs outside."""
         parts: list[Part] = [coverage_table(self.found)]
         outside: list[Cells] = [
             (each.run.row, each.run.origin, *(share(v, "+.1%") for v in (each.run.error, *_ends(each.sigma))))
@@ -241,7 +241,7 @@ class RangesHeld:
         return report_of("Ranges of published runs", [*parts, *_coverage_notes(self.found)])
 
     def to_json(self) -> str:
-        """The same, and all runs."""
+        """Return the coverage and all runs as JSON text."""
         found = self.found
         data = {
             "target": list(TARGET),
@@ -269,7 +269,7 @@ def _ends(sigma: float) -> tuple[float, float]:
 
 
 def coverage_table(found: Coverage) -> Table:
-    """A row for each origin, all of them, and the constant bands beside them."""
+    """Return a row for each origin, a row for all, and rows for the constant intervals."""
     rows: list[Cells] = [
         (
             each.name,

@@ -49,7 +49,7 @@ class FittedStack:
         return report_of("Constants of a software stack", [*tables, *together(found.fits), *_far(found)])
 
     def to_json(self) -> str:
-        """The same in SI base units."""
+        """Return the fits as JSON text, in SI base units."""
         rows = [
             {
                 "scenario": row.measured.scenario,
@@ -66,7 +66,7 @@ class FittedStack:
 
 
 def fits_table(fits: Sequence[Fit]) -> Table:
-    """Each constant with what it is fitted to, and whether that identifies it."""
+    """Return a table of constants with the data they are fitted to, and whether the data identify them."""
     rows: list[Cells] = [
         (
             fit.key,
@@ -88,7 +88,7 @@ def fits_table(fits: Sequence[Fit]) -> Table:
 
 
 def together(fits: Sequence[Fit]) -> Iterator[str]:
-    """How constants that are fitted to the same rows go together."""
+    """Yield the correlations of constants that are fitted to the same rows."""
     done = set()
     for fit in fits:
         for other, correlation in fit.correlations:

@@ -11,7 +11,7 @@ TOKEN: Final = ":::MLLOG"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line."""
+    """Line of a result file."""
 
     key: str  # what it is about
     time_ms: float  # when, in milliseconds since 1970, or since the first line of a simulated run

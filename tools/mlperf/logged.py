@@ -30,15 +30,15 @@ class LogFile:
     line_count: int  # lines of the file
 
     def all(self, key: str) -> list[Event]:
-        """Every line about one key."""
+        """Return every line with a key."""
         return [event for event in self.events if event.key == key]
 
     def first(self, key: str) -> Event | None:
-        """The first line about a key."""
+        """Return the first line with a key."""
         return next((event for event in self.events if event.key == key), None)
 
     def place(self, event: Event) -> str:
-        """Where a line stands."""
+        """Return the location of a line."""
         return f"{self.name}:{event.line}"
 
 
@@ -82,7 +82,7 @@ def _events(text: str, name: str) -> Iterator[Event]:
 
 
 def _event(line: str, start: int, place: str, number: int, *, is_last: bool) -> Event:
-    """One line, from the column where its JSON starts."""
+    """Parse one line from the column where its JSON starts."""
     cure = "mend the line or remove it"
     try:
         data = json.loads(line[start:])
@@ -125,7 +125,7 @@ def _check_one_run(log: LogFile) -> None:
 
 
 def _apart(events: Sequence[Event]) -> list[Event]:
-    """Without repetitions: every process of a run may log the same line."""
+    """Remove repetitions: every process of a run may log the same line."""
     times: dict[float, Event] = {}
     for event in events:
         times.setdefault(event.time_ms, event)
@@ -137,18 +137,18 @@ _MS_PER_S: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """From one line to another. [ms]"""
+    """Interval between two lines. [ms]"""
 
     start_ms: float
     stop_ms: float
 
     @property
     def time_s(self) -> float:
-        """How long it is. [s]"""
+        """Length of the interval. [s]"""
         return (self.stop_ms - self.start_ms) / _MS_PER_S
 
     def without(self, others: Sequence[Interval]) -> float:
-        """How long it is without what others take of it. [s]"""
+        """Return the length without the overlap with other intervals. [s]"""
         shared = (min(self.stop_ms, other.stop_ms) - max(self.start_ms, other.start_ms) for other in others)
         return self.time_s - sum(max(0.0, each) for each in shared) / _MS_PER_S
 
@@ -184,7 +184,7 @@ class Logged:
 
 
 def logged(log: LogFile) -> Logged:
-    """The run that a result file holds."""
+    """Return the run in a result file."""
     benchmark, batch_size = _benchmark(log), _whole(log, "global_batch_size")
     run = _run(log)
     epochs, blocks = list(_intervals(log, "epoch", run)), list(_intervals(log, "block", run))
@@ -226,7 +226,7 @@ def _benchmark(log: LogFile) -> Benchmark:
 
 
 def _whole(log: LogFile, key: str) -> int:
-    """A number that the log must have."""
+    """Return a positive whole number that the log must contain."""
     value = _optional(log, key)
     if value is None:
         line = log.first(key)
@@ -260,7 +260,7 @@ def _month(time_ms: float) -> str:
 
 
 def _init_s(log: LogFile, run: Interval) -> float | None:
-    """From the first `init_start` to the last `init_stop` before the run."""
+    """Return the time from the first `init_start` to the last `init_stop` before the run."""
     starts, stops = log.all("init_start"), [each for each in log.all("init_stop") if each.time_ms <= run.start_ms]
     return (stops[-1].time_ms - starts[0].time_ms) / _MS_PER_S if starts and stops else None
 
@@ -285,7 +285,7 @@ def _intervals(log: LogFile, kind: str, run: Interval) -> Iterator[Interval]:
 
 
 def _evaluations(log: LogFile, run: Interval, training: Sequence[Interval]) -> Iterator[Interval]:
-    """By their start and stop; where these are not logged, from the end of training to the accuracy."""
+    """Yield evaluations from start to stop; without a logged stop, from the end of training to the accuracy."""
     if log.first("eval_stop"):
         yield from _intervals(log, "eval", run)
         return
@@ -297,7 +297,7 @@ def _evaluations(log: LogFile, run: Interval, training: Sequence[Interval]) -> I
 
 
 def _loads(training: Sequence[Interval], evaluations: Sequence[Interval]) -> Iterator[float]:
-    """The time in front of each evaluation, if all of them follow the training. [s]"""
+    """Yield the time before each evaluation, if all evaluations follow the training. [s]"""
     end_ms = max(each.stop_ms for each in training)
     for each in evaluations if all(evaluation.start_ms >= end_ms for evaluation in evaluations) else ():
         yield (each.start_ms - end_ms) / _MS_PER_S

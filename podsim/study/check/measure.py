@@ -139,17 +139,17 @@ def _file_of_name(name: str, home: Path) -> Path | None:
 
 
 def folder_of(path: str | Path) -> Path:
-    """A folder itself, or that of a file: where a baseline is looked for."""
+    """Return the folder in which a baseline is looked for: the path itself, or the folder of a file."""
     return Path(path) if Path(path).is_dir() else Path(path).parent
 
 
 def _file_of(path: Path) -> Path:
-    """A path, or the file of a shipped study or scenario of that name."""
+    """Return the path, or the file of the shipped study or scenario with that name."""
     return path if path.exists() else shipped(str(path), "study") or shipped(str(path), "scenario") or path
 
 
 def cases_of(paths: Sequence[Path], home: Path) -> Iterator[Case]:
-    """Every scenario in files and folders, itself and with each of its variants, named from a folder."""
+    """Yield every scenario and variant in files and folders, named relative to a folder."""
     files: dict[str, Path] = {}
     for path in paths:
         if not path.exists():
@@ -176,7 +176,7 @@ def cases_of(paths: Sequence[Path], home: Path) -> Iterator[Case]:
 
 
 def is_scenario(path: Path) -> bool:
-    """Whether a file holds a scenario: those of other kinds say what they are. One that is wrong is taken for one."""
+    """Return True if a file contains a scenario; files of other kinds have the key `kind`, broken files count."""
     try:
         return "kind" not in read_yaml(path).data
     except SpecError:
@@ -184,7 +184,7 @@ def is_scenario(path: Path) -> bool:
 
 
 def measured(case: Case, simulate: Callable[[LoadedScenario], Result] = run) -> Measured:
-    """What a case gives; one that is impossible, or whose file is wrong, has a reason and no figures."""
+    """Run a case and return its metrics; an impossible case has a reason and no metrics."""
     given: dict[str, Any] = {"inputs": {}, "expect": {}, "metrics": {}, "breakdown_ps": {}}
     try:
         loaded = load_scenario(case.path, case.variant)
@@ -217,7 +217,7 @@ def _numbered(cases: Sequence[Case], number: int) -> Measured:
 
 
 def _of_revision(revision: str, paths: Sequence[Path], home: Path) -> Baseline:
-    """What another revision of a git repository gives for the same paths, with its own code and specifications."""
+    """Return the metrics of the same paths in another git revision, computed with that revision's own code."""
     root = top_of(home, str(home), "check scenarios of a git repository, or do without `--against`")
     commit = commit_of(root, revision, revision)
     outside = next((path for path in paths if not path.resolve().is_relative_to(root)), None)
@@ -318,7 +318,7 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A mapping, none of whose keys may hide another of the same name."""
+    """Return a mapping; raise `ValueError` if a key appears twice."""
     if double := next((key for key, count in Counter(key for key, _ in pairs).items() if count > 1), None):
         raise ValueError(f"the key `{double}` appears twice")
     return dict(pairs)

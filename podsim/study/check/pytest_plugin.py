@@ -46,7 +46,7 @@ class ScenarioFile(pytest.File):
 
 
 class ScenarioItem(pytest.Item):
-    """One case; it fails if a figure moved or is not as expected."""
+    """Test of one case; it fails if a metric changed or is not as expected."""
 
     def __init__(self, *, case: Case, baseline: Baseline | None, **rest: Any) -> None:
         super().__init__(**rest)
@@ -65,5 +65,5 @@ class ScenarioItem(pytest.Item):
             pytest.skip(verdict.headline)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Where the case stands."""
+        """Return the location of the case."""
         return self.path, None, f"podsim: {self.name}"

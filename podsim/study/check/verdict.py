@@ -65,7 +65,7 @@ _COMMENT: Final = "<!-- podsim check -->"
 
 @dataclass(frozen=True)
 class Baseline:
-    """What was agreed on, and why; or what another revision gives, which may know fewer figures."""
+    """Agreed metrics with the reason, or the metrics of another revision, which may have fewer."""
 
     scenarios: Mapping[str, Measured] = field(default_factory=dict)
     tolerance: str = "1 %"
@@ -75,30 +75,30 @@ class Baseline:
     is_revision: bool = False
 
     def tolerance_of(self, case: str, metric: str) -> float:
-        """By which share a figure may move."""
+        """Return the allowed relative change of a metric."""
         given = (self.tolerances[key] for key in (f"{case} {metric}", case, metric) if key in self.tolerances)
         return parse_quantity(next(given, self.tolerance), "ratio")
 
     def of_case(self, case: str) -> Baseline:
-        """The part of one scenario, for who knows nothing of the others."""
+        """Return the baseline of one scenario."""
         return replace(self, scenarios={name: known for name, known in self.scenarios.items() if name == case})
 
     def with_measured(self, scenarios: Mapping[str, Measured], reason: str) -> Baseline:
-        """The same tolerances around other figures, but for those that nothing uses any more."""
+        """Return a baseline with new metrics and those tolerances that still apply to some of them."""
         used = uses(scenarios)
         still = {key: share for key, share in self.tolerances.items() if key in used}
         return Baseline(scenarios, self.tolerance, still, reason)
 
 
 def uses(scenarios: Mapping[str, Measured]) -> set[str]:
-    """What a tolerance may be for: scenarios, figures, and both."""
+    """Return the keys a tolerance may have: scenarios, metrics and pairs of both."""
     pairs = {(name, metric) for name, known in scenarios.items() for metric in known["metrics"]}
     return {*scenarios, *(metric for _, metric in pairs), *(f"{name} {metric}" for name, metric in pairs)}
 
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """What a figure of a case, or the case as a whole, was or should be, and is."""
+    """Finding of a check about a metric or a case: the agreed or expected value, and the value now."""
 
     kind: str
     case: str
@@ -111,7 +111,7 @@ class Issue:
 
     @property
     def fails(self) -> bool:
-        """Whether the check does not hold because of it."""
+        """True if the check fails because of this issue."""
         return self.kind not in _PASSING
 
     @property
@@ -121,21 +121,21 @@ class Issue:
 
     @property
     def words(self) -> str:
-        """The issue in a line."""
+        """Issue as one line of text."""
         change = "" if self.change is None else f" ({self.change:+.2%})"
         after = line(self.after)
         moved = f"{line(self.before)} → {after or 'nothing'}{change}" if self.before else after
         return f"{self.kind}: {self.title}: {moved}"
 
     def cells(self) -> tuple[str, ...]:
-        """A row of a table, below `scenario`, `figure`, `before`, `after`, `change` and `why`."""
+        """Return a table row for the columns `scenario`, `figure`, `before`, `after`, `change` and `why`."""
         change = "" if self.change is None else format_error(self.change, 2)
         return (*map(line, (self.case, self.metric, self.before, self.after)), change, line(self.why))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Verdict(Answered):
-    """What a check has found.
+    """Result of a check.
 
     Attributes:
         issues: The gravest first.
@@ -156,14 +156,14 @@ class Verdict(Answered):
 
     @property
     def figure_count(self) -> int:
-        """How many figures of the cases were compared."""
+        """Number of compared metrics in all cases."""
         known = {} if self.agreed is None else self.agreed.scenarios
         both = ((known[name], now) for name, now in self.now.items() if name in known and now["status"] != NOT_READ)
         return sum(len({*before["metrics"], *after["metrics"]}) for before, after in both)
 
     @property
     def expectation_count(self) -> int:
-        """How many expectations of the cases were looked at."""
+        """Number of checked expectations in all cases."""
         return sum(_looked_at(now["expect"]) for now in self.now.values())
 
     @property
@@ -173,12 +173,12 @@ class Verdict(Answered):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing at all was compared, so that nothing can be said to hold."""
+        """True if nothing was compared, so that the check proves nothing."""
         return self.holds and len(self.not_compared) == len(self.now)
 
     @property
     def holds(self) -> bool:
-        """Whether nothing has moved beyond its tolerance and all is as expected."""
+        """True if all metrics are within their tolerances and all expectations are met."""
         return not any(issue.fails for issue in self.issues)
 
     @property
@@ -196,7 +196,7 @@ class Verdict(Answered):
         return {kind: [*issues] for kind, issues in groupby(self.issues, lambda issue: issue.kind)}
 
     def report(self) -> Report:
-        """The verdict as data: the issues by their kind, how far figures have moved, and all cases."""
+        """Return the verdict as a report: issues by kind, changes of metrics, and all cases."""
         by_kind, chart = self._by_kind(), _moved_chart([issue for issue in self.issues if issue.change is not None])
         cases = [
             (name, str(now["status"]), f"{len(now['metrics'])}", _first_line(now["reason"]))
@@ -229,7 +229,7 @@ class Verdict(Answered):
         }
 
     def to_json(self) -> str:
-        """The verdict as JSON text."""
+        """Return the verdict as JSON text."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
     def _told(self) -> Iterator[str]:
@@ -328,7 +328,7 @@ def _is_alone(name: str, measured: Measured, agreed: Baseline | None) -> bool:
 
 
 def _looked_at(expect: Given) -> int:
-    """How many expectations count: of what is to be impossible, that alone."""
+    """Return the number of expectations to check: only `fits` counts for a case that must not fit."""
     return 1 if expect.get(FITS) is False else len(expect)
 
 
@@ -359,7 +359,7 @@ def _moved(name: str, before: Measured, after: Measured, baseline: Baseline) -> 
 
 
 def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
-    """Inputs that are not what they were, by the names that they have now.
+    """Return the inputs that changed, by their current names.
 
     A file of the same content under another name is the same file: earlier versions wrote down names as they were
     typed, and another revision is read from another folder.
@@ -384,7 +384,7 @@ def _first_line(text: str | None) -> str:
 
 
 def as_comment(verdict: Verdict) -> str:
-    """A comment on a pull request: the verdict in bold, eight rows, the rest folded."""
+    """Return a comment for a pull request: the verdict in bold, eight rows, all other rows folded."""
     rows = [(issue.kind, *issue.cells()) for issue in verdict.issues]
     table = Table(columns("", *_HEADS), rows[:_ROWS_IN_COMMENT])
     lines = [_COMMENT, f"**{verdict.headline}**"]
@@ -439,7 +439,7 @@ def as_github(verdict: Verdict) -> str:
 
 
 def as_junit(verdict: Verdict) -> str:
-    """A suite of JUnit with a test for each case."""
+    """Return a JUnit suite with a test for each case."""
     names = list(dict.fromkeys((*verdict.now, *(issue.case for issue in verdict.issues))))
     failing = {name: [issue for issue in verdict.issues if issue.case == name and issue.fails] for name in names}
     alone = {name for name in verdict.not_compared if not failing[name]}

@@ -149,7 +149,7 @@ def _limits(given: Limits, goal: Goal) -> Iterator[Limit]:
 
 
 def _known_figures(goal: Goal) -> tuple[str, ...]:
-    """Return the figures of results of a goal, with those of serving if the model generates text."""
+    """Return the metric names of the results of a goal, with serving metrics if the model generates text."""
     if len(goal.work) > 1:
         return TOTALS
     spec = _read(goal, goal.work[0]).spec
@@ -222,7 +222,7 @@ def find_systems(
 
 
 def reliable_first(ranked: Sequence[Option], confidence: Confidence) -> list[Option]:
-    """Options that hold in nearly all draws, the best first; then those that hold in fewer, the surest first.
+    """Return reliable options first, best first, then the others, most likely first.
 
     Those that were not drawn come last: others are better, and one of them is reliable or as many were drawn as may be.
     """
@@ -235,7 +235,7 @@ def reliable_first(ranked: Sequence[Option], confidence: Confidence) -> list[Opt
 
 
 def _inputs(goal: Goal, loaded: Sequence[LoadedScenario]) -> tuple[tuple[str, str], ...]:
-    """Every file that a goal reads."""
+    """Return every file that a goal reads."""
 
     def read() -> Iterator[tuple[str, str]]:
         for scenario in loaded:
@@ -251,7 +251,7 @@ def _inputs(goal: Goal, loaded: Sequence[LoadedScenario]) -> tuple[tuple[str, st
 
 
 def _read(goal: Goal, job: Job) -> LoadedScenario:
-    """A job on its own pod, or on the first that it goes with; refuses one that is wrong whatever it runs on."""
+    """Load a job on its own pod, or on the first candidate that it fits; raise if it is wrong on all of them."""
     errors = []
     for place in (None, *goal.candidates):
         try:
@@ -263,7 +263,7 @@ def _read(goal: Goal, job: Job) -> LoadedScenario:
 
 
 def _limited(goal: Goal, option: Option) -> Option:
-    """An option with the limits that it misses."""
+    """Return an option with the limits that it misses as its reason."""
     if option.figures is None or option.reason:
         return option
     if option.value(goal.figure) is None:
@@ -273,7 +273,7 @@ def _limited(goal: Goal, option: Option) -> Option:
 
 
 def _without_repeats(ranked: Sequence[Option]) -> list[Option]:
-    """A chosen division that is the given one is listed once."""
+    """Return the options without duplicates: a chosen layout may equal the given one."""
     seen: dict[tuple[object, ...], Option] = {}
     for option in ranked:
         figures = tuple(sorted((key, str(value)) for key, value in (option.figures or {}).items()))

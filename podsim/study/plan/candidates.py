@@ -86,19 +86,19 @@ class Option:
     together: bool = False  # whether the jobs run side by side
 
     def value(self, figure: str | None) -> float | None:
-        """A figure by its key, in its SI unit; None if it has none."""
+        """Return a metric in its SI unit; None if the option does not have it."""
         known = (self.figures or {}).get(figure) if figure else None
         return float(known) if isinstance(known, (int, float)) else None
 
     def rank(self, figure: str) -> float:
-        """A key for sorting by a figure that it has, which puts the better first."""
+        """Return a sort key for a metric; a better value has a smaller key."""
         value = self.value(figure)
         assert value is not None
         return metric_of(figure).rank(value)
 
     @property
     def known(self) -> dict[str, Any]:
-        """All figures by their keys, those of a job behind its name and a colon."""
+        """Metrics of the option by key; a metric of a job is prefixed with the job's name and a colon."""
         of_jobs = {f"{part.name}: {name}": value for part in self.parts for name, value in part.figures.items()}
         return {**(self.figures or {}), **of_jobs}
 
@@ -116,7 +116,7 @@ class Option:
 
     @property
     def label(self) -> str:
-        """All that tells it from the others, in words."""
+        """Text that distinguishes the option: system, layout and varied keys."""
         return ", ".join(filter(None, (self.system, self.division, self.varied)))
 
     @property
@@ -140,7 +140,7 @@ class Option:
         return {f"{self.name}-{name}.yaml": part.written for name, part in zip(names, self.parts, strict=True)}
 
     def with_parts(self, parts: Sequence[Part]) -> Option:
-        """The same with its jobs, and the figures that they have together."""
+        """Return the option with its jobs and their joint metrics."""
         own = parts[0].figures if len(parts) == 1 else totals(parts, place_named(self.system).system, self.together)
         return replace(self, parts=parts, figures=dict(own) | {IPUS: self.ipu_count})
 
@@ -165,7 +165,7 @@ class Option:
 
 
 def totals(parts: Sequence[Part], system: System, together: bool) -> dict[str, Any]:
-    """Figures of all jobs on a pod, one after another or side by side; those that one of them does not have are None.
+    """Return the metrics of all jobs on a pod, in sequence or side by side; None if a job lacks the metric.
 
     One after another, times add up; side by side, the longest counts. Cost and energy add up in both. Where the whole
     pod is leased, its fixed price is paid for the time that the jobs take together. Power is the largest at a time.
@@ -208,7 +208,7 @@ def _rack_power_w(parts: Sequence[Part], system: System) -> float | None:
 
 
 def candidate(goal: Goal, number: int) -> tuple[Option, tuple[str, ...]] | None:
-    """A candidate by its number, with values of what varies as `--set` takes them; None if `where` leaves it out."""
+    """Return a candidate by number, with its `--set` values; None if `where` excludes it."""
     rest, place = divmod(number, goal.point_count)
     system, division = divmod(rest, len(goal.divisions))
     option = Option(goal.candidates[system], goal.divisions[division], number=number, together=goal.order == TOGETHER)
@@ -244,7 +244,7 @@ def options_of(
     say: Callable[[str], None],
     processes: int | None,
 ) -> list[Option]:
-    """The options of all candidates, in their order, kept in a journal if one is given."""
+    """Return the options of all candidates in order, stored in a journal if one is given."""
     count = goal.candidate_count
     wanted = [number for number in range(count) if candidate(goal, number)]
     cure = "give another --journal, or remove that file"
@@ -262,7 +262,7 @@ def _row(goal: Goal, number: int) -> Row:
 
 
 def _fingerprint(goal: Goal, inputs: Sequence[tuple[str, str]]) -> str:
-    """Of all that options depend on; objective, limits, trials and draws can be others when a plan goes on."""
+    """Return a hash of all inputs of options, without objective, limits, trials and samples, which may change."""
     jobs = [(job.name, job.scenario, job.variant, job.overrides, job.ipus) for job in goal.work]
     study = goal.space.study.model_dump_json() if goal.space is not None else ""
     asked: Any = (jobs, goal.order, goal.candidates, goal.divisions, goal.overrides, goal.request_rate, goal.is_served)
@@ -297,14 +297,14 @@ def option_for(goal: Goal, number: int) -> Option:
 
 
 def cause(error: PodsimError) -> str:
-    """What is wrong, without place and cure."""
+    """Return the message of an error without place and cure."""
     problems = getattr(error, "problems", None)
     text: str = problems[0].message if problems else error.message
     return text.partition("\n")[0]
 
 
 def _parts(goal: Goal, whole: Place, division: str, varied: Sequence[str]) -> Iterator[Part]:
-    """All jobs; equal ones are simulated once."""
+    """Yield all jobs with their results; equal jobs are simulated once."""
     known: dict[tuple[Job, Place], Part] = {}
     for job, place in zip(goal.work, _places(goal, whole), strict=True):
         same = replace(job, name="", limits=()), place
@@ -318,7 +318,7 @@ def _parts(goal: Goal, whole: Place, division: str, varied: Sequence[str]) -> It
 
 
 def _places(goal: Goal, whole: Place) -> tuple[Place, ...]:
-    """Where each job runs: all of the system one after another, or partitions of it side by side."""
+    """Return the place of each job: the whole system in sequence, or partitions side by side."""
     count = len(goal.work)
     if goal.order != TOGETHER:
         return (whole,) * count
@@ -358,7 +358,7 @@ def _part(goal: Goal, job: Job, place: Place, division: str, varied: Sequence[st
 
 
 def _with_requests(goal: Goal, loaded: LoadedScenario) -> LoadedScenario:
-    """A scenario with the rate of requests that a goal gives, in place of its users, so that its file says the same."""
+    """Return a scenario with the request rate of a goal in place of its own arrivals or users."""
     serving = getattr(loaded.spec, "serving", None)
     rate, file, users = (getattr(serving, name, None) for name in ("rate", "file", "users"))
     if goal.request_rate is None:
@@ -373,14 +373,14 @@ def _with_requests(goal: Goal, loaded: LoadedScenario) -> LoadedScenario:
 
 
 def served(loaded: LoadedScenario, draws: Draws | None = None) -> ServingResult:
-    """The requests of a scenario as `podsim serve` has them, with draws of uncertain inputs if these are asked for."""
+    """Serve the requests of a scenario, with samples of uncertain inputs if `draws` is given."""
     from podsim.runs.serve import serve
 
     return serve(loaded, loads=_ONE_LOAD, uncertainty=draws)
 
 
 def _swamped(result: ServingResult) -> str:
-    """Why requests wait without end, if they do."""
+    """Return why the queue grows without end; empty if it does not."""
     if result.users is None and result.load is not None and result.load >= 1:
         limit = result.saturation.rate_per_s
         return f"{result.rate_per_s:.4g} requests/s come, {limit:.4g} can be served: {result.load - 1:+.1%}"
@@ -388,7 +388,7 @@ def _swamped(result: ServingResult) -> str:
 
 
 def written(scenario: str, loaded: LoadedScenario, chosen: Candidate | None, about: str) -> str:
-    """A file that gives the same as a scenario that was run, based on its path or name, with the division chosen."""
+    """Return a scenario file that reproduces a run: its base, its changes and the chosen layout."""
     path = Path(scenario)
     name, base = (path.stem, str(path.resolve())) if path.is_file() else (scenario, scenario)
     variant = [loaded.written.variants[loaded.variant]] if loaded.variant else []

@@ -37,7 +37,7 @@ _Made = TypeVar("_Made")
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Between what figures of an option lie, those of a job behind its name and a colon, as `podsim run` says."""
+    """Ranges of an option's metrics, as in `podsim run`; a job's metric is prefixed with its name and a colon."""
 
     ranges: Mapping[str, Range] = field(default_factory=dict)  # empty where nothing is known, as of requests
     new: tuple[str, ...] = ()  # what of it was never compared
@@ -56,7 +56,7 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """What came of draws."""
+    """Results of sampling uncertain inputs."""
 
     draws: int
     seed: int
@@ -71,17 +71,17 @@ class Confidence:
         return plain
 
     def of(self, option: Option) -> Contender | None:
-        """What is known of an option; None if it was not drawn."""
+        """Return the sampling results of an option; None if it was not sampled."""
         return next((contender for contender in self.contenders if contender.option.label == option.label), None)
 
 
 def gap(goal: Goal, option: Option) -> float:
-    """By how much an option misses all limits together, as shares of their bounds; those of jobs included."""
+    """Return the sum of the relative violations of all limits, including limits of jobs."""
     return math.inf if option.figures is None else sum(size for size, _ in missed(goal.bounds, option.known))
 
 
 def likelihood(goal: Goal, option: Option, ranges: Mapping[str, Range]) -> float | None:
-    """How likely it is that an option keeps to all limits, by the ranges of its figures; None without any.
+    """Return the probability that an option keeps to all limits, from the ranges of its metrics; None without ranges.
 
     The logarithm of a figure is normal, with the ends of its range as P10 and P90. The figures of an option rise and
     fall together, so that the least likely limit decides; whole per cent are all that such a range can tell.
@@ -104,13 +104,13 @@ def likelihood(goal: Goal, option: Option, ranges: Mapping[str, Range]) -> float
 
 
 def _numbers(goal: Goal, option: Option) -> dict[str, float]:
-    """The figure that counts and each that is limited; those of a job behind its name and a colon."""
+    """Return the objective and each limited metric; a job's metric is prefixed with its name and a colon."""
     known, names = option.known, (goal.figure, *(name for name, _ in goal.bounds))
     return {name: float(known[name]) for name in names if isinstance(known.get(name), (int, float))}
 
 
 def _ranges(goal: Goal, option: Option, moved: Sequence[Option]) -> dict[str, Range]:
-    """Between what these figures lie, as wide as to hold those of the option."""
+    """Return the ranges of objective and limited metrics, widened to include the values of the option."""
     known, drawn = _numbers(goal, option), [_numbers(goal, other) for other in moved]
     values = {name: [numbers[name] for numbers in drawn if name in numbers] for name in known}
     return {name: range_of(values[name]).holding(value) for name, value in known.items() if values[name]}
@@ -119,19 +119,19 @@ def _ranges(goal: Goal, option: Option, moved: Sequence[Option]) -> dict[str, Ra
 def _mapped(
     make: Callable[[Sequence[Option], int], _Made], options: Sequence[Option], processes: int | None
 ) -> list[_Made]:
-    """What is made of each option, on all cores."""
+    """Apply a function to each option on all cores; return the results in order."""
     made = dict(chain.from_iterable(mapped(partial(make, options), range(len(options)), processes=processes)))
     return [made[place] for place in range(len(options))]
 
 
 def spreads_of(goal: Goal, options: Sequence[Option], processes: int | None = None) -> dict[str, Spread]:
-    """Between what the figures of options lie, by their labels."""
+    """Return the ranges of the metrics of options, by label."""
     spreads = _mapped(partial(_spread, goal), options, processes)
     return {option.label: spread for option, spread in zip(options, spreads, strict=True)}
 
 
 def _spread(goal: Goal, options: Sequence[Option], place: int) -> Spread:
-    """The ends of what times may be, and what follows from them."""
+    """Return the ranges of times, and of the metrics that depend on them."""
     option, new = options[place], dict[str, None]()
     ends = dict[str, tuple[dict[str, float], dict[str, float]]]()
     for part in option.parts:
@@ -156,7 +156,7 @@ def _spread(goal: Goal, options: Sequence[Option], place: int) -> Spread:
 def confidence_of(
     goal: Goal, ranked: Sequence[Option], out: Sequence[Option], processes: int | None = None
 ) -> Confidence | None:
-    """How often each of the best comes first, of options that are ranked and those that limits rule out.
+    """Return how often each contender comes first in samples of uncertain inputs.
 
     Those that are behind are drawn if in some draw none of the others reaches the goal, or if none of them is reliable.
     None if nothing is drawn, or nothing can change.
@@ -187,7 +187,7 @@ def confidence_of(
 
 
 def _contenders(goal: Goal, ranked: Sequence[Option], out: Sequence[Option]) -> list[Option]:
-    """The best of those within all limits, and a few that miss them by little and are better than some of these."""
+    """Return the best options within all limits, and better options that miss a limit by little."""
     best, key = list(ranked[:_MOST]), methodcaller("rank", goal.figure)
     known = (option for option in out if option.parts and option.value(goal.figure) is not None)
     near = (option for option in known if gap(goal, option) <= _NEAR_MISS)
@@ -197,20 +197,20 @@ def _contenders(goal: Goal, ranked: Sequence[Option], out: Sequence[Option]) -> 
 
 
 def _key_within(goal: Goal, option: Option | None) -> float:
-    """A key that puts the better first; infinite if it is impossible, misses a limit or cannot keep up."""
+    """Return a sort key, smaller for better; infinite if impossible, beyond a limit or overloaded."""
     if option is None or any(part.figures.get(SWAMPED) for part in option.parts):
         return math.inf
     return math.inf if option.value(goal.figure) is None or gap(goal, option) else option.rank(goal.figure)
 
 
 def _moved(option: Option, jobs: Sequence[Mapping[str, Any]]) -> Option:
-    """An option with the figures that its jobs have in a draw."""
+    """Return an option with the metrics of its jobs in one sample."""
     pairs = zip(option.parts, jobs, strict=True)
     return option.with_parts([replace(part, figures=drawn_figures(part, numbers)) for part, numbers in pairs])
 
 
 def drawn_figures(part: Part, drawn: Mapping[str, float]) -> dict[str, Any]:
-    """The figures of a job in a draw: those that were simulated, and what follows from them unless it is served."""
+    """Return the metrics of a job in one sample: the simulated ones, and without serving the derived ones."""
     if SWAMPED in drawn:
         return {**part.figures, **drawn}
 
@@ -231,7 +231,7 @@ def drawn_figures(part: Part, drawn: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _in_draws(goal: Goal, options: Sequence[Option], place: int) -> list[Option | None]:
-    """An option with the figures of each draw; None if it is impossible. Equal jobs are drawn once."""
+    """Return an option with the metrics of each sample, None if impossible; equal jobs are sampled once."""
     option = options[place]
     drawn = {part.written: part for part in option.parts}
     of_jobs = {text: _drawn(part, goal) for text, part in drawn.items()}

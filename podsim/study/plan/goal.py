@@ -75,14 +75,14 @@ class UnknownFigureError(BadValueError):
 
 
 def figure_named(name: str) -> str:
-    """The key of a figure by a short name, or by its path in a JSON result."""
+    """Return the key of a metric from a short name or a path in the JSON of a result."""
     key = metrics.SHORT.get(name.strip(), name.strip())
     known = find_metric(key)
     return key if known is None else known.key
 
 
 def figures(result: Result | ServingResult) -> dict[str, Any]:
-    """The figures of a result, what is done for a watt and for a unit of the currency among them, and its warnings."""
+    """Return the metrics of a result, per watt and per unit of currency included, and its warnings."""
     own: Any = figures_of(result) if hasattr(result, "memory") else result.figures()  # type: ignore[arg-type]
     made = {metric.key: value for metric in metrics.MADE if (value := metric.get(result)) is not None}
     condition = getattr(result, CONDITION, None)
@@ -91,7 +91,7 @@ def figures(result: Result | ServingResult) -> dict[str, Any]:
 
 
 def names_of(spec: Scenario, *, served: bool) -> tuple[str, ...]:
-    """Figures that results can have, known before any runs; those that end in a dot stand for all that begin so."""
+    """Return the metric names a result can have; a trailing dot is a prefix."""
     kind = metrics.SERVING if served else spec.activity.value
     own = (*metrics_of(kind), *(metric for metric in (*metrics.SPENT, *metrics.MADE) if kind in metric.of))
     names = (f"{metric.key}." if metric.is_family else metric.key for metric in own)
@@ -125,7 +125,7 @@ def default_objective(goal: Goal, specs: Sequence[Scenario]) -> str:
 
 
 def second_of(objective: str, known: Mapping[str, Any]) -> str | None:
-    """The figure that an objective is weighed against: time, or cost or energy, as far as they are known."""
+    """Return the metric that is traded off against an objective: time, cost or energy, if known."""
     metric = metric_of(objective)
     is_spent = metric.is_cost or metric.unit in (metrics.JOULES, metrics.WATTS, metrics.IPU) or metric in metrics.MADE
     done = (metrics.TIME, metrics.TOKENS, metrics.THROUGHPUT, metrics.REQUESTS)
@@ -135,7 +135,7 @@ def second_of(objective: str, known: Mapping[str, Any]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Limit(Expectation):
-    """Bounds of a figure; those of a cost may have a currency."""
+    """Bounds of a metric; bounds of a cost may have a currency."""
 
     currency: str = ""
 
@@ -158,7 +158,7 @@ def limit(metric: str, text: float | str) -> Limit:
 
 
 def at_most(metric: str, most: str) -> Limit:
-    """A bound that is given without its sign, as `--deadline 12h`; `BadValueError` of a budget without a currency."""
+    """Return an upper bound, as from `--deadline 12h`; raise `BadValueError` for a budget without currency."""
     if metric_of(figure_named(metric)).unit == metrics.MONEY:
         parse_price(most, {"": 1.0}, _EXAMPLE)
     return limit(metric, f"<= {most}")
@@ -182,7 +182,7 @@ def check_limits(limits: Iterable[Expectation]) -> None:
 
 
 def missed(limits: Iterable[tuple[str, Expectation]], known: Mapping[str, Any]) -> Iterator[tuple[float, str]]:
-    """How far each limit of a figure is missed, as a share of its bound, and in words."""
+    """Yield the relative violation and a message for each violated limit."""
     for name, bound in limits:
         value = known.get(name)
         whose, between, metric = name.rpartition(": ")
@@ -197,7 +197,7 @@ def missed(limits: Iterable[tuple[str, Expectation]], known: Mapping[str, Any]) 
 
 
 class JobSpec(Spec):
-    """One of several jobs in a file: a `Job`, named after its scenario if it has no name."""
+    """Job of a file with several: a `Job`, named after its scenario if it has no name."""
 
     name: str | None = None
     scenario: str
@@ -234,7 +234,7 @@ class GoalSpec(CombinedSpec):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a job runs: a pod by path or name, or so many IPUs of it."""
+    """Place of a job: a pod by path or name, or a partition of it with `ipus` IPUs."""
 
     pod: str
     ipus: int | None = None
@@ -248,16 +248,16 @@ class Place:
 
     @property
     def text(self) -> str:
-        """As it is written."""
+        """Place as text, as it is written in a file."""
         return self.pod if self.ipus is None else f"{self.ipus} of {self.pod}"
 
     @property
     def size(self) -> int:
-        """IPUs."""
+        """Number of IPUs."""
         return self.ipus or self.system.ipu_count
 
     def overrides(self) -> tuple[str, ...]:
-        """The place as `--set` takes it; `NoPlanError` if it is no partition."""
+        """Return the place in the form of `--set`; raise `NoPlanError` if it is not a valid partition."""
         named, system = f"system={self.pod}", self.system
         if self.ipus is None or self.ipus == system.ipu_count:
             return (named,)
@@ -291,7 +291,7 @@ def place_named(text: str) -> Place:
 
 @cache
 def shipped_places() -> tuple[str, ...]:
-    """All shipped pods, and partitions of the smallest of them for sizes that no pod of such machines has."""
+    """Return all shipped pods, and partitions of the smallest for sizes that no pod of such machines has."""
     names = shipped_names()["systems"]
     pods = {name: Place(name).system for name in names}
     taken = {(pod.machine.name, int(pod.ipu_count)) for pod in pods.values()}
@@ -308,7 +308,7 @@ def shipped_places() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Job:
-    """What is to run."""
+    """Scenario to run, with its variant and overrides."""
 
     name: str  # empty for the one of a goal without jobs
     scenario: str  # by path or name
@@ -320,7 +320,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Goal:
-    """What is wanted."""
+    """Question for `podsim plan`: jobs, candidates, objective and limits."""
 
     scenario: str = ""  # what is to run, by path or name, if it is one
     variant: str | None = None
@@ -341,7 +341,7 @@ class Goal:
 
     @property
     def more_is_better(self) -> bool:
-        """Whether the figure that counts is to be large."""
+        """True if a larger objective is better."""
         return metric_of(self.figure).more_is_better
 
     @property
@@ -356,7 +356,7 @@ class Goal:
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """Pods to look at; where none is named all that are shipped, and partitions of them of other sizes."""
+        """Pods and partitions to try; by default all shipped pods, and partitions of other sizes."""
         return self.systems or shipped_places()
 
     @property
@@ -366,40 +366,40 @@ class Goal:
 
     @property
     def candidate_count(self) -> int:
-        """All that can be looked at: systems × divisions × what varies, those included that `where` leaves out."""
+        """Number of candidates (systems × divisions × varied values), before `where` excludes some."""
         return len(self.candidates) * len(self.divisions) * self.point_count
 
     @property
     def work(self) -> tuple[Job, ...]:
-        """What is to run, one job or several."""
+        """Jobs to run, one or several."""
         return self.jobs or (Job("", self.scenario, self.variant),)
 
     @property
     def title(self) -> str:
-        """What is to run, in words."""
+        """Text for the jobs to run."""
         joined = ", then " if self.order == SEQUENCE else " beside "
         return joined.join(job.name for job in self.jobs) if self.jobs else self.scenario
 
     @property
     def bounds(self) -> tuple[tuple[str, Expectation], ...]:
-        """All limits by their figures, those of a job behind its name and a colon."""
+        """Limits with their metrics; a metric of a job is prefixed with the job's name and a colon."""
         of_jobs = ((f"{job.name}: {bound.metric}", bound) for job in self.jobs for bound in job.limits)
         return (*((bound.metric, bound) for bound in self.limits), *of_jobs)
 
     @property
     def is_served(self) -> bool:
-        """Whether requests are served: a rate is given, or one of the figures is one of requests."""
+        """True if requests are served: a rate is given, or the objective or a limit is a serving metric."""
         asked = (self.figure, *(bound.metric for _, bound in self.bounds))
         return self.request_rate is not None or any(metric in SERVED for metric in asked)
 
     @property
     def draw_count(self) -> int:
-        """How often uncertain inputs are drawn."""
+        """Number of Monte Carlo samples."""
         return self.draws if self.draws is not None else _SERVED_DRAWS if self.is_served else _DRAWS
 
 
 def goal_of(name: str | Path) -> Goal:
-    """The goal of a file, of a shipped study, or of a scenario alone, by path or name."""
+    """Return the goal of a file, a shipped study or a scenario, by path or name."""
     if not isinstance(name, str | Path):
         what = f"a goal is a path or the name of a scenario or study, not {shown(name)}"
         raise PodsimError(what, do="write a scenario into a file, and give its path")
@@ -479,7 +479,7 @@ def told_apart(jobs: Sequence[Job]) -> tuple[Job, ...]:
 
 
 def _located(name: str, folder: Path) -> str:
-    """A path as seen from the file of the goal; the name of a shipped scenario as it is."""
+    """Return a path relative to the file of the goal; the name of a shipped scenario is unchanged."""
     beside = folder / name
     return str(beside) if Path(name).suffix and beside.is_file() else name
 

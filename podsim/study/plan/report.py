@@ -55,7 +55,7 @@ _Filled = tuple[Column, Sequence[str | Cell]]  # a column with its cells
 
 @dataclass(frozen=True, repr=False)
 class PlanResult(Answered):
-    """What was found.
+    """Result of `podsim plan`.
 
     Attributes:
         goal: What was wanted.
@@ -84,7 +84,7 @@ class PlanResult(Answered):
 
     @property
     def currency(self) -> str:
-        """Of all costs."""
+        """Currency of all costs."""
         return next((option.currency for option in (*self.ranked, *self.ruled_out) if option.currency), "")
 
     @cached_property
@@ -94,16 +94,16 @@ class PlanResult(Answered):
 
     @cached_property
     def ranks(self) -> Sequence[int]:
-        """Places of the ranked options, from 1; those that are as good and as likely in all that counts share one."""
+        """Ranks of the ranked options from 1; options equal in metrics and probability share a rank."""
         keys = [(*rank_key(self.goal, option, self.second)[:3], self.likelihood(option)) for option in self.ranked]
         return [keys.index(key) + 1 for key in keys]
 
     def drawn(self, option: Option) -> Contender | None:
-        """What came of an option with inputs drawn; None if it was not drawn."""
+        """Return the sampling results of an option; None if it was not sampled."""
         return None if self.confidence is None else self.confidence.of(option)
 
     def likelihood(self, option: Option) -> float | None:
-        """How likely an option keeps to all limits: the share of draws in which it does; without draws by its ranges.
+        """Return the probability that an option keeps to all limits, from samples or else from its ranges.
 
         Returns:
             A share from 0 to 1; None where nothing is known of it.
@@ -114,17 +114,17 @@ class PlanResult(Answered):
         return None if drawn is None else drawn.within
 
     def is_reliable(self, option: Option) -> bool:
-        """Whether it is known to hold in four fifths of the draws, or to be as likely to."""
+        """Return True if the option meets the limits with at least 80 % probability."""
         return (self.likelihood(option) or 0.0) >= RELIABLE
 
     def range(self, option: Option, figure: str) -> Range | None:
-        """The middle 80 % of what a figure of an option may be, as `podsim run` says, or else in the draws."""
+        """Return the 80 % prediction interval of a metric of an option, from its ranges or else from samples."""
         drawn = self.drawn(option)
         known = self.spreads.get(option.label, Spread()).ranges or ({} if drawn is None else drawn.ranges)
         return known.get(figure)
 
     def report(self) -> Report:
-        """The answer as data: the verdict, tables of options, what rules others out, and charts."""
+        """Return the plan as a report: verdict, tables of options, reasons that rule options out, and charts."""
         goal = self.goal
         overrides = f"; changed: {', '.join(goal.overrides)}" if goal.overrides else ""
         variant = f", variant {goal.variant}" if goal.variant else ""
@@ -144,7 +144,7 @@ class PlanResult(Answered):
         yield f"options: {len(self.ranked):,} reach the goal, {len(self.ruled_out):,} ruled out"
 
     def _records(self) -> list[dict[str, Any]]:
-        """A row for each option, the ranked ones first."""
+        """Return one row for each option, the ranked ones first."""
         places = [*self.ranks, *[None] * len(self.ruled_out)]
         return [
             {"rank": place, "system": option.system, "division": option.division}
@@ -187,7 +187,7 @@ class PlanResult(Answered):
         }
 
     def to_json(self) -> str:
-        """The answer as JSON text."""
+        """Return the plan as JSON text."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
 
@@ -207,7 +207,7 @@ def pareto_front(options: Sequence[Option], first: str, second: str) -> list[Opt
 
 
 def rank_key(goal: Goal, option: Option, second: str | None) -> tuple[float, int, float, str]:
-    """A key for sorting: by the objective, then fewer IPUs, then the second figure."""
+    """Return a sort key: the objective, then fewer IPUs, then the second metric."""
     other = option.value(second)
     weighed = float("inf") if second is None or other is None else metric_of(second).rank(other)
     return option.rank(goal.figure), option.ipu_count, weighed, option.name
@@ -218,12 +218,12 @@ def _least(goal: Goal) -> str:
 
 
 def _told(figure: str, number: float | None, currency: str) -> str:
-    """A figure with its unit, or a dash where there is none."""
+    """Format a metric with its unit; a missing value is a dash."""
     return "–" if number is None else format_figure(metric_of(figure), number, currency)
 
 
 def _verdict(found: PlanResult) -> str:
-    """In one sentence: what was asked, whether it is met and by what, how likely, and what was never compared."""
+    """Return the verdict: the question, the answer, its probability, and features without validation."""
     goal, closest = found.goal, next(iter((*found.ranked, *found.ruled_out)), None)
     told = ", ".join((f"{_least(goal)} of {goal.title}", *(f"{name} {bound.text}" for name, bound in goal.bounds)))
     if found.best is not None:
@@ -236,7 +236,7 @@ def _verdict(found: PlanResult) -> str:
 
 
 def _in_words(found: PlanResult, option: Option) -> str:
-    """An option, the figure that counts with its range, and how likely it is to hold."""
+    """Return an option as text, with its objective, range and probability."""
     figure, ends = found.goal.figure, _span(found, option, found.goal.figure)
     range_ = f" (80 %: {ends})" if ends else ""
     value = f"{_told(figure, option.value(figure), option.currency)}{_condition(option, figure)}"
@@ -250,7 +250,7 @@ def _condition(option: Option, figure: str) -> str:
 
 
 def _likely(found: PlanResult, option: Option) -> str:
-    """How likely an option is to hold, as the end of a sentence; empty where there is nothing to miss."""
+    """Return the probability that an option meets the limits, as the end of a sentence; empty without limits."""
     share, drawn, goal = found.likelihood(option), found.confidence, found.goal
     if share is not None and drawn is not None:
         return f", holds in {format_percent(share, 0)} of {drawn.draws} draws"
@@ -330,7 +330,7 @@ def _figure(found: PlanResult, figure: str, numbers: Iterable[float | None]) -> 
 
 
 def _span(found: PlanResult, option: Option, figure: str) -> str:
-    """Between what a figure lies, in the unit in which it is shown; empty where that is not known, or certain."""
+    """Return the range of a metric in its displayed unit; empty if unknown or of zero width."""
     ends, value = found.range(option, figure), option.value(figure)
     if ends is None or value is None or ends.low == ends.high:
         return ""
@@ -338,7 +338,7 @@ def _span(found: PlanResult, option: Option, figure: str) -> str:
 
 
 def _told_apart(found: PlanResult, options: Sequence[Option]) -> Iterator[_Filled]:
-    """What tells options apart, of those that are shown. Where keys vary, what is the same is left out."""
+    """Yield the columns that distinguish the shown options; keys with one value are left out."""
     goal, shown = found.goal, options[:MOST_SHOWN]
     keys = list(dict.fromkeys(key for option in options for key in option.values))
     ends = [key.rpartition(".")[2] for key in keys]
@@ -356,7 +356,7 @@ def _told_apart(found: PlanResult, options: Sequence[Option]) -> Iterator[_Fille
 
 
 def ranked_table(found: PlanResult) -> Table:
-    """The options within all limits, the best first, by what tells them apart; the range of the figure that counts."""
+    """Return the options within all limits, the best first, with the range of the objective."""
     shown, goal, second = found.ranked[:MOST_SHOWN], found.goal, found.second
     shares = [found.likelihood(option) for option in shown]
     has_shares = any(share is not None for share in shares) and bool(goal.bounds or found.confidence)
@@ -405,7 +405,7 @@ def _footer(found: PlanResult, has_shares: bool) -> Iterator[str]:
 
 
 def jobs_table(found: PlanResult) -> Table:
-    """Each job of the ranked options on its part of the system, with as many of its figures as fit."""
+    """Return the jobs of the ranked options on their parts of the system, with as many metrics as fit."""
     goal, ranked = found.goal, list(zip(found.ranks, found.ranked, strict=True))[:MOST_SHOWN]
     parts = [part for _, option in ranked for part in option.parts]
     limited = (bound.metric for job in goal.work for bound in job.limits)
@@ -428,7 +428,7 @@ def _ruled_out(found: PlanResult) -> Table:
 
 
 def _how_sure(found: PlanResult, drawn: Confidence) -> Table:
-    """In how many draws each contender is the best, holds and fits, and between what its figures lie there."""
+    """Return how often each contender is the best, meets the limits and fits, and the ranges of its metrics."""
     contenders = drawn.contenders
     shares = {"first in": [contender.first for contender in contenders]}
     if found.goal.bounds:
@@ -452,7 +452,7 @@ def _how_sure(found: PlanResult, drawn: Confidence) -> Table:
 
 
 def option_table(found: PlanResult, options: Sequence[Option], notes: Sequence[str] = ()) -> Table:
-    """All figures that options have, and what rules them out."""
+    """Return all metrics of options, and the reasons that rule them out."""
     named = (name for option in options for name in option.figures or {} if option.value(name) is not None)
     filled: list[_Filled] = [
         (Column("option"), [option.label for option in options]),
@@ -464,7 +464,7 @@ def option_table(found: PlanResult, options: Sequence[Option], notes: Sequence[s
 
 
 def _state(found: PlanResult, option: Option) -> str:
-    """The words for an option that reaches the goal, is too unlikely to, or does not."""
+    """Return the label of an option that reaches the goal, does so too rarely, or does not."""
     share = found.likelihood(option)
     return _BEYOND if option.reason else _RARELY if share is not None and share < RELIABLE else _WITHIN
 
@@ -475,7 +475,7 @@ def _tip(option: Option, figures: Sequence[str]) -> dict[str, str]:
 
 
 def _scaled(found: PlanResult, figure: str, options: Sequence[Option]) -> tuple[Axis, list[float]]:
-    """An axis of a figure of options in the unit that suits it, and their numbers in it."""
+    """Return an axis for a metric in a suitable unit, and the values in it."""
     metric, values = metric_of(figure), [option.value(figure) or 0.0 for option in options]
     label, _, unit = metric.titled.removesuffix("]").partition(" [")
     largest = max(values)
@@ -489,7 +489,7 @@ def _scaled(found: PlanResult, figure: str, options: Sequence[Option]) -> tuple[
 
 
 def _bars(found: PlanResult, known: Sequence[Option]) -> Chart:
-    """The figure that counts, of each option that has it."""
+    """Return a bar chart of the objective of each option that has it."""
     figure = found.goal.figure
     axis, numbers = _scaled(found, figure, known)
     bars = [
