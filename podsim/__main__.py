@@ -22,7 +22,7 @@ def main() -> None:
         sys.exit(_BY_SIGNAL + number)
 
     def send_again(_: object) -> None:
-        """Once more, a moment later: this one could not go up, as from the callback of a weak reference."""
+        """Send the interrupt again a moment later, because this one was lost in a callback."""
         from threading import Timer
 
         timer = Timer(_MOMENT_S, os.kill, (os.getpid(), received[0]))

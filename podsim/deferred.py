@@ -13,7 +13,7 @@ class Deferred(Sequence[_Item]):
     """Sequence whose items a function returns on first use; equal to a tuple of the same items."""
 
     def __init__(self, make: Callable[[], Iterable[_Item]]) -> None:
-        """Nothing is made yet. `make`: returns the items; called once at most."""
+        """Store `make`, which returns the items and is called at most once."""
         self._make = make
 
     @cached_property

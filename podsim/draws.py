@@ -88,7 +88,7 @@ class Noisy:
 
 
 def percentiles(values: Iterable[float]) -> dict[str, float]:
-    """`p10`, `p50` and `p90`: the value that this share of them does not exceed.
+    """Return `p10`, `p50` and `p90`: values that this share of the samples does not exceed.
 
     >>> percentiles([4.0, 1.0, 3.0, 2.0])
     {'p10': 1.0, 'p50': 2.0, 'p90': 4.0}

@@ -55,7 +55,7 @@ class PodsimError(_PortableError):
         self.message, self.where, self.do = message, where, do
 
     def __str__(self) -> str:
-        """`where: message`, then the cure on a line of its own."""
+        """Return `where: message`, then the cure on a line of its own."""
         first = f"{self.where}: {self.message}" if self.where else self.message
         return f"{first}\n  do: {self.do}" if self.do else first
 
@@ -75,7 +75,7 @@ class Problem:
     do: str | None = None  # the cure, if one is known
 
     def __str__(self) -> str:
-        """`file:line:column [key]: message`, then the cure on a line of its own."""
+        """Return `file:line:column [key]: message`, then the cure on a line of its own."""
         place = " ".join(part for part in (self.where, f"[{self.key}]" if self.key else "") if part)
         text = f"{place}: {self.message}" if place else self.message
         return f"{text}\n  do: {self.do}" if self.do else text

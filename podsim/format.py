@@ -60,7 +60,7 @@ def unit_of_energy(energy_j: float) -> tuple[str, float]:
 
 
 def format_power_w(power_w: float) -> str:
-    """Power in the unit that suits it. [W]
+    """Format a power in a suitable unit. [W]
 
     >>> format_power_w(21.04), format_power_w(4936.6)
     ('21 W', '4.94 kW')
@@ -69,7 +69,7 @@ def format_power_w(power_w: float) -> str:
 
 
 def format_energy_j(energy_j: float) -> str:
-    """Energy in joules, from a megajoule on in kilowatt-hours. [J]
+    """Format an energy in joules, from a megajoule on in kilowatt-hours. [J]
 
     >>> format_energy_j(0.1724), format_energy_j(3229.0), format_energy_j(7.2e6)
     ('172 mJ', '3.23 kJ', '2 kWh')
@@ -180,7 +180,7 @@ def format_error(ratio: float, decimals: int = 1) -> str:
 
 
 def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
-    """Sort key that puts `ipu2` before `ipu10`.
+    """Return a sort key that puts `ipu2` before `ipu10`.
 
     >>> sorted(["ipu10", "ipu2"], key=natural_key)
     ['ipu2', 'ipu10']
@@ -190,7 +190,7 @@ def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
 
 
 def in_title(words: str) -> str:
-    """Words as they begin a line; only the first letter changes.
+    """Return words with a capital first letter, and all other letters unchanged.
 
     >>> in_title("time to train of IPUs")
     'Time to train of IPUs'

@@ -70,7 +70,7 @@ def commit_of(top: Path, where: str, name: str) -> str:
 
 
 def blobs(top: Path, where: str, commit: str) -> dict[PurePosixPath, str]:
-    """Hashes of the ordinary files of a commit by their paths."""
+    """Return the hashes of the ordinary files of a commit by path."""
     return {path: blob for path, (mode, blob) in _entries(top, where, commit).items() if mode.startswith(_FILE)}
 
 
@@ -107,7 +107,7 @@ def first_change(file: Path, agreed: Collection[str]) -> int | None:
 
 
 def _entries(top: Path, where: str, commit: str, *paths: PurePosixPath) -> dict[PurePosixPath, tuple[str, str]]:
-    """Mode and hash of the files and links of a commit by their paths."""
+    """Return mode and hash of the files and links of a commit by path."""
     asked = [str(path) for path in paths]
     listed = os.fsdecode(git(top, where, _FETCH, "ls-tree", "-r", "-z", "--full-tree", commit, *asked))
     split = (line.partition("\t") for line in listed.split("\0") if line)

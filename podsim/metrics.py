@@ -65,7 +65,7 @@ class Metric:
     is_family: bool = False  # a mapping, whose numbers are figures of their own: `breakdown.matmul`
 
     def get(self, result: Any) -> Any:
-        """Its value in a result; None if the result has none, or nothing on the way to it."""
+        """Return the value in a result; None if the result does not have it."""
         if self.getter:
             return self.getter(result)
         return at(self.path or self.key, result)
@@ -82,7 +82,7 @@ class Metric:
 
     @property
     def words(self) -> str:
-        """Name of the metric in a sentence: its label, or the heading of a rate."""
+        """Text for the metric in a sentence: its label, or the heading of a rate."""
         return self.head if self.label == self.counted else self.label
 
     @property
@@ -110,7 +110,7 @@ class Metric:
         return -value if self.more_is_better else value
 
     def slowed(self, value: float, factor: float) -> float:
-        """Its value where all takes longer by a factor: a time grows, a rate or a share of a peak falls.
+        """Return the value after a slowdown by a factor: a time grows, a rate or a share of a peak falls.
 
         >>> METRICS[TOKENS].slowed(8.0, 2.0), METRICS[UPDATE].slowed(8.0, 2.0)
         (4.0, 16.0)
@@ -119,7 +119,7 @@ class Metric:
 
 
 def _fullest(where: str, result: Any) -> int | None:
-    """Memory in use on the IPU where most is. [B]"""
+    """Return the memory in use on the fullest IPU. [B]"""
     fullest = result.memory.fullest_ipu(where)
     return None if fullest is None else int(result.memory.used_bytes(fullest, where))
 
@@ -132,7 +132,7 @@ def _ratio(above: tuple[str, ...], below: str, factor: float, result: Any) -> fl
 
 
 def _rack_power_w(result: Any) -> float | None:
-    """Mean power of as many machines as a rack holds. [W]"""
+    """Return the mean power of a full rack of machines. [W]"""
     power_w, meter = METRICS[POWER].get(result), result.meter
     if not power_w or meter is None:
         return None

@@ -121,7 +121,7 @@ def parse_price(text: object, per: Mapping[str, float], example: str) -> tuple[f
 
 
 def seconds_to_ps(seconds: float) -> int:
-    """Seconds as a whole number of picoseconds, rounded half to even. [ps]
+    """Convert seconds to a whole number of picoseconds, rounded half to even. [ps]
 
     >>> seconds_to_ps(1.5e-6)
     1500000
@@ -130,7 +130,7 @@ def seconds_to_ps(seconds: float) -> int:
 
 
 def cycles_to_ps(cycles: float, clock_hz: float) -> int:
-    """Clock cycles as a whole number of picoseconds, rounded half to even. [ps]
+    """Convert clock cycles to a whole number of picoseconds, rounded half to even. [ps]
 
     >>> cycles_to_ps(1.33e6, 1.33e9)
     1000000000
@@ -139,7 +139,7 @@ def cycles_to_ps(cycles: float, clock_hz: float) -> int:
 
 
 def ps_to_seconds(picoseconds: int) -> float:
-    """Picoseconds as seconds.
+    """Convert picoseconds to seconds.
 
     >>> ps_to_seconds(1_500_000)
     1.5e-06

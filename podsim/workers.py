@@ -44,7 +44,7 @@ def mapped(
     few: int = 2,
     lead: int = 0,
 ) -> Iterator[list[tuple[_Item, _Made]]]:
-    """Items with what a function makes of them, in portions as they are ready.
+    """Yield items with the results of a function, in portions as they are ready.
 
     The function is one that processes can be sent, such as one of a module or a `partial` of it. As many items are made
     at a time as there are `processes`, cores by default, or threads of the workers of a Dask `scheduler` at an address

@@ -360,7 +360,7 @@ def follow_notebook(path: Path, environments: Environments) -> tuple[list[Proble
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Follow the named pages and notebooks, or all, with the wheel that is named first."""
+    """Run the named pages and notebooks, or all, with the wheel named first."""
     wheel, *names = arguments
     known = {path.relative_to(ROOT).as_posix(): path for path in (*read_pages(), *sorted(NOTEBOOKS.glob("*.ipynb")))}
     if unknown := set(names) - set(known):

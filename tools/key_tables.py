@@ -157,5 +157,5 @@ def family_of(schema: dict[str, Any]) -> str:
 
 
 def one_line(text: str) -> str:
-    """Text for a cell of a table."""
+    """Return text for a cell of a table."""
     return " ".join(text.split()).replace("|", "\\|")

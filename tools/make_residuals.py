@@ -105,7 +105,7 @@ def points_of(comparisons: Sequence[RowComparison], known: Constants) -> Iterato
 
 
 def _moved(title: str, known: Constants) -> tuple[Compared, float, dict[str, float]]:
-    """Features of a run, the variance that its inputs give it, and its slopes."""
+    """Return the features of a run, the variance due to its inputs, and its slopes."""
     name, _, variant = title.partition("@")
     result = run(name, variant=variant or None)
     stands_on: Any = result.assumptions
@@ -243,7 +243,7 @@ def kernels_of(comparisons: Sequence[RowComparison]) -> dict[str, float]:
 
 
 def _rounded(value: Any) -> Any:
-    """Numbers with as many digits as matter, so that the file is the same on every machine."""
+    """Round numbers to the digits that matter, so that the file is the same on every machine."""
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}")
     if isinstance(value, Mapping):

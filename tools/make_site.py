@@ -36,7 +36,7 @@ _LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "sour
 
 
 def navigation(node: Any = None) -> list[str]:
-    """Paths of the pages that `mkdocs.yml` lists, in their order."""
+    """Return the paths of the pages in `mkdocs.yml`, in their order."""
     if node is None:
         node = YAML(typ="safe").load(CONFIG)["nav"]
     if isinstance(node, str):
@@ -53,7 +53,7 @@ def source_of(page: str) -> Path:
 
 
 def links_of(text: str) -> Iterator[str]:
-    """Relative links of a page, without the headings that they lead to."""
+    """Yield the relative links of a page, without headings."""
     yield from (link for line in _outside_of_code(text) for link in LINK.findall(line) if not _SCHEME.match(link))
 
 
@@ -70,7 +70,7 @@ def _outside_of_code(text: str) -> Iterator[str]:
 
 
 def terms(glossary: str) -> dict[str, str]:
-    """Meaning of each word of the glossary; words that share a row share their meaning."""
+    """Return the meaning of each term of the glossary; terms of one row share it."""
     rows = _TERM_ROW.findall(glossary)
     return {word: meaning for words, meaning in rows for word in words.split(", ")}
 
@@ -169,7 +169,7 @@ def stage(folder: Path) -> None:
 
 
 def _copy_linked(text: str, source: Path, folder: Path, pages: list[str]) -> None:
-    """Copy pictures, tables and scenarios that a page links to; pages and notebooks are collected by themselves."""
+    """Copy pictures, tables and scenarios that a page links to; pages and notebooks are collected elsewhere."""
     for link in links_of(text):
         path = (source.parent / link).resolve()
         if not path.is_file() or not path.is_relative_to(ROOT):
@@ -225,7 +225,7 @@ class _Built(HTMLParser):
         self.loads: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note one element."""
+        """Record one element."""
         values = {name: value or "" for name, value in attrs}
         self.ids |= {values[name] for name in ("id", "name") if name in values}
         if tag == "a" and "href" in values:
@@ -235,7 +235,7 @@ class _Built(HTMLParser):
 
 
 def faults(site: Path) -> list[str]:
-    """Links of built pages that lead nowhere, and what pages would load from elsewhere; one line each."""
+    """Return broken links of built pages, and files that pages would load from elsewhere."""
     pages: dict[Path, _Built] = {}
     for path in sorted(site.rglob("*.html")):
         pages[path] = _Built()

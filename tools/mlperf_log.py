@@ -231,7 +231,7 @@ def _head(submission: _Submission, log: RunLog, index: int) -> Iterator[Event]:
 
 
 def _norm_span(model: Mapping[str, Any], layout: Mapping[str, Any]) -> int | None:
-    """Images over which a batch norm takes statistics; None without one."""
+    """Return the number of images over which a batch norm takes statistics; None without batch norm."""
     norm = section(model, "norm")
     return int(norm["replicas"] * layout["micro_batch_size"]) if norm.get("kind") == "batch" else None
 
@@ -383,7 +383,7 @@ def run_events(run: RunLog) -> Iterator[Event]:
 
 
 def _blocks(run: RunLog, placed: Sequence[_Placed]) -> Iterator[Event]:
-    """Blocks of training, numbered from 1, with an evaluation behind each."""
+    """Yield the blocks of training, numbered from 1, with an evaluation after each."""
     index, last = 0, _last_evaluation(placed)
     for each in placed:
         samples = round(each.part.update_count * run.samples_per_update)

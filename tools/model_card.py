@@ -57,7 +57,7 @@ def line_of(group: str) -> str:
 
 
 def accuracy_in_short(comparisons: Sequence[RowComparison], ranges: Coverage) -> str:
-    """Errors of rows that nothing is fitted to, of those apart that share no configuration with a row that is.
+    """Return errors of rows without fitted constants, and separately of rows that share no fitted configuration.
 
     Averages of whole runs hold what is not simulated, such as compilation: a prediction is an upper bound of them.
     In the line of each origin are all runs, each predicted with constants that are fitted without its origin.
@@ -81,7 +81,7 @@ def accuracy_in_short(comparisons: Sequence[RowComparison], ranges: Coverage) ->
 
 
 def _right(rows: Sequence[RowComparison]) -> tuple[str, str]:
-    """Rows, and how many of them are right: as what happened, or not below what was measured."""
+    """Return the numbers of rows and of correct rows: the right outcome, or not below the measurement."""
     right = sum(row.error >= 0 if row.group == _WHOLE_RUNS else row.error == 0 for row in rows)
     return str(len(rows)), f"{right} of {len(rows)}"
 
@@ -134,7 +134,7 @@ def fitted_table(comparisons: Sequence[RowComparison]) -> str:
 
 
 def blind_table() -> str:
-    """Sizes of the errors of predictions that were made before the measurements were known."""
+    """Return a table of errors of predictions that were made before the measurements were known."""
     with (_DATA / _BLIND).open(encoding="utf-8", newline="") as file:
         made: list[Mapping[str, str]] = list(csv.DictReader(file))
     cells = []

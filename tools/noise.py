@@ -110,7 +110,7 @@ def _numbers(text: str) -> Floats:
 
 
 def updates_at_nominal_marks(samples: Floats, per_update: float) -> Floats:
-    """Weight updates of each block where the log counts the same for each update: a block ends beyond its mark.
+    """Return updates per block for a log with a fixed count per update: a block ends beyond its mark.
 
     >>> updates_at_nominal_marks(np.array([200_000, 400_000, 600_000]), 6144).tolist()
     [33.0, 33.0, 32.0]
@@ -119,7 +119,7 @@ def updates_at_nominal_marks(samples: Floats, per_update: float) -> Floats:
 
 
 def updates_of_samples(block_s: Floats, samples: Floats, per_update: float) -> Floats:
-    """Weight updates of each block where the log counts real sequences, which differ from update to update.
+    """Return updates per block for a log of real sequences, whose number varies between updates.
 
     Where the log has the sequences trained by the end of a block, their number says it. Where it has marks alone, a
     block ends with the first update beyond its mark, give or take what updates differ by; if that leaves a choice,
@@ -207,7 +207,7 @@ class Spread:
 
 
 def spread_of(logged: LoggedRuns) -> Spread:
-    """Spread of the runs of a submission."""
+    """Return the spread of the runs of a submission."""
     steady = [_steady(run) for run in logged.runs]
     medians = np.array([np.median(run.update_s) for run in steady])
     calls = float(np.median([np.median(run.updates) for run in steady])) / max(1, round(logged.updates_per_call))
@@ -249,7 +249,7 @@ def _steady(run: LoggedRun) -> LoggedRun:
 
 
 def _first_s(run: LoggedRun) -> float:
-    """Time the first block takes beyond others; nothing is said of epochs, which may hold a checkpoint. [s]"""
+    """Return the extra time of the first block; zero for epochs, which may contain a checkpoint. [s]"""
     if not len(run.evaluation_s):
         return 0.0
     return float(run.block_s[0] - run.updates[0] * np.median(run.update_s[1:]))
@@ -276,7 +276,7 @@ def _usual(apart: Floats) -> float:
 
 
 def _evaluations_apart(logged: LoggedRuns) -> Floats:
-    """Differences of neighbouring evaluations, each as one of a single call; the first of a run may be slow. [s]"""
+    """Return differences of neighbouring evaluations per call; the first of a run may be slow. [s]"""
     apart = [np.diff(run.evaluation_s[1:]) for run in logged.runs]
     return np.concatenate(apart) / math.sqrt(max(1, logged.calls_per_evaluation))
 
@@ -337,7 +337,7 @@ class NoisyRow:
 
 
 def noisy_rows(role: str | None, seed: int, watch: Watch) -> tuple[NoisyRow, ...]:
-    """Submissions whose software stacks have noise, each with runs of its own."""
+    """Return submissions whose software stacks have noise, each with simulated runs."""
     known = {
         logged_run.scenario: logged_run
         for logged_run in logged_runs(role)

@@ -111,7 +111,7 @@ def _seal(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _fingerprint() -> dict[str, str]:
-    """Hashes of all that predictions are made from."""
+    """Return hashes of all inputs of predictions."""
     folders = {
         "code": (Path(__file__).parent.parent, "*.py"),
         "specifications": (data_file("hardware_specs"), "*.yaml"),

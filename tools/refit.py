@@ -62,7 +62,7 @@ _TERA = 1e12
 
 
 def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
-    """Refit every calibrated constant."""
+    """Fit every calibrated constant again."""
     names = [scenario_name(row) for row in calibration_rows("bert")]
     sums = [*map(_logged, calibration_rows("bert")), call_of_pair(trained(_POPART))]
     software = load_scenario(names[0]).spec.software
@@ -131,7 +131,7 @@ def _shifted(key: str, committed_in: Callable[[Software], float | None], points:
 
 
 def _evaluation_call() -> Fit:
-    """Cost of an evaluation of forward passes, less those passes; mean over the submissions that fit."""
+    """Return the cost of an evaluation without its forward passes, as a mean over the submissions that fit."""
     found = {scenario_name(row): row for row in submissions("bert", [EVALUATED])}
     software = load_scenario(next(iter(found))).spec.software
     committed = software.evaluation_call_s
@@ -145,7 +145,7 @@ def _evaluation_call() -> Fit:
 
 
 def _missed_by_an_evaluation(name: str, row: dict[str, str]) -> float | None:
-    """Time that the logged median takes longer than predicted, per call; None for a run that does not fit. [s]"""
+    """Return measured less predicted time per call; None for a run that does not fit. [s]"""
     try:
         evaluations_s = simulate(name).run_breakdown["evaluation"]
     except InfeasibleError:
@@ -258,7 +258,7 @@ def _epoch_fits() -> tuple[Fit, Fit]:
 
 
 def _checkpoint_s(name: str, count: float) -> float:
-    """Predicted time of one of the run's checkpoints, transfer of the weights included. [s]"""
+    """Return the predicted time of one of the run's checkpoints, transfer of the weights included. [s]"""
     return simulate(name).run_breakdown["checkpoint"] / count
 
 
@@ -299,7 +299,7 @@ def _logged(row: dict[str, str]) -> _Sum:
 
 
 def call_of_pair(pair: Sequence[Mapping[str, str]]) -> _Sum:
-    """Two updates with the same cycles, so weighted that none of them is left: on few IPUs there are more of them."""
+    """Return two updates weighted so that their cycles cancel: calls of few IPUs have more updates."""
     found = {row["scenario"]: _simulated_update(row["scenario"]) for row in pair}
     cycles = {
         name: sum(phase.seconds for phase in made.phases if phase.name.split()[0] in _CYCLES)
@@ -352,7 +352,7 @@ _POSITIONS = (4, 5, 6)
 
 
 def link_fits() -> tuple[Fit, ...]:
-    """Latencies of the IPU-Links of Mk1 from words between two chips, and what many messages at once take."""
+    """Return the latencies of the IPU-Links of Mk1, from messages between two chips and many messages at once."""
     link = given(mk1().machine.ipu_link)
     words = [
         row for row in measured("transfer") if row.role == CALIBRATION and row.arguments["byte_count"] == _WORD_BYTES
@@ -393,7 +393,7 @@ def _linked(names: Sequence[str], committed: Sequence[float], found: Solution, u
 
 
 def convolution_fits() -> tuple[Fit, Fit]:
-    """Superstep of Mk1 and cycles of a position with half inputs and single partials, from measured convolutions."""
+    """Return the superstep of Mk1 and the cycles per position with FP16 inputs and FP32 partials."""
     ipu, used = mk1().machine.ipu, [row for row in measured("convolution") if row.role == CALIBRATION]
     key = f"amp.{_POSITION}"
     committed = ipu.amp.half_partials_float_cycles_per_position or ipu.amp.half_cycles_per_position
@@ -446,7 +446,7 @@ def best_shift(points: Iterable[PublishedTime]) -> tuple[float, float | None]:
 
 
 def call_points() -> tuple[PublishedTime, ...]:
-    """Weight updates of convolutional networks; the more of them in a session call, the less of it each bears."""
+    """Return weight updates of convolutional networks, which share the time of a session call."""
     chosen = ((scenario_name(row), float(row["step_ms_pure"]) / _MS_PER_S) for row in submissions("resnet", CALLED))
     return tuple(point for title, published_s in chosen if (point := _call_point(title, published_s)))
 

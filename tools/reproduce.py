@@ -101,7 +101,7 @@ def digest_of(numbers: object) -> str:
 
 
 def _canonical(value: Any) -> object:
-    """Plain types, with numbers to nine digits; what comes out of sums in another order is the same."""
+    """Return plain types with numbers of nine digits, which do not depend on the order of sums."""
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return value
     if isinstance(value, Mapping):
@@ -142,7 +142,7 @@ def read(path: Path) -> Reproduced:
 
 
 def write(now: Reproduced, path: Path) -> None:
-    """Agree on what was made."""
+    """Write the agreed figures."""
     write_atomically(path, (json.dumps(asdict(now), indent=1, ensure_ascii=False) + "\n").encode())
 
 

@@ -130,7 +130,7 @@ def _below(schema: dict[str, Any], definitions: dict[str, Any], path: str) -> It
 
 
 def _label(kinds: Iterable[str]) -> str:
-    """Kinds of scenarios in words: activities, with the models where it is not all of them."""
+    """Return text for kinds of scenarios: activities, with the models unless all are meant."""
     models: dict[str, list[str]] = {}
     for kind in kinds:
         activity, model = _KINDS[kind]

@@ -32,7 +32,7 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]], text_columns: C
 
 
 def _paragraph(text: str) -> str:
-    """Text in lines of the width of a page."""
+    """Return text in lines of the width of a page."""
     return fill(" ".join(text.split()), _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
@@ -135,7 +135,7 @@ step are in milliseconds and go through all stages; with several sequences in fl
 
 
 def llama_page() -> str:
-    """LLaMa2-7B on more and more IPUs."""
+    """Return a page of LLaMa2-7B on increasing numbers of IPUs."""
     streamed, resident = rows_of_pods(STREAMED), rows_of_pods(RESIDENT)
     return "\n".join(
         [

@@ -38,7 +38,7 @@ def renewed(text: str, section: str, table: str) -> str:
 
 
 def made() -> tuple[tuple[str, str, str], ...]:
-    """File, section and text of everything that is written."""
+    """Return file, section and text of everything to write."""
     ranges, comparisons = coverage(residuals()), validate()
     in_short = accuracy_in_short(comparisons, ranges)
     return (

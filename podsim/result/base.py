@@ -227,7 +227,7 @@ class Result(Answered):
         return None if value is None else float(value)
 
     def error_of(self, reference: Reference) -> float | None:
-        """Predicted ÷ measured - 1, or None if the result has no such number."""
+        """Return predicted ÷ measured - 1, or None if the result has no such number."""
         predicted = self.predicted(reference.quantity)
         return None if predicted is None else predicted / reference.measured - 1
 
@@ -329,7 +329,7 @@ class Result(Answered):
         return [] if self.simulated.ipus_used == count else [of_all]
 
     def spent_tiles(self) -> Iterator[Tile]:
-        """Mean power with its range, energy, and the cost where prices are given."""
+        """Yield tiles with mean power and its range, energy, and the cost if prices are given."""
         if self.energy is not None:
             span = format_span(*map(format_power_w, self.energy.range_w))
             notes = (f"range {span}", *self._measured(POWER))
@@ -375,7 +375,7 @@ class Result(Answered):
         return {key: getattr(self, key) for key in self.OWN}
 
     def to_dict(self) -> dict[str, object]:
-        """Plain types only, in a fixed order of keys; the trace is left out."""
+        """Return plain types in a fixed order of keys, without the trace."""
         stored: dict[str, object] = dict.fromkeys(_FIRST.split())
         stored |= {key: getattr(self, key) for key in stored if key != "schema_version"}
         stored |= {**self.own(), **{key: getattr(self, key) for key in _LAST.split()}}
@@ -428,7 +428,7 @@ def _amount(value: float) -> str:
 
 
 def plain(value: object) -> object:
-    """Dataclasses, mappings and sequences as dictionaries and lists."""
+    """Convert dataclasses, mappings and sequences to dictionaries and lists."""
     if hasattr(value, "to_dict"):
         return plain(value.to_dict())
     if is_dataclass(value) and not isinstance(value, type):

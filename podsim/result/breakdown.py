@@ -32,7 +32,7 @@ def apportion(total: int, weights: Mapping[str, int]) -> dict[str, int]:
 
 
 def mean_account(lanes: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
-    """Mean over the lanes of the time spent on each kind. [ps]
+    """Return the mean over the lanes of the time spent on each kind. [ps]
 
     Every lane's account must add up to the same makespan; the mean then adds up to it too, exactly.
 

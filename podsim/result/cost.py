@@ -189,7 +189,7 @@ def cost_matmul(
     partials: Half | None = None,
     memory: float = 0.6,
 ) -> MatMulCost:
-    """Plan one matrix product and show what it costs.
+    """Plan one matrix product and show its predicted time.
 
     Args:
         shape: ROWSxINNERxCOLUMNS, or GROUPSxROWSxINNERxCOLUMNS.
@@ -254,7 +254,7 @@ def cost_convolution(
     memory: float = 0.6,
     ipu: str | Ipu = "gc200",
 ) -> ConvolutionCost:
-    """Plan one pass of a convolution and show what it costs.
+    """Plan one pass of a convolution and show its predicted time.
 
     Args:
         image: Height and width of the input: `56`, or `56x48`; in Python two numbers, too.
@@ -361,7 +361,7 @@ def cost_multi_slice(
     ipu: str | Ipu = "gc200",
     loop_supersteps: int = 4,
 ) -> KernelCost:
-    """Plan the lookup of rows of a table (a gather) and show what it costs.
+    """Plan the lookup of rows of a table (a gather) and show its predicted time.
 
     Args:
         rows: Rows of the table.
@@ -397,7 +397,7 @@ def cost_multi_update_add(
     ipu: str | Ipu = "gc200",
     loop_supersteps: int = 4,
 ) -> KernelCost:
-    """Plan the addition of rows to a table of zeros (a scatter-add) and show what it costs.
+    """Plan the addition of rows to a table of zeros (a scatter-add) and show its predicted time.
 
     Args:
         rows: Rows of the table.
@@ -433,7 +433,7 @@ def cost_schnet_block(
     ipu: str | Ipu = "gc200",
     loop_supersteps: int = 4,
 ) -> KernelCost:
-    """Show what an interaction block of SchNet costs: filters of edges, messages along them, dense layers of atoms.
+    """Show the predicted time of an interaction block of SchNet: edge filters, messages and dense layers of atoms.
 
     Args:
         nodes: Rows of atoms.
@@ -484,7 +484,7 @@ def hardware(given: Any, kind: str) -> Any:
 
 
 def whole_numbers(given: str | int | Sequence[int], between: str) -> tuple[int, ...]:
-    """Numbers of a text with a sign between them, none where there is anything else; or what is given as numbers.
+    """Parse numbers with a sign between them, return none for other text; return given numbers unchanged.
 
     >>> whole_numbers("1x7", "x"), whole_numbers(3, "x"), whole_numbers("0,a", ",")
     ((1, 7), (3,), ())
@@ -504,7 +504,7 @@ def require(
 
 
 def ranges_of(sigma: float, **figures: float) -> dict[str, Any]:
-    """Figures, then their ranges, as JSON has them."""
+    """Return metrics, then their ranges, in the form of the JSON."""
     ends = {key: dict(zip(("low", "high"), ends_of(value, sigma), strict=True)) for key, value in figures.items()}
     return {**figures, "ranges": {"share": SHARE, **ends}}
 
@@ -520,7 +520,7 @@ def _by(extents: Iterable[int]) -> str:
 
 
 def _two(name: str, given: str | int | Sequence[int]) -> tuple[int, int]:
-    """Height and width, of one number or two."""
+    """Return height and width from one number or two."""
     axes = whole_numbers(given, "x")
     what = f"`{_by(axes) or given}` is not a number, or a height and a width"
     require(len(axes) in (1, 2), what, f"--{name}", do="write for example `3` or `1x7`")
@@ -587,7 +587,7 @@ def _kernel_chip(given: str | Ipu, memory: float, dtype: str, extents: Mapping[s
 def _slices(
     kind: SliceKind, extents: dict[str, int], dtype: Half, memory: float, ipu: str | Ipu, loop_supersteps: int
 ) -> KernelCost:
-    """Lookups or updates of rows, whose loop needs no superstep for indices that lie on one tile."""
+    """Return the cost of lookups or updates of rows, whose loop needs no superstep for indices on one tile."""
     from podsim.tiles import Chip, SliceShape, planned_slices
 
     chip, shape = _kernel_chip(ipu, memory, dtype, extents), SliceShape(**extents)

@@ -57,7 +57,7 @@ def cost_collective(
     system: str | System = "ipu_pod16",
     software: str | Software = "popart_sdk_2.5",
 ) -> MovementCost:
-    """Show what a collective costs with nothing else on the machine.
+    """Show the predicted time of a collective on an idle machine.
 
     Args:
         name: Which: `all-reduce`, `all-gather`, `reduce-scatter`, `all-to-all`, `broadcast`, `gather`, `scatter` or
@@ -136,7 +136,7 @@ def cost_transfer(
     load_bytes: int = 16,
     system: str | System = "ipu_pod16",
 ) -> MovementCost:
-    """Show what a transfer costs: between tiles, chips, host and chips, or with streaming memory.
+    """Show the predicted time of a transfer: between tiles, chips, host and chips, or with streaming memory.
 
     Args:
         byte_count: Of each tile: `4`, or `40 kB`. [B]
@@ -201,7 +201,7 @@ def cost_transfer(
 
 
 def _fabric(system: str | System, chips: tuple[int, ...], tiles: int | None, *, joined: bool = True) -> Fabric:
-    """Tiles of some chips, which IPU-Links join or not."""
+    """Return the participating tiles of some chips; IPU-Links may join the chips."""
     from podsim.program.movement import Fabric
 
     pod: System = hardware(system, "pod")

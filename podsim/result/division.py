@@ -95,7 +95,7 @@ def _training_rows(choice: Choice) -> tuple[tuple[Column, ...], list[Cells]]:
 
 
 def _shards(candidate: Candidate) -> int:
-    """IPUs that share every layer."""
+    """Return the number of IPUs that share every layer."""
     return int(candidate.parallelism.get("tensor_parallel", 1))
 
 
@@ -151,7 +151,7 @@ def division_words(candidate: Candidate) -> str:
 
 
 def ipus_of(keys: Mapping[str, Any]) -> int:
-    """IPUs of a replica."""
+    """Return the number of IPUs of a replica."""
     shards = int(keys.get("tensor_parallel", 1))
     if "stages" in keys:
         return shards * len({stage["ipu"] for stage in keys["stages"]})

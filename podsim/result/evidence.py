@@ -106,7 +106,7 @@ class Envelope:
         return "" if self.inside else f"unknown: never compared with a published run: {'; '.join(self.outside)}"
 
     def to_dict(self) -> dict[str, object]:
-        """Plain types only."""
+        """Return plain types."""
         return {"inside": self.inside, "outside": list(self.outside)}
 
 
@@ -158,7 +158,7 @@ class Residuals:
         return max(self._mean(*like) for like in product(activities, {names["stack"]} & stacks or stacks, models))
 
     def _mean(self, activity: str, stack: str, model: _Model) -> float:
-        """Mean size of errors, as a standard deviation."""
+        """Return the weighted mean absolute error as a standard deviation."""
         errors = weights = 0.0
         for weight, error, other_activity, other_stack, other_model in self._rows:
             weight *= 1.0 if other_activity == activity else self.alike.activity
@@ -209,7 +209,7 @@ def _model_of(family: str, sizes: Mapping[str, float]) -> _Model:
 
 
 def interval_score(sigma: float, error: float) -> float:
-    """Width of the middle 80 % about a prediction, and ten times what it misses by, of logarithms [gneiting2007].
+    """Return the interval score of logarithms: interval width plus ten times the miss [gneiting2007].
 
     >>> round(interval_score(0.1, 0.0), 4), round(interval_score(0.1, -0.2), 4)
     (0.2563, 0.9747)
@@ -258,7 +258,7 @@ def dimensions_of(spec: Any) -> dict[str, float]:
 
 
 def ipu_count(spec: Any) -> int:
-    """IPUs that a run uses."""
+    """Return the number of IPUs that a run uses."""
     return (one_copy if spec.activity is Activity.GENERATION else replicas_in_use)(spec).ipus_used
 
 
@@ -278,7 +278,7 @@ def evidence_of(spec: Scenario) -> Evidence:
 
 
 def numbers_beyond(spec: Scenario) -> Iterator[tuple[str, float, str]]:
-    """Keys of machine and stack beyond all compared runs, the nearest number of these, and both in words."""
+    """Yield machine and stack numbers outside the validated range: key, nearest validated number, and text."""
     table = residuals()
     known = {**table.machine, **table.machines.get(f"{spec.system.machine.ipu_count}", {})}
     for key, number, _ in numbers(spec):

@@ -50,7 +50,7 @@ class FaultReport:
 
 
 def waiting(healthy: Trace, slow: Trace) -> tuple[Waiting, ...]:
-    """IPUs by how their time changes, those first that are slowed most, then small groups."""
+    """Return groups of IPUs by change of their time, the slowest first, then small groups."""
     alike: dict[tuple[tuple[str, int], ...], list[int]] = {}
     for lane, account in slow.lanes.items():
         more = tuple(_more(healthy.lanes[lane], account))
@@ -106,7 +106,7 @@ def _changes(more_s: Mapping[str, float]) -> Iterator[str]:
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """Numbers with those in a row put together.
+    """Return numbers as text, with consecutive numbers as ranges.
 
     >>> ranges([0, 1, 2, 5])
     '0-2, 5'

@@ -119,7 +119,7 @@ class GenerationResult(InferenceResult):
         yield from self.spent_tiles()
 
     def conclusion(self) -> str:
-        """Tokens per second, and when the first and the next ones come."""
+        """Return tokens per second, and the times of the first and of further tokens."""
         rate = f"{format_significant(self.tokens_per_s)} tokens/s{self._in_brackets(TOKENS)}"
         first, later = (f"after {format_duration_s(step.time_s)}, bound by {step.bound}" for step in self.steps)
         return f"{rate}: first token {first}; next {later}"
@@ -136,7 +136,7 @@ class GenerationResult(InferenceResult):
         yield Section("Memory", list(memory_blocks(self.memory)), short=True, plotted=True)
 
     def work(self) -> WorkDone:
-        """Decode steps of all batches in flight."""
+        """Return the decode steps of all batches in flight."""
         density = self.decode.density(self.batches_in_flight)
         return WorkDone(self.breakdown_ps, {"token": self.tokens_per_s}, self.decode.products, density)
 
@@ -218,7 +218,7 @@ class ForwardResult(InferenceResult):
         return self.utilization * self.simulated.ipus_used / self.simulated.ipu_count
 
     def headline(self) -> Iterator[Tile]:
-        """Latency, throughput, utilisation, what runs, power, energy and cost."""
+        """Yield tiles with latency, throughput, utilisation, number of copies, power, energy and cost."""
         yield self._tile("latency_s", f" for a batch of {format_count(self.samples_per_batch)}")
         yield self._tile(THROUGHPUT)
         yield self._tile("utilization", label="Utilization", notes=self._of_all_ipus(self.utilization_of_pod))
@@ -249,7 +249,7 @@ class ForwardResult(InferenceResult):
         yield Section("Memory", list(memory_blocks(self.memory)), short=True)
 
     def work(self) -> WorkDone:
-        """Session calls in the steady state."""
+        """Return the session calls in the steady state."""
         rates = {"sample": self.throughput_samples_per_s, "batch": self.batches_per_s}
         return WorkDone(self.breakdown_ps, rates, self.call.products)
 

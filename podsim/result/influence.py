@@ -113,7 +113,7 @@ def of_values(values: Sequence[float]) -> Contribution:
 
 
 def _moments(weighted: Sequence[tuple[float, float]], basis: str = "") -> Contribution:
-    """Mean and central moments of values with their shares."""
+    """Return the mean and central moments of weighted values."""
     mean = sum(share * value for share, value in weighted)
     variance, third = (sum(share * (value - mean) ** power for share, value in weighted) for power in (2, 3))
     return Contribution(mean, variance, third, basis)
@@ -150,7 +150,7 @@ class Probe(Protocol[_Repeated]):
 
     @property
     def metric(self) -> str:
-        """Name of the headline as results spell it, for example `tokens_per_s`."""
+        """Key of the headline metric, for example `tokens_per_s`."""
 
     def __call__(self, spec: _Repeated, *, anew: bool) -> Measure | None:
         """Run a scenario; return None if products need other splits and `resplit` is False."""
@@ -191,7 +191,7 @@ class StandsOn(Deferred[_Row]):
         return math.inf if change is None else change, tuple(words for _, _, words in moving)
 
     def _log_change(self, numbers: Mapping[str, float]) -> float | None:
-        """Logarithm of the time over that with other numbers; None if it is impossible with them."""
+        """Return the absolute log ratio of the time to the time with other numbers; None if impossible."""
         spec = self.spec
         try:
             for key, value in numbers.items():
@@ -286,7 +286,7 @@ class StandsOn(Deferred[_Row]):
         return end.headline / self._base.headline - 1
 
     def unmeasured(self) -> list[str]:
-        """Keys of inputs for which products have to be split again, which nobody asked for."""
+        """Return the keys of inputs that change splits and were therefore not moved."""
         return [
             unsure.key
             for unsure, ends in self._moving.items()
@@ -334,7 +334,7 @@ class StandsOn(Deferred[_Row]):
         return self._base.longer
 
     def converging(self) -> list[float]:
-        """Logarithms of the times to train that are given or drawn, over the predicted one; none without an end."""
+        """Return the log ratios of each given or sampled time to train to the predicted one; empty for an open end."""
         predicted_s = self.figures.get(TIME, math.nan)
         return [math.log(time_s / predicted_s) for time_s in self._base.times_to_train_s]
 

@@ -86,7 +86,7 @@ def legend_of_kinds(names: Iterable[str]) -> dict[str, Fill]:
 
 
 def in_kind_order(names: Iterable[str]) -> list[str]:
-    """Distinct names in the order of `KINDS`, unknown ones last and by name.
+    """Return distinct names in the order of `KINDS`, unknown ones last and by name.
 
     >>> in_kind_order(["bubble", "zzz", "matmul", "bubble"])
     ['matmul', 'bubble', 'zzz']

@@ -167,7 +167,7 @@ def _arrows(trace: Trace, threads: Mapping[str, int], *, is_folded: bool) -> tup
 
 
 def _without_overlaps(shown: Iterable[Slice]) -> list[list[Slice]]:
-    """Slices in as few rows, one at least, as it takes for none to overlap in a row; the viewer would drop them.
+    """Divide slices into as few rows as possible without overlaps, because the viewer drops overlapping slices.
 
     Transfers that share a channel overlap in time.
     """
@@ -284,7 +284,7 @@ def _uses(records: Iterable[Record], lanes: Iterable[str]) -> Iterator[tuple[int
 
 
 def gauges_of_result(result: Result, most: int) -> Iterator[Gauge]:
-    """Power and memory, where they are known; nothing where more stretches than `most` would be counted."""
+    """Yield power and memory, if known; nothing if they would have more than `most` stretches."""
     trace, known = result.trace, result.passes or {}
     if trace is None or sum(record.repeat_count for record in trace.records) > most:
         return

@@ -246,7 +246,7 @@ class Energy:
         return at_work * self.mean_power_w + (1 - at_work) * self.waiting_power_w
 
     def to_dict(self) -> dict[str, float]:
-        """Plain numbers in a fixed order of keys."""
+        """Return plain numbers in a fixed order of keys."""
         low_w, high_w = self.range_w
         return {
             "mean_power_w": self.mean_power_w,
@@ -279,7 +279,7 @@ class Cost:
     per_million: Mapping[str, float]  # of what is done, for example of a `sample`, while the work goes on
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values in a fixed order of keys."""
+        """Return plain values in a fixed order of keys."""
         stored = asdict(self)
         return stored | {f"per_million_{name}s": cost for name, cost in stored.pop("per_million").items()}
 
@@ -332,14 +332,14 @@ def _sum(*parts: float | None) -> float | None:
 
 
 def today() -> date:
-    """Today's date; that of the variable `SOURCE_DATE_EPOCH`, seconds since 1970, where it is set."""
+    """Return today's date, or the date of the variable `SOURCE_DATE_EPOCH`, seconds since 1970."""
     fixed = os.environ.get("SOURCE_DATE_EPOCH", "")
     is_set = fixed.isdecimal() and len(fixed) <= _MOST_DIGITS
     return datetime.fromtimestamp(int(fixed), UTC).date() if is_set else date.today()
 
 
 def price_warnings(prices: CostSpec | None, meter: Meter, on: date) -> Iterator[str]:
-    """Prices that are old, and energy whose price is of no use."""
+    """Yield warnings about old prices and about an energy price that has no effect."""
     for key, price in prices.prices_on(meter.system).items() if prices else ():
         written = price.provenance.date or (prices.date if prices else None)
         age_days = (on - last_day(written)).days if written else 0

@@ -14,7 +14,7 @@ PADDLE: Final = "PaddlePaddle"
 
 @lru_cache
 def rows(name: str) -> tuple[dict[str, str], ...]:
-    """Rows of `reference_data/<name>.csv`."""
+    """Return the rows of `reference_data/<name>.csv`."""
     with data_file(f"reference_data/{name}.csv").open(encoding="utf-8", newline="") as file:
         return tuple(csv.DictReader(file))
 

@@ -190,14 +190,14 @@ class RunResult(Result):
         return super().predicted(quantity)
 
     def work(self) -> WorkDone:
-        """Weight updates, and the run they belong to."""
+        """Return the weight updates, and the run they belong to."""
         rates = {"sample": self.throughput_samples_per_s, "weight_update": 1 / self.weight_update_s}
         return WorkDone(
             self.breakdown_ps, rates, self.products, run_parts=self.run_breakdown, run_s=self.predicted(TIME)
         )
 
     def headline(self) -> Iterator[Tile]:
-        """Throughput, weight update, time to train, MFU, power, energy and cost."""
+        """Yield tiles with throughput, weight update, time to train, MFU, power, energy and cost."""
         percentiles, tokens_per_s = self.time_to_train_percentiles, self.tokens_per_s
         drift = [self.drift.words] if self.drift and self.noise is None else []
         tokens = [] if tokens_per_s is None else [f"{format_figure(METRICS[TOKENS], tokens_per_s)} tokens/s"]
@@ -238,7 +238,7 @@ class RunResult(Result):
         yield Section("Memory", list(memory_blocks(self.memory)), short=True)
 
     def breakdown_frame(self) -> DataFrame:
-        """Time of one weight update by kind: `kind, family, time_s, share`."""
+        """Return the time of one weight update by kind: `kind, family, time_s, share`."""
         times_s, whole_s = self.breakdown, self.weight_update_s or 1.0
         rows = [(kind, kind_of(kind).family, times_s[kind], times_s[kind] / whole_s) for kind in in_kind_order(times_s)]
         return frame_of_rows(("kind", "family", "time_s", "share"), rows)
@@ -259,7 +259,7 @@ class RunResult(Result):
 
 
 def _frame_by_kind(records: Iterable[Any], *columns: str) -> DataFrame:
-    """Attributes of records, and their times by kind."""
+    """Return a data frame with attributes of records and their times by kind."""
     known = [(attrgetter(*columns)(record), record.seconds) for record in records]
     kinds = in_kind_order(kind for _, seconds in known for kind in seconds)
     rows = [(*cells, *(seconds.get(kind, 0.0) for kind in kinds)) for cells, seconds in known]

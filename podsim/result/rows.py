@@ -51,7 +51,7 @@ class IpuAccount:
         return ps_to_seconds(sum(time for kind, time in self.time_ps.items() if not is_waiting(kind)))
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values in a fixed order of keys."""
+        """Return plain values in a fixed order of keys."""
         return {key: getattr(self, key) for key in ("ipu", "lane", "stages", "busy_s", "seconds")}
 
 
@@ -66,7 +66,7 @@ class MemoryRow:
 
 
 def by_size(rows: Iterable[MemoryRow]) -> dict[str, int]:
-    """Tenants with what they keep, largest first. [B]"""
+    """Return the largest size of each tenant, the largest first. [B]"""
     sizes: Counter[str] = Counter()
     for row in rows:
         sizes[row.tenant] += row.size_bytes
@@ -82,15 +82,15 @@ class MemoryReport:
     streaming_memory_bytes: int
 
     def capacity_bytes(self, where: str) -> int:
-        """Capacity per IPU of one of the two memories. [B]"""
+        """Return the capacity per IPU of one of the two memories. [B]"""
         return self.streaming_memory_bytes if where == STREAMING else self.in_processor_memory_bytes
 
     def tenants(self, ipu: int, where: str) -> dict[str, int]:
-        """Tenants of one memory of one IPU, largest first. [B]"""
+        """Return the tenants of one memory of one IPU, the largest first. [B]"""
         return by_size(row for row in self.rows if (row.ipu, row.where) == (ipu, where))
 
     def used_bytes(self, ipu: int, where: str = IN_PROCESSOR) -> int:
-        """Sum of all tenants. [B]"""
+        """Return the sum of all tenants. [B]"""
         return sum(self.tenants(ipu, where).values())
 
     def ipus(self, where: str) -> list[int]:
@@ -204,7 +204,7 @@ def phase_times(phases: Iterable[PhaseRecord]) -> tuple[PhaseTime, ...]:
 
 
 def merged(phases: Iterable[PhaseTime]) -> tuple[PhaseTime, ...]:
-    """Phases whose names differ by a number at the end only, or not at all, as one where the first is.
+    """Merge phases whose names are equal, or differ only by a number at the end.
 
     >>> merged([PhaseTime("fill 0", 1, 0.5), PhaseTime("fill 1", 1, 0.75)])
     (PhaseTime(name='fill', count=2, seconds=1.25),)

@@ -288,7 +288,7 @@ class ServingResult(Result):
         )
 
     def _percentiles(self) -> Table:
-        """Percentiles of the times that requests see, each with its range, and how ranges were drawn."""
+        """Return percentiles of latencies with their ranges, and a note on the sampling."""
         rows: list[Cells] = []
         for name, label in _SEEN.items():
             keys = [f"{name}_{share}_s" for share in SERVED_SHARES]
@@ -387,7 +387,7 @@ def _rounded(key: str, value: float) -> str:
 def serving_warnings(
     rate_per_s: float | None, outcome: ServingOutcome, saturation: Saturation, users: int | None = None
 ) -> Iterator[str]:
-    """Warnings: what a reader must know before using the numbers."""
+    """Yield warnings that a reader must know before using the numbers."""
     if users is not None:
         count = len(outcome.timeline.requests)
         if count < _ROUNDS * users:

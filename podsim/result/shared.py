@@ -102,7 +102,7 @@ _SCOPES: Final = {"whole run": ", average of a whole run with compilation, loadi
 
 
 def references_for(name: str) -> Iterator[Reference]:
-    """Figures for the scenario called `name`, or `name@variant`; those for several together have no share for each."""
+    """Yield the published figures of the scenario `name` or `name@variant`; totals of several scenarios are skipped."""
     for row in rows("mlperf_submissions"):
         if scenario_name(row) == name:
             label, told = f"MLPerf Training {row['round']} {row['division']}, logs", (row["role"], row["source"])

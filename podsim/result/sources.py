@@ -66,7 +66,7 @@ class Sources:
         return ", ".join(f"{share / 10:.1f} % {name}" for name, share in shares.items() if share)
 
     def to_dict(self) -> dict[str, object]:
-        """Shares by basis: of each kind of time, and of all of it."""
+        """Return shares by basis, for each kind of time and in total."""
         kinds = {kind: _shares(times) for kind, times in self.by_kind_ps.items()}
         return {"kinds": kinds, "total": self.shares, "text": self.text}
 

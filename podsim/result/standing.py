@@ -65,7 +65,7 @@ def inputs_table(assumptions: Sequence[Input]) -> Table:
 
 
 def inputs_chart(assumptions: Sequence[Input], numbers: Table | None = None) -> Chart | None:
-    """Bars of how far each input moves the headline at both ends of its range; None where none is known to."""
+    """Return bars of the headline's change at both ends of each input's range; None if all are unknown."""
     moving = [row for row in assumptions if _influence(row) not in ("", _NOT_MEASURED)]
     if not moving:
         return None
@@ -137,7 +137,7 @@ def _broken(key: str) -> str:
 
 
 def noise_table(found: Noisy) -> Table:
-    """Percentiles over the runs with noise."""
+    """Return a table of percentiles over the runs with noise."""
     times = {
         "weight update": found.weight_update_s,
         "epoch, its weight updates": found.epoch_s,
@@ -166,7 +166,7 @@ def noise_table(found: Noisy) -> Table:
 
 
 def uncertainty_table(found: Uncertainty) -> Table:
-    """Percentiles of each metric over the draws; the width is that of the middle 80 %."""
+    """Return a table of percentiles of each metric over the samples; the width is the 80 % interval's."""
     metrics = ((metric_of(name), values) for name, values in found.metrics.items())
     rows: list[Cells] = [(metric.head, *_percentiles(values, metric.unit, 3)) for metric, values in metrics]
     notes = ["inputs lie anywhere in their ranges, most often near their values"]
@@ -186,7 +186,7 @@ def _percentile_columns(what: str) -> tuple[Column, ...]:
 
 
 def _percentiles(values: Mapping[str, float], unit: str, digits: int = _DIGITS) -> Iterator[Cell]:
-    """P10, P50 and P90, and how far the first and the last are from the middle."""
+    """Yield P10, P50 and P90, and the relative distances of P10 and P90 from P50."""
     low, middle, high = (values[each] for each in ("p10", "p50", "p90"))
     told = format_duration_s if unit == SECONDS else format_significant
     yield from (Cell(told(each, digits), each) for each in (low, middle, high))
@@ -199,7 +199,7 @@ def _percentiles(values: Mapping[str, float], unit: str, digits: int = _DIGITS) 
 def source_blocks(
     assumptions: Sequence[Input], measured: Sequence[Sequence[str]], inputs: Sequence[tuple[str, str]]
 ) -> Iterator[Part]:
-    """Measured figures to compare with, sources of the inputs, and the files that were read with their hashes."""
+    """Yield measured figures for comparison, sources of the inputs, and the files read with their hashes."""
     if measured:
         heads = columns("figure", "quantity", ">measured", ">prediction is off by", "role", "source")
         yield Table(heads, measured, "Measured and published figures for this scenario")

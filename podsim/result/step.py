@@ -84,7 +84,7 @@ class StepReport:
         return in_flight * self.time_ps / self.interval_ps(in_flight)
 
     def to_dict(self) -> dict[str, object]:
-        """Plain types only, in a fixed order of keys."""
+        """Return plain types in a fixed order of keys."""
         return {
             "name": self.name,
             "time_s": self.time_s,

@@ -46,7 +46,7 @@ class Stretch(NamedTuple):
     end_ps: int
 
     def __str__(self) -> str:
-        """Its title with how long it takes."""
+        """Return the title and the duration."""
         return f"{self.title} {format_duration_s(ps_to_seconds(self.end_ps - self.start_ps))}"
 
     @property
@@ -252,7 +252,7 @@ def merged(pieces: Iterable[OperationMark], shortest_ps: int) -> Iterator[Operat
 
 
 def _runs(pieces: Iterable[OperationMark], shortest_ps: int) -> Iterator[list[OperationMark]]:
-    """Pieces that are long enough alone, the others in runs without gaps."""
+    """Yield groups of marks: one long enough, or several short ones without gaps."""
     run: list[OperationMark] = []
     for piece in pieces:
         is_long = piece.end_ps - piece.start_ps >= shortest_ps
@@ -361,7 +361,7 @@ def _pass(first: Slice, run: Sequence[Record], repeats: Sequence[Repeat]) -> Sli
 
 
 def _kinds(lane: str, start_ps: int, lengths: Mapping[str, int]) -> tuple[Slice, ...]:
-    """Kinds of time one after the other: work, then movement."""
+    """Return slices of the kinds of time one after the other: work, then movement."""
     slices = []
     for kind, length_ps in lengths.items():
         if length_ps:

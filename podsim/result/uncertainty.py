@@ -54,7 +54,7 @@ def drawing_of(stands_on: StandsOn) -> DrawTask:
 
 
 def uncertainty(stands_on: StandsOn, draws: Draws, watch: Watch) -> Uncertainty:
-    """Repeat a run with its inputs drawn from their ranges, on all cores.
+    """Repeat a run with its inputs sampled from their ranges, on all cores.
 
     Raises:
         PodsimError: No draw has a run that is possible.

@@ -70,7 +70,7 @@ def waterfall(
     loads_s: float = 0.0,
     until_s: float = 0.0,
 ) -> Chart:
-    """Kinds of time one after the other, until they add up to the whole; the table has the largest first.
+    """Return a chart of the kinds of time, stacked up to the total; the table has the largest kind first.
 
     Loads of weights meanwhile are no part of it; the axis goes up to `until_s` at least. [s]
     """
@@ -113,7 +113,7 @@ def waterfall(
 
 
 def ipus_chart(what: str, accounts: Sequence[IpuAccount], mean_ps: Mapping[str, int]) -> Chart:
-    """Bars of the kinds of time of each IPU of a replica and of their mean; in numbers neighbours alike are one row."""
+    """Return bars of the time by kind, of each IPU of a replica and of their mean; the table merges equal IPUs."""
     mean = exact_seconds(mean_ps)
     total_s = max([sum(mean.values()), *(sum(account.seconds.values()) for account in accounts)]) or 1.0
     shown = told_apart(mean)
@@ -157,7 +157,7 @@ def ipus_chart(what: str, accounts: Sequence[IpuAccount], mean_ps: Mapping[str, 
 
 
 def _ipu_table(accounts: Sequence[IpuAccount], mean_ps: Mapping[str, int], slowest: IpuAccount | None) -> Table:
-    """Shares of computing, moving data and waiting of the first IPUs of a replica, and of all."""
+    """Return a table of the shares of computing, data movement and waiting of the first IPUs, and of all."""
 
     def shares(time_ps: Mapping[str, int]) -> Iterator[Cell]:
         total_ps = sum(time_ps.values()) or 1
@@ -191,7 +191,7 @@ def pace(accounts: Sequence[IpuAccount]) -> str:
 
 
 def numbers_of(ipus: Sequence[int]) -> str:
-    """Numbers of IPUs in a row.
+    """Return consecutive numbers of IPUs as text.
 
     >>> numbers_of([3]), numbers_of([4, 5, 6])
     ('3', '4 to 6')
@@ -300,7 +300,7 @@ def _chart(memory: MemoryReport, where: str, fills: Mapping[str, Fill]) -> Chart
 
 
 def _numbers(memory: MemoryReport, where: str) -> Table:
-    """Tenants of a memory, the largest first, on the first IPUs; neighbours alike stand once."""
+    """Return a table of the tenants of a memory, the largest first; equal neighbouring IPUs share a row."""
     _, unit, unit_bytes = _MEMORIES[where]
     held = {ipu: memory.tenants(ipu, where) for ipu in memory.ipus(where)}
     tenants = list(by_size(row for row in memory.rows if row.where == where))

@@ -196,7 +196,7 @@ class Comparison(Answered):
         return report_as_markdown(self.report(unchanged=unchanged, precision=precision))
 
     def to_dict(self) -> dict[str, object]:
-        """Plain types only: every row, those too that are the same."""
+        """Return plain types of every row, including unchanged rows."""
         sides = [
             {
                 "side": letter,
@@ -421,7 +421,7 @@ def _within(value: float | None, ends: Ends) -> bool:
 
 
 def parts_of(found: Difference, unchanged: bool = False, precision: int = _DIGITS) -> Iterator[Part]:
-    """Metrics that changed, waterfalls, and inputs that differ; what is the same too if `unchanged`."""
+    """Yield changed metrics, waterfalls and inputs that differ; with `unchanged`, equal ones too."""
     same = [row for row in found.rows if row.verdict == SAME]
     rows = found.rows if unchanged else [row for row in found.rows if row.verdict != SAME]
     hidden = " (`--all` shows the others)" if same and not unchanged else ""
@@ -459,7 +459,7 @@ def _tiles(found: Difference, most: int) -> Iterator[Tile]:
 
 
 def _metric_table(found: Difference, rows: Sequence[Row], precision: int, *notes: str) -> Table:
-    """Metrics: both values, the change with its range if any has one, whether it is better, and why."""
+    """Return a table of metrics: both values, change, range, direction and cause."""
     ranged = any(row.change_range for row in rows)
     heads = ("metric", ">A", f">{found.letter}", ">change", *[">80 %"] * ranged, f"{found.letter} is", "why")
     body: list[Cells] = []

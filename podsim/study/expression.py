@@ -34,7 +34,7 @@ def _finite(value: Any) -> Any:
 
 
 def _of_numbers(combine: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """Arithmetic of numbers alone: a text times a number is a long text."""
+    """Refuse texts in arithmetic, because a text times a number is a long text."""
     if isinstance(left, str) or isinstance(right, str):
         raise TypeError(f"`{left if isinstance(left, str) else right}` is no number")
     return _finite(combine(left, right))
@@ -95,7 +95,7 @@ class Expression:
             raise self._too_deep from None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Its text: the tree may be too deep to be sent to another process."""
+        """Pickle the text, because the tree may be too deep to be sent to another process."""
         return Expression, (self.text,)
 
     @property
@@ -103,7 +103,7 @@ class Expression:
         return BadValueError(f"`{self.text}` is nested too deep", "write it in fewer steps")
 
     def value(self, values: Mapping[str, object]) -> Any:
-        """Its value at a point."""
+        """Return the value at a point."""
 
         def named(node: ast.expr) -> Any:
             name = ast.unparse(node)

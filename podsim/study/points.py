@@ -137,7 +137,7 @@ class SamplesSpec(Spec):
         return self
 
     def shares(self, dimensions: int) -> Sequence[Sequence[float]]:
-        """Points of the unit cube, by their dimensions. Source: `scipy.stats.qmc`."""
+        """Return points of the unit cube, by dimension. Source: `scipy.stats.qmc`."""
         optional("scipy", "samples need")
         from scipy.stats import qmc
 
@@ -265,7 +265,7 @@ def _wrong(study: StudySpec) -> Iterator[tuple[KeyPath, str, str]]:
 
 
 def _wrong_names(study: StudySpec) -> Iterator[tuple[KeyPath, str, str]]:
-    """Names with two meanings, and expressions that are none or use names without a value."""
+    """Yield names with two meanings, and invalid expressions or expressions with unknown names."""
     meanings = dict.fromkeys(COLUMNS, "is a column of every table")
     for section in ("keys", "names", "derived"):
         for name in getattr(study, section):

@@ -112,7 +112,7 @@ class Subject:
         return f"{self.label} ({self.taken}): {self.machine}{f'; {told}' if told else ''}"
 
     def range_of(self, metric: Metric) -> Ends | None:
-        """P10 and P90 of what was drawn of a metric, or of the one that it is in proportion to."""
+        """Return P10 and P90 of a metric's samples, or of the metric that it is proportional to."""
         if metric.key in self.ranges:
             return self.ranges[metric.key]
         leader, own = self.metrics.get(metric.follows), self.metrics.get(metric.key)
@@ -403,7 +403,7 @@ def _spans(record: _Record, label: str) -> Iterator[tuple[str, Mapping[str, int]
 
 
 def _fullest(tenants: list[_Tenant]) -> Mapping[str, Mapping[str, int]]:
-    """Tenants of the fullest IPU, by memory. [B]"""
+    """Return the tenants of the fullest IPU, by memory. [B]"""
     report = MemoryReport(tuple(MemoryRow(**tenant.model_dump()) for tenant in tenants), 0, 0)
     memories = dict.fromkeys(row.where for row in report.rows)
     return {where: report.tenants(ipu, where) for where in memories if (ipu := report.fullest_ipu(where)) is not None}

@@ -238,7 +238,7 @@ class _Seen:
             yield f"{left:,} more points warn of something else: see the column `warnings` of the table"
 
     def without_effect(self) -> Iterator[str]:
-        """Keys at whose values the figure is the same, whatever the other keys are."""
+        """Yield the keys that do not change the metric, whatever the other keys are."""
         if len(self._compared) > _MOST_COMPARED:
             return
         for key in self.keys:
@@ -290,7 +290,7 @@ class _Seen:
             yield Section(title, [table, Folded(all_of_them, [Table(heads, cells)])], short=True)
 
     def _table(self, rows: Sequence[Row], title: str) -> Table:
-        """Points with the figure, its range where it is known, and how it compares with the first of them."""
+        """Return points with the metric, its range if known, and its ratio to the best point."""
         metric, best = self._metric, rows[0][self._metric]
         axis, divisor = quantity(metric, max(abs(row[metric]) for row in rows))
         ranged = any(_range_of(row, metric) for row in rows)
@@ -370,7 +370,7 @@ def _study_chart(
 
 
 def _numbers_and_unit(values: Sequence[Any]) -> tuple[list[float], str] | None:
-    """Numbers of values in the unit that they share, or in the base unit; None if some are words.
+    """Return numbers in their common unit, or else in the base unit; None if some values are words.
 
     >>> _numbers_and_unit(["8 GB/s", "12.5 GB/s"]), _numbers_and_unit([4, 16]), _numbers_and_unit(["a", 2])
     (([8.0, 12.5], 'GB/s'), ([4.0, 16.0], ''), None)
@@ -436,7 +436,7 @@ def _lines(
     metric: str,
     measured: Sequence[tuple[Value, float]],
 ) -> chart.Curves:
-    """Over a key of numbers, a line for each value of a key of words; with bands, what is ideal and what was measured.
+    """Return a chart over a key of numbers, with a line for each value of a key of words.
 
     Where the key counts IPUs or replicas both axes are logarithmic, and a rate is ideal in proportion to the first.
     """

@@ -174,7 +174,7 @@ class WhatIf(Answered):
         return shares | {"value": units.pop()} if len(units) == 1 else shares
 
     def to_dict(self) -> dict[str, object]:
-        """Plain types only."""
+        """Return plain types."""
         sides = (plain(side) for side in self.workloads)
         return {
             "workloads": [

@@ -100,7 +100,7 @@ def form(job: Job, question: Question) -> Form:
 
 
 def at_once(job: Job, question: Question, baseline: Question) -> Answer:
-    """Verdict, figures without ranges, the difference from the baseline and memory: what is there while one drags."""
+    """Return the parts that are quick to compute while a slider is dragged: verdict, metrics, difference and memory."""
     return _answered(job, question, baseline, ranged=False)
 
 

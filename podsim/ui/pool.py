@@ -122,7 +122,7 @@ class Pool:
         self._begun: list[asyncio.Task[Any]] = []
 
     def start(self, make: Callable[..., Any], *arguments: Any) -> None:
-        """Have each process answer something, so that the first question does not wait for what all need."""
+        """Start each process with a first answer, so that the first question does not wait for imports."""
         self._begun = [asyncio.create_task(self.work(Ticket(), make, *arguments)) for _ in self._free]
 
     async def work(self, ticket: Ticket, make: Callable[..., Any], *arguments: Any) -> Any:

@@ -169,7 +169,7 @@ def _named_files(data: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
 
 
 def _block(data: Mapping[str, Any], indent: str) -> Iterator[str]:
-    """Lines of YAML: a key each, what is not a mapping in one line."""
+    """Yield lines of YAML with one key each; values other than mappings are in one line."""
     for key, value in data.items():
         if isinstance(value, Mapping) and value:
             yield f"{indent}{key}:"

@@ -136,7 +136,7 @@ def _modelled(measurements: Sequence[Measurement], progress: Watch) -> list[Mode
 
 
 def _at_its_row(measured: Measurement, error: PodsimError) -> Iterator[Problem]:
-    """Error of the run of a measurement, with the value to blame in front."""
+    """Yield the errors of a run at the row of its measurement."""
     given = (
         error.problems if isinstance(error, SpecError) else (Problem(error.where or "", "", error.message, error.do),)
     )
@@ -192,7 +192,7 @@ def _step(models: Sequence[Modelled], inputs: Sequence[Assumption], values: Mapp
 
 
 def _as_time(model: Modelled, value: float) -> float:
-    """Rates upside down, so that constants act linearly."""
+    """Return a time unchanged and the inverse of a rate, so that constants act linearly."""
     return 1 / value if METRICS[model.measured.figure].more_is_better else value
 
 

@@ -40,7 +40,7 @@ Progress = Watch
 
 
 def _logged(uncertainty: float) -> dict[str, str]:
-    """Role, source and uncertainty of a figure made of several submissions."""
+    """Return role, source and uncertainty of a figure derived from several submissions."""
     return {"role": HOLD_OUT, "source": "mlperf_logs", "uncertainty": f"{uncertainty:%}"}
 
 
@@ -119,7 +119,7 @@ def _amp(bow: Ipu) -> Iterator[RowComparison]:
 
 
 def compare_gemms(bow: Ipu) -> Iterator[RowComparison]:
-    """Matrix products measured on one Bow IPU."""
+    """Yield the matrix products measured on one Bow IPU."""
     for row in rows("gemm_measurements"):
         shape = MatMulShape(int(row["batch_n"]), int(row["in_features_k"]), int(row["out_features_m"]))
         plan = planned_matmul(Chip(bow), shape, row["dtype"], row["dtype"], _GEMM_MEMORY)
@@ -133,7 +133,7 @@ def compare_gemms(bow: Ipu) -> Iterator[RowComparison]:
 
 
 def _submitted(what: str, quantity: str, runs: Results) -> Iterator[RowComparison | NotRun]:
-    """Weight updates, or times to train, of every submission."""
+    """Yield the weight updates, or times to train, of every submission."""
     for benchmark, (label, column) in _BENCHMARKS.items():
         for row in (*submissions(benchmark), *submissions(benchmark, paddle=True)):
             name, blind = scenario_name(row), blind_predictions(blind_name(row), quantity)
@@ -160,7 +160,7 @@ def _minutes(runs: Results, name: str) -> float:
 
 
 def _throughputs(runs: Results) -> Iterator[RowComparison | NotRun]:
-    """Images over the time of training with its checkpoints."""
+    """Yield images per second of training time, checkpoints included."""
     for row in submissions("resnet"):
         name, published = scenario_name(row), float(row["throughput_samples_s"])
         predict = partial(_images_per_s, runs, name)
@@ -209,7 +209,7 @@ def _added_ms(runs: Results, before: str, after: str) -> float:
 
 
 def _scaling(runs: Results) -> Iterator[RowComparison | NotRun]:
-    """Gain of ResNet-50 from larger pods, and how it stands beside another machine."""
+    """Yield the speed-up of ResNet-50 on larger pods, and its ratio to another machine."""
     group = "ResNet-50 scaling"
     measured = {int(row["ipus"]): row for row in submissions("resnet") if row["round"] == "v1.1"}
     names = {ipus: scenario_name(row) for ipus, row in measured.items()}
@@ -241,7 +241,7 @@ def _scaling(runs: Results) -> Iterator[RowComparison | NotRun]:
 
 
 def _together(one: dict[str, str], other: dict[str, str]) -> float:
-    """Uncertainty of a ratio of two weight updates."""
+    """Return the uncertainty of a ratio of two weight updates."""
     return math.hypot(uncertainty_of(one), uncertainty_of(other))
 
 
@@ -250,12 +250,12 @@ def _efficiency(runs: Results, small: str, large: str, share: float) -> float:
 
 
 def _rate(row: dict[str, str]) -> float:
-    """Images per ms, checkpoints apart. [1/ms]"""
+    """Return images per ms without checkpoints. [1/ms]"""
     return float(row["samples_per_step_actual"]) / float(row["step_ms_pure"])
 
 
 def _more_ipus(runs: Results) -> RowComparison | NotRun:
-    """Text generation on four times the IPUs: "throughput grows linearly", taken as proportional."""
+    """Compare text generation on four times the IPUs: "throughput grows linearly" is taken as proportional."""
     small, large = _PODS
     name, published = "LLaMa2-7B, POD4 to POD16: throughput", 16 / 4
     # As "linearly" says a factor of 4 to one digit: half a unit either way, evenly.

@@ -93,7 +93,7 @@ class Validation:
         return (*self.comparisons, *self.not_run)
 
     def only(self, role: str | None = None, groups: Sequence[str] = ()) -> Validation:
-        """Rows of one role, and of groups whose name holds one of these texts; all if left out."""
+        """Return rows of one role, and of groups whose name contains one of the texts; all by default."""
         texts = [text.casefold() for text in groups]
 
         def asked(row: RowComparison | NotRun) -> bool:
@@ -279,7 +279,7 @@ class LimitVerdict:
 
 
 def verdicts_on(rows: Sequence[RowComparison], mean: float | None, worst: float | None) -> tuple[LimitVerdict, ...]:
-    """Limits on the errors of all rows together."""
+    """Return the verdicts on the errors of all rows together."""
     found = []
     if mean is not None:
         average = math.fsum(abs(row.error) for row in rows) / len(rows)

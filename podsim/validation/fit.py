@@ -73,7 +73,7 @@ class Fit:
 
 
 def correlated(fits: Sequence[Fit], solution: Solution) -> tuple[Fit, ...]:
-    """Constants that were fitted together, each with its correlations to the others."""
+    """Return constants that were fitted together, each with its correlations to the others."""
     return tuple(
         replace(
             fit,
@@ -85,7 +85,7 @@ def correlated(fits: Sequence[Fit], solution: Solution) -> tuple[Fit, ...]:
 
 
 def alike(fits: Sequence[Fit]) -> Iterator[tuple[str, str, float]]:
-    """Pairs of constants that the rows cannot tell apart, each once, with their correlation."""
+    """Yield pairs of constants that the rows cannot distinguish, with their correlation."""
     seen = set()
     for fit in fits:
         for other, correlation in fit.correlations:

@@ -95,7 +95,7 @@ def _fitted_at(level: str, uncertain: Iterable[Assumption]) -> tuple[str, ...]:
 
 
 def _noise(software: Software) -> Iterator[str]:
-    """Fitted constants of a stack's noise."""
+    """Yield the fitted constants of a stack's noise."""
     for key, number, _ in quantities(software.noise) if software.noise else ():
         if number.provenance.basis == "calibrated":
             yield f"software.noise.{key} = {number.provenance.text}"

@@ -45,7 +45,7 @@ class Measurement:
 
 
 def read_measurements(path: Path) -> tuple[Measurement, ...]:
-    """Measurements of a CSV file.
+    """Read the measurements of a CSV file.
 
     The first line names the columns: `scenario`, `metric`, `value`, `unit` and `source`, and perhaps `standard_error`
     in the same unit and `overrides`, `key=value` texts with `;` between them.

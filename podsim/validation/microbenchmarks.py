@@ -43,7 +43,7 @@ def mk1() -> System:
 
 
 def measured(kind: str | None = None) -> list[Measured]:
-    """Rows of a kind, or all."""
+    """Return the rows of a kind, or all."""
     factors = _SECONDS | _PER_SECOND | _CYCLES
     return [
         Measured(
@@ -83,7 +83,7 @@ def compare_microbenchmarks() -> Iterator[RowComparison]:
 
 
 def compare_graph_kernels() -> Iterator[RowComparison]:
-    """Gathers, scatter-adds and interaction blocks on one Bow IPU, in a loop.
+    """Yield gathers, scatter-adds and interaction blocks on one Bow IPU, in a loop.
 
     What a byte that a loop copies and the division of an index cost stands on gathers and scatter-adds alone.
     """
@@ -105,7 +105,7 @@ def _graph_kernel(kernel: str, inputs: int, features: int, outputs: int) -> tupl
 
 
 def pass_cycles(scenario: str, variant: str | None = None, operation: str = "", part: str = "") -> float:
-    """Cycles of a forward pass on the chip, or of some operations of one of its blocks."""
+    """Return the cycles of a forward pass on the chip, or of some operations of one of its blocks."""
     passed = infer(scenario, variant=variant)
     clock_hz = load_scenario(scenario, variant).spec.system.machine.ipu.clock_hz
     if not operation:
@@ -121,7 +121,7 @@ def pass_cycles(scenario: str, variant: str | None = None, operation: str = "", 
 
 
 def _predicted(kind: str, arguments: dict[str, Any], pod: System) -> tuple[float, float]:
-    """Time and rate. [s], [FLOP/s or B/s]"""
+    """Return time and rate. [s], [FLOP/s or B/s]"""
     chip = pod.machine.ipu
     match kind:
         case "convolution":

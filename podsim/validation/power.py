@@ -27,7 +27,7 @@ def power_titles() -> tuple[str, ...]:
 
 
 def compare_power(runs: Results) -> Iterator[RowComparison | NotRun]:
-    """Power of kernels, whose calls last as long as they were measured to, and energy of an epoch."""
+    """Yield the power of kernels, with measured call times, and the energy of an epoch."""
     pod, _ = load_hardware("ipu_pod4", "pod")
     assert isinstance(pod, System)
     measured = list(rows("chip_measurements"))

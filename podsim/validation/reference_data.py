@@ -24,17 +24,17 @@ def submissions(benchmark: str, rounds: Collection[str] = (), *, paddle: bool = 
 
 
 def calibration_rows(benchmark: str) -> tuple[dict[str, str], ...]:
-    """Submissions that constants are fitted to."""
+    """Return the submissions that constants are fitted to."""
     return tuple(row for row in submissions(benchmark) if row["role"] == CALIBRATION)
 
 
 def role_of_update(row: dict[str, str]) -> str:
-    """Role of the weight update of a submission: `calibration` where a constant is fitted to it."""
+    """Return the role of a submission's weight update: `calibration` if a constant is fitted to it."""
     return CALIBRATION if row["benchmark"] == "resnet" and row["round"] in CALLED else row["role"]
 
 
 def blind_predictions(name: str, quantity: str) -> tuple[Blind, ...]:
-    """Predictions of earlier versions for a row before its figure was known, one for each description of the run."""
+    """Return predictions of earlier versions that were made before the measured value was known."""
     found = (row for row in rows("blind_predictions") if (row["row"], row["quantity"]) == (name, quantity))
     return tuple(Blind(name, float(row["predicted"]), row["described_as"], row["version"]) for row in found)
 

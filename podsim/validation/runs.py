@@ -85,7 +85,7 @@ class Noted:
     """Results that record the titles requested from them."""
 
     def __init__(self, results: Results) -> None:
-        """Nothing was asked for yet."""
+        """Start with an empty record."""
         self._results = results
         self._titles: list[str] = []
 
@@ -119,7 +119,7 @@ class Runs:
         self._known = {title: _outcome(title) for title in progress(tuple(dict.fromkeys(titles)))}
 
     def feasible(self) -> Iterator[tuple[str, Result]]:
-        """Titles and results of the plans that are possible."""
+        """Yield titles and results of the possible plans."""
         for title, outcome in self._known.items():
             if not isinstance(outcome, InfeasibleError):
                 yield title, outcome
@@ -196,7 +196,7 @@ _GROUPS = {
 
 
 def published_titles() -> tuple[str, ...]:
-    """Scenarios that the rows name."""
+    """Return the scenarios that the rows name."""
     return tuple(title for row in rows("published_throughput") for title in row["scenario"].split())
 
 

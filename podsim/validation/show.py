@@ -69,7 +69,7 @@ class Accuracy:
         return summary_table(rows) if self.summary_only else _rows_table(rows, roles=True)
 
     def to_json(self) -> str:
-        """Rows, summary, what could have been chosen otherwise, and limits."""
+        """Return rows, summary, free choices and limits as JSON text."""
         found = self.found
         rows = {
             "comparisons": [asdict(c) | {"error": c.error, "is_beyond_data": c.is_beyond()} for c in found.comparisons],
@@ -129,7 +129,7 @@ def _tables(found: Validation) -> Iterator[Table]:
 
 
 def _rows_table(rows: Sequence[RowComparison], title: str = "", *, roles: bool = False) -> Table:
-    """Predictions beside published figures, with their role if a table holds several."""
+    """Return a table of predictions and published figures, with their roles if there are several."""
 
     def cells(c: RowComparison) -> Cells:
         data = "" if c.uncertainty is None else share(BEYOND * c.uncertainty)
@@ -158,7 +158,7 @@ def _blind_row(row: RowComparison | NotRun, blind: Blind) -> Cells:
 
 
 def summary_table(comparisons: Sequence[RowComparison], title: str = "Summary") -> Table:
-    """Errors by level, group and role: what is fitted first, then what is not."""
+    """Return errors by level, group and role, fitted rows first."""
 
     def cells(s: Summary) -> Cells:
         errors = (share(s.bias, "+.1%"), share(s.mean), share(s.rms), share(s.worst, "+.1%"))
@@ -173,7 +173,7 @@ def summary_table(comparisons: Sequence[RowComparison], title: str = "Summary") 
 
 
 def level_table(comparisons: Sequence[RowComparison], chosen: Freedom) -> Table:
-    """Errors of each level of evidence, lowest first, with the constants that are fitted at it."""
+    """Return errors of each level of evidence, the lowest first, with the constants fitted at it."""
 
     def cells(s: Summary) -> Cells:
         fitted = () if s.role == CALIBRATION else chosen.fitted.get(s.level, ())
@@ -212,7 +212,7 @@ def freedom_table(chosen: Freedom) -> Table:
 
 
 def _switch_table() -> Table:
-    """Switches of software stacks that act like fitted constants, with the rows they rest on."""
+    """Return switches of software stacks that act like fitted constants, with the rows they depend on."""
     switches = reference_rows("switches")
     rows = [(r["key"].removeprefix("software."), r["chosen"], r["otherwise"], r["rows"]) for r in switches]
     heads = columns("switch", "chosen", "otherwise", "after these rows were seen")

@@ -21,7 +21,7 @@ class FittedStack:
     found: Cluster
 
     def report(self) -> Report:
-        """Measurements beside their predictions, and the constants of the stack before and after."""
+        """Return a report: measurements with predictions, and the constants of the stack before and after."""
         found = self.found
         dimensions = {key: dimension for key, _, dimension in numbers(found.loaded.spec)}
         rows: list[Cells] = [
@@ -100,7 +100,7 @@ def together(fits: Sequence[Fit]) -> Iterator[str]:
 
 
 def plain_fits(fits: Sequence[Fit]) -> dict[str, object]:
-    """Fits for programs."""
+    """Return the fits as plain types."""
     return {
         "constants": [
             {

@@ -50,7 +50,7 @@ def nominal_batch(packs: int, scenario: Mapping[str, Any]) -> int:
 
 
 def nominal_sequences_per_pack(scenario: Mapping[str, Any]) -> int:
-    """Sequences of a pack as a whole number; 1 where nothing is packed. Source: [mlperf_logs]."""
+    """Return the sequences of a pack as a whole number; 1 without packing. Source: [mlperf_logs]."""
     packing = section(scenario, "data").get("packing")
     return 1 if packing is None else math.floor(packing["sequences_per_pack"] + 1 / 2)
 

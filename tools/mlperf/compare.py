@@ -71,7 +71,7 @@ def _has_pod(row: dict[str, str], run: Logged) -> bool:
 
 
 def _details(row: dict[str, str], run: Logged) -> Iterator[bool]:
-    """Agreement in each detail that a log may hold and submissions differ in."""
+    """Yield True or False for each detail of the log that submissions may differ in: does it agree?"""
     if run.division is not None:
         yield row["division"] == run.division
     if run.accumulation_factor is not None:
@@ -197,7 +197,7 @@ def _predicted(run: Logged, result: RunResult) -> tuple[RunPart, ...]:
 
 
 def _counted(run: Logged, samples_per_update: float, predicted: int) -> int | None:
-    """Weight updates of a run that logs how many samples it trained; others log the size of their training set."""
+    """Return the weight updates of a run that logs its samples; other logs have the size of the training set."""
     if run.counts_epochs or run.train_samples is None:
         return None
     counted = round(run.train_samples / samples_per_update)
@@ -233,7 +233,7 @@ def _validation(run: Logged, parts: Sequence[RunPart]) -> Iterator[LoggedPhase]:
 
 
 def _training(parts: Sequence[RunPart]) -> list[float]:
-    """Time of each block or epoch; a checkpoint is part of its epoch. [s]"""
+    """Return the time of each block or epoch; a checkpoint is part of its epoch. [s]"""
     times: list[float] = []
     for part in parts:
         if part.kind == "training":
@@ -284,7 +284,7 @@ def _notes(run: Logged, counted: int | None, updates: int) -> Iterator[str]:
 
 
 def score_of(compared: Sequence[ComparedRun]) -> LoggedPhase:
-    """MLPerf's score of several runs: without the best and the worst, the mean of the others."""
+    """Return MLPerf's score of several runs: the mean without the best and the worst."""
     found = [each.phase(RUN) for each in compared]
     logged_s, predicted_s = (
         mlperf_score([getattr(each, side) for each in found]) for side in ("logged_s", "predicted_s")

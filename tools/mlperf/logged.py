@@ -252,7 +252,7 @@ def _run(log: LogFile) -> Interval:
 
 
 def _month(time_ms: float) -> str:
-    """Year and month of a time; empty for a year that no calendar has."""
+    """Return year and month of a time; empty for a year that no calendar has."""
     try:
         return f"{datetime.fromtimestamp(time_ms / _MS_PER_S, UTC):%Y-%m}"
     except (ValueError, OverflowError, OSError):
@@ -266,7 +266,7 @@ def _init_s(log: LogFile, run: Interval) -> float | None:
 
 
 def _intervals(log: LogFile, kind: str, run: Interval) -> Iterator[Interval]:
-    """Pairs of start and stop in their order; the last may lack its stop, as when an evaluation inside ends the run."""
+    """Yield pairs of start and stop in order; the last may lack its stop if an inner evaluation ends the run."""
     start: Event | None = None
     for event in log.events:
         if event.key == f"{kind}_start":

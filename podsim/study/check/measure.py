@@ -88,7 +88,7 @@ def check(
 
 
 def accept(paths: Sequence[str | Path], file: Path, reason: str, tell: Tell) -> tuple[int, list[str]]:
-    """Agree on what scenarios give now: how many there are, and the tolerances that nothing uses any more."""
+    """Accept the current metrics of scenarios; return their number and the tolerances that no longer apply."""
     now = _measure_all(list(cases_of([_file_of(Path(path)) for path in paths], file.parent)), tell)
     wrong = next((each["reason"] for each in now.values() if each["status"] == NOT_READ), None)
     if wrong is not None:
@@ -231,7 +231,7 @@ def _of_revision(revision: str, paths: Sequence[Path], home: Path) -> Baseline:
 
 
 def _old(tree: Path, paths: Sequence[Path], home: Path, revision: str) -> Mapping[str, Measured]:
-    """Cases of another tree, by the code of that tree where it holds podsim, by this one otherwise."""
+    """Return the cases of another tree, run by the code of that tree if it contains podsim, or else by this code."""
     theirs = next((each for each in _MEASURES if (tree / f"{each.replace('.', '/')}.py").is_file()), None)
     code = tree if theirs else Path(__file__).resolve().parents[3]
     present = [str(path) for path in paths if (tree / path).exists()]

@@ -46,7 +46,7 @@ class ScenarioFile(pytest.File):
 
 
 class ScenarioItem(pytest.Item):
-    """Test of one case; it fails if a metric changed or is not as expected."""
+    """Pytest item of one case; it fails if a metric changed or is not as expected."""
 
     def __init__(self, *, case: Case, baseline: Baseline | None, **rest: Any) -> None:
         super().__init__(**rest)

@@ -219,7 +219,7 @@ class Verdict(Answered):
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Plain types only."""
+        """Return plain types."""
         return {
             "holds": self.holds and not self.is_empty,
             "cases": len(self.now),
@@ -244,7 +244,7 @@ class Verdict(Answered):
 
 
 def _table(kind: str, issues: Sequence[Issue]) -> Table:
-    """Issues of a kind, without columns in which there is nothing."""
+    """Return a table of the issues of a kind, without empty columns."""
     rows = [issue.cells() for issue in issues[:_MOST_ROWS]]
     used = [place for place in range(len(_HEADS)) if any(row[place] for row in rows)]
     more = [f"the first {_MOST_ROWS:,} of {len(issues):,}"] * (len(issues) > _MOST_ROWS)
@@ -253,7 +253,7 @@ def _table(kind: str, issues: Sequence[Issue]) -> Table:
 
 
 def _moved_chart(moved: Sequence[Issue]) -> Chart | None:
-    """Bars of how far figures have moved beyond their tolerance, the furthest first; None where none has."""
+    """Return bars of changes beyond tolerance, the largest first; None if there is no such change."""
     shown = sorted(moved, key=lambda issue: (-abs(issue.change or 0.0), issue.case, issue.metric))[:_MOST_BARS]
     if not shown:
         return None
@@ -397,7 +397,7 @@ def as_comment(verdict: Verdict) -> str:
 
 
 def as_github(verdict: Verdict) -> str:
-    """Annotations of GitHub, then the verdict: one for each file that changed, at the first line if git knows it.
+    """Return annotations for GitHub and the verdict; a changed file gets one, at its first changed line if known.
 
     An issue that no file of its own explains stands at the file of its scenario.
     """

@@ -145,7 +145,7 @@ class Option:
         return replace(self, parts=parts, figures=dict(own) | {IPUS: self.ipu_count})
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain types only."""
+        """Return plain types."""
         plain = {
             "system": self.system,
             "division": self.division,
@@ -194,7 +194,7 @@ def totals(parts: Sequence[Part], system: System, together: bool) -> dict[str, A
 
 
 def _rack_power_w(parts: Sequence[Part], system: System) -> float | None:
-    """Machines are taken into one rack until it is full, those first that draw most. [W]"""
+    """Return the power of a full rack, filled with the machines that consume most. [W]"""
     room, total_w, per_machine = int(system.link_domain_machine_count), 0.0, list[tuple[float, int]]()
     for part in parts:
         machines, power_w = -(-part.used // int(system.machine.ipu_count)), part.figures.get(POWER)
@@ -410,7 +410,7 @@ def written(scenario: str, loaded: LoadedScenario, chosen: Candidate | None, abo
 
 
 def _absolute(value: Any, folders: tuple[Path, ...]) -> Any:
-    """Values with the names of files that lie in a folder as paths from the root, to be read from anywhere."""
+    """Return values in which names of files in a folder are absolute paths."""
     if isinstance(value, dict):
         return {key: _absolute(inner, folders) for key, inner in value.items()}
     if isinstance(value, str) and value.endswith(_SUFFIXES):

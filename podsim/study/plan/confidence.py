@@ -64,7 +64,7 @@ class Confidence:
     contenders: Sequence[Contender]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain types only."""
+        """Return plain types."""
         plain = asdict(self)
         for told, contender in zip(plain["contenders"], self.contenders, strict=True):
             told |= {"option": contender.option.label, "reliable": contender.within >= RELIABLE}
@@ -240,7 +240,7 @@ def _in_draws(goal: Goal, options: Sequence[Option], place: int) -> list[Option 
 
 
 def _drawn(part: Part, goal: Goal) -> list[Mapping[str, Any] | None]:
-    """Figures of a job in each draw."""
+    """Return the metrics of a job in each sample."""
     count = goal.draw_count
     try:
         scenario = parsed(part.written, part.name).data

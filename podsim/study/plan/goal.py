@@ -470,7 +470,7 @@ def read_goal(path: Path) -> Goal:
 
 
 def told_apart(jobs: Sequence[Job]) -> tuple[Job, ...]:
-    """Jobs with names that differ: those with the same name are numbered."""
+    """Return jobs in which equal names are numbered, so that all names differ."""
     names = [job.name for job in jobs]
     return tuple(
         replace(job, name=f"{job.name} {names[: place + 1].count(job.name)}") if names.count(job.name) > 1 else job
@@ -485,7 +485,7 @@ def _located(name: str, folder: Path) -> str:
 
 
 def _wrong(spec: GoalSpec, document: Document) -> list[Problem]:
-    """Keys that do not go together."""
+    """Return the keys that contradict each other."""
     jobs, in_sequence = spec.jobs or [], spec.order == SEQUENCE
     alone = "jobs after one another have the whole pod each"
     rules = [

@@ -157,7 +157,7 @@ class PlanResult(Answered):
         return self.currency
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain types only."""
+        """Return plain types."""
         goal, texts = self.goal, dict[str, list[str]]()
         for bound in goal.limits:
             texts.setdefault(bound.metric, []).append(bound.text)
@@ -192,7 +192,7 @@ class PlanResult(Answered):
 
 
 def pareto_front(options: Sequence[Option], first: str, second: str) -> list[Option]:
-    """Options that no other beats in one figure without losing in the other, by the first figure."""
+    """Return the Pareto-optimal options for two metrics, sorted by the first."""
     placed = [
         (metric_of(first).rank(a), metric_of(second).rank(b), place)
         for place, option in enumerate(options)
@@ -508,7 +508,7 @@ def _bars(found: PlanResult, known: Sequence[Option]) -> Chart:
 
 
 def _scatter(found: PlanResult, known: Sequence[Option], second: str) -> Chart:
-    """Options by the figure that counts and a second one, with the front that no option beats."""
+    """Return a scatter chart of objective and second metric, with the Pareto front."""
     figures, front = (found.goal.figure, second), found.front
     (up, heights), (across, places) = (_scaled(found, figure, known) for figure in figures)
     points = list(zip(known, places, heights, strict=True))
