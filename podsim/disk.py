@@ -38,12 +38,12 @@ def folder() -> Path | None:
         do = f"use {SWITCH}=off, the whole path of a folder, or leave it out"
         raise PodsimError(f"`{wish}` is neither off nor a whole path", where=SWITCH, do=do)
     try:
-        return (given if given.is_absolute() else _of_platform()) / "podsim"
+        return (given if given.is_absolute() else _platform_folder()) / "podsim"
     except RuntimeError:  # there is no home folder
         return None
 
 
-def _of_platform() -> Path:
+def _platform_folder() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches"
     if sys.platform == "win32":
@@ -79,7 +79,9 @@ def library(name: str) -> Path:
     return Path(found.origin)
 
 
-def kept(key: str, make: Callable[[], _Value], write: Callable[[_Value], Any], read: Callable[[Any], _Value]) -> _Value:
+def cached(
+    key: str, make: Callable[[], _Value], write: Callable[[_Value], Any], read: Callable[[Any], _Value]
+) -> _Value:
     """Return a value from the disk cache, or make and store it."""
     root = folder()
     if root is None:

@@ -95,7 +95,7 @@ def hold_files() -> None:
     _holders.append(None)
 
 
-def of_file(key: Hashable, read: Callable[[], _Value]) -> _Value:
+def file_content(key: Hashable, read: Callable[[], _Value]) -> _Value:
     """Return the content of a file, cached while files are held; an error is not cached."""
     return _FILES.get(key, read) if _holders else read()
 

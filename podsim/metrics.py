@@ -150,7 +150,7 @@ WAITS: Final = {
 SERVED_SHARES: Final = {"p50": "P50", "p95": "P95", "p99": "P99", "mean": "mean"}
 """What is told of each of these, in words."""
 
-OWN: Final = (
+RUN_METRICS: Final = (
     Metric(FIRST_TOKEN, "time to first token", SECONDS, LESS, (GENERATION,)),
     Metric(OUTPUT_TOKEN, "time per output token", SECONDS, LESS, (GENERATION,)),
     Metric(TOKENS, "tokens", PER_SECOND, MORE, (GENERATION,), counted="tokens"),
@@ -217,7 +217,7 @@ _OTHERS: Final = (
     Metric(STREAMING, "streaming memory, fullest IPU", BYTES, LESS, getter=partial(_fullest, STREAMING)),
     Metric(IPUS, "IPUs", IPU, LESS),
 )
-METRICS: Final[Mapping[str, Metric]] = {each.key: each for each in (*OWN, *SPENT, *MADE, *_OTHERS)}
+METRICS: Final[Mapping[str, Metric]] = {each.key: each for each in (*RUN_METRICS, *SPENT, *MADE, *_OTHERS)}
 """All metrics by their keys."""
 SHORT: Final[Mapping[str, str]] = {name: each.key for each in METRICS.values() for name in each.short}
 """Keys by the short names that goals may have for them; columns of studies go by names of their own."""
@@ -254,4 +254,4 @@ def metric_of(name: str) -> Metric:
 
 def metrics_of(activity: str) -> tuple[Metric, ...]:
     """Return the metrics of an activity, or of `serving`, in the order of tables."""
-    return tuple(each for each in OWN if activity in each.of)
+    return tuple(each for each in RUN_METRICS if activity in each.of)

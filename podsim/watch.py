@@ -27,7 +27,7 @@ def silent(names: Sequence[str]) -> Iterable[str]:
     return names
 
 
-def untold(_done: int, _total: int) -> None:
+def no_progress(_done: int, _total: int) -> None:
     """Show nothing."""
 
 
@@ -92,7 +92,7 @@ def watched(names: Sequence[str]) -> Iterator[str]:
 def telling(tell: Tell | None, what: str) -> Iterator[Tell]:
     """Yield the progress callback; by default a progress line in a notebook and nothing elsewhere."""
     if tell is not None or not is_notebook():
-        yield tell or untold
+        yield tell or no_progress
     else:
         with progress_line(f"podsim: {what}") as line:
             yield line

@@ -106,7 +106,7 @@ def _gathered(
             yield list(zip(items[part.start : part.stop], made, strict=True))
 
 
-def _made(make: Callable[[_Item], _Made], portion: Sequence[_Item]) -> tuple[Sequence[_Made], float]:
+def _portion_results(make: Callable[[_Item], _Made], portion: Sequence[_Item]) -> tuple[Sequence[_Made], float]:
     """Return the results of a portion, and the time taken. [s]"""
     start_s = time.perf_counter()
     with files_held():
@@ -140,7 +140,7 @@ def _pooled(
 ) -> Iterator[list[tuple[_Item, _Made]]]:
     with ProcessPoolExecutor(portions.workers, initializer=_prepare, initargs=(make,)) as pool:
         try:
-            yield from _gathered(lambda portion: pool.submit(_of_worker, portion), items, portions, begun)
+            yield from _gathered(lambda portion: pool.submit(_worker_results, portion), items, portions, begun)
         except BaseException:
             # Whoever interrupts waits for nobody. Otherwise the pool is waited for: a thread of it that still closes
             # its pipes while this process ends makes `concurrent.futures` write to one that is closed (OSError).
@@ -166,8 +166,8 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _of_worker(portion: Sequence[Any]) -> tuple[Sequence[Any], float]:
-    return _made(_make[0], portion)
+def _worker_results(portion: Sequence[Any]) -> tuple[Sequence[Any], float]:
+    return _portion_results(_make[0], portion)
 
 
 # A cluster
@@ -195,9 +195,12 @@ def _cluster(make: Callable[[Any], Any], address: str) -> Iterator[tuple[_Submit
         if set(known.values()) != {simulator()}:
             what, do = "workers have another version of podsim than this process", "install the same one everywhere"
             raise PodsimError(what, where=address, do=do)
-        held = client.submit(_same, make, pure=False)  # made again where it is lost with a worker
-        yield partial(client.get_executor(pure=False).submit, _made, held), max(1, sum(client.nthreads().values()))
+        held = client.submit(_identity, make, pure=False)  # made again where it is lost with a worker
+        yield (
+            partial(client.get_executor(pure=False).submit, _portion_results, held),
+            max(1, sum(client.nthreads().values())),
+        )
 
 
-def _same(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _identity(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return make

@@ -67,8 +67,8 @@ def command_page() -> str:
     lines += [f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items()]
     for name, command in _commands(typer.main.get_command(app), "podsim"):
         lines += [f"\n## `{name}`\n", one_line(command.help or ""), ""]
-        lines += ["| argument | default | meaning |\n|---|---|---|"] if _shown(command) else []
-        lines += [_parameter_row(parameter) for parameter in _shown(command)]
+        lines += ["| argument | default | meaning |\n|---|---|---|"] if _options(command) else []
+        lines += [_parameter_row(parameter) for parameter in _options(command)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -80,7 +80,7 @@ def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
             yield f"{name} {key}", inner
 
 
-def _shown(command: Any) -> list[Any]:
+def _options(command: Any) -> list[Any]:
     return [parameter for parameter in command.params if parameter.name != "help"]
 
 

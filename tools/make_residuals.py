@@ -23,9 +23,9 @@ import numpy as np
 from podsim.metrics import METRICS, OUTPUT_TOKEN, THROUGHPUT, UPDATE
 from podsim.result.evidence import (
     FILE,
-    Alike,
     Compared,
     Residuals,
+    SimilarityWeights,
     dimensions_of,
     features_of,
     interval_score,
@@ -36,7 +36,7 @@ from podsim.scenario.activity import Activity
 from podsim.scenario.assumptions import assumptions, numbers, with_number
 from podsim.validation.compare import validate
 from podsim.validation.comparison import RowComparison, evidence, level_of, origin_of
-from podsim.validation.coverage import constant_sigma, left_out, share_of
+from podsim.validation.coverage import constant_sigma, left_out_runs, share_of
 from podsim.validation.reference_data import CALIBRATION
 
 TARGET = Path(__file__).resolve().parent.parent / FILE
@@ -114,9 +114,9 @@ def _moved(title: str, known: Constants) -> tuple[Compared, float, dict[str, flo
     sign = -1 if METRICS[metric].more_is_better else 1
 
     def log_time(changed: Any) -> float:
-        return sign * math.log(probe(changed, anew=True).metrics[metric])
+        return sign * math.log(probe(changed, resplit=True).metrics[metric])
 
-    parts = StandsOn(spec, probe, anew=True).of_inputs(metric)
+    parts = StandsOn(spec, probe, resplit=True).input_contributions(metric)
     fitted = {
         _constant(assumption): assumption
         for assumption in assumptions(spec)
@@ -193,15 +193,15 @@ def _fitted(points: Iterable[Point], known: Constants, names: Sequence[str]) -> 
 
 def derived(runs: Sequence[Compared]) -> Residuals:
     """Return an error model of runs, its parameters chosen by the score of predicting left-out origins."""
-    first = Residuals(tuple(runs), Alike(1.0, 1.0, 1.0, 1.0), _STEP)
+    first = Residuals(tuple(runs), SimilarityWeights(1.0, 1.0, 1.0, 1.0), _STEP)
     given = product(_HALVES, _HALVES, _HALVES, _SPREADS)
-    found = min((replace(first, alike=Alike(*each)) for each in given), key=_score)
+    found = min((replace(first, alike=SimilarityWeights(*each)) for each in given), key=_score)
     found = min((replace(found, step=each) for each in _STEPS), key=_score)
     return replace(found, change=_change(runs))
 
 
 def _score(table: Residuals) -> float:
-    return share_of("", left_out(table)).score
+    return share_of("", left_out_runs(table)).score
 
 
 def _change(runs: Sequence[Compared]) -> float:

@@ -223,7 +223,7 @@ def _head(submission: _Submission, log: RunLog, index: int) -> Iterator[Event]:
     }
     if (span := _norm_span(section(scenario, "model"), layout)) is not None:
         lines["model_bn_span"] = span
-    yield Event("podsim_simulated", log.start_ms, True, _said(submission))
+    yield Event("podsim_simulated", log.start_ms, True, _statement(submission))
     yield from (Event(key, log.start_ms, value) for key, value in lines.items())
     for tensor in RULES[submission.benchmark.name].tensors:
         yield Event("weights_initialization", log.start_ms, None, {"tensor": tensor})
@@ -236,7 +236,7 @@ def _norm_span(model: Mapping[str, Any], layout: Mapping[str, Any]) -> int | Non
     return int(norm["replicas"] * layout["micro_batch_size"]) if norm.get("kind") == "batch" else None
 
 
-def _said(submission: _Submission) -> dict[str, object]:
+def _statement(submission: _Submission) -> dict[str, object]:
     """Return the statement of a file about itself: it is not a measurement, and where its values come from."""
     result = submission.result
     return {

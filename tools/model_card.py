@@ -16,9 +16,9 @@ from podsim.show.markdown import to_markdown
 from podsim.validation import RowComparison
 from podsim.validation.comparison import sizes_of
 from podsim.validation.coverage import Coverage
-from podsim.validation.freedom import freedom
+from podsim.validation.identifiability import identifiability
 from podsim.validation.reference_data import CALIBRATION, HOLD_OUT
-from podsim.validation.show import freedom_table
+from podsim.validation.show import identifiability_table
 
 _DATA = Path(__file__).resolve().parent.parent / "reference_data"
 _BLIND = "blind_predictions.csv"
@@ -130,7 +130,7 @@ def _figures(row: RowComparison) -> tuple[str, str]:
 
 def fitted_table(comparisons: Sequence[RowComparison]) -> str:
     """Return a table of the numbers of fitted choices and of published figures."""
-    return to_markdown(replace(freedom_table(freedom(comparisons)), title=""))
+    return to_markdown(replace(identifiability_table(identifiability(comparisons)), title=""))
 
 
 def blind_table() -> str:

@@ -116,7 +116,7 @@ def _around(path: Path, lines: list[str], node: ast.expr, form: str) -> Iterator
         yield Mutant(path, node.lineno, start, end, form.format(lines[node.lineno - 1][start:end]))
 
 
-def drawn(rooms: list[str], count: int, seed: int) -> list[Mutant]:
+def sample_mutants(rooms: list[str], count: int, seed: int) -> list[Mutant]:
     """Sample `count` mutants of packages with equal probability."""
     files = sorted(path for room in rooms for path in (ROOT / "podsim" / room).rglob("*.py"))
     return random.Random(seed).sample([mutant for path in files for mutant in mutants_of(path)], count)
@@ -175,7 +175,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--list", action="store_true", help="print the places alone")
     asked = parser.parse_args()
-    mutants = drawn(asked.rooms, asked.count, asked.seed)
+    mutants = sample_mutants(asked.rooms, asked.count, asked.seed)
     if asked.list:
         print(*mutants, sep="\n")
         return

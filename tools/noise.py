@@ -212,8 +212,8 @@ def spread_of(logged: LoggedRuns) -> Spread:
     medians = np.array([np.median(run.update_s) for run in steady])
     calls = float(np.median([np.median(run.updates) for run in steady])) / max(1, round(logged.updates_per_call))
     update_s, updates = float(np.median(medians)), calls * max(1, round(logged.updates_per_call))
-    apart = _apart(logged, steady) * updates / math.sqrt(calls)
-    late = [each for run in logged.runs for each in _late(run.evaluation_s)]
+    apart = _chance_differences(logged, steady) * updates / math.sqrt(calls)
+    late = [each for run in logged.runs for each in _delays(run.evaluation_s)]
     beyond = [each - LATE_S for each in late if each > LATE_S]
     first = [_first_s(run) for run in logged.runs]
     return Spread(
@@ -226,14 +226,14 @@ def spread_of(logged: LoggedRuns) -> Spread:
         updates=updates,
         variation=_root_mean([_relative(run, np.std) for run in steady]),
         call_s=float(np.sqrt(np.mean(apart**2) / 2)),
-        usual_call_s=_usual(apart),
+        usual_call_s=_robust_sigma(apart),
         correlation=float(np.mean([_correlation(run.update_s) for run in steady])),
         skewness=float(np.mean([_skewness(run.update_s) for run in steady])),
         first_s=float(np.median(first)),
         worst_first_s=max(first),
         drift=float(np.mean([_relative(run, _rise) for run in steady])),
         between_runs=float(np.std(medians, ddof=1) / update_s),
-        usual_evaluation_s=_usual(_evaluations_apart(logged)),
+        usual_evaluation_s=_robust_sigma(_evaluations_apart(logged)),
         evaluation_calls=len(late) * logged.calls_per_evaluation,
         late_calls=len(beyond),
         late_s=float(np.mean(beyond)) if beyond else 0.0,
@@ -255,7 +255,7 @@ def _first_s(run: LoggedRun) -> float:
     return float(run.block_s[0] - run.updates[0] * np.median(run.update_s[1:]))
 
 
-def _apart(logged: LoggedRuns, steady: Sequence[LoggedRun]) -> Floats:
+def _chance_differences(logged: LoggedRuns, steady: Sequence[LoggedRun]) -> Floats:
     """Return differences of the mean update between blocks that differ only by chance. [s]
 
     Neighbours of one run; of epochs, which have checkpoints, the same ones of two runs.
@@ -270,7 +270,7 @@ def _apart(logged: LoggedRuns, steady: Sequence[LoggedRun]) -> Floats:
     return np.concatenate([(one - other)[fast] for one, other in combinations(whole, 2)])
 
 
-def _usual(apart: Floats) -> float:
+def _robust_sigma(apart: Floats) -> float:
     """Return the standard deviation, from the middle half of pairwise differences."""
     return float(np.median(np.abs(apart)) * _OF_NORMAL / math.sqrt(2)) if len(apart) else 0.0
 
@@ -281,7 +281,7 @@ def _evaluations_apart(logged: LoggedRuns) -> Floats:
     return np.concatenate(apart) / math.sqrt(max(1, logged.calls_per_evaluation))
 
 
-def _late(evaluation_s: Floats) -> Iterator[float]:
+def _delays(evaluation_s: Floats) -> Iterator[float]:
     """Yield the delay of each evaluation but the first relative to the median of its neighbours. [s]"""
     for number in range(1, len(evaluation_s)):
         near = evaluation_s[max(1, number - _WINDOW) : number + _WINDOW + 1]

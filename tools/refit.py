@@ -46,7 +46,7 @@ from podsim.validation.microbenchmarks import Measured, measured, mk1
 from podsim.validation.reference_data import CALIBRATION, CALLED, EVALUATED, calibration_rows, submissions
 from podsim.validation.runs import GRAPHS
 from podsim.validation.show import report_of
-from podsim.validation.show_fits import fits_table, plain_fits, together
+from podsim.validation.show_fits import correlation_lines, fits_table, plain_fits
 
 _MS_PER_S = 1000
 _LAYOUT, _CALL = "layout_change_cycles_per_byte", "host_call"
@@ -182,7 +182,7 @@ def _host_fits(keys: tuple[str, ...], trained: Sequence[Mapping[str, str]], word
     measured = [_samples(name) / float(row["value"]) for name, row in zip(names, trained, strict=True)]
     misses = [each - alone for each, alone in zip(measured, modelled, strict=True)]
     found = least_squares(slopes, misses, [1 / each for each in measured])
-    software, where = load_scenario(*_of(names[0])).spec.software, " ".join(row["id"] for row in trained)
+    software, where = load_scenario(*_split_title(names[0])).spec.software, " ".join(row["id"] for row in trained)
     committed = [_seconds_of(software)[key] for key in keys]
     fits = [
         Fit(f"software.{key} ({words})", old, new, "s", where, error, configurations=configurations(names))
@@ -200,7 +200,7 @@ def _seconds_of(software: Software) -> dict[str, float]:
     }
 
 
-def _of(name: str) -> tuple[str, str | None]:
+def _split_title(name: str) -> tuple[str, str | None]:
     """Return the scenario and the variant of `scenario@variant`."""
     scenario, _, variant = name.partition("@")
     return scenario, variant or None
@@ -211,7 +211,7 @@ def _seconds(times: Mapping[str, float]) -> list[str]:
 
 
 def _simulated_update(name: str, overrides: Iterable[str] = ()) -> RunResult:
-    scenario, variant = _of(name)
+    scenario, variant = _split_title(name)
     return simulate(scenario, variant=variant, overrides=[*overrides])
 
 
@@ -270,7 +270,7 @@ class Refitted:
 
     def report(self) -> Report:
         """Return a report with a row for each constant, and their correlations."""
-        return report_of("Constants of podsim, fitted again", [fits_table(self.fits), *together(self.fits)])
+        return report_of("Constants of podsim, fitted again", [fits_table(self.fits), *correlation_lines(self.fits)])
 
     def to_json(self) -> str:
         """Return the fits as JSON text."""

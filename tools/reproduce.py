@@ -112,7 +112,7 @@ def _canonical(value: Any) -> object:
 
 
 def reproduced(
-    watch: Watch, root: Path | None = None, only: str = "", keep: Keep = lambda _name, _shown: None
+    watch: Watch, root: Path | None = None, only: str = "", keep: Keep = lambda _name, _cell_values: None
 ) -> Reproduced:
     """Compute every figure again from the data."""
     figures = dict(_accuracy(watch)) if only in ACCURACY or only in LEFT_OUT else {}
@@ -205,7 +205,7 @@ def _charts(root: Path, watch: Watch, only: str, keep: Keep) -> Iterator[tuple[s
     with _importable(root):
         for name in watch(list(paths)):
             cells = json.loads(paths[name].read_text(encoding="utf-8"))["cells"]
-            shown = _shown([_text(cell["source"]) for cell in cells if cell["cell_type"] == "code"])
+            shown = _cell_values([_text(cell["source"]) for cell in cells if cell["cell_type"] == "code"])
             for number, each in enumerate(shown, 1):
                 keep(f"{paths[name].stem}_{number}", each)
                 yield f"{NOTEBOOKS}/{name}: figure {number}", digest_of(numbers_of(each))
@@ -215,7 +215,7 @@ def _text(source: str | Sequence[str]) -> str:
     return source if isinstance(source, str) else "".join(source)
 
 
-def _shown(cells: Sequence[str]) -> Iterator[Any]:
+def _cell_values(cells: Sequence[str]) -> Iterator[Any]:
     """Yield the values of the last lines of cells that are expressions."""
     names: dict[str, Any] = {"__name__": "notebook"}
     for source in cells:

@@ -37,7 +37,7 @@ def renewed(text: str, section: str, table: str) -> str:
     return f"{head}{begin}\n{table}\n{end}{tail}"
 
 
-def made() -> tuple[tuple[str, str, str], ...]:
+def generated_texts() -> tuple[tuple[str, str, str], ...]:
     """Return file, section and text of everything to write."""
     ranges, comparisons = coverage(residuals()), validate()
     in_short = accuracy_in_short(comparisons, ranges)
@@ -56,7 +56,7 @@ def made() -> tuple[tuple[str, str, str], ...]:
 
 def main() -> int:
     """Write the files, or say that one is out of date."""
-    sections = made()
+    sections = generated_texts()
     is_old = False
     for name, section, table in sections:
         old = (ROOT / name).read_text(encoding="utf-8")

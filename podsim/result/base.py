@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
-from podsim.deferred import Deferred
 from podsim.draws import Range
 from podsim.errors import PodsimError
+from podsim.escaped import short
 from podsim.format import (
     format_count,
     format_energy_j,
@@ -23,7 +23,7 @@ from podsim.format import (
     format_significant,
     format_span,
 )
-from podsim.harmless import short
+from podsim.lazy import LazySequence
 from podsim.metrics import CONDITION, FULLEST, METRICS, PER_SECOND, POWER, SPENT, TOKENS, at, metric_of, metrics_of
 from podsim.report.chart import Sheet
 from podsim.report.report import Part, Report, Section, Tile, beside, headline_table
@@ -102,7 +102,7 @@ class Result(Answered):
 
     KIND: ClassVar[str]
     """Of what it is the result, as `podsim.metrics` names activities."""
-    OWN: ClassVar[tuple[str, ...]] = ()
+    SPECIFIC_KEYS: ClassVar[tuple[str, ...]] = ()
     """Keys of the JSON of this kind of result, in their order."""
     name: str
     description: str
@@ -263,9 +263,9 @@ class Result(Answered):
             sections=[
                 Section("Headline", [headline_table(headline, *measured)], short=True, paged=False),
                 *self._sections(),
-                Section(STANDS_ON, Deferred(lambda: inputs_blocks(self.assumptions)), short=True),
+                Section(STANDS_ON, LazySequence(lambda: inputs_blocks(self.assumptions)), short=True),
                 Section("How sure", [uncertainty_table(self.uncertainty)] if self.uncertainty else [], short=True),
-                Section("Sources", Deferred(self._sources)),
+                Section("Sources", LazySequence(self._sources)),
             ],
             caption=f"{self.title}\n{self.conclusion()}",
         )
@@ -302,7 +302,7 @@ class Result(Answered):
     def _range(self, key: str) -> str:
         return range_text(self, key)
 
-    def _in_brackets(self, key: str) -> str:
+    def _bracketed_range(self, key: str) -> str:
         """Return the range of a metric in brackets, to follow its value in a sentence."""
         known = self._range(key)
         return f" ({known})" if known else ""
@@ -322,7 +322,7 @@ class Result(Answered):
                     notes.append(f"MLPerf's published score {score}{logs}")
         return notes
 
-    def _of_all_ipus(self, share: float) -> list[str]:
+    def _pod_share_note(self, share: float) -> list[str]:
         """Return the used share of the whole pod's peak, if some of the IPUs are idle."""
         count = self.simulated.ipu_count
         of_all = f"of all {format_count(count)} IPUs {format_percent(share)}"
@@ -370,15 +370,15 @@ class Result(Answered):
                 units |= dict.fromkeys(ends, unit_of_figure(name, currency) or "")
         return frame_of([row], units, currency)
 
-    def own(self) -> Mapping[str, object]:
+    def specific_numbers(self) -> Mapping[str, object]:
         """Return the numbers that only this kind of result has, in a fixed order of keys."""
-        return {key: getattr(self, key) for key in self.OWN}
+        return {key: getattr(self, key) for key in self.SPECIFIC_KEYS}
 
     def to_dict(self) -> dict[str, object]:
         """Return plain types in a fixed order of keys, without the trace."""
         stored: dict[str, object] = dict.fromkeys(_FIRST.split())
         stored |= {key: getattr(self, key) for key in stored if key != "schema_version"}
-        stored |= {**self.own(), **{key: getattr(self, key) for key in _LAST.split()}}
+        stored |= {**self.specific_numbers(), **{key: getattr(self, key) for key in _LAST.split()}}
         stored |= {
             "schema_version": SCHEMA_VERSION,
             "references": [{**asdict(reference), "error": self.error_of(reference)} for reference in self.references],

@@ -82,9 +82,9 @@ class Cost(Answered):
         """Label and text of each output, the time first."""
         hidden = ("ranges", "breakdown", "notes")
         shown = [key for key, value in self.found.items() if value != "" and not key.startswith(hidden)]
-        return [(_SHOWN.get(key, (key.replace("_", " "),))[0], self._said(key, self.found[key])) for key in shown]
+        return [(_SHOWN.get(key, (key.replace("_", " "),))[0], self._value_text(key, self.found[key])) for key in shown]
 
-    def _said(self, key: str, value: Any) -> str:
+    def _value_text(self, key: str, value: Any) -> str:
         if key in _SHOWN:
             _, unit, scale = _SHOWN[key]
             figure, low, high = (format_significant(end / scale) for end in (value, *ends_of(value, self.sigma)))
@@ -92,7 +92,7 @@ class Cost(Answered):
         match value:
             case dict():
                 largest = sorted(value, key=lambda name: -value[name])[:_LONGEST] if len(value) > _MOST_TOLD else value
-                told = ", ".join(f"{name.replace('_', ' ')} {self._said(key, value[name])}" for name in largest)
+                told = ", ".join(f"{name.replace('_', ' ')} {self._value_text(key, value[name])}" for name in largest)
                 return told + f", and of {len(value) - _LONGEST} more" * (len(value) > _MOST_TOLD)
             case list():
                 return _by(value)
@@ -565,7 +565,7 @@ def _on_chip(
     """Return the fields that all costs on one chip share, with a rate if the matrix unit is used."""
     from podsim.result.evidence import residuals
 
-    sigma, cycles = residuals().of_kernel(measured_as), account.cycles
+    sigma, cycles = residuals().kernel_sigma(measured_as), account.cycles
     made: dict[str, Any] = {"ipu": ipu, "cycles": cycles, "time_s": cycles / ipu.clock_hz, "sigma": sigma}
     figures, found = {"time_s": made["time_s"]}, {"cycles": cycles}
     if flop:

@@ -226,7 +226,7 @@ def _cost(
     from podsim.scenario.hardware import given
 
     ipu, chips, tiles = fabric.ipu, fabric.ipu_count, fabric.tile_count
-    sigma = residuals().of_kernel(kind if is_measured and ipu.name == _MEASURED else f"{kind} of {ipu.name}")
+    sigma = residuals().kernel_sigma(kind if is_measured and ipu.name == _MEASURED else f"{kind} of {ipu.name}")
     where = f"{tiles} tile{'s' * (tiles > 1)} of {f'each of {chips}' if chips > 1 else 'one'} {ipu.name}"
     time_s, bytes_per_s, memory = movement.time_s, movement.bytes_per_s, ipu.tile.memory_bytes
     cycles = time_s * ipu.clock_hz

@@ -38,7 +38,7 @@ def division_blocks(choice: Choice) -> tuple[Block, ...]:
             keys = "parallelism.tensor_parallel, or memory.weights: streamed,"
         full = f"The fullest IPU is {format_percent(filled[place])} full."
         notes.append(f"{full} A larger memory.reserve, a pinned {keys} leaves room.")
-    notes += [f"{division_words(each)}: {each.verdict}" for each in candidates if not each.fits]
+    notes += [f"{division_text(each)}: {each.verdict}" for each in candidates if not each.fits]
     counts = f"{format_count(choice.considered_count)} considered, {choice.simulated_count} simulated"
     notes.append(counts)
     table = Table(heads, rows, headline(choice), notes, place)
@@ -48,13 +48,13 @@ def division_blocks(choice: Choice) -> tuple[Block, ...]:
 def headline(choice: Choice) -> str:
     """Return what was chosen, its gain over the division that it replaces, and what lies behind the reserve."""
     chosen, given, behind = choice.chosen, choice.replaced, choice.behind
-    parts = [f"Division chosen automatically: {division_words(chosen)}"]
+    parts = [f"Division chosen automatically: {division_text(chosen)}"]
     if given is not None:
         parts.append(f"{_faster(chosen, given)} the division of the file")
     if behind is not None:
         free = format_percent(1 - behind.used_bytes / behind.capacity_bytes)
         parts.append(
-            f"{division_words(behind)} would be {_faster(behind, chosen)} this, but leaves {free} of memory free, "
+            f"{division_text(behind)} would be {_faster(behind, chosen)} this, but leaves {free} of memory free, "
             f"less than the reserve of {format_percent(choice.reserve)}"
         )
     return "; ".join(parts)
@@ -138,7 +138,7 @@ def section_lines(title: str, keys: Mapping[str, Any]) -> Iterator[str]:
         yield from (fill(line, _WIDTH) for line in lines)
 
 
-def division_words(candidate: Candidate) -> str:
+def division_text(candidate: Candidate) -> str:
     """Return a short description of a layout."""
     keys = candidate.parallelism
     if _REPLICAS not in keys:

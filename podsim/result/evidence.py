@@ -68,7 +68,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
+class SimilarityWeights:
     """Weights of validated runs that differ from a run, relative to the weight of an equal one."""
 
     stack: float  # with another framework
@@ -123,20 +123,20 @@ class Residuals:
     """
 
     runs: tuple[Compared, ...]
-    alike: Alike  # what runs count that differ
+    alike: SimilarityWeights  # what runs count that differ
     step: float = 0.0  # standard deviation that each new feature adds, and each doubling beyond all runs
     kernels: Mapping[str, float] = field(default_factory=dict)  # standard deviations of what is measured alone
     change: float = 0.0  # standard deviation of the logarithm of a change, as a share of it
     machine: Mapping[str, _Ends] = field(default_factory=dict)  # least and greatest number, as written and in SI units
     machines: Mapping[str, Mapping[str, _Ends]] = field(default_factory=dict)
 
-    def of(self, names: Mapping[str, str], sizes: Mapping[str, float]) -> Evidence:
+    def evidence_for(self, names: Mapping[str, str], sizes: Mapping[str, float]) -> Evidence:
         """Return the evidence for a run with categorical features `names` and numerical features `sizes`."""
-        new = tuple(self._new(names, sizes))
+        new = tuple(self._new_features(names, sizes))
         variance = self.scatter(names, sizes) ** 2 + self.step**2 * sum(steps for steps, _ in new)
         return Evidence(math.sqrt(variance), tuple(words for _, words in new))
 
-    def of_kernel(self, name: str) -> float:
+    def kernel_sigma(self, name: str) -> float:
         """Return the standard deviation of a microbenchmark; without measurements, the largest plus a step."""
         return self.kernels.get(name) or math.hypot(max(self.kernels.values()), self.step)
 
@@ -145,16 +145,16 @@ class Residuals:
 
         An activity, a stack, a family or a size that no run has is the least favourable of those that runs have.
         """
-        same = self._same(names)
+        same = self._same_activity(names)
         activities, stacks = ({run.names[name] for run in same} for name in ("activity", "stack"))
         of_kind = [run for run in same if run.names["family"] == names["family"]]
         near = list(same)  # where the family is known, those whose numbers are nearest to what lies beyond all of them
         if of_kind:
             near = []
-            for name, _, ends in _beyond(sizes, of_kind):
+            for name, _, ends in _beyond_range(sizes, of_kind):
                 nearest = min(ends, key=lambda end: abs(math.log(sizes[name] / end)))
                 near += [run for run in of_kind if run.sizes.get(name) == nearest]
-        models = {_model_of(names["family"], sizes)} | {_model_of(run.names["family"], run.sizes) for run in near}
+        models = {_model_key(names["family"], sizes)} | {_model_key(run.names["family"], run.sizes) for run in near}
         return max(self._mean(*like) for like in product(activities, {names["stack"]} & stacks or stacks, models))
 
     def _mean(self, activity: str, stack: str, model: _Model) -> float:
@@ -174,28 +174,30 @@ class Residuals:
         rows = Counter((run.origin, run.configuration) for run in self.runs)
         of_each = ((1 / rows[run.origin, run.configuration], run, run.names) for run in self.runs)
         return [
-            (share, abs(run.error), names["activity"], names["stack"], _model_of(names["family"], run.sizes))
+            (share, abs(run.error), names["activity"], names["stack"], _model_key(names["family"], run.sizes))
             for share, run, names in of_each
         ]
 
-    def _same(self, names: Mapping[str, str]) -> Sequence[Compared]:
+    def _same_activity(self, names: Mapping[str, str]) -> Sequence[Compared]:
         """Return the runs with the same activity, or all runs if none has it."""
         return [run for run in self.runs if run.names["activity"] == names["activity"]] or self.runs
 
-    def _new(self, names: Mapping[str, str], sizes: Mapping[str, float]) -> Iterator[tuple[float, str]]:
+    def _new_features(self, names: Mapping[str, str], sizes: Mapping[str, float]) -> Iterator[tuple[float, str]]:
         """Yield the number of steps and the text of each feature that no validated run has."""
-        same, words = self._same(names), Activity(names["activity"]).words
+        same, words = self._same_activity(names), Activity(names["activity"]).words
         for name, value in names.items():
             if not any(run.names.get(name) == value for run in same):
                 yield 1.0, WORDS[name].format(value, activity=words)
         of_kind = [run for run in same if run.names["family"] == names["family"]] or same
-        for name, far, ends in _beyond(sizes, of_kind):
+        for name, far, ends in _beyond_range(sizes, of_kind):
             least, most = (format_count(int(end)) for end in ends)
             span = least if least == most else f"{least} to {most}"
             yield math.log2(far), f"{WORDS[name]} {format_count(int(sizes[name]))} ({span})"
 
 
-def _beyond(sizes: Mapping[str, float], runs: Sequence[Compared]) -> Iterator[tuple[str, float, tuple[float, float]]]:
+def _beyond_range(
+    sizes: Mapping[str, float], runs: Sequence[Compared]
+) -> Iterator[tuple[str, float, tuple[float, float]]]:
     """Yield each number outside the range of all runs, its factor beyond the range, and the range."""
     for name, value in sizes.items():
         known = [run.sizes[name] for run in runs if name in run.sizes]
@@ -203,7 +205,7 @@ def _beyond(sizes: Mapping[str, float], runs: Sequence[Compared]) -> Iterator[tu
             yield name, far, (min(known), max(known))
 
 
-def _model_of(family: str, sizes: Mapping[str, float]) -> _Model:
+def _model_key(family: str, sizes: Mapping[str, float]) -> _Model:
     """Return the identity of a model: family and sizes, without the number of IPUs."""
     return family, tuple((name, value) for name, value in sizes.items() if name != "ipu_count")
 
@@ -221,7 +223,7 @@ def interval_score(sigma: float, error: float) -> float:
 def are_alike(one: Any, other: Any) -> bool:
     """Return True if two scenarios have the same activity, model and framework."""
     names, others = features_of(one), features_of(other)
-    models = _model_of(names["family"], dimensions_of(one)), _model_of(others["family"], dimensions_of(other))
+    models = _model_key(names["family"], dimensions_of(one)), _model_key(others["family"], dimensions_of(other))
     return models[0] == models[1] and all(names[each] == others[each] for each in ("activity", "stack"))
 
 
@@ -273,7 +275,7 @@ def framework_of(name: str) -> str:
 
 def evidence_of(spec: Scenario) -> Evidence:
     """Return the evidence for a run with a chosen layout; `model_scatter` of its stack takes precedence."""
-    compared, given = residuals().of(features_of(spec), dimensions_of(spec)), spec.software.model_scatter
+    compared, given = residuals().evidence_for(features_of(spec), dimensions_of(spec)), spec.software.model_scatter
     return compared if given is None else replace(compared, sigma=float(given))
 
 
@@ -296,4 +298,4 @@ def residuals() -> Residuals:
     """Return the validated runs that ship with podsim."""
     plain = json.loads(data_file(FILE).read_text(encoding="utf-8"))
     runs = tuple(Compared(**each) for each in plain.pop("runs"))
-    return Residuals(runs=runs, alike=Alike(**plain.pop("alike")), **plain)
+    return Residuals(runs=runs, alike=SimilarityWeights(**plain.pop("alike")), **plain)

@@ -61,7 +61,7 @@ class GenerationResult(InferenceResult):
     """
 
     KIND = GENERATION
-    OWN = (
+    SPECIFIC_KEYS = (
         *("time_to_first_token_s", "time_per_output_token_s", TOKENS, STEPS, "latency_s", "steps", "memory"),
         *("energy", "cost"),
     )
@@ -120,7 +120,7 @@ class GenerationResult(InferenceResult):
 
     def conclusion(self) -> str:
         """Return tokens per second, and the times of the first and of further tokens."""
-        rate = f"{format_significant(self.tokens_per_s)} tokens/s{self._in_brackets(TOKENS)}"
+        rate = f"{format_significant(self.tokens_per_s)} tokens/s{self._bracketed_range(TOKENS)}"
         first, later = (f"after {format_duration_s(step.time_s)}, bound by {step.bound}" for step in self.steps)
         return f"{rate}: first token {first}; next {later}"
 
@@ -160,7 +160,7 @@ class ForwardResult(InferenceResult):
     """
 
     KIND = FORWARD
-    OWN = (
+    SPECIFIC_KEYS = (
         *("latency_s", THROUGHPUT, "batches_per_s", "utilization", "utilization_of_pod", "bound", "samples_per_batch"),
         *("batches_per_call", "replication_factor", "parameter_count", "flop_per_batch", "steps", "ipus", "memory"),
         *("operations", "energy", "cost"),
@@ -221,7 +221,7 @@ class ForwardResult(InferenceResult):
         """Yield tiles with latency, throughput, utilisation, number of copies, power, energy and cost."""
         yield self._tile("latency_s", f" for a batch of {format_count(self.samples_per_batch)}")
         yield self._tile(THROUGHPUT)
-        yield self._tile("utilization", label="Utilization", notes=self._of_all_ipus(self.utilization_of_pod))
+        yield self._tile("utilization", label="Utilization", notes=self._pod_share_note(self.utilization_of_pod))
         yield Tile("IPUs", f"{self.replication_factor} x {len(self.ipus)}")
         yield Tile("Parameters", format_count(self.parameter_count))
         yield Tile("Work", f"{self.flop_per_batch / 1e9:,.3g} GFLOP per batch")
@@ -232,7 +232,7 @@ class ForwardResult(InferenceResult):
         rate = f"{format_figure(METRICS[THROUGHPUT], self.throughput_samples_per_s)} samples/s"
         per_call = f"per call of {format_count(self.batches_per_call)} batches"
         call = f"{format_duration_s(self.call.time_s, _DIGITS)} {per_call}"
-        return f"{rate}{self._in_brackets(THROUGHPUT)}, {call}: {largest(self.breakdown)}{pace(self.ipus)}"
+        return f"{rate}{self._bracketed_range(THROUGHPUT)}, {call}: {largest(self.breakdown)}{pace(self.ipus)}"
 
     def _sections(self) -> Iterator[Section]:
         whats = "one batch", f"a call of {self.batches_per_call} batches"
@@ -253,7 +253,7 @@ class ForwardResult(InferenceResult):
         rates = {"sample": self.throughput_samples_per_s, "batch": self.batches_per_s}
         return WorkDone(self.breakdown_ps, rates, self.call.products)
 
-    def own(self) -> Mapping[str, object]:
+    def specific_numbers(self) -> Mapping[str, object]:
         """Return the numbers that only forward passes have, in a fixed order of keys."""
         ipus = [{"ipu": each.ipu, "stages": each.stages, "seconds": each.seconds} for each in self.ipus]
-        return {**super().own(), "ipus": ipus}
+        return {**super().specific_numbers(), "ipus": ipus}

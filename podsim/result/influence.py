@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from pydantic import ValidationError
 
-from podsim.deferred import Deferred
 from podsim.draws import SHARE, Range, Z
 from podsim.errors import PodsimError
 from podsim.format import format_duration_s, format_ends, format_figure, format_percent
+from podsim.lazy import LazySequence
 from podsim.metrics import METRICS, PER_SECOND, SECONDS, TIME, Metric, metric_of
 from podsim.result.evidence import Envelope, Evidence, are_alike, evidence_of, numbers_beyond, residuals
 from podsim.scenario.assumptions import GIVEN, Assumption, assumptions, watched, with_number
@@ -60,7 +60,7 @@ class Contribution:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class LogSpread:
     """Uncertainty of a time or an inverse rate, as contributions by input key, `MODEL` and other causes."""
 
     parts: Mapping[str, Contribution]
@@ -68,18 +68,18 @@ class Doubt:
     @property
     def factors(self) -> tuple[float, float]:
         """P10 and P90 of the time, as multiples of it, so wide that the time itself lies between them."""
-        return min(1.0, self.at(-Z)), max(1.0, self.at(Z))
+        return min(1.0, self.quantile(-Z)), max(1.0, self.quantile(Z))
 
-    def at(self, deviations: float) -> float:
+    def quantile(self, deviations: float) -> float:
         """Return the quantile at `deviations` standard deviations from the median, relative to the point prediction."""
         mean, sigma = sum(part.mean for part in self.parts.values()), math.sqrt(self.variance)
         skewness = sum(part.third for part in self.parts.values()) / sigma**3 if sigma else 0.0
         return math.exp(mean + sigma * (deviations + skewness * (deviations**2 - 1) / 6))
 
     @property
-    def is_in_the_middle(self) -> bool:
+    def is_between_quartiles(self) -> bool:
         """True if the point prediction lies between the quartiles."""
-        low, high = self.at(-_QUARTER), self.at(_QUARTER)
+        low, high = self.quantile(-_QUARTER), self.quantile(_QUARTER)
         return low <= 1 <= high or math.isclose(low, 1) or math.isclose(high, 1)
 
     @property
@@ -88,16 +88,16 @@ class Doubt:
         return sum(part.variance for part in self.parts.values())
 
 
-def of_uniform(most: float) -> Contribution:
+def uniform_contribution(most: float) -> Contribution:
     """Return the moments of a uniform distribution from 0 to `most`.
 
-    >>> of_uniform(6.0)
+    >>> uniform_contribution(6.0)
     Contribution(mean=3.0, variance=3.0, third=0.0, basis='')
     """
     return Contribution(most / 2, most**2 / 12)
 
 
-def of_triangle(low: float, high: float, below: float, basis: str = "") -> Contribution:
+def triangular_contribution(low: float, high: float, below: float, basis: str = "") -> Contribution:
     """Return an input's contribution to the log of a time; `low` and `high` are the time's factors at its ends.
 
     On either side of the peak of the triangle, of which a share `below` lies below it, the distance from it as a share
@@ -107,7 +107,7 @@ def of_triangle(low: float, high: float, below: float, basis: str = "") -> Contr
     return _moments([(share / len(_SIDE), value) for share, value in values], basis)
 
 
-def of_values(values: Sequence[float]) -> Contribution:
+def discrete_contribution(values: Sequence[float]) -> Contribution:
     """Return the contribution of a cause whose values are equally likely."""
     return _moments([(1 / len(values), value) for value in values])
 
@@ -119,12 +119,12 @@ def _moments(weighted: Sequence[tuple[float, float]], basis: str = "") -> Contri
     return Contribution(mean, variance, third, basis)
 
 
-def _of_input(assumption: Assumption, times: tuple[float, float]) -> Contribution:
+def _input_contribution(assumption: Assumption, times: tuple[float, float]) -> Contribution:
     """Return an input's contribution to the spread of a time; `times` are its factors at both ends of the range."""
     first, last = assumption.bounds
     likely = min(max(assumption.number, first), last)
     below = (likely - first) / (last - first) if first < last else 1.0
-    return of_triangle(*times, below, assumption.basis)
+    return triangular_contribution(*times, below, assumption.basis)
 
 
 # Runs with other inputs
@@ -152,7 +152,7 @@ class Probe(Protocol[_Repeated]):
     def metric(self) -> str:
         """Key of the headline metric, for example `tokens_per_s`."""
 
-    def __call__(self, spec: _Repeated, *, anew: bool) -> Measure | None:
+    def __call__(self, spec: _Repeated, *, resplit: bool) -> Measure | None:
         """Run a scenario; return None if products need other splits and `resplit` is False."""
 
 
@@ -160,19 +160,19 @@ _End = Measure | Exception | None
 """A run with an input at an end of its range, why it is impossible, or None if it was left out."""
 
 
-class StandsOn(Deferred[_Row]):
+class StandsOn(LazySequence[_Row]):
     """The assumptions of a result as plain data, the most influential first; found when they are first asked for."""
 
-    def __init__(self, spec: _Spec, probe: Probe[_Spec], *, anew: bool = False) -> None:
+    def __init__(self, spec: _Spec, probe: Probe[_Spec], *, resplit: bool = False) -> None:
         """Store the run and its probe; `resplit` also moves inputs that change the splits of products."""
         super().__init__(self._rows)
         self.spec: Scenario = spec
         self.probe: Probe[Any] = probe
-        self._anew = anew
+        self._resplit = resplit
 
     def __reduce__(self) -> tuple[object, ...]:
         """Leave out cached results, which can be computed again."""
-        return partial(StandsOn, anew=self._anew), (self.spec, self.probe)
+        return partial(StandsOn, resplit=self._resplit), (self.spec, self.probe)
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -196,7 +196,7 @@ class StandsOn(Deferred[_Row]):
         try:
             for key, value in numbers.items():
                 spec = with_number(spec, key, value)
-            other = self.probe(spec, anew=True) if numbers else self._base
+            other = self.probe(spec, resplit=True) if numbers else self._base
         except (PodsimError, ValidationError):
             return None
         if other is None or other.headline is None or self._base.headline is None:
@@ -225,7 +225,7 @@ class StandsOn(Deferred[_Row]):
     def _watched(self) -> tuple[Measure, frozenset[str]]:
         """The run as it is, and the keys of the numbers that it reads."""
         spec, read = watched(self.spec)
-        base = self.probe(spec, anew=True)
+        base = self.probe(spec, resplit=True)
         assert base is not None and base.headline
         return base, frozenset(read)
 
@@ -266,7 +266,7 @@ class StandsOn(Deferred[_Row]):
     def _moved(self, key: str, value: float) -> _End:
         """Run with another value of one input; return the error if that is impossible."""
         try:
-            return self.probe(with_number(self.spec, key, value), anew=self._anew)
+            return self.probe(with_number(self.spec, key, value), resplit=self._resplit)
         except (PodsimError, ValidationError) as error:
             return error
 
@@ -305,31 +305,31 @@ class StandsOn(Deferred[_Row]):
             times[unsure.key] = (value / low, value / high) if is_rate else (low / value, high / value)
         return times
 
-    def of_inputs(self, name: str) -> dict[str, Contribution]:
+    def input_contributions(self, name: str) -> dict[str, Contribution]:
         """Return the contribution of each input to the spread of a metric's time."""
-        return {key: _of_input(self.inputs[key], times) for key, times in self.moved(name).items()}
+        return {key: _input_contribution(self.inputs[key], times) for key, times in self.moved(name).items()}
 
-    def doubts(self) -> dict[str, Doubt]:
+    def spreads(self) -> dict[str, LogSpread]:
         """Return the spread of each metric, the headline first; empty if an input has not been moved."""
-        return self._doubts
+        return self._spreads
 
     @cached_property
-    def _doubts(self) -> dict[str, Doubt]:
-        doubts = {}
+    def _spreads(self) -> dict[str, LogSpread]:
+        spreads = {}
         for name in sorted(self.figures, key=lambda name: name != self.probe.metric) if not self.unmeasured() else ():
             parts = {MODEL: Contribution(0.0, self.evidence.sigma**2)}
             if self.machine_sigma:
                 parts[MACHINE] = Contribution(0.0, self.machine_sigma**2)
-            parts |= self.of_inputs(name)
-            if self.late:
-                parts[LATE] = of_uniform(math.log1p(self.late))
+            parts |= self.input_contributions(name)
+            if self.slowdown:
+                parts[LATE] = uniform_contribution(math.log1p(self.slowdown))
             if name == TIME and self._base.times_to_train_s:
-                parts[CONVERGENCE] = of_values(self.converging())
-            doubts[name] = Doubt(parts)
-        return doubts
+                parts[CONVERGENCE] = discrete_contribution(self.converging())
+            spreads[name] = LogSpread(parts)
+        return spreads
 
     @property
-    def late(self) -> float:
+    def slowdown(self) -> float:
         """Mean relative slowdown of a run in which machines wait for slow ones."""
         return self._base.longer
 
@@ -339,7 +339,7 @@ class StandsOn(Deferred[_Row]):
         return [math.log(time_s / predicted_s) for time_s in self._base.times_to_train_s]
 
 
-def doubt_of_change(before: StandsOn, after: StandsOn, name: str, times: float) -> Doubt | None:
+def spread_of_change(before: StandsOn, after: StandsOn, name: str, times: float) -> LogSpread | None:
     """Return the spread of the ratio of a metric's time in two runs; None if an input has not been moved.
 
     What the model itself gets wrong of a change is a share of it for runs of one model and one stack, as pairs of
@@ -360,19 +360,19 @@ def doubt_of_change(before: StandsOn, after: StandsOn, name: str, times: float) 
     for key in (key for key in was | now if key not in asked):
         (low, high), ends = was.get(key, still), now.get(key, still)
         if key in shared:
-            parts[key] = _of_input(first[key], (ends[0] / low, ends[1] / high))
+            parts[key] = _input_contribution(first[key], (ends[0] / low, ends[1] / high))
             continue
         if key in was:
-            parts[f"{key}, before"] = _of_input(first[key], (1 / low, 1 / high))
+            parts[f"{key}, before"] = _input_contribution(first[key], (1 / low, 1 / high))
         if key in now:
-            parts[key] = _of_input(second[key], ends)
-    if longer := math.log1p(after.late) - math.log1p(before.late):
-        parts[LATE] = of_uniform(longer)
+            parts[key] = _input_contribution(second[key], ends)
+    if longer := math.log1p(after.slowdown) - math.log1p(before.slowdown):
+        parts[LATE] = uniform_contribution(longer)
     old, new = (side.converging() if name == TIME else [] for side in (before, after))
     if len(old) == len(new):
         old, new = [], [after_it - before_it for before_it, after_it in zip(old, new, strict=True)]
     drawn = ((f"{CONVERGENCE}, before", old), (CONVERGENCE, new))
-    return Doubt(parts | {cause: of_values(logs) for cause, logs in drawn if logs})
+    return LogSpread(parts | {cause: discrete_contribution(logs) for cause, logs in drawn if logs})
 
 
 # Ranges of figures, and what is said of them
@@ -381,7 +381,7 @@ def doubt_of_change(before: StandsOn, after: StandsOn, name: str, times: float) 
 def measured_ranges(result: Result) -> dict[str, Range]:
     """Return 80 % prediction intervals of the metrics, including those proportional to a measured metric."""
     stands_on, ranges = result.assumptions, {}
-    for name, doubt in stands_on.doubts().items() if isinstance(stands_on, StandsOn) else ():
+    for name, doubt in stands_on.spreads().items() if isinstance(stands_on, StandsOn) else ():
         less, more = doubt.factors
         for metric in (metric_of(name), *(metric for metric in METRICS.values() if metric.follows == name)):
             value = result.predicted(metric.key) if hasattr(result, metric.key) else None
@@ -407,14 +407,14 @@ def ranges_line(ranges: Mapping[str, Range]) -> str:
     '80 % ranges: 79.2 to 98.1 tokens/s; latency 600 ms to 700 ms'
     """
 
-    def told(metric: Metric, known: Range) -> str:
+    def with_range(metric: Metric, known: Range) -> str:
         if metric.unit == SECONDS:
             return f"{metric.label} {' to '.join(map(format_duration_s, (known.low, known.high)))}"
         words = "" if metric.label == metric.counted else f"{metric.label} "
         return f"{words}{format_ends(metric, known.low, known.low, known.high)} {metric.counted}/s"
 
     metrics = ((metric_of(name), known) for name, known in ranges.items())
-    texts = [told(metric, known) for metric, known in metrics if metric.unit in (SECONDS, PER_SECOND)]
+    texts = [with_range(metric, known) for metric, known in metrics if metric.unit in (SECONDS, PER_SECOND)]
     return f"{format_percent(SHARE, 0)} ranges: {'; '.join(texts)}" if texts else ""
 
 
@@ -425,9 +425,9 @@ def verdict_of(result: Result) -> Iterator[str]:
         yield result.envelope.text
     if not isinstance(stands_on, StandsOn):
         return
-    name, headline = next(iter(stands_on.doubts().items()), ("", Doubt({})))
-    if not headline.is_in_the_middle and hasattr(result, name) and (value := result.predicted(name)):
-        metric, factor = metric_of(name), headline.at(0.0)
+    name, headline = next(iter(stands_on.spreads().items()), ("", LogSpread({})))
+    if not headline.is_between_quartiles and hasattr(result, name) and (value := result.predicted(name)):
+        metric, factor = metric_of(name), headline.quantile(0.0)
         median, end = format_figure(metric, metric.slowed(value, factor)), "fast" if factor > 1 else "slow"
         where = f"at the {end} end of its range, whose median is {median}"
         yield f"the headline lies {where} ({range_text(result, name)})"
@@ -436,7 +436,7 @@ def verdict_of(result: Result) -> Iterator[str]:
         yield f"no range is given, since `--influence` alone measures what {', '.join(keys)} would move"
 
 
-def _weak(result: Result, headline: Doubt) -> Iterator[str]:
+def _weak(result: Result, headline: LogSpread) -> Iterator[str]:
     """Yield a warning if most of the time or of its variance comes from assumed inputs, or from fits to other runs."""
     bases, words = {"assumed"}, "that are assumed"
     if not result.envelope.inside:

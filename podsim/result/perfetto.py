@@ -183,14 +183,14 @@ def _without_overlaps(shown: Iterable[Slice]) -> list[list[Slice]]:
 def _expanded(shown: Iterable[Slice]) -> Iterator[Slice]:
     """Yield a separate slice for every repetition."""
     for one in shown:
-        yield from (one.once(number * one.repeat_period_ps) for number in range(one.repeat_count))
+        yield from (one.first_repetition(number * one.repeat_period_ps) for number in range(one.repeat_count))
 
 
 def _shown_once(shown: Iterable[Slice], phases: Sequence[PhaseRecord]) -> Iterator[Slice]:
     """Yield the first repetition of every slice, and one slice per lane and phase for the others."""
     fillers: dict[tuple[str, int, int], Slice] = {}
     for one in shown:
-        yield one.once()
+        yield one.first_repetition()
         for phase in phases:  # the one whose repetitions it repeats with
             filled_ps = phase.start_ps + one.repeat_period_ps
             repeats = phase.count == one.repeat_count > 1

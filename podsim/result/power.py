@@ -54,7 +54,7 @@ class WorkDone:
 
 
 @dataclass(frozen=True, slots=True)
-class PowerDraw:
+class ComponentPower:
     """Power of each component. [W]"""
 
     ipus_w: float
@@ -144,11 +144,11 @@ class Energy:
         energies, products = {f"{_CHIP}.fp8_flop": numbers[f"{_CHIP}.half_flop"] / 2, **numbers}, self.work.products
         return at_work_w + math.fsum(per_s * energies[f"{_CHIP}.{name}"] for name, per_s in products.items())
 
-    def _drawn(self, dynamic_w: float, *, hosts_work: bool = True) -> PowerDraw:
+    def _component_power(self, dynamic_w: float, *, hosts_work: bool = True) -> ComponentPower:
         """Return the power of each component if an IPU in use consumes `dynamic_w` above idle power on average."""
         meter, numbers = self.meter, self._numbers
         switches = numbers.get(f"{_POD}.switch_count", 0) * numbers.get(f"{_POD}.switch", 0.0)
-        return PowerDraw(
+        return ComponentPower(
             meter.ipu_count * numbers[f"{_CHIP}.idle"] + meter.ipus_used * dynamic_w,
             meter.machine_count * numbers[f"{_MACHINE}.without_ipus"],
             meter.host_count * (numbers[f"{_HOST}.busy"] if hosts_work else numbers[f"{_HOST}.idle"]),
@@ -157,7 +157,7 @@ class Energy:
 
     def power_w(self, dynamic_w: float) -> float:
         """Return total power if an IPU in use consumes `dynamic_w` above idle power on average. [W]"""
-        return self._drawn(dynamic_w).total_w
+        return self._component_power(dynamic_w).total_w
 
     @cached_property
     def dynamic_w(self) -> float:
@@ -178,14 +178,14 @@ class Energy:
         return self.dynamic_w / in_products_w if in_products_w else 0.0
 
     @cached_property
-    def drawn(self) -> PowerDraw:
+    def component_power(self) -> ComponentPower:
         """Power of each component during the run. [W]"""
-        return self._drawn(self.dynamic_w)
+        return self._component_power(self.dynamic_w)
 
     @property
     def mean_power_w(self) -> float:
         """Mean power while the work goes on. [W]"""
-        return self.drawn.total_w
+        return self.component_power.total_w
 
     @property
     def waiting_power_w(self) -> float:
@@ -195,7 +195,7 @@ class Energy:
     @property
     def idle_power_w(self) -> float:
         """Power between runs. [W]"""
-        return self._drawn(0.0, hosts_work=False).total_w
+        return self._component_power(0.0, hosts_work=False).total_w
 
     @cached_property
     def range_w(self) -> tuple[float, float]:
@@ -253,7 +253,7 @@ class Energy:
             "mean_power_low_w": low_w,
             "mean_power_high_w": high_w,
             "idle_power_w": self.idle_power_w,
-            **asdict(self.drawn),
+            **asdict(self.component_power),
             "activity": self.activity,
             "machine_count": self.meter.machine_count,
             "host_count": self.meter.host_count,

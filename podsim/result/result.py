@@ -61,7 +61,7 @@ class Drift:
     most: float
 
     @classmethod
-    def of(cls, noise: Noise | None, machines: int) -> Self | None:
+    def from_noise(cls, noise: Noise | None, machines: int) -> Self | None:
         """Return the slowdown of runs on `machines` machines; None if no such run was logged."""
         drift = noise.drift_on(machines) if noise else None
         if noise is None or drift is None:
@@ -74,7 +74,7 @@ class Drift:
         return self.least / 2, self.most / 2
 
     @property
-    def words(self) -> str:
+    def note(self) -> str:
         """Note that times do not include the slowdown, with its range."""
         ends = (f"{100 * low:.1f} to {100 * high:.1f} %" for low, high in ((self.least, self.most), self.on_average))
         slower = " slower at their end, ".join(ends)
@@ -114,7 +114,7 @@ class RunResult(Result):
     """
 
     KIND = TRAINING
-    OWN = (
+    SPECIFIC_KEYS = (
         *(THROUGHPUT, UPDATE, "weight_update_ps", TIME, PERCENTILES, "mfu", "mfu_of_pod", "breakdown", "breakdown_ps"),
         *("breakdown_basis", "run_breakdown", "phases", "ipus", "memory", "operations", TOKENS, "faults", "energy"),
         *("cost", "shared_ps", "noise", "drift", CONDITION, "learning_rate"),
@@ -199,7 +199,7 @@ class RunResult(Result):
     def headline(self) -> Iterator[Tile]:
         """Yield tiles with throughput, weight update, time to train, MFU, power, energy and cost."""
         percentiles, tokens_per_s = self.time_to_train_percentiles, self.tokens_per_s
-        drift = [self.drift.words] if self.drift and self.noise is None else []
+        drift = [self.drift.note] if self.drift and self.noise is None else []
         tokens = [] if tokens_per_s is None else [f"{format_figure(METRICS[TOKENS], tokens_per_s)} tokens/s"]
         has_time = self.time_to_train_s is not None or percentiles is not None
         yield self._tile(THROUGHPUT, notes=tokens)
@@ -213,12 +213,12 @@ class RunResult(Result):
         if self.learning_rate is not None:
             warm_up, peak = self.learning_rate.lines
             yield Tile("Learning rate", warm_up, (peak,))
-        yield self._tile("mfu", notes=self._of_all_ipus(self.mfu_of_pod))
+        yield self._tile("mfu", notes=self._pod_share_note(self.mfu_of_pod))
         yield from self.spent_tiles()
 
     def conclusion(self) -> str:
         """Return the time of a weight update, its largest parts, and the slowest IPU."""
-        update = f"{format_duration_s(self.weight_update_s, _DIGITS)} per weight update{self._in_brackets(UPDATE)}"
+        update = f"{format_duration_s(self.weight_update_s, _DIGITS)} per weight update{self._bracketed_range(UPDATE)}"
         return f"{update}: {largest(self.breakdown)}{pace(self.ipus)}"
 
     def _sections(self) -> Iterator[Section]:

@@ -145,12 +145,12 @@ class LearningRate:
     peak: float | None  # largest rate of this run; None if the scenario gives the rule alone
 
     @classmethod
-    def of(cls, rule: LearningRateSpec, batch_size: int, update_count: float | None) -> LearningRate:
+    def from_rule(cls, rule: LearningRateSpec, batch_size: int, update_count: float | None) -> LearningRate:
         """Return the schedule of a rule at a batch size.
 
         >>> from podsim.scenario.training import LearningRateSpec
         >>> rule = LearningRateSpec(warm_up=0.3, scaling="linear", batch_size=65536, peak=0.006)
-        >>> LearningRate.of(rule, 32768, 14076).lines
+        >>> LearningRate.from_rule(rule, 32768, 14076).lines
         ('warm-up over 4,223 of 14,076 weight updates (30 %)', 'peak 0.003: 0.5 x that at a batch of 65,536')
         """
         count, factor = None if update_count is None else round(update_count), rule.factor(batch_size)
@@ -199,7 +199,7 @@ def phase_times(phases: Iterable[PhaseRecord]) -> tuple[PhaseTime, ...]:
     """
     return merged(
         PhaseTime(phase.name, phase.count, ps_to_seconds(phase.end_ps - phase.start_ps))
-        for phase in of_first_group(phases)
+        for phase in first_group(phases)
     )
 
 
@@ -219,7 +219,7 @@ def merged(phases: Iterable[PhaseTime]) -> tuple[PhaseTime, ...]:
     )
 
 
-def of_first_group(phases: Iterable[PhaseRecord]) -> list[PhaseRecord]:
+def first_group(phases: Iterable[PhaseRecord]) -> list[PhaseRecord]:
     """Return the phases of the first group, in order of time."""
     ordered = sorted(phases, key=lambda phase: (phase.start_ps, phase.end_ps))
     return [phase for phase in ordered if phase.group == ordered[0].group]

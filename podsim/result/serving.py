@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
-from podsim.deferred import Deferred
 from podsim.draws import SHARE, Range, range_of
 from podsim.format import format_count, format_duration_s, format_percent, format_range, format_significant, unit_for_s
+from podsim.lazy import LazySequence
 from podsim.metrics import (
     METRICS,
     REQUESTS,
@@ -217,7 +217,7 @@ class ServingResult(Result):
         """Return the saturation rate, and the latencies at the offered rate."""
         at = "all at once," if self.rate_per_s is None else f"at {format_significant(self.rate_per_s)}/s,"
         first, last = (
-            f"{format_duration_s(times.p99_s)}{self._in_brackets(f'{name}_p99_s')}"
+            f"{format_duration_s(times.p99_s)}{self._bracketed_range(f'{name}_p99_s')}"
             for name in ("time_to_first_token", "latency")
             if (times := getattr(self.outcome, name)) is not None
         )
@@ -234,15 +234,15 @@ class ServingResult(Result):
     def _sections(self) -> Iterator[Section]:
         yield self._division
 
-        def seen() -> Iterator[Part]:
+        def latency_parts() -> Iterator[Part]:
             yield self._percentiles()
             for name in ("time_to_first_token", "time_per_output_token", "latency"):
                 yield from self._load_chart(name)
 
-        yield Section("What requests see", Deferred(seen), short=True, plotted=True)
-        yield Section("Queue", Deferred(lambda: [queue_chart(self.outcome, self.load)]), plotted=True)
+        yield Section("What requests see", LazySequence(latency_parts), short=True, plotted=True)
+        yield Section("Queue", LazySequence(lambda: [queue_chart(self.outcome, self.load)]), plotted=True)
         what = "a decode step of a full batch"
-        charts = Deferred(lambda: [waterfall(what, step.breakdown, step.sources) for step in self.decode])
+        charts = LazySequence(lambda: [waterfall(what, step.breakdown, step.sources) for step in self.decode])
         yield Section("Where time goes", charts, short=True)
 
     def _load_chart(self, name: str) -> Iterator[Chart]:
@@ -327,7 +327,7 @@ class ServingResult(Result):
         density = outcome.utilization * step.density(self.batches_in_flight)
         return WorkDone(step.breakdown_ps, rates, step.products, density)
 
-    def own(self) -> Mapping[str, object]:
+    def specific_numbers(self) -> Mapping[str, object]:
         """Return the numbers that only serving has, in a fixed order of keys."""
         users = {} if self.users is None else {"users": self.users, "think_s": self.think_s}
         return {
@@ -336,7 +336,7 @@ class ServingResult(Result):
             "request_count": self.request_count,
             "rate_per_s": self.rate_per_s,
             "load": self.load,
-            **_of_outcome(self.outcome),
+            **_outcome_numbers(self.outcome),
             "ranges": self.ranges,
             "draws": self._drawn_dict(),
             "queue": {"most": self.most_waiting, **asdict(self.outcome.queue)},
@@ -346,7 +346,7 @@ class ServingResult(Result):
                     "load": self.load_of(point.rate_per_s),
                     "rate_per_s": point.rate_per_s,
                     "request_count": len(point.outcome.timeline.requests),
-                    **_of_outcome(point.outcome),
+                    **_outcome_numbers(point.outcome),
                 }
                 for point in self.points
             ],
@@ -410,7 +410,7 @@ def serving_warnings(
         )
 
 
-def _of_outcome(outcome: ServingOutcome) -> dict[str, Any]:
+def _outcome_numbers(outcome: ServingOutcome) -> dict[str, Any]:
     return {key: getattr(outcome, key) for key in _OUTCOME}
 
 

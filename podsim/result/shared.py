@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from podsim._version import __version__
-from podsim.deferred import Deferred
 from podsim.format import format_count, format_significant
+from podsim.lazy import LazySequence
 from podsim.metrics import STEPS, THROUGHPUT, TIME, UPDATE
 from podsim.result.evidence import Envelope
 from podsim.result.influence import StandsOn
@@ -151,18 +151,20 @@ def shared(
             ipu_count=spec.system.ipu_count,
             variant=loaded.variant,
             overrides=loaded.overrides,
-            changes=Deferred(lambda: (*loaded.changes, *changes)),
+            changes=LazySequence(lambda: (*loaded.changes, *changes)),
             model=spec.model.title,
             borrowed=loaded.borrowed,
         ),
         "references": () if published is None else tuple(references_for(published)),
         "warnings": (*loaded.notices, *usual, *warnings, *price_warnings(spec.cost, meter, today())),
         "without_effect": without_effect(loaded),
-        "envelope": Envelope(Deferred(lambda: stands_on.envelope().outside if isinstance(stands_on, StandsOn) else ())),
+        "envelope": Envelope(
+            LazySequence(lambda: stands_on.envelope().outside if isinstance(stands_on, StandsOn) else ())
+        ),
         "assumptions": stands_on,
         "inputs": (*loaded.inputs, *files),
         "scenario": loaded.resolved,
-        "hardware": Deferred(lambda: hardware_keys(spec)),
+        "hardware": LazySequence(lambda: hardware_keys(spec)),
         "choice": choice,
         "meter": meter,
         "prices": spec.cost,

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, get_args
 
-from podsim.deferred import Deferred
 from podsim.engine.trace import CONTENTION
+from podsim.lazy import LazySequence
 from podsim.program.prices import Price, Prices
 from podsim.result.breakdown import apportion
 from podsim.result.kinds import is_waiting
@@ -78,7 +78,7 @@ def sources(spec: Scenario, prices: Callable[[], Prices], breakdown_ps: Mapping[
         bases: dict[str, str] = {key: number.provenance.basis for key, number, _ in numbers(spec)}
         return divided(breakdown_ps, prices(), bases | {_VERTICES: spec.system.machine.ipu.vertices.basis}).lines
 
-    return Sources(Deferred(lines))
+    return Sources(LazySequence(lines))
 
 
 def divided(breakdown_ps: Mapping[str, int], prices: Prices, bases: Mapping[str, str]) -> Sources:

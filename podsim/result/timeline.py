@@ -13,17 +13,17 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby, pairwise
 from typing import Final, NamedTuple
 
-from podsim.deferred import Deferred
 from podsim.engine.trace import PhaseRecord, Record, Trace
 from podsim.format import format_duration_s, format_percent, natural_key
+from podsim.lazy import LazySequence
 from podsim.models.op import MatMul, Product
 from podsim.program.passes_in_order import Passes, Repeat
 from podsim.report.chart import FOLDED, Axis, Chart, TimelineBar, TimelineChart, TimelineStretch
 from podsim.report.report import Section
 from podsim.report.table import Table, columns
 from podsim.result.kinds import fill_of_kind, in_kind_order, kind_of, legend_of_kinds
-from podsim.result.rows import of_first_group, part_of
-from podsim.result.where import MOST_IPUS, left_out
+from podsim.result.rows import first_group, part_of
+from podsim.result.where import MOST_IPUS, hidden_ipus_note
 from podsim.tiles.account import Account
 from podsim.units import ps_to_seconds
 
@@ -79,11 +79,11 @@ def timeline_section(trace: Trace | None, passes: Passes | None, what: str, *, p
         recorded = trace is not None and trace.records and trace.phases and trace.makespan_ps
         return [_chart(trace, passes or {}, what)] if trace is not None and recorded else []
 
-    return Section("Timeline", Deferred(make), plotted=plotted)
+    return Section("Timeline", LazySequence(make), plotted=plotted)
 
 
 def _chart(trace: Trace, passes: Passes, what: str) -> Chart:
-    phases = of_first_group(trace.phases)
+    phases = first_group(trace.phases)
     windows, parts = windows_of(phases, trace.makespan_ps, what), parts_of(phases)
     lanes = sorted({record.lane for record in trace.records} & trace.lanes.keys(), key=natural_key)
     names = {lane: f"IPU {number}" if (number := lane.removeprefix("ipu")).isdecimal() else lane for lane in lanes}
@@ -130,7 +130,7 @@ def _chart(trace: Trace, passes: Passes, what: str) -> Chart:
         drawn=TimelineChart(what, rows, bars, axis, times, [stretch.in_ms for stretch in stretches]),
         legend=legend_of_kinds({mark.kind for mark in marks}),
         numbers=_numbers(bars[: len(marks)]),
-        notes=[*notes, *left_out(len(lanes))],
+        notes=[*notes, *hidden_ipus_note(len(lanes))],
     )
 
 
@@ -301,9 +301,9 @@ class Slice:
         for part in self.inside:
             yield from part.leaves
 
-    def once(self, shift_ps: int = 0) -> Slice:
+    def first_repetition(self, shift_ps: int = 0) -> Slice:
         """Return one repetition, shifted in time."""
-        inside = tuple(part.once(shift_ps) for part in self.inside)
+        inside = tuple(part.first_repetition(shift_ps) for part in self.inside)
         start_ps, end_ps = self.start_ps + shift_ps, self.end_ps + shift_ps
         return replace(self, start_ps=start_ps, end_ps=end_ps, repeat_count=1, repeat_period_ps=0, inside=inside)
 

@@ -46,7 +46,7 @@ class DrawTask:
     scatter: float  # standard deviation of the logarithm of what times are off by
 
 
-def drawing_of(stands_on: StandsOn) -> DrawTask:
+def sampling_task(stands_on: StandsOn) -> DrawTask:
     """Return the sampling task of a result, with all inputs that change it, even if splits change too."""
     moving = {str(row["key"]) for row in stands_on}
     inputs = [unsure for key, unsure in stands_on.inputs.items() if key in moving]
@@ -59,7 +59,7 @@ def uncertainty(stands_on: StandsOn, draws: Draws, watch: Watch) -> Uncertainty:
     Raises:
         PodsimError: No draw has a run that is possible.
     """
-    task, numbers = drawing_of(stands_on), range(draws.count)
+    task, numbers = sampling_task(stands_on), range(draws.count)
     one = partial(draw, task, draws.seed)
     processes = min(os.cpu_count() or 1, draws.count // _DRAWS_PER_PROCESS)
     if processes <= 1:
@@ -78,12 +78,12 @@ def uncertainty(stands_on: StandsOn, draws: Draws, watch: Watch) -> Uncertainty:
 def draw(task: DrawTask, seed: int, number: int) -> dict[str, float] | None:
     """Return the metrics of a sample, with a sampled model error; None if its run is impossible."""
     try:
-        measure = task.probe(inputs_drawn(task, seed, number), anew=True)
+        measure = task.probe(sample_inputs(task, seed, number), resplit=True)
     except (PodsimError, ValidationError):
         return None
     if measure is None or measure.headline is None:
         return None
-    factor, figures = factor_drawn(task.scatter, seed, number), dict(measure.metrics)
+    factor, figures = sample_factor(task.scatter, seed, number), dict(measure.metrics)
     if measure.longer:
         factor *= (1 + measure.longer) ** float(_generator(seed, number, LATE).random())
     if measure.times_to_train_s:
@@ -91,7 +91,7 @@ def draw(task: DrawTask, seed: int, number: int) -> dict[str, float] | None:
     return {name: metric_of(name).slowed(value, factor) for name, value in figures.items()}
 
 
-def inputs_drawn(task: DrawTask, seed: int, number: int) -> Any:
+def sample_inputs(task: DrawTask, seed: int, number: int) -> Any:
     """Return the scenario of a sample: each uncertain input has a triangular distribution about its value.
 
     Raises:
@@ -106,7 +106,7 @@ def inputs_drawn(task: DrawTask, seed: int, number: int) -> Any:
     return spec
 
 
-def factor_drawn(sigma: float, seed: int, number: int) -> float:
+def sample_factor(sigma: float, seed: int, number: int) -> float:
     """Sample the common factor of a simulation's times from a log-normal distribution."""
     return math.exp(sigma * _generator(seed, number, _MODEL_FORM).standard_normal())
 

@@ -42,10 +42,10 @@ _ROOM: Final = 1.02
 _NEXT_TO_EMPTY: Final = 0.02
 
 
-def told_apart(breakdown: Mapping[str, float]) -> dict[str, float]:
+def merge_short_kinds(breakdown: Mapping[str, float]) -> dict[str, float]:
     """Return a breakdown in the order of kinds; kinds below 0.1 % of the total are merged into `other`.
 
-    >>> told_apart({"sync": 0.001, "matmul": 4.0, "exchange": 0.002, "bubble": 0.0})
+    >>> merge_short_kinds({"sync": 0.001, "matmul": 4.0, "exchange": 0.002, "bubble": 0.0})
     {'matmul': 4.0, 'other': 0.003}
     """
     least = _LEAST * sum(breakdown.values())
@@ -74,7 +74,7 @@ def waterfall(
 
     Loads of weights meanwhile are no part of it; the axis goes up to `until_s` at least. [s]
     """
-    times_s, total_s = told_apart(breakdown), sum(breakdown.values())
+    times_s, total_s = merge_short_kinds(breakdown), sum(breakdown.values())
     end_s = max(total_s, loads_s, until_s)
     scale_s, unit = unit_for_s(end_s)
     shares = {kind: time_s / total_s for kind, time_s in times_s.items()}
@@ -116,7 +116,7 @@ def ipus_chart(what: str, accounts: Sequence[IpuAccount], mean_ps: Mapping[str, 
     """Return bars of the time by kind, of each IPU of a replica and of their mean; the table merges equal IPUs."""
     mean = exact_seconds(mean_ps)
     total_s = max([sum(mean.values()), *(sum(account.seconds.values()) for account in accounts)]) or 1.0
-    shown = told_apart(mean)
+    shown = merge_short_kinds(mean)
     rows = [
         (f"IPU {account.ipu}" + f": {account.stages}" * bool(account.stages), account.stages, account.seconds)
         for account in accounts
@@ -152,7 +152,7 @@ def ipus_chart(what: str, accounts: Sequence[IpuAccount], mean_ps: Mapping[str, 
         },
         legend_title=f"share of the {what.split()[-1]}",
         numbers=_ipu_table(accounts, mean_ps, slowest),
-        notes=left_out(len(accounts)),
+        notes=hidden_ipus_note(len(accounts)),
     )
 
 
@@ -169,7 +169,7 @@ def _ipu_table(accounts: Sequence[IpuAccount], mean_ps: Mapping[str, int], slowe
         yield from (Cell(format_percent(each), each) for each in (compute, 1 - (compute + waiting), waiting))
 
     told: dict[int, Cells] = {account.ipu: (account.stages, *shares(account.time_ps)) for account in accounts}
-    alike, notes = _alike(told)
+    alike, notes = _equal_neighbours(told)
     rows: list[Cells] = [(numbers_of(ipus), *cells) for ipus, cells in alike]
     if len(accounts) > 1:
         rows.append(("all", "mean", *shares(mean_ps)))
@@ -178,7 +178,7 @@ def _ipu_table(accounts: Sequence[IpuAccount], mean_ps: Mapping[str, int], slowe
     return Table(columns(">IPU", "holds", ">compute", ">data", ">waiting"), rows, notes=notes, chosen=chosen)
 
 
-def _alike(ipus: Mapping[int, _Row]) -> tuple[list[tuple[list[int], _Row]], list[str]]:
+def _equal_neighbours(ipus: Mapping[int, _Row]) -> tuple[list[tuple[list[int], _Row]], list[str]]:
     """Group IPUs with equal neighbours, and return the first groups with a note on the number left out."""
     alike = [([ipu for ipu, _ in members], told) for told, members in groupby(ipus.items(), key=itemgetter(1))]
     left = sum(len(members) for members, _ in alike[MOST_IPUS:])
@@ -199,7 +199,7 @@ def numbers_of(ipus: Sequence[int]) -> str:
     return f"{ipus[0]}" if ipus[0] == ipus[-1] else f"{ipus[0]} to {ipus[-1]}"
 
 
-def left_out(ipu_count: int) -> list[str]:
+def hidden_ipus_note(ipu_count: int) -> list[str]:
     """Return a note if a chart does not show all IPUs."""
     shown = f"The first {MOST_IPUS} of {format_count(ipu_count)} IPUs are shown."
     return [shown] if ipu_count > MOST_IPUS else []
@@ -295,7 +295,7 @@ def _chart(memory: MemoryReport, where: str, fills: Mapping[str, Fill]) -> Chart
         drawn=Bars(bars, Axis(f"{name} of an IPU", unit, (0.0, whole)), {line: capacity / unit_bytes}),
         legend={tenant.replace("_", " "): fills[tenant] for tenant in fills if tenant in inside},
         numbers=_numbers(memory, where),
-        notes=[f"The dashed line is the {line}.", *left_out(len(ipus))],
+        notes=[f"The dashed line is the {line}.", *hidden_ipus_note(len(ipus))],
     )
 
 
@@ -309,7 +309,7 @@ def _numbers(memory: MemoryReport, where: str) -> Table:
         used = sum(held[ipu].values())
         return *(held[ipu].get(tenant, 0) for tenant in tenants), used, memory.capacity_bytes(where) - used
 
-    alike, left = _alike({ipu: cells(ipu) for ipu in held})
+    alike, left = _equal_neighbours({ipu: cells(ipu) for ipu in held})
     rows: list[Cells] = [
         (numbers_of(ipus), *(Cell(format_significant(size / unit_bytes), size) for size in sizes))
         for ipus, sizes in alike

@@ -54,7 +54,7 @@ def frame_of_file(path: Path) -> DataFrame:
     """A table of many results, as Parquet or CSV."""
     import pandas as pd
 
-    from podsim.harmless import from_csv
+    from podsim.escaped import from_csv
 
     if path.suffix == ".parquet":
         optional("pyarrow", "Parquet needs")

@@ -19,7 +19,7 @@ from podsim.metrics import UPDATE as UPDATE_TIME
 from podsim.report.chart import FASTER, SLOWER, TOTAL, Axis, Bar, Bars, Chart
 from podsim.report.report import Folded, Part, Report, Section, Tile
 from podsim.report.table import Cell, Cells, Column, Table, columns
-from podsim.result.influence import doubt_of_change
+from podsim.result.influence import spread_of_change
 from podsim.result.kinds import in_kind_order, kind_of
 from podsim.scenario.resolve import Change
 from podsim.scenario.wording import counted
@@ -293,7 +293,7 @@ def difference(a: Subject, b: Subject, letter: str = "B") -> Difference:
         """Return P10 and P90 of the ratio of times, relative to the prediction; None if an input has not been moved."""
         if before is None or after is None or name not in before.figures or name not in after.figures:
             return None
-        doubt = doubt_of_change(before, after, name, after.figures[name] / before.figures[name])
+        doubt = spread_of_change(before, after, name, after.figures[name] / before.figures[name])
         return None if doubt is None else doubt.factors
 
     compared = (_row(METRICS[key], a, b, factors) for key in COMPARED[a.activity])
@@ -454,7 +454,7 @@ def _verdict(found: Difference) -> str:
 def _tiles(found: Difference, most: int) -> Iterator[Tile]:
     """Yield a tile for each changed metric, up to `most`."""
     for row in [row for row in found.rows if row.verdict != SAME][:most]:
-        first, second, change, verdict = _in_words(row, _DIGITS)
+        first, second, change, verdict = _row_texts(row, _DIGITS)
         yield Tile(in_title(row.label), change or second, (f"{first} to {second}", f"{found.letter} is {verdict}"))
 
 
@@ -464,7 +464,7 @@ def _metric_table(found: Difference, rows: Sequence[Row], precision: int, *notes
     heads = ("metric", ">A", f">{found.letter}", ">change", *[">80 %"] * ranged, f"{found.letter} is", "why")
     body: list[Cells] = []
     for row in rows:
-        first, second, change, verdict = _in_words(row, precision)
+        first, second, change, verdict = _row_texts(row, precision)
         cells = Cell(first, row.a), Cell(second, row.b), Cell(change, row.change)
         body.append((row.label, *cells, *[_span(row)] * ranged, verdict, why(row)))
     return Table(columns(*heads), body, found.title, notes)
@@ -480,7 +480,7 @@ def waterfall_chart(found: Waterfall, letter: str, unchanged: bool = False, prec
     bars, at_ps = [("A", 0, a_ps, TOTAL, _duration(a_ps, precision))], a_ps
     for step in (step for step in found.steps if step.change_ps):
         fill, end_ps = SLOWER if step.change_ps > 0 else FASTER, at_ps + step.change_ps
-        bars.append((kind_of(step.kind).label, at_ps, end_ps, fill, _moved(step.change_ps, precision)))
+        bars.append((kind_of(step.kind).label, at_ps, end_ps, fill, _signed_duration(step.change_ps, precision)))
         at_ps = end_ps
     bars.append((letter, 0, b_ps, TOTAL, _duration(b_ps, precision)))
     low_ps, high_ps = ends_of_axis([edge_ps for _, *edges_ps, _, _ in bars for edge_ps in edges_ps])
@@ -522,7 +522,7 @@ def _waterfall_table(found: Waterfall, letter: str, unchanged: bool, precision: 
         change_ps = times_ps[1] - times_ps[0]
         times = (Cell(_duration(time_ps, precision), ps_to_seconds(time_ps)) for time_ps in times_ps)
         exact = Cell(f"{change_ps:+,}" if change_ps else "0", change_ps)
-        rows.append((label, *times, _moved(change_ps, precision) if change_ps else "", exact))
+        rows.append((label, *times, _signed_duration(change_ps, precision) if change_ps else "", exact))
     return Table(columns("kind", ">A", f">{letter}", ">change", ">change [ps]"), rows)
 
 
@@ -541,7 +541,7 @@ def _input_table(found: Difference, inputs: Sequence[Change], *notes: str) -> Ta
     return Table(heads, rows, "What differs in the inputs", notes)
 
 
-def _in_words(row: Row, precision: int) -> tuple[str, str, str, str]:
+def _row_texts(row: Row, precision: int) -> tuple[str, str, str, str]:
     """Return both values, the change, and `better`, `worse`, `same`, `~` (within the ranges) or an empty text."""
     written = _FORMATS[metric_of(row.metric).unit]
     first, second = ("not given" if value is None else written(value, precision) for value in (row.a, row.b))
@@ -554,7 +554,7 @@ def _duration(time_ps: int, precision: int) -> str:
     return format_duration_s(ps_to_seconds(time_ps), precision)
 
 
-def _moved(change_ps: int, precision: int) -> str:
+def _signed_duration(change_ps: int, precision: int) -> str:
     return f"{'-' if change_ps < 0 else '+'}{_duration(abs(change_ps), precision)}"
 
 

@@ -33,7 +33,7 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _of_numbers(combine: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+def _numbers_only(combine: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
     """Refuse texts in arithmetic, because a text times a number is a long text."""
     if isinstance(left, str) or isinstance(right, str):
         raise TypeError(f"`{left if isinstance(left, str) else right}` is no number")
@@ -56,9 +56,9 @@ def _rounded(number: float, digits: int | None = None) -> float:
 _ARITHMETIC: Final = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
 _OTHERS: Final = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.USub, ast.UAdd, ast.Not)
 _OPERATORS: Final[dict[type, Callable[..., Any]]] = {
-    **{kind: partial(_of_numbers, DEFAULT_OPERATORS[kind]) for kind in _ARITHMETIC},
+    **{kind: partial(_numbers_only, DEFAULT_OPERATORS[kind]) for kind in _ARITHMETIC},
     **{kind: DEFAULT_OPERATORS[kind] for kind in _OTHERS},
-    ast.Pow: partial(_of_numbers, _power),
+    ast.Pow: partial(_numbers_only, _power),
 }
 _PLAIN: Final = (abs, math.ceil, math.floor, math.log2, max, min, math.sqrt)
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {each.__name__: each for each in _PLAIN} | {"round": _rounded}
@@ -155,21 +155,21 @@ def _is_let_through(node: ast.AST) -> bool:
 _parsed = lru_cache(_MOST_REMEMBERED)(Expression)
 
 
-def filled_in(text: str, values: Mapping[str, object]) -> Any:
+def interpolate(text: str, values: Mapping[str, object]) -> Any:
     """Replace each `${...}` of a text by its value; return the value itself if the text is one expression.
 
-    >>> filled_in("${ipus / 4}", {"ipus": 64}), filled_in("${2 * rate} GB/s", {"rate": 8})
+    >>> interpolate("${ipus / 4}", {"ipus": 64}), interpolate("${2 * rate} GB/s", {"rate": 8})
     (16, '16 GB/s')
     """
 
-    def written(match: re.Match[str]) -> str:
+    def value_text(match: re.Match[str]) -> str:
         value = _parsed(match[1]).value(values)
         return f"{value:.12g}" if isinstance(value, float) else str(value)
 
     if whole := _INTERPOLATED.fullmatch(text.strip()):
         value = _parsed(whole[1]).value(values)
         return int(value) if isinstance(value, float) and value.is_integer() else value
-    return _INTERPOLATED.sub(written, text)
+    return _INTERPOLATED.sub(value_text, text)
 
 
 def expressions_in(text: str) -> tuple[Expression, ...]:

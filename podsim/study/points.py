@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Discriminator,
 
 from podsim.errors import BadValueError, Problem, SpecError
 from podsim.format import format_significant
-from podsim.metrics import FULLEST, HIGH, LOW, OWN, SERVING, SPENT
+from podsim.metrics import FULLEST, HIGH, LOW, RUN_METRICS, SERVING, SPENT
 from podsim.packages import optional
 from podsim.scenario import variant_names
 from podsim.scenario.base import Spec
@@ -24,14 +24,14 @@ from podsim.scenario.load import validated
 from podsim.scenario.quantity import Count, Flag
 from podsim.scenario.wording import dotted, shown
 from podsim.scenario.yaml_file import read_yaml
-from podsim.study.expression import Expression, expressions_in, filled_in, key_named
+from podsim.study.expression import Expression, expressions_in, interpolate, key_named
 from podsim.study.store import COLUMNS, SCENARIO, VARIANT
 
 MOST_POINTS: Final = 10_000_000
 NUMBER_AND_UNIT: Final = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(\D.*)?")
 _DIGITS: Final = 12
 MOST_LISTED: Final = 1_000_000  # values that are listed or drawn for all axes together, which have to be in memory
-_FIGURES: Final = {*(metric.key for metric in (*OWN, *SPENT) if metric.of != (SERVING,)), FULLEST, "warnings"}
+_FIGURES: Final = {*(metric.key for metric in (*RUN_METRICS, *SPENT) if metric.of != (SERVING,)), FULLEST, "warnings"}
 _CURES: Final = {
     **dict.fromkeys(COLUMNS, "use another name"),
     SCENARIO: "list several scenarios at the top of the file, `scenario: [a, b]`",
@@ -107,7 +107,7 @@ class RangeSpec(Spec):
             raise BadValueError(f"needs numbers at the ends of its range, not {end}", "write 8 GB/s, or 8")
         return first, last
 
-    def at(self, shares: Iterable[float]) -> list[Value]:
+    def values_at(self, shares: Iterable[float]) -> list[Value]:
         """Return the values at fractions of the range."""
         (first, unit), (last, _) = self.ends
         values: list[Value] = []
@@ -228,7 +228,7 @@ class StudySpec(CombinedSpec):
         columns = {key: each for key, each in self.varied.items() if not isinstance(each, RangeSpec)}
         for key, each in self.varied.items():
             if isinstance(each, RangeSpec) and (count := each.count):
-                columns[key] = each.at(place / max(1, count - 1) for place in range(count))
+                columns[key] = each.values_at(place / max(1, count - 1) for place in range(count))
         return {key: columns[key] for key in self.varied if key in columns}
 
 
@@ -314,7 +314,7 @@ def _axes(study: StudySpec) -> Iterator[SweptAxis]:
     groups = [*study.zipped, *([key] for key in columns if key not in grouped)]
     if study.samples is not None:
         shares = study.samples.shares(len(drawn))
-        columns |= {key: drawn[key].at(along) for key, along in zip(drawn, shares, strict=True)}
+        columns |= {key: drawn[key].values_at(along) for key, along in zip(drawn, shares, strict=True)}
         groups.append(list(drawn))
     for group in groups:
         yield SweptAxis(tuple(group), list(zip(*(columns[key] for key in group), strict=True)))
@@ -386,7 +386,7 @@ class StudySpace:
         for path, step in self._steps:
             try:
                 if isinstance(step, str):
-                    ordered[str(path[-1])] = filled_in(step, ordered)
+                    ordered[str(path[-1])] = interpolate(step, ordered)
                 elif not step.holds(ordered):
                     return None
             except BadValueError as error:

@@ -126,7 +126,7 @@ def side(given: Side, letter: str, uncertainty: Draws | None, watch: Watch) -> S
     """Return a side of a comparison; `letter` is its label if it has no name."""
     match given:
         case Result():
-            return of_result(given, given.name, f"result, podsim {given.version}")
+            return result_subject(given, given.name, f"result, podsim {given.version}")
         case Mapping() if "simulated" in given:
             return subject_of(given, letter, "result as plain data")
         case Mapping():
@@ -139,7 +139,7 @@ def side(given: Side, letter: str, uncertainty: Draws | None, watch: Watch) -> S
     raise PodsimError(f"{type(given).__name__} is nothing that can be compared", where=letter, do=do)
 
 
-def of_result(result: Result, label: str, taken: str, *, ranged: bool = True) -> Subject:
+def result_subject(result: Result, label: str, taken: str, *, ranged: bool = True) -> Subject:
     """Return a side of a comparison from a result; `ranged=False` saves the time of its ranges."""
     data = replace(result, assumptions=()).to_dict() | {"ranges": plain(result.ranges) if ranged else {}}
     stands_on = result.assumptions if ranged and isinstance(result.assumptions, StandsOn) else None
@@ -155,7 +155,7 @@ def _simulated(
     watch: Watch,
 ) -> Subject:
     try:
-        return of_result(run(scenario, variant=variant, uncertainty=uncertainty, watch=watch), label, taken)
+        return result_subject(run(scenario, variant=variant, uncertainty=uncertainty, watch=watch), label, taken)
     except SpecError:
         raise  # it names its files
     except PodsimError as error:
@@ -163,7 +163,7 @@ def _simulated(
         raise
 
 
-def _of_path(
+def _path_subject(
     path: str, label: str, taken: str, variant: str | None, uncertainty: Draws | None, watch: Watch
 ) -> Subject:
     """Return a side from a scenario, by path or shipped name, or from a file with a result."""
@@ -194,19 +194,19 @@ def _named(word: str, uncertainty: Draws | None, watch: Watch) -> Subject:
     if not others or file is not None:
         shipped = file is not None and file.resolve().is_relative_to(data_root().resolve())
         taken = "shipped scenario" if shipped else "scenario in a file"
-        return _of_path(word, word, taken, None, uncertainty, watch)
+        return _path_subject(word, word, taken, None, uncertainty, watch)
     if len(others) >= _MOST_PARTS or not all((path, *others)):
         do = "write `NAME@VARIANT`, `NAME@REVISION` or `NAME@VARIANT@REVISION`"
         raise PodsimError("this is no name with a variant or a revision", where=word, do=do)
     *variant, name = others
     if variant:
-        return _Revision.of(path, name).subject(word, f"variant {variant[0]} of {path}", variant[0], uncertainty)
+        return _Revision.from_name(path, name).subject(word, f"variant {variant[0]} of {path}", variant[0], uncertainty)
     file = _file(path)
     variants = () if file is None or _is_result(path) else variant_names(path)
     if name in variants:
-        return _of_path(path, word, f"variant {name} of {path}", name, uncertainty, watch)
+        return _path_subject(path, word, f"variant {name} of {path}", name, uncertainty, watch)
     try:
-        revision = _Revision.of(path, name)
+        revision = _Revision.from_name(path, name)
     except PodsimError as error:
         known = f"{path} has no variant `{name}`" if file else f"no scenario `{path}` was found"
         cure = known_here(name, variants, error.do or "name a revision") if variants else error.do
@@ -231,7 +231,7 @@ class _Revision:
     path: PurePosixPath
 
     @classmethod
-    def of(cls, path: str, name: str) -> _Revision:
+    def from_name(cls, path: str, name: str) -> _Revision:
         """Return the file and the revision that `path@name` means; the file need not exist in the working tree."""
         file = _file(path)
         files = [file] if file is not None else [Path(f"{path}{suffix}") for suffix in ("", ".yaml", ".yml")]
@@ -264,7 +264,7 @@ class _Revision:
             asked = (str(folder / self.path), label, taken, variant, uncertainty, silent)
             try:
                 with ProcessPoolExecutor(1, initializer=os.chdir, initargs=(here,)) as pool:  # which may work elsewhere
-                    subject = pool.submit(_of_path, *asked).result()
+                    subject = pool.submit(_path_subject, *asked).result()
             except PodsimError as error:
                 error.message, error.where, error.do = map(inside, (error.message, error.where, error.do))
                 raise error.at(label) from None
@@ -310,7 +310,7 @@ class _Ends(BaseModel):
     high: _Number
 
 
-class _Drawn(BaseModel):
+class _Sampled(BaseModel):
     p10: _Number
     p90: _Number
 
@@ -326,7 +326,7 @@ class _Record(BaseModel):
     scenario: dict[str, Any]
     hardware: Annotated[dict[str, Any], _IfAny] = {}
     ranges: Annotated[dict[str, _Ends], _IfAny] = {}
-    drawn: dict[str, _Drawn] = Field({}, validation_alias=AliasPath("uncertainty", "metrics"))
+    drawn: dict[str, _Sampled] = Field({}, validation_alias=AliasPath("uncertainty", "metrics"))
     tenants: list[_Tenant] = Field([], validation_alias=AliasPath("memory", "rows"))
     steps: list[_Step] = []
     weight_update_ps: _Whole = 0

@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 from zlib import crc32
 
-from podsim import harmless
+from podsim import escaped
 from podsim._version import __version__
 from podsim.errors import DoesNotFitError, NoPlanError, OutputError, PodsimError
 from podsim.metrics import BYTES, FULLEST, JOULES, METRICS, PER_SECOND, SECONDS, WATTS, metric_of
 from podsim.packages import optional
 from podsim.result.files import check_writable, write_atomically
 from podsim.user_file import MOST_BYTES, opened, read_at_most
-from podsim.watch import Tell, untold
+from podsim.watch import Tell, no_progress
 from podsim.workers import mapped
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class Store:
         with self._refusing(), self._connection:
             self._connection.executemany(insert, texts)
 
-    def fill(self, make: Callable[[int], Row], numbers: Sequence[int], tell: Tell = untold, **how: Any) -> None:
+    def fill(self, make: Callable[[int], Row], numbers: Sequence[int], tell: Tell = no_progress, **how: Any) -> None:
         """Make the rows of numbers that are missing, `how` `mapped` takes it, keep them as they come, and tell."""
         left = array("q", (number for number in numbers if number not in self))
         done, total = len(numbers) - len(left), len(numbers)
@@ -328,9 +328,9 @@ def _cells(row: Row, types: Mapping[str, str]) -> Iterator[Any]:
 def _write_csv(path: Path, types: Mapping[str, str], rows: Iterable[Row], _: Mapping[str, str]) -> None:
     with path.open("x", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(map(harmless.csv, types))
+        writer.writerow(map(escaped.csv, types))
         for row in rows:
-            writer.writerow([harmless.csv(cell) if isinstance(cell, str) else cell for cell in _cells(row, types)])
+            writer.writerow([escaped.csv(cell) if isinstance(cell, str) else cell for cell in _cells(row, types)])
 
 
 def _write_parquet(path: Path, types: Mapping[str, str], rows: Iterable[Row], about: Mapping[str, str]) -> None:

@@ -27,7 +27,7 @@ from podsim.show.answers import Answered, figure_of_sheet
 from podsim.study import store as tables
 from podsim.study.points import StudySpace, read_study, space_of
 from podsim.study.store import DONE, POINT, REASON, SCENARIO, STATUS, VARIANT, Row, Store
-from podsim.study.sweep_report import counts_told, study_report
+from podsim.study.sweep_report import counts_text, study_report
 from podsim.watch import Tell, telling
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class SweepResult(Answered):
     @property
     def summary(self) -> str:
         """Summary line of completed, failed and skipped points."""
-        return counts_told(self.by_status)
+        return counts_text(self.by_status)
 
     def rows(self) -> Iterator[Row]:
         """Return an iterator over the rows of the table."""
@@ -233,7 +233,7 @@ def _row(space: StudySpace, ranges: bool, number: int) -> Row:
     try:
         if point.problem is not None:
             raise SpecError([point.problem])
-        loaded = memo.of_file(("swept", *source), partial(load_scenario, *source))  # which a point changes
+        loaded = memo.file_content(("swept", *source), partial(load_scenario, *source))  # which a point changes
         result = run(load_scenario(loaded, overrides=point.overrides))
         known = result.ranges if ranges else {}
         ends = {name + end: getattr(each, end[1:]) for name, each in known.items() for end in (LOW, HIGH)}

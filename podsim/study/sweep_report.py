@@ -53,10 +53,10 @@ _Said = dict[tuple[str, str], list[Any]]
 # Words
 
 
-def counts_told(by_status: Mapping[str, int]) -> str:
+def counts_text(by_status: Mapping[str, int]) -> str:
     """Return the summary line of completed, failed and skipped points.
 
-    >>> counts_told({"done": 15, "does not fit": 10}), counts_told({"does not fit": 1})
+    >>> counts_text({"done": 15, "does not fit": 10}), counts_text({"does not fit": 1})
     ('25 points: 15 done, 10 do not fit', '1 point: 1 does not fit')
     """
     parts = ", ".join(f"{count:,} {_status(status, count)}" for status, count in by_status.items())
@@ -80,7 +80,7 @@ def quantity(metric: str, most: float = 1.0) -> tuple[chart.Axis, float]:
     """
     known = find_metric(metric)
     if known is None:
-        return chart.Axis(words(metric)), 1.0
+        return chart.Axis(key_text(metric)), 1.0
     if known.unit not in _SCALES:
         return chart.Axis(known.label, known.unit if known.unit in (metrics.WATTS, metrics.JOULES) else ""), 1.0
     divisor, unit = next((size, text) for least, size, text in _SCALES[known.unit] if most >= least)
@@ -89,11 +89,11 @@ def quantity(metric: str, most: float = 1.0) -> tuple[chart.Axis, float]:
     return chart.Axis(known.label, unit), divisor
 
 
-def told(metric: str, value: float) -> str:
+def metric_text(metric: str, value: float) -> str:
     """Format a metric with its unit, as all commands write it.
 
-    >>> told("throughput_samples_per_s", 250_000.0), told("time_to_train_s", 90.0), told("mfu", 0.153)
-    ('250,000 samples/s', '90 s', '15.3 %')
+    >>> metric_text("throughput_samples_per_s", 250_000.0), metric_text("time_to_train_s", 90.0)
+    ('250,000 samples/s', '90 s')
     """
     known = metric_of(metric)
     if known.unit == metrics.BYTES:
@@ -101,10 +101,10 @@ def told(metric: str, value: float) -> str:
     return f"{format_figure(known, value)} {f'{known.counted}/s' * (known.unit == metrics.PER_SECOND)}".rstrip()
 
 
-def words(name: str) -> str:
+def key_text(name: str) -> str:
     """Return the last parts of a key or metric, without underscores.
 
-    >>> words("system.machine.ipu_link.bandwidth_per_direction"), words("parallelism.replication_factor")
+    >>> key_text("system.machine.ipu_link.bandwidth_per_direction"), key_text("parallelism.replication_factor")
     ('IPU link: bandwidth per direction', 'replication factor')
     """
     parts = name.split(".")
@@ -144,10 +144,10 @@ def study_report(
     metric: str | None = None,
 ) -> Report:
     """Return the report of a study; points are compared by a metric, samples or tokens per second by default."""
-    seen = _Seen(space, rows, by_status, metric)
+    seen = _TableStatistics(space, rows, by_status, metric)
     scenarios = ", ".join(space.study.scenarios)
     varying = "; ".join(f"{key} with {count:,} values" for key, count in seen.keys.items())
-    about = f"{scenarios}, podsim {__version__}", f"Varies: {varying or 'nothing'}", counts_told(by_status)
+    about = f"{scenarios}, podsim {__version__}", f"Varies: {varying or 'nothing'}", counts_text(by_status)
     return Report(
         title=space.study.description or f"A study of {scenarios}",
         about=about,
@@ -160,7 +160,7 @@ def study_report(
     )
 
 
-class _Seen:
+class _TableStatistics:
     """Statistics collected in one pass over the table of a study."""
 
     def __init__(
@@ -206,8 +206,8 @@ class _Seen:
     def _values(self, row: Row) -> list[str]:
         return [_text(key, row.get(key)) for key in self.keys]
 
-    def _at(self, row: Row) -> str:
-        pairs = zip(map(words, self.keys), self._values(row), strict=True)
+    def _point_text(self, row: Row) -> str:
+        pairs = zip(map(key_text, self.keys), self._values(row), strict=True)
         return ", ".join(map(" ".join, pairs)) or "the only point"
 
     def _between(self, row: Row) -> str:
@@ -222,17 +222,17 @@ class _Seen:
 
         def value_at(row: Row) -> str:
             between = self._between(row)
-            return f"{told(metric, row[metric])}{f' ({between})' * bool(between)} at {self._at(row)}"
+            return f"{metric_text(metric, row[metric])}{f' ({between})' * bool(between)} at {self._point_text(row)}"
 
         metric, best, name = self._metric, self._best[0], quantity(self._metric)[0].label
         if best[metric] == self._worst[metric] and self._count > 1:
-            yield f"{name} {told(metric, best[metric])} at each of {self._count:,} points"
+            yield f"{name} {metric_text(metric, best[metric])} at each of {self._count:,} points"
         else:
             yield f"best {name} {value_at(best)}" + f"; worst {value_at(self._worst)}" * (self._count > 1)
 
     def warnings(self) -> Iterator[str]:
         """Yield the warnings of results, the most frequent first."""
-        most, left = _most_said(self._warnings)
+        most, left = _most_frequent(self._warnings)
         yield from (f"at {_points(count)}: {text}" for count, _, text in most)
         if left:
             yield f"{left:,} more points warn of something else: see the column `warnings` of the table"
@@ -257,9 +257,9 @@ class _Seen:
         """Yield the best value and the number of points by status."""
         if self._count:
             metric, best = metric_of(self._metric), self._best[0]
-            notes = (f"at {self._at(best)}" if self.keys else "", self._between(best))
+            notes = (f"at {self._point_text(best)}" if self.keys else "", self._between(best))
             label = f"{'Most' if metric.more_is_better else 'Least'} {metric.words}"
-            yield Tile(label, told(self._metric, best[self._metric]), tuple(filter(None, notes)))
+            yield Tile(label, metric_text(self._metric, best[self._metric]), tuple(filter(None, notes)))
         for status, count in self._by_status.items():
             yield Tile(_COUNTED.get(status, f"Points {status}"), f"{count:,}", (f"of {self._total:,}",))
 
@@ -277,14 +277,14 @@ class _Seen:
             if count > _BEST:
                 title, best = f"The best {_BEST} of {count:,} points, and the worst", [*best[:_BEST], self._worst]
             yield Section("Points", [self._table(best, title)], short=True)
-        said, left = _most_said(self._reasons)
+        said, left = _most_frequent(self._reasons)
         if said:
             title = "What could not be simulated"
             reasons = [(f"{many:,}", _status(status, many), text) for many, status, text in said]
             more = [f"{left:,} more say something else: see the column `{REASON}` of the table"] if left else []
             table = Table(columns(">points", "status", "why"), reasons, title, more)
             cells = [(str(row[POINT]), *self._values(row), row[STATUS], row[REASON] or "") for row in self._left_out]
-            heads = columns(">point", *map(words, self.keys), "status", "reason")
+            heads = columns(">point", *map(key_text, self.keys), "status", "reason")
             short_of = self._total - self._by_status.get(DONE, 0)
             all_of_them = "Each of them" if len(cells) == short_of else f"The first {len(cells):,} of {short_of:,}"
             yield Section(title, [table, Folded(all_of_them, [Table(heads, cells)])], short=True)
@@ -301,7 +301,7 @@ class _Seen:
             figure = Cell(short(row[metric] / divisor), row[metric] / divisor)
             known: Cells = [f"{row[POINT]:,}", *self._values(row), figure]
             cells.append([*known, *[between] * ranged, Cell(format_percent(share), share)])
-        heads = [*columns(">point", *map(words, self.keys)), Column(axis.title, is_number=True)]
+        heads = [*columns(">point", *map(key_text, self.keys)), Column(axis.title, is_number=True)]
         return Table([*heads, *columns(*[">80 %"] * ranged, ">of the best")], cells, title)
 
 
@@ -310,7 +310,7 @@ def _say(said: _Said, status: str, text: object) -> None:
         said.setdefault((status, _NUMBER.sub("#", str(text))), [0, status, str(text)])[0] += 1
 
 
-def _most_said(said: _Said) -> tuple[list[list[Any]], int]:
+def _most_frequent(said: _Said) -> tuple[list[list[Any]], int]:
     """Return the most frequent texts, and the number of points with other texts."""
     ranked = sorted(said.values(), key=lambda entry: -entry[0])
     return ranked[:_MOST_SAID], sum(count for count, *_ in ranked[_MOST_SAID:])
@@ -395,7 +395,7 @@ def _key(rows: Sequence[Row], name: str) -> chart.Key:
     if len(set(texts)) < len(texts):  # numbers that few digits do not tell apart
         texts = [str(value).removesuffix(f" {unit}") if unit else str(value) for value in values]
     places = {value: place for place, value in enumerate(values)}
-    return chart.Key(name, chart.Axis(words(name), unit), texts, sorted(numbers), [places[value] for value in given])
+    return chart.Key(name, chart.Axis(key_text(name), unit), texts, sorted(numbers), [places[value] for value in given])
 
 
 def _drawn_over(keys: list[chart.Key], count: int) -> tuple[chart.WayOver, list[chart.Key]]:

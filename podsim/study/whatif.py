@@ -33,8 +33,8 @@ from podsim.scenario.wording import flow, known_here
 from podsim.show.answers import Answered
 from podsim.study.compare import difference, why
 from podsim.study.points import NUMBER_AND_UNIT
-from podsim.study.sides import COMPARED, Subject, of_result
-from podsim.watch import Tell, telling, untold
+from podsim.study.sides import COMPARED, Subject, result_subject
+from podsim.watch import Tell, no_progress, telling
 from podsim.workers import mapped
 
 TWICE: Final[Mapping[str, float]] = dict.fromkeys(
@@ -100,7 +100,7 @@ class WhatIf(Answered):
         """(path, SHA-256) of every file read."""
         return tuple(dict.fromkeys(file for side in self.workloads for file in side.inputs))
 
-    def together(self, *, replanned: bool) -> list[tuple[str, float]]:
+    def mean_factors(self, *, replanned: bool) -> list[tuple[str, float]]:
         """Return changes with the geometric mean of their factors over all workloads, the largest first.
 
         A change that is impossible for one of them is left out.
@@ -124,8 +124,8 @@ class WhatIf(Answered):
         for replanned, division in _DIVISION.items():
             sides = [side for side in self.workloads if side.replanned is replanned]
             if len(sides) > 1:
-                means = self.together(replanned=replanned)
-                sections.append(_together(sides, dict(means)))
+                means = self.mean_factors(replanned=replanned)
+                sections.append(_mean_table(sides, dict(means)))
                 most = (f"{change} brings most, {format_error(mean - 1)}" for change, mean in means[:1])
                 verdict += [f"together, {division}: {told}" for told in most]
             sections += map(_section, sides)
@@ -296,7 +296,7 @@ def effects_of(
     others: Sequence[str] = (),
     *,
     replan: bool,
-    progress: Tell = untold,
+    progress: Tell = no_progress,
 ) -> Effects:
     """Compute the effects of changes on one workload; `others` are KEY=VALUE texts, and `progress` counts changes."""
     given = None
@@ -304,7 +304,7 @@ def effects_of(
         given = run(loaded)
         loaded = load_scenario(loaded, None, ("parallelism=auto",))
     base = run(loaded)
-    subject = of_result(base, base.name, "")
+    subject = result_subject(base, base.name, "")
     key = next(iter(COMPARED[subject.activity]))
     value = subject.metrics[key]
     alone = None if given is None else value / (given.predicted(key) or value) - 1
@@ -331,7 +331,7 @@ def _effect(
         return replace(effect, reason="; ".join(f"{problem.key}: {problem.message}" for problem in error.problems))
     except PodsimError as error:
         return replace(effect, reason=error.message)
-    row = difference(subject, of_result(result, result.name, "")).headline
+    row = difference(subject, result_subject(result, result.name, "")).headline
     key = next(iter(COMPARED[subject.activity]))
     effect = replace(effect, value=row.b, range=result.ranges.get(key), share=row.change)
     if not row.change:
@@ -360,7 +360,7 @@ def _assignments(loaded: LoadedScenario, name: str, factor: float) -> dict[str, 
     return numbers
 
 
-def _together(sides: Sequence[Effects], mean: Mapping[str, float]) -> Section:
+def _mean_table(sides: Sequence[Effects], mean: Mapping[str, float]) -> Section:
     """Return a table of changes by workload, with their geometric mean."""
     by_name = [{effect.change: effect.share for effect in side.effects} for side in sides]
     rows: list[Cells] = []

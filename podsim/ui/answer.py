@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from podsim import memo
 from podsim.errors import DoesNotFitError, InfeasibleError, PodsimError
+from podsim.escaped import html
 from podsim.format import format_error, format_figure, format_significant
-from podsim.harmless import html
 from podsim.importer import ONNX, Request, import_model
 from podsim.metrics import METRICS, PER_SECOND, metric_of
 from podsim.report.chart import Chart, Curves, Mark, Series
@@ -33,13 +33,13 @@ from podsim.scenario.activity import Activity
 from podsim.scenario.expectations import FITS, expectation
 from podsim.show.html_page import as_html, fragment, tiles
 from podsim.study.compare import difference, parts_of
-from podsim.study.sides import COMPARED, Subject, of_result
+from podsim.study.sides import COMPARED, Subject, result_subject
 from podsim.study.sweep import sweep
 from podsim.study.whatif import TWICE, WhatIf, effects_of
 from podsim.ui.form import CHIP, REPLICAS, SYSTEM, Form, form_of
-from podsim.ui.question import Question, dropped
+from podsim.ui.question import Question, dropped_question
 from podsim.units import UNITS
-from podsim.watch import Tell, Watch, silent, untold
+from podsim.watch import Tell, Watch, no_progress, silent
 
 VERDICT, TILES, AGAINST, MEMORY, LOAD = "verdict", "tiles", "against", "memory", "load"
 HELP, SCALING, STANDING, TIMELINE = "help", "scaling", "standing", "timeline"
@@ -67,7 +67,7 @@ class Job:
     """Folder for files and progress callbacks of one computation."""
 
     scratch: Path
-    tell: Tell = untold
+    tell: Tell = no_progress
     watch: Watch = silent
 
 
@@ -127,7 +127,11 @@ def _answered(job: Job, question: Question, baseline: Question, *, ranged: bool)
         in_memory = result.memory.fullest_ipu() is not None
         fits = f"{memory_title(result.memory)}." if in_memory else machine
         headline = f"{first.label} {first.value}"
-    verdict = (_paragraph("verdict good", "Fits.", fits), *_targets(result, expected), *_near(result, ranged=ranged))
+    verdict = (
+        _paragraph("verdict good", "Fits.", fits),
+        *_targets(result, expected),
+        *_validation(result, ranged=ranged),
+    )
     parts = {VERDICT: "".join(verdict), TILES: tiles([first, *others])}
     parts |= _part(AGAINST, _against(job, result, question, baseline, ranged=ranged))
     parts |= _part(MEMORY, _blocks(report, "Memory"))
@@ -201,7 +205,7 @@ def _refused(job: Job, question: Question, error: PodsimError) -> Answer:
     return Answer(parts, fits=False, summary=title)
 
 
-def _near(result: Result, *, ranged: bool) -> Iterator[str]:
+def _validation(result: Result, *, ranged: bool) -> Iterator[str]:
     """Yield the validation status, in red if measurements are missing, and the warnings."""
     envelope = result.envelope
     if envelope.inside:
@@ -241,7 +245,7 @@ def _baseline(job: Job, baseline: Question, *, ranged: bool) -> Subject:
 
 
 def _subject(result: Result, question: Question, *, ranged: bool) -> Subject:
-    return of_result(result, question.scenario, "", ranged=ranged)
+    return result_subject(result, question.scenario, "", ranged=ranged)
 
 
 def further(job: Job, question: Question, baseline: Question) -> Answer:
@@ -252,7 +256,7 @@ def further(job: Job, question: Question, baseline: Question) -> Answer:
         red = "".join(_paragraph("danger", "No measurement is near:", warning) for warning in ranking.warnings)
         limits = f"{run(loaded, watch=job.watch).without_ranges().conclusion()}."
         ranked = [part for section in ranking.sections for part in section.blocks]
-        parts = _part(HELP, [limits, *_moved(job, question, baseline), *ranked], red)
+        parts = _part(HELP, [limits, *_effect_tables(job, question, baseline), *ranked], red)
     except PodsimError:  # the verdict says why there is no such run
         return Answer({HELP: "", SCALING: ""})
     scaling: list[Part] = []
@@ -261,7 +265,7 @@ def further(job: Job, question: Question, baseline: Question) -> Answer:
     return Answer(parts | _part(SCALING, scaling))
 
 
-def _moved(job: Job, question: Question, baseline: Question) -> Iterator[Table]:
+def _effect_tables(job: Job, question: Question, baseline: Question) -> Iterator[Table]:
     """Yield a table of the separate effect of each moved value on the baseline."""
     values, before = dict(question.moved), dict(baseline.moved)
     steps = [
@@ -349,5 +353,5 @@ def imported(job: Job, path: str, system: str) -> Question:
     file = Path(path)
     text = import_model(file, Request(system=system, folder=file.parent), watch=job.watch)
     if file.suffix.lower() != ONNX:  # the scenario holds all of it
-        return dropped(file.name, text)
-    return dropped(file.name, text, str(file.parent), [file.name])
+        return dropped_question(file.name, text)
+    return dropped_question(file.name, text, str(file.parent), [file.name])

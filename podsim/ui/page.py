@@ -16,13 +16,13 @@ from typing import Any, Final
 from nicegui import events, ui
 
 from podsim.errors import PodsimError
-from podsim.harmless import html
+from podsim.escaped import html
 from podsim.scenario.catalogue import shipped_list
 from podsim.ui import answer as answers
 from podsim.ui.answer import AREAS, TILES, TIMELINE, VERDICT, Answer
 from podsim.ui.form import CHIP, PRICES, SYSTEM, Form, Slider
 from podsim.ui.pool import Asker, Pool, Step
-from podsim.ui.question import LONGEST_TEXT, Question, dropped, read_query, stem_of
+from podsim.ui.question import LONGEST_TEXT, Question, dropped_question, read_query, stem_of
 
 _EXPECT: Final = "expect."
 _SCENARIOS: Final = (".yaml", ".yml")
@@ -243,7 +243,7 @@ class Planner:
             if event.file.size() > most_bytes:
                 raise PodsimError(f"the file is larger than {most}", where=name, do="drop a smaller one")
             if suffix in _SCENARIOS:
-                self._take(dropped(name, await event.file.text()))
+                self._take(dropped_question(name, await event.file.text()))
             else:
                 path = Path(tempfile.mkdtemp(dir=self._offer.pool.scratch)) / f"{stem_of(name)}{suffix}"
                 await event.file.save(path)

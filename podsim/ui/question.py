@@ -127,7 +127,7 @@ def read_query(query: str, named: Iterable[str], default: str) -> Question:
     single = dict(pairs)
     question = Question(single.get("scenario") or default, single.get("variant", ""))
     if "yaml" in single:
-        unpacked = dropped(question.scenario, _unpacked(single["yaml"]))
+        unpacked = dropped_question(question.scenario, _unpacked(single["yaml"]))
         question = replace(unpacked, variant=question.variant)
     elif question.scenario not in named and shipped(question.scenario, "scenario") is None:
         close = nearest(question.scenario, shipped_names()["scenarios"])
@@ -141,7 +141,7 @@ def read_query(query: str, named: Iterable[str], default: str) -> Question:
     return replace(question, serves=bool(single.get("serve")), replanned=bool(single.get("auto")))
 
 
-def dropped(name: str, text: str, folder: str = "", own: Sequence[str] = ()) -> Question:
+def dropped_question(name: str, text: str, folder: str = "", own: Sequence[str] = ()) -> Question:
     """Return the question for a dropped scenario file, which may refer to the `own` files dropped with it."""
     _check_names(parse_yaml(text, name).data, own)
     return Question(stem_of(name), text=text, folder=folder)

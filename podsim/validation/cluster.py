@@ -58,7 +58,7 @@ class Modelled:
         spec = self.spec
         for key, value in constants.items():
             spec = with_number(spec, key, value)
-        made = self.probe(spec, anew=True)
+        made = self.probe(spec, resplit=True)
         assert made is not None
         return made.metrics[self.measured.figure]
 
@@ -154,7 +154,7 @@ def _model(measured: Measurement) -> Modelled:
     result = run(loaded)
     assert isinstance(result.assumptions, StandsOn)
     made = Modelled(measured, loaded, result.assumptions.spec, result.assumptions.probe)
-    known = made.probe(made.spec, anew=True)
+    known = made.probe(made.spec, resplit=True)
     if known is None or measured.figure not in known.metrics:
         what = f"{measured.scenario} has no {measured.figure} to compare with"
         raise PodsimError(what, do=f"measure one of: {', '.join(known.metrics) if known else 'nothing'}")

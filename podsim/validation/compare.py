@@ -28,7 +28,7 @@ from podsim.validation.reference_data import (
     submissions,
     uncertainty_of,
 )
-from podsim.validation.runs import Noted, Results, Runs, held_against, published_rows, published_titles
+from podsim.validation.runs import RecordingResults, Results, Runs, compare_row, published_rows, published_titles
 from podsim.watch import Watch, watched
 
 _TERA, _MS_PER_S, _S_PER_MIN = 1e12, 1000, 60
@@ -72,8 +72,8 @@ def validate(progress: Progress = watched) -> tuple[RowComparison, ...]:
 def validation(progress: Progress = list) -> Validation:
     """Return all comparisons, and the published figures without a prediction."""
     bow = load_ipu("bow")
-    runs = Noted(Runs(titles(), progress))
-    of_runs = (replace(row, scenarios=runs.asked()) for row in compared(runs))
+    runs = RecordingResults(Runs(titles(), progress))
+    of_runs = (replace(row, scenarios=runs.requested_titles()) for row in compared(runs))
     measured = (*compare_microbenchmarks(), *compare_graph_kernels(), *compare_fits())
     alone = (*_amp(bow), *compare_gemms(bow), *measured)
     tried = tuple(map(_named, (*alone, *of_runs)))
@@ -143,10 +143,10 @@ def _submitted(what: str, quantity: str, runs: Results) -> Iterator[RowCompariso
             else:
                 predict, published, unit = partial(_minutes, runs, name), float(row["score_physical_min"]), "min"
                 row = row | {"uncertainty": row["uncertainty_score"]}
-            yield held_against(f"{_of(row, label)} {what}", name, predict, published, unit, row, blind)
+            yield compare_row(f"{_benchmark_label(row, label)} {what}", name, predict, published, unit, row, blind)
 
 
-def _of(row: dict[str, str], label: str) -> str:
+def _benchmark_label(row: dict[str, str], label: str) -> str:
     """Return the benchmark, with the framework's name for submissions that repeat PopART's."""
     return f"{PADDLE} {label}" if row["framework"] == PADDLE else label
 
@@ -165,7 +165,7 @@ def _throughputs(runs: Results) -> Iterator[RowComparison | NotRun]:
         name, published = scenario_name(row), float(row["throughput_samples_s"])
         predict = partial(_images_per_s, runs, name)
         row = row | {"uncertainty": row["uncertainty_throughput"]}
-        yield held_against("ResNet-50 throughput", name, predict, published, "images/s", row)
+        yield compare_row("ResNet-50 throughput", name, predict, published, "images/s", row)
 
 
 def _images_per_s(runs: Results, name: str) -> float:
@@ -180,8 +180,8 @@ def _evaluations(runs: Results) -> Iterator[RowComparison | NotRun]:
         predict = partial(_evaluation_s, runs, name, count)
         is_fitted = row["round"] == EVALUATED and row["framework"] != PADDLE
         change = {"role": CALIBRATION if is_fitted else row["role"], "uncertainty": row["uncertainty_evaluation"]}
-        group, published = f"{_of(row, 'BERT')} evaluation", float(row["eval_s_median"])
-        yield held_against(group, name, predict, published, "s", row | change)
+        group, published = f"{_benchmark_label(row, 'BERT')} evaluation", float(row["eval_s_median"])
+        yield compare_row(group, name, predict, published, "s", row | change)
 
 
 def _evaluation_s(runs: Results, name: str, count: float) -> float:
@@ -201,7 +201,7 @@ def _effects(runs: Results) -> Iterator[RowComparison | NotRun]:
     for name, before, after in pairs:
         predict, published = partial(_added_ms, runs, before, after), measured[after] - measured[before]
         share = math.hypot(*(measured[each] * uncertainty_of(known[each]) for each in (before, after))) / abs(published)
-        yield held_against("BERT effect of a change", name, predict, published, "ms", _logged(share))
+        yield compare_row("BERT effect of a change", name, predict, published, "ms", _logged(share))
 
 
 def _added_ms(runs: Results, before: str, after: str) -> float:
@@ -219,28 +219,28 @@ def _scaling(runs: Results) -> Iterator[RowComparison | NotRun]:
         share = smallest / ipus
         published = _rate(measured[ipus]) / _rate(measured[smallest]) * share
         predict = partial(_efficiency, runs, names[smallest], names[ipus], share)
-        yield held_against(
+        yield compare_row(
             group,
             f"efficiency of POD{ipus}",
             predict,
             published,
             "x",
-            _logged(_together(measured[smallest], measured[ipus])),
+            _logged(_ratio_uncertainty(measured[smallest], measured[ipus])),
         )
     before = largest // 2
     predict, published = partial(_added_ms, runs, names[before], names[largest]), logged_ms[largest] - logged_ms[before]
     off_ms = math.hypot(*(logged_ms[ipus] * uncertainty_of(measured[ipus]) for ipus in (before, largest)))
-    yield held_against(group, f"POD{before} to POD{largest}", predict, published, "ms", _logged(off_ms / published))
+    yield compare_row(group, f"POD{before} to POD{largest}", predict, published, "ms", _logged(off_ms / published))
     (gpu,) = (row for row in rows("mlperf_gpu_reference") if (row["round"], row["benchmark"]) == ("v1.1", "resnet"))
     minutes = float(gpu["score_min"])
     published = float(measured[smallest]["score_physical_min"]) / minutes
     name = f"POD{smallest} over DGX A100, time to train"
     # Of the other machine there is a score alone: its runs are taken to differ as much.
     share = math.sqrt(2) * uncertainty_of(measured[smallest], "uncertainty_score")
-    yield held_against(group, name, lambda: _minutes(runs, names[smallest]) / minutes, published, "x", _logged(share))
+    yield compare_row(group, name, lambda: _minutes(runs, names[smallest]) / minutes, published, "x", _logged(share))
 
 
-def _together(one: dict[str, str], other: dict[str, str]) -> float:
+def _ratio_uncertainty(one: dict[str, str], other: dict[str, str]) -> float:
     """Return the uncertainty of a ratio of two weight updates."""
     return math.hypot(uncertainty_of(one), uncertainty_of(other))
 
@@ -260,7 +260,7 @@ def _more_ipus(runs: Results) -> RowComparison | NotRun:
     name, published = "LLaMa2-7B, POD4 to POD16: throughput", 16 / 4
     # As "linearly" says a factor of 4 to one digit: half a unit either way, evenly.
     row = {"role": HOLD_OUT, "source": "conductivity2024", "uncertainty": "7 %"}
-    return held_against(
+    return compare_row(
         "published effect of more IPUs",
         name,
         lambda: runs.generation(large).tokens_per_s / runs.generation(small).tokens_per_s,

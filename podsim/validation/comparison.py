@@ -96,11 +96,11 @@ class Validation:
         """Return rows of one role, and of groups whose name contains one of the texts; all by default."""
         texts = [text.casefold() for text in groups]
 
-        def asked(row: RowComparison | NotRun) -> bool:
+        def matches(row: RowComparison | NotRun) -> bool:
             of_group = not texts or any(text in row.group.casefold() for text in texts)
             return of_group and (role is None or row.role == role)
 
-        return Validation(tuple(filter(asked, self.comparisons)), tuple(filter(asked, self.not_run)))
+        return Validation(tuple(filter(matches, self.comparisons)), tuple(filter(matches, self.not_run)))
 
 
 @dataclass(frozen=True, slots=True)

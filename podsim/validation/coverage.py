@@ -111,17 +111,17 @@ def share_of(name: str, runs: Sequence[LeftOutRun]) -> Share:
 def coverage(table: Residuals) -> Coverage:
     """Leave each origin out, and hold what the others say beside constant bands."""
     bands = (share_of(name, _banded(table, group_of)) for name, group_of in _GROUPS.items())
-    return Coverage(left_out(table), tuple(bands))
+    return Coverage(left_out_runs(table), tuple(bands))
 
 
-def left_out(table: Residuals) -> tuple[LeftOutRun, ...]:
+def left_out_runs(table: Residuals) -> tuple[LeftOutRun, ...]:
     """Return all runs with ranges predicted from the other origins only; argument as in `coverage`."""
-    others = {origin: without(table, origin) for origin in {run.origin for run in table.runs}}
-    found = [(run, others[run.origin].of(run.names, run.sizes)) for run in table.runs]
+    others = {origin: without_origin(table, origin) for origin in {run.origin for run in table.runs}}
+    found = [(run, others[run.origin].evidence_for(run.names, run.sizes)) for run in table.runs]
     return tuple(LeftOutRun(run, math.sqrt(each.sigma**2 + run.known_variance), each.new) for run, each in found)
 
 
-def without(table: Residuals, origin: str) -> Residuals:
+def without_origin(table: Residuals, origin: str) -> Residuals:
     """Return the table without the runs of one origin."""
     return replace(table, runs=tuple(run for run in table.runs if run.origin != origin))
 
@@ -131,7 +131,7 @@ def _banded(table: Residuals, group_of: Callable[[Compared], str]) -> list[LeftO
 
     @cache
     def sigma_of(origin: str, group: str) -> float:
-        rest = without(table, origin).runs
+        rest = without_origin(table, origin).runs
         return constant_sigma([each for each in rest if group_of(each) == group] or rest)
 
     return [LeftOutRun(run, sigma_of(run.origin, group_of(run)), ()) for run in table.runs]

@@ -84,7 +84,7 @@ def correlated(fits: Sequence[Fit], solution: Solution) -> tuple[Fit, ...]:
     )
 
 
-def alike(fits: Sequence[Fit]) -> Iterator[tuple[str, str, float]]:
+def correlated_pairs(fits: Sequence[Fit]) -> Iterator[tuple[str, str, float]]:
     """Yield pairs of constants that the rows cannot distinguish, with their correlation."""
     seen = set()
     for fit in fits:

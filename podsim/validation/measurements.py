@@ -52,11 +52,11 @@ def read_measurements(path: Path) -> tuple[Measurement, ...]:
     """
     found = list[Measurement]()
 
-    def made(row: Row) -> Measurement:
+    def append(row: Row) -> Measurement:
         found.append(_measurement(row, found))
         return found[-1]
 
-    return tuple(rows_of(text_of(path), str(path), made, NEEDED, OPTIONAL, most=_MOST_ROWS))
+    return tuple(rows_of(text_of(path), str(path), append, NEEDED, OPTIONAL, most=_MOST_ROWS))
 
 
 def _measurement(row: Row, before: Sequence[Measurement]) -> Measurement:

@@ -12,7 +12,7 @@ from podsim.scenario import System, load_hardware
 from podsim.tiles import Chip, MatMulShape, planned_matmul
 from podsim.tiles.vector import ceil_div, elementwise_cycles
 from podsim.validation.comparison import NotRun, RowComparison
-from podsim.validation.runs import Results, held_against
+from podsim.validation.runs import Results, compare_row
 
 _GROUP: Final = "power of a chip"
 _S_PER_H, _PS_PER_MS, _PS_PER_S = 3600, 10**9, 10**12
@@ -36,11 +36,11 @@ def compare_power(runs: Results) -> Iterator[RowComparison | NotRun]:
         name, published = f"{row['id']}: {row['model']} {row['precision']}", float(row["value"])
         if row["scenario"]:
             predict = partial(_epoch_wh, runs, row["scenario"])
-            yield held_against("energy of a chip", name, predict, published, row["unit"], row)
+            yield compare_row("energy of a chip", name, predict, published, row["unit"], row)
         elif row["metric"] == "chip power" and row["precision"]:
             time_ps = round(times_ms[row["model"], row["precision"]] * _PS_PER_MS)
             work = _kernel(row["model"], row["precision"], time_ps, pod)
-            yield held_against(_GROUP, name, partial(_chip_w, pod, work), published, row["unit"], row)
+            yield compare_row(_GROUP, name, partial(_chip_w, pod, work), published, row["unit"], row)
 
 
 def _epoch_wh(runs: Results, title: str) -> float:

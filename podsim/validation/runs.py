@@ -81,7 +81,7 @@ class Results(Protocol):
         """Return the result of a scenario of forward passes."""
 
 
-class Noted:
+class RecordingResults:
     """Results that record the titles requested from them."""
 
     def __init__(self, results: Results) -> None:
@@ -89,7 +89,7 @@ class Noted:
         self._results = results
         self._titles: list[str] = []
 
-    def asked(self) -> tuple[str, ...]:
+    def requested_titles(self) -> tuple[str, ...]:
         """Return the titles requested since the last call."""
         titles = tuple(dict.fromkeys(self._titles))
         self._titles.clear()
@@ -126,17 +126,17 @@ class Runs:
 
     def training(self, title: str) -> RunResult:
         """Return the result of a training scenario."""
-        return self._of(title, RunResult)
+        return self._result_of_kind(title, RunResult)
 
     def generation(self, title: str) -> GenerationResult:
         """Return the result of a scenario that generates text."""
-        return self._of(title, GenerationResult)
+        return self._result_of_kind(title, GenerationResult)
 
     def forward(self, title: str) -> ForwardResult:
         """Return the result of a scenario of forward passes."""
-        return self._of(title, ForwardResult)
+        return self._result_of_kind(title, ForwardResult)
 
-    def _of(self, title: str, kind: type[_Kind]) -> _Kind:
+    def _result_of_kind(self, title: str, kind: type[_Kind]) -> _Kind:
         outcome = self._known[title]
         if isinstance(outcome, InfeasibleError):
             raise outcome
@@ -153,7 +153,7 @@ def _outcome(title: str) -> Result | InfeasibleError:
         return error
 
 
-def held_against(
+def compare_row(
     group: str,
     name: str,
     predict: Callable[[], float],
@@ -211,7 +211,7 @@ def published_rows(runs: Results) -> Iterator[RowComparison | NotRun]:
             unit, published = "ms/step", published * float(row["global_batch"])
         if titles:
             name = f"{row['id']}: {' + '.join(titles)}"
-            yield held_against(group, name, partial(_predicted, row, runs), published, unit, row, blind)
+            yield compare_row(group, name, partial(_predicted, row, runs), published, unit, row, blind)
         else:
             name = f"{row['id']}: {row['model']}"
             role, source, uncertainty = row["role"], row["source_url"], uncertainty_of(row)

@@ -28,7 +28,7 @@ from podsim.validation.comparison import (
     summarize,
 )
 from podsim.validation.coverage import TARGET, Coverage
-from podsim.validation.freedom import MOST_OF_NOISE, Freedom
+from podsim.validation.identifiability import MOST_OF_NOISE, Identifiability
 from podsim.validation.reference_data import CALIBRATION
 
 _MS_PER_S: Final = 1000
@@ -50,7 +50,7 @@ class Accuracy:
     found: Validation
     verdicts: Sequence[LimitVerdict] = ()  # whether limits are kept
     summary_only: bool = False  # whether rows are left out
-    chosen: Freedom | None = None  # what could have been chosen otherwise
+    chosen: Identifiability | None = None  # what could have been chosen otherwise
 
     def report(self) -> Report:
         """Return a report: rows by role, a summary per group and role, free choices, and verdicts."""
@@ -60,7 +60,7 @@ class Accuracy:
             parts.append(_NOTE)
         parts.append(summary_table(rows))
         if chosen is not None:
-            parts += [level_table(rows, chosen), freedom_table(chosen), _switch_table()]
+            parts += [level_table(rows, chosen), identifiability_table(chosen), _switch_table()]
         return report_of("Predictions beside published figures", [*parts, *map(str, self.verdicts)])
 
     def rows(self) -> Table:
@@ -172,7 +172,7 @@ def summary_table(comparisons: Sequence[RowComparison], title: str = "Summary") 
     return Table(columns("group", "role", *counts, *errors), rows, title, headings="level")
 
 
-def level_table(comparisons: Sequence[RowComparison], chosen: Freedom) -> Table:
+def level_table(comparisons: Sequence[RowComparison], chosen: Identifiability) -> Table:
     """Return errors of each level of evidence, the lowest first, with the constants fitted at it."""
 
     def cells(s: Summary) -> Cells:
@@ -188,7 +188,7 @@ def level_table(comparisons: Sequence[RowComparison], chosen: Freedom) -> Table:
     return Table(heads, rows, "By level of evidence", [note])
 
 
-def freedom_table(chosen: Freedom) -> Table:
+def identifiability_table(chosen: Identifiability) -> Table:
     """Return a table of the numbers of choices of each kind, and of configurations to match."""
     stacks = ", ".join(switch.removeprefix("software.") for switch in chosen.switches)
     noise = f"at most {MOST_OF_NOISE}, fitted to how much logged runs differ"

@@ -10,7 +10,7 @@ from podsim.report.report import Report
 from podsim.report.table import Cell, Cells, Table, columns
 from podsim.scenario.assumptions import numbers
 from podsim.validation.cluster import Cluster, in_unit_of
-from podsim.validation.fit import PER_CONSTANT, Fit, alike
+from podsim.validation.fit import PER_CONSTANT, Fit, correlated_pairs
 from podsim.validation.show import report_of, share
 
 
@@ -46,7 +46,7 @@ class FittedStack:
             Table(columns("measured", ">value", ">error before", ">error after"), rows),
             Table(columns("constant", ">before", ">fitted", ">standard error"), constants),
         ]
-        return report_of("Constants of a software stack", [*tables, *together(found.fits), *_far(found)])
+        return report_of("Constants of a software stack", [*tables, *correlation_lines(found.fits), *_far(found)])
 
     def to_json(self) -> str:
         """Return the fits as JSON text, in SI base units."""
@@ -87,7 +87,7 @@ def fits_table(fits: Sequence[Fit]) -> Table:
     return Table(columns("constant", *numbers, "identified", "fitted to"), rows, "Constants fitted again", [note])
 
 
-def together(fits: Sequence[Fit]) -> Iterator[str]:
+def correlation_lines(fits: Sequence[Fit]) -> Iterator[str]:
     """Yield the correlations of constants that are fitted to the same rows."""
     done = set()
     for fit in fits:
@@ -95,7 +95,7 @@ def together(fits: Sequence[Fit]) -> Iterator[str]:
             if (other, fit.key) not in done:
                 done.add((fit.key, other))
                 yield f"correlation of {fit.key} and {other}: {correlation:+.2f}"
-    for one, other, correlation in alike(fits):
+    for one, other, correlation in correlated_pairs(fits):
         yield f"warning: the rows cannot tell {one} and {other} apart ({correlation:+.3f}): trust both together only"
 
 
@@ -117,7 +117,7 @@ def plain_fits(fits: Sequence[Fit]) -> dict[str, object]:
             }
             for fit in fits
         ],
-        "alike": [{"constants": [one, other], "correlation": r} for one, other, r in alike(fits)],
+        "alike": [{"constants": [one, other], "correlation": r} for one, other, r in correlated_pairs(fits)],
     }
 
 

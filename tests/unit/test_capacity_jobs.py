@@ -13,7 +13,7 @@ from podsim.scenario import System, load_hardware, load_scenario
 from podsim.scenario.expectations import expectation
 from podsim.study.plan import Goal, Job, Part, PlanResult, find_systems, read_goal
 from podsim.study.plan.candidates import totals
-from podsim.study.plan.goal import Place, place_named, told_apart
+from podsim.study.plan.goal import Place, place_named, with_unique_names
 from podsim.study.plan.report import jobs_table
 from tests.cases import every_case
 from tests.unit.bad_input_cases import Run, error_of
@@ -153,7 +153,7 @@ def test_a_rack_holds_the_machines_that_draw_most() -> None:
 # Jobs
 
 
-TWO = told_apart([Job(BERT16, BERT16), Job(BERT16, BERT16)])
+TWO = with_unique_names([Job(BERT16, BERT16), Job(BERT16, BERT16)])
 WIDE = ("parallelism.replication_factor=8", "parallelism.accumulation_factor=96")
 SIDE_BY_SIDE = (Job("large", BERT16, overrides=WIDE, ipus=32), Job("small", BERT16))
 

@@ -16,7 +16,7 @@ from podsim.result.uncertainty import percentiles
 from podsim.show.matplotlib_charts import write_sheet
 from podsim.show.text import report_as_text
 from podsim.study.plan import Goal, Option, Part, PlanResult, confidence, find_systems, reliable_first
-from podsim.study.plan.confidence import RELIABLE, confidence_of, drawn_figures
+from podsim.study.plan.confidence import RELIABLE, confidence_of, sampled_figures
 from podsim.study.plan.goal import limit
 from tests.cases import every_case
 
@@ -194,7 +194,9 @@ def test_cost_and_energy_follow_time() -> None:
         "memory.fullest_ipu_bytes": 1,
         **rates,
     }
-    found = drawn_figures(Part("", "a", 4, 4, 1, known), {TIME: 110.0, "throughput_samples_per_s": 90.0, "other": 1.0})
+    found = sampled_figures(
+        Part("", "a", 4, 4, 1, known), {TIME: 110.0, "throughput_samples_per_s": 90.0, "other": 1.0}
+    )
     assert found == pytest.approx(
         {TIME: 110, COST: 22, "energy_per_run_j": 5.5, "mean_power_w": 7, "memory.fullest_ipu_bytes": 1}
         | {"throughput_samples_per_s": 90, "cost_per_million_samples": 10, "samples_per_currency": 9, "mfu": 0.36}

@@ -11,9 +11,9 @@ import pytest
 import podsim
 from podsim.result.base import Result
 from podsim.result.evidence import (
-    Alike,
     Compared,
     Residuals,
+    SimilarityWeights,
     dimensions_of,
     evidence_of,
     features_of,
@@ -30,7 +30,7 @@ STREAMED = "system.machine.streaming_memory.bandwidth_per_machine"
 LINKS = "system.machine.ipu_link.bandwidth_per_direction"
 NAMES = {"activity": "training", "stack": "PopART", "family": "bert"}
 SIZES = {"layer_count": 24.0, "ipu_count": 16.0}
-ALIKE = Alike(stack=0.25, activity=0.5, model=0.125, spread=1.5)
+ALIKE = SimilarityWeights(stack=0.25, activity=0.5, model=0.125, spread=1.5)
 
 
 def compared(origin: str, error: float, configuration: str = "one", **names: str) -> Compared:
@@ -187,7 +187,7 @@ def test_a_measured_number_with_a_range_is_listed_and_drawn() -> None:
     found = stands_on(podsim.run("llama2_7b_pod16_streamed"))
     (row,) = (each for each in found if each["key"] == "system.machine.streaming_memory.read_bandwidth_per_ipu")
     assert (row["basis"], row["range"]) == ("measured", (5.6e9, 9.6e9))
-    assert row["key"] in next(iter(found.doubts().values())).parts
+    assert row["key"] in next(iter(found.spreads().values())).parts
 
 
 def test_a_stack_that_says_what_it_is_off_by_is_believed() -> None:
@@ -197,5 +197,5 @@ def test_a_stack_that_says_what_it_is_off_by_is_believed() -> None:
 
 def test_of_kernels_that_nobody_measured_a_step_is_added_to_the_widest() -> None:
     table = replace(TWO, kernels={"GEMM fp16": 0.03, "transfer": 0.12})
-    assert table.of_kernel("GEMM fp16") == 0.03
-    assert table.of_kernel("GEMM fp8") == pytest.approx(0.13)  # 5, 12, 13
+    assert table.kernel_sigma("GEMM fp16") == 0.03
+    assert table.kernel_sigma("GEMM fp8") == pytest.approx(0.13)  # 5, 12, 13

@@ -13,9 +13,9 @@ from podsim.study.plan.confidence import (
     Confidence,
     Contender,
     confidence_of,
-    drawn_figures,
     gap,
     likelihood,
+    sampled_figures,
     spreads_of,
 )
 from podsim.study.plan.goal import Limit, limit, missed
@@ -174,8 +174,8 @@ def test_an_option_that_cannot_keep_up_is_not_the_best(monkeypatch: pytest.Monke
 def test_figures_of_requests_replace_those_of_the_job() -> None:
     """Nothing follows from the time of requests: a draw has all of their figures."""
     part = Part("", "a", 4, 4, 1, {TIME: 10.0, COST: 2.0})
-    assert drawn_figures(part, {SWAMPED: False, TIME: 20.0}) == {TIME: 20.0, COST: 2.0, SWAMPED: False}
-    assert drawn_figures(part, {TIME: 20.0}) == {TIME: 20.0, COST: 4.0}
+    assert sampled_figures(part, {SWAMPED: False, TIME: 20.0}) == {TIME: 20.0, COST: 2.0, SWAMPED: False}
+    assert sampled_figures(part, {TIME: 20.0}) == {TIME: 20.0, COST: 4.0}
 
 
 class Told:

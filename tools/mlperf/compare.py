@@ -211,12 +211,12 @@ def _phases(run: Logged, parts: Sequence[RunPart]) -> Iterator[LoggedPhase]:
     evaluations = _times_s(parts, "evaluation")
     if run.counts_epochs:
         for index in range(max(len(run.training_s), len(training))):
-            yield from _at(index, "epoch", run.training_s, training)
+            yield from _phase_at(index, "epoch", run.training_s, training)
         yield from _validation(run, parts)
     else:
         for index in range(max(len(run.training_s), len(training))):
-            yield from _at(index, "block", run.training_s, training)
-            yield from _at(index, "evaluation", run.evaluation_s, evaluations)
+            yield from _phase_at(index, "block", run.training_s, training)
+            yield from _phase_at(index, "evaluation", run.evaluation_s, evaluations)
     yield LoggedPhase("after the last evaluation", run.after_s, 0.0)
     yield LoggedPhase("between phases", run.other_s, 0.0)
 
@@ -228,8 +228,8 @@ def _validation(run: Logged, parts: Sequence[RunPart]) -> Iterator[LoggedPhase]:
     yield LoggedPhase("validation set-up, evaluation 1", *first)
     (load_s, evaluation_s), (predicted_load_s, predicted_s) = sides
     for index in range(1, max(len(evaluation_s), len(predicted_s))):
-        yield from _at(index, "load", load_s, predicted_load_s)
-        yield from _at(index, "evaluation", evaluation_s, predicted_s)
+        yield from _phase_at(index, "load", load_s, predicted_load_s)
+        yield from _phase_at(index, "evaluation", evaluation_s, predicted_s)
 
 
 def _training(parts: Sequence[RunPart]) -> list[float]:
@@ -243,7 +243,7 @@ def _training(parts: Sequence[RunPart]) -> list[float]:
     return times
 
 
-def _at(index: int, name: str, logged_s: Sequence[float], predicted_s: Sequence[float]) -> Iterator[LoggedPhase]:
+def _phase_at(index: int, name: str, logged_s: Sequence[float], predicted_s: Sequence[float]) -> Iterator[LoggedPhase]:
     """Yield the phase of an index, if either side has it."""
     pair = [times[index] if index < len(times) else None for times in (logged_s, predicted_s)]
     if pair != [None, None]:

@@ -34,7 +34,7 @@ from podsim.study.check.verdict import NOT_READ, Baseline, Measured, Verdict, us
 from podsim.study.store import DONE, Store, figures_of, status_of
 from podsim.units import parse_quantity
 from podsim.user_file import MOST_BYTES, content_of
-from podsim.watch import Tell, telling, untold
+from podsim.watch import Tell, no_progress, telling
 
 if TYPE_CHECKING:
     from podsim.runs import Result
@@ -80,7 +80,7 @@ def check(
     files = [_file_of(Path(path)) for path in paths]
     home = folder_of(paths[0]) if baseline is None else Path(baseline).parent
     cases = list(cases_of(files, home))
-    agreed = _of_revision(against, files, home) if against else read_baseline(Path(baseline)) if baseline else None
+    agreed = _at_revision(against, files, home) if against else read_baseline(Path(baseline)) if baseline else None
     with telling(tell, "scenarios") as told:
         now = _measure_all(cases, told)
     compared_with = f"revision {against}" if against else str(baseline or "")
@@ -216,7 +216,7 @@ def _numbered(cases: Sequence[Case], number: int) -> Measured:
 # Another revision
 
 
-def _of_revision(revision: str, paths: Sequence[Path], home: Path) -> Baseline:
+def _at_revision(revision: str, paths: Sequence[Path], home: Path) -> Baseline:
     """Return the metrics of the same paths in another git revision, computed with that revision's own code."""
     root = top_of(home, str(home), "check scenarios of a git repository, or do without `--against`")
     commit = commit_of(root, revision, revision)
@@ -227,10 +227,10 @@ def _of_revision(revision: str, paths: Sequence[Path], home: Path) -> Baseline:
     with tempfile.TemporaryDirectory(prefix="podsim-") as folder:
         tree = Path(folder).resolve()
         extract(root, revision, commit, tree, lambda path: path.parts[0] == "podsim" or path.suffix.lower() in READ)
-        return Baseline(_old(tree, inside, home.resolve().relative_to(root), revision), is_revision=True)
+        return Baseline(_revision_cases(tree, inside, home.resolve().relative_to(root), revision), is_revision=True)
 
 
-def _old(tree: Path, paths: Sequence[Path], home: Path, revision: str) -> Mapping[str, Measured]:
+def _revision_cases(tree: Path, paths: Sequence[Path], home: Path, revision: str) -> Mapping[str, Measured]:
     """Return the cases of another tree, run by the code of that tree if it contains podsim, or else by this code."""
     theirs = next((each for each in _MEASURES if (tree / f"{each.replace('.', '/')}.py").is_file()), None)
     code = tree if theirs else Path(__file__).resolve().parents[3]
@@ -250,7 +250,7 @@ def _old(tree: Path, paths: Sequence[Path], home: Path, revision: str) -> Mappin
 
 def main(home: str, *paths: str) -> None:
     """Print what every case below the paths gives, named from a folder."""
-    sys.stdout.write(json.dumps(_measure_all(list(cases_of([Path(path) for path in paths], Path(home))), untold)))
+    sys.stdout.write(json.dumps(_measure_all(list(cases_of([Path(path) for path in paths], Path(home))), no_progress)))
 
 
 # The file of a baseline
@@ -293,7 +293,7 @@ def read_baseline(path: Path) -> Baseline:
         raise PodsimError("there is no baseline", where=str(path), do=do)
     content = content_of(path, MOST_BYTES, again)
     try:
-        data = json.loads(content.decode("utf-8"), object_pairs_hook=_once)
+        data = json.loads(content.decode("utf-8"), object_pairs_hook=_unique_keys)
     except (ValueError, RecursionError) as error:
         raise no_baseline(error) from None
     if not isinstance(data, dict) or "schema" not in data:
@@ -317,7 +317,7 @@ def read_baseline(path: Path) -> Baseline:
     return Baseline(**{name: data[name] for name in _File.model_fields})
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a mapping; raise `ValueError` if a key appears twice."""
     if double := next((key for key, count in Counter(key for key, _ in pairs).items() if count > 1), None):
         raise ValueError(f"the key `{double}` appears twice")

@@ -57,7 +57,7 @@ class ScenarioItem(pytest.Item):
         from podsim.study.check.measure import measured
         from podsim.study.check.verdict import verdict_on
 
-        agreed = self._baseline and self._baseline.of_case(self._case.name)
+        agreed = self._baseline and self._baseline.for_case(self._case.name)
         verdict = verdict_on({self._case.name: measured(self._case)}, agreed, "the baseline" if agreed else "")
         if not verdict.holds:
             pytest.fail(verdict.text(), pytrace=False)

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 from xml.etree import ElementTree as ET
 
-from podsim import harmless
+from podsim import escaped
 from podsim._version import __version__
 from podsim.errors import PodsimError
+from podsim.escaped import line
 from podsim.format import format_counted, format_error
 from podsim.git import first_change, top_of
-from podsim.harmless import line
 from podsim.metrics import NEITHER, SHARE, metric_of
 from podsim.report.chart import FASTER, SLOWER, Axis, Bar, Bars, Chart
 from podsim.report.report import Folded, Report, Section, Tile
@@ -79,7 +79,7 @@ class Baseline:
         given = (self.tolerances[key] for key in (f"{case} {metric}", case, metric) if key in self.tolerances)
         return parse_quantity(next(given, self.tolerance), "ratio")
 
-    def of_case(self, case: str) -> Baseline:
+    def for_case(self, case: str) -> Baseline:
         """Return the baseline of one scenario."""
         return replace(self, scenarios={name: known for name, known in self.scenarios.items() if name == case})
 
@@ -120,7 +120,7 @@ class Issue:
         return line(f"{self.case} {self.metric}")
 
     @property
-    def words(self) -> str:
+    def text_line(self) -> str:
         """Issue as one line of text."""
         change = "" if self.change is None else f" ({self.change:+.2%})"
         after = line(self.after)
@@ -234,7 +234,7 @@ class Verdict(Answered):
 
     def _told(self) -> Iterator[str]:
         yield self.headline
-        yield from (issue.words for issue in self.issues[:_MOST_TOLD])
+        yield from (issue.text_line for issue in self.issues[:_MOST_TOLD])
 
     def _records(self) -> list[dict[str, object]]:
         return [asdict(issue) | {"fails": issue.fails} for issue in self.issues]
@@ -315,7 +315,7 @@ def _issues(name: str, measured: Measured, agreed: Baseline | None) -> Iterator[
         elif not wanted.holds(value):
             yield Issue(UNMET, name, metric, wanted.text, _figure(value))
     if agreed is not None and name in agreed.scenarios:
-        yield from _moved(name, agreed.scenarios[name], measured, agreed)
+        yield from _case_issues(name, agreed.scenarios[name], measured, agreed)
     elif agreed is not None:
         yield Issue(ADDED, name, after=status)
     elif status != DONE and _is_alone(name, measured, agreed):
@@ -332,7 +332,7 @@ def _looked_at(expect: Given) -> int:
     return 1 if expect.get(FITS) is False else len(expect)
 
 
-def _moved(name: str, before: Measured, after: Measured, baseline: Baseline) -> Iterator[Issue]:
+def _case_issues(name: str, before: Measured, after: Measured, baseline: Baseline) -> Iterator[Issue]:
     if before["status"] != after["status"]:
         kind = BROKEN if before["status"] == DONE else GAIN if after["status"] == DONE else DRIFT
         yield Issue(kind, name, "", before["status"], after["status"], why=_first_line(after["reason"]))
@@ -406,7 +406,7 @@ def as_github(verdict: Verdict) -> str:
     except PodsimError:
         top = Path.cwd().resolve()
 
-    def seen(file: Path) -> str:
+    def shown_path(file: Path) -> str:
         path = file.resolve()
         return path.relative_to(top).as_posix() if path.is_relative_to(top) else str(file)
 
@@ -418,23 +418,23 @@ def as_github(verdict: Verdict) -> str:
             file = next((path for path in (verdict.home / name, data_file(name)) if path.is_file()), None)
             if file is None:
                 continue
-            places.append(path := seen(file))
+            places.append(path := shown_path(file))
             if path not in lines:
                 agreed = {} if verdict.agreed is None else verdict.agreed.scenarios[issue.case]["inputs"]
                 lines[path] = first_change(file, agreed.values())
         own = verdict.paths.get(issue.case)
-        for path in places or ["" if own is None else seen(own)]:
+        for path in places or ["" if own is None else shown_path(own)]:
             told.setdefault((issue.fails, path), []).append(issue)
     annotations = []
     for (fails, path), issues in told.items():
-        place = [f"file={harmless.github(path, of_property=True)}"] if path else []
+        place = [f"file={escaped.github(path, of_property=True)}"] if path else []
         place += [f"line={lines[path]}"] if lines.get(path) else []
         more = f"; and {format_counted(len(issues) - 1, 'more finding')}" if len(issues) > 1 else ""
-        said = f"{issues[0].words} {line(issues[0].why)}".strip() + more
+        said = f"{issues[0].text_line} {line(issues[0].why)}".strip() + more
         level = f"::{'error' if fails else 'notice'} {','.join([*place, 'title=podsim check'])}"
-        annotations.append(f"{level}::{harmless.github(said)}")
+        annotations.append(f"{level}::{escaped.github(said)}")
     if verdict.is_empty:
-        annotations.append(f"::error title=podsim check::{harmless.github(verdict.headline)}")
+        annotations.append(f"::error title=podsim check::{escaped.github(verdict.headline)}")
     return "".join(f"{text}\n" for text in (*annotations, verdict.headline))
 
 
@@ -446,10 +446,10 @@ def as_junit(verdict: Verdict) -> str:
     counts = {"tests": len(names), "failures": sum(map(bool, failing.values())), "skipped": len(alone)}
     suite = ET.Element("testsuite", {"name": "podsim check"} | {key: str(count) for key, count in counts.items()})
     for name, issues in failing.items():
-        test = ET.SubElement(suite, "testcase", classname="podsim", name=harmless.xml(name))
+        test = ET.SubElement(suite, "testcase", classname="podsim", name=escaped.xml(name))
         if issues:
-            failure = ET.SubElement(test, "failure", message=harmless.xml(f"{issues[0].kind}: {issues[0].title}"))
-            failure.text = harmless.xml("\n".join(f"{issue.words}; {line(issue.why)}" for issue in issues))
+            failure = ET.SubElement(test, "failure", message=escaped.xml(f"{issues[0].kind}: {issues[0].title}"))
+            failure.text = escaped.xml("\n".join(f"{issue.text_line}; {line(issue.why)}" for issue in issues))
         elif name in alone:
             ET.SubElement(test, "skipped", message="nothing was compared")
     ET.indent(suite)

@@ -38,7 +38,7 @@ from podsim.study.plan.goal import (
 )
 from podsim.study.plan.report import MOST_SHOWN, PlanResult, rank_key
 from podsim.user_file import MOST_BYTES, read_at_most
-from podsim.watch import Tell, telling, untold
+from podsim.watch import Tell, no_progress, telling
 
 __all__ = ["Answer", "Goal", "Job", "Option", "Part", "PlanResult", "find_systems", "plan", "read_goal"]
 Answer = PlanResult
@@ -175,7 +175,7 @@ def _placed(option: str) -> Iterator[None]:
 
 def find_systems(
     goal: Goal,
-    tell: Tell = untold,
+    tell: Tell = no_progress,
     processes: int | None = None,
     *,
     journal: Path | None = None,
@@ -228,7 +228,7 @@ def reliable_first(ranked: Sequence[Option], confidence: Confidence) -> list[Opt
     """
 
     def tier(option: Option) -> tuple[int, float]:
-        drawn = confidence.of(option)
+        drawn = confidence.contender_for(option)
         return (2, 0.0) if drawn is None else (0, 0.0) if drawn.within >= RELIABLE else (1, -drawn.within)
 
     return sorted(ranked, key=tier)  # sorting keeps the best first among equals

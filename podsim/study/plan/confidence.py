@@ -21,7 +21,7 @@ from podsim.draws import Draws, Range, Z, range_of
 from podsim.errors import PodsimError
 from podsim.metrics import HEADLINES, METRICS, TIME, metric_of
 from podsim.result.influence import StandsOn
-from podsim.result.uncertainty import draw, drawing_of
+from podsim.result.uncertainty import draw, sampling_task
 from podsim.runs import run
 from podsim.scenario import load_scenario
 from podsim.scenario.yaml_text import parsed
@@ -70,7 +70,7 @@ class Confidence:
             told |= {"option": contender.option.label, "reliable": contender.within >= RELIABLE}
         return plain
 
-    def of(self, option: Option) -> Contender | None:
+    def contender_for(self, option: Option) -> Contender | None:
         """Return the sampling results of an option; None if it was not sampled."""
         return next((contender for contender in self.contenders if contender.option.label == option.label), None)
 
@@ -149,7 +149,7 @@ def _spread(goal: Goal, options: Sequence[Option], place: int) -> Spread:
             fast[name], slow[name] = (known.high, known.low) if better else (known.low, known.high)
     if not ends or not all(fast for fast, _ in ends.values()):
         return Spread({}, tuple(new))
-    moved = [_moved(option, [ends[part.written][side] for part in option.parts]) for side in range(2)]
+    moved = [_with_metrics(option, [ends[part.written][side] for part in option.parts]) for side in range(2)]
     return Spread(_ranges(goal, option, moved), tuple(new))
 
 
@@ -174,7 +174,7 @@ def confidence_of(
         shares = [share for option, share in zip(options, kept.mean(1), strict=True) if not option.reason]
         if group and not (max(shares, default=0.0) >= RELIABLE and kept.any(0).all()):
             options += group
-            moved += _mapped(partial(_in_draws, goal), group, processes)
+            moved += _mapped(partial(_sampled_options, goal), group, processes)
             keys = np.array([[_key_within(goal, option) for option in row] for row in moved])
             kept = np.isfinite(keys)
     firsts = keys.argmin(0)[kept.any(0)]
@@ -203,13 +203,13 @@ def _key_within(goal: Goal, option: Option | None) -> float:
     return math.inf if option.value(goal.figure) is None or gap(goal, option) else option.rank(goal.figure)
 
 
-def _moved(option: Option, jobs: Sequence[Mapping[str, Any]]) -> Option:
+def _with_metrics(option: Option, jobs: Sequence[Mapping[str, Any]]) -> Option:
     """Return an option with the metrics of its jobs in one sample."""
     pairs = zip(option.parts, jobs, strict=True)
-    return option.with_parts([replace(part, figures=drawn_figures(part, numbers)) for part, numbers in pairs])
+    return option.with_parts([replace(part, figures=sampled_figures(part, numbers)) for part, numbers in pairs])
 
 
-def drawn_figures(part: Part, drawn: Mapping[str, float]) -> dict[str, Any]:
+def sampled_figures(part: Part, drawn: Mapping[str, float]) -> dict[str, Any]:
     """Return the metrics of a job in one sample: the simulated ones, and without serving the derived ones."""
     if SWAMPED in drawn:
         return {**part.figures, **drawn}
@@ -230,16 +230,16 @@ def drawn_figures(part: Part, drawn: Mapping[str, float]) -> dict[str, Any]:
     return {**known, **moved, **{name: value for name, value in drawn.items() if name in known}}
 
 
-def _in_draws(goal: Goal, options: Sequence[Option], place: int) -> list[Option | None]:
+def _sampled_options(goal: Goal, options: Sequence[Option], place: int) -> list[Option | None]:
     """Return an option with the metrics of each sample, None if impossible; equal jobs are sampled once."""
     option = options[place]
     drawn = {part.written: part for part in option.parts}
-    of_jobs = {text: _drawn(part, goal) for text, part in drawn.items()}
+    of_jobs = {text: _sampled_metrics(part, goal) for text, part in drawn.items()}
     of_draws = zip(*(of_jobs[part.written] for part in option.parts), strict=True)
-    return [None if None in jobs else _moved(option, jobs) for jobs in of_draws]
+    return [None if None in jobs else _with_metrics(option, jobs) for jobs in of_draws]
 
 
-def _drawn(part: Part, goal: Goal) -> list[Mapping[str, Any] | None]:
+def _sampled_metrics(part: Part, goal: Goal) -> list[Mapping[str, Any] | None]:
     """Return the metrics of a job in each sample."""
     count = goal.draw_count
     try:
@@ -251,5 +251,5 @@ def _drawn(part: Part, goal: Goal) -> list[Mapping[str, Any] | None]:
     except PodsimError:
         return [None] * count
     assert isinstance(stands_on, StandsOn)
-    task = drawing_of(stands_on)
+    task = sampling_task(stands_on)
     return [draw(task, goal.seed, number) for number in range(count)]

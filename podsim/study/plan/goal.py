@@ -19,7 +19,7 @@ from pydantic import Field
 from podsim import metrics
 from podsim.draws import MOST_DRAWS
 from podsim.errors import BadValueError, NoPlanError, PodsimError, Problem, SpecError
-from podsim.harmless import printable
+from podsim.escaped import printable
 from podsim.metrics import CONDITION, find_metric, metric_of, metrics_of
 from podsim.scenario import System, load_hardware, shipped_names
 from podsim.scenario.activity import Activity
@@ -458,7 +458,7 @@ def read_goal(path: Path) -> Goal:
         limits=limits,
         systems=tuple(replace(place, pod=_located(place.pod, folder)).text for place in places),
         overrides=(*spec.overrides, *([f"cost.lease={spec.lease}"] if spec.lease else [])),
-        jobs=told_apart(jobs),
+        jobs=with_unique_names(jobs),
         divisions=tuple(dict.fromkeys(spec.divisions or (GIVEN, CHOSEN))),
     )
     if not spec.vary:
@@ -469,7 +469,7 @@ def read_goal(path: Path) -> Goal:
     return replace(goal, space=space_of(Document(data, moved), folder))
 
 
-def told_apart(jobs: Sequence[Job]) -> tuple[Job, ...]:
+def with_unique_names(jobs: Sequence[Job]) -> tuple[Job, ...]:
     """Return jobs in which equal names are numbered, so that all names differ."""
     names = [job.name for job in jobs]
     return tuple(

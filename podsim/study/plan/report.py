@@ -98,9 +98,9 @@ class PlanResult(Answered):
         keys = [(*rank_key(self.goal, option, self.second)[:3], self.likelihood(option)) for option in self.ranked]
         return [keys.index(key) + 1 for key in keys]
 
-    def drawn(self, option: Option) -> Contender | None:
+    def contender_for(self, option: Option) -> Contender | None:
         """Return the sampling results of an option; None if it was not sampled."""
-        return None if self.confidence is None else self.confidence.of(option)
+        return None if self.confidence is None else self.confidence.contender_for(option)
 
     def likelihood(self, option: Option) -> float | None:
         """Return the probability that an option keeps to all limits, from samples or else from its ranges.
@@ -110,7 +110,7 @@ class PlanResult(Answered):
         """
         if self.confidence is None:
             return likelihood(self.goal, option, self.spreads.get(option.label, Spread()).ranges)
-        drawn = self.confidence.of(option)
+        drawn = self.confidence.contender_for(option)
         return None if drawn is None else drawn.within
 
     def is_reliable(self, option: Option) -> bool:
@@ -119,7 +119,7 @@ class PlanResult(Answered):
 
     def range(self, option: Option, figure: str) -> Range | None:
         """Return the 80 % prediction interval of a metric of an option, from its ranges or else from samples."""
-        drawn = self.drawn(option)
+        drawn = self.contender_for(option)
         known = self.spreads.get(option.label, Spread()).ranges or ({} if drawn is None else drawn.ranges)
         return known.get(figure)
 
@@ -129,7 +129,7 @@ class PlanResult(Answered):
         overrides = f"; changed: {', '.join(goal.overrides)}" if goal.overrides else ""
         variant = f", variant {goal.variant}" if goal.variant else ""
         return Report(
-            title=goal.description or in_title(f"{_least(goal)}: {goal.title}"),
+            title=goal.description or in_title(f"{_question(goal)}: {goal.title}"),
             about=(f"{goal.title}{variant}, podsim {__version__}{overrides}",),
             version=__version__,
             inputs=self.inputs,
@@ -140,7 +140,7 @@ class PlanResult(Answered):
         )
 
     def _told(self) -> Iterator[str]:
-        yield f"best: {_in_words(self, self.best)}" if self.best else "nothing reaches the goal"
+        yield f"best: {_option_text(self, self.best)}" if self.best else "nothing reaches the goal"
         yield f"options: {len(self.ranked):,} reach the goal, {len(self.ruled_out):,} ruled out"
 
     def _records(self) -> list[dict[str, Any]]:
@@ -163,7 +163,7 @@ class PlanResult(Answered):
             texts.setdefault(bound.metric, []).append(bound.text)
 
         def ranked(option: Option) -> dict[str, Any]:
-            drawn = self.drawn(option)
+            drawn = self.contender_for(option)
             return option.to_dict() | {
                 "holds_in": None if drawn is None else drawn.within,
                 "reliable": None if drawn is None else drawn.within >= RELIABLE,
@@ -213,11 +213,11 @@ def rank_key(goal: Goal, option: Option, second: str | None) -> tuple[float, int
     return option.rank(goal.figure), option.ipu_count, weighed, option.name
 
 
-def _least(goal: Goal) -> str:
+def _question(goal: Goal) -> str:
     return f"{'most' if goal.more_is_better else 'least'} {metric_of(goal.figure).head}"
 
 
-def _told(figure: str, number: float | None, currency: str) -> str:
+def _metric_text(figure: str, number: float | None, currency: str) -> str:
     """Format a metric with its unit; a missing value is a dash."""
     return "–" if number is None else format_figure(metric_of(figure), number, currency)
 
@@ -225,9 +225,9 @@ def _told(figure: str, number: float | None, currency: str) -> str:
 def _verdict(found: PlanResult) -> str:
     """Return the verdict: the question, the answer, its probability, and features without validation."""
     goal, closest = found.goal, next(iter((*found.ranked, *found.ruled_out)), None)
-    told = ", ".join((f"{_least(goal)} of {goal.title}", *(f"{name} {bound.text}" for name, bound in goal.bounds)))
+    told = ", ".join((f"{_question(goal)} of {goal.title}", *(f"{name} {bound.text}" for name, bound in goal.bounds)))
     if found.best is not None:
-        told += f": {'met by' if goal.bounds else 'the best is'} {_in_words(found, found.best)}"
+        told += f": {'met by' if goal.bounds else 'the best is'} {_option_text(found, found.best)}"
     else:
         told += ": not met, nothing reaches the goal"
         told += f"; {closest.label} comes closest, {closest.reason}{_likely(found, closest)}" if closest else ""
@@ -235,11 +235,11 @@ def _verdict(found: PlanResult) -> str:
     return f"unknown: {told}; never compared with a published run: {'; '.join(new)}" if new else told
 
 
-def _in_words(found: PlanResult, option: Option) -> str:
+def _option_text(found: PlanResult, option: Option) -> str:
     """Return an option as text, with its objective, range and probability."""
     figure, ends = found.goal.figure, _span(found, option, found.goal.figure)
     range_ = f" (80 %: {ends})" if ends else ""
-    value = f"{_told(figure, option.value(figure), option.currency)}{_condition(option, figure)}"
+    value = f"{_metric_text(figure, option.value(figure), option.currency)}{_condition(option, figure)}"
     return f"{option.label}, {value}{range_}{_likely(found, option)}"
 
 
@@ -281,7 +281,7 @@ def _tiles(found: PlanResult) -> Iterator[Tile]:
         yield Tile("Best", best.system, tuple(filter(None, (best.division, best.varied))))
         for figure in filter(None, (found.goal.figure, found.second)):
             notes = (f"80 %: {ends}",) if (ends := _span(found, best, figure)) else ()
-            value = f"{_told(figure, best.value(figure), best.currency)}{_condition(best, figure)}"
+            value = f"{_metric_text(figure, best.value(figure), best.currency)}{_condition(best, figure)}"
             yield Tile(in_title(metric_of(figure).head), value, notes)
         if share := found.likelihood(best):
             by = f"of {found.confidence.draws} draws" if found.confidence else "by its range"
@@ -306,7 +306,7 @@ def _sections(found: PlanResult) -> Iterator[Section]:
     if found.ruled_out:
         yield Section("Ruled out", [_ruled_out(found)], short=True)
     if found.confidence is not None:
-        yield Section("How sure", [_how_sure(found, found.confidence)], short=True)
+        yield Section("How sure", [_confidence_table(found, found.confidence)], short=True)
     if known:
         more = [f"The best {_MOST_LISTED} of {len(known):,}."] if len(known) > _MOST_LISTED else []
         table = option_table(found, known[:_MOST_LISTED], more)
@@ -325,7 +325,7 @@ def _right(head: str, cells: Iterable[str | Cell]) -> _Filled:
 def _figure(found: PlanResult, figure: str, numbers: Iterable[float | None]) -> _Filled:
     metric, currency = metric_of(figure), found.currency
     unit = {metrics.MONEY: currency, metrics.PER_SECOND: "", metrics.SHARE: "", metrics.IPU: ""}
-    cells = [Cell(_told(figure, number, currency), number) for number in numbers]
+    cells = [Cell(_metric_text(figure, number, currency), number) for number in numbers]
     return Column(metric.head, is_number=True, unit=unit.get(metric.unit, metric.unit)), cells
 
 
@@ -337,7 +337,7 @@ def _span(found: PlanResult, option: Option, figure: str) -> str:
     return format_ends(metric_of(figure), value, ends.low, ends.high)
 
 
-def _told_apart(found: PlanResult, options: Sequence[Option]) -> Iterator[_Filled]:
+def _distinguishing_columns(found: PlanResult, options: Sequence[Option]) -> Iterator[_Filled]:
     """Yield the columns that distinguish the shown options; keys with one value are left out."""
     goal, shown = found.goal, options[:MOST_SHOWN]
     keys = list(dict.fromkeys(key for option in options for key in option.values))
@@ -368,7 +368,7 @@ def ranked_table(found: PlanResult) -> Table:
     more = [name for name in _SHOWN if all(option.value(name) is not None for option in found.ranked)]
     filled = [
         _right("", map(str, found.ranks[:MOST_SHOWN])),
-        *_told_apart(found, found.ranked),
+        *_distinguishing_columns(found, found.ranked),
         _right("IPUs", (option.arithmetic for option in shown)),
     ]
     is_ranged = False
@@ -381,7 +381,7 @@ def ranked_table(found: PlanResult) -> Table:
     if has_shares:
         told = ("–" if share is None else f"{'! ' * (share < RELIABLE)}{format_percent(share, 0)}" for share in shares)
         filled.append(_right("likely", map(Cell, told, shares)))
-    return _table(filled, f"{in_title(_least(goal))} first", list(_footer(found, has_shares)))
+    return _table(filled, f"{in_title(_question(goal))} first", list(_footer(found, has_shares)))
 
 
 def _footer(found: PlanResult, has_shares: bool) -> Iterator[str]:
@@ -394,7 +394,7 @@ def _footer(found: PlanResult, has_shares: bool) -> Iterator[str]:
         if any(share is not None and share < RELIABLE for share in map(found.likelihood, found.ranked)):
             behind = "; options that hold in more draws come first" if drawn else ""
             yield f"! less likely than {format_percent(RELIABLE, 0)}{behind}"
-        if drawn and not all(map(found.drawn, found.ranked[:MOST_SHOWN])):
+        if drawn and not all(map(found.contender_for, found.ranked[:MOST_SHOWN])):
             yield "– not drawn: others come first"
     if found.second and list(found.front) == [found.best] and len(found.ranked) > 1:
         side = "more" if metric_of(found.second).more_is_better else "less"
@@ -424,10 +424,10 @@ def _ruled_out(found: PlanResult) -> Table:
     reasons = [option.reason.partition(" (largest: ")[0] for option in found.ruled_out[:MOST_SHOWN]]
     rest = (option.reason.partition(": +")[0].partition(": -")[0] for option in found.ruled_out[MOST_SHOWN:])
     notes = [f"and {count:,} more: {reason}" for reason, count in Counter(rest).most_common()]
-    return _table([*_told_apart(found, found.ruled_out), (Column("why not"), reasons)], "Ruled out", notes)
+    return _table([*_distinguishing_columns(found, found.ruled_out), (Column("why not"), reasons)], "Ruled out", notes)
 
 
-def _how_sure(found: PlanResult, drawn: Confidence) -> Table:
+def _confidence_table(found: PlanResult, drawn: Confidence) -> Table:
     """Return how often each contender is the best, meets the limits and fits, and the ranges of its metrics."""
     contenders = drawn.contenders
     shares = {"first in": [contender.first for contender in contenders]}
@@ -442,7 +442,9 @@ def _how_sure(found: PlanResult, drawn: Confidence) -> Table:
         job, between, figure = name.rpartition(": ")
         ends = (contender.ranges.get(name) for contender in contenders)
         spans = (
-            format_span(*(_told(figure, end, found.currency) for end in (known.low, known.high))) if known else "–"
+            format_span(*(_metric_text(figure, end, found.currency) for end in (known.low, known.high)))
+            if known
+            else "–"
             for known in ends
         )
         filled.append(_right(f"{job}{between}{metric_of(figure).head}", spans))
@@ -470,7 +472,7 @@ def _state(found: PlanResult, option: Option) -> str:
 
 
 def _tip(option: Option, figures: Sequence[str]) -> dict[str, str]:
-    shown = {metric_of(figure).head: _told(figure, option.value(figure), option.currency) for figure in figures}
+    shown = {metric_of(figure).head: _metric_text(figure, option.value(figure), option.currency) for figure in figures}
     return {"option": option.label, "IPUs": option.arithmetic, **shown, "ruled out by": option.reason or "nothing"}
 
 
@@ -495,7 +497,7 @@ def _bars(found: PlanResult, known: Sequence[Option]) -> Chart:
     bars = [
         Bar(option.label, 0.0, number, _FILLS[_state(found, option)], text, tip=_tip(option, [figure]))
         for option, number in list(zip(known, numbers, strict=True))[:_MOST_BARS]
-        for text in [_told(figure, option.value(figure), option.currency)]
+        for text in [_metric_text(figure, option.value(figure), option.currency)]
     ]
     ends = (min(0.0, *(bar.end for bar in bars)), max(0.0, *(bar.end for bar in bars)) * _ROOM or 1.0)
     return Chart(

@@ -25,7 +25,7 @@ MOST_OF_NOISE = 7
 
 
 @dataclass(frozen=True, slots=True)
-class Freedom:
+class Identifiability:
     """Choices that could have been made otherwise."""
 
     fitted: Mapping[str, tuple[str, ...]]  # constants that are fitted to rows
@@ -37,7 +37,7 @@ class Freedom:
     of_noise: tuple[str, ...]  # constants that are fitted to how much logged runs differ
 
 
-def freedom(comparisons: Sequence[RowComparison]) -> Freedom:
+def identifiability(comparisons: Sequence[RowComparison]) -> Identifiability:
     """Count what was chosen for rows."""
     specs = {title: loaded(title) for row in comparisons for title in row.scenarios}
     machines = [mk1()] if any(row.group.startswith("Mk1") for row in comparisons) else []
@@ -51,7 +51,7 @@ def freedom(comparisons: Sequence[RowComparison]) -> Freedom:
     common = set.intersection(*by_role.values()) if len(by_role) > 1 else set()
     tables = {spec.system.machine.ipu.vertices.name: spec.system.machine.ipu.vertices for spec in specs.values()}
     tables |= {each.machine.ipu.vertices.name: each.machine.ipu.vertices for each in machines}
-    of_tables = {named: origin for table in tables.values() for named, origin in _of_table(table)}
+    of_tables = {named: origin for table in tables.values() for named, origin in _table_numbers(table)}
     of_tables = {name: origin for name, origin in of_tables.items() if origin.basis == "calibrated"}
     fitted = {
         level: (
@@ -60,7 +60,7 @@ def freedom(comparisons: Sequence[RowComparison]) -> Freedom:
         )
         for level in LEVELS
     }
-    return Freedom(
+    return Identifiability(
         {level: found for level, found in fitted.items() if found},
         tuple(_named(of_hardware)),
         tuple(_named(each for each in assumed if each not in of_hardware)),
@@ -71,7 +71,7 @@ def freedom(comparisons: Sequence[RowComparison]) -> Freedom:
     )
 
 
-def _of_table(table: Vertices) -> Iterator[tuple[str, Origin]]:
+def _table_numbers(table: Vertices) -> Iterator[tuple[str, Origin]]:
     """Yield the numbers of a table of vertices that have an origin of their own."""
     for key, origin in table.origins.items():
         yield f"system.machine.ipu.vertices.{key} = {_written(table.number_at(key))}", origin

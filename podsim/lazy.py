@@ -9,7 +9,7 @@ from typing import TypeVar, overload
 _Item = TypeVar("_Item", covariant=True)
 
 
-class Deferred(Sequence[_Item]):
+class LazySequence(Sequence[_Item]):
     """Sequence whose items a function returns on first use; equal to a tuple of the same items."""
 
     def __init__(self, make: Callable[[], Iterable[_Item]]) -> None:
