@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from podsim.program.noise import late_table, latest_of
+from podsim.program.noise import late_table, maximum_moments
 from podsim.report.table import Table, columns
 from podsim.scenario.software import Noise
 from podsim.show.markdown import to_markdown
@@ -83,7 +83,7 @@ class Expected:
 def expected(row: Spread, noise: Noise) -> Expected:
     """Return the predicted spread of a submission."""
     table = late_table(noise, 1.0)
-    mean, deviation = (each / PS_PER_S for each in latest_of(table, row.machines))
+    mean, deviation = (each / PS_PER_S for each in maximum_moments(table, row.machines))
     call_s = math.hypot(noise.call_spread_s, deviation)
     share, mean_s = noise.late_call_share or 0.0, noise.late_call_time_s or 1.0
     return Expected(

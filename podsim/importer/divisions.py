@@ -23,10 +23,6 @@ from podsim.placement.job import training_job
 from podsim.placement.layout import with_stages
 from podsim.placement.memory import IpuMemory
 from podsim.placement.plan import cost_model, job_memory
-from podsim.placement.search.auto import choose
-from podsim.placement.search.choice import Choice
-from podsim.placement.search.dimensions import divisors
-from podsim.placement.search.space import accumulation
 from podsim.result.division import choice_yaml, division_text
 from podsim.scenario import ForwardScenario, LoadedScenario, System, load_scenario
 from podsim.scenario.pods import larger_pods
@@ -34,6 +30,10 @@ from podsim.scenario.sections import shard_findings
 from podsim.scenario.training import TrainingLayoutSpec, TrainingScenario
 from podsim.scenario.transformer_training import ParallelismSpec
 from podsim.scenario.wording import counted
+from podsim.search.auto import choose
+from podsim.search.choice import Choice
+from podsim.search.dimensions import divisors
+from podsim.search.space import accumulation
 from podsim.units import format_bytes
 from podsim.watch import Watch
 

@@ -1,4 +1,4 @@
-"""What must be computed, on any machine: operations, blocks and the builders that make them."""
+"""Models on any machine: operations, blocks, and builders of both."""
 
 from podsim.models.block import Block, Parameter, Workload
 from podsim.models.op import Elementwise, Gather, MatMul, Op, Rearrange, Reduce, ScatterAdd

@@ -1,9 +1,8 @@
-"""Products with operands in FP8, cast and scaled by their largest element; all else stays in half precision.
+"""Workloads with FP8 products: operands are cast and scaled by their largest element; the rest stays in FP16.
 
-Results lie in groups of 16 channels, FP8 operands in groups of 32, so that what a product reads changes its layout.
-What the backward pass reads again is cast again. Source: [micikevicius2022] [noune2022] for scales and products;
-[poplibs_poplin] for what the matrix unit takes; [popart_fp8] for what a cast and a product do with the scale of a
-tensor.
+Results are stored in groups of 16 channels and FP8 operands in groups of 32, so operands change their layout. The
+backward pass casts its operands again. Source: [micikevicius2022] [noune2022] for scales and products; [poplibs_poplin]
+for the formats of the matrix unit; [popart_fp8] for scales in casts and products.
 """
 
 from __future__ import annotations
@@ -16,31 +15,32 @@ from typing import TypeGuard
 from podsim.models.block import Block, Parameter, Workload
 from podsim.models.op import Conv, Elementwise, MatMul, Op, Reduce
 
-# Is the scale in its range, and a branch on that; for a cast it is negated; then it becomes metadata of the tensor.
+# Passes over a scale: a range check, a branch, for a cast a negation, and the conversion to tensor metadata.
 # Source: [popart_fp8].
-_OF_CAST, _OF_PRODUCT = 4, 3
+_CAST_SCALE_PASSES, _PRODUCT_SCALE_PASSES = 4, 3
 
 
 def with_products_in_fp8(workload: Workload, *, attention: bool = False) -> Workload:
-    """The same with FP8 operands of dense layers and of convolutions that are not grouped.
+    """Return a workload of forward passes with FP8 operands of dense layers and ungrouped convolutions.
 
-    Their weights are stored in FP8. What they read is cast once in a block, however many of them read it.
-    Grouped convolutions, whose other vertices take no FP8, stay as they are.
-
-    `workload`: forward passes in half precision; `attention`: whether products of two activations, as in attention,
-    read FP8 as well.
+    Weights are stored in FP8. An activation is cast once in a block, even if several products read it. Grouped
+    convolutions keep FP16, since their vertices do not take FP8. With `attention`, products of two activations read FP8
+    as well.
     """
     blocks = {name: _narrowed(block, attention=attention) for name, block in workload.blocks.items()}
     return replace(workload, blocks=blocks)
 
 
 def with_weights_in_fp8(workload: Workload) -> Workload:
-    """The same with weights of these products stored in FP8, and cast in front of each that reads them."""
+    """Return the workload with weights stored in FP8 and cast to FP16 before each product."""
     return replace(workload, blocks={name: _unpacked(block) for name, block in workload.blocks.items()})
 
 
 def with_training_in_fp8(workload: Workload, *, stored: bool) -> Workload:
-    """The same with FP8 products in both passes; weights not `stored` in FP8, and tied ones, are cast in every pass."""
+    """Return the workload with FP8 products in both passes.
+
+    With `stored`, weights that are not tied are stored in FP8; all other weights are cast in every pass.
+    """
     return replace(workload, blocks={name: _trained(block, stored=stored) for name, block in workload.blocks.items()})
 
 
@@ -52,7 +52,7 @@ def _unpacked(block: Block) -> Block:
             source, elements = op.inputs[1], op.operand_elements[1]
             read.add(source)
             name = f"{block.name}/{source[1:]}/fp16"
-            ops += _scale(name, _OF_CAST)
+            ops += _scale(name, _CAST_SCALE_PASSES)
             ops.append(Elementwise(name=name, shape=(elements,), dtype="fp16", inputs=(source,), function="cast"))
             op = replace(op, inputs=(op.inputs[0], name, *op.inputs[2:]))
         ops.append(op)
@@ -62,9 +62,9 @@ def _unpacked(block: Block) -> Block:
 
 def _narrowed(block: Block, *, attention: bool) -> Block:
     weights = {f"@{parameter.name}" for parameter in block.parameters}
-    ops = tuple(_Casts(block, block.name, weights, weights, attention=attention).made(block.forward))
+    ops = tuple(_Casts(block, block.name, weights, weights, attention=attention).with_casts(block.forward))
     alive = block.live_elements
-    if alive is not None:  # a copy takes half the room of what it was cast from
+    if alive is not None:  # an FP8 copy has half the bytes of its source
         alive += max((-(-op.element_count // 2) for op in ops if op.dtype == "fp8"), default=0)
     return replace(block, forward=ops, parameters=_in_eight_bits(block, ops, weights), live_elements=alive)
 
@@ -72,11 +72,11 @@ def _narrowed(block: Block, *, attention: bool) -> Block:
 def _trained(block: Block, *, stored: bool) -> Block:
     weights = {f"@{parameter.name}" for parameter in block.parameters}
     kept = {f"@{each.name}" for each in block.parameters if stored and each.tied_to is None}
-    # The backward pass calls the input of a layer by that layer.
+    # In the backward pass the input of a layer has the name of that layer.
     read = {f"@{_layer(op)}/input": op.inputs[0] for op in block.forward if _reads_weights(op, weights)}
-    forward = tuple(_Casts(block, block.name, weights, kept, scales=True).made(block.forward))
+    forward = tuple(_Casts(block, block.name, weights, kept, scales=True).with_casts(block.forward))
     backward = tuple(
-        _Casts(block, f"{block.name}_backward", weights, kept, scales=True, read=read).made(block.backward)
+        _Casts(block, f"{block.name}_backward", weights, kept, scales=True, read=read).with_casts(block.backward)
     )
     return replace(block, forward=forward, backward=backward, parameters=_in_eight_bits(block, forward, kept))
 
@@ -91,19 +91,19 @@ def _in_eight_bits(block: Block, ops: Collection[Op], stored: Collection[str]) -
 
 @dataclass(frozen=True)
 class _Casts:
-    """Casts in front of the products of a pass."""
+    """Inserter of casts before the products of a pass."""
 
     block: Block
-    prefix: str  # how names of its operations begin in the pass
-    weights: Collection[str]  # what products read of its parameters
-    stored: Collection[str]
-    attention: bool = False  # whether products of two activations read FP8 as well
-    scales: bool = False  # whether the largest element of a tensor is found before it is cast
-    read: Mapping[str, str] = field(default_factory=dict)  # other names of what the pass reads, by those that it uses
+    prefix: str  # prefix of names of operations in the pass
+    weights: Collection[str]  # names by which products read the block's parameters
+    stored: Collection[str]  # weights that are stored in FP8
+    attention: bool = False  # True if products of two activations read FP8 as well
+    scales: bool = False  # True if a tensor's largest element is computed before its cast
+    read: Mapping[str, str] = field(default_factory=dict)  # original names of tensors, by their names in the pass
     _known: dict[str, str] = field(default_factory=dict)
 
-    def made(self, ops: Collection[Op]) -> Iterator[Op]:
-        """The pass, with a cast in front of the first product that reads something."""
+    def with_casts(self, ops: Collection[Op]) -> Iterator[Op]:
+        """Yield the operations of the pass, with a cast of each operand before its first product."""
         for op in ops:
             meets = self.attention and isinstance(op, MatMul)
             if not (_reads_weights(op, self.weights) or _makes_gradient_of_weights(op) or meets):
@@ -116,7 +116,7 @@ class _Casts:
                     yield from self._cast(op, place)
                     source = self._known[self._tensor(source)]
                 names.append(source)
-            yield from _scale(op.name, _OF_PRODUCT)
+            yield from _scale(op.name, _PRODUCT_SCALE_PASSES)
             narrow = replace(op, operands="fp8", inputs=(*names, *op.inputs[2:]))
             yield replace(narrow, left_arranged=False) if isinstance(narrow, MatMul) else narrow
 
@@ -124,7 +124,7 @@ class _Casts:
         return self.read.get(source, source)
 
     def _cast(self, op: Conv | MatMul, place: int) -> Iterator[Op]:
-        """One pass over an operand that is not cast yet; `@input` gets the name of the block in front."""
+        """Yield the cast of an operand, unless the operand is already cast."""
         source, tensor = op.inputs[place], self._tensor(op.inputs[place])
         if tensor in self._known:
             return
@@ -134,12 +134,12 @@ class _Casts:
         if self.scales:
             yield Reduce(name=f"{name}/largest", shape=(1,), dtype="fp16", inputs=(source,), input_count=elements)
         self._known[tensor] = f"{name}/fp8"
-        yield from _scale(f"{name}/fp8", _OF_CAST)
+        yield from _scale(f"{name}/fp8", _CAST_SCALE_PASSES)
         yield Elementwise(name=f"{name}/fp8", shape=shape, dtype="fp8", inputs=(source,), function="cast")
 
 
 def _scale(name: str, count: int) -> Iterator[Op]:
-    """Passes over one number: the scale of a tensor is checked, and put into the format that the unit reads."""
+    """Yield passes over one number, which check a tensor's scale and convert it to the unit's format."""
     for number in range(1, count + 1):
         yield Elementwise(name=f"{name}/scale.{number}", shape=(1,), dtype="fp32", function="mul")
 
@@ -153,7 +153,7 @@ def _reads_weights(op: Op, weights: Collection[str]) -> TypeGuard[Conv | MatMul]
 
 
 def _makes_gradient_of_weights(op: Op) -> bool:
-    """Whether a product leaves its result where the weights lie."""
+    """Return True if a product computes the gradient of weights."""
     if isinstance(op, Conv):
         return op.direction == "weight_grad" and not _is_grouped(op)
     return isinstance(op, MatMul) and not op.output_arranged

@@ -1,4 +1,4 @@
-"""Composite layers as primitive operations appended to a `GraphBuilder`; each returns the name of its result."""
+"""Composite layers, which append primitive operations to a `GraphBuilder` and return the name of their result."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ NO_PARTS: Final[Mapping[str, int]] = {}
 
 
 class GraphBuilder:
-    """Collects the operations of one block in execution order, with unique names."""
+    """Builder of the operations of a block, in execution order and with unique names."""
 
     def __init__(
         self, prefix: str, dtype: DType = "fp16", accumulator: DType = "fp16", functions: DType | None = None
     ) -> None:
-        """`functions`: the format of layer norms and activations in a forward pass; as results if None."""
+        """Create an empty builder; `functions` is the format of layer norms and activations, by default `dtype`."""
         self.dtype, self._prefix, self._accumulator = dtype, prefix, accumulator
         self.functions = functions or dtype
         self._ops: dict[str, Op] = {}
@@ -26,38 +26,38 @@ class GraphBuilder:
         self._kept: list[str] = []
 
     def ops(self) -> tuple[Op, ...]:
-        """The operations so far, in order."""
+        """Return the operations so far, in order."""
         return tuple(self._ops.values())
 
     def partial_sums(self) -> tuple[str, ...]:
-        """Operations whose results the shards of a layer have to add up, in order."""
+        """Return the names of results that are partial sums over the shards of a layer, in order."""
         return tuple(self._partial_sums)
 
-    def add_up(self, source: str) -> str:
-        """Note that a result is a partial sum, or a partial maximum, over shards."""
+    def mark_partial_sum(self, source: str) -> str:
+        """Mark a result as a partial sum, or a partial maximum, over shards."""
         self._partial_sums.append(source)
         return source
 
     def width_sums(self) -> tuple[str, ...]:
-        """Operations whose results IPUs have to add up that divide the width of hidden states, in order."""
+        """Return the names of results that are partial sums over parts of the hidden width, in order."""
         return tuple(self._width_sums)
 
-    def add_up_width(self, source: str) -> str:
-        """Note that a result is a partial sum over parts of the width of hidden states."""
+    def mark_width_sum(self, source: str) -> str:
+        """Mark a result as a partial sum over parts of the hidden width."""
         self._width_sums.append(source)
         return source
 
-    def kept(self) -> tuple[str, ...]:
-        """Operations whose results are noted to be kept, in order."""
+    def kept_results(self) -> tuple[str, ...]:
+        """Return the names of results that stay alive for the backward pass, in order."""
         return tuple(self._kept)
 
-    def keep(self, source: str) -> str:
-        """Note that the backward pass reads a result, which would otherwise be gone before the next is made."""
+    def keep_result(self, source: str) -> str:
+        """Mark a result that stays alive for the backward pass."""
         self._kept.append(source)
         return source
 
-    def share_out(self, name: str, shape: tuple[int, int], whole_count: int, source: str) -> str:
-        """Append what brings together the rows of all shards, or sums them and leaves each with its own."""
+    def exchange_shards(self, name: str, shape: tuple[int, int], whole_count: int, source: str) -> str:
+        """Append an all-gather of the rows of all shards, or a reduce-scatter of their partial sums."""
         inputs = (source,)
         exchange = ShardExchange(
             name=self.name(name), shape=shape, dtype=self.dtype, inputs=inputs, whole_count=whole_count
@@ -65,7 +65,7 @@ class GraphBuilder:
         return self.add(exchange)
 
     def name(self, name: str) -> str:
-        """The full name of the next operation called `name`, made unique by a number."""
+        """Return the full, unique name of the next operation called `name`."""
         full, number = f"{self._prefix}/{name}", 2
         while full in self._ops:
             full, number = f"{self._prefix}/{name}.{number}", number + 1
@@ -84,12 +84,12 @@ class GraphBuilder:
         inputs: tuple[str, str],
         *,
         weights: bool = False,
-        left_arranged: bool = False,  # the left operand keeps its groups of channels
-        gradient_of_weights: bool = False,  # the result goes where the weights lie
-        left_row_length: int | None = None,  # elements of a row, where the left operand lies in rows
+        left_arranged: bool = False,  # True if the left operand is stored in groups of channels
+        gradient_of_weights: bool = False,  # True if the result has the layout of the weights
+        left_row_length: int | None = None,  # elements of a row, if the left operand is stored row by row
         contracts_rows: bool = False,
     ) -> str:
-        """Append a product; `weights`: the right operand is a parameter, the left keeps its groups of channels."""
+        """Append a product; with `weights`, the right operand is a parameter and the left is in groups of channels."""
         return self.add(
             MatMul(
                 name=self.name(name),
@@ -116,7 +116,7 @@ class GraphBuilder:
         *,
         even: bool = False,
     ) -> str:
-        """Append one elementwise pass, in the format of the results unless another is given; rows may be whole."""
+        """Append an elementwise pass; with `row_length`, rows are not split over tiles."""
         return self.add(
             Elementwise(
                 name=self.name(name or function),
@@ -130,7 +130,7 @@ class GraphBuilder:
         )
 
     def cast(self, name: str, shape: tuple[int, ...], source: str, dtype: DType) -> str:
-        """Append a pass between half and single precision; none where the source has the format."""
+        """Append a cast between FP16 and FP32, unless functions have the format of results."""
         if self.functions == self.dtype:
             return source
         return self.elementwise("cast_single", shape, (source,), dtype, name=name)
@@ -146,10 +146,10 @@ class GraphBuilder:
         shape: tuple[int, ...],
         input_count: int,
         source: str,
-        dtype: DType | None = None,  # its number format; that of results if None
-        row_length: int | None = None,  # elements of a row, where rows lie on tiles as a whole
+        dtype: DType | None = None,  # number format of the source; that of results if None
+        row_length: int | None = None,  # elements of a row, if rows are not split over tiles
     ) -> str:
-        """Append a reduction of `input_count` elements to `shape`, summed in single precision."""
+        """Append a reduction of `input_count` elements to `shape`, summed in FP32."""
         return self.add(
             Reduce(
                 name=self.name(name),
@@ -163,7 +163,7 @@ class GraphBuilder:
         )
 
     def rearrange(self, name: str, shape: tuple[int, ...], source: str, row_length: int | None = None) -> str:
-        """Append a change of layout; the elements of a row are given where rows are laid out one after the other."""
+        """Append a change of layout; `row_length` is the length of rows, if the tensor is stored row by row."""
         return self.join(name, shape, (source,), row_length)
 
     def spread(
@@ -175,7 +175,7 @@ class GraphBuilder:
         row_length: int | None,
         dtype: DType | None = None,
     ) -> str:
-        """Append what brings each element of a tensor to all places of a larger one that read it."""
+        """Append a broadcast, which copies each element of a tensor to `reader_count` places of a larger tensor."""
         return self.add(
             Rearrange(
                 name=self.name(name),
@@ -188,12 +188,12 @@ class GraphBuilder:
         )
 
     def join(self, name: str, shape: tuple[int, ...], sources: Sequence[str], row_length: int | None = None) -> str:
-        """Append what lays several tensors together as one."""
+        """Append a concatenation of tensors."""
         name, inputs = self.name(name), tuple(sources)
         return self.add(Rearrange(name=name, shape=shape, dtype=self.dtype, inputs=inputs, row_length=row_length))
 
     def cut(self, name: str, shape: tuple[int, ...], source: str, *, whole: bool) -> str:
-        """Append the copy of a part of a tensor; what is `whole` is no part."""
+        """Append a copy of a part of a tensor; with `whole`, return the tensor itself."""
         return (
             source if whole else self.add(Copy(name=self.name(name), shape=shape, dtype=self.dtype, inputs=(source,)))
         )
@@ -201,7 +201,7 @@ class GraphBuilder:
     def gather(
         self, name: str, shape: tuple[int, int], table_rows: int, inputs: tuple[str, ...], *, planned: bool = False
     ) -> str:
-        """Append a look-up of rows, which the library may plan by itself."""
+        """Append a look-up of rows; with `planned`, the library plans the look-up."""
         name, dtype = self.name(name), self.dtype
         rows = Gather(name=name, shape=shape, dtype=dtype, inputs=inputs, table_rows=table_rows, planned=planned)
         return self.add(rows)
@@ -216,7 +216,7 @@ class GraphBuilder:
         accumulate: bool = False,
         planned: bool = False,
     ) -> str:
-        """Append an update of rows; `accumulate` says that the table is a gradient accumulator."""
+        """Append an update of rows; with `accumulate`, the table is a gradient accumulator."""
         dtype = self._accumulator if accumulate else self.dtype
         name = self.name(name)
         rows = ScatterAdd(name=name, shape=shape, dtype=dtype, inputs=inputs, table_rows=table_rows, planned=planned)
@@ -234,7 +234,7 @@ def linear(
     bias: bool = True,
     groups: int = 1,
 ) -> str:
-    """Dense layer, or `groups` of them side by side: one product with the weights, one broadcast add of the bias."""
+    """Append a dense layer, or `groups` independent ones: a product with the weights and an addition of the bias."""
     out = g.matmul(name, (groups, rows, columns), inner, (source, f"@{name}/weight"), weights=True)
     shape = (groups * rows, columns)
     return g.elementwise("bias_add", shape, (out, f"@{name}/bias"), name=f"{name}/bias") if bias else out
@@ -250,13 +250,13 @@ def linear_backward(
     *,
     bias: bool = True,
     groups: int = 1,
-    read: str = "",  # its input, where it is not kept under its own name
+    read: str = "",  # name of the layer's input, by default `@NAME/input`
     parts: Mapping[str, int] = NO_PARTS,
 ) -> str:
-    """Input gradient, weight gradient with its accumulation, and bias gradient of the same.
+    """Append the gradients of a dense layer: of input, weights and bias, the last two with their accumulation.
 
-    `parts`: names and widths of the weights that lie side by side in it, if they are several. The product reads them
-    where they lie, and each gets its part of the gradients as a copy [popart_lowering].
+    `parts` holds the names and widths of weights that are concatenated in the layer. Each part gets a copy of its part
+    of the gradients [popart_lowering].
     """
     grad_in = g.matmul(
         f"{name}/input_grad", (groups, rows, inner), columns, (gradient, f"@{name}/weight"), left_arranged=True
@@ -282,9 +282,9 @@ def linear_backward(
 
 
 def activate(g: GraphBuilder, function: str, shape: tuple[int, ...], source: str) -> str:
-    """The function of a feed-forward block, between casts where it has a format of its own.
+    """Append the activation function of a feed-forward block, between casts if functions have a different format.
 
-    `gelu_erf` is as a graph has it that no pattern joins, x·(1 + erf(x/√2))·½.
+    `gelu_erf` consists of the separate operations of x·(1 + erf(x/√2))·½, which no pattern of the library fuses.
     """
     dtype, source = g.functions, g.cast(f"{function}/wide", shape, source, g.functions)
     if function == "gelu_erf":
@@ -302,7 +302,7 @@ def activate(g: GraphBuilder, function: str, shape: tuple[int, ...], source: str
 
 
 def activate_backward(g: GraphBuilder, function: str, shape: tuple[int, ...], gradient: str, source: str) -> str:
-    """The gradient of the same; that of erf is five passes, 2/√π·exp(-x²)·dy [popart_lowering]."""
+    """Append the gradient of `activate`; for erf five passes, 2/√π·exp(-x²)·dy [popart_lowering]."""
     if function == "relu_squared":  # 2·relu(x)·dy, relu(x) computed again
         part = g.elementwise("relu", shape, (source,), name="relu_grad/relu")
         product = g.elementwise("mul", shape, (gradient, part), name="relu_grad/mul")
@@ -326,12 +326,12 @@ def softmax(
     columns: int,
     source: str,
     *,
-    is_shared: bool = False,  # whether shards hold other columns, so that they have to join maxima and sums
-    row_length: int | None = None,  # columns, where each row lies on one tile as a whole
+    is_shared: bool = False,  # True if shards hold different columns and combine their maxima and sums
+    row_length: int | None = None,  # number of columns, if rows are not split over tiles
     dtype: DType | None = None,
 ) -> str:
-    """Softmax over the last axis: maximum, subtract, exponential, sum, scale."""
-    joined, rest = g.add_up if is_shared else str, (dtype, row_length)
+    """Append a softmax over the last axis: maximum, subtraction, exponential, sum, scale."""
+    joined, rest = g.mark_partial_sum if is_shared else str, (dtype, row_length)
 
     def over_all(function: str, name: str, *sources: str) -> str:
         return g.elementwise(function, (rows, columns), sources, dtype, f"softmax/{name}", row_length)
@@ -352,7 +352,7 @@ def softmax_backward(
     row_length: int | None = None,
     dtype: DType | None = None,
 ) -> str:
-    """Gradient of softmax, p·(dy - sum(p·dy)); the last two arguments as above."""
+    """Append the gradient of softmax, p·(dy - sum(p·dy)), with `row_length` and `dtype` as in `softmax`."""
 
     def over_all(function: str, *sources: str) -> str:
         return g.elementwise(function, (rows, columns), sources, dtype, f"softmax/{function}", row_length)
@@ -363,8 +363,11 @@ def softmax_backward(
 
 
 def layer_norm(g: GraphBuilder, name: str, rows: int, columns: int, source: str, *, is_shared: bool = False) -> str:
-    """Layer norm: mean, mean of squares, normalise, scale, shift; if `is_shared`, IPUs with other columns join sums."""
-    shape, joined, dtype = (rows, columns), g.add_up_width if is_shared else str, g.functions
+    """Append a layer norm: mean, mean of squares, normalise, scale, shift.
+
+    With `is_shared`, IPUs hold different columns and combine their sums.
+    """
+    shape, joined, dtype = (rows, columns), g.mark_width_sum if is_shared else str, g.functions
     source = g.cast(f"{name}/wide", shape, source, dtype)
     squares = g.elementwise("square", shape, (source,), dtype, name=f"{name}/square")
     mean = joined(g.reduce(f"{name}/mean", (rows,), rows * columns, source, dtype))
@@ -380,8 +383,8 @@ def layer_norm(g: GraphBuilder, name: str, rows: int, columns: int, source: str,
 def layer_norm_backward(
     g: GraphBuilder, name: str, rows: int, columns: int, gradient: str, *, is_shared: bool = False
 ) -> str:
-    """Gradients of layer norm with respect to its input, gamma and beta; arguments as above."""
-    shape, joined = (rows, columns), g.add_up_width if is_shared else str
+    """Append the gradients of `layer_norm` with respect to its input, gamma and beta."""
+    shape, joined = (rows, columns), g.mark_width_sum if is_shared else str
     normal = g.elementwise("mul", shape, (f"@{name}/input", f"@{name}/inverse"), name=f"{name}/whiten")
     product = g.elementwise("mul", shape, (gradient, normal), name=f"{name}/mul")
     for parameter, source in (("gamma", product), ("beta", gradient)):
@@ -405,8 +408,11 @@ def rms_norm(
     plus_one: bool = False,
     is_shared: bool = False,
 ) -> str:
-    """Norm by the root of the mean square, and scale, by one more than gamma with `plus_one`; `is_shared` as above."""
-    joined = g.add_up_width if is_shared else str
+    """Append an RMS norm, scaled by gamma, or by gamma + 1 with `plus_one`.
+
+    With `is_shared`, IPUs hold different columns and combine their sums.
+    """
+    joined = g.mark_width_sum if is_shared else str
     gamma = f"@{name}/gamma"
     if plus_one:
         gamma = g.elementwise("add", (columns,), (gamma, "@one"), name=f"{name}/plus_one")
@@ -421,8 +427,8 @@ def rms_norm(
 def rms_norm_backward(
     g: GraphBuilder, name: str, rows: int, columns: int, gradient: str, *, is_shared: bool = False
 ) -> str:
-    """Gradients of the same with respect to its input and gamma."""
-    shape, joined = (rows, columns), g.add_up_width if is_shared else str
+    """Append the gradients of `rms_norm` with respect to its input and gamma."""
+    shape, joined = (rows, columns), g.mark_width_sum if is_shared else str
     normal = g.elementwise("mul", shape, (f"@{name}/input", f"@{name}/inverse"), name=f"{name}/whiten")
     product = g.elementwise("mul", shape, (gradient, normal), name=f"{name}/mul")
     total = g.reduce(f"{name}/gamma_grad", (columns,), rows * columns, product)
@@ -434,7 +440,7 @@ def rms_norm_backward(
 
 
 def rotate(g: GraphBuilder, shape: tuple[int, int], source: str) -> str:
-    """Rotary positions, x·cos + turned(x)·sin; their gradient is the same with the angle reversed."""
+    """Append rotary positions, x·cos + turned(x)·sin; the gradient is the same function of the reversed angle."""
     turned = g.rearrange("rotary/turn", shape, source)
     cosines = g.elementwise("mul", shape, (source, "@cosines"), name="rotary/cosine")
     sines = g.elementwise("mul", shape, (turned, "@sines"), name="rotary/sine")
@@ -447,12 +453,13 @@ class Formats:
 
     dtype: DType = "fp16"  # weights, activations and their gradients
     accumulator: DType = "fp16"  # accumulated gradients
-    # layer norms and activation functions of transformers in forward passes; as activations if None
+    # layer norms and activation functions of transformers in forward passes; `dtype` if None
     functions: DType | None = None
 
     def builder(self, prefix: str) -> GraphBuilder:
-        """An empty sequence of operations."""
+        """Return an empty graph builder with these formats."""
         return GraphBuilder(prefix, self.dtype, self.accumulator)
 
 
 HALF: Final = Formats()
+"""FP16 for all tensors."""

@@ -1,7 +1,7 @@
-"""SchNet: messages along the edges of molecular graphs, a number of nearest neighbours found on the device.
+"""SchNet: messages along the edges of molecular graphs, whose nearest neighbours are computed on the device.
 
-A block makes a filter of every edge from its distance, multiplies it with the row of the source atom and adds up at the
-target. Positions have no gradient. Source: [schutt2018], with the operations of [hydronet_gnn].
+A block computes a filter from the length of every edge, multiplies it with the row of the source atom, and sums the
+products at the target atom. Positions have no gradient. Source: [schutt2018], with the operations of [hydronet_gnn].
 """
 
 from __future__ import annotations
@@ -15,53 +15,53 @@ from podsim.models.op import MatMul, TopK
 
 _AXES = 3
 _EMBEDDINGS = 100
-"""Rows of the table of atoms, which atomic numbers index."""
-# log1p(exp(-|x|)) + max(x, 0) - ln 2, and what PyTorch's own adds: a threshold above which the function is x.
+"""Number of rows of the atom embedding, indexed by atomic number."""
+# Passes of log1p(exp(-|x|)) + max(x, 0) - ln 2; PyTorch's own softplus adds a threshold above which it returns x.
 _SOFTPLUS = ("abs", "negate", "exp", "log1p", "max", "add", "sub")
 _THRESHOLD = ("compare", "select")
-# Of log1p, exp, negation, modulus, maximum and their sum; PyTorch's own is the sigmoid, up to the threshold.
+# Gradients of log1p, exp, negation, modulus, maximum and their sum; PyTorch's own is the sigmoid, up to the threshold.
 _SOFTPLUS_GRADIENT = ("add", "divide", "mul", "negate", "sign", "mul", "compare", "mul", "add")
 _SLOW_GRADIENT = ("sigmoid", "mul", *_THRESHOLD)
-# Vertices of functions that cost what these do.
+# Elementwise functions with the cost of another vertex.
 _LIKE = {"negate": "scale"}
-_TENSORS_OF_BLOCK, _TENSORS_OF_ATOMS = 9, 6
-"""Tensors over edges and over atoms that a block keeps for its backward pass."""
+_EDGE_TENSORS, _ATOM_TENSORS = 9, 6
+"""Numbers of tensors over edges and over atoms that a block saves for its backward pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchNetShape:
-    """Dimensions of SchNet, and of the graphs of a micro-batch."""
+    """Dimensions of SchNet and of the graphs of a micro-batch."""
 
-    features: int  # of atoms, and filters of edges
+    features: int  # features of atoms, and of the filters of edges
     blocks: int
-    gaussians: int  # functions that a distance is expanded in
+    gaussians: int  # Gaussian functions that expand a distance
     neighbours: int  # edges that end at each atom
-    atoms: int  # of a micro-batch, padding included
+    atoms: int  # atoms of a micro-batch, padding included
     graphs: int  # places for graphs in a micro-batch, empty ones included
-    fast_softplus: bool = True  # without the comparison with a threshold
+    fast_softplus: bool = True  # True for a softplus without a comparison with a threshold
 
     @property
     def edges(self) -> int:
-        """Edges of a micro-batch."""
+        """Number of edges of a micro-batch."""
         return self.atoms * self.neighbours
 
 
 @dataclass(frozen=True, slots=True)
 class InteractionShape:
-    """One interaction block."""
+    """Dimensions of an interaction block."""
 
     atoms: int
-    features: int  # of atoms and edges
+    features: int  # features of atoms and edges
     edges: int
-    gaussians: int  # functions that a distance is expanded in
-    fast_softplus: bool = True  # without the comparison with a threshold
-    sorted_edges: bool = False  # whether distances lie as a sort has left them
+    gaussians: int  # Gaussian functions that expand a distance
+    fast_softplus: bool = True  # True for a softplus without a comparison with a threshold
+    sorted_edges: bool = False  # True if distances have the layout of a sort's results
 
 
 def schnet(
     shape: SchNetShape, formats: Formats, samples: float, host_input_bytes: int, host_tensors: HostTensors
 ) -> Workload:
-    """The training graph of one micro-batch. `host_input_bytes`: sent from the host; 0 for synthetic data [B]."""
+    """Return the training graph of one micro-batch; `host_input_bytes` is 0 for synthetic data. [B]"""
     extents = shape.atoms, shape.features, shape.edges, shape.gaussians
     interaction = InteractionShape(*extents, shape.fast_softplus, sorted_edges=True)
     one = interaction_block(interaction, formats)
@@ -83,7 +83,7 @@ def schnet(
 
 
 def interaction_block(s: InteractionShape, formats: Formats) -> Block:
-    """Filters of edges, messages along them, and what becomes of them at the atoms."""
+    """Return an interaction block: filters of edges, messages along edges, and their sums at the atoms."""
     atoms, edges, features = (s.atoms, s.features), (s.edges, s.features), s.features
     g = formats.builder("interaction")
     cutoff = "@distances"
@@ -131,12 +131,12 @@ def interaction_block(s: InteractionShape, formats: Formats) -> Block:
         backward=b.ops(),
         parameters=(*_parameters(dense, features), Parameter("in/weight", (features, features))),
         output_elements=s.atoms * features,
-        saved_elements=_TENSORS_OF_BLOCK * s.edges * features + _TENSORS_OF_ATOMS * s.atoms * features,
+        saved_elements=_EDGE_TENSORS * s.edges * features + _ATOM_TENSORS * s.atoms * features,
     )
 
 
 def _neighbours(s: SchNetShape, formats: Formats) -> Block:
-    """Distances of all pairs of atoms, masked, the least of each row, and their expansion in Gaussians."""
+    """Return the block that computes distances of all pairs, the smallest of each row, and their Gaussians."""
     pairs = (s.atoms, s.atoms)
     g = formats.builder("neighbours")
     starts = g.elementwise("fill", (s.atoms,), ("@starts",), name="graphs/starts")
@@ -183,7 +183,7 @@ def _neighbours(s: SchNetShape, formats: Formats) -> Block:
 
 
 def _embedding(s: SchNetShape, formats: Formats) -> Block:
-    """A row of the table for each atom."""
+    """Return the block that looks up the embedding of each atom."""
     rows = (s.atoms, s.features)
     g, b = formats.builder("embedding"), formats.builder("embedding_backward")
     g.gather("atoms", rows, _EMBEDDINGS, ("@table", "@numbers"), planned=True)
@@ -194,7 +194,7 @@ def _embedding(s: SchNetShape, formats: Formats) -> Block:
 
 
 def _head(s: SchNetShape, formats: Formats) -> Block:
-    """Two dense layers for each atom, their sum over each graph, and the squared error."""
+    """Return the head: two dense layers for each atom, their sum over each graph, and the squared error."""
     half, single, graphs = (s.atoms, s.features // 2), (s.atoms, 1), (s.graphs, 1)
     g = formats.builder("head")
     out = linear(g, "dense1", s.atoms, s.features, s.features // 2, "@input")
@@ -222,7 +222,7 @@ def _head(s: SchNetShape, formats: Formats) -> Block:
 
 
 def _softplus(g: GraphBuilder, name: str, shape: tuple[int, ...], source: str, *, fast: bool) -> str:
-    """The shifted softplus, a pass for each function."""
+    """Append the shifted softplus, one pass per function."""
     for function in _SOFTPLUS if fast else (*_SOFTPLUS, *_THRESHOLD):
         called = f"{name}/softplus/{function}"
         source = g.elementwise(_LIKE.get(function, function), shape, (source,), name=called)
@@ -237,7 +237,7 @@ def _softplus_backward(g: GraphBuilder, name: str, shape: tuple[int, ...], gradi
 
 
 def _weights_backward(g: GraphBuilder, name: str, rows: int, inner: int, columns: int, gradient: str) -> None:
-    """Gradients of a dense layer whose input needs none."""
+    """Append the gradients of weights and bias of a dense layer whose input needs no gradient."""
     of_weights = g.matmul(
         f"{name}/weight_grad", (1, inner, columns), rows, (f"@{name}/input", gradient), gradient_of_weights=True
     )

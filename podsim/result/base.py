@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
     from podsim.draws import Uncertainty
     from podsim.engine.trace import Trace
-    from podsim.placement.search.choice import Choice
     from podsim.program.passes_in_order import Passes
     from podsim.program.task import Program
+    from podsim.search.choice import Choice
 
 STANDS_ON: Final = "Assumptions by influence"
 _MOST_FIGURES: Final = 4
@@ -235,9 +235,9 @@ class Result(Answered):
         """Return five lines: scenario, metrics, and the attributes with more."""
         more = f"{type(self).__name__}: .ranges, .verdict, .plot(), .to_frame(), .to_json(); {len(self.warnings)}"
         warnings = f"{more} warning{'s' * (len(self.warnings) != 1)}"
-        return "\n".join(short(each) for each in (*self._told(), warnings))
+        return "\n".join(short(each) for each in (*self._summary_lines(), warnings))
 
-    def _told(self) -> Sequence[str]:
+    def _summary_lines(self) -> Sequence[str]:
         return self.title, *self.about, self.figures_line
 
     def report(self) -> Report:

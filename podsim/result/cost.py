@@ -129,7 +129,7 @@ class Cost(Answered):
         sections = [Section("Cost", [Table(columns("", ""), list(self.lines)), kinds], short=True)]
         return Report(self.title, [f"podsim {__version__}"], __version__, (), notes=self.notes, sections=sections)
 
-    def _told(self) -> Iterable[str]:
+    def _summary_lines(self) -> Iterable[str]:
         return self.title, " ".join(self.lines[0])
 
     def _records(self) -> Sequence[Mapping[str, Any]]:

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any, Final
 
 from podsim.format import format_count, format_duration_s, format_percent
-from podsim.placement.search.choice import Candidate, Choice
 from podsim.report.table import Block, Cell, Cells, Column, Passage, Table, columns
 from podsim.scenario.wording import counted, flow
+from podsim.search.choice import Candidate, Choice
 
 _DIGITS: Final = 4
 _REPLICAS: Final = "replication_factor"

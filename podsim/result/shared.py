@@ -22,7 +22,7 @@ from podsim.scenario.resolve import Change
 from podsim.scenario.without_effect import without_effect
 
 if TYPE_CHECKING:
-    from podsim.placement.search.choice import Choice
+    from podsim.search.choice import Choice
 
 
 _GIGA: Final = 1e9

@@ -9,7 +9,6 @@ from podsim.engine import Trace, execute
 from podsim.metrics import TOKENS
 from podsim.placement import Plan
 from podsim.placement.generation import Generation, generation_cost_model, generation_job, plan_generation
-from podsim.placement.search.decoder import longest_stage_ps
 from podsim.placement.stage_cost import product_rates
 from podsim.program.generation import compile_step
 from podsim.program.passes_in_order import step_passes
@@ -27,6 +26,7 @@ from podsim.runs.probes import BaseProbe
 from podsim.runs.settings import Settings, divided, placed
 from podsim.runs.warnings import misfits
 from podsim.scenario import GenerationScenario, LoadedScenario
+from podsim.search.decoder import longest_stage_ps
 from podsim.tiles.model import CostModel
 from podsim.units import ps_to_seconds
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from podsim.engine import Pieces, Trace, execute
+from podsim.engine import Chunks, Trace, execute
 from podsim.engine.compiled import is_available
 from podsim.program.task import Program
 from podsim.result.breakdown import mean_account
@@ -14,10 +14,10 @@ from podsim.tiles.model import CostModel
 
 @dataclass
 class _Traces:
-    """Traces of programs that differ little: most are equal to the first, or in most of their pieces."""
+    """Traces of programs that differ little: most are equal to the first, or in most of their chunks."""
 
     first: tuple[Program, Trace] | None = None
-    pieces: Pieces | None = None
+    chunks: Chunks | None = None
 
     def of(self, program: Program) -> Trace:
         """The trace of a program."""
@@ -29,10 +29,10 @@ class _Traces:
             return trace
         if is_available():  # which takes less time to run a program than it takes to cut it
             return execute(program, explicit=explicit)
-        if self.pieces is None:
-            self.pieces = Pieces()
-            self.pieces.trace(known)  # what the others are compared with, piece by piece
-        return self.pieces.trace(program) or execute(program, explicit=explicit)
+        if self.chunks is None:
+            self.chunks = Chunks()
+            self.chunks.trace(known)  # what the others are compared with, chunk by chunk
+        return self.chunks.trace(program) or execute(program, explicit=explicit)
 
 
 def figures(trace: Trace) -> object:
@@ -59,4 +59,4 @@ class BaseProbe:
         """Costs for other inputs, with the splits of the products that are known."""
         if self._model is None:
             self._model = fresh
-        return fresh.holding(self._model) or (fresh if resplit else None)
+        return fresh.with_splits(self._model) or (fresh if resplit else None)

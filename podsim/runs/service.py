@@ -325,7 +325,7 @@ def _drawn(served: Served, task: DrawTask, sigma: float, seed: int, number: int)
     try:
         asked = served.job_of(sample_inputs(task, seed, number))
         fresh = generation_cost_model(asked)
-        plan_generation(asked, model := fresh.holding(steps.model) or fresh, advise=False)
+        plan_generation(asked, model := fresh.with_splits(steps.model) or fresh, advise=False)
         factor, shortest = sample_factor(sigma, seed, number), min(served.requests.prompt_tokens)
         moved = PlannedSteps(asked, model=model)
         crowd = tuple(

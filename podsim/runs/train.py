@@ -22,7 +22,7 @@ from podsim.program.passes_in_order import training_passes
 from podsim.program.prices import TRAINING_CALLS, Prices, task_prices
 from podsim.program.size import explicit_event_count
 from podsim.program.task import Program
-from podsim.program.update import machines_of, waiting_s
+from podsim.program.update import machine_count, waiting_s
 from podsim.result.breakdown import mean_account, shared_account
 from podsim.result.influence import Measure, StandsOn
 from podsim.result.result import Drift, RunResult
@@ -42,8 +42,8 @@ from podsim.units import ps_to_seconds
 
 if TYPE_CHECKING:
     from podsim.draws import Noisy
-    from podsim.placement.search.choice import Choice
     from podsim.scenario.faults import FaultSpec
+    from podsim.search.choice import Choice
 
 
 def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
@@ -140,7 +140,7 @@ def _result(
         breakdown_ps=mean_account(trace.lanes),
         shared_ps=shared_account(trace),
         mfu=model_flop_utilization(plan, update_s),
-        drift=Drift.from_noise(plan.software.noise, machines_of(plan)) if outcome.runs else None,
+        drift=Drift.from_noise(plan.software.noise, machine_count(plan)) if outcome.runs else None,
         time_to_train_s=outcome.time_to_train_s,
         time_to_train_percentiles=outcome.percentiles,
         run_breakdown=outcome.breakdown,
@@ -268,7 +268,7 @@ class TrainingProbe(BaseProbe):
             metrics[TIME] = outcome.time_to_train_s
         others = figures(trace), plan.memory, outcome
         noise = spec.software.noise
-        drift = Drift.from_noise(noise, machines_of(plan))
+        drift = Drift.from_noise(noise, machine_count(plan))
         longer = waiting_s(noise, plan) / update_s + (drift.on_average[1] if drift else 0.0)
         return Measure(time_s or rate, others, metrics, outcome.times_s, longer)
 

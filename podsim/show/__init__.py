@@ -1,1 +1,1 @@
-"""How results look: tables, charts and files; a table and a chart are data that renderers draw."""
+"""Renderers of reports, tables and charts: text, Markdown, HTML, CSV, matplotlib and pandas."""

@@ -1,4 +1,4 @@
-"""Answers in Python: a few lines where they are printed, tables in a notebook, a chart, and a frame of pandas."""
+"""Base class of answers in Python: printed lines, tables in a notebook, charts, and pandas frames."""
 
 from __future__ import annotations
 
@@ -17,60 +17,60 @@ if TYPE_CHECKING:
 
 
 class Answered:
-    """What answers have in common: results of runs, and those of `compare`, `sweep`, `plan`, `check` and `whatif`.
+    """Base class of answers: results of runs, and of `compare`, `sweep`, `plan`, `check` and `whatif`.
 
-    A class of them says what is told of it in a line or two, what it reports, and what its rows are.
+    A subclass defines its summary in a line or two, its report, and the rows of its frame.
     """
 
     __slots__ = ()
     COLUMNS: ClassVar[tuple[str, ...] | None] = None
-    """Columns of a frame without a row; those of its rows if left out."""
+    """Columns of a frame; None for those of its rows."""
 
     @abstractmethod
-    def _told(self) -> Iterable[str]:
-        """Lines that say what was found."""
+    def _summary_lines(self) -> Iterable[str]:
+        """Return lines that summarise the answer."""
 
     @abstractmethod
     def report(self) -> Report:
-        """The answer as data: a sentence, figures, and sections of tables and charts."""
+        """Return the answer as data: a sentence, figures, and sections of tables and charts."""
 
     @abstractmethod
     def _records(self) -> Sequence[Mapping[str, Any]]:
-        """What a frame holds, a mapping for each row."""
+        """Return the rows of the frame as mappings."""
 
     def _units(self) -> Mapping[str, str]:
-        """Units of columns that do not follow from their names."""
+        """Return the units of columns whose names do not tell the unit."""
         return {}
 
     def _currency(self) -> str:
-        """In which its costs are."""
+        """Return the currency of costs."""
         return ""
 
     def __repr__(self) -> str:
-        """Five lines at most: what was found, and where the rest is."""
+        """Return a summary of at most five lines, with the methods that show more."""
         more = f"{type(self).__name__}: .plot(), .to_frame(); a notebook shows its tables"
-        return "\n".join(short(each) for each in (*self._told(), more))
+        return "\n".join(short(each) for each in (*self._summary_lines(), more))
 
     def text(self) -> str:
-        """The short answer for a terminal of 100 columns."""
+        """Return the short answer for a terminal of 100 columns."""
         from podsim.show.text import report_as_text
 
         return report_as_text(self.report())
 
     def markdown(self) -> str:
-        """The short answer in Markdown."""
+        """Return the short answer in Markdown."""
         from podsim.show.markdown import report_as_markdown
 
         return report_as_markdown(self.report())
 
     def _repr_html_(self) -> str:
-        """The short answer, for notebooks."""
+        """Return the short answer as HTML for notebooks."""
         from podsim.show.html_page import report_as_html
 
         return report_as_html(self.report())
 
     def plot(self) -> Figure:
-        """The charts of `--plot`, as a figure of matplotlib, which a notebook shows.
+        """Return the charts of `--plot` as a matplotlib figure, which a notebook shows.
 
         Raises:
             PodsimError: There is nothing to draw.
@@ -78,14 +78,14 @@ class Answered:
         return figure_of_sheet(self.report().sheet())
 
     def to_frame(self) -> DataFrame:
-        """A frame of pandas, with the units of its columns in `attrs["unit"]`."""
+        """Return a pandas frame with the units of its columns in `attrs["unit"]`."""
         from podsim.show.frames import frame_of
 
         return frame_of(self._records(), self._units(), self._currency(), self.COLUMNS)
 
 
 def figure_of_sheet(sheet: Sheet) -> Figure:
-    """A figure of charts, which looks as that of a file whatever the user's own configuration of matplotlib says."""
+    """Return a figure of charts in podsim's style, independent of the user's matplotlib configuration."""
     from podsim.show.matplotlib_charts import figure_of
 
     return figure_of(sheet)

@@ -1,4 +1,4 @@
-"""Answers as pandas frames. Column names end in their unit; `attrs["unit"]` says it again."""
+"""Answers as pandas frames. Column names end in their unit, and `attrs["unit"]` holds units by column."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 _UNITS: Final = {"s": "s", "bytes": "B", "share": "1", "count": "1"}
-"""Units of columns by the last word of their names."""
+"""Units of columns by the last part of their names."""
 
 
 def unit_of_figure(column: str, currency: str = "") -> str | None:
-    """The unit of a column of figures; None of what is no figure, or has a unit of its own in each row.
+    """Return the unit of a column of figures; None for other columns, and for units that differ between rows.
 
     >>> unit_of_figure("weight_update_s"), unit_of_figure("mfu"), unit_of_figure("cost_per_run", "USD")
     ('s', '1', 'USD')
@@ -34,14 +34,17 @@ def frame_of(
     currency: str = "",
     columns: Sequence[str] | None = None,
 ) -> DataFrame:
-    """A frame of rows; `units` are of columns whose names do not say them, `columns` by default those of the rows."""
+    """Return a frame of rows.
+
+    `units` holds the units of columns whose names do not tell the unit; `columns` is by default those of the rows.
+    """
     import pandas as pd
 
     return _with_units(pd.DataFrame(list(rows), columns=None if columns is None else [*columns]), units, currency)
 
 
 def frame_of_rows(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> DataFrame:
-    """A frame of rows, with the units that the names of its columns end in."""
+    """Return a frame of rows, with units from the ends of its column names."""
     import pandas as pd
 
     frame = pd.DataFrame(rows, columns=[*columns])
@@ -51,7 +54,7 @@ def frame_of_rows(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> D
 
 
 def frame_of_file(path: Path) -> DataFrame:
-    """A table of many results, as Parquet or CSV."""
+    """Return the frame of a Parquet or CSV file with many results."""
     import pandas as pd
 
     from podsim.escaped import from_csv

@@ -1,7 +1,7 @@
-"""A page as HTML: one file that asks the network for nothing, the same bytes for the same answer.
+"""Reports as HTML pages: one file without network requests, with the same bytes for the same answer.
 
-Whatever a user may have written is escaped. Should that ever fail, a browser still runs no script of it, since the page
-names the hashes of its own two scripts and forbids all others, and all requests.
+Texts from users are escaped. As a second defence, a content security policy allows only the page's own two scripts, by
+their hashes, and no requests.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _STEPS: Final = (("in", "Zoom in", "+"), ("out", "Zoom out", "−"), ("back", "E
 
 
 def as_html(page: Report) -> str:
-    """A page as text of HTML."""
+    """Return a report as the text of an HTML page."""
     style, own = (files("podsim.show").joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     drawing = script().replace("</script", "<\\/script").replace("<!--", "<\\!--")
     hashes = (base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in (drawing, own))
@@ -72,13 +72,13 @@ style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'">
 
 
 def _patterns(drawn: str) -> str:
-    """What the charts in a text of HTML paint with."""
+    """Return the SVG fill patterns used by the charts of a page."""
     place = 'class="patterns" width="0" height="0" aria-hidden="true" focusable="false"'
     return f"<svg {place}><defs>{definitions(drawn)}</defs></svg>"
 
 
 def fragment(blocks: Iterable[Part], prefix: str) -> str:
-    """Blocks as a part of another page, without any script; the prefix begins the names of its charts."""
+    """Return blocks as a part of another page, without scripts; ids of charts begin with the prefix."""
     numbers = count(1)
     text = "\n".join(line for block in blocks for line in _block(block, numbers, prefix))
     text = f"{_patterns(text)}{text}" if "url(#" in text else text
@@ -86,7 +86,7 @@ def fragment(blocks: Iterable[Part], prefix: str) -> str:
 
 
 def tiles(shown: Iterable[Tile]) -> str:
-    """The numbers that matter most, as a part of a page."""
+    """Return tiles with the main figures as a part of a page."""
     parts = []
     for tile in shown:
         notes = "".join(f'<dd class="more">{html(note)}</dd>' for note in (tile.range, *tile.notes) if note)
@@ -170,7 +170,7 @@ def _chart(chart: Chart, name: str) -> Iterator[str]:
     yield from (f'<p class="small">{html(note)}</p>' for note in notes)
     spec = {"description": chart.description, **vega_spec(chart)}
     text = json.dumps(spec, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    text = text.replace("<", "\\u003c")  # so that it cannot end the element it stands in
+    text = text.replace("<", "\\u003c")  # so that the text cannot end its script element
     yield f'<script type="application/json">{text}</script>'
     if chart.numbers:
         yield from _block(Folded("The numbers of this chart", [chart.numbers]), count())
@@ -178,12 +178,12 @@ def _chart(chart: Chart, name: str) -> Iterator[str]:
 
 
 def report_as_html(report: Report) -> str:
-    """What belongs to the short answer of a report, for notebooks."""
+    """Return the short answer of a report as HTML for notebooks."""
     return "".join(to_html(block) for block in (*report.heading(), *report.short()))
 
 
 def to_html(table: Block) -> str:
-    """A table as HTML, with its notes below it; addresses are links."""
+    """Return a table as HTML with its notes below; addresses become links."""
     if isinstance(table, Passage):
         title = f"<p>{_linked(table.title)}</p>\n" if table.title else ""
         return f'{title}<pre tabindex="0">{html(table.text)}</pre>'
@@ -210,14 +210,14 @@ def to_html(table: Block) -> str:
 
 
 def _linked(text: str) -> str:
-    """Text of HTML, escaped, in which addresses are links and lines are kept."""
+    """Return text escaped for HTML, with links for addresses and `<br>` for line ends."""
     parts = [html(part) for part in _ADDRESS.split(text)]
     parts[1::2] = [f'<a href="{address}" rel="noreferrer">{address}</a>' for address in parts[1::2]]
     return "".join(parts).replace("\n", "<br>")
 
 
 def check_page_path(path: str | Path) -> None:
-    """Refuse a path that cannot hold a page, or a page without what draws its charts, before the work."""
+    """Refuse, before the work, a path that cannot hold a page, and a page if the chart library is not installed."""
     suffix = Path(path).suffix
     if suffix.lower() not in SUFFIXES:
         what = f"`{suffix}` is not a format for pages" if suffix else "the name of a page needs a suffix"
@@ -227,21 +227,21 @@ def check_page_path(path: str | Path) -> None:
 
 
 def write_page(page: Report, path: str | Path) -> None:
-    """Write a page, never over a file that the answer stands on; the same bytes for the same answer."""
+    """Write a page, but never over an input file of the answer; the same answer has the same bytes."""
     check_page_path(path)
     check_not_read(path, "report", page.inputs)
     write_atomically(path, as_html(page).encode(errors="replace"))
 
 
 def check_library() -> None:
-    """Refuse to write a page where the package with the script that draws charts is not installed."""
+    """Refuse to write a page if the package that draws charts is not installed."""
     check_package(_PACKAGE, "pages need")
 
 
 def script() -> str:
-    """The script that draws charts, which sets `window.vegaEmbed`: Vega, Vega-Lite and Vega-Embed in one.
+    """Return the script that draws charts and sets `window.vegaEmbed`: Vega, Vega-Lite and Vega-Embed in one.
 
-    A package brings it, so that nothing is fetched. Putting it together takes two seconds, so it is kept on disk.
+    The script comes from a package, not from the network. Its assembly takes two seconds, so it is cached on disk.
     """
     check_library()
     key = digest([b"script of pages", version(OPTIONAL[_PACKAGE][0]).encode()])

@@ -14,7 +14,7 @@ _NOTHING: Final = ("–", "-")
 
 
 def report_as_markdown(report: Report) -> str:
-    """What belongs to the short answer of a report."""
+    """Return the short answer of a report in Markdown."""
     items = "".join(
         f"- {escaped.markdown(line)}\n" for passage in report.heading() for line in passage.text.split("\n")
     )
@@ -22,7 +22,7 @@ def report_as_markdown(report: Report) -> str:
 
 
 def to_markdown(block: Block, level: int = 2) -> str:
-    """A table in Markdown, below a heading of a level; headings over rows are cells in bold."""
+    """Return a table or passage in Markdown, below a heading of a level; headings over rows are bold cells."""
     head = f"{'#' * level} {escaped.markdown(block.title)}\n\n" if block.title else ""
     if isinstance(block, Passage):
         return head + "".join(f"{escaped.markdown(line)}\n" for line in block.text.split("\n"))
@@ -37,7 +37,7 @@ def to_markdown(block: Block, level: int = 2) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """A table as CSV: numbers as programs read them, nothing for a dash, headings over rows as a first column."""
+    """Return a table as CSV with full numbers, empty cells for dashes, and headings over rows as a first column."""
     width = len(table.columns)
     is_grouped, group = any(len(row) < width for row in table.rows), ""
     file = io.StringIO()

@@ -29,10 +29,10 @@ from podsim.report.chart import Axis, Bars, Chart, Curves, Fill, Mark, Shape, St
 from podsim.result.files import check_not_read, check_writable, write_atomically
 
 PLAIN: Final = FuncFormatter(lambda value, _: f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}")
-"""Numbers of an axis, with separators and without powers."""
+"""Formatter of axis numbers, with thousands separators and without powers of ten."""
 
 _UNDATED: Final = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-"""By suffix, what keeps the time of day out of a file."""
+"""Metadata that keeps the date out of a file, by suffix."""
 _WIDTH_INCHES, _NARROW_INCHES = 14.0, 10.0
 _ROW_INCHES, _FRAME_INCHES, _TIMELINE_INCHES, _LEGEND_INCHES, _NOTE_INCHES = 0.36, 1.15, 2.1, 0.21, 0.15
 _LOW_INCHES, _CURVES_INCHES, _STUDY_INCHES = 2.6, 4.3, 5.0
@@ -45,7 +45,7 @@ _HEAD: Final = (
     (9.5, "normal", "#555555", 11.8),
     (9.5, "normal", data.NO_FIGURE, 11.8),
 )
-"""Size [points], weight, colour, and how many characters have an inch: of the title, what it is about, and warnings."""
+"""Size [points], weight, colour, and characters per inch of title, description, and warnings."""
 _HATCHES: Final = {
     Shape.SOLID: None,
     Shape.RISING: "////",
@@ -55,17 +55,18 @@ _HATCHES: Final = {
     Shape.CROSSED: "xxx",
 }
 _HATCHED_FROM: Final = 0.012
-"""Of an axis; narrower bars would be all hatch."""
+"""Smallest share of an axis for a hatched bar; narrower bars are plain."""
 _MARKERS: Final = {"circle": "o", "square": "s", "triangle-up": "^", "diamond": "D", "cross": "x"}
 _RULES: Final = ((0, (4, 2)), (0, (1, 2)))
 _PART_COLOURS: Final = ("#d9d9d9", "#f2f2f2")
 _RIGHT: Final = 0.7
-"""Names of points further right stand to their left."""
+"""Share of the axis beyond which names of points are to their left."""
 _LEAST_APART: Final = 0.045
+"""Smallest distance of tick labels, as a share of the axis."""
 
 
 def check_plot_path(path: str | Path) -> None:
-    """Refuse a path that cannot hold a chart, before the work whose result it is to show."""
+    """Refuse, before the work, a path that cannot hold a chart."""
     suffix = Path(path).suffix
     if suffix.lower() not in _UNDATED:
         what = f"`{suffix}` is not a format for charts" if suffix else "the name of a chart needs a suffix"
@@ -74,9 +75,9 @@ def check_plot_path(path: str | Path) -> None:
 
 
 def write_sheet(make: Callable[[], data.Sheet], path: str | Path, inputs: Iterable[tuple[str, str]]) -> None:
-    """Draw charts, made once the path has been checked, into a file that is none of (path, SHA-256) they stand on.
+    """Draw charts into a file, after a check of its path; refuse to overwrite one of `inputs` (path, SHA-256).
 
-    The suffix says whether it is PNG, SVG or PDF; the same charts have the same pixels.
+    The suffix selects PNG, SVG or PDF; the same charts have the same pixels.
     """
     check_not_read(path, "plot", inputs)
     check_plot_path(path)
@@ -87,12 +88,12 @@ def write_sheet(make: Callable[[], data.Sheet], path: str | Path, inputs: Iterab
         _settle(figure)
         figure.savefig(buffer, format=suffix[1:], dpi=_DOTS_PER_INCH, metadata=_UNDATED[suffix])
     content = buffer.getvalue()
-    # An SVG has comments that hold texts as they were written.
+    # Comments of an SVG hold texts without escapes.
     write_atomically(path, xml(content.decode(errors="replace")).encode() if suffix == ".svg" else content)
 
 
 class _Drawn(Figure):
-    """A figure that a notebook shows where nobody has imported pyplot, which would teach it to."""
+    """A figure that a notebook shows even if pyplot is not imported."""
 
     def _repr_png_(self) -> bytes:
         buffer = BytesIO()
@@ -103,7 +104,7 @@ class _Drawn(Figure):
 
 @contextmanager
 def _own_look() -> Iterator[None]:
-    """The same charts whatever a matplotlibrc of the user says."""
+    """Apply podsim's own style, independent of the user's matplotlibrc."""
     with rc_context():
         rcdefaults()
         rcParams["svg.hashsalt"] = "podsim"
@@ -112,7 +113,7 @@ def _own_look() -> Iterator[None]:
 
 
 def _settle(figure: Figure) -> None:
-    """Lay axes out on round numbers: the solver of matplotlib's layouts may end on another last digit."""
+    """Round the layout of axes, since the last digit of matplotlib's layout solver may vary."""
     if (engine := figure.get_layout_engine()) is None:
         return
     engine.execute(figure)
@@ -126,7 +127,7 @@ def _settle(figure: Figure) -> None:
 
 @_own_look()
 def figure_of(sheet: data.Sheet) -> Figure:
-    """A figure of charts: title, what was simulated and warnings, and the charts below."""
+    """Return a figure of charts below a title, a description and warnings."""
     if not sheet.rows:
         raise PodsimError(f"there is nothing to draw: {sheet.title}", do="leave the chart out, and print the answer")
     alone = len(sheet.rows) == len(sheet.rows[0]) == 1 and isinstance(sheet.rows[0][0].drawn, (Study, Curves))
@@ -171,7 +172,7 @@ def _height_inches(chart: Chart) -> float:
 
 
 def _draw(chart: Chart, place: Figure | SubFigure, title: str, *, is_first: bool) -> None:
-    """Draw a chart, with its title if it has one; one legend of series is enough in a row."""
+    """Draw a chart and its title, if any; only the first chart of a row has a legend of series."""
     match chart.drawn:
         case Bars() | Curves():
             axes = place.subplots()
@@ -193,18 +194,18 @@ def _draw(chart: Chart, place: Figure | SubFigure, title: str, *, is_first: bool
 
 
 def plain_frame(axes: Axes) -> None:
-    """Only the horizontal axis, with small numbers."""
+    """Show only the horizontal axis, with small numbers."""
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="x", labelsize=8.5)
 
 
 def write_on_bar(axes: Axes, x: float, y: float, text: str, background: str, points: float = 8.5) -> None:
-    """Text in the middle of a bar, in a colour that is easy to read on that of the bar."""
+    """Write text in the middle of a bar, in a colour that contrasts with the bar."""
     axes.text(x, y, text, ha="center", va="center", fontsize=points, color=Fill(background).ink)
 
 
 def _filled(fill_of: Fill, *, hatched: bool = True) -> dict[str, Any]:
-    """The keywords of a patch with a fill; its edge is the ink of its hatch."""
+    """Return the keywords of a patch with a fill; the edge colour is the ink of the hatch."""
     hatch = _HATCHES[fill_of.shape] if hatched else None
     ink = "#ffffff66" if fill_of.ink == data.PAPER else "#00000055"
     return {"facecolor": fill_of.colour, "hatch": hatch, "edgecolor": ink, "linewidth": 0}
@@ -249,11 +250,11 @@ def _scale_to(axes: Axes, axis: Axis, which: str, values: Sequence[float]) -> No
     if axis.ticks:
         scale: Callable[[float], float] = log2 if axis.is_log else float
         least = _LEAST_APART * (scale(axis.ticks[-1]) - scale(axis.ticks[0]))
-        told: list[float] = []  # whose labels do not lie over each other
+        labelled: list[float] = []  # ticks whose labels do not overlap
         for tick in axis.ticks:
-            if not told or scale(tick) - scale(told[-1]) >= least:
-                told.append(tick)
-        line.set_ticks(told, [PLAIN(tick) for tick in told])
+            if not labelled or scale(tick) - scale(labelled[-1]) >= least:
+                labelled.append(tick)
+        line.set_ticks(labelled, [PLAIN(tick) for tick in labelled])
         line.set_minor_locator(NullLocator())
     line.set_label_text(axis.title, fontsize=9)
 
@@ -303,7 +304,7 @@ def _draw_series(axes: Axes, series: data.Series) -> None:
 
 
 def _write_texts(axes: Axes, series: data.Series) -> None:
-    """The names of points, on the side with room; those at the same place together."""
+    """Write the names of points on the side with room; points at the same place share a text."""
     together: dict[tuple[float, float], list[str]] = {}
     for x, y, text in zip(series.x, series.y, series.texts, strict=False):
         if text:
@@ -317,7 +318,7 @@ def _write_texts(axes: Axes, series: data.Series) -> None:
 
 
 def _draw_timeline(place: Figure | SubFigure, drawn: TimelineChart) -> None:
-    """An overview of the whole, over windows in which every row is a bar."""
+    """Draw an overview of the whole, above windows in which every row is a bar."""
     whole, *windows = drawn.stretches
     windows = windows or [data.TimelineStretch(f"The whole {drawn.what}", whole.start, whole.end)]
     lengths = [window.end - window.start for window in windows]
@@ -336,7 +337,7 @@ def _draw_timeline(place: Figure | SubFigure, drawn: TimelineChart) -> None:
 
 
 def _draw_overview(axes: Axes, drawn: TimelineChart, windows: dict[str, data.TimelineStretch]) -> None:
-    """The whole as a strip of its parts, with the windows below marked on it."""
+    """Draw the whole as a strip of its parts, and mark the windows below on it."""
     end = drawn.stretches[0].end
     for number, part in enumerate(drawn.parts):
         length = part.end - part.start
@@ -345,11 +346,11 @@ def _draw_overview(axes: Axes, drawn: TimelineChart, windows: dict[str, data.Tim
             axes.text(part.start + length / 2, 0, part.title, ha="center", va="center", fontsize=9)
     for letter, window in windows.items() if len(windows) > 1 else ():
         axes.axvspan(window.start, window.end, color="#f0a000", alpha=0.3, lw=0.8)
-        # Short windows lie close together at the start: the letter of the second goes to its right.
+        # Short windows at the start are close together, so the second letter is to the right of its window.
         at, side = (window.end, "left") if letter == "B" else ((window.start + window.end) / 2, "center")
         axes.text(at, 0.5, letter, ha=side, va="bottom", fontsize=9)
     axes.set(xlim=(0, end), ylim=(-0.45, 0.85), yticks=[])
-    # The letters of short windows at the start stand between the strip and its title.
+    # The padding leaves room for the letters between the strip and its title.
     axes.set_title(f"One {drawn.what}", loc="left", fontsize=10.5, pad=12)
     axes.set_xlabel(f"time since the start of the {drawn.what} [{drawn.x.unit}]", fontsize=9)
     plain_frame(axes)
@@ -377,7 +378,7 @@ def _draw_window(axes: Axes, drawn: TimelineChart, window: data.TimelineStretch)
 
 
 def _draw_study(place: Figure | SubFigure, drawn: Study) -> None:
-    """The figure over the keys; points without it stay visible, as crosses or as grey cells."""
+    """Draw a figure over the keys of a study; points without the figure are crosses or grey cells."""
     norm = Normalize(*drawn.ends)
     match drawn.over:
         case WayOver.HEAT_MAP:
@@ -386,12 +387,12 @@ def _draw_study(place: Figure | SubFigure, drawn: Study) -> None:
             _draw_dots(place.add_subplot(), drawn, norm)
         case WayOver.PARALLEL:
             _draw_parallel(place.add_subplot(), drawn, norm)
-    # `figure.axes` of a part would be those of all parts.
+    # `figure.axes` of a subfigure would hold the axes of all subfigures.
     place.colorbar(ScalarMappable(norm, data.COLOURS), ax=list(place.axes), label=drawn.figure.title, format=PLAIN)
 
 
 def _draw_heat_maps(place: Figure | SubFigure, drawn: Study, norm: Normalize) -> None:
-    """The first key upwards and the second across; a map for each value of the third."""
+    """Draw the first key upwards and the second across, with a map for each value of the third."""
     down, across, *split = drawn.keys
     count = len(split[0].values) if split else 1
     columns = min(count, 2 if count in (2, 4) else 3)
@@ -432,7 +433,7 @@ def _draw_dots(axes: Axes, drawn: Study, norm: Normalize) -> None:
 
 
 def _draw_parallel(axes: Axes, drawn: Study, norm: Normalize) -> None:
-    """A line for each point through its value of every key, the best in front."""
+    """Draw a line for each point through its value of every key, with the best lines in front."""
     for point in drawn.order:
         if (value := drawn.values[point]) is not None:
             heights = [key.place(point) for key in drawn.keys]

@@ -1,4 +1,4 @@
-"""Progress of work that takes long."""
+"""Progress bars of long work."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Final
 
 from podsim.format import format_duration_s
 
-_EVENTS_PER_S: Final = {True: 5_000_000, False: 100_000}  # compiled or not; only how long to wait depends on it
+# Events per second of the compiled engine and of the other; only the announced time depends on these.
+_EVENTS_PER_S: Final = {True: 5_000_000, False: 100_000}
 _LONG_S: Final = 10
 _PARTS: Final = 100
 
 
 def track(names: Sequence[str], what: str) -> Iterator[str]:
-    """Pass names on, with a bar on standard error that vanishes at the end; silent if that is no terminal."""
+    """Yield names, with a transient progress bar on standard error if it is a terminal."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -27,11 +28,14 @@ def track(names: Sequence[str], what: str) -> Iterator[str]:
 
 
 def follow(event_count: int, say: Callable[[str], None], *, is_compiled: bool) -> Iterable[int]:
-    """Numbers of events after which to look again: if a simulation takes long, say so at once and show a bar."""
+    """Return the numbers of events between updates of the progress bar.
+
+    A long simulation is announced by `say` and shows a bar; a short one returns nothing.
+    """
     seconds = event_count / _EVENTS_PER_S[is_compiled]
     if seconds <= _LONG_S:
         return ()
-    # The compiled engine spares itself what it sees to be alike.
+    # The compiled engine skips repetitions that it finds equal.
     about = "at most about" if is_compiled else "about"
     say(f"simulating about {event_count:,} events, which takes {about} {format_duration_s(seconds, 2)}")
     parts = track([f"{part} %" for part in range(_PARTS)], "simulated")

@@ -18,25 +18,25 @@ from podsim.report.report import Report
 from podsim.report.table import Block, Cell, Cells, Passage, Table
 
 WIDTH: Final = 100
-"""Columns of a text that no terminal limits."""
+"""Width of a text without a terminal. [columns]"""
 _GAP: Final = "  "
 _LEAST: Final = 8
-"""Columns of text are made as narrow as this before those of numbers are broken."""
+"""Smallest width of text columns before columns of numbers become narrower."""
 _IN_ASCII: Final = str.maketrans("─│┤└·×–", "-||+.x-")
 _PIECE: Final = re.compile(r"@?[^ @]+ ?| ")
 _Pieces = list[tuple[str, str]]
-"""A line, as texts with their styles."""
+"""A line as texts with their styles."""
 
 
 class PlainConsole(Console):
-    """A console that passes on no control characters, takes no text for markup, and misses a reader that has gone."""
+    """Console that removes control characters, interprets no markup, and raises if its reader has closed the pipe."""
 
     def __init__(self) -> None:
-        """Standard output."""
+        """Open a console on standard output."""
         super().__init__(markup=False, emoji=False)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """The segments that are printed; no character that is left out has a width, so that columns stay in place."""
+        """Yield the printed segments; removed characters have no width, so that columns stay aligned."""
         for each in super().render(renderable, options):
             yield each if each.control else Segment(escaped.terminal(each.text), each.style)
 
@@ -46,7 +46,7 @@ class PlainConsole(Console):
 
 
 class Printed:
-    """A block that a console of Rich prints: as wide as it is, in colours, in ASCII where it knows no more."""
+    """A block for a Rich console: in the console's width, in colours, and in ASCII if the console needs it."""
 
     __slots__ = ("block",)
 
@@ -59,27 +59,27 @@ class Printed:
             yield Text.assemble(*shown, no_wrap=True, overflow="ignore")
 
 
-def _told(report: Report) -> Iterator[Block]:
-    """The heading of a report, and its short answer with an empty line before each part."""
+def _answer_blocks(report: Report) -> Iterator[Block]:
+    """Yield the heading of a report, and its short answer with an empty line before each part."""
     yield from report.heading()
     for block in report.short():
         yield from (Passage(""), block)
 
 
 def print_report(report: Report, console: Console | None = None) -> None:
-    """Print what belongs to the short answer of a report, on standard output unless told otherwise."""
+    """Print the short answer of a report, by default on standard output."""
     target = console or PlainConsole()
-    for block in _told(report):
+    for block in _answer_blocks(report):
         target.print(Printed(block))
 
 
 def report_as_text(report: Report, width: int = WIDTH) -> str:
-    """The same as plain text, at most so wide."""
-    return "".join(to_text(block, width) for block in _told(report))
+    """Return the short answer of a report as plain text of at most `width` columns."""
+    return "".join(to_text(block, width) for block in _answer_blocks(report))
 
 
 def to_text(block: Block, width: int = WIDTH) -> str:
-    """A table or a passage as plain text, at most so wide."""
+    """Return a table or a passage as plain text of at most `width` columns."""
     lines = [line.rstrip() for line in ("".join(text for text, _ in pieces) for pieces in _lines(block, width))]
     return "\n".join(lines) + "\n"
 
@@ -95,7 +95,7 @@ def _lines(block: Block, width: int) -> Iterator[_Pieces]:
         heads = [_folded(column.head, width) for column, width in zip(block.columns, widths, strict=True)]
         tallest = max(map(len, heads))
         low = ["\n" * (tallest - len(head)) + "\n".join(head) for head in heads]
-        yield from _beside(low, block, widths, [""] * len(low))
+        yield from _row_lines(low, block, widths, [""] * len(low))
         yield [("─" * (sum(widths) + len(_GAP) * (len(widths) - 1)), "")]
     for number, row in enumerate(block.rows):
         if len(row) < len(widths):
@@ -104,13 +104,13 @@ def _lines(block: Block, width: int) -> Iterator[_Pieces]:
         chosen = "bold " * (number == block.chosen)
         own = (each.style if isinstance(each, Cell) else "" for each in row)
         styles = [f"{chosen}{style or column.style}" for style, column in zip(own, block.columns, strict=True)]
-        yield from _beside(row, block, widths, [each.strip() for each in styles])
+        yield from _row_lines(row, block, widths, [each.strip() for each in styles])
     for note in block.notes:
         yield from ([(line, "dim")] for line in _folded(note, width))
 
 
-def _beside(row: Cells, table: Table, widths: Sequence[int], styles: Sequence[str]) -> Iterator[_Pieces]:
-    """The lines of a row, its cells beside one another."""
+def _row_lines(row: Cells, table: Table, widths: Sequence[int], styles: Sequence[str]) -> Iterator[_Pieces]:
+    """Yield the lines of a row with its cells side by side."""
     folded = [_folded(str(cell), width) for cell, width in zip(row, widths, strict=True)]
     for parts in zip_longest(*folded, fillvalue=""):
         pieces: _Pieces = []
@@ -123,7 +123,7 @@ def _beside(row: Cells, table: Table, widths: Sequence[int], styles: Sequence[st
 
 
 def _widths(table: Table, width: int) -> list[int]:
-    """The width of each column. Where there is too little room columns of text give way, then heads, then numbers."""
+    """Return the width of each column; if needed, columns of text become narrower, then heads, then numbers."""
     rows = [row for row in table.rows if len(row) == len(table.columns)]
     body = [max((_wide(str(row[place])) for row in rows), default=0) for place in range(len(table.columns))]
     head = [_wide(column.head) for column in table.columns]
@@ -146,7 +146,7 @@ def _wide(text: str) -> int:
 
 
 def _folded(text: str, width: int) -> list[str]:
-    """Text in lines that fit, broken behind spaces and in front of `@`.
+    """Return the lines of a text that is wrapped after spaces and before `@`.
 
     >>> _folded("GCP-028: vit_base_pod16@bow", 24)
     ['GCP-028: vit_base_pod16', '@bow']

@@ -1,6 +1,6 @@
-"""Charts in the language of Vega-Lite, for pages.
+"""Charts as Vega-Lite specifications, for pages.
 
-Fields have short names of their own, since names of keys may hold dots, which that language takes for something else.
+Fields of values have short names, since keys may contain dots, which Vega-Lite interprets as paths.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from podsim.report import chart as data
 from podsim.report.chart import INK, Axis, Bars, Chart, Curves, Fill, Mark, Shape, Study, TimelineChart, WayOver
 
 Spec = dict[str, Any]
-"""A chart, or a part of it, in the language of Vega-Lite."""
+"""A Vega-Lite specification of a chart, or a part of one."""
 
 _ROW_PIXELS, _TIMELINE_ROW_PIXELS, _CELL_PIXELS, _HEIGHT, _LOW_HEIGHT = 27, 30, 34, 320, 220
 _CHARACTER_PIXELS, _TEXT_PIXELS = 7.5, 42
@@ -32,7 +32,7 @@ _SHAPES: Final = {
 
 
 def definitions(drawn: str) -> str:
-    """The patterns that a text of HTML or Vega paints with, as SVG."""
+    """Return the SVG patterns that a text of HTML or Vega uses."""
     patterns = []
     for fill in sorted({Fill(f"#{colour}", Shape(shape)) for shape, colour in _PATTERN.findall(drawn)}):
         ink = "#000" if fill.ink == INK else "#fff"
@@ -45,7 +45,7 @@ def definitions(drawn: str) -> str:
 
 
 def paint(fill: Fill) -> str:
-    """A fill as SVG names it: a colour, or a pattern of `definitions`.
+    """Return the SVG name of a fill: a colour, or a pattern of `definitions`.
 
     >>> paint(Fill("#08306b")), paint(Fill("#e6750f", Shape.RISING))
     ('#08306b', 'url(#rising-e6750f)')
@@ -54,7 +54,7 @@ def paint(fill: Fill) -> str:
 
 
 def vega_spec(chart: Chart) -> Spec:
-    """A chart in the language of Vega-Lite."""
+    """Return the Vega-Lite specification of a chart."""
     match chart.drawn:
         case Bars():
             return _bars(chart.drawn)
@@ -69,13 +69,13 @@ def vega_spec(chart: Chart) -> Spec:
 
 
 def _wide(height: int, values: Sequence[Mapping[str, Any]], layers: Sequence[Spec], **more: Any) -> Spec:
-    """A chart as wide as the page, of some layers over the same values."""
+    """Return a chart as wide as the page, with layers over the same values."""
     size = {"width": "container", "height": height, "autosize": {"type": "fit-x", "contains": "padding"}}
     return {**size, "data": {"values": list(values)}, **more, "layer": list(layers)}
 
 
 def _layer(mark: str, look: Spec, encoding: Spec, *transform: str | Spec, **more: Any) -> Spec:
-    """A layer of marks; of the transforms, texts are conditions on values."""
+    """Return a layer of marks; transforms that are texts filter the values."""
     steps = [{"filter": each} if isinstance(each, str) else each for each in transform]
     return {**({"transform": steps} if steps else {}), **more, "mark": {"type": mark, **look}, "encoding": encoding}
 
@@ -89,12 +89,12 @@ def _name(field: str, **more: Any) -> Spec:
 
 
 def _plain(field: str) -> Spec:
-    """A field that holds colours itself."""
+    """Return the encoding of a field whose values are colours."""
     return _name(field, scale=None)
 
 
 def _across(axis: Axis, field: str, **more: Any) -> Spec:
-    """An encoding with numbers along an axis."""
+    """Return the encoding of numbers along an axis."""
     scale: Spec = {"zero": axis.from_zero}
     if axis.ends is not None:
         scale = {"domain": list(axis.ends), "nice": False, "zero": False}
@@ -117,7 +117,7 @@ def _tipped(names: Sequence[str], tip: Mapping[str, str]) -> dict[str, str]:
 
 
 def _rules(rules: Mapping[str, float]) -> list[Spec]:
-    """Upright lines, the second of them dotted."""
+    """Return vertical lines, the first dashed and the second dotted."""
     where: Spec = {"x": _number("at"), "y": {"value": 0}, "y2": {"value": "height"}, "tooltip": {"field": "name"}}
     return [
         _layer("rule", {"stroke": INK, "strokeDash": dash, "strokeWidth": 1.5}, where)
@@ -168,7 +168,7 @@ def _curves(drawn: Curves) -> Spec:
         values += points
 
     def look(looks: list[Any]) -> Spec:
-        """Of series by their names."""
+        """Return an encoding of series by their names."""
         return _name("name", title=None, scale={"domain": [series.name for series in named], "range": looks})
 
     colour = look([series.colour for series in named])
@@ -225,7 +225,7 @@ def _timeline(drawn: TimelineChart) -> Spec:
 
 
 def _points(drawn: Study) -> list[dict[str, Any]]:
-    """Of a point, `k0`, … are values of keys, `n0`, … numbers, `p0`, … places on axes."""
+    """Return the values of points: `k0`, … are values of keys, `n0`, … numbers, `p0`, … places on axes."""
     values: list[dict[str, Any]] = []
     for place in drawn.order:
         point: dict[str, Any] = {"point": drawn.points[place], "status": drawn.statuses[place]}
@@ -251,7 +251,7 @@ def _coloured(drawn: Study, orient: str) -> Spec:
 
 
 def _map(drawn: Study) -> Spec:
-    """A heat map, in which of three keys rows of the first stand together for each value of the third; or dots."""
+    """Return a heat map, with a group of rows for each value of a third key, or a chart of dots."""
     down, across, *split = drawn.keys
     values, tips = _points(drawn), _tips_of(drawn)
     known = {"color": _coloured(drawn, "top"), "tooltip": tips}
@@ -308,7 +308,7 @@ def _parallel(drawn: Study) -> Spec:
     fold = {"fold": fields, "as": ["axis", "at"]}
     look = {"strokeJoin": "round", "opacity": 0.75}
     lines = _layer("line", look, encoding, _KNOWN, fold, params=[{"name": "pointed", "select": when}])
-    told = [
+    ticks_of_keys = [
         {"axis": field, "at": place, "text": text}
         for field, key in zip(fields, keys, strict=True)
         for place, text in key.ticks.items()
@@ -316,4 +316,4 @@ def _parallel(drawn: Study) -> Spec:
     limit = {"expr": f"width / {len(keys)} - 8"}
     written = {"x": along, "y": _number("at"), "text": {"field": "text"}, "fill": {"value": INK}}
     ticks = _layer("text", {"align": "left", "dx": 5, "fontSize": 11.5, "limit": limit}, written)
-    return _wide(_HEIGHT, _points(drawn), [lines, ticks | {"data": {"values": told}}])
+    return _wide(_HEIGHT, _points(drawn), [lines, ticks | {"data": {"values": ticks_of_keys}}])

@@ -230,7 +230,7 @@ class Comparison(Answered):
         """Return the comparison as JSON text."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
 
-    def _told(self) -> Iterator[str]:
+    def _summary_lines(self) -> Iterator[str]:
         report = self.report()
         yield from (report.title, *report.verdict[:_MOST_TOLD])
 

@@ -111,7 +111,7 @@ class SweepResult(Answered):
         """
         return figure_of_sheet(sheet_of(self, self.report(metric)))
 
-    def _told(self) -> Iterator[str]:
+    def _summary_lines(self) -> Iterator[str]:
         yield self.summary
         yield from self.report().verdict
 

@@ -147,7 +147,7 @@ class WhatIf(Answered):
             sections=sections,
         )
 
-    def _told(self) -> Iterator[str]:
+    def _summary_lines(self) -> Iterator[str]:
         yield from self.report().verdict[:_MOST_TOLD]
 
     def _records(self) -> list[dict[str, object]]:

@@ -1,4 +1,4 @@
-"""How long one thing takes: pure formulas, each with its source."""
+"""Costs of single operations on a chip, in tile cycles: pure formulas, each with its source."""
 
 from podsim.tiles.account import Account, total
 from podsim.tiles.conv_shape import ConvShape, conv_shape

@@ -1,4 +1,4 @@
-"""What an operation costs, by kind of work."""
+"""Tile cycles of operations, by kind of work."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from operator import attrgetter
 class Account:
     """Tile cycles of an operation or a sequence of them, by kind."""
 
-    matmul: float = 0.0  # the matrix unit and its weight loads [cycles]
-    vector: float = 0.0  # elementwise work, pools, sorts, rows of tables and random numbers [cycles]
+    matmul: float = 0.0  # matrix unit and its weight loads [cycles]
+    vector: float = 0.0  # elementwise work, pools, sorts, table look-ups and random numbers [cycles]
     reduction: float = 0.0  # sums of partial results [cycles]
-    exchange: float = 0.0  # data on the on-chip exchange [cycles]
+    exchange: float = 0.0  # data transfers on the on-chip exchange [cycles]
     rearrange: float = 0.0  # copies that change a layout, with their exchange [cycles]
-    superstep: float = 0.0  # sync, exchange prologue and launch, once per superstep [cycles]
+    superstep: float = 0.0  # sync, exchange prologue and launch of all supersteps [cycles]
     all_reduce: float = 0.0  # small sums over neighbouring replicas [cycles]
 
     @property
     def cycles(self) -> float:
-        """Cycles of all kinds together. [cycles]"""
+        """Total cycles of all kinds. [cycles]"""
         compute = self.matmul + self.vector + self.reduction
         return compute + self.exchange + self.rearrange + self.superstep + self.all_reduce
 
     def parts(self) -> tuple[tuple[str, float], ...]:
-        """Every kind that is not zero, with its time. [cycles]"""
+        """Return the name and cycles of every kind that is not zero. [cycles]"""
         return tuple([pair for pair in zip(_KINDS, _cycles_by_kind(self), strict=True) if pair[1]])
 
     def __add__(self, other: Account) -> Account:
-        """Kind by kind."""
+        """Return the sum of two accounts, kind by kind."""
         return Account(
             self.matmul + other.matmul,
             self.vector + other.vector,
@@ -42,7 +42,7 @@ class Account:
         )
 
     def times(self, factor: float) -> Account:
-        """The same work `factor` times."""
+        """Return the account of the same work done `factor` times."""
         return Account(*[cycles * factor for cycles in _cycles_by_kind(self)])
 
 
@@ -51,7 +51,7 @@ _cycles_by_kind = attrgetter(*_KINDS)
 
 
 def total(accounts: Iterable[Account]) -> Account:
-    """Sum of accounts."""
+    """Return the sum of accounts."""
     result = Account()
     for account in accounts:
         result += account

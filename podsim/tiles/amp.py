@@ -1,4 +1,4 @@
-"""The 1x1 matrix vertex: cycles of a tile's share of a product [poplibs_poplin], checked on Bow [tessellate_flops]."""
+"""Cycles of the 1x1 matrix vertex for a tile's part of a product [poplibs_poplin], and on Bow [tessellate_flops]."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Cycles = NDArray[Any]
 def amp_vertex_cycles(
     ipu: Ipu,
     rows: Any,  # output positions that stream through each block of weights
-    in_groups: Any,  # groups of input channels (32 FP8, 16 half or 8 single channels)
+    in_groups: Any,  # groups of input channels (32 in FP8, 16 in FP16 or 8 in FP32)
     out_groups: Any,  # groups of 16 output channels
     conv_groups: Any = 1,
     dtype: str = "fp16",
     partials: str = "fp16",
 ) -> Cycles:
-    """Cycles of one vertex on one tile; integer arrays give arrays. [cycles]"""
+    """Return the cycles of one vertex on one tile; integer arrays give arrays. [cycles]"""
     vertex, workers = ipu.vertices.amp, ipu.tile.worker_count
     pass_count, load = weight_load_cycles(ipu, dtype, partials)
     later, first = (_inner_cycles(ipu, rows, dtype, partials, first_pass) for first_pass in (False, True))
@@ -36,7 +36,7 @@ def amp_vertex_cycles(
 
 
 def weight_load_cycles(ipu: Ipu, dtype: str, partials: str) -> tuple[int, int]:
-    """Passes for a group of output channels [passes], and loading the weights of one pass [cycles]."""
+    """Return the passes for a group of output channels [passes] and the cycles to load one pass's weights [cycles]."""
     amp = ipu.amp
     units = amp.conv_units(dtype, partials)
     # One 64-bit load feeds 8 bytes of the 32-byte coefficient line of each unit and input group.
@@ -45,17 +45,17 @@ def weight_load_cycles(ipu: Ipu, dtype: str, partials: str) -> tuple[int, int]:
 
 
 def _inner_cycles(ipu: Ipu, rows: Any, dtype: str, partials: str, first_pass: bool) -> Any:
-    """The worker loop over the positions of one block. [cycles]"""
+    """Return the cycles of the worker loop over the positions of one block. [cycles]"""
     workers = ipu.tile.worker_count
     fullest = ceil_div(rows, workers)
-    # Workers take equal shares in turn; the last one gets what is left, possibly nothing.
+    # Workers take equal shares one after the other; the last worker gets the remainder, possibly nothing.
     last = np.maximum(rows - (workers - 1) * fullest, 0)
     full, rest = (_worker_cycles(ipu, positions, dtype, partials, first_pass) for positions in (fullest, last))
     return np.maximum(workers * np.maximum(full, rest), workers * np.minimum(full, rest) + ipu.vertices.amp.tail)
 
 
 def _worker_cycles(ipu: Ipu, positions: Any, dtype: str, partials: str, first_pass: bool) -> Any:
-    """A number of positions; FP8 and half differ in nothing but the unit's rate. [worker cycles]"""
+    """Return one worker's cycles for its positions; FP8 and FP16 differ only in the unit's rate. [worker cycles]"""
     vertex, half = ipu.vertices.amp, dtype != "fp32"
     passes = vertex.half_worker if half else vertex.single_worker
     table = np.asarray(passes.first if first_pass else passes.later)
@@ -63,5 +63,5 @@ def _worker_cycles(ipu: Ipu, positions: Any, dtype: str, partials: str, first_pa
     slope = unit + (vertex.single_first_cycles_per_position if first_pass and not half else 0)
     saving = vertex.retention_saving if half else 0
     estimate = table[np.minimum(positions, 3)] + slope * np.maximum(positions - 3, 0) - saving
-    # The table of short loops was measured on one unit; a slower one holds up its positions as well.
+    # The table of short loops was measured on one unit; a slower unit takes longer for the same positions.
     return np.maximum(estimate, unit * positions)

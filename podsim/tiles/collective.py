@@ -1,4 +1,4 @@
-"""What chips reduce and gather together, as times: steps of rings and of halves, and sums inside a pass."""
+"""Times of collectives between chips: steps of rings and of recursive halving, and sums inside a pass."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The steps of a reduce-scatter, or of an all-gather, which takes as many that are alike."""
+    """Steps of a reduce-scatter; an all-gather has the same steps in reverse order."""
 
-    # how many, the latency of one [s], and its time for each byte of the whole [s/B]
-    each: tuple[tuple[int, float, float], ...]
+    # groups of equal steps: (step count, latency of one step [s], its time per byte of the whole tensor [s/B])
+    groups: tuple[tuple[int, float, float], ...]
 
     @property
     def latency_s(self) -> float:
-        """Of all of them. [s]"""
-        return sum(count * latency_s for count, latency_s, _ in self.each)
+        """Total latency of all steps. [s]"""
+        return sum(count * latency_s for count, latency_s, _ in self.groups)
 
     @property
     def s_per_byte(self) -> float:
-        """Of all of them, for each byte of what is reduced or gathered. [s/B]"""
-        return sum(count * per_byte_s for count, _, per_byte_s in self.each)
+        """Total time of all steps per byte of the tensor. [s/B]"""
+        return sum(count * per_byte_s for count, _, per_byte_s in self.groups)
 
     def time_s(self, byte_count: float) -> float:
-        """All steps, of so much that is reduced or gathered. [s]
+        """Return the time of all steps for a tensor of `byte_count` bytes. [s]
 
         >>> Steps(((1, 1e-6, 5e-10), (1, 1e-6, 2.5e-10))).time_s(1000)
         2.75e-06
@@ -33,17 +33,17 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """How single-IPU replicas that sit next to each other sum small tensors, inside the forward and backward pass."""
+    """Steps in which neighbouring single-IPU replicas sum small tensors inside the forward and backward pass."""
 
-    small: Steps  # of a message that is halved
-    large: Steps
-    halved_bytes: float  # the largest message that is halved [B]
-    clock_hz: float  # of the tiles that wait for it [Hz]
+    small: Steps  # steps of recursive halving, for small messages
+    large: Steps  # steps of a ring, for larger messages
+    halved_bytes: float  # largest message that is summed by recursive halving [B]
+    clock_hz: float  # clock of the tiles that wait for the sum [Hz]
 
     def sum_s(self, byte_count: int) -> float:
-        """Reduce-scatter and all-gather, twice the steps of either. [s]"""
+        """Return the time of a reduce-scatter and an all-gather of `byte_count` bytes. [s]"""
         return 2 * (self.small if byte_count <= self.halved_bytes else self.large).time_s(byte_count)
 
 
 FREE = Neighbours(Steps(()), Steps(()), 0.0, 1.0)
-"""Their sums take no time."""
+"""Neighbours whose sums take no time."""

@@ -1,6 +1,6 @@
-"""The convolution planner: the cheapest vertex, way to transform operands and split whose temporaries fit.
+"""The convolution planner: it chooses the cheapest vertex, operand transform and split whose temporaries fit.
 
-A convolution is split over tiles and over time. A part of the field also receives its halo.
+A convolution is split over tiles and over time. Each part of the field also receives its halo.
 Source: [poplibs_poplin]; docs/background/convolutions.md.
 """
 
@@ -18,7 +18,7 @@ from podsim.errors import NoPlanError
 from podsim.scenario.hardware import given
 from podsim.scenario.ipu import Ipu
 from podsim.tiles.account import Account
-from podsim.tiles.conv_cost import KINDS, SplitArrays, cost_of, splits_of
+from podsim.tiles.conv_cost import KINDS, SplitArrays, enumerate_splits, split_costs
 from podsim.tiles.conv_method import Method, copy_cycles, methods
 from podsim.tiles.conv_shape import ConvShape
 from podsim.tiles.plans import ConvPlan
@@ -30,13 +30,13 @@ _MOST_ELEMENTS = 2**40
 
 @dataclass(frozen=True, slots=True)
 class _Costed:
-    """A method with its splits, what they take by kind and in all [cycles], and their temporaries [B]."""
+    """A method with the candidates for its split and their costs."""
 
     method: Method
     candidates: SplitArrays
-    parts: NDArray[Any]
-    cycles: NDArray[Any]
-    temporary: NDArray[Any]
+    parts: NDArray[Any]  # cycles by kind, one line per kind of `KINDS` [cycles]
+    cycles: NDArray[Any]  # total cycles of each candidate [cycles]
+    temporary: NDArray[Any]  # peak of each candidate's temporaries on the fullest tile [B]
 
 
 def plan_conv(
@@ -47,16 +47,17 @@ def plan_conv(
     available_memory_proportion: float = 0.6,  # share of tile memory for temporaries, above 0
     copy_cycles_per_byte: float | None = None,
 ) -> ConvPlan:
-    """The cheapest method and split whose temporaries fit; without a rate of copies, the library's [cycles/B].
+    """Return the cheapest method and split whose temporaries fit.
 
-    When nothing fits, the bound is doubled until it passes twice the tile's memory and then dropped; whether the whole
-    graph fits is the memory plan's question.
+    `copy_cycles_per_byte` is the rate of copies [cycles/B]; None takes the library's estimate. When nothing fits, the
+    bound is doubled until it passes twice the tile's memory and then dropped; the memory plan decides if the whole
+    graph fits.
     """
     _refuse_beyond_reason(shape)
     bound_bytes = available_memory_proportion * ipu.tile.memory_bytes
     planner = _Planner(ipu, dtype, partials, bound_bytes, copy_cycles_per_byte)
-    costed = planner.whole(methods(ipu, shape, dtype))
-    costed += planner.sliced(costed)
+    costed = planner.cost_unsliced(methods(ipu, shape, dtype))
+    costed += planner.cost_sliced(costed)
     cycles = np.concatenate([one.cycles for one in costed])
     temporary = np.concatenate([one.temporary for one in costed])
     best = choose(cycles, temporary, ipu.tile.memory_bytes, available_memory_proportion)
@@ -97,7 +98,10 @@ def _plan(shape: ConvShape, dtype: str, partials: str, costed: _Costed, index: i
 
 @dataclass
 class _Planner:
-    """Costs methods in turn and passes over those that cannot be the `cheapest` within the bound. [cycles]"""
+    """Planner that costs methods one after the other and skips methods that cannot become the cheapest.
+
+    `cheapest` is the least cost so far within the memory bound. [cycles]
+    """
 
     ipu: Ipu
     dtype: str
@@ -106,8 +110,8 @@ class _Planner:
     copy_cycles_per_byte: float | None
     cheapest: float = math.inf
 
-    def whole(self, every: Iterable[Method]) -> list[_Costed]:
-        """Splits without serial slices."""
+    def cost_unsliced(self, every: Iterable[Method]) -> list[_Costed]:
+        """Cost the splits without serial slices."""
         costed = []
         for method in every:
             copies = copy_cycles(self.ipu, method.moved_count, self.dtype, self.copy_cycles_per_byte)
@@ -115,8 +119,8 @@ class _Planner:
                 costed.append(self._cost(method, serial_slices(self.ipu)[:1]))
         return costed
 
-    def sliced(self, whole: Iterable[_Costed]) -> list[_Costed]:
-        """Serial slices, which save memory but never cycles, of methods whose best split does not fit."""
+    def cost_sliced(self, whole: Iterable[_Costed]) -> list[_Costed]:
+        """Cost serial slices of methods whose best split does not fit; slices save memory but never cycles."""
         return [
             self._cost(one.method, serial_slices(self.ipu)[1:])
             for one in sorted(whole, key=lambda one: float(one.cycles.min()))
@@ -124,8 +128,10 @@ class _Planner:
         ]
 
     def _cost(self, method: Method, slices: Sequence[tuple[int, int]]) -> _Costed:
-        candidates = splits_of(self.ipu, method, self.dtype, self.partials, slices)
-        parts, temporary = cost_of(self.ipu, method, candidates, self.dtype, self.partials, self.copy_cycles_per_byte)
+        candidates = enumerate_splits(self.ipu, method, self.dtype, self.partials, slices)
+        parts, temporary = split_costs(
+            self.ipu, method, candidates, self.dtype, self.partials, self.copy_cycles_per_byte
+        )
         costed = _Costed(method, candidates, parts, parts.sum(axis=0), temporary)
         fitting = costed.cycles[temporary <= self.bound_bytes]
         self.cheapest = min(self.cheapest, float(fitting.min(initial=math.inf)))
@@ -133,7 +139,7 @@ class _Planner:
 
 
 def _least_cycles(ipu: Ipu, method: Method, dtype: str) -> float:
-    """The inner loop alone for whole grains spread evenly over all tiles: a bound from below. [cycles]"""
+    """Return a lower bound: the inner loop only, for whole grains spread evenly over all tiles. [cycles]"""
     shape, vertices = method.shape, ipu.vertices
     first, *others = shape.kernel or (1,)
     taps = ceil_div(first, method.filter_height) * math.prod(others) / math.prod(shape.dilation)

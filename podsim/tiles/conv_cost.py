@@ -1,4 +1,4 @@
-"""Splits of a convolution over tiles and what they cost, for one vertex and one way to transform the operands.
+"""Splits of a convolution over tiles and their costs, for one vertex and one transform of the operands.
 
 Source: [poplibs_poplin] for the objective, the vertices and the transforms.
 """
@@ -40,29 +40,29 @@ from podsim.tiles.vector import ceil_div
 
 Ints = NDArray[Any]
 _OUT_GROUPS_FED = (1, 4)
-"""Groups of output channels that share an input, for which splits are kept: few favour a small halo."""
+"""Counts of output channel groups per input for which the best splits are kept; a low count favours a small halo."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Splits of batch and field in order of their tiles; one entry per split."""
+    """Splits of batch and field, sorted by number of tiles; one entry per split."""
 
-    parts: Ints  # parts along the batch and each axis of the field, one line each
-    tiles: Ints
-    batch: Ints  # images of the fullest tile
-    field: Ints  # output positions of the fullest tile, one line per axis
+    parts: Ints  # parts along the batch and along each axis of the field, one line per axis
+    tiles: Ints  # tiles of a split
+    batch: Ints  # images on the fullest tile
+    field: Ints  # output positions on the fullest tile, one line per axis
     owned: Ints  # input positions that lie on a tile before any exchange
-    slowest: Ints  # the slowest worker with its rows; zero for vertices without a list of them. [worker cycles]
-    fastest: Ints  # the same of the fastest. [worker cycles]
-    favourites: Ints  # for each split the best with no more tiles, one line per criterion
+    slowest: Ints  # slowest worker's time for its rows; zero for vertices without a list of rows [worker cycles]
+    fastest: Ints  # fastest worker's time for its rows, likewise [worker cycles]
+    favourites: Ints  # for each split the index of the best split with no more tiles, one line per criterion
 
-    def within(self, tile_budget: Ints) -> Ints:
-        """Indices of the best splits for each number of tiles, one line per criterion."""
+    def best_within(self, tile_budget: Ints) -> Ints:
+        """Return the indices of the best splits for each number of tiles, one line per criterion."""
         return np.asarray(self.favourites[:, np.searchsorted(self.tiles, tile_budget, side="right") - 1])
 
 
 def row_splits(ipu: Ipu, method: Method, dtype: str, partials: str) -> Rows:
-    """All splits of batch and field of a shape."""
+    """Return all splits of the batch and field of a convolution."""
     shape = method.shape
     axes = [distinct_parts(length, ipu.tile.count) for length in (shape.batch, *shape.field)]
     parts = axes[0][np.newaxis]
@@ -96,9 +96,10 @@ def row_splits(ipu: Ipu, method: Method, dtype: str, partials: str) -> Rows:
 
 
 def kernel_share(shape: ConvShape, field: Ints, first_axis: Any) -> list[Any]:
-    """Kernel positions per axis that meet an element on a tile, given those of the first axis.
+    """Return the kernel positions per axis that meet an element on a tile.
 
-    Zeros of a dilation meet the rest: of d neighbouring output positions each meets every d-th position.
+    With a dilation d the other positions meet zeros: each of d neighbouring outputs meets every d-th position.
+    `first_axis` is the number of kernel positions along the first axis.
     """
     sizes = (first_axis, *shape.kernel[1:]) if shape.kernel else ()
     return [
@@ -108,7 +109,7 @@ def kernel_share(shape: ConvShape, field: Ints, first_axis: Any) -> list[Any]:
 
 
 def input_positions(shape: ConvShape, batch: Ints, field: Ints, first_axis: Any = None) -> Ints:
-    """Input positions under the kernel: (out - 1)·stride + kernel per axis, or those in it if fewer."""
+    """Return the input positions under the kernel: (out - 1)·stride + kernel per axis, at most the input's size."""
     sizes = (shape.kernel[0] if first_axis is None else first_axis, *shape.kernel[1:]) if shape.kernel else ()
     result = batch
     for axis, (size, positions) in enumerate(zip(sizes, field, strict=True)):
@@ -119,7 +120,7 @@ def input_positions(shape: ConvShape, batch: Ints, field: Ints, first_axis: Any 
 
 
 def _workers(ipu: Ipu, method: Method, batch: Ints, field: Ints, dtype: str, partials: str) -> tuple[Ints, Ints]:
-    """The slowest and the fastest worker for one position of the kernel, or one part of it. [worker cycles]"""
+    """Return the slowest and the fastest worker's time for one position or part of the kernel. [worker cycles]"""
     shape = method.shape
     if not shape.field or method.vertex not in ("amp", "slic"):
         return np.zeros_like(batch), np.zeros_like(batch)
@@ -133,25 +134,30 @@ def _workers(ipu: Ipu, method: Method, batch: Ints, field: Ints, dtype: str, par
 
 
 def _with_halo(ipu: Ipu, method: Method, compute: Ints, needed: Ints, dtype: str) -> list[Ints]:
-    """Workers and exchange of a grain of channels for a few reuses of the input [cycles], and all that is read."""
+    """Return the criteria of splits: compute and exchange for a few reuses of the input [cycles], and inputs read."""
     exchange = needed * method.in_grain * DTYPE_BYTES[dtype] // ipu.exchange.bytes_per_cycle
     taps = math.prod(method.shape.kernel)
     return [ipu.tile.worker_count * taps * groups * compute + exchange for groups in _OUT_GROUPS_FED] + [needed]
 
 
 def _best_so_far(criterion: Ints) -> Ints:
-    """Index of the least value up to each place."""
+    """Return for each place the index of the least value up to it."""
     least = np.minimum.accumulate(criterion)
     is_new = np.r_[True, least[1:] < least[:-1]]
     return np.asarray(np.maximum.accumulate(np.where(is_new, np.arange(len(criterion)), 0)))
 
 
 KINDS = ("matmul", "reduction", "exchange", "rearrange", "superstep")
+"""Kinds of work, in the order of the lines of costs."""
 
 
 @dataclass(frozen=True, slots=True)
 class SplitArrays:
-    """Splits of one method; every field is an integer array of the same length but the first."""
+    """Candidates for the split of one method; all fields except `rows` are integer arrays of the same length.
+
+    `index` selects a split of `rows`. `groups`, `out`, `inner` and `kernel` are parallel parts of channel groups,
+    output channels, input channels and kernel rows; a `_share` is the number of grains on the fullest tile.
+    """
 
     rows: Rows
     index: NDArray[Any]
@@ -167,15 +173,17 @@ class SplitArrays:
     kernel_share: NDArray[Any]
 
 
-def splits_of(ipu: Ipu, method: Method, dtype: str, partials: str, slices: Sequence[tuple[int, int]]) -> SplitArrays:
-    """All splits of a method worth costing."""
+def enumerate_splits(
+    ipu: Ipu, method: Method, dtype: str, partials: str, slices: Sequence[tuple[int, int]]
+) -> SplitArrays:
+    """Return the splits of a method that are worth costing."""
     rows = row_splits(ipu, method, dtype, partials)
     splits = [_splits_of_slice(ipu, method, rows, *pair) for pair in slices]
     return SplitArrays(rows, *np.concatenate(splits, axis=1))
 
 
 def _splits_of_slice(ipu: Ipu, method: Method, rows: Rows, out_slices: int, in_slices: int) -> NDArray[Any]:
-    """The lines of `SplitArrays` behind the first, for one way of slicing serially."""
+    """Return the arrays of `SplitArrays`, without `rows`, for one number of serial slices."""
     shape = method.shape
     group_sets = ceil_div(shape.groups, method.group_grain)
     out_grains = ceil_div(ceil_div(shape.out_channels, out_slices), method.out_grain)
@@ -187,7 +195,7 @@ def _splits_of_slice(ipu: Ipu, method: Method, rows: Rows, out_slices: int, in_s
     parts = np.stack([axis.ravel() for axis in grid])
     parts = parts[:, parts.prod(axis=0) <= ipu.tile.count]
     budget = ipu.tile.count // parts.prod(axis=0)
-    choices = [rows.within(np.maximum(budget // divisor, 1)) for divisor in ROW_PART_DIVISORS]
+    choices = [rows.best_within(np.maximum(budget // divisor, 1)) for divisor in ROW_PART_DIVISORS]
     index = np.concatenate(choices)
     parts = np.tile(parts, len(index))
     shares = [ceil_div(length, part) for length, part in zip(lengths, parts, strict=True)]
@@ -195,13 +203,13 @@ def _splits_of_slice(ipu: Ipu, method: Method, rows: Rows, out_slices: int, in_s
     return np.stack((index.ravel(), *parts, one * out_slices, one * in_slices, *shares))
 
 
-def cost_of(
+def split_costs(
     ipu: Ipu, method: Method, c: SplitArrays, dtype: str, partials: str, copy_cycles_per_byte: float | None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Cycles of every candidate by kind, in the order of `KINDS`, and its temporaries. [cycles], [B]"""
+    """Return the cycles of every candidate by kind, as in `KINDS` [cycles], and its temporaries [B]."""
     shape, rows, operand = method.shape, c.rows, DTYPE_BYTES[dtype]
     batch, field = rows.batch[c.index], rows.field[:, c.index]
-    # Only the first axis of a kernel is ever split; for a flat shape it stands for the kernel of one.
+    # Only the first axis of a kernel is split; for kernels of fewer axes it holds all kernel positions.
     first = c.kernel_share if len(shape.kernel) > 1 else np.full_like(c.kernel_share, math.prod(shape.kernel))
     groups = np.minimum(c.group_share * method.group_grain, shape.groups)
     in_channels, out_channels = c.in_share * method.in_grain, c.out_share * method.out_grain
@@ -235,7 +243,7 @@ def cost_of(
 def _vertex_cycles(
     ipu: Ipu, method: Method, c: SplitArrays, first: Any, positions: Any, dtype: str, partials: str
 ) -> NDArray[Any]:
-    """The fullest tile's vertex, none faster than the peak of the tiles in use. [cycles]"""
+    """Return the time of the fullest tile's vertex, at least that of the used tiles at their peak. [cycles]"""
     tiles = c.groups * c.rows.tiles[c.index] * c.kernel * c.inner * c.out * c.out_slices * c.in_slices
     products = method.shape.flop / 2 / tiles
     estimate = _estimate(ipu, method, c, first, positions, dtype, partials)
@@ -245,7 +253,7 @@ def _vertex_cycles(
 def _estimate(
     ipu: Ipu, method: Method, c: SplitArrays, first: Any, positions: Any, dtype: str, partials: str
 ) -> NDArray[Any]:
-    """What the library estimates for the vertex. [cycles]"""
+    """Return the library's estimate for the vertex. [cycles]"""
     share = _tile_share(method, c, first, positions)
     match method.vertex:
         case "slic":
@@ -267,7 +275,10 @@ def _estimate(
 
 
 def _tile_share(method: Method, c: SplitArrays, first: Any, positions: Any) -> TileShare:
-    """The fullest tile's share; kernel positions are those that one output meets, for `amp` and `slic` all."""
+    """Return the fullest tile's share.
+
+    For `vmac` and `hmac`, kernel positions are those that one output meets; for other vertices, those that any meets.
+    """
     shape, one = method.shape, np.ones_like(c.index)
     if method.vertex in ("vmac", "hmac"):
         sizes = [first, *shape.kernel[1:]][: len(shape.kernel)]

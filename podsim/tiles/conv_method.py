@@ -1,4 +1,4 @@
-"""The ways to compute a convolution: a vertex, and transforms that bring the operands into its form."""
+"""Methods to compute a convolution: a vertex, and transforms that bring the operands into its form."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ from podsim.tiles.vector import WORD_BYTES, ceil_div, layout_cycles
 Vertex = Literal["amp", "slic", "vmac", "hmac", "outer_product"]
 _FILTER_HEIGHTS = (1, 2, 4)
 _FEWEST_CHANNELS = 4
-"""Channels that the matrix unit takes at least, and up to which others can be cheaper; with groups, up to a block."""
+"""Minimum channels of the matrix unit, and most channels without groups for which `hmac` can be cheaper."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """A vertex with the shape it computes."""
+    """A vertex with the convolution that it computes."""
 
     vertex: Vertex
     shape: ConvShape  # the convolution after the transforms
-    transform: str = ""  # the transforms in words, empty without any
-    moved_count: int = 0  # elements copied because of them
-    group_grain: int = 1  # groups that the vertex takes at once
-    in_grain: int = 1  # input channels that it takes at once
-    out_grain: int = 1  # output channels that it takes at once
+    transform: str = ""  # description of the transforms; empty without any
+    moved_count: int = 0  # elements copied by the transforms
+    group_grain: int = 1  # groups that the vertex processes at once
+    in_grain: int = 1  # input channels that the vertex processes at once
+    out_grain: int = 1  # output channels that the vertex processes at once
     filter_height: int = 1  # kernel rows that the matrix unit holds at once
 
 
 def methods(ipu: Ipu, shape: ConvShape, dtype: str) -> Iterator[Method]:
-    """All methods worth costing; FP8 is for the matrix unit alone."""
+    """Yield the methods that are worth costing; only the matrix unit takes FP8."""
     direct, moved = shape.without_empty_positions(), _compacted_count(shape) + _unarranged_count(shape)
     if dtype == "fp16":
         yield from _half_only(ipu, direct, moved)
-    # A library that joins no groups leaves those of few channels to dot products.
+    # A library that does not combine groups computes groups of few channels by dot products.
     for transform, form, moved in _forms(ipu, shape, dtype):
         narrow = form.groups > 1 and shape.in_channels <= _FEWEST_CHANNELS
         if not narrow or ipu.vertices.transform.combines_groups:
             yield from _amp(ipu, form, transform, moved, dtype)
         few = ipu.amp.in_channels(dtype) - 1 if shape.groups > 1 else _FEWEST_CHANNELS
         if dtype != "fp8" and min(shape.in_channels, shape.out_channels) <= few:
-            # Channels are taken to fill words of the exchange and no more.
+            # Channels are padded to words of the exchange only.
             grain = WORD_BYTES // DTYPE_BYTES[dtype]
             yield Method(vertex="hmac", shape=form, transform=transform, moved_count=moved, in_grain=grain)
 
 
 def copy_cycles(ipu: Ipu, element_count: int, dtype: str, cycles_per_byte: float | None) -> float:
-    """Elements are brought into another order on all tiles, with their exchange. [cycles]
+    """Return the time to reorder elements on all tiles, with their exchange. [cycles]
 
-    Source: [poplibs_poplin] where no rate is given: one call with 1.25·bytes/min(8, element size).
+    Without a rate: one call with 1.25·bytes/min(8, element size). Source: [poplibs_poplin].
     """
     if not element_count:
         return 0.0
@@ -66,7 +66,7 @@ def copy_cycles(ipu: Ipu, element_count: int, dtype: str, cycles_per_byte: float
 
 
 def _forms(ipu: Ipu, shape: ConvShape, dtype: str) -> Iterator[tuple[str, ConvShape, int]]:
-    """Transforms in words, the shape after them and the elements copied."""
+    """Yield a description of each transform, the convolution after it and the number of elements copied."""
     direct = shape.without_empty_positions()
     always = _compacted_count(shape) + _unarranged_count(replace(shape, input_arranged=True))
     unmoved_input = 0 if shape.input_arranged else shape.input_count
@@ -93,19 +93,22 @@ def _forms(ipu: Ipu, shape: ConvShape, dtype: str) -> Iterator[tuple[str, ConvSh
 
 
 def _foldable(shape: ConvShape) -> Iterator[tuple[int, ...]]:
-    """Sets of axes whose kernel positions can become channels; zeros of a dilation would become work."""
+    """Yield the sets of axes whose kernel positions can become channels.
+
+    Dilated axes are left out: their zeros would become work.
+    """
     axes = [a for a, (size, d) in enumerate(zip(shape.kernel, shape.dilation, strict=True)) if size > 1 and d == 1]
     if math.prod(shape.field) == 1 and len(axes) == len(shape.kernel):
-        yield tuple(axes)  # Under a kernel that never moves the input is not repeated.
+        yield tuple(axes)  # With one output position the input is not repeated.
         return
     for count in range(len(axes) + 1):
         yield from combinations(axes, count)
 
 
 def _combined_groups(ipu: Ipu, shape: ConvShape, dtype: str) -> int:
-    """Groups that become one, a power of two: as many as fill a block, if the input channels of one fit a word.
+    """Return how many groups are combined into one: a power of two that fills a block; 1 if a group exceeds a word.
 
-    Source: [poplibs_poplin], which joins groups of one input channel, in half precision of two as well.
+    Source: [poplibs_poplin], which combines groups of one input channel, and of two in half precision.
     """
     channels = max(shape.in_channels, shape.out_channels)
     if dtype == "fp8" or shape.in_channels > WORD_BYTES // DTYPE_BYTES[dtype]:
@@ -114,7 +117,7 @@ def _combined_groups(ipu: Ipu, shape: ConvShape, dtype: str) -> int:
 
 
 def _unarranged_count(shape: ConvShape) -> int:
-    """Elements of operands and result that must move whichever way is taken."""
+    """Return the elements of operands and result that every method has to move."""
     moved = (
         (shape.input_arranged, shape.input_count),
         (shape.weights_arranged, shape.weight_count),
@@ -124,13 +127,13 @@ def _unarranged_count(shape: ConvShape) -> int:
 
 
 def _compacted_count(shape: ConvShape) -> int:
-    """Results that are computed without the empty positions between them and then put apart."""
+    """Return the number of results that are computed densely and then spaced out by empty positions."""
     compact = shape.without_empty_positions()
     return 0 if compact.field == shape.field else compact.result_count
 
 
 def _amp(ipu: Ipu, shape: ConvShape, transform: str, moved: int, dtype: str) -> Iterator[Method]:
-    """The matrix unit, with its input channels given to one, two or four rows of the kernel."""
+    """Yield methods of the matrix unit, whose input channels serve one, two or four rows of the kernel."""
     grain = ipu.amp.in_channels(dtype)
     least = None
     for height in _FILTER_HEIGHTS:
@@ -153,9 +156,10 @@ def _amp(ipu: Ipu, shape: ConvShape, transform: str, moved: int, dtype: str) -> 
 
 
 def _padded_count(shape: ConvShape, in_grain: int, out_grain: int, *, folded: bool) -> int:
-    """Elements that are copied since channels of each group are padded to whole grains, unless they move anyway.
+    """Return the elements copied to pad the channels of each group to whole grains.
 
-    Source: [poplibs_poplin]; operands without groups are padded where they are allocated.
+    Operands that move anyway are not counted, and operands without groups are allocated with their padding.
+    Source: [poplibs_poplin].
     """
     if shape.groups == 1:
         return 0
@@ -170,7 +174,7 @@ def _padded_count(shape: ConvShape, in_grain: int, out_grain: int, *, folded: bo
 
 
 def _half_only(ipu: Ipu, shape: ConvShape, moved: int) -> Iterator[Method]:
-    """Vertices that exist for half operands alone."""
+    """Yield the methods whose vertices exist only for half-precision operands."""
     slic, vmac = ipu.vertices.slic, ipu.vertices.vmac
     widest = max(shape.in_channels, shape.out_channels)
     dense = bool(shape.kernel) and math.prod(shape.kernel_dilation) == 1 and shape.stride[-1] <= 2

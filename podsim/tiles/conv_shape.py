@@ -1,8 +1,8 @@
-"""One pass of a convolution as a problem to plan, and the forms it can be brought into; each is a convolution.
+"""One pass of a convolution as a problem to plan, and its transforms into other convolutions.
 
 The gradient of the input swaps the channels and, after a strided pass, has zeros between the positions of its input.
-That of the weights contracts over batch and field: images become input channels, the forward input channels the batch,
-and the gradient of the output the kernel [poplibs_poplin].
+The gradient of the weights contracts over batch and field: images become input channels, the forward input channels
+become the batch, and the gradient of the output becomes the kernel [poplibs_poplin].
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from podsim.models.op import Conv
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvShape:
-    """A convolution to plan; one entry per spatial axis where a field is a tuple."""
+    """A convolution to plan; tuples have one entry per spatial axis."""
 
     groups: int
     batch: int
@@ -26,49 +26,55 @@ class ConvShape:
     stride: tuple[int, ...]  # input positions from one output position to the next
     dilation: tuple[int, ...]  # positions from one input element to the next, zeros between them included
     kernel_dilation: tuple[int, ...]  # input positions from one kernel position to the next
-    input_size: tuple[int, ...]  # input elements, padding and zeros between them apart
-    input_arranged: bool = True  # the input already lies where the plan wants it, its halo apart
-    weights_arranged: bool = True  # the weights lie where the plan wants them, as those it allocates do
-    result_arranged: bool = True  # the consumer takes the result where the plan leaves it
+    input_size: tuple[int, ...]  # input elements without padding and without zeros between them
+    input_arranged: bool = True  # True if the input already has the plan's layout, except for its halo
+    weights_arranged: bool = True  # True if the weights have the plan's layout, as weights allocated by the plan do
+    result_arranged: bool = True  # True if the consumer reads the result in the plan's layout
 
     @property
     def flop(self) -> int:
-        """One multiply-add is two operations, products with the zeros of a dilation left out. [FLOP]
+        """Number of operations without products with the zeros of a dilation; a multiply-add counts as two. [FLOP]
 
-        Exact where a dilation divides the field: of 9 x 9 positions at a stride of 2 it counts 81/4, not 25.
+        The number is exact where a dilation divides the field: 9 x 9 positions at a stride of 2 count as 81/4, not 25.
         """
         positions = math.prod(self.field) * math.prod(self.kernel) // math.prod(self.dilation)
         return 2 * self.groups * self.batch * self.in_channels * self.out_channels * positions
 
     @property
     def input_count(self) -> int:
-        """Elements of the input."""
+        """Number of elements of the input."""
         return self.groups * self.batch * self.in_channels * math.prod(self.input_size)
 
     @property
     def weight_count(self) -> int:
-        """Elements of the weights."""
+        """Number of elements of the weights."""
         return self.groups * self.in_channels * self.out_channels * math.prod(self.kernel)
 
     @property
     def result_count(self) -> int:
-        """Elements of the result."""
+        """Number of elements of the result."""
         return self.groups * self.batch * self.out_channels * math.prod(self.field)
 
     @property
     def is_pointwise(self) -> bool:
-        """Whether a kernel of one position makes it a matrix product."""
+        """True if the kernel has one position, so that the convolution is a matrix product."""
         return math.prod(self.kernel) == 1 and math.prod(self.dilation) == 1
 
     def without_empty_positions(self) -> ConvShape:
-        """Result positions that only zeros of a dilation reach, as with a kernel of one, are left out."""
+        """Return the convolution without result positions that are always zero.
+
+        Along an axis with a kernel of one, only every d-th position meets an input element of a dilation d.
+        """
         lone = [size == 1 for size in self.kernel]
         field = tuple(-(-f // d) if one else f for f, d, one in zip(self.field, self.dilation, lone, strict=True))
         dilation = tuple(1 if one else d for d, one in zip(self.dilation, lone, strict=True))
         return replace(self, field=field, dilation=dilation)
 
     def folded(self, axes: tuple[int, ...]) -> ConvShape:
-        """Kernel positions along some axes become input channels; the input is repeated for each of them."""
+        """Return the convolution with kernel positions along `axes` as input channels.
+
+        The input is repeated for each of these positions.
+        """
         return replace(
             self,
             in_channels=self.in_channels * math.prod(self.kernel[axis] for axis in axes),
@@ -81,7 +87,7 @@ class ConvShape:
         )
 
     def flattened(self) -> ConvShape:
-        """A pointwise convolution with all its positions as the batch."""
+        """Return the pointwise convolution with all its positions as the batch."""
         batch = self.batch * math.prod(self.field)
         none: tuple[int, ...] = ()
         return replace(
@@ -96,11 +102,11 @@ class ConvShape:
         )
 
     def swapped(self) -> ConvShape:
-        """A flattened one with the operands in each other's place."""
+        """Return the flattened convolution with its two operands exchanged."""
         return replace(self, batch=self.out_channels, out_channels=self.batch)
 
     def combined(self, factor: int) -> ConvShape:
-        """Every `factor` groups become one, with zeros in the weights between them."""
+        """Return the convolution with every `factor` groups combined into one; other weights are zero."""
         return replace(
             self,
             groups=-(-self.groups // factor),
@@ -110,7 +116,7 @@ class ConvShape:
 
 
 def conv_shape(op: Conv) -> ConvShape:
-    """The convolution that a pass computes."""
+    """Return the convolution that a pass computes."""
     ones = (1,) * len(op.kernel)
     in_channels, out_channels = op.in_channels // op.group_count, op.out_channels // op.group_count
     if op.direction == "weight_grad":

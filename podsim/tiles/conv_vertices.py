@@ -1,6 +1,6 @@
-"""Vertices of convolutions: cycles of one tile's share.
+"""Cycles of the vertices of convolutions, for one tile's share.
 
-Source: [poplibs_poplin], performance estimates of the partial convolutions. Integer arrays give arrays.
+Integer arrays give arrays. Source: [poplibs_poplin], performance estimates of the partial convolutions.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ Cycles = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class RowSegments:
-    """Output rows of one tile, shared out evenly to its workers, one line per worker."""
+    """Segments of the output rows of one tile, shared evenly among its workers; one line per worker."""
 
-    width: NDArray[Any]  # positions of a whole row
-    first: NDArray[Any]  # positions of the row that another worker began
-    whole: NDArray[Any]
-    last: NDArray[Any]  # positions of the row that is left to the next worker
+    width: NDArray[Any]  # positions of a complete row
+    first: NDArray[Any]  # positions of a row that the previous worker began
+    whole: NDArray[Any]  # number of complete rows
+    last: NDArray[Any]  # positions of a row that the next worker finishes
 
     def worker_cycles(self, segment_cycles: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
-        """What a cost per segment comes to for each worker. [worker cycles]"""
+        """Return each worker's total, given the cycles of a segment by its length. [worker cycles]"""
         ends = [np.where(end > 0, segment_cycles(end), 0) for end in (self.first, self.last)]
         return np.asarray(ends[0] + self.whole * segment_cycles(self.width) + ends[1])
 
 
 def row_segments(worker_count: int, rows: Any, width: Any) -> RowSegments:
-    """Segments of each worker when it takes an equal share of all positions.
+    """Return the segments of each worker when all workers take equal shares of the positions.
 
     >>> segments = row_segments(6, 4, 9)
     >>> [int(n) for n in segments.first], [int(n) for n in segments.last]
@@ -54,7 +54,7 @@ def row_segments(worker_count: int, rows: Any, width: Any) -> RowSegments:
 
 
 def nx1_worker_cycles(ipu: Ipu, segments: RowSegments, dtype: str, partials: str) -> tuple[Cycles, Cycles]:
-    """Slowest and fastest worker for one position of the kernel and one block of channels. [worker cycles]"""
+    """Return the slowest and fastest worker's time for a kernel position and a channel block. [worker cycles]"""
     vertex, half = ipu.vertices.nx1, dtype != "fp32"
     more = vertex.half_partials if partials == "fp16" else 0
     table = np.array(vertex.half_segment if half else vertex.single_segment)
@@ -70,20 +70,24 @@ def nx1_worker_cycles(ipu: Ipu, segments: RowSegments, dtype: str, partials: str
 
 @dataclass(frozen=True, slots=True)
 class TileShare:
-    """One tile's share of a convolution."""
+    """Share of a convolution that one tile computes."""
 
-    conv_groups: Any
+    conv_groups: Any  # groups of the convolution, or sets of groups
     in_groups: Any  # grains of input channels
     out_groups: Any  # grains of output channels
-    positions: Any  # output positions of a group and channel
-    kernel_rows: Any
-    kernel_width: Any  # positions of a row of the kernel
+    positions: Any  # output positions of one group and channel
+    kernel_rows: Any  # rows of the kernel, over all axes except the last
+    kernel_width: Any  # positions of one row of the kernel
 
 
 def nx1_cycles(
     ipu: Ipu, share: TileShare, workers: tuple[Any, Any], filter_height: int, dtype: str, partials: str
 ) -> Cycles:
-    """The matrix vertex for spatial kernels, 1, 2 or 4 filter rows at once, rows of a share in such steps. [cycles]"""
+    """Return the cycles of the matrix vertex for spatial kernels. [cycles]
+
+    The vertex holds `filter_height` = 1, 2 or 4 kernel rows at once; `share.kernel_rows` counts steps of this height.
+    `workers` holds the slowest and the fastest worker's time for a kernel position and a channel block. [worker cycles]
+    """
     v, count = ipu.vertices.nx1, ipu.tile.worker_count
     passes, load = weight_load_cycles(ipu, dtype, partials)
     load += v.filter_load.of(filter_height) + v.pass_
@@ -97,7 +101,7 @@ def nx1_cycles(
 
 
 def _zero_cycles(ipu: Ipu, share: TileShare, partials: str) -> Any:
-    """Clearing of the partials before a vertex adds to them. [cycles]"""
+    """Return the time to clear the partials before a vertex adds to them. [cycles]"""
     v, groups, outs = ipu.vertices.nx1, share.conv_groups, share.out_groups
     per_vector = ipu.tile.vector_width_bytes // DTYPE_BYTES[partials]
     elements = ceil_div(share.positions, ipu.tile.worker_count) * ipu.amp.half_conv_units
@@ -107,7 +111,7 @@ def _zero_cycles(ipu: Ipu, share: TileShare, partials: str) -> Any:
 
 
 def slic_worker_cycles(ipu: Ipu, segments: RowSegments, stride: int, partials: str) -> Cycles:
-    """Slowest worker for one part of a kernel row, output stride 1 or 2. [worker cycles]"""
+    """Return the slowest worker's time for one part of a kernel row, output stride 1 or 2. [worker cycles]"""
     vertex = given(ipu.vertices.slic)
     passes = vertex.passes.of(partials)
     short, slope = vertex.row_positions.of(stride), vertex.row_cycles_per_position.of(stride)
@@ -118,10 +122,14 @@ def slic_worker_cycles(ipu: Ipu, segments: RowSegments, stride: int, partials: s
 
 
 def slic_cycles(ipu: Ipu, share: TileShare, slowest_worker: Any, channels: int, phases: Any = 1) -> Cycles:
-    """Short kernels of grouped convolutions. [cycles]
+    """Return the cycles of the vertex for short kernels of grouped convolutions. [cycles]
 
-    `share`: what the tile does; `conv_groups` counts sets of groups with 4 channels together; `phases`: sub-kernels
-    into which zeros between the inputs of a row divide a row of the kernel; `channels` of a group: 1, 2 or 4.
+    Args:
+        ipu: Chip with costs of its vertices.
+        share: The tile's share; `conv_groups` counts sets of groups with 4 channels in total.
+        slowest_worker: Time of the slowest worker for one part of a kernel row. [worker cycles]
+        channels: Channels of one group: 1, 2 or 4.
+        phases: Number of sub-kernels into which zeros between the inputs divide a row of the kernel.
     """
     vertex = given(ipu.vertices.slic)
     sub_kernels = share.kernel_rows * phases * ceil_div(ceil_div(share.kernel_width, phases), vertex.kernel_width)
@@ -132,7 +140,7 @@ def slic_cycles(ipu: Ipu, share: TileShare, slowest_worker: Any, channels: int, 
 
 
 def vmac_cycles(ipu: Ipu, share: TileShare, group_width: int) -> Cycles:
-    """Multiply-adds over 8 or 16 groups at once; `conv_groups` counts sets of so many. [cycles]"""
+    """Return the cycles of multiply-adds over 8 or 16 groups at once; `conv_groups` counts such sets. [cycles]"""
     vertex, count = given(ipu.vertices.vmac), ipu.tile.worker_count
     vectors = group_width // vertex.half_width
     segments = ceil_div(share.positions * share.kernel_rows, count)
@@ -144,7 +152,7 @@ def vmac_cycles(ipu: Ipu, share: TileShare, group_width: int) -> Cycles:
 
 
 def hmac_cycles(ipu: Ipu, share: TileShare, in_grain: int, dtype: str) -> Cycles:
-    """A dot product per output and kernel position, of `in_groups` times `in_grain` channels. [cycles]"""
+    """Return the cycles of dot products over the input channels, one per output and kernel position. [cycles]"""
     vertex = ipu.vertices.hmac
     products = ceil_div(share.in_groups * in_grain, vertex.products_per_cycle(dtype))
     taps = share.kernel_rows * share.kernel_width
@@ -154,7 +162,7 @@ def hmac_cycles(ipu: Ipu, share: TileShare, in_grain: int, dtype: str) -> Cycles
 
 
 def outer_product_cycles(ipu: Ipu, share: TileShare) -> Cycles:
-    """Products with one input channel and a kernel of one; channels are not grouped. [cycles]"""
+    """Return the cycles of products with one input channel and a kernel of one position. [cycles]"""
     vertex = ipu.vertices.outer_product
     more = ceil_div(np.maximum(share.out_groups - vertex.position_channels, 0), vertex.channels_per_cycle)
     positions = ceil_div(share.positions, ipu.tile.worker_count)

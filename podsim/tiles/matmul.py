@@ -1,7 +1,8 @@
-"""The matmul planner: the cheapest split of a product (groups, rows, inner, columns) whose temporaries fit.
+"""The matmul planner: it chooses the cheapest split of a product (groups, rows, inner, columns) that fits.
 
-Parallel parts along all axes, serial slices of columns or inner axis. The layout in which weights are allocated fixes
-which operand is held in the matrix unit. Source: [poplibs_poplin] for the objective and costs; [gemm_bow] on silicon.
+A product is split into parallel parts along all axes, and into serial slices of columns or of the inner axis. The
+layout of the allocated weights decides which operand the matrix unit holds. Source: [poplibs_poplin] for the objective
+and the costs; [gemm_bow] for measurements.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _MOST_ELEMENTS = 2**40
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """All splits at once; every field is an integer array of the same length."""
+    """Candidates for the split; all fields are integer arrays of the same length."""
 
     groups: NDArray[Any]
     rows: NDArray[Any]
@@ -55,10 +56,10 @@ def plan_matmul(
     partials: str = "fp16",
     available_memory_proportion: float = 0.6,  # share of tile memory for temporaries, above 0
 ) -> MatMulPlan:
-    """The cheapest split whose temporaries fit.
+    """Return the cheapest split whose temporaries fit.
 
-    When nothing fits, the bound is doubled until it passes twice the tile's memory and then dropped;
-    whether the whole graph fits is the memory plan's question.
+    When nothing fits, the bound is doubled until it passes twice the tile's memory and then dropped; the memory plan
+    decides if the whole graph fits.
     """
     _refuse_beyond_reason(shape)
     candidates = _enumerate(ipu, shape, dtype)
@@ -94,7 +95,7 @@ def _refuse_beyond_reason(shape: MatMulShape) -> None:
 
 
 def _enumerate(ipu: Ipu, shape: MatMulShape, dtype: str) -> _Candidates:
-    """All splits worth costing."""
+    """Return the splits that are worth costing."""
     rows = [_splits_of_slice(ipu, shape, ipu.amp.in_channels(dtype), *pair) for pair in serial_slices(ipu)]
     return _Candidates(*np.concatenate(rows, axis=1))
 
@@ -102,7 +103,7 @@ def _enumerate(ipu: Ipu, shape: MatMulShape, dtype: str) -> _Candidates:
 def _splits_of_slice(
     ipu: Ipu, shape: MatMulShape, inner_grain: int, column_slices: int, inner_slices: int
 ) -> NDArray[Any]:
-    """The rows of `_Candidates` for one way of slicing serially."""
+    """Return the arrays of `_Candidates` for one number of serial slices."""
     column_grains = ceil_div(ceil_div(shape.columns, column_slices), ipu.amp.half_conv_units)
     inner_grains = ceil_div(ceil_div(shape.inner, inner_slices), inner_grain)
     axes = (distinct_parts(shape.groups), distinct_parts(column_grains), distinct_parts(inner_grains))
@@ -125,7 +126,7 @@ def _splits_of_slice(
 
 
 def _tile_elements(c: _Candidates, ipu: Ipu, dtype: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Elements of left operand, right operand and partial result on the fullest tile."""
+    """Return the elements of left operand, right operand and partial result on the fullest tile."""
     inner = c.inner_grains * ipu.amp.in_channels(dtype)
     columns = c.column_grains * ipu.amp.half_conv_units
     return (
@@ -136,10 +137,10 @@ def _tile_elements(c: _Candidates, ipu: Ipu, dtype: str) -> tuple[NDArray[Any], 
 
 
 def _temporary_bytes(c: _Candidates, ipu: Ipu, dtype: str, partials: str) -> NDArray[Any]:
-    """Peak of the temporaries on the fullest tile. [B]
+    """Return the peak of the temporaries on the fullest tile. [B]
 
-    While the vertex runs: broadcast operands and partials. While partials are reduced: those sent
-    and those received; the operands are dead by then.
+    While the vertex runs, these are the broadcast operands and the partials; during the reduction, the sent and the
+    received partials.
     """
     left, right, out = _tile_elements(c, ipu, dtype)
     operand, partial = DTYPE_BYTES[dtype], DTYPE_BYTES[partials]
@@ -150,7 +151,7 @@ def _temporary_bytes(c: _Candidates, ipu: Ipu, dtype: str, partials: str) -> NDA
 
 
 def _cost(ipu: Ipu, shape: MatMulShape, c: _Candidates, dtype: str, partials: str) -> dict[str, NDArray[Any]]:
-    """Every candidate by kind of work. [cycles]"""
+    """Return the cycles of every candidate by kind of work. [cycles]"""
     left, right, out = _tile_elements(c, ipu, dtype)
     operand, result = DTYPE_BYTES[dtype], result_dtype(dtype)
     port = ipu.exchange.bytes_per_cycle

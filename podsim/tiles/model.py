@@ -48,36 +48,36 @@ from podsim.tiles.vector import (
 )
 
 _Plan = TypeVar("_Plan", MatMulPlan, ConvPlan, SlicePlan)
-_Made = TypeVar("_Made")
+_Value = TypeVar("_Value")
 _SEED_STEPS = 3
 _MOST = 4096
-"""Sequences, products and costed stages that a model remembers."""
+"""Maximum number of cached sequences, plans and other values."""
 _MOST_SHARES = 32
-"""Shares of memory with which it remembers each product; a study may ask for any number of them."""
+"""Maximum number of cached plans of one operation, by their share of memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpCost:
-    """One operation with its cost."""
+    """An operation with its cost."""
 
     op: Op
     account: Account  # tile cycles by kind
-    temporary_bytes_per_tile: int = 0  # temporaries on the fullest tile, operands and result apart [B]
-    plan: MatMulPlan | ConvPlan | None = None  # how it is split, for matrix products and convolutions
+    temporary_bytes_per_tile: int = 0  # temporaries on the fullest tile without operands and result [B]
+    plan: MatMulPlan | ConvPlan | None = None  # chosen split of a matrix product or convolution
 
 
 @dataclass
 class CostModel:
-    """Costs operations; equal sequences, products and convolutions are costed once."""
+    """Cost model of one chip, with cached plans of equal sequences, products and convolutions."""
 
     ipu: Ipu
-    layout_change_cycles_per_byte: float  # cycles per byte of each copy when a tensor changes its layout [cycles/B]
+    layout_change_cycles_per_byte: float  # time of each copy of a layout change [cycles/B]
     partials: str = "fp16"  # format of matmul partials
-    # how replicas next to each other sum small tensors; needed for `ReplicaSum` only
+    # sums of small tensors over neighbouring replicas; needed only for `ReplicaSum`
     neighbours: Neighbours | None = None
     _sequences: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
     _plans: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
-    _made: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
+    _values: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
     _splits: CostModel | None = field(default=None, repr=False)
 
     @cached_property
@@ -85,81 +85,82 @@ class CostModel:
         return Chip(self.ipu)
 
     @cached_property
-    def alone(self) -> CostModel:
-        """The same costs where sums over neighbours take no time, which all neighbours have in common."""
+    def without_neighbours(self) -> CostModel:
+        """The same model with free sums over neighbours; it is shared by models that differ in neighbours only."""
         if self.neighbours is None or self.neighbours == FREE:
             return self
         return self._with(FREE)
 
-    def beside(self, neighbours: Neighbours | None) -> CostModel:
-        """These costs, with sums over neighbours that take their time."""
+    def with_neighbours(self, neighbours: Neighbours | None) -> CostModel:
+        """Return the model with these neighbours, whose sums take time."""
 
         def make() -> CostModel:
             model = self._with(neighbours)
-            model.alone = self
+            model.without_neighbours = self
             return model
 
-        return self if neighbours == self.neighbours else self.once(self, ("beside", neighbours), make)
+        return self if neighbours == self.neighbours else self.memoize(self, ("neighbours", neighbours), make)
 
     def _with(self, neighbours: Neighbours | None) -> CostModel:
         return CostModel(self.ipu, self.layout_change_cycles_per_byte, self.partials, neighbours)
 
     @property
     def splits(self) -> CostModel:
-        """The model that chose the splits, and with them all memory that operations need."""
-        held = self.alone._splits
-        return held.splits if held else self.alone
+        """The model that chose the splits, and so decides the memory of operations."""
+        chosen = self.without_neighbours._splits
+        return chosen.splits if chosen else self.without_neighbours
 
-    def once(self, of: object, key: tuple[object, ...], make: Callable[[], _Made]) -> _Made:
-        """What is made of an object with the costs of this model, made for each key once."""
-        # The object is kept, so that no other takes its id.
-        made: _Made = self._made.get((id(of), *key), lambda: (of, make()))[1]
-        return made
+    def memoize(self, owner: object, key: tuple[object, ...], make: Callable[[], _Value]) -> _Value:
+        """Return the cached value for an object and a key; `make` computes it from the costs of this model."""
+        # Keeping the object alive keeps its id unique.
+        value: _Value = self._values.get((id(owner), *key), lambda: (owner, make()))[1]
+        return value
 
-    def holding(self, splits: CostModel) -> CostModel | None:
-        """The splits of another model at the costs of this one.
+    def with_splits(self, splits: CostModel) -> CostModel | None:
+        """Return a model with the costs of this model and the splits of another.
 
-        At the best split a small change of a cost moves the sum as much as if the split were chosen anew.
+        At the best split, a small change of a cost changes the sum as much as if the split were chosen again.
 
-        The other model itself if it costs the same; None if more of what chips are planned for than supersteps and
-        copies tells them apart, so that splits have to be chosen anew.
+        Returns:
+            The other model if its costs are equal; None if the models differ in more than supersteps and copies, so
+            that splits have to be chosen again.
         """
-        mine, others = self.alone, splits.alone
+        mine, others = self.without_neighbours, splits.without_neighbours
         old = others.ipu
         same = all(getattr(self.ipu, name) == getattr(old, name) for name in PLANNED_FOR if name != "superstep")
         if not same or self.partials != splits.partials:
             return None
-        if mine._moved == others._moved:
-            return others.beside(self.neighbours)
+        if mine._repriced_inputs == others._repriced_inputs:
+            return others.with_neighbours(self.neighbours)
         if not old.superstep.overhead_cycles:  # supersteps that cost nothing cannot be counted by their cost
             return None
         mine._splits = others
-        return mine.beside(self.neighbours)
+        return mine.with_neighbours(self.neighbours)
 
     @property
     def key(self) -> tuple[object, ...]:
-        """All that its costs depend on."""
+        """Inputs that the costs depend on, as a key."""
         return self._chip.key, self.layout_change_cycles_per_byte, self.partials, self.neighbours
 
     @property
-    def _moved(self) -> tuple[object, ...]:
-        """What may be moved without splits being chosen anew."""
+    def _repriced_inputs(self) -> tuple[object, ...]:
+        """Inputs that may change without choosing splits again."""
         return self.ipu.superstep, self.layout_change_cycles_per_byte
 
-    def _held(self, plan: _Plan, splits: CostModel) -> _Plan:
-        """A plan of another model, with the supersteps and copies of this one."""
+    def _repriced(self, plan: _Plan, splits: CostModel) -> _Plan:
+        """Return a plan of another model with the costs of supersteps and copies of this model."""
         account = plan.account
         supersteps = account.superstep / splits.ipu.superstep.overhead_cycles if account.superstep else 0.0
         moved = plan.method.moved_count if isinstance(plan, ConvPlan) else 0
         new, old = (
             copy_cycles(each.ipu, moved, plan.dtype, each.layout_change_cycles_per_byte) for each in (self, splits)
         )
-        held = replace(
+        repriced = replace(
             account,
             superstep=supersteps * self.ipu.superstep.overhead_cycles,
             rearrange=account.rearrange + new - old,
         )
-        return replace(plan, account=held)
+        return replace(plan, account=repriced)
 
     def sequence(self, ops: Iterable[Op], available_memory_proportion: float) -> tuple[OpCost, ...]:
         """Cost every operation of a sequence."""
@@ -181,7 +182,7 @@ class CostModel:
             case Reduce():
                 return OpCost(op, self._reduce(op))
             case Rearrange():
-                return OpCost(op, self._laid_out(op) + self._read(op))
+                return OpCost(op, self._layout_changes(op) + self._remote_reads(op))
             case Copy():
                 return OpCost(op, self._copy(op))
             case Gather() | ScatterAdd() if op.planned:
@@ -200,7 +201,7 @@ class CostModel:
         raise MissingDataError(what, do="add a case to CostModel.op in podsim/tiles/model.py")
 
     def layout_change(self, byte_count: float, piece_bytes: int = PIECE_BYTES) -> Account:
-        """A tensor moves to another layout, in pieces that lie together in both and on one tile."""
+        """Return the cost of a layout change in pieces that are contiguous on one tile in both layouts."""
         pieces: int = ceil_div(ceil_div(byte_count, piece_bytes), self.ipu.tile.count)
         held, rate = pieces * piece_bytes, self.layout_change_cycles_per_byte
         return Account(
@@ -209,50 +210,53 @@ class CostModel:
         )
 
     def plan(self, op: MatMul, available_memory_proportion: float) -> MatMulPlan:
-        """The plan of a product."""
+        """Return the plan of a matrix product."""
         shape, share = MatMulShape(op.rows, op.inner, op.columns, op.group_count), available_memory_proportion
         partials = "fp32" if op.dtype == "fp32" else self.partials
 
         def make() -> MatMulPlan:
-            if self.alone is not self:
-                return self.alone.plan(op, share)
+            if self.without_neighbours is not self:
+                return self.without_neighbours.plan(op, share)
             if self._splits:
-                return self._held(self._splits.plan(op, share), self._splits)
+                return self._repriced(self._splits.plan(op, share), self._splits)
             return planned_matmul(self._chip, shape, op.operand_dtype, partials, share)
 
         return self._plan((shape, op.operand_dtype, partials), share, make)
 
     def conv_plan(self, op: Conv, available_memory_proportion: float) -> ConvPlan:
-        """The plan of one pass of a convolution."""
+        """Return the plan of one pass of a convolution."""
         shape, share = conv_shape(op), available_memory_proportion
         partials = "fp32" if op.dtype == "fp32" else self.partials
 
         def make() -> ConvPlan:
-            if self.alone is not self:
-                return self.alone.conv_plan(op, share)
+            if self.without_neighbours is not self:
+                return self.without_neighbours.conv_plan(op, share)
             if self._splits:
-                return self._held(self._splits.conv_plan(op, share), self._splits)
+                return self._repriced(self._splits.conv_plan(op, share), self._splits)
             copies = self.layout_change_cycles_per_byte
             return planned_conv(self._chip, shape, op.operand_dtype, partials, share, copies)
 
         return self._plan((shape, op.operand_dtype, partials), share, make)
 
     def slice_plan(self, op: Gather | ScatterAdd, available_memory_proportion: float) -> SlicePlan:
-        """The plan of lookups or updates of rows."""
+        """Return the plan of look-ups or updates of table rows."""
         shape, share = SliceShape(op.table_rows, op.shape[1], op.shape[0]), available_memory_proportion
         kind: SliceKind = "multi-slice" if isinstance(op, Gather) else "multi-update-add"
 
         def make() -> SlicePlan:
-            if self.alone is not self:
-                return self.alone.slice_plan(op, share)
+            if self.without_neighbours is not self:
+                return self.without_neighbours.slice_plan(op, share)
             if self._splits:
-                return self._held(self._splits.slice_plan(op, share), self._splits)
+                return self._repriced(self._splits.slice_plan(op, share), self._splits)
             return planned_slices(self._chip, kind, shape, op.dtype, share)
 
         return self._plan((kind, shape, op.dtype), share, make)
 
     def _plan(self, key: tuple[object, ...], proportion: float, make: Callable[[], _Plan]) -> _Plan:
-        """A plan that is known; one made with more memory that does with so little is that of a few it is among."""
+        """Return the cached plan for a share of memory.
+
+        A plan for a larger share whose temporaries fit the smaller share is also the best plan for the smaller share.
+        """
         known: dict[float, _Plan] = self._plans.get(key, dict)
         found = known.get(proportion)
         if found is None:
@@ -269,21 +273,21 @@ class CostModel:
 
     def _matmul(self, op: MatMul, available_memory_proportion: float) -> OpCost:
         plan = self.plan(op, available_memory_proportion)
-        account = plan.account + self._laid_out(op) + self._regrouped(op)
+        account = plan.account + self._layout_changes(op) + self._regrouped(op)
         return OpCost(op, account, plan.temporary_bytes_per_tile, plan)
 
     def _regrouped(self, op: MatMul) -> Account:
-        """Grains of the left operand are transposed where they are spread evenly [poplibs_popops]."""
+        """Return the cost to transpose grains of the left operand, which are spread evenly [poplibs_popops]."""
         cycles = copy_cycles(self.ipu, op.regrouped_elements, op.operand_dtype, None)
         return Account(rearrange=cycles, superstep=2 * self.ipu.superstep.overhead_cycles if cycles else 0.0)
 
-    def _read(self, op: Rearrange) -> Account:
-        """What vertices read of other tiles arrives where they read it, and is not copied there."""
+    def _remote_reads(self, op: Rearrange) -> Account:
+        """Return the exchange of elements that vertices read from other tiles without a copy."""
         more = op.byte_count - op.byte_count // op.reader_count
         return Account(exchange=more / self.ipu.tile.count / self.ipu.exchange.bytes_per_cycle)
 
-    def _laid_out(self, op: Op) -> Account:
-        return total(self.layout_change(*each) for each in op.laid_out)
+    def _layout_changes(self, op: Op) -> Account:
+        return total(self.layout_change(*each) for each in op.layout_changes)
 
     def _copy(self, op: Copy) -> Account:
         held = op.byte_count / self.ipu.tile.count
@@ -299,7 +303,7 @@ class CostModel:
         return account + self._seeded() if op.function == DROPOUT else account
 
     def _share(self, op: Elementwise) -> int:
-        """Elements on the fullest tile, in whole rows if they have a length."""
+        """Return the elements on the fullest tile, in whole rows if `row_length` is set."""
         if op.row_length:
             return self._whole_rows(op.element_count, op.row_length)
         if op.even:
@@ -307,11 +311,11 @@ class CostModel:
         return tile_share(self.ipu, op.element_count, op.dtype)
 
     def _whole_rows(self, element_count: int, row: int) -> int:
-        """Elements on the fullest tile, where rows lie on tiles as a whole."""
+        """Return the elements on the fullest tile if rows are not split."""
         return int(ceil_div(ceil_div(element_count, row), self.ipu.tile.count)) * row
 
     def _seeded(self) -> Account:
-        """Generators of random numbers are saved, set to the seed of a dropout, and restored [poplibs_poprand]."""
+        """Return the cost to save, seed and restore the random number generators for a dropout [poplibs_poprand]."""
         seed, workers = self.ipu.vertices.seed, self.ipu.tile.worker_count
         return Account(
             vector=seed.fixed + workers * seed.worker_fixed,
@@ -319,7 +323,7 @@ class CostModel:
         )
 
     def _pool(self, op: Pool) -> Account:
-        """Windows over rows of vectors; an element crosses the exchange for each one of the result."""
+        """Return the cost of a pool; one element crosses the exchange for each element of the result."""
         share = tile_share(self.ipu, op.element_count, op.dtype)
         return Account(
             vector=pool_cycles(self.ipu, share, op.shape[-1], op.window, op.dtype, backward=op.backward),
@@ -328,7 +332,7 @@ class CostModel:
         )
 
     def _reduce(self, op: Reduce) -> Account:
-        """Local sums at a vector of the data path per cycle, the exchange of the results, a small final sum."""
+        """Return the cost of local sums of one vector per cycle, their exchange, and a small final sum."""
         elements_per_cycle = self.ipu.tile.vector_width_bytes / DTYPE_BYTES[op.operand_dtype]
         share = op.input_count / self.ipu.tile.count
         local = (self._whole_rows(op.input_count, op.row_length) if op.row_length else share) / elements_per_cycle
@@ -340,7 +344,7 @@ class CostModel:
         )
 
     def _top_k(self, op: TopK) -> Account:
-        """All passes of the network; before each, keys and places change their layout."""
+        """Return the cost of all passes of the sorting network, each after a layout change of keys and indices."""
         rows, k = op.shape[0], op.shape[1]
         size = DTYPE_BYTES["fp32"] + DTYPE_BYTES["int32"]
         return total(
@@ -350,9 +354,9 @@ class CostModel:
         )
 
     def _rows(self, op: Gather | ScatterAdd) -> Account:
-        """Rows looked up or updated, with the best split of the table over rows and columns.
+        """Return the cost of unplanned look-ups or updates, at the best split of the table over rows and columns.
 
-        Tables smaller than the tiles are copied for lookups, each copy to serve a part of the indices.
+        For look-ups, a table with fewer rows than tiles is copied; each copy serves a part of the indices.
         """
         copied = isinstance(op, Gather) and op.table_rows < self.ipu.tile.count
         splits = (
@@ -364,7 +368,7 @@ class CostModel:
         return Account(vector=min(splits), exchange=exchanged, superstep=2 * self.ipu.superstep.overhead_cycles)
 
     def _row_cycles(self, op: Gather | ScatterAdd, column_parts: int, copies: int) -> int:
-        """A tile whose workers each go through all of its indices, and copy all of its rows. [cycles]"""
+        """Return the cycles of a tile whose workers each scan all of the tile's indices. [cycles]"""
         vertex, workers = self.ipu.vertices.gather, self.ipu.tile.worker_count
         row_parts = max(1, min(op.table_rows, self.ipu.tile.count // (column_parts * copies)))
         indices, width = ceil_div(op.shape[0], copies), ceil_div(op.shape[1], column_parts)
@@ -382,5 +386,5 @@ class CostModel:
 
 
 def _powers_of_two(most: int) -> list[int]:
-    """1, 2, 4, … up to `most`."""
+    """Return 1, 2, 4, … up to `most`."""
     return [1 << exponent for exponent in range(most.bit_length())]

@@ -1,7 +1,8 @@
-"""Plans of products and convolutions.
+"""Cached plans of products, convolutions and look-ups.
 
-Remembered in the process and on disk by the numbers of the chip, operation, formats, share of memory and planning code;
-in cycles, so that the clock does not matter. Planners import numpy late.
+Plans are cached in the process and on disk. The key is the chip, the operation, its formats, the share of memory and
+the planning code. Costs are in cycles, so the clock is not part of the key. Planners are imported late, since they
+import numpy.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from podsim.tiles.conv_shape import ConvShape
 from podsim.tiles.plans import ConvPlan, MatMulPlan, MatMulShape, SliceKind, SlicePlan, SliceShape
 
 PLANNED_FOR = ("tile", "amp", "exchange", "superstep", "vertices")
-"""The parts of a chip that cycles depend on; they know no clock and no name."""
+"""Fields of a chip that cycles depend on; they hold no clock and no name."""
 
 
 @dataclass
@@ -35,14 +36,14 @@ class Chip:
 
     @cached_property
     def key(self) -> str:
-        """A hash of what plans depend on: its parts hold mappings and can be no key themselves."""
+        """Hash of the fields that plans depend on, since these fields hold mappings and are not hashable."""
         parts = tuple(getattr(self.ipu, name) for name in PLANNED_FOR)
 
-        def found() -> tuple[object, str]:
+        def hashed() -> tuple[object, str]:
             written = [f"{name}={part!r}".encode() for name, part in zip(PLANNED_FOR, parts, strict=True)]
-            return parts, disk.digest(written)  # parts are kept, so that no others take their ids
+            return parts, disk.digest(written)  # keeping the parts alive keeps their ids unique
 
-        return memo.CHIPS.get(tuple(map(id, parts)), found)[1]
+        return memo.CHIPS.get(tuple(map(id, parts)), hashed)[1]
 
 
 def planned_matmul(
@@ -52,7 +53,7 @@ def planned_matmul(
     partials: str = "fp16",
     available_memory_proportion: float = 0.6,
 ) -> MatMulPlan:
-    """What `plan_matmul` returns for the same arguments and raises, from memory where it was planned before."""
+    """Return the cached result of `plan_matmul`."""
 
     def plan() -> MatMulPlan:
         from podsim.tiles.matmul import plan_matmul
@@ -71,7 +72,7 @@ def planned_conv(
     available_memory_proportion: float = 0.6,
     copy_cycles_per_byte: float | None = None,
 ) -> ConvPlan:
-    """What `plan_conv` returns for the same arguments and raises, from memory where it was planned before."""
+    """Return the cached result of `plan_conv`."""
 
     def plan() -> ConvPlan:
         from podsim.tiles.conv import plan_conv
@@ -85,7 +86,7 @@ def planned_conv(
 def planned_slices(
     chip: Chip, kind: SliceKind, shape: SliceShape, dtype: str = "fp32", available_memory_proportion: float = 0.6
 ) -> SlicePlan:
-    """What `plan_slices` returns for the same arguments and raises, from memory where it was planned before."""
+    """Return the cached result of `plan_slices`."""
 
     def plan() -> SlicePlan:
         from podsim.tiles.slices import plan_slices
@@ -97,7 +98,7 @@ def planned_slices(
 
 
 def planner_files() -> tuple[Path, ...]:
-    """The code that makes plans: the formulas, and what they ask of a chip."""
+    """Return the source files that plans depend on: the formulas, and the definitions of chips and operations."""
     homes = (__name__, Conv.__module__, Ipu.__module__, Vertices.__module__, AmpVertex.__module__)
     cost, op, *chip = (Path(str(sys.modules[home].__file__)) for home in homes)
     return (*chip, *cost.parent.glob("*.py"), *op.parent.glob("*.py"))

@@ -1,4 +1,4 @@
-"""How products, convolutions and lookups are split: what is planned, and what comes of it."""
+"""Problems and results of the planners of products, convolutions and look-ups."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from podsim.tiles.conv_method import Method
 from podsim.tiles.conv_shape import ConvShape
 
 LARGEST_EXTENT = 2**24
-"""Of any axis of a product that is planned."""
+"""Largest size of an axis of a product."""
 SliceKind = Literal["multi-slice", "multi-update-add"]
+"""Read rows of a table, or add to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class MatMulShape:
 
     @property
     def flop(self) -> int:
-        """One multiply-add is two operations. [FLOP]"""
+        """Number of operations; a multiply-add counts as two. [FLOP]"""
         return 2 * self.groups * self.rows * self.inner * self.columns
 
 
@@ -68,10 +69,10 @@ class ConvPlan:
     partials: str  # format of the partial results
     method: Method  # vertex and transforms
     group_parts: int
-    batch_parts: int  # parallel parts of the batch, of all positions if the kernel has only one
+    batch_parts: int  # parallel parts of the batch; of all positions if the kernel has one position
     field_parts: tuple[int, ...]  # parallel parts of each axis of the field
     kernel_parts: int  # parallel parts of the first axis of the kernel; more than one needs a reduction
-    in_parts: int  # parallel parts of the input channels; likewise
+    in_parts: int  # parallel parts of the input channels; more than one needs a reduction
     out_parts: int  # parallel parts of the output channels
     in_slices: int  # serial slices of the input channels
     out_slices: int  # serial slices of the output channels
@@ -96,24 +97,24 @@ class SliceShape:
 
     rows: int
     features: int  # elements of a row
-    lookups: int  # rows that are read, or added to
+    lookups: int  # number of rows that are read or added to
 
 
 LEAST_INDICES: Final = 32
-"""Of a tile, where so many are looked up."""
+"""Minimum number of indices on a tile that holds indices."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlicePlan:
-    """The chosen split and its cost."""
+    """The chosen split of look-ups or updates and its cost."""
 
-    kind: SliceKind  # whether rows are read or added to
+    kind: SliceKind  # rows are read or added to
     shape: SliceShape
     dtype: str  # format of the elements
     lookup_parts: int
     row_parts: int
     feature_parts: int
-    turns: int  # parts of the lookups that follow one another
+    turns: int  # serial parts of the look-ups
     account: Account  # tile cycles by kind
     temporary_bytes_per_tile: int  # peak of the temporaries on the fullest tile [B]
 
@@ -124,12 +125,12 @@ class SlicePlan:
 
     @property
     def has_indices_on_one_tile(self) -> bool:
-        """Whether no index moves from tile to tile before it is used: a loop around then has a superstep less."""
+        """True if no index moves between tiles before its use, which saves a superstep in a loop."""
         return self.kind == "multi-slice" and self.row_parts == 1 and self.shape.lookups <= LEAST_INDICES
 
     @property
     def result_bytes_per_tile(self) -> int:
-        """Rows found, or the share of the table that is added to, on a tile that has a part. [B]"""
+        """Bytes of the result on a tile in use: rows read, or the part of the table that is added to. [B]"""
         shape, slices = self.shape, self.kind == "multi-slice"
         parts = (self.lookup_parts * self.turns, self.row_parts) if slices else (self.row_parts, self.lookup_parts)
         row_bytes = math.ceil(shape.features / self.feature_parts) * DTYPE_BYTES[self.dtype]

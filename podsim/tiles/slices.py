@@ -1,8 +1,9 @@
-"""Rows of a table read or added to, as the library plans them: multi-slice and multi-update-add.
+"""The planner of look-ups and updates of table rows, as in the library: multi-slice and multi-update-add.
 
-A table is cut along rows and features, in grains of eight bytes, and lookups are shared out. The split has the least
-cycles of the library's own estimates, without synchronisation or chance, whose temporaries fit; its cost here has
-supersteps, and the fullest of all workers where indices are random. Source: [poplibs_popops], [poplibs_estimators].
+A table is split along rows and features, in grains of eight bytes; look-ups are split as well. Among splits whose
+temporaries fit, the library takes the least cycles by its own estimate, without synchronisation and for evenly spread
+indices. The cost here adds supersteps, and takes the worker with the most hits for random indices.
+Source: [poplibs_popops], [poplibs_estimators].
 """
 
 from __future__ import annotations
@@ -27,20 +28,23 @@ from podsim.tiles.vector import ceil_div
 _INDEX_BYTES: Final = 4
 _GRAIN_BYTES: Final = 8
 _LEAST_ROWS: Final = 2
-"""Of a tile, where a table is cut along its rows."""
+"""Minimum rows of a tile when a table is split along its rows."""
 _TURNS: Final = tuple(1 << exponent for exponent in range(12))
-"""Parts of the lookups that are served one after the other."""
+"""Numbers of serial parts of the look-ups."""
 _BLOM: Final = 0.375
-"""The largest of n draws lies at the share (n - 0.375)/(n + 0.25) of their distribution."""
+"""Blom's constant: the expected maximum of n samples is the quantile (n - 0.375)/(n + 0.25)."""
 _MOST_TILES: Final = 0.75
-"""Share of the tiles from which sums are spread over enough of them."""
+"""Share of the tiles above which a split counts as spread over the chip."""
 _SKEW: Final = 6
-"""Divisor of the skewness in Cornish and Fisher's expansion of a quantile."""
+"""Divisor of the skewness in the Cornish-Fisher expansion of a quantile."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Splits:
-    """Splits to cost, as arrays of one length; lookups, rows and features are those of one tile and turn."""
+    """Candidates for the split, as arrays of one length.
+
+    `lookups`, `rows` and `features` are the numbers on one tile in one turn (serial part of the look-ups).
+    """
 
     lookup_parts: NDArray[Any]
     row_parts: NDArray[Any]
@@ -54,7 +58,7 @@ class _Splits:
 def plan_slices(
     ipu: Ipu, kind: SliceKind, shape: SliceShape, dtype: str = "fp32", available_memory_proportion: float = 0.6
 ) -> SlicePlan:
-    """The split that the library takes, and its cost where indices are spread at random over rows; fp16 or fp32."""
+    """Return the library's split and its cost for indices that are uniformly random over the rows; fp16 or fp32."""
     if max(shape.rows, shape.lookups) * shape.features * DTYPE_BYTES[dtype] > ipu.memory_bytes:
         what = f"{shape.lookups:,} rows of {shape.features:,} in a table of {shape.rows:,} do not fit {ipu.name}"
         raise NoPlanError(what, do="make the table, its rows or the lookups fewer")
@@ -106,7 +110,7 @@ def _splits(ipu: Ipu, shape: SliceShape, dtype: str) -> _Splits:
 
 
 def _uneven_bytes(ipu: Ipu, shape: SliceShape, s: _Splits, size: int) -> NDArray[Any]:
-    """What a tile's part of the table is more than its even share: the library counts it as moved there. [B]"""
+    """Return the bytes of a tile's part beyond an even share, which the library counts as moved there. [B]"""
     grain = _GRAIN_BYTES // size
     even = ceil_div(shape.rows * ceil_div(shape.features, grain), ipu.tile.count) * grain * size
     more: NDArray[Any] = np.maximum(s.rows * s.features * size - even, 0)
@@ -114,7 +118,7 @@ def _uneven_bytes(ipu: Ipu, shape: SliceShape, s: _Splits, size: int) -> NDArray
 
 
 def _slice_bytes(ipu: Ipu, shape: SliceShape, s: _Splits, size: int) -> NDArray[Any]:
-    """A copy of the part of the table, indices, and rows found on their way to be collected. [B]"""
+    """Return the temporaries of look-ups: a copy of the table's part, indices, and found rows in transfer. [B]"""
     shared, cut = s.lookup_parts > 1, s.row_parts > 1
     row_bytes, own = s.features * size, ceil_div(s.lookups, s.row_parts)
     copied = np.maximum(shared * s.rows * row_bytes, _uneven_bytes(ipu, shape, s, size))
@@ -126,7 +130,7 @@ def _slice_bytes(ipu: Ipu, shape: SliceShape, s: _Splits, size: int) -> NDArray[
 
 
 def _slice_estimate(ipu: Ipu, shape: SliceShape, s: _Splits, dtype: str) -> NDArray[Any]:
-    """The objective of the library, in whose second stage workers skip as many lookups as in the first. [cycles]"""
+    """Return the library's estimate for look-ups; its second stage skips the same share as the first. [cycles]"""
     size, port, workers = DTYPE_BYTES[dtype], ipu.exchange.bytes_per_cycle, ipu.tile.worker_count
     row_bytes, share = s.features * size, s.rows / shape.rows
     own = ceil_div(s.lookups, s.row_parts)
@@ -144,7 +148,10 @@ def _slice_estimate(ipu: Ipu, shape: SliceShape, s: _Splits, dtype: str) -> NDAr
 
 
 def _slice_parts(ipu: Ipu, shape: SliceShape, s: _Splits, dtype: str) -> dict[str, NDArray[Any]]:
-    """Each tile looks in its part of the table; where that has only some of the rows, found rows are collected."""
+    """Return the cycles of look-ups by kind of work. [cycles]
+
+    Each tile reads its part of the table. Where this part has only some of the rows, found rows are then collected.
+    """
     row_bytes, port, workers = s.features * DTYPE_BYTES[dtype], ipu.exchange.bytes_per_cycle, ipu.tile.worker_count
     shared, cut = s.lookup_parts > 1, s.row_parts > 1
     own = ceil_div(s.lookups, s.row_parts)
@@ -152,7 +159,7 @@ def _slice_parts(ipu: Ipu, shape: SliceShape, s: _Splits, dtype: str) -> dict[st
     indices = ceil_div(s.lookups * _INDEX_BYTES, port)
     collected = cut * ceil_div(s.row_parts * own * row_bytes, port)
     mine = ceil_div(s.lookups, workers)
-    hits = fullest(mine, s.rows / shape.rows, workers * s.lookup_parts * s.row_parts)
+    hits = expected_most_hits(mine, s.rows / shape.rows, workers * s.lookup_parts * s.row_parts)
     spent = ipu.vertices.gather
     vertex = _slice_vertex(ipu, spent, s.lookups, mine, hits, s.features)
     mine = ceil_div(own, workers)
@@ -162,16 +169,16 @@ def _slice_parts(ipu: Ipu, shape: SliceShape, s: _Splits, dtype: str) -> dict[st
         "vector": s.turns * (vertex + second + cut * places),
         "exchange": broadcast + s.turns * (collected + indices),
         "rearrange": s.turns * cut * pieces,
-        # Table and indices are handed out together; the places of found rows are made, and these collected.
+        # One superstep sends table and indices; two more compute the places of found rows and collect these rows.
         "superstep": s.turns * (1 + 2 * cut) * float(ipu.superstep.overhead_cycles),
     }
 
 
 def _places(ipu: Ipu, shape: SliceShape, s: _Splits) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Cycles of a pass that makes the place of each found row, and of what it copies word by word. [cycles]
+    """Return the cycles to compute the place of each found row, and to copy words for this pass. [cycles]
 
-    The part of the table that an index falls into, times the rows found there, and a counter. The part is an index
-    divided by the rows of a part, which only for a power of two needs no division.
+    A place is the number of the table's part times the rows found there, plus a counter. The part is the index divided
+    by the rows of a part; a power of two needs no division.
     """
     share = np.maximum(ceil_div(ceil_div(shape.lookups, s.turns), ipu.tile.count), LEAST_INDICES)
     share = np.minimum(share, shape.lookups)
@@ -179,23 +186,23 @@ def _places(ipu: Ipu, shape: SliceShape, s: _Splits) -> tuple[NDArray[Any], NDAr
     workers, (cycles, copied) = ipu.tile.worker_count, ipu.vertices.call.pieces.four
     division = workers * ceil_div(share, workers) * divided * ipu.vertices.gather.divide
     counted = _pass(ipu, "add", share, "fp32") + _pass(ipu, "scaled_add", share, "fp32")
-    # Counters and numbers of rows are handed out to the tiles of the indices.
+    # Counters and numbers of rows are sent to the tiles of the indices.
     return counted + division, 2 * share * _INDEX_BYTES * cycles / copied
 
 
 def _slice_vertex(
     ipu: Ipu, priced: GatherVertex | PlannedLookUp, lookups: Any, mine: Any, hits: Any, features: Any
 ) -> Any:
-    """Workers share the lookups; the words of a single one are spread over them. [cycles]"""
+    """Return the cycles of the look-up vertex: workers share the look-ups, or the words of a single one. [cycles]"""
     vertex, workers = ipu.vertices.gather, ipu.tile.worker_count
-    vectors = ceil_div(features, 2)  # of two elements in either format
+    vectors = ceil_div(features, 2)  # vectors of two elements in both formats
     vectors = np.where(lookups == 1, ceil_div(vectors, workers), vectors)
     found = hits * (priced.per_index + vectors * vertex.cycles_per_pair)
     return workers * (priced.worker_fixed + found + (mine - hits) * vertex.skip)
 
 
 def _update_bytes(ipu: Ipu, shape: SliceShape, s: _Splits, size: int) -> NDArray[Any]:
-    """Updates and indices received, and single-precision copies of the part of the table with those summed. [B]"""
+    """Return the temporaries of updates: received updates, indices, and FP32 copies of the part before the sum. [B]"""
     shared, cut = s.lookup_parts > 1, s.row_parts > 1
     copies = shared * s.rows * s.features * DTYPE_BYTES["fp32"]
     received = cut * s.lookups * s.features * size
@@ -205,7 +212,7 @@ def _update_bytes(ipu: Ipu, shape: SliceShape, s: _Splits, size: int) -> NDArray
 
 
 def _update_estimate(ipu: Ipu, shape: SliceShape, s: _Splits, dtype: str) -> NDArray[Any]:
-    """The objective of the library, which moves a table that lies unevenly to its layout and back. [cycles]"""
+    """Return the library's estimate for updates; it moves an unevenly spread table to its layout and back. [cycles]"""
     size, port, workers = DTYPE_BYTES[dtype], ipu.exchange.bytes_per_cycle, ipu.tile.worker_count
     shared, part = s.lookup_parts > 1, s.rows * s.features
     moved = 2 * ceil_div(_uneven_bytes(ipu, shape, s, size), port)
@@ -221,17 +228,20 @@ def _update_estimate(ipu: Ipu, shape: SliceShape, s: _Splits, dtype: str) -> NDA
 
 
 def _update_parts(ipu: Ipu, shape: SliceShape, s: _Splits, dtype: str) -> dict[str, NDArray[Any]]:
-    """Updates go to every part of the rows; where lookups are shared out, copies of the table are summed."""
+    """Return the cycles of updates by kind of work. [cycles]
+
+    Every part of the rows receives the updates. Where updates are split, copies of the table are summed.
+    """
     size, port, workers = DTYPE_BYTES[dtype], ipu.exchange.bytes_per_cycle, ipu.tile.worker_count
     shared, part = s.lookup_parts > 1, s.rows * s.features
     own = ceil_div(part, s.lookup_parts)
     cut = s.row_parts > 1
     updates = ceil_div(s.lookups * (cut * s.features * size + _INDEX_BYTES), port)
     share = ceil_div(s.rows, workers) / shape.rows
-    hits = fullest(s.lookups, share, np.minimum(s.rows, workers) * s.row_parts * s.lookup_parts)
+    hits = expected_most_hits(s.lookups, share, np.minimum(s.rows, workers) * s.row_parts * s.lookup_parts)
     sums, stages = _sums(ipu, s, part)
     passes = shared * (_pass(ipu, "fill", part, "fp32") + _pass(ipu, "scaled_add", own, dtype))
-    # The table begins as zeros: a pass that the planner of the update does not see.
+    # The table begins as zeros, in a pass that is not part of the planned update.
     zeros = _pass(ipu, "fill", own, dtype)
     away = part * DTYPE_BYTES["fp32"] * (1 - 1 / s.lookup_parts)
     cycles, copied = ipu.vertices.call.word_copy.summed
@@ -240,15 +250,15 @@ def _update_parts(ipu: Ipu, shape: SliceShape, s: _Splits, dtype: str) -> dict[s
         "reduction": sums,
         "exchange": s.turns * updates + ceil_div(stages * away, port),
         "rearrange": away * cycles / copied,
-        # Zeros and the sum that is added to them lie where they are needed.
+        # Zeros and sums need no superstep of their own: their layouts agree.
         "superstep": (s.turns + stages) * float(ipu.superstep.overhead_cycles),
     }
 
 
 def _sums(ipu: Ipu, s: _Splits, part: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Cycles and stages of summing the copies of each part of the table.
+    """Return the cycles and stages of the sum over copies of each part of the table.
 
-    A second stage comes first where more tiles than a few have a copy of each, or where few tiles have any.
+    Many copies of a part are summed in two stages, unless they are few relative to the tiles and fill most of the chip.
     """
     few = s.lookup_parts < 2 * math.sqrt(ipu.tile.count)
     spread = s.lookup_parts * s.row_parts * s.feature_parts > _MOST_TILES * ipu.tile.count
@@ -263,7 +273,7 @@ def _sums(ipu: Ipu, s: _Splits, part: NDArray[Any]) -> tuple[NDArray[Any], NDArr
 
 
 def _update_vertex(ipu: Ipu, lookups: Any, hits: Any, features: Any, dtype: str) -> Any:
-    """Workers share the rows of the tile, and each scans all lookups for its own. [cycles]"""
+    """Return the cycles of the update vertex: each worker scans all indices for its share of the rows. [cycles]"""
     row = ipu.vertices.update.half if dtype == "fp16" else ipu.vertices.update.single
     words = ceil_div(features * DTYPE_BYTES[dtype], DTYPE_BYTES["fp32"])
     looped = row.per_index + row.cycles_per_word * (words - 1)
@@ -273,18 +283,18 @@ def _update_vertex(ipu: Ipu, lookups: Any, hits: Any, features: Any, dtype: str)
 
 
 def _pass(ipu: Ipu, function: str, elements: Any, dtype: str) -> Any:
-    """An elementwise pass over arrays of elements per tile. [cycles]"""
+    """Return the cycles of an elementwise pass over arrays of elements per tile. [cycles]"""
     vertex = ipu.vertices.elementwise[function]
     cycles, vector = vertex.single if dtype == "fp32" else vertex.half
     steps = ceil_div(ceil_div(elements, ipu.tile.worker_count), vector)
     return ipu.vertices.call.launch + ipu.tile.worker_count * (vertex.fixed + cycles * steps)
 
 
-def fullest(draws: Any, share: Any, workers: Any) -> Any:
-    """The most hits that one of many workers expects, each of whose draws hits with the chance `share` (0 to 1).
+def expected_most_hits(draws: Any, share: Any, workers: Any) -> Any:
+    """Return the expected maximum of hits over `workers` workers.
 
-    The mean of the largest of n binomial counts, by Blom's place of the largest and a quantile with the skewness of
-    the binomial distribution. Exact where every draw hits.
+    Each worker makes `draws` draws, each of which hits with the probability `share`. The mean of the maximum of n
+    binomial counts is estimated as Blom's quantile, with the skewness of the distribution. It is exact for `share` = 1.
     """
     counts = np.atleast_1d(np.asarray(workers, dtype=float))
     chance = (counts - _BLOM) / (counts + 1 - 2 * _BLOM)

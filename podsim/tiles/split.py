@@ -1,4 +1,4 @@
-"""What planners of products and of convolutions share: parts, slices, sums of partials, the choice.
+"""Shared parts of the planners of products and convolutions: parts, slices, sums of partials, the choice.
 
 Source: [poplibs_poplin].
 """
@@ -15,16 +15,19 @@ from podsim.scenario.ipu import Ipu
 from podsim.tiles.vector import ceil_div, elementwise_cycles
 
 _ROUNDING = 1e-9
-"""More than roots of whole numbers are off."""
+"""Bound on the rounding error of a root of an integer."""
 
 _COLUMN_SLICES = tuple((columns, 1) for columns in (1, 2, 4, 8, 16))
 _INNER_SLICES = tuple((1, inner) for inner in (2, 4, 8))
 ROW_PART_DIVISORS = (1, 2, 4)
-"""Fewer row parts than tiles allow trade idle tiles for less broadcast of the weights."""
+"""Divisors of the most row parts that fit; fewer parts leave tiles idle but broadcast fewer weights."""
 
 
 def choose(cycles: NDArray[Any], temporary: NDArray[Any], tile_bytes: int, proportion: float) -> int:
-    """Index of the cheapest candidate within the bound; ties go to less memory."""
+    """Return the index of the cheapest candidate whose temporaries fit; ties go to less memory.
+
+    The bound is `proportion` of the tile's memory. When nothing fits, it is doubled; beyond twice the memory, dropped.
+    """
     bound = proportion * tile_bytes
     while bound <= 2 * tile_bytes and not (temporary <= bound).any():
         bound *= 2
@@ -35,12 +38,12 @@ def choose(cycles: NDArray[Any], temporary: NDArray[Any], tile_bytes: int, propo
 
 
 def serial_slices(ipu: Ipu) -> tuple[tuple[int, int], ...]:
-    """Serial slices of (columns, contracted axis), beginning with none."""
+    """Return the numbers of serial slices of (columns, contracted axis), first (1, 1)."""
     return (*_COLUMN_SLICES, *(_INNER_SLICES if ipu.vertices.slice.inner else ()))
 
 
 def distinct_parts(length: int, most: int | None = None) -> NDArray[Any]:
-    """The part counts up to a bound that give distinct shares: {ceil(length / share)}."""
+    """Return the part counts up to a bound that give distinct shares: {ceil(length / share)}."""
     shares = ceil_div(length, np.arange(1, min(length, most or length) + 1))
     return np.unique(ceil_div(length, shares))
 
@@ -48,7 +51,7 @@ def distinct_parts(length: int, most: int | None = None) -> NDArray[Any]:
 def sum_partials(
     ipu: Ipu, out: NDArray[Any], depth: NDArray[Any], partials: str
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Cycles, exchange cycles and stages of summing `depth` partials of `out` elements per tile, as products do."""
+    """Return compute cycles, exchange cycles and stages of a sum of `depth` partials of `out` elements per tile."""
     vertex = ipu.vertices.reduction
     stage_count = 1 + (depth >= vertex.two_stage_depth) + (depth >= vertex.three_stage_depth)
     step = np.ceil(depth ** (1 / stage_count) - _ROUNDING).astype(int)
@@ -67,7 +70,7 @@ def sum_partials(
 
 
 def strided_sum_cycles(ipu: Ipu, outputs: Any, depth: Any) -> Any:
-    """One tile sums `depth` partials that lie a stride apart for each of `outputs` elements, in fp32. [cycles]
+    """Return the time of a tile to sum `depth` strided partials per element of `outputs`, in FP32. [cycles]
 
     Source: [poplibs_popops], strided reduction.
     """
@@ -77,7 +80,7 @@ def strided_sum_cycles(ipu: Ipu, outputs: Any, depth: Any) -> Any:
 
 
 def reduce_vertex_cycles(ipu: Ipu, outputs: Any, depth: Any, dtype: str) -> Any:
-    """One tile sums `depth` partials for each of `outputs` elements. [cycles]
+    """Return the time of a tile to sum `depth` partials per element of `outputs`. [cycles]
 
     Source: [poplibs_poplin], contiguous-input reduction of convolution partials.
     """
@@ -90,7 +93,7 @@ def reduce_vertex_cycles(ipu: Ipu, outputs: Any, depth: Any, dtype: str) -> Any:
 def slice_cycles(
     ipu: Ipu, weights: int, results: int, column_slices: NDArray[Any], inner_slices: NDArray[Any], dtype: str
 ) -> NDArray[Any]:
-    """Cycles per slice to cut the weights and to join the results, which inner slices add."""
+    """Return the cycles per slice to cut the weights and to join the results; inner slices add their results."""
     vertex = ipu.vertices.slice
     serial = column_slices * inner_slices
     fixed = vertex.fixed + ipu.tile.worker_count * vertex.worker_fixed
@@ -108,7 +111,7 @@ def slice_cycles(
 
 
 def final_cast_cycles(ipu: Ipu, results: int, dtype: str, partials: str) -> int:
-    """One pass that turns all results from the format of the partials into their own. [cycles]"""
+    """Return the cycles to cast all results from the format of the partials into `dtype`. [cycles]"""
     if dtype == partials:
         return 0
     return elementwise_cycles(ipu, "cast", ceil_div(results, ipu.tile.count), dtype)

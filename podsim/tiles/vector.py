@@ -1,7 +1,7 @@
-"""Elementwise passes, pools, changes of layout, and the largest elements of rows by a bitonic network [poplibs_popops].
+"""Cycles of elementwise passes, pools, layout changes, and top-k by a bitonic network [poplibs_popops].
 
-Runs of k' elements are sorted, k' the next power of two of k; merges of two runs each drop the upper half, until one
-run is left. Before each pass keys and places are laid out so that the two of a pair lie on one tile.
+Top-k sorts runs of k' elements, where k' is k rounded up to a power of two. Merges of two runs then drop half of the
+elements until one run is left. Before each pass, a layout change brings both elements of a pair to one tile.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from podsim.models.op import DTYPE_BYTES, PIECE_BYTES
 from podsim.scenario.ipu import Ipu
 
 WORD_BYTES: Final = 4
-"""Of the exchange and of a tile's integers, whatever a tile receives in a cycle."""
+"""Bytes of a word of the exchange, and of an integer on a tile. [B]"""
 _LEAST_BYTES: Final = 128
-"""Of a tensor on a tile."""
+"""Minimum bytes of a tensor on a tile. [B]"""
 
 
 def ceil_div(numerator: Any, denominator: Any) -> Any:
-    """Quotient rounded up, for integers and integer arrays."""
+    """Return the quotient rounded up, for integers and integer arrays."""
     return -(-numerator // denominator)
 
 
 def tile_share(ipu: Ipu, elements: int, dtype: str) -> int:
-    """Elements on the busiest tile of a tensor that is spread linearly: whole vectors, and at least 128 bytes.
+    """Return the elements on the busiest tile of a linearly spread tensor: whole vectors, at least 128 bytes.
 
-    Elementwise results inherit the layout of an operand. Groups of channels, as products leave them, are taken to be
-    no smaller; a sort spreads its results evenly. Sums, changes of layout and parts of plans have layouts of their
-    own. Source: [poplibs_popops].
+    Elementwise results inherit the layout of an operand. The channel groups of a product's result are assumed to be no
+    smaller; a sort spreads its results evenly. Sums, layout changes and parts of plans have layouts of their own.
+    Source: [poplibs_popops].
     """
     if not elements:
         return 0
@@ -41,7 +41,7 @@ def tile_share(ipu: Ipu, elements: int, dtype: str) -> int:
 
 
 def elementwise_cycles(ipu: Ipu, function: str, elements_per_tile: int, dtype: str) -> int:
-    """One elementwise pass over the elements of the busiest tile. [cycles]
+    """Return the cycles of one elementwise pass over the elements of the busiest tile. [cycles]
 
     launch + workers x (fixed + cycles x ceil(ceil(n / workers) / vector)); source: [poplibs_estimators].
     """
@@ -53,7 +53,7 @@ def elementwise_cycles(ipu: Ipu, function: str, elements_per_tile: int, dtype: s
 
 
 def pool_cycles(ipu: Ipu, elements: int, width: int, taps: int, dtype: str, *, backward: bool) -> int:
-    """Maximum or mean over windows on the busiest tile, `width` results a row [poplibs_estimators]. [cycles]"""
+    """Return the cycles of a pool on the busiest tile, `width` results per row [poplibs_estimators]. [cycles]"""
     vertex = ipu.vertices.pool
     per_vector = ipu.tile.vector_width_bytes // DTYPE_BYTES[dtype]
     vectors: int = ceil_div(ceil_div(elements, ipu.tile.worker_count), per_vector)
@@ -63,12 +63,15 @@ def pool_cycles(ipu: Ipu, elements: int, width: int, taps: int, dtype: str, *, b
 
 
 def layout_cycles(ipu: Ipu, byte_count: float, cycles_per_byte: float, piece_bytes: int = PIECE_BYTES) -> float:
-    """A tile's share of a tensor moves to another layout: a copy, the exchange, a copy. [cycles]
+    """Return the time to change the layout of a tile's share of a tensor: copy, exchange, copy. [cycles]
 
     2·(call + rate·B) + B/port; source: [poplibs_poplin] for the rates, [tile_kernels] for the call.
 
-    `byte_count`: on the tile [B]; `cycles_per_byte`: rate of each copy where pieces are large [cycles/B];
-    `piece_bytes`: what lies together before and behind; of that, the largest power of two counts [B].
+    Args:
+        ipu: Chip with costs of its vertices.
+        byte_count: Size of the share on the tile. [B]
+        cycles_per_byte: Rate of each copy of large pieces. [cycles/B]
+        piece_bytes: Size of the pieces that are contiguous in both layouts; its largest power of two counts. [B]
     """
     call, piece = ipu.vertices.call, math.gcd(piece_bytes, PIECE_BYTES)
     if piece < PIECE_BYTES:
@@ -79,12 +82,12 @@ def layout_cycles(ipu: Ipu, byte_count: float, cycles_per_byte: float, piece_byt
 
 
 def tile_copy_cycles(ipu: Ipu, byte_count: float, cycles_per_byte: float) -> float:
-    """A copy that stays on its tile: call + rate·B; source: [tile_kernels]. [cycles]"""
+    """Return the time of a copy within a tile: call + rate·B; source: [tile_kernels]. [cycles]"""
     return ipu.vertices.call.copy_cycles + cycles_per_byte * byte_count
 
 
 def passes(candidates: int, k: int) -> list[tuple[int, int]]:
-    """(elements that are left of a row, distance of the two of a pair) for every pass of compares and swaps."""
+    """Return (remaining elements of a row, distance within a pair) for every compare-and-swap pass of a top-k."""
     run = min((k - 1).bit_length(), (candidates - 1).bit_length())
     found = [(candidates, 1 << step) for level in range(run) for step in reversed(range(level + 1))]
     left = candidates
@@ -96,9 +99,9 @@ def passes(candidates: int, k: int) -> list[tuple[int, int]]:
 
 
 def compare_swap_cycles(ipu: Ipu, elements: int, distance: int) -> int:
-    """One pass over elements of all tiles: every worker compares its part of the pairs, each swapped at worst.
+    """Return the cycles of one compare-and-swap pass if every pair is swapped. [cycles]
 
-    Source: [poplibs_estimators], single-precision keys with 32-bit values. [cycles]
+    `elements` are those on all tiles. Source: [poplibs_estimators], single-precision keys with 32-bit values.
     """
     vertex, workers = ipu.vertices.compare_swap, ipu.tile.worker_count
     pairs: int = ceil_div(ceil_div(elements // 2, ipu.tile.count), workers)

@@ -46,7 +46,7 @@ def test_scores_and_their_gradients_are_laid_out_in_rows_once() -> None:
         (changed,) = [op for op in ops if isinstance(op, Rearrange)]
         assert changed.inputs[0].endswith(f"/{product}")
         # 2 images x 12 heads x 197 x 197 halves, in rows of 394 B.
-        assert changed.laid_out == ((2 * 24 * 197 * 197, 394),)
+        assert changed.layout_changes == ((2 * 24 * 197 * 197, 394),)
         assert changed.name in {name for op in ops for name in op.inputs}
 
 
@@ -59,7 +59,7 @@ def test_products_that_read_rows_of_scores_read_them_in_their_pieces() -> None:
 
 @pytest.mark.parametrize(("tokens", "small"), [(197, True), (50, True), (128, False), (384, False), (512, False)])
 def test_pieces_are_small_where_eight_bytes_do_not_divide_a_row(tokens: int, small: bool) -> None:
-    pieces = [piece for op in vision(tokens).forward for _, piece in op.laid_out]
+    pieces = [piece for op in vision(tokens).forward for _, piece in op.layout_changes]
     assert any(piece % 8 for piece in pieces) is small
 
 
@@ -94,7 +94,7 @@ def test_a_causal_mask_from_integers() -> None:
     spread = ops["mask/broadcast"]
     assert isinstance(spread, Rearrange)
     assert spread.reader_count == 24
-    assert spread.laid_out == ((2 * 64 * 64, 2 * 64),)
+    assert spread.layout_changes == ((2 * 64 * 64, 2 * 64),)
 
 
 def test_each_pack_has_a_mask_of_its_own() -> None:
@@ -116,7 +116,7 @@ def test_dropouts_of_a_vision_transformer() -> None:
 
 def test_a_step_of_generation_reads_whole_pieces_of_its_cache() -> None:
     """However many tokens came before: the cache has room for the longest sequence."""
-    pieces = [piece for op in vision(1, context=333).forward for _, piece in op.laid_out]
+    pieces = [piece for op in vision(1, context=333).forward for _, piece in op.layout_changes]
     assert pieces
     assert set(pieces) == {8}
 
@@ -136,7 +136,7 @@ def test_padded_sequences_lie_in_whole_pieces() -> None:
     assert shapes["attention/scores"] == (24, 200, 200)
     assert shapes["attention/context"] == (24, 200, 64)
     assert shapes["attention/projection"] == (1, 2 * 197, 768)
-    assert {piece % 8 for op in block.forward for _, piece in op.laid_out} == {0}
+    assert {piece % 8 for op in block.forward for _, piece in op.layout_changes} == {0}
 
 
 def test_queries_are_scaled_in_place_of_scores() -> None:

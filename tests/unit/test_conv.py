@@ -14,7 +14,7 @@ from podsim.scenario.assumptions import with_value
 from podsim.scenario.ipu import Ipu
 from podsim.tiles import Account, ConvPlan, CostModel, MatMulShape
 from podsim.tiles.conv import plan_conv
-from podsim.tiles.conv_cost import cost_of, input_positions, kernel_share, row_splits, splits_of
+from podsim.tiles.conv_cost import enumerate_splits, input_positions, kernel_share, row_splits, split_costs
 from podsim.tiles.conv_method import copy_cycles, methods
 from podsim.tiles.conv_shape import conv_shape
 from podsim.tiles.conv_vertices import (
@@ -176,7 +176,7 @@ def test_split_of_the_field() -> None:
     """20 images of 56x56 on one tile each way: the best split over 20·8 tiles cuts 7 rows of whole width."""
     method = next(m for m in methods(GC200, conv_shape(conv((64, 64), 56)), "fp16") if not m.transform)
     rows = row_splits(GC200, method, "fp16", "fp16")
-    best = rows.within(np.array([160]))[0, 0]
+    best = rows.best_within(np.array([160]))[0, 0]
     assert list(rows.parts[:, best]) == [20, 8, 1]
     assert rows.tiles.max() <= TILES
     assert list(rows.field[:, best]) == [7, 56]
@@ -200,8 +200,8 @@ def test_a_single_column_of_a_gradient_meets_one_phase_of_the_kernel(columns: in
     op = conv((64, 64), 56, stride=2, groups=16, direction="input_grad")
     shape = conv_shape(replace(op, input_size=(56, columns), output_size=(28, 1)))
     method = next(each for each in methods(GC200, shape, "fp16") if each.vertex == "slic")
-    splits = splits_of(GC200, method, "fp16", "fp16", [(1, 1)])
-    cycles, _ = cost_of(GC200, method, splits, "fp16", "fp16", None)
+    splits = enumerate_splits(GC200, method, "fp16", "fp16", [(1, 1)])
+    cycles, _ = split_costs(GC200, method, splits, "fp16", "fp16", None)
     of_rows, whole = splits.index, (splits.kernel == 1) & (splits.rows.field[1, splits.index] == columns)
     kernel_rows = np.minimum(3, 2 * splits.rows.field[0, of_rows])
     share = TileShare(splits.group_share, splits.in_share, splits.out_share, 0, kernel_rows, width)

@@ -50,8 +50,8 @@ def test_a_left_operand_in_rows_is_copied_in_their_pieces_and_no_other_operand_i
     byte_count = 2 * 640 * 197
     difference = MODEL.op(rows, 0.2).account.cycles - MODEL.op(op, 0.2).account.cycles
     assert difference == pytest.approx(2 * (5.15 * 394 - 176) + (394 - 176) / 4)
-    assert op.laid_out == ((byte_count, 8), (2 * 197 * 64, 8))
-    assert rows.laid_out == ((byte_count, 2 * 197), (2 * 197 * 64, 8))
+    assert op.layout_changes == ((byte_count, 8), (2 * 197 * 64, 8))
+    assert rows.layout_changes == ((byte_count, 2 * 197), (2 * 197 * 64, 8))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import podsim
 from podsim.cli.app import app
 from podsim.scenario import load_ipu
 from podsim.tiles import SliceShape
-from podsim.tiles.slices import _Splits, _sums, fullest, plan_slices
+from podsim.tiles.slices import _Splits, _sums, expected_most_hits, plan_slices
 from tests.cases import every_case
 
 BOW = load_ipu("bow")
@@ -78,7 +78,7 @@ def test_an_update_by_hand() -> None:
     """
     plan = plan_slices(BOW, "multi-update-add", SliceShape(256, 512, 32))
     assert (plan.lookup_parts, plan.row_parts, plan.feature_parts, plan.turns) == (1, 5, 256, 1)
-    hits = float(fullest(32, 9 / 256, 30)[0])
+    hits = float(expected_most_hits(32, 9 / 256, 30)[0])
     assert 3 < hits < 5
     assert plan.account.vector == pytest.approx(6 * (37 + hits * 8 + (32 - hits) * 5) + 11 + 6 * (4 + 9))
     assert plan.account.exchange == 32 * 12 / 4
@@ -105,7 +105,7 @@ def test_half_precision_updates_by_hand() -> None:
     """A row of 8 halves on one tile: 4 words, 13 + 3·3 a lookup, and one cycle less of set-up."""
     chip = BOW.with_tiles(1)
     plan = plan_slices(chip, "multi-update-add", SliceShape(6, 8, 60), "fp16")
-    hits = float(fullest(60, 1 / 6, 6)[0])
+    hits = float(expected_most_hits(60, 1 / 6, 6)[0])
     zeros = 11 + 6 * (4 + 1 * up(8, 4))
     assert plan.account.vector == pytest.approx(6 * (36 + hits * 22 + (60 - hits) * 5) + zeros)
 
@@ -113,11 +113,11 @@ def test_half_precision_updates_by_hand() -> None:
 @every_case("draws, share, workers", lambda: ((32, 9 / 256, 30), (100, 1 / 6, 276), (5000, 1 / 24, 6), (40, 0.5, 1000)))
 def test_the_fullest_worker_is_that_of_draws(draws: int, share: float, workers: int) -> None:
     drawn = np.random.default_rng(1).binomial(draws, share, (400, workers)).max(axis=1)
-    assert float(fullest(draws, share, workers)[0]) == pytest.approx(drawn.mean(), rel=0.06)
+    assert float(expected_most_hits(draws, share, workers)[0]) == pytest.approx(drawn.mean(), rel=0.06)
 
 
 def test_where_every_draw_hits_nothing_is_random() -> None:
-    assert fullest(17, 1.0, 1000)[0] == 17
+    assert expected_most_hits(17, 1.0, 1000)[0] == 17
 
 
 def estimate(kind: str, shape: SliceShape, parts: tuple[int, int, int], tiles: int) -> tuple[float, int]:

@@ -16,7 +16,7 @@ from podsim.draws import Draws, Noisy, Seeds, percentiles
 from podsim.engine import Engine
 from podsim.engine.compiled import flatten, is_available
 from podsim.errors import PodsimError
-from podsim.program.compile import in_turns
+from podsim.program.compile import repeat_program
 from podsim.program.task import Jitter, Program
 from podsim.result.result import Drift
 from podsim.result.standing import noise_table
@@ -150,7 +150,7 @@ def test_machines_share_a_table() -> None:
     """Two machines with the same table take the room of one."""
     table = (0, 1, 2, 3)
     same = {"a": Jitter(1, table), "b": Jitter(2, table), "c": Jitter(3, (0, 5))}
-    flat = flatten(in_turns(Program(()), same, 1, 0))
+    flat = flatten(repeat_program(Program(()), same, 1, 0))
     assert flat.tables == [0, 1, 2, 3, 0, 5]
     assert flat.noises[0::4] == [0, 0, 4]
     assert flat.noises[2::4] == [1, 2, 3]

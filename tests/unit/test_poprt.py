@@ -127,7 +127,7 @@ def test_all_products_in_fp8() -> None:
     assert {op.operand_dtype for op in products} == {"fp8"}
     (context,) = [op for op in products if op.name == "attention/context"]
     # 16 heads of 729 rows of as many bytes, laid out byte by byte.
-    assert context.laid_out[0] == (16 * 729 * 729, 729)
+    assert context.layout_changes[0] == (16 * 729 * 729, 729)
 
 
 def test_products_of_activations_are_not_in_fp8_alone() -> None:

@@ -70,7 +70,7 @@ def test_queries_that_cannot_be_divided_evenly() -> None:
 def test_each_part_reads_all_keys_and_values_again(parts: int) -> None:
     """Of scores, queries are copied once and keys for each part; results are laid together, and gradients added up."""
     for name, once in (("scores", STATE), ("probabilities_grad", STATE), ("context", SCORES), ("query_grad", SCORES)):
-        assert sum(size for op in products(parts, name) for size, _ in op.laid_out) == once + parts * STATE
+        assert sum(size for op in products(parts, name) for size, _ in op.layout_changes) == once + parts * STATE
     whole, made = block(1), block(parts)
     for before, behind in ((whole.forward, made.forward), (whole.backward, made.backward)):
         joined = [op for op in behind if op.name.endswith("/join")]

@@ -150,7 +150,7 @@ def found(spec: Scenario, splits: list[CostModel]) -> Found | None:
         case GenerationScenario():
             asked = generation_job(spec)
             model = generation_cost_model(asked)
-    held = model.holding(splits[0]) if splits else model
+    held = model.with_splits(splits[0]) if splits else model
     if held is None:
         return None
     splits.append(held)

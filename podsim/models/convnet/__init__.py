@@ -1,4 +1,4 @@
-"""Convolutional networks as chains of blocks."""
+"""Convolutional networks as sequences of blocks."""
 
 from podsim.models.convnet.blocks import NormStyle
 from podsim.models.convnet.conductivity import ConductivityShape, conductivity_cnn

@@ -1,4 +1,4 @@
-"""From layers to the blocks that pipeline stages hold."""
+"""Blocks of convolutional networks, built from layers."""
 
 from __future__ import annotations
 
@@ -24,17 +24,16 @@ from podsim.models.op import ReplicaSum
 
 @dataclass(frozen=True, slots=True)
 class Norm(Layer):
-    """Batch norm, over the replicas of a group if it has more than one, or group norm."""
+    """A batch norm, over one replica or a group of replicas, or a group norm."""
 
     replicas: int = 1  # replicas that share statistics; batch norm only
     groups: int = 0  # groups of channels with statistics per image, as in group norm; 0 for batch norm
-    # whether known statistics are folded into the weights in front, as batch norm allows once a network is trained; a
-    # bias is left
+    # True if the statistics of a trained batch norm are folded into the preceding weights, so that a bias remains
     folded: bool = False
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Scale and shift of every channel."""
+        """Scale and shift of every channel; only a shift if folded."""
         channels = (self.source.channels,)
         if self.folded:
             return (Parameter(f"{self.name}/beta", channels),)
@@ -42,7 +41,7 @@ class Norm(Layer):
 
     @property
     def kept_elements(self) -> int:
-        """Nothing: its input is kept, and an activation behind it keeps its own result."""
+        """Zero: the input is saved by the preceding layer, and a following activation saves its own result."""
         return 0
 
     @property
@@ -50,12 +49,12 @@ class Norm(Layer):
         return (self.source.batch * self.groups if self.groups else self.source.channels,)
 
     @property
-    def _of_images(self) -> tuple[int, int]:
-        """(images, channels)."""
+    def _image_channels(self) -> tuple[int, int]:
+        """Shape of statistics of each image and channel: (images, channels)."""
         return self.source.batch, self.source.channels
 
     def forward(self, g: GraphBuilder, source: str) -> str:
-        """Statistics in one pass each, whiten, scale and shift."""
+        """Append one pass for each statistic, then whiten, scale and shift."""
         shape = self.source.shape
         if self.folded:
             return g.elementwise("bias_add", shape, (source, f"@{self.name}/beta"), name=f"{self.name}/shift")
@@ -68,9 +67,9 @@ class Norm(Layer):
         return g.elementwise("bias_add", shape, (scaled, f"@{self.name}/beta"), name=f"{self.name}/shift")
 
     def backward(self, g: GraphBuilder, gradient: str) -> str:
-        """Whiten the input again; gradients of scale and shift; gradient of the input with sums of its own.
+        """Append the gradients of scale, shift and input; the input is whitened again.
 
-        Source: [poplibs_popnn], which computes the two apart.
+        Source: [poplibs_popnn], which computes the parameters' and the input's gradients separately.
         """
         shape, channels = self.source.shape, (self.source.channels,)
         for name in ("mean", "rsqrt"):
@@ -91,7 +90,7 @@ class Norm(Layer):
         return g.elementwise("bias_add", shape, (shifted,), name=f"{self.name}/scale_back")
 
     def _sums(self, g: GraphBuilder, names: Sequence[str], source: str) -> list[str]:
-        """Sums over all positions, and over the channels of a group or the replicas of a group."""
+        """Append sums over all positions, and over the channels or the replicas of a group."""
         sums = [self._sum(g, name, source) for name in names]
         if self.replicas == 1:
             return sums
@@ -101,27 +100,27 @@ class Norm(Layer):
         return [name] * len(names)
 
     def _sum(self, g: GraphBuilder, name: str, source: str) -> str:
-        """The sum of each channel; in group norm those of an image's channels first, then those of its groups."""
+        """Append the sum over each channel; a group norm then sums an image's channels over each group."""
         if not self.groups:
             return g.reduce(f"{self.name}/{name}", self._statistics, self.source.element_count, source)
-        total = g.reduce(f"{self.name}/{name}/channels", self._of_images, self.source.element_count, source)
-        return g.reduce(f"{self.name}/{name}", self._statistics, math.prod(self._of_images), total)
+        total = g.reduce(f"{self.name}/{name}/channels", self._image_channels, self.source.element_count, source)
+        return g.reduce(f"{self.name}/{name}", self._statistics, math.prod(self._image_channels), total)
 
     def _spread(self, g: GraphBuilder, name: str, source: str) -> str:
-        """A statistic of groups, laid out for each channel before it meets the activations."""
-        return g.rearrange(f"{self.name}/{name}/spread", self._of_images, source) if self.groups else source
+        """Append the broadcast of a group's statistic to the channels of the group."""
+        return g.rearrange(f"{self.name}/{name}/spread", self._image_channels, source) if self.groups else source
 
 
 @dataclass(frozen=True, slots=True)
 class NormStyle:
-    """How a network normalises."""
+    """Kind of norm of a network."""
 
     replicas: int = 1  # replicas that share the statistics of batch norm
     groups: int = 0  # groups of channels of group norm; 0 for batch norm
-    folded: bool = False  # whether batch norm is folded into the convolutions in front of it
+    folded: bool = False  # True if batch norm is folded into the preceding convolutions
 
-    def after(self, name: str, source: Features) -> Norm:
-        """The norm behind a layer."""
+    def norm_after(self, name: str, source: Features) -> Norm:
+        """Return the norm that follows a layer."""
         check_groups(name, source.channels, self.groups or 1, "model.norm.groups")
         return Norm(name, source, self.replicas, self.groups, self.folded and not self.groups)
 
@@ -140,16 +139,16 @@ def conv_norm(
     groups: int = 1,
     activation: str = "",
 ) -> tuple[Layer, ...]:
-    """A convolution, its norm, and its activation if it has one."""
+    """Return a convolution, its norm, and its activation if one is given."""
     conv = Convolution(name, source, channels, window, stride, groups)
-    layers: tuple[Layer, ...] = (conv, norm.after(f"{name}/norm", conv.out))
+    layers: tuple[Layer, ...] = (conv, norm.norm_after(f"{name}/norm", conv.out))
     if not activation:
         return layers
     return (*layers, Activate(f"{name}/{activation}", conv.out, "swish" if activation == "swish" else "relu"))
 
 
 def chain_block(name: str, source: Features, chain: LayerChain, formats: Formats) -> Block:
-    """A block without a way around it."""
+    """Return a block without a shortcut."""
     forward, backward = formats.builder(name), formats.builder(f"{name}_backward")
     chain.forward(forward, "@input")
     chain.backward(backward, "@gradient")
@@ -161,7 +160,7 @@ def chain_block(name: str, source: Features, chain: LayerChain, formats: Formats
 def residual_block(
     name: str, source: Features, main: LayerChain, shortcut: LayerChain, formats: Formats, *, activation: str = ""
 ) -> Block:
-    """A block whose result is the sum of two ways; the shortcut may be empty."""
+    """Return a block whose result is the sum of a main path and a shortcut; the shortcut may be empty."""
     forward, backward = formats.builder(name), formats.builder(f"{name}_backward")
     out, last = main.out, Activate("out", main.out)
     ways = (main.forward(forward, "@input"), shortcut.forward(forward, "@input"))
@@ -247,7 +246,7 @@ def _absolute_error(forward: GraphBuilder, backward: GraphBuilder, shape: tuple[
 
 @dataclass(frozen=True, slots=True)
 class SqueezeExcite(Layer):
-    """Channels weighted by two dense layers on their means [tan2019]."""
+    """A gate on channels, computed by two dense layers from the channels' means [tan2019]."""
 
     squeezed: int  # width between the two layers
 
@@ -260,22 +259,22 @@ class SqueezeExcite(Layer):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Of both dense layers."""
+        """Trained tensors of both dense layers."""
         return self._gate.parameters
 
     @property
     def kept_elements(self) -> int:
-        """Its result and what the gate keeps."""
+        """Number of saved elements: the result's and the gate's."""
         return self.source.element_count + self._gate.kept_elements
 
     def forward(self, g: GraphBuilder, source: str) -> str:
-        """The gate, and its product with the input."""
+        """Append the gate and its product with the input."""
         narrow = (self.source.batch, self.source.channels)
         gate = g.elementwise("sigmoid", narrow, (self._gate.forward(g, source),), name=f"{self.name}/sigmoid")
         return g.elementwise("bias_add", self.source.shape, (source, gate), name=f"{self.name}/scale")
 
     def backward(self, g: GraphBuilder, gradient: str) -> str:
-        """Through the product to the input and to the gate, whose gradient is laid out over all positions."""
+        """Append the gradients of the product: to the input, and through the gate, whose gradient is broadcast."""
         narrow, wide = (self.source.batch, self.source.channels), self.source.shape
         product = g.elementwise("mul", wide, (gradient, f"@{self.name}/input"), name=f"{self.name}/mul")
         gate = g.reduce(f"{self.name}/gate_grad", narrow, self.source.element_count, product)
@@ -309,7 +308,7 @@ _COLOURS = 3
 
 
 def image(batch: int, size: int, dimension_count: int = 2, channels: int = _COLOURS) -> Features:
-    """A batch of square images or cubic volumes."""
+    """Return the features of a batch of square images or cubic volumes."""
     return Features(batch, channels, (size,) * dimension_count)
 
 
@@ -328,7 +327,7 @@ def stem_block(
     source.check_window("conv", window)
     conv = Convolution("conv", source, channels, window, 2, needs_input_gradient=False)
     behind = Activate(activation, conv.out, "swish" if activation == "swish" else "relu")
-    chain = LayerChain((conv, norm.after("norm", conv.out), behind, *more(conv.out)))
+    chain = LayerChain((conv, norm.norm_after("norm", conv.out), behind, *more(conv.out)))
     forward, backward = formats.builder("stem"), formats.builder("stem_backward")
     images = "@images"
     if normalises:

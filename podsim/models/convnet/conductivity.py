@@ -20,15 +20,15 @@ class ConductivityShape:
     dimension_count: int = 2  # 2 for images, 3 for volumes
     input_channels: int = 1
     channels: tuple[int, ...] = (32, 64, 128, 256)  # output channels of each convolution; pooling follows each
-    dense_widths: tuple[int, ...] = (256,)  # widths of the dense layers before the one output
+    dense_widths: tuple[int, ...] = (256,)  # widths of the dense layers before the single output
 
     def images(self, batch: int) -> Features:
-        """What it reads."""
+        """Return the input features of a batch."""
         return image(batch, self.image_size, self.dimension_count, self.input_channels)
 
 
 def conductivity_cnn(shape: ConductivityShape, batch: int, formats: Formats = HALF) -> tuple[Block, ...]:
-    """The blocks `conv1`, `conv2`, …, `head` for a micro-batch of `batch` images."""
+    """Return the blocks `conv1`, `conv2`, …, `head` for a micro-batch of `batch` images."""
     features = shape.images(batch)
     blocks = []
     for number, channels in enumerate(shape.channels, start=1):
@@ -40,7 +40,7 @@ def conductivity_cnn(shape: ConductivityShape, batch: int, formats: Formats = HA
 
 
 def _head(source: Features, chain: LayerChain, formats: Formats) -> Block:
-    """The dense layers and a squared error, whose few operations per image count as supersteps do."""
+    """Return the head: dense layers and a squared error, whose cost is mostly its supersteps."""
     block = chain_block("head", source, chain, formats)
     loss, gradient = formats.builder("loss"), formats.builder("loss_backward")
     shape = (source.batch, 1)

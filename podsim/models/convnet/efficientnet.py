@@ -24,7 +24,7 @@ from podsim.models.convnet.blocks import (
 from podsim.models.convnet.layers import Features, Layer, LayerChain
 from podsim.models.layers import HALF, Formats
 
-# Expansion, channels, repeats, stride, window of every stage of B0.
+# Expansion, channels, repeats, stride and window of every stage of B0.
 _STAGES = (
     (False, 16, 1, 1, 3),
     (True, 24, 2, 2, 3),
@@ -34,7 +34,7 @@ _STAGES = (
     (True, 192, 4, 2, 5),
     (True, 320, 1, 1, 3),
 )
-# Width, depth, image size.
+# Scale of width, scale of depth, and image size.
 _SCALES = {
     "b0": (1.0, 1.0, 224),
     "b1": (1.0, 1.1, 240),
@@ -60,7 +60,7 @@ class EfficientNetShape:
     normalises: bool = True  # True if the device casts and normalises the images that arrive
 
     def images(self, batch: int) -> Features:
-        """What it reads."""
+        """Return the input features of a batch."""
         return image(batch, self.image_size or _SCALES[self.size][2])
 
     def channels(self, base: int) -> int:
@@ -68,7 +68,7 @@ class EfficientNetShape:
         return scaled_channels(base, _SCALES[self.size][0])
 
     def repeats(self, base: int) -> int:
-        """Scaled and rounded up."""
+        """Return a number of repeats scaled and rounded up."""
         return math.ceil(base * _SCALES[self.size][1])
 
 
@@ -84,7 +84,7 @@ def scaled_channels(base: int, width: float) -> int:
 
 
 def efficientnet(shape: EfficientNetShape, batch: int, formats: Formats = HALF) -> tuple[Block, ...]:
-    """The blocks `stem`, `block1a`, `block2a`, `block2b`, …, `head` for a micro-batch of `batch` images."""
+    """Return the blocks `stem`, `block1a`, `block2a`, `block2b`, …, `head` for a micro-batch of `batch` images."""
     images, width, norm = shape.images(batch), shape.channels(_STEM_CHANNELS), shape.norm
     stem, features = stem_block(images, width, 3, norm, formats, "swish", normalises=shape.normalises)
     blocks = [stem]

@@ -1,4 +1,4 @@
-"""Layers of convolutional networks: parameters, operations of both passes, and what is kept between them."""
+"""Layers of convolutional networks: parameters, operations of both passes, and saved elements."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ class Features:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(batch, channels, *size)."""
+        """Shape (batch, channels, *size)."""
         return (self.batch, self.channels, *self.size)
 
     @property
     def element_count(self) -> int:
-        """All elements."""
+        """Number of elements."""
         return math.prod(self.shape)
 
     @property
     def positions(self) -> int:
-        """Positions of all images together."""
+        """Number of positions of all images."""
         return self.batch * math.prod(self.size)
 
     def with_channels(self, channels: int) -> Features:
-        """As many positions, other channels."""
+        """Return features with the same positions and other channels."""
         return replace(self, channels=channels)
 
     def strided(self, stride: int) -> Features:
-        """What is left of the positions by a window that moves by `stride`, padded so that stride 1 keeps all."""
+        """Return the features after a window of a stride, padded so that a stride of 1 keeps the size."""
         return replace(self, size=tuple(-(-length // stride) for length in self.size))
 
     def check_window(self, name: str, window: int) -> None:
-        """Refuse a window that has no room."""
+        """Refuse a window that is larger than the feature maps."""
         if self.size and min(self.size) < window:
             size, windows = ("x".join(map(str, each)) for each in (self.size, (window,) * len(self.size)))
             raise ModelError(
@@ -56,7 +56,7 @@ class Features:
 
 
 def check_groups(name: str, channels: int, groups: int, key: str) -> None:
-    """Refuse groups that do not divide channels; `key` is the one to blame."""
+    """Refuse groups that do not divide channels; `key` is the scenario key named in the error."""
     if channels % groups:
         raise ModelError(
             f"{name}: {groups} groups do not divide {channels} channels",
@@ -70,14 +70,14 @@ Activation = Literal["relu", "swish"]
 
 @dataclass(frozen=True, slots=True)
 class Layer(ABC):
-    """A layer: as large as its input, without parameters, and its result is kept, unless it says otherwise."""
+    """A layer; by default its size is that of its input, it has no parameters, and its result is saved."""
 
-    name: str  # its name within the block
+    name: str  # name within the block
     source: Features
 
     @property
     def out(self) -> Features:
-        """What it hands on."""
+        """Features of the result."""
         return self.source
 
     @property
@@ -87,16 +87,16 @@ class Layer(ABC):
 
     @property
     def kept_elements(self) -> int:
-        """Elements of its result that the backward pass reads."""
+        """Number of elements of the result that the backward pass reads."""
         return self.out.element_count
 
     @abstractmethod
     def forward(self, g: GraphBuilder, source: str) -> str:
-        """Append the forward pass; returns the name of the result."""
+        """Append the forward pass and return the name of its result."""
 
     @abstractmethod
     def backward(self, g: GraphBuilder, gradient: str) -> str:
-        """Append the backward pass; returns the name of the input's gradient."""
+        """Append the backward pass and return the name of the input's gradient."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +105,10 @@ class Convolution(Layer):
 
     out_channels: int
     window: int  # length of the filter along every axis
-    stride: int = 1  # step between positions
+    stride: int = 1  # input positions from one output position to the next
     groups: int = 1
-    needs_input_gradient: bool = True  # whether something in front of it is trained
-    # whether the backward pass of the layer behind it reads its result again, as a norm does
+    needs_input_gradient: bool = True  # True if a preceding layer is trained
+    # True if the backward pass of the following layer reads the result, as a norm's does
     result_is_read: bool = True
 
     @property
@@ -118,32 +118,32 @@ class Convolution(Layer):
 
     @property
     def out(self) -> Features:
-        """Its result."""
+        """Features of the result."""
         for channels in (self.source.channels, self.out_channels):
             check_groups(self.name, channels, self.groups, "model.group_size")
         return self.source.strided(self.stride).with_channels(self.out_channels)
 
     @property
     def weight_shape(self) -> tuple[int, ...]:
-        """(out channels, in channels of a group, *kernel)."""
+        """Shape (out channels, in channels of a group, *kernel)."""
         return (self.out_channels, self.source.channels // self.groups, *self.kernel)
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The filter."""
+        """The weights of the filter."""
         return (Parameter(f"{self.name}/weight", self.weight_shape),)
 
     @property
     def kept_elements(self) -> int:
-        """Its result, if it is read again."""
+        """Number of elements of the result, if the backward pass reads it; otherwise 0."""
         return self.out.element_count if self.result_is_read else 0
 
     def forward(self, g: GraphBuilder, source: str) -> str:
-        """One convolution."""
+        """Append one convolution."""
         return self._add(g, "forward", self.out.shape, (source, f"@{self.name}/weight"))
 
     def backward(self, g: GraphBuilder, gradient: str) -> str:
-        """Input gradient, weight gradient and its accumulation."""
+        """Append the weight gradient with its accumulation, and the input gradient if needed."""
         weights = self._add(g, "weight_grad", self.weight_shape, (f"@{self.name}/input", gradient))
         g.accumulate(self.name, self.weight_shape, weights)
         if not self.needs_input_gradient:
@@ -179,15 +179,15 @@ class Activate(Layer):
 
     @property
     def kept_elements(self) -> int:
-        """Its result; a swish keeps its input too."""
+        """Number of saved elements: the result's, and for a swish the input's as well."""
         return self.source.element_count * (1 if self.function == "relu" else 2)
 
     def forward(self, g: GraphBuilder, source: str) -> str:
-        """One pass."""
+        """Append one elementwise pass."""
         return g.elementwise(self.function, self.source.shape, (source,), name=self.name)
 
     def backward(self, g: GraphBuilder, gradient: str) -> str:
-        """One pass."""
+        """Append one elementwise pass."""
         inputs = (gradient, f"@{self.name}")
         return g.elementwise(f"{self.function}_grad", self.source.shape, inputs, name=f"{self.name}/grad")
 
@@ -200,60 +200,60 @@ class Dense(Layer):
 
     @property
     def out(self) -> Features:
-        """Its result."""
+        """Features of the result."""
         return Features(self.source.batch, self.width, ())
 
     @property
     def inner(self) -> int:
-        """Elements per image that it reads."""
+        """Number of input elements per image."""
         return self.source.channels * math.prod(self.source.size)
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Weights and bias."""
+        """The weights and the bias."""
         return (
             Parameter(f"{self.name}/weight", (self.inner, self.width)),
             Parameter(f"{self.name}/bias", (self.width,)),
         )
 
     def forward(self, g: GraphBuilder, source: str) -> str:
-        """One product, one bias."""
+        """Append a product and a bias."""
         return linear(g, self.name, self.source.batch, self.inner, self.width, source)
 
     def backward(self, g: GraphBuilder, gradient: str) -> str:
-        """Three gradients."""
+        """Append the gradients of weights, bias and input."""
         return linear_backward(g, self.name, self.source.batch, self.inner, self.width, gradient)
 
 
 @dataclass(frozen=True, slots=True)
 class LayerChain:
-    """Layers one after the other."""
+    """A sequence of layers."""
 
-    layers: tuple[Layer, ...] = field(default_factory=tuple)  # all of them, each reading what the one before hands on
+    layers: tuple[Layer, ...] = field(default_factory=tuple)  # in order; each reads the result of the previous one
 
     @property
     def out(self) -> Features:
-        """What the last one hands on."""
+        """Features of the last layer's result."""
         return self.layers[-1].out
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Of all layers."""
+        """Trained tensors of all layers."""
         return tuple(parameter for layer in self.layers for parameter in layer.parameters)
 
     @property
     def kept_elements(self) -> int:
-        """Of all layers."""
+        """Number of saved elements of all layers."""
         return sum(layer.kept_elements for layer in self.layers)
 
     def forward(self, g: GraphBuilder, source: str) -> str:
-        """In order."""
+        """Append the forward passes in order."""
         for layer in self.layers:
             source = layer.forward(g, source)
         return source
 
     def backward(self, g: GraphBuilder, gradient: str) -> str:
-        """In reverse order."""
+        """Append the backward passes in reverse order."""
         for layer in reversed(self.layers):
             gradient = layer.backward(g, gradient)
         return gradient
@@ -261,28 +261,28 @@ class LayerChain:
 
 @dataclass(frozen=True, slots=True)
 class Pooling(Layer):
-    """Maximum over windows."""
+    """A maximum over windows."""
 
     window: int  # length of the window along every axis
-    stride: int  # step between windows
+    stride: int  # positions from one window to the next
 
     @property
     def out(self) -> Features:
-        """Its result."""
+        """Features of the result."""
         self.source.check_window(self.name, self.stride)
         return self.source.strided(self.stride)
 
     def forward(self, g: GraphBuilder, source: str) -> str:
-        """One pass."""
+        """Append one pass over windows."""
         return self._add(g, self.name, self.out.shape, source, backward=False)
 
     def backward(self, g: GraphBuilder, gradient: str) -> str:
-        """One pass."""
+        """Append one pass over windows."""
         return self._add(g, f"{self.name}/grad", self.source.shape, gradient, backward=True)
 
     def _add(self, g: GraphBuilder, name: str, shape: tuple[int, ...], source: str, *, backward: bool) -> str:
         axes, inputs = len(self.source.size), (source,)
-        # Going back, an element of the input lies under as many windows as overlap.
+        # In the backward pass, an input element is in as many windows as overlap.
         window = -(-(self.window**axes) // self.stride**axes) if backward else self.window**axes
         return g.add(
             Pool(name=g.name(name), shape=shape, dtype=g.dtype, inputs=inputs, window=window, backward=backward)
@@ -291,19 +291,19 @@ class Pooling(Layer):
 
 @dataclass(frozen=True, slots=True)
 class GlobalAverage(Layer):
-    """The mean over all positions of each channel."""
+    """A mean over all positions of each channel."""
 
     @property
     def out(self) -> Features:
-        """One position."""
+        """Features of the result, without positions."""
         return Features(self.source.batch, self.source.channels, ())
 
     def forward(self, g: GraphBuilder, source: str) -> str:
-        """A sum, and a division of the little that is left."""
+        """Append a sum, and a division of its small result."""
         total = g.reduce(self.name, self.out.shape, self.source.element_count, source)
         return g.elementwise("scale", self.out.shape, (total,), name=f"{self.name}/scale")
 
     def backward(self, g: GraphBuilder, gradient: str) -> str:
-        """The gradient laid out over all positions."""
+        """Append the broadcast of the gradient over all positions."""
         scaled = g.elementwise("scale", self.out.shape, (gradient,), name=f"{self.name}/scale")
         return g.rearrange(f"{self.name}/broadcast", self.source.shape, scaled)

@@ -40,12 +40,12 @@ class ResNetShape:
     normalises: bool = True  # True if the device casts and normalises the images that arrive
 
     def images(self, batch: int) -> Features:
-        """What it reads."""
+        """Return the input features of a batch."""
         return image(batch, self.image_size)
 
 
 def resnet(shape: ResNetShape, batch: int, formats: Formats = HALF) -> tuple[Block, ...]:
-    """The blocks `stem`, `stage1/unit1`, …, `head` for a micro-batch of `batch` images."""
+    """Return the blocks `stem`, `stage1/unit1`, …, `head` for a micro-batch of `batch` images."""
     if shape.depth < _FIRST_BOTTLENECK and (shape.groups, shape.width_per_group) != (1, _WIDTH):
         raise ModelError(
             f"a ResNet of {shape.depth} layers has no groups",
@@ -76,7 +76,7 @@ def _stem(shape: ResNetShape, batch: int, formats: Formats) -> tuple[Block, Feat
 
 
 def _unit(shape: ResNetShape, source: Features, width: int, stride: int) -> Iterator[Layer]:
-    """Two 3x3 convolutions, or 1x1, 3x3 and 1x1 from 50 layers on."""
+    """Yield the layers of a unit: two 3x3 convolutions, or 1x1, 3x3 and 1x1 from 50 layers on."""
     if shape.depth < _FIRST_BOTTLENECK:
         first = conv_norm("conv1", source, width, 3, shape.norm, stride=stride, activation="relu")
         yield from first

@@ -1,4 +1,4 @@
-"""Graphs of operators read from files, as workloads on any machine."""
+"""Graphs of operators read from files, converted to workloads."""
 
 from podsim.models.graph.read import Graph, Unmapped, read_graph
 

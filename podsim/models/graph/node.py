@@ -1,4 +1,4 @@
-"""A graph without its file: tensors with shapes, and the nodes between them."""
+"""Graphs independent of their file format: nodes, and tensors with shapes."""
 
 from __future__ import annotations
 
@@ -15,80 +15,80 @@ LARGEST_DIMENSION = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """What one node hands to others, an input of the graph, or a constant."""
+    """A result of a node, an input of the graph, or a constant."""
 
     name: str
-    shape: Shape | None  # its shape; None if it depends on data or cannot be told
-    is_float: bool = True  # whether it holds floating-point numbers
+    shape: Shape | None  # shape; None if it depends on data or is unknown
+    is_float: bool = True  # True if elements are floating-point numbers
     item_bytes: int = 4  # bytes of an element in the file [B]
-    constant: bool = False  # whether it is known before any input is
-    parameters: frozenset[str] = frozenset()  # names of the stored weights that a constant is made of
+    constant: bool = False  # True if the value does not depend on inputs of the graph
+    parameters: frozenset[str] = frozenset()  # names of the stored weights from which a constant is computed
 
     @property
     def element_count(self) -> int:
-        """Elements; 0 if the shape is not known."""
+        """Number of elements; 0 if the shape is not known."""
         return 0 if self.shape is None else math.prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One operator of the graph."""
+    """An operator of the graph."""
 
-    name: str  # unique, without characters that cannot be printed
-    operator: str  # for example `Conv`; that of a domain of its own with the domain in front
+    name: str  # unique name of printable characters
+    operator: str  # for example `Conv`; with the prefix `DOMAIN.` outside the standard domain
     version: int  # version of the operator set
-    inputs: tuple[Tensor | None, ...]  # what it reads, in order; None where an optional input is left out
+    inputs: tuple[Tensor | None, ...]  # inputs in order; None for an omitted optional input
     outputs: tuple[Tensor, ...]
-    captured: tuple[Tensor, ...] = ()  # what its inner graphs read from outside beside the inputs
+    captured: tuple[Tensor, ...] = ()  # further tensors that inner graphs read
     attributes: Mapping[str, Any] = field(default_factory=dict)  # numbers, texts and lists of them
     # values of inputs that are a constant number, by position
     constants: Mapping[int, float] = field(default_factory=dict)
-    inner_operators: tuple[str, ...] = ()
-    doubt: str = ""  # why shapes of outputs are not known, if they are not
+    inner_operators: tuple[str, ...] = ()  # operators of inner graphs
+    unknown_shape: str = ""  # reason for unknown shapes of outputs, if any
 
     @property
     def read(self) -> tuple[Tensor, ...]:
-        """All tensors that the node reads."""
+        """Tensors that the node reads."""
         return tuple(each for each in self.inputs if each is not None) + self.captured
 
     @property
     def is_constant(self) -> bool:
-        """Whether its results are known before any input is."""
+        """True if no result depends on inputs of the graph."""
         return all(output.constant for output in self.outputs)
 
     @property
     def parameters(self) -> frozenset[str]:
-        """Stored tensors that it works with."""
+        """Names of stored tensors among the node's inputs."""
         return frozenset(name for each in self.read if each.constant for name in each.parameters)
 
     @property
     def shapes_known(self) -> bool:
-        """Whether everything that it reads and makes has a shape."""
+        """True if the shapes of all inputs and outputs are known."""
         return all(each.shape is not None for each in (*self.read, *self.outputs))
 
     @property
     def source(self) -> Tensor:
-        """Its first input."""
+        """First input."""
         first = self.inputs[0]
         assert first is not None
         return first
 
     @property
     def result(self) -> Tensor:
-        """Its first output."""
+        """First output."""
         return self.outputs[0]
 
     def optional(self, place: int) -> Tensor | None:
-        """An input that may be left out."""
+        """Return an input that may be omitted, or None."""
         return self.inputs[place] if place < len(self.inputs) else None
 
 
 @dataclass(frozen=True, slots=True)
 class NodeList:
-    """A graph in an order in which it can be run."""
+    """A graph with its nodes in a possible order of execution."""
 
     name: str
-    inputs: tuple[Tensor, ...]  # what the host sends
-    outputs: tuple[Tensor, ...]  # what goes back
-    nodes: tuple[Node, ...]  # those that work on inputs; what depends on constants alone is left out
-    parameters: Mapping[str, Shape]  # stored weights, by name: tensors of fractional or narrow numbers
+    inputs: tuple[Tensor, ...]  # tensors that the host sends
+    outputs: tuple[Tensor, ...]  # tensors that return to the host
+    nodes: tuple[Node, ...]  # nodes that depend on inputs; others are left out
+    parameters: Mapping[str, Shape]  # shapes of stored weights (floating-point or 8-bit tensors) by name

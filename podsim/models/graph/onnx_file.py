@@ -1,4 +1,4 @@
-"""An ONNX file: opened, checked, and freed of the weights, whose shapes are all that is needed."""
+"""Reader of ONNX files; it checks the file and drops values of weights, of which only shapes are needed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _inner_graphs(node: NodeProto) -> Iterator[GraphProto]:
 
 
 def inner_nodes(node: NodeProto) -> Iterator[NodeProto]:
-    """All nodes of the inner graphs of a node, at any depth."""
+    """Yield the nodes of the inner graphs of a node, at any depth."""
     for graph in _inner_graphs(node):
         for inner in graph.node:
             yield inner
@@ -40,7 +40,7 @@ def inner_nodes(node: NodeProto) -> Iterator[NodeProto]:
 
 
 def captured_names(node: NodeProto) -> list[str]:
-    """Names that inner graphs of a node read from outside."""
+    """Return the names that inner graphs of a node read from outside."""
     names: dict[str, None] = {}
     for graph in _inner_graphs(node):
         inside = {each.name for each in (*graph.input, *graph.initializer)}
@@ -53,12 +53,12 @@ def captured_names(node: NodeProto) -> list[str]:
 
 
 def number_attribute(node: NodeProto, name: str, default: int) -> int:
-    """A whole number, or its default."""
+    """Return an integer attribute, or its default."""
     return next((int(each.i) for each in node.attribute if each.name == name), default)
 
 
 def plain_attributes(node: NodeProto) -> Iterator[tuple[str, Any]]:
-    """Numbers, texts and lists of numbers."""
+    """Yield the attributes that are numbers, texts or lists of numbers."""
     for each in node.attribute:
         value = helper.get_attribute_value(each)
         if isinstance(value, bytes):
@@ -70,23 +70,26 @@ def plain_attributes(node: NodeProto) -> Iterator[tuple[str, Any]]:
 
 
 def name_of_node(index: int, node: NodeProto) -> str:
-    """Its name, or one made of its operator and place."""
+    """Return the name of a node, or one from its operator and index."""
     return printable(node.name) or f"{printable(node.op_type)}_{index}"
 
 
-def called(node: NodeProto) -> str:
-    """A node in a message."""
+def node_label(node: NodeProto) -> str:
+    """Return the name of a node for messages."""
     return f"`{printable(node.name or node.op_type)}`"
 
 
 def first_line(error: Exception) -> str:
-    """What an error of the library says first, without its place."""
+    """Return the first line of a library's error, without its location."""
     text = printable(str(error).strip().splitlines()[0]) if str(error).strip() else type(error).__name__
     return text.rpartition("] ")[2][:120]
 
 
 def set_dimensions(inputs: Sequence[ValueInfoProto], given: Mapping[str, int], file: str) -> dict[str, int]:
-    """The open dimensions of inputs with their sizes, written into the graph; those without a name are `INPUT_AXIS`."""
+    """Write sizes of open dimensions into the graph's inputs and return the sizes by name.
+
+    Dimensions without a name are called `INPUT_AXIS`.
+    """
     sizes: dict[str, int] = {}
     missing: dict[str, str] = {}
     for value in inputs:
@@ -128,19 +131,19 @@ def _open(file: str, missing: Mapping[str, str]) -> Problem:
 
 FLOATS = {"FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"}
 NARROW = {"INT8", "UINT8", "INT4", "UINT4", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"}
-"""Formats of weights that are brought to another one before they are used."""
+"""Formats of weights that are converted before use."""
 STORED = frozenset(onnx.TensorProto.DataType.values()[1:])
 _ELEMENTS: dict[int, str] = {number: name for name, number in onnx.TensorProto.DataType.items()}
 
 
 def inputs_of(graph: GraphProto) -> Sequence[onnx.ValueInfoProto]:
-    """What the host sends; old files name stored tensors as inputs too."""
+    """Return the inputs from the host, without stored tensors, which old files list as inputs too."""
     stored = {tensor.name for tensor in graph.initializer}
     return [each for each in graph.input if each.name not in stored]
 
 
 def refuse_other_inputs(inputs: Sequence[onnx.ValueInfoProto], file: str) -> None:
-    """Raise for what an IPU cannot read."""
+    """Raise for inputs that an IPU cannot read."""
     for value in inputs:
         is_text = value.type.tensor_type.elem_type == onnx.TensorProto.STRING
         if is_text or not value.type.HasField("tensor_type"):
@@ -150,7 +153,7 @@ def refuse_other_inputs(inputs: Sequence[onnx.ValueInfoProto], file: str) -> Non
 
 
 def value_of(tensor: onnx.TensorProto) -> np.ndarray[Any, Any] | None:
-    """The value of a small tensor; None if it was left out, or is not of numbers."""
+    """Return the value of a small tensor of numbers; None if the value is missing or not numeric."""
     try:
         value = numpy_helper.to_array(tensor) if element_count(tensor.dims) <= SMALL_ELEMENTS else None
     except (ValueError, TypeError, RuntimeError, OSError, ValidationError):
@@ -159,18 +162,18 @@ def value_of(tensor: onnx.TensorProto) -> np.ndarray[Any, Any] | None:
 
 
 def as_inferred(value: np.ndarray[Any, Any], kind: TypeProto | None) -> np.ndarray[Any, Any]:
-    """A value in the format that follows for it; reference implementations may compute in a wider one."""
+    """Return a value in its inferred format, since reference implementations may compute in a wider one."""
     known = kind is not None and kind.tensor_type.elem_type in onnx.TensorProto.DataType.values()[1:]
     return value.astype(helper.tensor_dtype_to_np_dtype(kind.tensor_type.elem_type)) if kind and known else value
 
 
 def format_of(element_type: int) -> str:
-    """Name of a number format."""
+    """Return the name of a number format."""
     return _ELEMENTS.get(element_type, "UNDEFINED")
 
 
 def item_bytes_of(element_type: int) -> int:
-    """Bytes of an element. [B]"""
+    """Return the bytes of an element. [B]"""
     try:
         return int(helper.tensor_dtype_to_np_dtype(element_type).itemsize)
     except KeyError:
@@ -178,7 +181,7 @@ def item_bytes_of(element_type: int) -> int:
 
 
 def shape_of(kind: TypeProto) -> tuple[int, ...] | None:
-    """Sizes of a tensor, if all of them are known."""
+    """Return the shape of a tensor, or None if a size is unknown."""
     if not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
         return None
     sizes = [-1 if size is None else size for size in sizes_of(kind)]
@@ -186,34 +189,34 @@ def shape_of(kind: TypeProto) -> tuple[int, ...] | None:
 
 
 def sizes_of(kind: TypeProto) -> list[int | None]:
-    """Sizes of a tensor, None where they are open."""
+    """Return the sizes of a tensor, with None for open dimensions."""
     return [each.dim_value if each.HasField("dim_value") else None for each in kind.tensor_type.shape.dim]
 
 
 _ANOTHER_FILE = "name an ONNX file"
 _MOST_BYTES = 2**31 - 1
 SMALL_ELEMENTS = 4096
-"""Values of constants up to this size are kept, since shapes may depend on them."""
+"""Largest number of elements of a constant whose value is kept, since shapes may depend on the value."""
 _DATA = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 
 
 @dataclass(frozen=True)
 class OnnxFile:
-    """A file that holds a graph."""
+    """An ONNX file with its graph."""
 
     name: str
     sha256: str
-    model: ModelProto  # what it holds, values of large constants removed
-    notes: tuple[str, ...]  # what a reader must know about it
+    model: ModelProto  # content of the file without values of large constants
+    notes: tuple[str, ...]  # notes for the user about the file
 
 
 def problem(name: str, message: str, do: str) -> SpecError:
-    """An error about a file as a whole."""
+    """Return an error about a file as a whole."""
     return SpecError([Problem(name, "", message, do)])
 
 
 def open_onnx(path: Path) -> OnnxFile:
-    """Read a file."""
+    """Read an ONNX file."""
     name = printable(str(path))
     folder, smaller = "name the ONNX file in it", "save the model with its weights as external data"
     content = content_of(path, _MOST_BYTES, _ANOTHER_FILE, name=name, folder=folder, smaller=smaller)
@@ -240,13 +243,13 @@ def _parse(model: ModelProto, content: bytes, name: str) -> None:
         raise problem(name, what, "fetch or export it again; other formats have to be converted to ONNX") from None
     if not model.graph.node:
         raise problem(name, "the file holds no graph of ONNX operators", _ANOTHER_FILE)
-    # What is not UTF-8 comes as bytes.
+    # Names that are not UTF-8 are read as bytes.
     if not all(isinstance(each, str) for each in _texts_of_model(model)):
         raise problem(name, "names in the file are not text in UTF-8; it is damaged", "fetch or export it again")
 
 
 def _texts_of_model(model: ModelProto) -> Iterator[object]:
-    """All names in a model."""
+    """Yield the names in a model."""
     yield from _texts(model.graph)
     yield from (each.domain for each in model.opset_import)
     for function in model.functions:
@@ -255,7 +258,7 @@ def _texts_of_model(model: ModelProto) -> Iterator[object]:
 
 
 def _texts(graph: GraphProto) -> Iterator[object]:
-    """All names in a graph."""
+    """Yield the names in a graph."""
     yield graph.name
     yield from (tensor.name for tensor in graph.initializer)
     for value in (*graph.input, *graph.output, *graph.value_info):
@@ -274,7 +277,7 @@ def _texts_of_nodes(nodes: Iterable[NodeProto]) -> Iterator[object]:
 
 
 def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
-    """Stored tensors, and those of constants."""
+    """Yield the stored tensors and the tensors of constants."""
     yield from graph.initializer
     for node in graph.node:
         if node.op_type == "Constant":
@@ -282,7 +285,7 @@ def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
 
 
 def element_count(dimensions: Iterable[int]) -> int:
-    """Elements of a tensor."""
+    """Return the number of elements of a tensor."""
     count = 1
     for length in dimensions:
         count *= length
@@ -290,7 +293,7 @@ def element_count(dimensions: Iterable[int]) -> int:
 
 
 def _keep_small_values(tensor: TensorProto, folder: Path, missing: frozenset[str]) -> None:
-    """Values of a small tensor stay, or are fetched if they are stored in another file."""
+    """Keep or load the values of a small tensor; drop the values of a large tensor."""
     small = element_count(tensor.dims) <= SMALL_ELEMENTS
     if small and tensor.external_data and _location(tensor) not in missing:
         _load(tensor, folder)
@@ -300,7 +303,7 @@ def _keep_small_values(tensor: TensorProto, folder: Path, missing: frozenset[str
 
 
 def _load(tensor: TensorProto, folder: Path) -> None:
-    """Best effort: without its values only shapes that depend on them stay unknown."""
+    """Load the values of a tensor if possible; without values, only shapes that depend on them stay unknown."""
     from onnx.checker import ValidationError
     from onnx.external_data_helper import load_external_data_for_tensor
 
@@ -316,7 +319,7 @@ def _location(tensor: TensorProto) -> str:
 
 
 def _external_files(model: ModelProto, folder: Path) -> frozenset[str]:
-    """Files with weights that are not there."""
+    """Return the names of missing files with weights."""
     named = {_location(tensor) for tensor in _tensors(model.graph) if tensor.external_data}
     return frozenset(name for name in named if not _is_file(folder, name))
 
@@ -345,32 +348,32 @@ _Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """What a call becomes."""
+    """Size of a function call after inlining."""
 
     nodes: int
-    byte_count: int  # their size in a file [B]
+    byte_count: int  # size of the nodes in a file [B]
 
 
 def without_functions(model: ModelProto, file: str) -> ModelProto:
-    """The same model without local functions."""
+    """Return the model with its local functions inlined."""
     if not model.functions:
         return model
     counted = _Counter(model.functions, file)
     size = counted.size(model.graph.node, ())
     if size.nodes > MOST_NODES or size.byte_count > _MOST_EXPANDED_BYTES:
-        what = f"its local functions, written out where they are called, make {_words(size)}"
-        raise _problem(file, f"{what}; at most {_words(_Size(MOST_NODES, _MOST_EXPANDED_BYTES))} are read")
+        what = f"its local functions, written out where they are called, make {_size_text(size)}"
+        raise _problem(file, f"{what}; at most {_size_text(_Size(MOST_NODES, _MOST_EXPANDED_BYTES))} are read")
     from onnx.inliner import inline_local_functions
 
     try:
         return inline_local_functions(model)
-    # The library tells what it cannot write out by errors of many kinds.
+    # The library raises errors of many kinds for functions that it cannot inline.
     except Exception as error:
         reason = printable(str(error).split("\n")[0])[:200]
         raise _problem(file, f"its local functions cannot be written out: {reason}") from None
 
 
-def _words(size: _Size) -> str:
+def _size_text(size: _Size) -> str:
     return f"{size.nodes:,} nodes of {size.byte_count / 1e6:,.0f} MB"
 
 
@@ -379,7 +382,7 @@ def _problem(file: str, what: str) -> SpecError:
 
 
 class _Counter:
-    """Counts what calls become, each function once."""
+    """Counter of the nodes of calls after inlining; each function is counted once."""
 
     def __init__(self, functions: Iterable[FunctionProto], file: str) -> None:
         self._functions = {(function.domain, function.name): function for function in functions}
@@ -387,16 +390,16 @@ class _Counter:
         self._file = file
 
     def size(self, nodes: Iterable[NodeProto], within: tuple[_Key, ...]) -> _Size:
-        """Nodes with all that they call, in functions that call each other."""
+        """Return the size of nodes with their calls; `within` is the stack of calling functions."""
         count = byte_count = 0
         for node in _with_inner(nodes):
-            called = self._called((node.domain, node.op_type), within)
+            called = self._call_size((node.domain, node.op_type), within)
             count += called.nodes if called else 1
             byte_count += called.byte_count if called else node.ByteSize()
         return _Size(count, byte_count)
 
-    def _called(self, key: _Key, within: tuple[_Key, ...]) -> _Size | None:
-        """What a call becomes; None if it is not of a local function."""
+    def _call_size(self, key: _Key, within: tuple[_Key, ...]) -> _Size | None:
+        """Return the size of a call of a local function; None for other operators."""
         if key not in self._functions:
             return None
         if key in within:

@@ -1,4 +1,4 @@
-"""What each operator of ONNX costs, as operations of a workload; one without a vertex as the most similar one."""
+"""Mappers from ONNX operators to operations; an operator without a vertex has the cost of the most similar one."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from podsim.models.op import Conv, Pool
 
 
 def _shape(tensor: Tensor | None) -> Shape:
-    """The shape of a tensor, which inference has found."""
+    """Return the shape of a tensor that must be known."""
     assert tensor is not None and tensor.shape is not None
     return tensor.shape
 
 
 def _batch(node: Node, g: GraphBuilder) -> None:
-    """Statistics are constants, so that a scale and a shift are left."""
+    """Append a batch norm: a scale and a shift, since its statistics are constants."""
     scaled = g.elementwise("bias_add", _shape(node.source), (f"@{node.source.name}", "@scale"), name="scale")
     g.elementwise("bias_add", _shape(node.source), (scaled, "@shift"), name="shift")
 
@@ -42,7 +42,7 @@ def _root_mean_square(node: Node, g: GraphBuilder) -> None:
 
 
 def _group(node: Node, g: GraphBuilder) -> None:
-    """Statistics of every sample over groups of channels; instance norm has a group for each channel."""
+    """Append a group norm; an instance norm has a group for each channel."""
     shape = _shape(node.source)
     groups = int(node.attributes.get("num_groups", shape[1]))
     statistics, source = (shape[0] * groups,), f"@{node.source.name}"
@@ -70,7 +70,7 @@ def _bias(node: Node, g: GraphBuilder, product: str) -> None:
 
 
 def _matmul(node: Node, g: GraphBuilder) -> None:
-    """Rows of all samples together if the right operand is a constant matrix, a product per group otherwise."""
+    """Append a product: one over all samples' rows if the right operand is a constant matrix, else one per group."""
     left, right, out = _shape(node.inputs[0]), _shape(node.inputs[1]), _shape(node.result)
     inner, columns = left[-1], right[-1] if len(right) > 1 else 1
     rows = left[-2] if len(left) > 1 else 1
@@ -97,12 +97,12 @@ def _add_product(
 
 
 def _operands(node: Node) -> tuple[str, str]:
-    """Names of both operands of a product; one that is made of a stored tensor alone has the name of that."""
+    """Return the names of both operands of a product; an operand from one stored tensor has the tensor's name."""
     left, right = (each for each in node.inputs[:2] if each is not None)
-    return _named(left), _named(right)
+    return _operand_name(left), _operand_name(right)
 
 
-def _named(tensor: Tensor) -> str:
+def _operand_name(tensor: Tensor) -> str:
     (name,) = tensor.parameters if tensor.constant and len(tensor.parameters) == 1 else (tensor.name,)
     return f"@{name}"
 
@@ -132,7 +132,7 @@ def _conv(node: Node, g: GraphBuilder) -> None:
 
 
 def _conv_transpose(node: Node, g: GraphBuilder) -> None:
-    """The gradient of the input of the convolution that leads from the result to the input."""
+    """Append a transposed convolution, as the input gradient of a convolution from its result to its input."""
     source, weights, out = (
         _shape(node.inputs[0]),
         _shape(node.inputs[1]),
@@ -174,7 +174,7 @@ def _product_flop(node: Node, inner: Shape) -> int:
 
 
 def _recurrent_flop(node: Node, source: Shape) -> int:
-    """Every weight and recurrent weight meets every element of a sequence once."""
+    """Return the work of a recurrent network; every weight is used once per element of a sequence. [FLOP]"""
     steps = math.prod(source[:2])
     return 2 * steps * sum(math.prod(_shape(each)) for each in node.inputs[1:3])
 
@@ -189,16 +189,16 @@ _ESTIMATES: dict[str, tuple[Callable[[Node, Shape], int], int]] = {
     "LSTM": (_recurrent_flop, 0),
     "RNN": (_recurrent_flop, 0),
 }
-"""Work of products that are not simulated, and the operand whose shape tells it."""
+"""Functions for the work of products that are not simulated, with the index of the operand whose shape they need."""
 
 
 def is_product(operator: str) -> bool:
-    """Whether an operator's work is counted in FLOP."""
+    """Return True if an operator's work is counted in FLOP."""
     return operator in PRODUCTS or operator in _ESTIMATES
 
 
 def unmapped_flop(node: Node) -> int:
-    """Work of a product that is not simulated; 0 for other operators. [FLOP]"""
+    """Return the work of a product that is not simulated; 0 for other operators. [FLOP]"""
     if node.operator not in _ESTIMATES or not node.shapes_known:
         return 0
     estimate, place = _ESTIMATES[node.operator]
@@ -253,14 +253,14 @@ PASSES: dict[str, tuple[str, ...]] = {
     "Where": ("max",),
     "Xor": ("max",),
 }
-"""Passes over the result."""
+"""Elementwise passes over the result, by operator."""
 
 BROADCAST: dict[str, tuple[str, str]] = {
     "Add": ("add", "add"),
     "Mul": ("mul", "scale"),
     "Div": ("divide", "scale"),
 }
-"""Passes with another tensor, and with a constant number; a constant vector is a `bias_add`."""
+"""Pass with another tensor, and pass with a constant number, by operator; a constant vector takes a `bias_add`."""
 
 REDUCTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "ArgMax": ((), ()),
@@ -278,7 +278,7 @@ REDUCTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "ReduceSum": ((), ()),
     "ReduceSumSquare": (("square",), ()),
 }
-"""Passes over the input, and over the result."""
+"""Passes over the input before a sum, and over the result after it, by operator."""
 
 FREE = {
     "Constant",
@@ -295,10 +295,10 @@ FREE = {
     "Squeeze",
     "Unsqueeze",
 }
-"""Views of what lies on the tiles, and what is known before the run."""
+"""Operators without a cost: views of tensors, and values known before the run."""
 
 MOVES = {"Concat", "DepthToSpace", "Pad", "Reverse", "SpaceToDepth", "Tile", "Transpose"}
-"""The same elements in another place."""
+"""Operators that only move elements."""
 
 _POOLS = {"AveragePool", "LpPool", "MaxPool"}
 _NEW_SOFTMAX = 13
@@ -306,11 +306,11 @@ _TAPS_PER_AXIS = 2
 
 
 def _general_power(node: Node, g: GraphBuilder) -> None:
-    _apply(g, ("log", "scale", "exp"), _shape(node.result), _at(node.source))
+    _apply(g, ("log", "scale", "exp"), _shape(node.result), _input_name(node.source))
 
 
 def mapper_of(node: Node) -> Mapper | None:
-    """What turns a node into operations, or None if nothing does."""
+    """Return the function that appends a node's operations, or None for an unknown operator."""
     name = node.operator
     if name in FREE or (name == "Cast" and node.source.is_float == node.result.is_float):
         return _free
@@ -323,7 +323,7 @@ def mapper_of(node: Node) -> Mapper | None:
 
 
 def _free(node: Node, g: GraphBuilder) -> None:
-    """A mapper of nodes that cost nothing."""
+    """Append nothing, for nodes that cost nothing."""
 
 
 def _apply(g: GraphBuilder, functions: Sequence[str], shape: Shape, source: str) -> str:
@@ -332,36 +332,36 @@ def _apply(g: GraphBuilder, functions: Sequence[str], shape: Shape, source: str)
     return source
 
 
-def _at(tensor: Tensor) -> str:
+def _input_name(tensor: Tensor) -> str:
     return f"@{tensor.name}"
 
 
 def _passes(node: Node, g: GraphBuilder) -> None:
-    _apply(g, PASSES[node.operator], _shape(node.result), _at(node.source))
+    _apply(g, PASSES[node.operator], _shape(node.result), _input_name(node.source))
 
 
 def _broadcast(node: Node, g: GraphBuilder) -> None:
-    """With another tensor, a constant number, or a constant that is spread over the other operand."""
+    """Append a pass with another tensor, a constant number, or a constant that is broadcast."""
     full, number = BROADCAST[node.operator]
     small = min(node.read, key=lambda each: each.element_count)
     if small.constant and small.element_count == 1:
         full = number
     elif small.constant and small.element_count < node.result.element_count:
         full = "bias_add"
-    g.elementwise(full, _shape(node.result), [_at(each) for each in node.read])
+    g.elementwise(full, _shape(node.result), [_input_name(each) for each in node.read])
 
 
 def _exponent(node: Node) -> str | None:
-    """The vertex of a power with a small constant exponent."""
+    """Return the vertex for a power with a constant exponent of 2, ½, -1 or -½, or None."""
     return {2.0: "square", 0.5: "sqrt", -1.0: "inverse", -0.5: "rsqrt"}.get(node.constants.get(1, 0.0))
 
 
 def _power(node: Node, g: GraphBuilder) -> None:
-    g.elementwise(_exponent(node) or "square", _shape(node.result), (_at(node.source),))
+    g.elementwise(_exponent(node) or "square", _shape(node.result), (_input_name(node.source),))
 
 
 def _cast(node: Node, g: GraphBuilder) -> None:
-    g.elementwise("cast", _shape(node.result), (_at(node.source),))
+    g.elementwise("cast", _shape(node.result), (_input_name(node.source),))
 
 
 def _softmax(node: Node, g: GraphBuilder) -> None:
@@ -369,44 +369,44 @@ def _softmax(node: Node, g: GraphBuilder) -> None:
     new = node.version >= _NEW_SOFTMAX
     axis = int(node.attributes.get("axis", -1 if new else 1)) % max(1, len(shape))
     columns = shape[axis] if new else math.prod(shape[axis:])
-    out = softmax(g, math.prod(shape) // columns, columns, _at(node.source))
+    out = softmax(g, math.prod(shape) // columns, columns, _input_name(node.source))
     if node.operator == "LogSoftmax":
         g.elementwise("log", shape, (out,))
 
 
 def _reduce(node: Node, g: GraphBuilder) -> None:
     before, after = REDUCTIONS[node.operator]
-    source = _apply(g, before, _shape(node.source), _at(node.source))
+    source = _apply(g, before, _shape(node.source), _input_name(node.source))
     total = g.reduce("sum", _shape(node.result), node.source.element_count, source)
     _apply(g, after, _shape(node.result), total)
 
 
 def _pool(node: Node, g: GraphBuilder) -> None:
     window = math.prod(node.attributes["kernel_shape"])
-    shape, inputs = _shape(node.result), (_at(node.source),)
+    shape, inputs = _shape(node.result), (_input_name(node.source),)
     g.add(Pool(name=g.name("pool"), shape=shape, dtype=g.dtype, inputs=inputs, window=window))
 
 
 def _move(node: Node, g: GraphBuilder) -> None:
-    g.rearrange("move", _shape(node.result), _at(node.source))
+    g.rearrange("move", _shape(node.result), _input_name(node.source))
 
 
 def _resize(node: Node, g: GraphBuilder) -> None:
-    """Copies of the nearest, or sums over the neighbours along every axis that changes."""
+    """Append a resize: copies of the nearest elements, or sums over neighbours along every resized axis."""
     shape = _shape(node.result)
-    out = g.rearrange("move", shape, _at(node.source))
+    out = g.rearrange("move", shape, _input_name(node.source))
     if node.attributes.get("mode", "nearest") != "nearest":
         axes = sum(new != old for new, old in zip(shape, _shape(node.source), strict=True))
         _apply(g, ("scaled_add",) * (_TAPS_PER_AXIS**axes - 1), shape, out)
 
 
 def _gather(node: Node, g: GraphBuilder) -> None:
-    """Rows of a table; a single index is a view."""
+    """Append a look-up of rows; a single index is a view and costs nothing."""
     table, indices, axis = _shape(node.source), node.inputs[1], int(node.attributes.get("axis", 0))
     count = indices.element_count if indices is not None else 1
     if count > 1:
         width = node.result.element_count // count
-        g.gather("rows", (count, width), table[axis], (_at(node.source), "@indices"))
+        g.gather("rows", (count, width), table[axis], (_input_name(node.source), "@indices"))
 
 
 def _norm(node: Node, g: GraphBuilder) -> None:

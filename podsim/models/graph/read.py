@@ -1,4 +1,4 @@
-"""From an ONNX file, or the shapes of a PyTorch model, to a workload, with a list of what it leaves out."""
+"""Conversion of an ONNX file, or the shapes of a PyTorch model, to a workload, with a list of unmapped operators."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Unmapped:
     """An operator that is not simulated."""
 
     operator: str
-    count: int  # how often it occurs
-    reason: str  # why, if it is not that the operator is unknown
-    share: float  # its part of the graph's work, or of its elements [1]
-    unit: str  # `FLOP`, `elements`, or nothing where sizes are not known
+    count: int  # number of occurrences
+    reason: str  # reason; empty for an unknown operator
+    share: float  # share of the graph's work, or of its elements [1]
+    unit: str  # unit of the share: `FLOP` or `elements`; empty if sizes are unknown
 
     def __str__(self) -> str:
-        """The operator in words.
+        """Return a description of the operator.
 
         >>> str(Unmapped("TopK", 2, "", 0.012, "elements"))
         'TopK (2 times, about 1.2 % of elements)'
@@ -48,19 +48,19 @@ class Unmapped:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A model from a file."""
+    """A model read from a file."""
 
     workload: Workload
     source: tuple[str, str]  # path and SHA-256 of the file
-    node_count: int  # operators that work on inputs
-    dimensions: tuple[tuple[str, int], ...]  # those that the file leaves open, with the sizes that were given
+    node_count: int  # number of operators that depend on inputs
+    dimensions: tuple[tuple[str, int], ...]  # open dimensions of the file, with their given sizes
     inputs: tuple[tuple[str, tuple[int, ...]], ...]
     unmapped: tuple[Unmapped, ...]  # operators that are not simulated
-    notes: tuple[str, ...]  # what else a reader must know
+    notes: tuple[str, ...]  # further notes for the user
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings for results that are based on the graph."""
+        """Warnings about results for the graph."""
         return tuple(self._warnings())
 
     def _warnings(self) -> Iterator[str]:
@@ -76,11 +76,11 @@ class Graph:
 
 _WORD_BYTES = 4
 _RESIZES = {"Resize", "Upsample"}
-"""Their constants are factors."""
+"""Operators whose constants are factors, not weights."""
 
 
 def workload_of(graph: NodeList, dtype: DType) -> Workload:
-    """The model for one batch."""
+    """Return the workload of a graph for one batch."""
     flow = _Flow(graph)
     starts = [0, *flow.cuts(), len(graph.nodes)]
     owners: dict[str, str] = {}
@@ -99,13 +99,16 @@ def workload_of(graph: NodeList, dtype: DType) -> Workload:
 
 
 def host_bytes(tensor: Tensor, dtype: DType) -> int:
-    """What the host sends for an input: numbers in the format of activations, whole numbers in at most 32 bits. [B]"""
+    """Return the bytes of an input from the host. [B]
+
+    Floating-point numbers have the format of activations, integers at most 32 bits.
+    """
     size = DTYPE_BYTES[dtype] if tensor.is_float else min(tensor.item_bytes, _WORD_BYTES)
     return tensor.element_count * size
 
 
 class _Flow:
-    """Which tensors live from where to where; a view lives as long as what it is a view of."""
+    """Lifetimes of tensors in a graph; a tensor lives as long as its views."""
 
     def __init__(self, graph: NodeList) -> None:
         self._graph, self._nodes = graph, graph.nodes
@@ -141,7 +144,7 @@ class _Flow:
         return self._roots.get(tensor.name, tensor)
 
     def cuts(self) -> list[int]:
-        """Nodes before which to cut: as late as can be before the next node with work or parameters."""
+        """Return the places of cuts between blocks: the last legal ones before nodes with work or parameters."""
         legal = self._legal()
         starts = [0, *legal, len(self._nodes)]
         heavy = [any(map(_is_heavy, self._nodes[start:end])) for start, end in pairwise(starts)]
@@ -153,7 +156,7 @@ class _Flow:
         return cuts
 
     def _legal(self) -> list[int]:
-        """Nodes before which a single activation crosses."""
+        """Return the places where a single activation passes from earlier to later nodes."""
         changes: Counter[int] = Counter()
         for name in self._activations:
             if self._made[name] < self._last.get(name, -1):
@@ -167,7 +170,7 @@ class _Flow:
         return places
 
     def block(self, name: str, start: int, end: int, dtype: DType, owners: dict[str, str]) -> Block:
-        """The nodes from `start` to before `end`."""
+        """Return the block of the nodes from `start` to before `end`."""
         nodes = self._nodes[start:end]
         return Block(
             name=name,
@@ -180,7 +183,7 @@ class _Flow:
         )
 
     def _elements_crossing(self) -> list[int]:
-        """Elements made before each node and read by it or later ones; behind the last, those of the outputs."""
+        """Return the number of elements alive across each place, and at the end the outputs' number."""
         changes: Counter[int] = Counter()
         for name, made in self._made.items():
             size, last = self._roots[name].element_count, self._last.get(name, -1)
@@ -191,7 +194,7 @@ class _Flow:
         return [*crossing, sum(output.element_count for output in self._graph.outputs)]
 
     def _most_alive(self, start: int, end: int) -> int:
-        """Most elements made in the block that are alive at once."""
+        """Return the maximum number of the block's elements that are alive at once."""
         changes: Counter[int] = Counter()
         for made in range(start, end):
             for name in self._made_at.get(made, ()):
@@ -209,12 +212,12 @@ class _Flow:
         return g.ops()
 
     def _is_covered(self, node: Node) -> bool:
-        """A transposition for products of two activations, which arrange their operands themselves."""
+        """Return True for a transposition before products of activations, which rearrange their operands anyway."""
         readers = self._readers.get(node.result.name, [])
         return node.operator == "Transpose" and bool(readers) and all(map(_multiplies_activations, readers))
 
     def _parameters(self, block: str, nodes: Iterable[Node], owners: dict[str, str]) -> Iterator[Parameter]:
-        """Stored tensors of a block; those of an earlier one are tied to it."""
+        """Yield the parameters of a block; a tensor of an earlier block is tied to that block."""
         names = sorted({name for node in nodes if node.operator not in _RESIZES for name in node.parameters})
         for name in names:
             owner = owners.setdefault(name, block)
@@ -222,7 +225,7 @@ class _Flow:
 
 
 def is_simulated(node: Node) -> bool:
-    """Whether a node is known, with the shapes of all that it reads and makes."""
+    """Return True if the operator and the shapes of its inputs and outputs are known."""
     return mapper_of(node) is not None and node.shapes_known
 
 
@@ -234,8 +237,8 @@ def _multiplies_activations(node: Node) -> bool:
     return node.operator == "MatMul" and not any(each.constant for each in node.read)
 
 
-def used(nodes: Sequence[Node], outputs: Iterable[Tensor]) -> tuple[Node, ...]:
-    """Nodes that work on inputs and lead to an output."""
+def leading_nodes(nodes: Sequence[Node], outputs: Iterable[Tensor]) -> tuple[Node, ...]:
+    """Return the nodes that depend on inputs and lead to an output."""
     wanted, kept = {output.name for output in outputs}, []
     for node in reversed(nodes):
         if not node.is_constant and any(output.name in wanted for output in node.outputs):
@@ -247,14 +250,14 @@ def used(nodes: Sequence[Node], outputs: Iterable[Tensor]) -> tuple[Node, ...]:
 def read_graph(
     path: str | Path, dimensions: Mapping[str, int] | None = None, dtype: DType = "fp16", watch: Watch = silent
 ) -> Graph:
-    """Read an ONNX file, or shapes of a PyTorch model (`.shapes.json`). Weights are not needed, only their shapes."""
+    """Read an ONNX file, or the shapes of a PyTorch model (`.shapes.json`); only shapes of weights are needed."""
     if str(path).endswith(SUFFIX):
         name, notes, sizes = printable(str(path)), tuple[str, ...](), dict[str, int]()
         digest, graph = read_shapes(Path(path))
         if dimensions:
             what = "the file leaves no dimension open"
             raise SpecError([Problem(name, "", what, "leave `dimensions` out, or export the model for other shapes")])
-        graph = replace(graph, nodes=_leading_out(name, graph.nodes, graph.outputs))
+        graph = replace(graph, nodes=_checked_nodes(name, graph.nodes, graph.outputs))
     else:
         optional("onnx", "reading ONNX files needs", where=printable(str(path)))
         from podsim.models.graph.onnx_file import open_onnx
@@ -276,9 +279,9 @@ def read_graph(
     )
 
 
-def _leading_out(file: str, nodes: Sequence[Node], outputs: Sequence[Tensor]) -> tuple[Node, ...]:
-    """Nodes that work on inputs and lead to an output; without any there is no model."""
-    kept = used(nodes, outputs)
+def _checked_nodes(file: str, nodes: Sequence[Node], outputs: Sequence[Tensor]) -> tuple[Node, ...]:
+    """Return the nodes that depend on inputs and lead to an output; raise if there are none."""
+    kept = leading_nodes(nodes, outputs)
     if not kept:
         what = "no operator of the graph leads from an input to an output"
         raise SpecError([Problem(file, "", what, "export the model again")])
@@ -295,14 +298,14 @@ def _node_list(file: OnnxFile, dimensions: Mapping[str, int], watch: Watch) -> t
     shapes = Shapes(file.model, file.name)
     nodes = list(shapes.nodes(watch))
     outputs = [shapes[each.name] for each in file.model.graph.output if each.name in shapes]
-    kept = _leading_out(file.name, nodes, outputs)
+    kept = _checked_nodes(file.name, nodes, outputs)
     name = printable(file.model.graph.name) or Path(file.name).stem
     tensors = tuple(shapes[each.name] for each in inputs)
     return sizes, NodeList(name, tensors, tuple(outputs), kept, shapes.parameters)
 
 
 def _check_products(name: str, nodes: Sequence[Node]) -> None:
-    """Refuse a graph whose work cannot be told: a result without it would mislead."""
+    """Refuse a graph with products of unknown work, since a result without this work would mislead."""
     for node in nodes:
         if any(map(is_product, node.inner_operators)):
             what = f"{node.operator} `{node.name}` has products in its inner graph; how often they run is not known"
@@ -311,9 +314,9 @@ def _check_products(name: str, nodes: Sequence[Node]) -> None:
     lost = [node for node in nodes if is_product(node.operator) and not node.shapes_known]
     if not lost:
         return
-    first = next(node for node in nodes if node.doubt)
+    first = next(node for node in nodes if node.unknown_shape)
     what = (
-        f"shapes are not known behind {first.operator} `{first.name}`: {first.doubt}; "
+        f"shapes are not known behind {first.operator} `{first.name}`: {first.unknown_shape}; "
         f"the cost of {counted(len(lost), 'product')} cannot be told, "
         f"the first of them {lost[0].operator} `{lost[0].name}`"
     )
@@ -331,7 +334,7 @@ def _check_known(name: str, nodes: Sequence[Node]) -> None:
 
 
 def _unmapped(nodes: Sequence[Node], mapped_flop: int) -> Iterator[Unmapped]:
-    """Operators that are not simulated, the largest first."""
+    """Yield the operators that are not simulated, the largest first."""
     left_out = sorted((node for node in nodes if not is_simulated(node)), key=lambda node: (node.operator, _why(node)))
     flop = mapped_flop + sum(map(unmapped_flop, left_out))
     elements = sum(output.element_count for node in nodes for output in node.outputs)
@@ -346,7 +349,7 @@ def _unmapped(nodes: Sequence[Node], mapped_flop: int) -> Iterator[Unmapped]:
 
 
 def _why(node: Node) -> str:
-    """Why an operator that podsim knows is not simulated, or one that it does not has no shape."""
-    if node.shapes_known or (mapper_of(node) is None and not node.doubt):
+    """Return why a known operator is not simulated, or why the shapes of an unknown one are missing."""
+    if node.shapes_known or (mapper_of(node) is None and not node.unknown_shape):
         return ""
-    return node.doubt or "the shape of what it reads is not known"
+    return node.unknown_shape or "the shape of what it reads is not known"

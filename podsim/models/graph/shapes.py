@@ -1,4 +1,4 @@
-"""Shapes of all tensors of an ONNX graph in one pass over the nodes; what is known and small is computed on the way."""
+"""Shapes of the tensors of an ONNX graph, inferred in one pass over the nodes; small constants are computed as well."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from podsim.models.graph.onnx_file import (
     SMALL_ELEMENTS,
     STORED,
     as_inferred,
-    called,
     captured_names,
     element_count,
     first_line,
@@ -30,6 +29,7 @@ from podsim.models.graph.onnx_file import (
     inputs_of,
     item_bytes_of,
     name_of_node,
+    node_label,
     number_attribute,
     plain_attributes,
     shape_of,
@@ -46,9 +46,9 @@ Values = Mapping[str, np.ndarray[Any, Any]]
 OperandShapes = Sequence[Shape]
 
 _SPATIAL = 2
-"""The first axis with positions; batch and channels are in front of it."""
+"""First axis with positions; batch and channels precede it."""
 _WEIGHTS = {"Conv": 1, "ConvInteger": 1, "ConvTranspose": 1, "DeformConv": 1, "QLinearConv": 3}
-"""Which input of a convolution holds its weights."""
+"""Index of the input with the weights of a convolution."""
 _WINDOWED = {*_WEIGHTS, "AveragePool", "LpPool", "MaxPool"}
 _CHANNELS = {*_WINDOWED, "GlobalAveragePool", "GlobalMaxPool", "GroupNormalization", "InstanceNormalization"}
 """Operators on a batch of channels."""
@@ -58,17 +58,17 @@ _DIVISIONS = {"Div", "Mod"}
 
 
 class ImpossibleError(Exception):
-    """A node contradicts itself or what it reads."""
+    """Contradiction within a node, or between a node and its inputs."""
 
 
 def refuse(reason: str) -> None:
-    """Raise, if there is a reason."""
+    """Raise `ImpossibleError` unless the reason is empty."""
     if reason:
         raise ImpossibleError(reason)
 
 
 def against_schema(node: NodeProto, schema: OpSchema) -> str:
-    """What a node cannot do without and is not there, or is there as something else."""
+    """Return which attribute or input is missing or of a wrong type; empty if none is."""
     written = {each.name: each for each in node.attribute}
     for name, attribute in schema.attributes.items():
         if attribute.required and name not in written:
@@ -85,7 +85,7 @@ def against_schema(node: NodeProto, schema: OpSchema) -> str:
 
 
 def _fatal(node: NodeProto) -> str:
-    """Where the shape inference of ONNX cuts off bits beyond 32, or reads past an end and takes the process along."""
+    """Return what would crash the shape inference of ONNX or overflow its 32-bit numbers; empty if nothing."""
     axis, batch_axes = number_attribute(node, "axis", 0), number_attribute(node, "batch_dims", 0)
     parts = number_attribute(node, "num_outputs", len(node.output))
     if abs(axis) > _MOST_AXES:
@@ -98,7 +98,7 @@ def _fatal(node: NodeProto) -> str:
 
 
 def wrong_operands(node: NodeProto, shapes: OperandShapes, values: Values) -> str:
-    """What is wrong with operands or attributes of a node; an input that is left out has an empty shape."""
+    """Return the fault of a node's operands or attributes, or nothing; an omitted input has an empty shape."""
     if node.op_type in _CHANNELS and len(shapes[0]) < _SPATIAL:
         return f"it works on a batch of channels, and reads a tensor of shape {list(shapes[0])}"
     checks: tuple[Callable[[], str], ...] = (
@@ -110,7 +110,7 @@ def wrong_operands(node: NodeProto, shapes: OperandShapes, values: Values) -> st
 
 
 def wrong_result(node: NodeProto, read: Shape, sizes: Sequence[int | None]) -> str:
-    """What is wrong with the shape that follows for a result. `sizes`: inferred sizes, None where one is not known."""
+    """Return the fault of a result's inferred `sizes` (None if unknown), or nothing."""
     known = [size for size in sizes if size is not None]
     least = 1 if node.op_type in _WINDOWED and 0 not in read else 0
     if min(known, default=least) >= least:
@@ -158,7 +158,7 @@ def _wrong_norm(node: NodeProto, shapes: OperandShapes) -> str:
 
 
 def _wrong_numbers(node: NodeProto, values: Values) -> str:
-    """A sequence without steps, and a division of whole numbers by zero, which has no result."""
+    """Return the fault of a range with a step of 0, or of an integer division by 0."""
     if node.op_type == "Range" and node.input[2] in values and not values[node.input[2]].any():
         return "its step is 0"
     if node.op_type in _DIVISIONS and all(name in values for name in node.input):
@@ -170,7 +170,7 @@ def _wrong_numbers(node: NodeProto, values: Values) -> str:
 
 _STANDARD = ("", "ai.onnx")
 _SIZED_BY_INPUT = {"NonZero", "Compress", "Unique"}
-"""Results that are not larger than what is read, though their shape depends on values."""
+"""Operators whose result is at most as large as their input, though its shape depends on values."""
 _RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 _LAST_VERSION = 2**31 - 1
 _ANOTHER_MODEL = "correct the model and export it again, or choose other sizes for the dimensions that it leaves open"
@@ -199,15 +199,15 @@ class Shapes:
             self._store(tensor.name, tensor)
 
     def __contains__(self, name: str) -> bool:
-        """Whether anything makes a tensor."""
+        """Return True if a tensor is known."""
         return name in self._tensors
 
     def __getitem__(self, name: str) -> Tensor:
-        """A tensor by its name."""
+        """Return a tensor by its name."""
         return self._tensors[name]
 
     def nodes(self, watch: Watch = silent) -> Iterator[Node]:
-        """Every node with what is known about it, in the order of the file."""
+        """Yield every node with its shapes, in the order of the file."""
         for index, node in enumerate(in_portions(self._graph.node, "node", watch)):
             if not node.output:
                 continue
@@ -220,15 +220,17 @@ class Shapes:
     def _check(self, node: NodeProto) -> None:
         for name in (*node.input, *captured_names(node)):
             if name and name not in self._tensors:
-                what = f"node {called(node)} reads `{printable(name)}`, which nothing before it makes"
+                what = f"node {node_label(node)} reads `{printable(name)}`, which nothing before it makes"
                 raise SpecError([Problem(self._file, "", what, "export the model again")])
         for attribute in node.attribute:
             if attribute.ref_attr_name:
-                what = f"attribute `{printable(attribute.name)}` of node {called(node)} refers to that of a function"
+                what = (
+                    f"attribute `{printable(attribute.name)}` of node {node_label(node)} refers to that of a function"
+                )
                 raise SpecError([Problem(self._file, "", f"{what}, and it is in none", "export the model again")])
 
     def _store(self, name: str, tensor: onnx.TensorProto) -> None:
-        """A stored tensor: its type, its value if it is small, and itself as a parameter."""
+        """Store the type of a stored tensor, its value if small, and its shape if it is a parameter."""
         shape = tuple(tensor.dims)
         if min(shape, default=0) < 0:
             what = f"the stored tensor `{printable(name)}` has a negative size: {list(shape)}"
@@ -241,7 +243,7 @@ class Shapes:
         if value is not None:
             self._values[name] = value
         parameters: frozenset[str] = frozenset()
-        # A single number is an operand of a formula, not a weight.
+        # A single number is a constant of a formula, not a weight.
         if format_of(tensor.data_type) in FLOATS | NARROW and element_count(shape) > 1:
             self.parameters[name] = shape
             parameters = frozenset([name])
@@ -274,12 +276,12 @@ class Shapes:
             self._note(node.output[0], None, constant=True)
 
     def _infer(self, index: int, node: NodeProto) -> str:
-        """Note the results of a node; returns why their shapes are not known, if they are not."""
+        """Infer the results of a node; return why their shapes are unknown, or an empty text."""
         read = [self._tensors[name] for name in (*node.input, *captured_names(node)) if name]
         constant = node.op_type not in _RANDOM and all(each.constant for each in read)
         parameters = frozenset(name for each in read if each.constant for name in each.parameters)
         try:
-            types, doubt = self._result_types(node)
+            types, unknown_shape = self._result_types(node)
         except ImpossibleError as reason:
             raise self._impossible(index, node, str(reason)) from None
         values = self._evaluate(node, types) if constant or node.op_type in ("Shape", "Size") else {}
@@ -293,7 +295,7 @@ class Shapes:
             known = constant or name in values
             self._note(name, kind, constant=known, parameters=parameters if constant else frozenset())
         unknown = [name for name in filter(None, node.output) if self._tensors[name].shape is None]
-        return (doubt or "the shape of its result depends on data") if unknown else ""
+        return (unknown_shape or "the shape of its result depends on data") if unknown else ""
 
     def _impossible(self, index: int, node: NodeProto, reason: str) -> SpecError:
         what = f"{printable(node.op_type)} `{name_of_node(index, node)}` cannot work: {reason}"
@@ -311,11 +313,11 @@ class Shapes:
             return {}, "the shape of what it reads is not known"
         shapes = [self._tensors[name].shape or () if name else () for name in node.input]
         refuse(against_schema(node, schema) or wrong_operands(node, shapes, self._values))
-        types, doubt = self._inferred(node, schema)
+        types, unknown_shape = self._inferred(node, schema)
         for kind in types.values():
             refuse(wrong_result(node, shapes[0] if shapes else (), sizes_of(kind)))
         self._refuse_other_elements(node, types)
-        return types, doubt
+        return types, unknown_shape
 
     def _inferred(self, node: NodeProto, schema: defs.OpSchema) -> tuple[Mapping[str, TypeProto], str]:
         names = [name for name in (*node.input, *captured_names(node)) if name]
@@ -324,7 +326,7 @@ class Shapes:
         try:
             return shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=self._opsets), ""
         except shape_inference.InferenceError as error:
-            # Of what an inner graph cannot do, the inference of a single node cannot be sure.
+            # Errors of a single node with an inner graph may be wrong, since the inference lacks its surroundings.
             if not any(inner_nodes(node)):
                 read = " and ".join(str(list(self._tensors[name].shape or ())) for name in names) or "nothing"
                 raise ImpossibleError(f"{first_line(error)}; it reads {read}") from None
@@ -333,7 +335,7 @@ class Shapes:
             return {}, first_line(error)
 
     def _refuse_other_elements(self, node: NodeProto, results: Mapping[str, TypeProto]) -> None:
-        """A reshape keeps the number of elements, which the inference of shapes does not check."""
+        """Refuse a reshape that changes the number of elements, which the shape inference does not check."""
         kind = results.get(node.output[0]) if node.op_type == "Reshape" else None
         shape = None if kind is None else shape_of(kind)
         read = self._tensors[node.input[0]].shape if shape is not None else None
@@ -341,12 +343,12 @@ class Shapes:
             raise ImpossibleError(f"it cannot bring the shape {list(read)} to {list(shape)}")
 
     def _stated_type(self, name: str) -> TypeProto | None:
-        """What the file itself says about a tensor, where sizes are given."""
+        """Return the type of a tensor stated in the file, if its sizes are given."""
         kind = self._stated.get(name)
         return kind if kind is not None and shape_of(kind) is not None else None
 
     def _evaluate(self, node: NodeProto, types: Mapping[str, TypeProto]) -> dict[str, np.ndarray[Any, Any]]:
-        """Values of small results; none if they cannot be computed."""
+        """Return the values of small results; empty if they cannot be computed."""
         names = [name for name in node.input if name]
         if node.domain not in _STANDARD:
             return {}
@@ -368,7 +370,7 @@ class Shapes:
                 results = ReferenceEvaluator(node, opsets=self._versions).run(
                     None, {name: self._values[name] for name in names}
                 )
-        # Whatever a reference implementation raises, the value is only not known.
+        # If a reference implementation raises, the value stays unknown.
         except Exception:
             return {}
         pairs = zip(node.output, results, strict=False)
@@ -378,7 +380,7 @@ class Shapes:
             if name and isinstance(value, np.ndarray | np.generic)
         }
 
-    def _node(self, index: int, node: NodeProto, doubt: str) -> Node:
+    def _node(self, index: int, node: NodeProto, unknown_shape: str) -> Node:
         inputs = tuple(self._tensors[name] if name else None for name in node.input)
         constants = {
             place: float(self._values[name].item())
@@ -396,7 +398,7 @@ class Shapes:
             attributes=dict(plain_attributes(node)),
             constants=constants,
             inner_operators=tuple(inner.op_type for inner in inner_nodes(node)),
-            doubt=doubt,
+            unknown_shape=unknown_shape,
         )
 
     def _unique(self, name: str) -> str:

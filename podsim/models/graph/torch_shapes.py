@@ -1,4 +1,4 @@
-"""Shapes that `export_shapes.py` has written of a PyTorch model: its operators of ATen as those of ONNX.
+"""Reader of the file that `export_shapes.py` writes for a PyTorch model; ATen operators become ONNX operators.
 
 Source: [aten_ir] for the operators and their arguments.
 """
@@ -20,9 +20,9 @@ from podsim.user_file import content_of
 SUFFIX: Final = ".shapes.json"
 _FORMAT: Final = "podsim shapes"
 _LARGEST: Final = 2**28
-"""Of a file. [B]"""
+"""Largest size of a file. [B]"""
 _VERSION: Final = 21
-"""Of the operators of ONNX that stand for those of ATen."""
+"""Version of the ONNX operator set that replaces ATen operators."""
 _MOST_DIMENSION: Final = 10**9
 _ITEM_BYTES: Final = {
     "complex128": 16,
@@ -138,11 +138,11 @@ _VIEWS: Final = (
 )
 _MADE: Final = ("arange", "empty", "full", "full_like", "ones", "scalar_tensor", "zeros", "zeros_like", "ones_like")
 _PRODUCTS: Final = ("mm", "matmul", "conv", "linear", "attention", "lstm", "gru", "rnn", "einsum")
-"""Parts of names of operators whose work has to be known."""
+"""Parts of names of operators that are refused if they are not mapped, since their work is not negligible."""
 
 
 def read_shapes(path: Path) -> tuple[str, NodeList]:
-    """The SHA-256 of a file, and its graph with all nodes, constant ones too."""
+    """Return the SHA-256 of a file and its graph with all nodes, constant ones included."""
     file, do = str(path), "write it with the script that `podsim import --torch-script` prints"
     content = content_of(path, _LARGEST, do, name=file)
     try:
@@ -185,7 +185,7 @@ class _Reader:
         return Tensor(name, tuple(shape), is_float, _ITEM_BYTES[kind], stored, parameters)
 
     def graph(self) -> NodeList:
-        """All of it, in the order of the file, which is one in which it runs."""
+        """Return the graph in the order of the file, which is an order of execution."""
         self._made = {str(name) for key in ("inputs", "parameters") for name in self._data[key]}
         nodes = tuple(self._nodes())
         for name in self._data["outputs"]:

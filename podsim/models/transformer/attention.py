@@ -1,7 +1,7 @@
 """The attention block of a layer, forward and backward.
 
-Where memory is short, queries meet keys in parts (docs/background/shared-layers.md): probabilities of all parts are
-kept for the backward pass, and each part reads all keys and values again.
+To save memory, attention may process its queries in serial parts (docs/background/shared-layers.md). Probabilities of
+all parts are kept for the backward pass, and each part reads all keys and values.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from podsim.models.layers import (
 )
 from podsim.models.op import DTYPE_BYTES, PIECE_BYTES, DType
 from podsim.models.transformer.residual import (
-    add_up,
-    finish,
+    add_gradients,
     finish_backward,
-    gathered,
+    finish_forward,
+    gather_tokens,
     norm,
-    over_width,
     start_backward,
-    together,
+    sum_over_shards,
+    sum_over_width,
 )
 from podsim.models.transformer.shape import LayerShape, dense_parameters, norm_parameters
 
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """Dimensions of one attention block."""
+    """Dimensions of an attention block."""
 
     layer: LayerShape
     name: str = "attention"
-    memory_length: int | None = None  # tokens of another sequence that it attends to; None for its own
-    handed_on: int = 0  # elements that go past the block to the next one, beside its output
-    query_count: int | None = None  # queries of a sequence that meet keys at once; None for all of them
+    memory_length: int | None = None  # tokens of another sequence for cross-attention; None for self-attention
+    handed_on: int = 0  # elements that the block passes on in addition to its output
+    query_count: int | None = None  # queries of a sequence in one serial part; None for all
 
     @property
     def parts(self) -> tuple[Attention, ...]:
-        """The same with some of the queries each, as even as can be, in the order in which they meet keys."""
+        """Serial parts of the attention in order, each with an even share of the queries."""
         queries, count = self.layer.batch.sequence_length, self.layer.sharing.attention_parts
         if count == 1 or self.layer.batch.is_step:
             return (self,)
@@ -55,12 +55,12 @@ class Attention:
 
     @property
     def key_count(self) -> int:
-        """Tokens that each query meets."""
+        """Number of keys of each query."""
         batch = self.layer.batch
         return self._padded(self.memory_length or batch.context_length or batch.sequence_length)
 
     def _padded(self, count: int) -> int:
-        """Rows of an operand, or of its transposed form, in whole pieces if the library pads them."""
+        """Return a length rounded up to whole pieces, if the library pads attention."""
         if not self.layer.attention_padding:
             return count
         piece = PIECE_BYTES // DTYPE_BYTES[self.layer.batch.dtype]
@@ -68,7 +68,7 @@ class Attention:
 
     @property
     def scores(self) -> tuple[int, int, int]:
-        """(batch x key heads, queries of all heads that share them, keys)."""
+        """Shape (batch x key heads, queries of all heads that share a key head, keys)."""
         layer, batch = self.layer, self.layer.batch
         sharing = -(-layer.shard_heads // layer.shard_kv_heads)
         queries = self.query_count or self._padded(batch.sequence_length)
@@ -76,37 +76,37 @@ class Attention:
 
     @property
     def context(self) -> tuple[int, int, int]:
-        """The weighted values, shaped like the queries."""
+        """Shape of the weighted values, equal to that of the queries."""
         return (*self.scores[:2], self.layer.head_size)
 
     @property
     def row_length(self) -> int | None:
-        """Scores of a query that lie one after the other; None in a step, whose keys lie in whole pieces of a cache."""
+        """Contiguous scores of a query; None in a generation step, whose keys are whole pieces of a cache."""
         return None if self.layer.batch.is_step else self.key_count
 
     @property
     def softmax_dtype(self) -> DType:
-        """Number format of scores under a mask, and of their softmax."""
+        """Number format of masked scores and of their softmax."""
         return "fp32" if self.layer.multiplies_by_mask and not self.layer.batch.is_step else self.layer.batch.dtype
 
     @property
     def mask_reader_count(self) -> int:
-        """Scores that read the same place of a square mask: those of all heads, and of all sequences but of packs."""
+        """Number of scores that read one element of a square mask: all heads, and all sequences except packs."""
         return self.layer.shard_heads * (1 if self.layer.mask == "packs" else self.layer.batch.size)
 
     @property
     def keys(self) -> tuple[int, int, int]:
-        """Keys, and values."""
+        """Shape of the keys, and of the values."""
         return (self.scores[0], self.key_count, self.layer.head_size)
 
     @property
-    def remembered(self) -> LayerShape:
-        """The layers with the other sequence in the place of their own."""
+    def memory_layer(self) -> LayerShape:
+        """Layer dimensions with the length of the other sequence."""
         batch = replace(self.layer.batch, sequence_length=self.key_count)
         return replace(self.layer, batch=batch)
 
     def projections(self) -> dict[str, tuple[int, int]]:
-        """(rows, width) of each input projection."""
+        """Return (rows, width) of each input projection."""
         layer, tokens = self.layer, self.layer.tokens
         if self.memory_length is not None:
             memory, query = layer.batch.size * self.memory_length, {"query": (tokens, layer.attention_size)}
@@ -114,26 +114,26 @@ class Attention:
                 return query | {"key_value": (memory, 2 * layer.kv_size)}
             return query | {"key": (memory, layer.kv_size), "value": (memory, layer.kv_size)}
         if layer.qkv_products == 1:
-            return {"qkv": (tokens, sum(self._own_widths.values()))}
-        return {name: (tokens, width) for name, width in self._own_widths.items()}
+            return {"qkv": (tokens, sum(self._qkv_widths.values()))}
+        return {name: (tokens, width) for name, width in self._qkv_widths.items()}
 
     @property
-    def _own_widths(self) -> dict[str, int]:
+    def _qkv_widths(self) -> dict[str, int]:
         layer = self.layer
         return {"query": layer.attention_size, "key": layer.kv_size, "value": layer.kv_size}
 
     @property
-    def of_memory(self) -> tuple[str, ...]:
-        """Projections of another sequence."""
+    def memory_projections(self) -> tuple[str, ...]:
+        """Names of the projections of another sequence."""
         return () if self.memory_length is None else tuple(self.projections())[1:]
 
     def weights(self, projection: str) -> dict[str, int]:
-        """Names and widths of the weights of a projection that lie side by side; none if it has weights of its own."""
-        return self._own_widths if projection == "qkv" and self.layer.split_qkv else {}
+        """Return names and widths of the concatenated weights of a projection; empty for a single weight."""
+        return self._qkv_widths if projection == "qkv" and self.layer.split_qkv else {}
 
 
 def attention(a: Attention) -> Block:
-    """The block."""
+    """Return an attention block."""
     s = a.layer
     parameters: tuple[Parameter, ...] = ()
     for name, (_, whole) in a.projections().items():
@@ -150,13 +150,13 @@ def attention(a: Attention) -> Block:
         forward=forward.ops(),
         backward=backward.ops(),
         parameters=parameters + norm_parameters("norm", s.hidden_size, s.norm),
-        # A feed-forward block beside it reads what it read, or the norm of that.
+        # A parallel feed-forward block reads the same input, or the norm of this input.
         output_elements=(2 if s.parallel else 1) * s.activation_elements + a.handed_on,
         # Q, K, V, context and the normalised sum; probabilities, and their masked copy under dropout.
         saved_elements=2 * (queries + keys) + s.activation_elements + copies * scores,
         partial_sums=forward.partial_sums() + backward.partial_sums(),
         width_sums=forward.width_sums() + backward.width_sums(),
-        kept_results=forward.kept(),
+        kept_results=forward.kept_results(),
         unread_results=unread_results(forward.ops()),
         cache_read_elements=kept * ((s.batch.context_length or 0) - s.batch.sequence_length),
         cache_written_elements=kept * s.batch.sequence_length,
@@ -165,7 +165,7 @@ def attention(a: Attention) -> Block:
 
 def _forward(a: Attention) -> GraphBuilder:
     s, g = a.layer, a.layer.graph(a.name)
-    source = gathered(g, s, norm(g, s, "@input") if s.pre_norm else "@input")
+    source = gather_tokens(g, s, norm(g, s, "@input") if s.pre_norm else "@input")
     query, key, value = _project(g, a, source)
     if s.scaled_queries:
         query = g.elementwise("scale", (s.tokens, s.attention_size), (query,))
@@ -173,15 +173,15 @@ def _forward(a: Attention) -> GraphBuilder:
     sizes, bias = (s.tokens, s.attention_size, s.hidden_size), "projection" in s.biases
     out = linear(g, "projection", *sizes, context, bias=bias)
     if not s.parallel:
-        add_up(g, s, out)
+        sum_over_shards(g, s, out)
     if not s.leaves_sum_open:
-        finish(g, s, out)
+        finish_forward(g, s, out)
     return g
 
 
 def _context(g: GraphBuilder, a: Attention, query: str, key: str, value: str) -> str:
-    """Scores of queries, probabilities, and the weighted values."""
-    s, keep = a.layer, g.keep if a.query_count else str
+    """Append scores, probabilities and weighted values of some queries."""
+    s, keep = a.layer, g.keep_result if a.query_count else str
     scores = _in_rows(g, a, g.matmul("scores", a.scores, s.head_size, (query, key)))
     if not s.scaled_queries:
         scores = _pass(g, a, "divide_by_one_number" if s.divides_scores else "scale", (scores,), "scale")
@@ -196,31 +196,35 @@ def _context(g: GraphBuilder, a: Attention, query: str, key: str, value: str) ->
 def _pass(
     g: GraphBuilder, a: Attention, function: str, sources: Sequence[str], name: str, dtype: DType | None = None
 ) -> str:
-    """An elementwise pass over scores, or over what is shaped like them."""
+    """Append an elementwise pass over a tensor with the shape of scores."""
     return g.elementwise(function, a.scores, sources, dtype, name, a.row_length)
 
 
 def _cast(g: GraphBuilder, a: Attention, source: str, name: str, dtype: DType | None = None) -> str:
-    """Scores in the format of their softmax, or the like from there to that of the layers, where these differ."""
+    """Append a cast between the formats of the layer and of its softmax, if these differ."""
     return source if a.softmax_dtype == g.dtype else _pass(g, a, "cast", (source,), name, dtype)
 
 
 def _joined(g: GraphBuilder, name: str, a: Attention, parts: Sequence[str]) -> str:
-    """What belongs to all queries, laid together from the parts that were made one after the other."""
+    """Append the concatenation of the results of serial parts."""
     return parts[0] if len(parts) == 1 else g.join(f"{name}/join", a.context, parts)
 
 
 def _in_rows(g: GraphBuilder, a: Attention, scores: str) -> str:
-    """A softmax has all scores of a query on one tile; the product leaves a few columns of them on each."""
+    """Append the layout change of scores: a product spreads a query's scores, a softmax needs them on one tile."""
     return g.rearrange(f"{scores.rpartition('/')[2]}/rows", a.scores, scores, a.row_length)
 
 
 def _project(g: GraphBuilder, a: Attention, source: str) -> tuple[str, str, str]:
-    """Queries, keys and values; one name where they come from one product."""
+    """Append the projections; return names of queries, keys and values, equal for one common product."""
     s = a.layer
-    sources = dict.fromkeys(a.of_memory, gathered(g, a.remembered, "@memory")) if a.memory_length else {}
+    sources = (
+        dict.fromkeys(a.memory_projections, gather_tokens(g, a.memory_layer, "@memory")) if a.memory_length else {}
+    )
     made = [
-        over_width(g, s, linear(g, name, rows, s.hidden_size, width, sources.get(name, source), bias="qkv" in s.biases))
+        sum_over_width(
+            g, s, linear(g, name, rows, s.hidden_size, width, sources.get(name, source), bias="qkv" in s.biases)
+        )
         for name, (rows, width) in a.projections().items()
     ]
     if s.rotary_size:
@@ -232,17 +236,17 @@ def _project(g: GraphBuilder, a: Attention, source: str) -> tuple[str, str, str]
 
 
 def _rotated(s: LayerShape) -> tuple[int, int]:
-    """Shape of what is rotated of queries and keys."""
+    """Return the shape of the rotated part of queries and keys."""
     return s.tokens, (s.shard_heads + s.shard_kv_heads) * s.rotary_size
 
 
 def _masked(g: GraphBuilder, a: Attention, scores: str) -> str:
-    """Hide what is not to be seen; a bias for distances comes on top.
+    """Append the mask of scores, after a bias for distances if the layer has one.
 
-    One row per sequence is broadcast; a square, of padding, per pack or causal, goes to the scores of all heads, but
-    for steps of text generation, which find it laid out. Where layers make it from ones and zeros, they multiply scores
-    by these, and take a large number off where they are zero [optimum_graphcore]. Of integers and a number PyTorch
-    makes a mask in single precision, and so the sum with it is [poptorch_compiler].
+    A mask of one row per sequence is broadcast. A square mask (of padding, per pack, or causal) is copied to the scores
+    of all heads, except in generation steps, which find it in this layout. A layer that computes the mask from ones and
+    zeros multiplies scores by these and subtracts a large number at zeros [optimum_graphcore]. PyTorch computes such a
+    mask in FP32 from integers, so the sum with it is in FP32 as well [poptorch_compiler].
     """
     s = a.layer
     if s.relative_bias and a.memory_length is None:
@@ -267,18 +271,18 @@ def _masked(g: GraphBuilder, a: Attention, scores: str) -> str:
 
 
 def _mask_for_all(g: GraphBuilder, a: Attention, mask: str, dtype: DType | None = None) -> str:
-    """The square that a mask is, for the scores of each head."""
+    """Append the copies of a square mask to the scores of all heads."""
     return g.spread("mask/broadcast", a.scores, mask, a.mask_reader_count, a.row_length, dtype)
 
 
 def _backward(a: Attention) -> GraphBuilder:
-    """The backward pass; empty in a step of text generation."""
+    """Return the backward pass; empty in a generation step."""
     s, g = a.layer, a.layer.graph(f"{a.name}_backward")
     if s.batch.is_step:
         return g
     gradient, residual = start_backward(g, s)
     sizes, bias = (s.tokens, s.attention_size, s.hidden_size), "projection" in s.biases
-    gradient = over_width(g, s, linear_backward(g, "projection", *sizes, gradient, bias=bias))
+    gradient = sum_over_width(g, s, linear_backward(g, "projection", *sizes, gradient, bias=bias))
     grads_q, grad_k, grad_v = list[str](), "", ""
     for number, part in enumerate(a.parts, 1):
         grad_q, more_k, more_v = _context_backward(g, part, gradient, f".{number}" if part.query_count else "")
@@ -296,7 +300,7 @@ def _backward(a: Attention) -> GraphBuilder:
 
 
 def _context_backward(g: GraphBuilder, a: Attention, gradient: str, part: str) -> tuple[str, str, str]:
-    """Gradients of queries, and of keys and values as far as these queries have met them."""
+    """Append the gradients of some queries, and their contributions to the gradients of keys and values."""
     s, probabilities = a.layer, f"@probabilities{part}"
     grad_p = _in_rows(g, a, g.matmul("probabilities_grad", a.scores, s.head_size, (gradient, "@value")))
     grad_v = _over_queries(g, a, "value_grad", (probabilities, gradient))
@@ -315,15 +319,19 @@ def _context_backward(g: GraphBuilder, a: Attention, gradient: str, part: str) -
 
 
 def _over_queries(g: GraphBuilder, a: Attention, name: str, sources: tuple[str, str]) -> str:
-    """A gradient that sums over queries, along which the rows of its left operand do not lie."""
+    """Append a gradient that sums over queries, which are the rows of its left operand."""
     return g.matmul(name, a.keys, a.scores[1], sources, left_row_length=a.row_length, contracts_rows=True)
 
 
 def _project_backward(g: GraphBuilder, a: Attention, gradients: Mapping[str, str], residual: str) -> None:
-    """Back through the projections to the block's input, and to the memory that it attends to."""
+    """Append the gradients of the projections, of the block's input, and of the other sequence."""
     s = a.layer
-    read = gathered(g, s, "@normal") if s.divides_tokens else ""
-    reads = dict.fromkeys(a.of_memory, gathered(g, a.remembered, "@memory")) if a.memory_length and read else {}
+    read = gather_tokens(g, s, "@normal") if s.divides_tokens else ""
+    reads = (
+        dict.fromkeys(a.memory_projections, gather_tokens(g, a.memory_layer, "@memory"))
+        if a.memory_length and read
+        else {}
+    )
     parts = {
         name: linear_backward(
             g,
@@ -339,8 +347,10 @@ def _project_backward(g: GraphBuilder, a: Attention, gradients: Mapping[str, str
         for name, (rows, width) in a.projections().items()
     }
     if a.memory_length:
-        memory = together(g, a.remembered, [parts.pop(name) for name in a.of_memory])
-        g.elementwise("add", a.remembered.own, (add_up(g, a.remembered, memory), "@memory_gradient"))
+        memory = add_gradients(g, a.memory_layer, [parts.pop(name) for name in a.memory_projections])
+        g.elementwise(
+            "add", a.memory_layer.shard_hidden, (sum_over_shards(g, a.memory_layer, memory), "@memory_gradient")
+        )
     inner, beside = list(parts.values()), list[str]()
     if s.parallel:
         (inner if s.parallel == "one_norm" else beside).append("@feed_forward_gradient")

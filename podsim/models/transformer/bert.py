@@ -1,4 +1,4 @@
-"""BERT of any size as blocks of operations [devlin2018], with what the IPU computes on which tensor [popart_bert]."""
+"""BERT of any size as blocks of operations [devlin2018], as implemented on the IPU [popart_bert]."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 from podsim.models.block import HostTensors, Workload
 from podsim.models.op import DType
-from podsim.models.transformer.build import layered
+from podsim.models.transformer.build import layer_stack
 from podsim.models.transformer.embedding import TokenEmbedding, token_embedding
 from podsim.models.transformer.head import SPAN_ENDS, ClassHead, Head, PretrainingHead, SpanHead, head_block
 from podsim.models.transformer.shape import INT32_BYTES, LAYER_BIASES, WHOLE, Batch, LayerShape, Shards
@@ -32,11 +32,11 @@ class BertShape:
     masked_token_count: int  # positions per sequence or pack that the MLM head predicts
     sequences_per_pack: float = 1.0  # real sequences per pack; 1 when not packed
     max_sequences_per_pack: int = 1  # slots for sequences in a pack; 1 when not packed
-    shared_mask: bool = False  # whether the mask of packs is made once for all layers; each IPU makes its own otherwise
+    shared_mask: bool = False  # True if the mask of packs is computed once for all layers, not on each IPU
     attention_bias: bool = True  # biases in the four attention projections
-    split_qkv: bool = False  # queries, keys and values have weights of their own, which lie side by side in one product
-    qkv_products: int = 1  # products that make queries, keys and values: 1, or 3 with weights of their own each
-    # `gelu` of the feed-forward block, or `gelu_erf`, which is five operations in place of one
+    split_qkv: bool = False  # True if queries, keys and values have separate weights, concatenated for one product
+    qkv_products: int = 1  # products that compute queries, keys and values: 1, or 3 with separate weights
+    # activation of the feed-forward block: `gelu`, or `gelu_erf`, which takes five operations instead of one
     activation: str = "gelu"
     scaled_queries: bool = False  # queries are scaled in place of scores
     square_mask: bool = False  # the mask of padding is a square for each sequence in place of a row
@@ -46,33 +46,33 @@ class BertShape:
     dropout: bool = True  # dropout after embedding and both sub-layers
     attention_dropout: bool = True
     token_type_count: int = 2  # rows of the segment embedding; 0 without one
-    next_sentence: bool = True  # the next-sentence head beside the masked tokens
+    next_sentence: bool = True  # True for a next-sentence head in addition to the MLM head
     task: Task = "pretraining"  # `pretraining`, the `span` of an answer, or `classes` of a sequence
-    class_count: int = 2  # classes of the last
+    class_count: int = 2  # classes of the task `classes`
     dtype: DType = "fp16"  # number format of weights, activations and their gradients
     accumulator_dtype: DType = "fp16"  # number format of accumulated gradients
-    # that of layer norms and activation functions in a forward pass; as activations if None
+    # number format of layer norms and activation functions in a forward pass; `dtype` if None
     functions_dtype: DType | None = None
     sharing: Shards = WHOLE  # how IPUs share every layer
 
     @property
     def tokens(self) -> int:
-        """Tokens per micro-batch."""
+        """Number of tokens per micro-batch."""
         return self.micro_batch_size * self.sequence_length
 
     @property
     def packed(self) -> bool:
-        """Whether several sequences share one row of tokens."""
+        """True if several sequences share a row of tokens."""
         return self.max_sequences_per_pack > 1
 
 
 def bert(shape: BertShape, name: str = "BERT") -> Workload:
-    """The training graph of BERT, for pre-training or fine-tuning, or that of its largest shard."""
+    """Return the training graph of BERT for pre-training or fine-tuning, or that of its largest shard."""
     layer = _layer(shape)
     embedding = TokenEmbedding(shape.vocabulary_size, shape.position_count, shape.token_type_count, norm=True)
     return Workload(
         name=name,
-        **layered(layer, token_embedding(layer, embedding), head_block(layer, _head(shape))),
+        **layer_stack(layer, token_embedding(layer, embedding), head_block(layer, _head(shape))),
         samples_per_micro_batch=shape.micro_batch_size * shape.sequences_per_pack,
         host_input_bytes=shape.tokens * _HOST_INPUTS_PER_TOKEN * INT32_BYTES,
         host_tensors=_host_tensors(shape),
@@ -82,14 +82,14 @@ def bert(shape: BertShape, name: str = "BERT") -> Workload:
 
 
 def _host_tensors(s: BertShape) -> HostTensors:
-    """Token numbers, their mask, and what else the head and packs ask for."""
+    """Return the tensors between host and replica: token numbers, masks, and tensors of the head and of packs."""
     inputs = 2 + (s.token_type_count > 0) + s.packed
     match s.task:
         case "span":
             return HostTensors(inputs, labels=2, results=2, result_elements=SPAN_ENDS * s.tokens)
         case "classes":
             return HostTensors(inputs, labels=1, results=1, result_elements=s.class_count * s.micro_batch_size)
-    # Where tokens are masked and what they were; and, in packs, where sequences begin.
+    # Positions and labels of masked tokens; in packs, the first positions of sequences as well.
     return HostTensors(inputs, labels=2 + s.next_sentence * (1 + s.packed), results=1 + s.next_sentence)
 
 

@@ -1,4 +1,4 @@
-"""Blocks of a stack of layers in order."""
+"""Blocks of a stack of layers, in order."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from podsim.models.transformer.shape import LayerShape
 
 
 class RunOrder(TypedDict):
-    """The part of a workload that says what runs in which order."""
+    """Fields of a workload with its blocks and their order."""
 
     blocks: Mapping[str, Block]
     order: tuple[str, ...]
     layers: Mapping[str, tuple[str, ...]]
 
 
-def layered(layer: LayerShape, embedding: Block, head: Block) -> RunOrder:
-    """Embedding, layers of attention and feed-forward block, head."""
+def layer_stack(layer: LayerShape, embedding: Block, head: Block) -> RunOrder:
+    """Return embedding, layers of attention and feed-forward block, and head, in this order."""
     blocks = (embedding, attention(Attention(layer)), feed_forward(layer), head)
     names = (blocks[1].name, blocks[2].name)
     return {

@@ -1,4 +1,4 @@
-"""What turns tokens or images into the first hidden state."""
+"""Embeddings of tokens and images."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from podsim.models.block import Block, Parameter, unread_results
 from podsim.models.layers import GraphBuilder, layer_norm, layer_norm_backward, linear
 from podsim.models.op import Op
-from podsim.models.transformer.residual import add_up, gathered
+from podsim.models.transformer.residual import gather_tokens, sum_over_shards
 from podsim.models.transformer.shape import LayerShape, dense_parameters, norm_parameters
 
 
@@ -17,14 +17,14 @@ from podsim.models.transformer.shape import LayerShape, dense_parameters, norm_p
 class TokenEmbedding:
     """Dimensions of an embedding of tokens."""
 
-    vocabulary_size: int  # rows of the table of words
-    position_count: int = 0  # rows of the table of positions; 0 without one
-    token_type_count: int = 0  # rows of the table of segments; 0 without one
+    vocabulary_size: int  # rows of the word embedding
+    position_count: int = 0  # rows of the position embedding; 0 without one
+    token_type_count: int = 0  # rows of the segment embedding; 0 without one
     norm: bool = False
-    scaled: bool = False  # whether words are scaled by the root of the width
+    scaled: bool = False  # True if word embeddings are scaled by the root of the hidden width
 
     def tables(self, s: LayerShape) -> dict[str, int]:
-        """Rows of each table; shards divide the words."""
+        """Return the rows of each table; shards divide the words."""
         rows = {
             "word": s.share(self.vocabulary_size),
             "position": self.position_count,
@@ -40,26 +40,26 @@ class PatchEmbedding:
     image_size: int  # height and width [pixels]
     patch_size: int  # height and width of a patch [pixels]
     channel_count: int = 3  # values per pixel
-    class_token: bool = True  # whether a class token stands in front of the patches
+    class_token: bool = True  # True if a class token precedes the patches
 
     @property
     def patch_count(self) -> int:
-        """Whole patches of an image; pixels beyond them are not read."""
+        """Number of whole patches of an image; other pixels are not read."""
         return (self.image_size // self.patch_size) ** 2
 
     @property
     def patch_elements(self) -> int:
-        """Values of a patch."""
+        """Number of values of a patch."""
         return self.channel_count * self.patch_size**2
 
     @property
     def sequence_length(self) -> int:
-        """Patches, and the class token in front of them if there is one."""
+        """Number of tokens of an image: its patches and the class token, if any."""
         return self.patch_count + self.class_token
 
 
 def token_embedding(s: LayerShape, e: TokenEmbedding) -> Block:
-    """Tables looked up and added."""
+    """Return the block that looks up the tables and adds their rows."""
     tables = tuple(Parameter(name, (rows, s.hidden_size)) for name, rows in e.tables(s).items())
     if s.relative_rows:
         tables += (Parameter("distances", (s.relative_rows, s.shard_heads)),)
@@ -80,19 +80,19 @@ def _tokens_forward(s: LayerShape, e: TokenEmbedding) -> GraphBuilder:
     g = s.graph("embedding")
     shapes = {"word": s.hidden}
     found = [
-        g.gather(name, shapes.get(name, s.own), rows, (f"@{name}", f"@{name}_ids"))
+        g.gather(name, shapes.get(name, s.shard_hidden), rows, (f"@{name}", f"@{name}_ids"))
         for name, rows in e.tables(s).items()
     ]
     out, *others = found
-    out = add_up(g, s, out)
+    out = sum_over_shards(g, s, out)
     if e.scaled:
-        out = g.elementwise("scale", s.own, (out,))
+        out = g.elementwise("scale", s.shard_hidden, (out,))
     for other in others:
-        out = g.elementwise("add", s.own, (out, other))
+        out = g.elementwise("add", s.shard_hidden, (out, other))
     if e.norm:
-        out = layer_norm(g, "norm", *s.own, out)
+        out = layer_norm(g, "norm", *s.shard_hidden, out)
     if s.batch.dropout:
-        g.elementwise("dropout", s.own, (out,))
+        g.elementwise("dropout", s.shard_hidden, (out,))
     if s.relative_rows:
         _biases_of_distances(g, s)
     return g
@@ -110,26 +110,26 @@ def _biases_of_distances(g: GraphBuilder, s: LayerShape) -> None:
 
 
 def _tokens_backward(s: LayerShape, e: TokenEmbedding) -> GraphBuilder:
-    """The backward pass; empty in a step of text generation."""
+    """Return the backward pass; empty in a generation step."""
     g = s.graph("embedding_backward")
     if s.batch.is_step:
         return g
     gradient = "@gradient"
     if s.batch.dropout:
-        gradient = g.elementwise("dropout", s.own, (gradient,))
+        gradient = g.elementwise("dropout", s.shard_hidden, (gradient,))
     if e.norm:
-        gradient = layer_norm_backward(g, "norm", *s.own, gradient)
+        gradient = layer_norm_backward(g, "norm", *s.shard_hidden, gradient)
     for table, rows in e.tables(s).items():
-        shape, source = s.own, gradient
+        shape, source = s.shard_hidden, gradient
         if table == "word":
-            shape, source = s.hidden, gathered(g, s, gradient)
+            shape, source = s.hidden, gather_tokens(g, s, gradient)
             source = g.elementwise("scale", shape, (source,)) if e.scaled else source
         g.scatter_add(table, shape, rows, (source, f"@{table}_ids"), accumulate=True)
     return g
 
 
 def patch_embedding(s: LayerShape, e: PatchEmbedding) -> Block:
-    """Patches through a dense layer, a class token in front, positions added."""
+    """Return the block that embeds patches by a dense layer and adds class token and positions."""
     parameters = (
         *dense_parameters("patch", e.patch_elements, s.hidden_size),
         *((Parameter("class_token", (s.hidden_size,)),) if e.class_token else ()),
@@ -160,9 +160,9 @@ def _patches_forward(s: LayerShape, e: PatchEmbedding) -> tuple[Op, ...]:
 
 
 def _patches_backward(s: LayerShape, e: PatchEmbedding) -> Iterator[Op]:
-    """No gradient of the images."""
+    """Yield the backward pass, without a gradient of the images."""
     g, rows = s.graph("embedding_backward"), s.batch.size * e.patch_count
-    gradient, count = gathered(g, s, "@gradient"), s.hidden_size
+    gradient, count = gather_tokens(g, s, "@gradient"), s.hidden_size
     if s.batch.dropout:
         gradient = g.elementwise("dropout", s.hidden, (gradient,))
     positions = g.reduce("position_grad", (e.sequence_length, count), math.prod(s.hidden), gradient)

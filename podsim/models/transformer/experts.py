@@ -1,7 +1,7 @@
-"""Feed-forward networks of which each token goes through a few, and how many tokens they get.
+"""Experts of a feed-forward block, and the numbers of tokens routed to them.
 
-Products of all experts have the rows of the fullest, or of a capacity, as graphs have fixed shapes [jiang2024]
-[lepikhin2021].
+Graphs have fixed shapes, so products of all experts have as many rows as the fullest expert has tokens, or as a
+capacity allows [jiang2024] [lepikhin2021].
 """
 
 from __future__ import annotations
@@ -12,77 +12,77 @@ from functools import cache
 from typing import Literal
 
 Routing = Literal["even", "random"]
-# Expected counts are rounded up; what floating point adds to a whole one is not to count.
+# Expected counts are rounded to this many digits before they are rounded up, so that rounding errors do not count.
 _DIGITS = 9
 _PARTS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Experts:
-    """Feed-forward networks of one layer of which each token goes through a few."""
+    """Feed-forward networks of a layer; each token uses a few of the networks."""
 
-    count: int
-    per_token: int
-    routing: Routing = "even"  # whether all that work get as many tokens, or each token chooses at random
-    imbalance: float = 1.0  # tokens of the fullest over those that it would get if all got as many
-    # tokens that each has room for, over those that it would get if all got as many; those beyond are dropped. None for
-    # room for all
+    count: int  # experts of a layer
+    per_token: int  # experts that each token uses
+    # `even`: all experts at work get equal numbers of tokens; `random`: each token chooses at random
+    routing: Routing = "even"
+    imbalance: float = 1.0  # tokens of the fullest expert over the mean
+    # capacity of each expert over the mean number of tokens; tokens beyond are dropped. None for no limit
     capacity_factor: float | None = None
 
     def expected_hit(self, tokens: int) -> float:
-        """How many at least one of so many tokens is routed to, each choosing at random: E·(1 - (1 - k/E)^tokens)."""
+        """Return the expected number of experts that get tokens, for random choices: E·(1 - (1 - k/E)^tokens)."""
         return self.count * (1 - (1 - self.per_token / self.count) ** tokens)
 
     def even_load(self, tokens: int) -> tuple[int, int]:
-        """(experts at work, tokens of each if all of these get as many), both rounded up."""
+        """Return (experts at work, mean tokens of these), both rounded up."""
         at_work = _rounded_up(self.expected_hit(tokens))
         return at_work, -(-tokens * self.per_token // at_work)
 
     def load(self, tokens: int) -> tuple[int, int]:
-        """(experts at work, rows of the products of each)."""
+        """Return (experts at work, rows of their products)."""
         at_work, even = self.even_load(tokens)
         if self.capacity_factor is not None:
             return at_work, self._room(tokens, self.capacity_factor)
-        return at_work, max(even, _rounded_up(self.fullest(tokens)))
+        return at_work, max(even, _rounded_up(self.fullest_tokens(tokens)))
 
     def _room(self, tokens: int, capacity_factor: float) -> int:
-        """Tokens that each has room for, at most all: c·k·n/E, rounded up [lepikhin2021]."""
+        """Return the capacity of each expert in tokens, at most all: c·k·n/E, rounded up [lepikhin2021]."""
         return min(tokens, _rounded_up(capacity_factor * self.per_token * tokens / self.count))
 
-    def fullest(self, tokens: int) -> float:
-        """Tokens that the fullest is chosen by, at most all."""
+    def fullest_tokens(self, tokens: int) -> float:
+        """Return the expected tokens of the fullest expert, at most all."""
         if self.routing == "random":
             return expected_fullest(tokens, self.count, self.per_token)
         at_work, _ = self.even_load(tokens)
         return min(float(tokens), self.imbalance * tokens * self.per_token / at_work)
 
     def least_factor(self, tokens: int) -> float:
-        """Capacity factor with room for the fullest, to two digits behind the point."""
-        factor = self.fullest(tokens) * self.count / (tokens * self.per_token)
+        """Return the least capacity factor without dropped tokens, rounded up to two decimals."""
+        factor = self.fullest_tokens(tokens) * self.count / (tokens * self.per_token)
         return math.ceil(round(_PARTS * factor, _DIGITS)) / _PARTS
 
     def dropped_share(self, tokens: int) -> float:
-        """Share of the tokens' choices that find no room, on average.
+        """Return the expected share of the tokens' choices that exceed the capacity.
 
-        Random choices of one expert are distributed binomially. Otherwise one expert is the fullest, and the others
-        share evenly what is left.
+        Random choices of an expert follow a binomial distribution. Otherwise one expert is the fullest, and the others
+        share the remaining tokens evenly.
         """
         if self.capacity_factor is None:
             return 0.0
         room, choices = self._room(tokens, self.capacity_factor), tokens * self.per_token
         if self.routing == "random":
             return self.count * _mean_beyond(tokens, self.per_token / self.count, room) / choices
-        fullest = self.fullest(tokens)
+        fullest = self.fullest_tokens(tokens)
         others = (choices - fullest) / max(1, self.count - 1)
         return (max(0.0, fullest - room) + (self.count - 1) * max(0.0, others - room)) / choices
 
 
 def expected_fullest(tokens: int, count: int, per_token: int) -> float:
-    """Tokens of the fullest expert, on average, if each token chooses so many different ones at random.
+    """Return the mean tokens of the fullest expert, if each token chooses `per_token` experts at random.
 
     The number n of tokens that choose an expert has the mean n·k/E and the variance n·k/E·(1 - k/E); any two of these
     numbers are correlated by -1/(E - 1), since all add up to n·k. Many tokens make them normal. The largest of E normal
-    numbers of such a sum is s·e above their mean, where s² = n·k·(E - k)/(E·(E - 1)) and e is the mean of the largest
+    numbers with this sum is s·e above their mean, where s² = n·k·(E - k)/(E·(E - 1)) and e is the mean of the largest
     of E independent standard normal numbers [david2003].
     """
     if count == per_token:
@@ -96,9 +96,9 @@ _FARTHEST, _STEPS = 12.0, 4800
 
 @cache
 def mean_of_largest(count: int) -> float:
-    """Mean of the largest of independent standard normal numbers: the integral of 1 - F^n less that of F^n.
+    """Return the mean of the maximum of `count` independent standard normal numbers.
 
-    The first is taken above 0 and the second below, by Simpson's rule.
+    It is the integral of 1 - F^n above 0 minus that of F^n below 0, by Simpson's rule.
 
     >>> round(mean_of_largest(2), 6), round(mean_of_largest(8), 4)
     (0.56419, 1.4236)
@@ -113,7 +113,7 @@ def mean_of_largest(count: int) -> float:
 
 
 def _mean_beyond(tokens: int, share: float, room: int) -> float:
-    """Mean of what a binomial number has beyond a limit."""
+    """Return the mean excess of a binomial number above a limit."""
     if share == 1:
         return float(max(0, tokens - room))
     odds, of_all = math.log(share) - math.log1p(-share), tokens * math.log1p(-share)

@@ -1,8 +1,8 @@
-"""The feed-forward block of a layer, forward and backward: one network, or experts that tokens are routed to.
+"""The feed-forward block of a layer, forward and backward: one network, or experts.
 
-Where groups of shards hold different experts, each shard routes its share of the tokens, and copies travel: it has a
-buffer for each expert, with its share of the rows of the expert's products. Source: [jiang2024]; [lepikhin2021] for the
-exchange.
+If groups of shards hold different experts, each shard routes its share of the tokens and sends copies. It has a buffer
+for each expert, with its share of the rows of the expert's products. Source: [jiang2024]; [lepikhin2021]
+for the exchange.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from podsim.models.layers import (
 from podsim.models.op import TokenExchange
 from podsim.models.transformer.experts import Experts
 from podsim.models.transformer.residual import (
-    add_up,
-    finish,
+    add_gradients,
     finish_backward,
-    gathered,
+    finish_forward,
+    gather_tokens,
     norm,
     norm_backward,
-    over_width,
     start_backward,
-    together,
+    sum_over_shards,
+    sum_over_width,
 )
 from podsim.models.transformer.shape import LayerShape, dense_parameters, norm_parameters
 
 
 def dispatch(g: GraphBuilder, s: LayerShape, experts: Experts, source: str) -> tuple[str, str]:
-    """The weights of the experts chosen for each token, and the copies of tokens that these take."""
+    """Append the router; return the weights of the chosen experts and the copies of tokens for experts."""
     tokens, _ = rows = _routed(s)
     logits = linear(g, "router", *rows, experts.count, source, bias=False)
     chosen = softmax(g, tokens, experts.count, logits)
@@ -46,14 +46,14 @@ def dispatch(g: GraphBuilder, s: LayerShape, experts: Experts, source: str) -> t
 
 
 def combine(g: GraphBuilder, s: LayerShape, experts: Experts, out: str, weights: str) -> str:
-    """Results of experts, weighted and added up for each token."""
+    """Append the weighted sum of the experts' results for each token."""
     rows = g.rearrange("combine", _copies(s, experts), _sent(g, s, out, back=True))
     weighted = g.elementwise("mul", _copies(s, experts), (rows, weights), name="combine/weigh")
     return _sum_of_copies(g, s, experts, weighted)
 
 
 def combine_backward(g: GraphBuilder, s: LayerShape, experts: Experts, gradient: str) -> tuple[str, str]:
-    """Gradients of the results of experts, and of what the router reads."""
+    """Append the gradients of the experts' results and of the router's input."""
     copies, (tokens, _) = _copies(s, experts), _routed(s)
     rows = g.rearrange("combine", copies, gradient)
     weighted = g.elementwise("mul", copies, (rows, "@weights"), name="combine/weigh")
@@ -65,7 +65,7 @@ def combine_backward(g: GraphBuilder, s: LayerShape, experts: Experts, gradient:
 
 
 def dispatch_backward(g: GraphBuilder, s: LayerShape, experts: Experts, gradients: Sequence[str]) -> str:
-    """The gradient of tokens from those of their copies, each read by several products."""
+    """Append the gradient of tokens, summed over their copies and the products that read these."""
     total, *others = gradients
     for other in others:
         total = g.elementwise("add", _received(s, experts), (total, other))
@@ -74,18 +74,18 @@ def dispatch_backward(g: GraphBuilder, s: LayerShape, experts: Experts, gradient
 
 
 def _routed(s: LayerShape) -> tuple[int, int]:
-    """Shape of the tokens that a shard routes."""
-    return s.with_own_tokens.own if s.divides_experts else s.hidden
+    """Return the shape of the tokens that a shard routes."""
+    return s.with_divided_tokens.shard_hidden if s.divides_experts else s.hidden
 
 
 def _copies(s: LayerShape, experts: Experts) -> tuple[int, int]:
-    """Shape of their copies."""
+    """Return the shape of the copies of routed tokens."""
     tokens, width = _routed(s)
     return tokens * experts.per_token, width
 
 
 def _buffers(s: LayerShape, experts: Experts) -> tuple[int, int]:
-    """Shape of what holds them on the shard that routes them, by expert."""
+    """Return the shape of the buffers for copies, by expert, on the shard that routes tokens."""
     if s.divides_experts:
         return experts.count * s.share(s.networks[1]), s.hidden_size
     at_work, rows = s.networks
@@ -94,7 +94,7 @@ def _buffers(s: LayerShape, experts: Experts) -> tuple[int, int]:
 
 
 def _received(s: LayerShape, experts: Experts) -> tuple[int, int]:
-    """Shape of what the experts of a shard read."""
+    """Return the shape of the input of a shard's experts."""
     if not s.divides_experts:
         return _buffers(s, experts)
     at_work, rows = s.networks
@@ -102,7 +102,7 @@ def _received(s: LayerShape, experts: Experts) -> tuple[int, int]:
 
 
 def _sent(g: GraphBuilder, s: LayerShape, source: str, *, back: bool = False) -> str:
-    """Copies on the shards that hold their experts, or back on those that route them."""
+    """Append the transfer of copies to the experts' shards, or with `back` to the routing shards."""
     if s.experts is None or not s.divides_experts:
         return source
     held, rows = s.held_experts, s.networks[1]
@@ -127,11 +127,11 @@ def _sum_of_copies(g: GraphBuilder, s: LayerShape, experts: Experts, copies: str
 
 
 def feed_forward(s: LayerShape, name: str = "feed_forward", handed_on: int = 0) -> Block:
-    """The block. `handed_on`: elements that go past the block to the next one, beside its output."""
+    """Return a feed-forward block; it passes on `handed_on` elements in addition to its output."""
     forward, backward = _forward(s, name), _backward(s, name)
     experts, rows = s.networks
     inner, routed = experts * rows * s.inner_size, (experts * rows * s.hidden_size if s.experts else 0)
-    tensors, normal = 3 if s.gated else 2, (s.with_own_tokens if s.divides_experts else s).activation_elements
+    tensors, normal = 3 if s.gated else 2, (s.with_divided_tokens if s.divides_experts else s).activation_elements
     idle_rows = max(0, rows - s.experts.even_load(s.tokens)[1]) if s.experts else 0
     return Block(
         name=name,
@@ -139,15 +139,15 @@ def feed_forward(s: LayerShape, name: str = "feed_forward", handed_on: int = 0) 
         backward=backward.ops(),
         parameters=_parameters(s),
         output_elements=s.activation_elements + handed_on,
-        # What is normalised in front of the attention is part of the input; routed copies of tokens come on top.
-        # The error function's argument, and one more than its result.
+        # The tensors of the network; with `gelu_erf` the argument of the error function and its result plus one. A
+        # norm before the attention is part of the input. Routed copies of tokens are added.
         saved_elements=(tensors + 2 * (s.activation == "gelu_erf")) * inner
         + (0 if s.parallel == "one_norm" else normal)
         + routed,
         partial_sums=forward.partial_sums() + backward.partial_sums(),
         width_sums=forward.width_sums() + backward.width_sums(),
         unread_results=unread_results(forward.ops()),
-        # A norm in front reads the sum behind the attention; one behind that sum has its result read instead.
+        # A norm before the block reads the sum after the attention; a norm after this sum saves its own result.
         keeps_input=s.pre_norm and not s.parallel,
         padding_flop=2 * tensors * experts * idle_rows * s.hidden_size * s.inner_size,
     )
@@ -181,33 +181,33 @@ def _forward(s: LayerShape, name: str) -> GraphBuilder:
     else:
         out = _network(g, s, source)
     if s.divides_experts:
-        finish(g, s, out if s.divides_tokens else gathered(g, s.with_own_tokens, out), total)
+        finish_forward(g, s, out if s.divides_tokens else gather_tokens(g, s.with_divided_tokens, out), total)
     elif s.parallel:
-        # What the attention has added is a partial sum as well, so that both are added up at once.
-        add_up(g, s, finish(g, s, out, total))
+        # The attention's contribution is a partial sum as well, so shards sum both at once.
+        sum_over_shards(g, s, finish_forward(g, s, out, total))
     else:
-        finish(g, s, add_up(g, s, out), total)
+        finish_forward(g, s, sum_over_shards(g, s, out), total)
     return g
 
 
 def _source(g: GraphBuilder, s: LayerShape, total: str) -> str:
-    """What the network reads: beside the attention, the layer's input under one of its norms."""
+    """Append the norm of the network's input; parallel blocks read the layer's input under one of its norms."""
     if s.parallel == "one_norm":
         return "@normal"
     if s.parallel == "two_norms":
         return norm(g, s, "@layer_input")
     if s.divides_experts:
-        return norm(g, s.with_own_tokens, total)
-    return gathered(g, s, norm(g, s, total) if s.pre_norm else total)
+        return norm(g, s.with_divided_tokens, total)
+    return gather_tokens(g, s, norm(g, s, total) if s.pre_norm else total)
 
 
 def _network(g: GraphBuilder, s: LayerShape, source: str) -> str:
-    """From the width of the model to the inner one and back."""
+    """Append a network: from the hidden width to the inner width and back."""
     (experts, rows), bias = s.networks, _bias(s)
     sizes, inner = (rows, s.hidden_size, s.inner_size), (experts * rows, s.inner_size)
-    up = over_width(g, s, linear(g, "up", *sizes, source, bias=bias, groups=experts))
+    up = sum_over_width(g, s, linear(g, "up", *sizes, source, bias=bias, groups=experts))
     if s.gated:
-        gate = over_width(g, s, linear(g, "gate", *sizes, source, bias=bias, groups=experts))
+        gate = sum_over_width(g, s, linear(g, "gate", *sizes, source, bias=bias, groups=experts))
         gate = activate(g, s.activation, inner, gate)
         active = g.elementwise("mul", inner, (up, gate), name="gated")
     else:
@@ -218,7 +218,7 @@ def _network(g: GraphBuilder, s: LayerShape, source: str) -> str:
 
 
 def _backward(s: LayerShape, name: str) -> GraphBuilder:
-    """The backward pass; empty in a step of text generation."""
+    """Return the backward pass; empty in a generation step."""
     g = s.graph(f"{name}_backward")
     if s.batch.is_step:
         return g
@@ -232,33 +232,36 @@ def _backward(s: LayerShape, name: str) -> GraphBuilder:
     else:
         parts = _network_backward(g, s, gradient)
     if s.parallel == "one_norm":
-        together(g, s, parts)
+        add_gradients(g, s, parts)
     elif s.parallel == "two_norms":
-        norm_backward(g, s, add_up(g, s, together(g, s, parts)))
+        norm_backward(g, s, sum_over_shards(g, s, add_gradients(g, s, parts)))
     else:
         finish_backward(g, s, parts, residual)
     return g
 
 
 def _divided_backward(g: GraphBuilder, s: LayerShape, experts: Experts) -> None:
-    """The same where each shard routes its share of the tokens, which all gather if they have all tokens between."""
-    own, gradient = s.with_own_tokens, "@gradient"
+    """Append the backward pass of divided experts; each shard routes its share of the tokens.
+
+    If shards hold all tokens between products, they gather the result.
+    """
+    own, gradient = s.with_divided_tokens, "@gradient"
     if s.batch.dropout:
-        gradient = g.elementwise("dropout", own.own, (gradient,))
+        gradient = g.elementwise("dropout", own.shard_hidden, (gradient,))
     gradient, router = combine_backward(g, s, experts, gradient)
     tokens = dispatch_backward(g, s, experts, _network_backward(g, s, gradient))
-    normal = norm_backward(g, own, g.elementwise("add", own.own, (tokens, router)))
-    read = normal if s.divides_tokens else gathered(g, own, normal)
-    g.elementwise("add", s.own, ("@gradient", read), name="residual")
+    normal = norm_backward(g, own, g.elementwise("add", own.shard_hidden, (tokens, router)))
+    read = normal if s.divides_tokens else gather_tokens(g, own, normal)
+    g.elementwise("add", s.shard_hidden, ("@gradient", read), name="residual")
 
 
 def _network_backward(g: GraphBuilder, s: LayerShape, gradient: str) -> list[str]:
-    """Gradients of what each product in front reads."""
+    """Return the gradients of the network's input, one for each product that reads it."""
     (experts, rows), bias = s.networks, _bias(s)
     again = s.divides_tokens and not s.divides_experts
-    inner, read = (experts * rows, s.inner_size), gathered(g, s, "@normal") if again else ""
+    inner, read = (experts * rows, s.inner_size), gather_tokens(g, s, "@normal") if again else ""
     gradient = linear_backward(g, "down", rows, s.inner_size, s.hidden_size, gradient, bias=bias, groups=experts)
-    gradient = over_width(g, s, gradient)
+    gradient = sum_over_width(g, s, gradient)
     if s.inner_dropout and s.batch.dropout:
         gradient = g.elementwise("dropout", inner, (gradient,), name="active/dropout")
     gradients = {"up": gradient}

@@ -1,10 +1,10 @@
-"""Names of the blocks of transformers that divisions over IPUs speak of."""
+"""Names of the blocks of transformers, as used in layouts."""
 
 from typing import Final
 
 EMBEDDING: Final = "embedding"
 HEAD: Final = "head"
 ENCODER: Final = ("attention", "feed_forward")
-"""The blocks of a layer; those of an encoder, where there is a decoder, too."""
+"""Names of the blocks of a layer; in an encoder-decoder, of an encoder layer."""
 DECODER: Final = ("decoder_layer",)
-"""The block of a layer of a decoder behind an encoder: one, since pipeline stages hold whole ones."""
+"""Name of the only block of a decoder layer after an encoder, since pipeline stages hold whole layers."""

@@ -1,7 +1,7 @@
-"""Encoder-decoders (T5 and its kin) in training [raffel2020].
+"""Encoder-decoders such as T5 in training [raffel2020].
 
-Decoder layers behind encoder layers, words of both looked up at the start, so that both hidden states are handed from
-block to block.
+The first block looks up the words of both sequences, so that both hidden states pass from block to block, first through
+encoder layers and then through decoder layers.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ class Seq2SeqShape:
     encoder_layer_count: int
     decoder_layer_count: int
     hidden_size: int
-    head_size: int  # width of a head; heads need not add up to the width of the model
+    head_size: int  # width of a head; independent of the hidden width
     feed_forward_size: int  # inner width of the feed-forward blocks
     head_count: int
-    vocabulary_size: int  # rows of the embedding that both share
-    gated: bool  # whether feed-forward blocks are gated (T5 1.1)
-    tied_embedding: bool  # whether the head shares the embedding's weights
-    qkv_products: int = 1  # products that make queries, keys and values of a sequence: 1, or 3
+    vocabulary_size: int  # rows of the embedding that encoder and decoder share
+    gated: bool  # True if feed-forward blocks are gated (T5 1.1)
+    tied_embedding: bool  # True if the head shares the embedding's weights
+    qkv_products: int = 1  # products that compute queries, keys and values of a sequence: 1, or 3
 
 
 def encoder_decoder(
     shape: Seq2SeqShape, batch: Batch, target_length: int, name: str = "T5", sharing: Shards = WHOLE
 ) -> Workload:
-    """The training graph of an encoder-decoder, or that of its largest shard."""
+    """Return the training graph of an encoder-decoder, or that of its largest shard."""
     encoder = _layers(shape, batch, shape.encoder_layer_count, sharing)
     target = replace(batch, sequence_length=target_length)
     decoder = replace(encoder, batch=target, layer_count=shape.decoder_layer_count, mask="causal")
@@ -72,7 +72,10 @@ def encoder_decoder(
 
 
 def _decoder_layer(s: LayerShape, source_length: int, memory: int) -> Block:
-    """Attention to itself, attention to the encoder's result, which is handed on, and the feed-forward block."""
+    """Return the block of a decoder layer: self-attention, cross-attention, and feed-forward block.
+
+    The block passes on the encoder's result.
+    """
     parts = (
         attention(Attention(s, "decoder_attention")),
         attention(Attention(s, "cross_attention", memory_length=source_length)),
@@ -86,7 +89,7 @@ def _decoder_layer(s: LayerShape, source_length: int, memory: int) -> Block:
             replace(parameter, name=f"{part.name}/{parameter.name}") for part in parts for parameter in part.parameters
         ),
         output_elements=parts[-1].output_elements + memory,
-        # The norms in front of the second and the third part read the sums behind the one before.
+        # The norms before the second and the third part read the sums after the previous part.
         saved_elements=sum(part.saved_elements for part in parts) + 2 * s.activation_elements,
         passed_elements=memory,
         partial_sums=tuple(name for part in parts for name in part.partial_sums),

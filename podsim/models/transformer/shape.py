@@ -1,4 +1,4 @@
-"""Dimensions of the layers of transformers, whole or of one shard, for what goes through them at once."""
+"""Dimensions of batches, shards and layers of transformers."""
 
 from __future__ import annotations
 
@@ -22,79 +22,79 @@ INT32_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What goes through a model at once: whole sequences, or the new tokens of a step of text generation."""
+    """A batch of whole sequences, or of the new tokens of a generation step."""
 
     size: int  # sequences or images per micro-batch
-    sequence_length: int  # tokens of a sequence that go through the network
+    sequence_length: int  # tokens of a sequence in the batch
     dropout: bool = True  # dropout after embedding and blocks
     attention_dropout: bool = True
     dtype: DType = "fp16"  # number format of weights, activations and their gradients
     accumulator_dtype: DType = "fp16"  # number format of accumulated gradients
-    # that of layer norms and activation functions in a forward pass; as activations if None
+    # number format of layer norms and activation functions in a forward pass; `dtype` if None
     functions_dtype: DType | None = None
-    # in a step, tokens that each token attends to, itself included; None for whole sequences. Nothing is trained in a
-    # step, and only the last token of a sequence reaches the head
+    # tokens that each token of a generation step attends to, itself included; None for whole sequences. A generation
+    # step trains nothing, and only the last token of a sequence reaches the head
     context_length: int | None = None
-    cached: bool = False  # in a step, whether keys and values of the context come from a cache
+    cached: bool = False  # True if a generation step reads keys and values of the context from a cache
 
     @property
     def tokens(self) -> int:
-        """Tokens that go through the network."""
+        """Number of tokens of the batch."""
         return self.size * self.sequence_length
 
     @property
     def is_step(self) -> bool:
-        """Whether it is a step of text generation."""
+        """True if the batch is a generation step."""
         return self.context_length is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """How layers are divided: among the IPUs of a group, and in time."""
+    """Division of layers among the IPUs of a group, and of attention into serial parts."""
 
-    count: int = 1
-    # whether each has some tokens only of what lies between products: norms, dropout and sums [korthikanti2022]. They
-    # then gather what products read, and each gets its part of the sums
+    count: int = 1  # IPUs that share every layer
+    # True if each shard holds only some tokens of tensors between products: norms, dropout and sums [korthikanti2022].
+    # Inputs of products are then gathered, and partial sums are reduced and scattered
     divide_tokens: bool = False
-    # parts of its queries that an attention goes through one after the other, from scores to the sums of values
+    # serial parts of the queries of an attention, from scores to weighted values
     attention_parts: int = 1
-    # parts into which they divide the width of hidden states as well [popxl_gpt] [pope2022]. They are then a grid: IPUs
-    # of a column have the same part of the width, and divide heads, inner widths and words; those of a row have the
-    # same heads, inner widths and words, and divide what products sum over
+    # parts of the hidden width, if IPUs divide it as well [popxl_gpt] [pope2022]. The IPUs are then a grid: IPUs of a
+    # column have the same part of the width, and divide heads, inner widths and words. IPUs of a row have the same
+    # heads, inner widths and words, and divide the axes that products sum over
     width_parts: int = 1
-    # groups of neighbours among them that each hold some of the experts of a layer. Each IPU routes its share of the
-    # tokens, which travel to the groups of their experts and back
+    # groups of neighbouring IPUs; each group holds some experts of a layer. Each IPU routes its share of the tokens and
+    # sends these to the groups of their experts
     expert_groups: int = 1
 
     @property
     def column_count(self) -> int:
-        """IPUs of a column; all of them unless they divide the width."""
+        """Number of IPUs of a column; all IPUs unless they divide the width."""
         return self.count // self.width_parts
 
 
 WHOLE = Shards()
-"""Layers that are not divided."""
+"""Undivided layers."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayerShape:
     """Dimensions of the layers of a stack.
 
-    Counts and sizes are those of whole layers; properties say what one shard holds. Shards may hold
-    unequal numbers of heads and widths; the largest shard, which sets the time, is the one described.
+    Counts and sizes are those of whole layers; properties describe the largest shard, which determines the time, since
+    shards may hold unequal numbers of heads and widths.
     """
 
-    batch: Batch  # what goes through them at once
+    batch: Batch  # sequences or tokens that the layers process at once
     layer_count: int
-    hidden_size: int  # width of hidden states; of a shard where IPUs divide it as well
-    feed_forward_size: int  # inner width of the feed-forward block, of each expert if there are several
+    hidden_size: int  # width of hidden states; a shard's part of it if IPUs divide the width
+    feed_forward_size: int  # inner width of the feed-forward block, or of each expert
     head_count: int
     kv_head_count: int  # key and value heads; fewer than query heads in grouped-query attention
     head_size: int
-    norm: NormKind = "layer"  # `layer`, `rms`, or `rms_plus_one`, which scales by one more than its weights
-    pre_norm: bool = False  # whether the norm stands in front of each block; behind the sum otherwise
-    # whether attention and feed-forward block read the same input, and their results are summed: `one_norm` for both of
-    # them or `two_norms`; None if one follows the other
+    norm: NormKind = "layer"  # `layer`, `rms`, or `rms_plus_one`, which scales by its weights plus one
+    pre_norm: bool = False  # True if the norm precedes each block; otherwise it follows the sum
+    # norms of parallel blocks, if attention and feed-forward block read the same input and their results are summed:
+    # `one_norm` or `two_norms`; None for blocks in sequence
     parallel: ParallelKind | None = None
     gated: bool = False  # whether the feed-forward block is gated: three matrices in place of two
     activation: str = "gelu"  # `gelu`, `gelu_erf`, which is five operations in place of one, `relu` or `swish`
@@ -105,36 +105,37 @@ class LayerShape:
     # what is hidden from the attention: `padding`, which may be a `square`, other sequences of `packs`, later tokens
     # (`causal`), or `none`
     mask: MaskKind = "padding"
-    # every layer makes a causal mask from ones and zeros by which it multiplies the scores
+    # True if every layer computes a causal mask from ones and zeros and multiplies scores by these
     multiplies_by_mask: bool = False
-    divides_scores: bool = False  # scores are divided by the root of the width of a head, not multiplied by its inverse
-    # dropout behind the activation of the feed-forward block as well, where there is any dropout
+    # True if scores are divided by the root of a head's width, False if multiplied by its inverse
+    divides_scores: bool = False
+    # True for dropout after the activation of the feed-forward block, if the batch has dropout
     inner_dropout: bool = False
     biases: tuple[Bias, ...] = LAYER_BIASES  # dense layers with biases: `qkv`, `projection`, `feed_forward`
-    split_qkv: bool = False  # queries, keys and values have weights of their own, which lie side by side in one product
-    qkv_products: int = 1  # products that make queries, keys and values: 1, or 3 with weights of their own each
-    scaled_queries: bool = False  # whether queries are scaled in place of scores
-    attention_padding: bool = False  # whether sequences are padded in attention, to whole pieces of what tiles copy
-    sharing: Shards = WHOLE  # how IPUs share every layer, each with some heads and a part of the feed-forward width
+    split_qkv: bool = False  # True if queries, keys and values have separate weights, concatenated for one product
+    qkv_products: int = 1  # products that compute queries, keys and values: 1, or 3 with separate weights
+    scaled_queries: bool = False  # True if queries are scaled instead of scores
+    attention_padding: bool = False  # True if attention pads sequences to whole pieces that tiles copy
+    sharing: Shards = WHOLE  # division among IPUs: each has some heads and a part of the feed-forward width
 
     @property
     def shards(self) -> int:
-        """IPUs that divide heads, inner widths and words."""
+        """Number of IPUs that divide heads, inner widths and words."""
         return self.sharing.column_count
 
     @property
     def divides_width(self) -> bool:
-        """Whether IPUs divide the width of hidden states as well."""
+        """True if IPUs divide the width of hidden states as well."""
         return self.sharing.width_parts > 1
 
     @property
     def divides_tokens(self) -> bool:
-        """Whether each shard has some tokens only of what lies between products."""
+        """True if each shard holds only some tokens of tensors between products."""
         return self.sharing.divide_tokens
 
     @property
     def tokens(self) -> int:
-        """Tokens per micro-batch."""
+        """Number of tokens per micro-batch."""
         return self.batch.tokens
 
     @property
@@ -143,35 +144,35 @@ class LayerShape:
         return self.tokens, self.hidden_size
 
     @property
-    def own(self) -> tuple[int, int]:
-        """Shape of the activations between products, as a shard has them."""
+    def shard_hidden(self) -> tuple[int, int]:
+        """Shape of a shard's activations between products."""
         return self.share(self.tokens) if self.divides_tokens else self.tokens, self.hidden_size
 
     @property
     def activation_elements(self) -> int:
-        """Elements of a hidden state per micro-batch, as a shard has it."""
-        return math.prod(self.own)
+        """Number of elements of a shard's hidden state per micro-batch."""
+        return math.prod(self.shard_hidden)
 
     @property
     def leaves_sum_open(self) -> bool:
-        """Whether the feed-forward block adds the attention's result to its input; the attention itself otherwise.
+        """True if the feed-forward block, instead of the attention, adds the attention's result to the layer's input.
 
-        So it is in a step, where shards first have to add up that result.
+        In a generation step, shards first have to sum the attention's result.
         """
         return self.batch.is_step and self.pre_norm
 
     def share(self, count: int) -> int:
-        """What the largest shard holds of `count` things."""
+        """Return the largest shard's number out of `count` items."""
         return -(-count // self.shards)
 
     @property
     def shard_heads(self) -> int:
-        """Query heads of a shard."""
+        """Number of query heads of a shard."""
         return self.share(self.head_count)
 
     @property
     def shard_kv_heads(self) -> int:
-        """Key and value heads that the query heads of a shard need; neighbouring shards may hold the same ones."""
+        """Number of key and value heads of a shard; neighbouring shards may hold copies of the same head."""
         sharing = self.head_count // self.kv_head_count
         ends = [self.head_count * shard // self.shards for shard in range(self.shards + 1)]
         return max(-(-end // sharing) - start // sharing for start, end in pairwise(ends))
@@ -183,44 +184,44 @@ class LayerShape:
 
     @property
     def kv_size(self) -> int:
-        """Width of the keys of a shard, and of its values."""
+        """Width of a shard's keys, and of its values."""
         return self.shard_kv_heads * self.head_size
 
     @property
     def inner_size(self) -> int:
-        """Inner width of a shard's feed-forward block, or of its part of each expert that it holds."""
+        """Inner width of a shard's part of the feed-forward block, or of each held expert."""
         return -(-self.feed_forward_size // self.expert_shards)
 
     @property
     def divides_experts(self) -> bool:
-        """Whether groups of shards hold different experts."""
+        """True if groups of shards hold different experts."""
         return self.experts is not None and self.sharing.expert_groups > 1
 
     @property
     def expert_shards(self) -> int:
-        """IPUs that hold a part of the same expert each."""
+        """Number of IPUs that divide an expert."""
         return self.shards // self.sharing.expert_groups
 
     @property
     def held_experts(self) -> int:
-        """Experts of which a shard holds a part."""
+        """Number of experts that a shard holds, or holds parts of."""
         return self.experts.count // self.sharing.expert_groups if self.experts else 0
 
     @property
     def networks(self) -> tuple[int, int]:
-        """(feed-forward networks at work on a shard, rows of each); one of all tokens without experts."""
+        """Pair (feed-forward networks at work on a shard, rows of each); without experts (1, all tokens)."""
         if self.experts is None:
             return 1, self.tokens
         at_work, rows = self.experts.load(self.tokens)
         return -(-at_work // self.sharing.expert_groups), rows
 
     @property
-    def with_own_tokens(self) -> LayerShape:
-        """The layers where each shard has some tokens only, as a shard that routes its share of them has."""
+    def with_divided_tokens(self) -> LayerShape:
+        """Layer dimensions in which each shard holds only its share of the tokens, as for routing to experts."""
         return replace(self, sharing=replace(self.sharing, divide_tokens=True))
 
     def graph(self, prefix: str) -> GraphBuilder:
-        """An empty graph in the formats of this model."""
+        """Return an empty graph builder with the batch's number formats."""
         batch = self.batch
         return GraphBuilder(prefix, batch.dtype, batch.accumulator_dtype, batch.functions_dtype)
 
@@ -228,13 +229,13 @@ class LayerShape:
 def dense_parameters(
     name: str, inner: int, columns: int, *, bias: bool = True, groups: tuple[int, ...] = (), share_read: float = 1.0
 ) -> tuple[Parameter, ...]:
-    """Weights of a dense layer, or of groups of them."""
+    """Return the parameters of a dense layer, or of `groups` such layers."""
     weight = Parameter(f"{name}/weight", (*groups, inner, columns), share_read=share_read)
     shift = Parameter(f"{name}/bias", (*groups, columns), share_read=share_read)
     return (weight, shift) if bias else (weight,)
 
 
 def norm_parameters(name: str, columns: int, kind: NormKind = "layer") -> tuple[Parameter, ...]:
-    """Scale of a norm, and the shift of a layer norm."""
+    """Return the scale of a norm, and the shift of a layer norm."""
     scale = Parameter(f"{name}/gamma", (columns,))
     return (scale, Parameter(f"{name}/beta", (columns,))) if kind == "layer" else (scale,)

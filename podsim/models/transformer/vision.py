@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from podsim.models.block import HostTensors, Workload
-from podsim.models.transformer.build import layered
+from podsim.models.transformer.build import layer_stack
 from podsim.models.transformer.embedding import PatchEmbedding, patch_embedding
 from podsim.models.transformer.head import ClassHead, head_block
 from podsim.models.transformer.shape import WHOLE, Batch, LayerShape, Shards
@@ -19,22 +19,26 @@ class VisionShape:
     hidden_size: int
     feed_forward_size: int  # inner width of the feed-forward block
     head_count: int
-    patches: PatchEmbedding  # how images become tokens
-    class_count: int  # classes; the head is a dense layer on the class token, or on the mean of the patches
-    divides_scores: bool = True  # scores are divided by the root of the width of a head, not multiplied by its inverse
-    attention_padding: bool = False
+    patches: PatchEmbedding  # embedding of images
+    class_count: int  # classes of the head, which reads the class token or the mean of the patches
+    # True if scores are divided by the root of a head's width, False if multiplied by its inverse
+    divides_scores: bool = True
+    attention_padding: bool = False  # True if attention pads sequences to whole pieces that tiles copy
 
 
 def vision_transformer(
     shape: VisionShape,
-    batch: Batch,  # what goes through it at once; its sequence length is that of the patches
-    bytes_per_value: int,  # of an image on its way from the host [B]
+    batch: Batch,  # images; the sequence length is that of the patches
+    bytes_per_value: int,  # size of an image's value on its way from the host [B]
     *,
-    decoded_by_host: bool,  # whether host servers decode each image
+    decoded_by_host: bool,  # True if host servers decode each image
     name: str = "ViT",
     sharing: Shards = WHOLE,
 ) -> Workload:
-    """The training graph of a vision transformer, or that of its largest shard; patches and classes are not divided."""
+    """Return the training graph of a vision transformer, or that of its largest shard.
+
+    Shards do not divide patches and classes.
+    """
     layer = LayerShape(
         batch=batch,
         layer_count=shape.layer_count,
@@ -56,7 +60,7 @@ def vision_transformer(
     pixels = batch.size * shape.patches.image_size**2
     return Workload(
         name=name,
-        **layered(layer, patch_embedding(layer, shape.patches), head_block(layer, head)),
+        **layer_stack(layer, patch_embedding(layer, shape.patches), head_block(layer, head)),
         samples_per_micro_batch=batch.size,
         host_input_bytes=pixels * shape.patches.channel_count * bytes_per_value,
         host_decode_count=batch.size if decoded_by_host else 0,

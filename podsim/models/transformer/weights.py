@@ -1,4 +1,4 @@
-"""Weights in narrow formats: the matrices of layers; norms, biases, embedding and head keep their format.
+"""Narrow formats of the matrices of layers; norms, biases, embedding and head keep their format.
 
 Source: [popxl_addons].
 """
@@ -12,8 +12,8 @@ from podsim.models.layers import GraphBuilder
 from podsim.models.op import DType, Op
 
 
-def unpacking(workload: Workload, dtype: DType, *, offset: bool = False) -> Workload:
-    """The same with layers whose weights are brought to a wider format before they are multiplied."""
+def with_narrow_weights(workload: Workload, dtype: DType, *, offset: bool = False) -> Workload:
+    """Return the workload with narrow weights, which each layer converts to a wider format before its products."""
     layers = {name for names in workload.layers.values() for name in names}
 
     def is_wide(block: Block, parameter: Parameter) -> bool:
@@ -35,9 +35,10 @@ def unpacking(workload: Workload, dtype: DType, *, offset: bool = False) -> Work
 
 
 def unpack_ops(element_count: int, dtype: DType = "fp16", *, offset: bool = False) -> tuple[Op, ...]:
-    """Weights of a narrow format brought to the one that the matrix unit takes.
+    """Return the operations that convert narrow weights to the matrix unit's format.
 
-    Weights with offsets lie packed in integers, four to sixteen bits, and come to lie as products want them at the end.
+    With `offset`, a 16-bit integer holds four weights of four bits, and a last operation changes the layout to that
+    of products.
     """
     g, shape = GraphBuilder("weights", dtype), (element_count,)
     g.elementwise("unpack" if offset else "cast", shape, ("@packed",), name="unpack")

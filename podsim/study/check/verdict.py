@@ -232,7 +232,7 @@ class Verdict(Answered):
         """Return the verdict as JSON text."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
-    def _told(self) -> Iterator[str]:
+    def _summary_lines(self) -> Iterator[str]:
         yield self.headline
         yield from (issue.text_line for issue in self.issues[:_MOST_TOLD])
 

@@ -14,7 +14,6 @@ from podsim.draws import Draws
 from podsim.errors import NoPlanError, PodsimError
 from podsim.memo import files_held
 from podsim.metrics import CONDITION, COST, ENERGY, IPUS, POWER, RACK_POWER, TIME, metric_of
-from podsim.placement.search.choice import Candidate
 from podsim.result.division import section_lines
 from podsim.runs import run
 from podsim.scenario import LoadedScenario, System, load_scenario
@@ -24,6 +23,7 @@ from podsim.scenario.library import HARDWARE, data_file
 from podsim.scenario.pins import PARALLELISM
 from podsim.scenario.resolve import assigned, lay_over
 from podsim.scenario.wording import flow
+from podsim.search.choice import Candidate
 from podsim.study.plan.goal import CHOSEN, TOGETHER, Goal, Job, Place, figures, place_named
 from podsim.study.points import Value, short
 from podsim.study.store import DONE, STATUS, Row, Store

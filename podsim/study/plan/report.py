@@ -139,7 +139,7 @@ class PlanResult(Answered):
             sections=list(_sections(self)),
         )
 
-    def _told(self) -> Iterator[str]:
+    def _summary_lines(self) -> Iterator[str]:
         yield f"best: {_option_text(self, self.best)}" if self.best else "nothing reaches the goal"
         yield f"options: {len(self.ranked):,} reach the goal, {len(self.ruled_out):,} ruled out"
 
