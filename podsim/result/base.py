@@ -1,4 +1,4 @@
-"""The common part of all results: what they are about, what they stand on, and how they are written."""
+"""Common part of all results: scenario, metrics, sources, reports and JSON."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ STANDS_ON: Final = "Assumptions by influence"
 _MOST_FIGURES: Final = 4
 _ENERGY_OF: Final = ("sample", "token", "request", "run")
 SCHEMA_VERSION: Final = 1
-"""Of the JSON of results; another number if a field gets another meaning or is gone."""
+"""Schema version of the JSON of results; it changes if a field changes its meaning or is removed."""
 _FIRST: Final = (
     "name description version schema_version simulated verdict warnings notes without_effect envelope references"
 )
@@ -62,7 +62,7 @@ _IF_GIVEN: Final = {
     **{key: key for key in (CONDITION, "learning_rate", "notes", "shared_ps")},
     "engine": "event_count",
 }
-"""Keys of JSON that are left out rather than null, by what it takes."""
+"""Keys of the JSON that are omitted instead of null, each with the key whose absence omits it."""
 
 
 def _spent(path: str, told: str) -> Any:
@@ -72,38 +72,40 @@ def _spent(path: str, told: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Result(Answered):
-    """The common part of all results.
+    """Common part of all results.
 
     Attributes:
         name: Name of the scenario.
         description: Its description, as the file has it.
         version: Version of podsim that made the result.
-        simulated: Pod, chip, clock and software stack, and what differs from the file.
+        simulated: Pod, chip, clock and software stack, and the differences from the file.
         references: Measured and published figures to compare with.
-        warnings: What a reader must know before using the numbers.
+        warnings: Warnings to read before using the numbers.
         notes: Advice about the run that changes none of its numbers.
-        without_effect: Keys that were written and change nothing in what is asked.
-        envelope: Whether published runs like this one have been compared with predictions.
-        assumptions: Inputs that are neither published nor measured and move the result, by influence: `key`, `value`, …
+        without_effect: Keys of the scenario that do not change this result.
+        envelope: Features of this run that no validated run has.
+        assumptions: Inputs that are neither published nor measured and change the result, by influence: `key`, `value`,
+            …
         inputs: Path and SHA-256 of every file read.
-        event_count: Events of all repetitions that were asked for, run one by one or not, where one engine ran.
-        engine: Which one, `simpy` or `compiled`.
+        event_count: Number of events, including those of repetitions that were extrapolated; None if several engines
+            ran.
+        engine: Name of the engine, `simpy` or `compiled`.
         scenario: The scenario as resolved.
         hardware: All keys of pod and stack, with their values as they were written.
-        choice: How the division was chosen, if that was left open.
-        uncertainty: What came of the run with inputs drawn from their ranges, if that was asked for.
-        trace: The timeline, if recorded; as all that follows no part of the JSON.
+        choice: Search for the layout, if the scenario leaves it open.
+        uncertainty: Result of sampling the inputs from their ranges, if requested.
+        trace: Timeline, if recorded. This and all following attributes are not part of the JSON.
         passes: Operations of the passes in the timeline, by name of the pass.
-        stash: Bytes that a pass in the timeline leaves until the one back has ended, by its name.
-        program: Makes the program of the timeline, with every IPU, where that was recorded.
-        meter: What draws power and is paid for.
-        prices: What it is paid with, if that is given.
+        stash: Bytes that a forward pass stores until its backward pass has ended, by name of the pass.
+        program: Function that compiles the program of the timeline for every IPU, if recorded.
+        meter: Machines whose power and price count.
+        prices: Prices, if given.
     """
 
     KIND: ClassVar[str]
-    """Of what it is the result, as `podsim.metrics` names activities."""
+    """Activity of the run, as `podsim.metrics` names it."""
     SPECIFIC_KEYS: ClassVar[tuple[str, ...]] = ()
-    """Keys of the JSON of this kind of result, in their order."""
+    """Keys of the JSON that only this kind of result has, in order."""
     name: str
     description: str
     version: str
@@ -161,9 +163,9 @@ class Result(Answered):
 
     @cached_property
     def ranges(self) -> Mapping[str, Range]:
-        """The middle 80 % of what figures may be, by name, measured when it is first asked for.
+        """80 % prediction intervals by metric, computed on first use.
 
-        A figure has none where it is certain, and all have none where an input that moves them was not measured.
+        A metric without uncertain inputs has no interval. No metric has one if an input has not been moved.
         """
         return measured_ranges(self)
 
@@ -244,7 +246,8 @@ class Result(Answered):
         """Return the result as a report: metrics with ranges, breakdown, memory, sources and uncertainty.
 
         Returns:
-            What text, Markdown, a notebook, a page and charts are made of; what is not looked at is not made.
+            The report from which text, Markdown, notebooks, pages and charts are made; sections are computed on first
+            use.
         """
         headline = list(self.headline())
         fitted = {"calibration": " (constants were fitted to it)"}
@@ -352,12 +355,11 @@ class Result(Answered):
         """Return a data frame of one row: the metrics, in the columns of `podsim sweep`, and their ranges.
 
         Args:
-            ranges: Whether a figure with a range is followed by `<figure>_low` and `<figure>_high`, the middle 80 % of
-                what it may be. They take some 80 ms of the first look at a result, which moves its uncertain inputs one
-                by one; leave them out of frames of many results that are asked for the figures alone.
+            ranges: Add columns `<metric>_low` and `<metric>_high` with the 80 % prediction interval of each metric that
+                has one. They take about 80 ms per result; switch them off for frames of many results.
 
         Returns:
-            The row, with the units of its columns in `attrs["unit"]`: a range has that of its figure.
+            The row, with the units of its columns in `attrs["unit"]`; the ends of an interval have the metric's unit.
         """
         known, currency = self.ranges if ranges else {}, self.cost.currency if self.cost else ""
         row: dict[str, Any] = {}
@@ -397,7 +399,7 @@ def tornado_sheet(result: Result) -> Sheet:
     """Return a tornado chart: the change of a result's headline metric with each input.
 
     Raises:
-        PodsimError: No input that is assumed or calibrated moves the result.
+        PodsimError: No assumed or calibrated input changes the result.
     """
     chart = inputs_chart(result.assumptions)
     if chart is None:

@@ -1,6 +1,6 @@
 """Answers of `podsim cost` on one chip: products, convolutions, lookups and blocks of graph networks.
 
-Parameters of public functions are options of the command: what plans is imported when they are called.
+Parameters of the public functions are options of the command. Planners are imported on the first call.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
     from podsim.tiles import Account, ConvPlan, MatMulPlan
     from podsim.tiles.plans import SliceKind
 
-_IN_GROUPS: Final = "convolution in groups"  # as residuals call what is measured
+_IN_GROUPS: Final = "convolution in groups"  # name of the measurements in the residuals
 _TOO_LARGE_CURE: Final = "make the product smaller, or divide it among more IPUs"
-_STACK: Final = "pytorch_geometric_sdk_3.1"  # whose copies between layouts a block pays
+_STACK: Final = "pytorch_geometric_sdk_3.1"  # stack whose layout copies a block includes
 _KERNELS: Final = {
     "multi-slice": ("gather", 1),
     "multi-update-add": ("scatter-add", 3),
     "schnet-block": ("SchNet block", 3),
 }
-"""As what it was measured, forwards in single precision, and copies of the result that a turn of the loop makes: out of
-it and, of a sum, into the next and onto its zeros."""
+"""Measured kernel (forward, FP32) by operation, and the number of copies of the result in each iteration of the
+benchmark loop."""
 _SHOWN: Final = {
     "time_s": ("time", "us", 1e-6),
     "flop_per_s": ("rate", "TFLOP/s", 1e12),
     "bytes_per_s": ("bandwidth", "GB/s", 1e9),
 }
-"""Figures with a range: label, unit, and what it is in SI."""
+"""Metrics with a range: label, displayed unit, and size of the unit in SI."""
 _PERCENT: Final = 0.01
-_MOST_TOLD, _LONGEST = 10, 5  # members of a figure that people are told of, and the largest where there are more
+_MOST_TOLD, _LONGEST = 10, 5  # most members of a mapping to print, and number of the largest ones if there are more
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -53,14 +53,14 @@ class Cost(Answered):
     """Predicted time of one operation, transfer or collective on an idle machine.
 
     Attributes:
-        title: What it is, and on what.
+        title: Operation and chip.
         ipu: The chip.
         cycles: Tile cycles. [cycles]
         time_s: Its time. [s]
         sigma: Standard deviation of the logarithm of predicted over measured time.
-        asked: What was asked for, as JSON has it.
-        found: What came out, as JSON has it.
-        notes: What a reader must know.
+        asked: Inputs, as in the JSON.
+        found: Outputs, as in the JSON.
+        notes: Notes for the reader.
     """
 
     title: str
@@ -141,9 +141,9 @@ class MatMulCost(Cost):
     """Predicted time of one matrix product on one chip.
 
     Attributes:
-        plan: How it is split, and its cycles by kind.
-        flop: Its work, a multiply-add being two operations. [FLOP]
-        flop_per_s: Its rate. [FLOP/s]
+        plan: Split over the tiles, and cycles by kind.
+        flop: Number of operations; a multiply-add counts as two. [FLOP]
+        flop_per_s: Rate. [FLOP/s]
     """
 
     plan: MatMulPlan
@@ -157,9 +157,9 @@ class ConvolutionCost(Cost):
 
     Attributes:
         op: The pass.
-        plan: How it is split, and its cycles by kind.
-        flop: Its work, a multiply-add being two operations, and padding counted as work. [FLOP]
-        flop_per_s: Its rate. [FLOP/s]
+        plan: Split over the tiles, and cycles by kind.
+        flop: Number of operations; a multiply-add counts as two, and padding is included. [FLOP]
+        flop_per_s: Rate. [FLOP/s]
     """
 
     op: Conv
@@ -170,11 +170,11 @@ class ConvolutionCost(Cost):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class KernelCost(Cost):
-    """An operation, or a block of them, called in a loop on one chip.
+    """Predicted time of an operation or a block of operations in a loop on one chip.
 
     Attributes:
         account: Tile cycles by kind, the loop included.
-        loop_cycles: Those of the loop around it. [cycles]
+        loop_cycles: Cycles of the loop itself. [cycles]
     """
 
     account: Account
@@ -195,11 +195,11 @@ def cost_matmul(
         shape: ROWSxINNERxCOLUMNS, or GROUPSxROWSxINNERxCOLUMNS.
         ipu: A chip: gc200, bow, c600, gc2, or a file.
         dtype: Format of the operands.
-        partials: Format of the partial results; half where the chip gains by it if left out.
+        partials: Format of the partial results; by default `fp16` on chips that are faster with it.
         memory: Available-memory proportion, above 0 and at most 1.
 
     Returns:
-        Time and rate with their ranges, how it is split, and cycles by kind.
+        Time and rate with their ranges, the split over tiles, and cycles by kind.
 
     Raises:
         PodsimError: The shape, the formats or the memory proportion are wrong.
@@ -261,18 +261,18 @@ def cost_convolution(
         in_channels: Input channels of all groups together.
         out_channels: Output channels of all groups together.
         filter: Height and width of the filter: `3`, or `1x7`.
-        stride: From one output position to the next: `2`, or `2x1`.
+        stride: Distance between output positions: `2`, or `2x1`.
         padding: `same` for as many outputs as input positions over the stride, `valid` for none, or a width of zeros.
         groups: Groups; as many as channels for a depthwise convolution.
         batch: Images.
-        direction: Which pass.
+        direction: Pass to cost.
         dtype: Format of the operands.
-        partials: Format of the partial results; half where the chip gains by it if left out.
+        partials: Format of the partial results; by default `fp16` on chips that are faster with it.
         memory: Available-memory proportion, above 0 and at most 1.
         ipu: A chip: gc200, bow, c600, gc2, or a file.
 
     Returns:
-        Time and rate with their ranges, how it is split, and cycles by kind.
+        Time and rate with their ranges, the split over tiles, and cycles by kind.
 
     Raises:
         PodsimError: A number or a format is wrong.
@@ -373,7 +373,7 @@ def cost_multi_slice(
         loop_supersteps: Supersteps of a loop around the operation that carries its result on; no loop if 0.
 
     Returns:
-        Time with its range, how it is split, and cycles by kind, the loop included.
+        Time with its range, the split over tiles, and cycles by kind, the loop included.
 
     Raises:
         PodsimError: A number is wrong.
@@ -409,7 +409,7 @@ def cost_multi_update_add(
         loop_supersteps: Supersteps of a loop around the operation that carries its result on; no loop if 0.
 
     Returns:
-        Time with its range, how it is split, and cycles by kind, the loop included.
+        Time with its range, the split over tiles, and cycles by kind, the loop included.
 
     Raises:
         PodsimError: A number is wrong.

@@ -1,4 +1,4 @@
-"""A division that was chosen: the table of what was weighed, and the keys to keep it."""
+"""Layouts found by the search: tables of the candidates, and the keys to write into a scenario."""
 
 from __future__ import annotations
 

@@ -1,13 +1,16 @@
-"""Published runs that were compared, what is new about another run beside them, and how far off it may be therefore.
+"""Validated runs, the features of a run that none of them has, and the model error that follows.
 
-`reference_data/residuals.json` has every run that was compared, with its features and the logarithm of its predicted
-over its measured time, predicted without any row of its own origin: an MLPerf campaign, a vendor's table, a paper.
-The scatter of another run is the mean size of these errors, in which runs that are alike count more, times what makes
-of it the standard deviation whose middle 80 % has the least interval score [gneiting2007]. What no run has is taken as
-the least favourable of what runs have, and adds a step, which is that with the least score as well.
+`reference_data/residuals.json` has every validated run with its features and its log error, the logarithm of predicted
+over measured time. Constants are fitted without the rows of the run's origin (an MLPerf round, a vendor's table, a
+paper).
+
+The model error of another run is the weighted mean of absolute log errors. Similar runs have larger weights. The factor
+`spread` turns this mean into the standard deviation whose 80 % interval has the least interval score [gneiting2007]. A
+feature that no run has is treated as the least favourable feature of the runs, and adds a step, which is chosen by the
+score too.
 
     sigma = spread * (sum of w * |error|) / (sum of w), sigma^2 += step^2 * (new features + log2(size / largest))
-    w = stack * activity * model / rows of the configuration, each factor 1 where the run is the same in it
+    w = stack * activity * model / rows of the configuration, each factor 1 if the run is equal in it
 """
 
 from __future__ import annotations
@@ -31,9 +34,9 @@ from podsim.scenario.scenario import Scenario
 
 FILE: Final = "reference_data/residuals.json"
 _MISSED: Final = 10
-"""What a missed per cent weighs beside one of width, for a middle of 80 %: 2 / (1 - 0.8)."""
+"""Weight of the miss relative to the width in the interval score of an 80 % interval: 2 / (1 - 0.8)."""
 _ALIKE: Final = 1e-4
-"""Numbers that differ by less are the same: those of the file have five digits."""
+"""Relative difference below which numbers are equal: the file has five digits."""
 WORDS: Final = {
     "activity": "{activity}",
     "stack": "{activity} with {}",
@@ -49,21 +52,21 @@ WORDS: Final = {
     "sequence_length": "sequence length",
     "ipu_count": "IPUs",
 }
-"""Features in words: of names as they stand in a sentence, of numbers what is counted."""
+"""Text of each feature: a phrase for a categorical feature, the counted noun for a numerical one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A published run beside its prediction."""
+    """Published run with its prediction."""
 
-    row: str  # its name
-    origin: str  # the campaign, table, paper or notebook that it was published in
-    configuration: str  # what it shares with rows that are no evidence beside it
+    row: str  # name of the row
+    origin: str  # campaign, table, paper or notebook in which it was published
+    configuration: str  # equal for rows that are not independent evidence
     role: str  # `calibration` or `hold-out`
-    names: Mapping[str, str]  # features that are names
-    sizes: Mapping[str, float]  # features that are numbers
-    error: float  # logarithm of predicted over measured time, constants fitted without the rows of its origin
-    known_variance: float  # what uncertain inputs and the measurement explain of its square
+    names: Mapping[str, str]  # categorical features
+    sizes: Mapping[str, float]  # numerical features
+    error: float  # logarithm of predicted over measured time; constants are fitted without the rows of its origin
+    known_variance: float  # variance of the error that uncertain inputs and the measurement explain
     sample_s: float  # predicted time of a sample, or of a token
 
 
@@ -71,10 +74,10 @@ class Compared:
 class SimilarityWeights:
     """Weights of validated runs that differ from a run, relative to the weight of an equal one."""
 
-    stack: float  # with another framework
-    activity: float  # of another activity
-    model: float  # of another family or of other sizes
-    spread: float  # standard deviation over the mean size of errors
+    stack: float  # weight of a run with another framework
+    activity: float  # weight of a run of another activity
+    model: float  # weight of a run of another family or with other sizes
+    spread: float  # ratio of standard deviation to mean absolute error
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ class Evidence:
     """Validated runs that are similar to a run."""
 
     sigma: float  # standard deviation of the logarithm of predicted over measured time
-    new: tuple[str, ...] = ()  # what of it no compared run has, in words
+    new: tuple[str, ...] = ()  # text of each feature that no validated run has
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ class Envelope:
     """Features of a run that no validated run has.
 
     Attributes:
-        outside: What of it no compared run has; empty inside of the envelope.
+        outside: Text of each such feature; empty inside the validated envelope.
     """
 
     outside: Sequence[str] = ()
@@ -118,16 +121,16 @@ _Ends = tuple[str, float, str, float]
 class Residuals:
     """Validated runs, with an error model fitted to them by cross-validation.
 
-    Numbers of a machine itself, its chips apart, are known by how many IPUs it has: a card's memory says nothing of
-    that of a machine with four.
+    Numbers of a machine, except those of its chips, are grouped by its number of IPUs: the memory of a card says
+    nothing about that of a machine with four IPUs.
     """
 
     runs: tuple[Compared, ...]
-    alike: SimilarityWeights  # what runs count that differ
-    step: float = 0.0  # standard deviation that each new feature adds, and each doubling beyond all runs
-    kernels: Mapping[str, float] = field(default_factory=dict)  # standard deviations of what is measured alone
-    change: float = 0.0  # standard deviation of the logarithm of a change, as a share of it
-    machine: Mapping[str, _Ends] = field(default_factory=dict)  # least and greatest number, as written and in SI units
+    alike: SimilarityWeights  # weights of runs that differ
+    step: float = 0.0  # standard deviation added by each new feature, and by each doubling beyond the range of all runs
+    kernels: Mapping[str, float] = field(default_factory=dict)  # standard deviations of microbenchmarks
+    change: float = 0.0  # relative standard deviation of the logarithm of a change
+    machine: Mapping[str, _Ends] = field(default_factory=dict)  # smallest and largest number, as text and in SI units
     machines: Mapping[str, Mapping[str, _Ends]] = field(default_factory=dict)
 
     def evidence_for(self, names: Mapping[str, str], sizes: Mapping[str, float]) -> Evidence:
@@ -143,12 +146,12 @@ class Residuals:
     def scatter(self, names: Mapping[str, str], sizes: Mapping[str, float]) -> float:
         """Return the standard deviation of log errors of similar runs; arguments as in `evidence_for`.
 
-        An activity, a stack, a family or a size that no run has is the least favourable of those that runs have.
+        An activity, stack, family or size that no run has is treated as the least favourable one of the runs.
         """
         same = self._same_activity(names)
         activities, stacks = ({run.names[name] for run in same} for name in ("activity", "stack"))
         of_kind = [run for run in same if run.names["family"] == names["family"]]
-        near = list(same)  # where the family is known, those whose numbers are nearest to what lies beyond all of them
+        near = list(same)  # for a known family, the runs with the numbers nearest to the values outside the range
         if of_kind:
             near = []
             for name, _, ends in _beyond_range(sizes, of_kind):

@@ -1,4 +1,4 @@
-"""What faults cost: how much longer a weight update takes with them, and who waits for whom."""
+"""Cost of faults: additional time of a weight update, and the IPUs that wait for others."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def waiting(healthy: Trace, slow: Trace) -> tuple[Waiting, ...]:
     for lane, account in slow.lanes.items():
         more = tuple(_more(healthy.lanes[lane], account))
         alike.setdefault(more, []).append(int(lane.removeprefix("ipu")))
-    # Where only a few IPUs change in a way of their own, the fault is near.
+    # A small group of IPUs with the same change is close to the fault.
     ordered = sorted(alike.items(), key=lambda each: (-dict(each[0]).get(SLOWED, 0), len(each[1]), each[1][0]))
     return tuple(Waiting(tuple(ipus), {kind: ps_to_seconds(ps) for kind, ps in more}) for more, ipus in ordered)
 

@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all."""
+"""Atomic writing of files, and checks of output paths."""
 
 import os
 import secrets
@@ -12,7 +12,7 @@ from podsim.scenario.library import data_file
 
 
 def check_writable(path: str | Path) -> None:
-    """Refuse a path that cannot be written, before the work whose result it is to hold.
+    """Refuse a path that cannot be written, before the computation of its content.
 
     Raises:
         OutputError: The folder is missing or is a file, the path is a folder, or it may not be written.
@@ -54,7 +54,7 @@ def check_outputs(outputs: Mapping[str, str | Path | None], inputs: Iterable[tup
     """Refuse outputs that would overwrite one another or what is read, however their paths are spelled.
 
     Raises:
-        OutputError: Two of them are the same file, be it through links.
+        OutputError: Two paths are the same file, perhaps through links.
     """
     taken = [(purpose, Path(path)) for purpose, path in inputs]
     for purpose, given in outputs.items():
@@ -70,7 +70,7 @@ def check_not_read(path: str | Path, purpose: str, inputs: Iterable[tuple[str, s
     """Refuse to overwrite a file that a result was computed from.
 
     Raises:
-        OutputError: It is one of them.
+        OutputError: The path is such a file.
     """
     check_outputs({purpose: path}, files_read(inputs))
 
@@ -94,10 +94,10 @@ def _is_device(path: Path) -> bool:
 
 
 def write_atomically(path: str | Path, data: bytes) -> None:
-    """Write a file so that a reader sees all of it or what was there before; a failure leaves nothing.
+    """Write a file so that readers see either the old or the complete new content; a failure leaves no file.
 
-    The bytes go to a temporary file in the same folder that then takes the name. A symbolic link keeps
-    pointing where it did; a device or a pipe is written directly.
+    The bytes go to a temporary file in the same folder, which is then renamed. The target of a symbolic link is
+    replaced and the link kept. A device or a pipe is written directly.
 
     Raises:
         OutputError: The path cannot be written.

@@ -1,4 +1,4 @@
-"""The results of text generation and of forward passes: latency, throughput, and what bounds each kind of step."""
+"""Results of text generation and of forward passes: latency, throughput, and the bound of each kind of step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from podsim.units import ps_to_seconds
 
 _DIGITS: Final = 4
 _ONE_SCALE: Final = 4
-"""Steps of which one is no more than so many times as long as the other are drawn to one scale."""
+"""Largest ratio of two step times that are drawn on one scale."""
 
 
 class InferenceResult(Result):
@@ -49,14 +49,14 @@ class InferenceResult(Result):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class GenerationResult(InferenceResult):
-    """The result of simulated text generation.
+    """Result of simulated text generation.
 
     Attributes:
         batch_size: Sequences that go through the network together.
-        batches_in_flight: Batches one behind the other.
+        batches_in_flight: Batches that are in the pipeline at the same time.
         output_tokens: Tokens generated for a prompt.
-        prefill: The step that takes in a prompt and makes its first token.
-        decode: The step that makes one more token, in the middle of the output.
+        prefill: Step that reads a prompt and generates its first token.
+        decode: Step that generates one more token, in the middle of the output.
         memory: Tenants and capacities of the first IPU of each pipeline stage.
     """
 
@@ -143,7 +143,7 @@ class GenerationResult(InferenceResult):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ForwardResult(InferenceResult):
-    """The result of simulated forward passes.
+    """Result of simulated forward passes.
 
     Attributes:
         samples_per_batch: Samples that go through the network together.
@@ -151,10 +151,10 @@ class ForwardResult(InferenceResult):
         replication_factor: Copies of the model.
         parameter_count: Parameters of the model.
         flop_per_batch: Work of matrix products and convolutions of one batch. [FLOP]
-        peak_flop_per_s: Of all IPUs that are used. [FLOP/s]
-        batch: One batch from its arrival at an idle replica to its result.
-        call: A session call in the steady state, in which every replica runs its batches.
-        ipus: How each IPU of the first replica spends a call.
+        peak_flop_per_s: Peak of all IPUs in use. [FLOP/s]
+        batch: Report of one batch, from its arrival at an idle replica to its result.
+        call: Report of a session call in the steady state, in which every replica runs its batches.
+        ipus: Time of each IPU of the first replica in a call, by kind.
         memory: Tenants and capacities of the memories.
         operations: Time of every operation for one batch.
     """

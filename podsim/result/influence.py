@@ -1,15 +1,14 @@
-"""What a result stands on: the inputs that are unsure, by how far each moves it; and how sure that leaves each figure.
+"""Influence of uncertain inputs on a result, and the prediction interval of each metric.
 
-Each input is moved to both ends of its range, and what is planned, simulated and made of it is compared. An input that
-moves nothing is not used. Matrix products and convolutions keep their splits; at the best split that gives the same
-slope as choosing again. Inputs of the chip for which splits have no meaning, such as its tiles, are moved on request
-alone, since every product is then planned again.
+Each input is set to both ends of its range, and the run is repeated. An input without effect is not used. Matrix
+products and convolutions keep their splits over tiles, because at the best split this gives the same slope as a new
+plan. Inputs that invalidate the splits, such as the number of tiles, are only changed on request, because every product
+has to be planned again.
 
-An input moves a time from one end of its range over its value to the other end, on a straight line on either side.
-Drawn as draws are, from a triangle whose peak is the value, it adds a mean, a variance and a third moment to the
-logarithm of the time. Those of independent inputs, of the scatter of the model itself and of the number of samples to
-converge add up: the standard deviation is the root of the sum of squares. P10 and P90, the middle 80 %, follow by the
-expansion of Cornish and Fisher up to the skewness.
+The time is taken as linear in the input on either side of its value. The input has a triangular distribution whose peak
+is the value; so it adds a mean, a variance and a third moment to the logarithm of the time. Moments of independent
+inputs, of the model error and of the samples to converge add up. P10 and P90 follow from the Cornish-Fisher expansion
+up to the skewness.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ if TYPE_CHECKING:
     from podsim.result.base import Result
 
 _QUARTER: Final = 0.6745
-"""Standard deviations below which three quarters of a normal distribution lie."""
+"""Upper quartile of the standard normal distribution."""
 _POINTS: Final = 32
 _SIDE: Final = tuple(1 - math.sqrt(1 - (number + 0.5) / _POINTS) for number in range(_POINTS))
-"""Distances from the peak of a triangle, as shares of that of the end, that stand for equal shares of the draws."""
+"""Quadrature points of one side of a triangular distribution: relative distances from the peak, equally likely."""
 _MOST: Final = 0.5
 _LEAST_SIGMA: Final = 0.01
-"""Ranges that are narrower are those of an answer that no assumption makes unsure."""
+"""Standard deviation of log time below which a result does not depend on assumptions."""
 MODEL: Final = "the model itself"
 MACHINE: Final = "machine and stack beyond what was compared"
 CONVERGENCE: Final = "samples to converge"
@@ -100,8 +99,8 @@ def uniform_contribution(most: float) -> Contribution:
 def triangular_contribution(low: float, high: float, below: float, basis: str = "") -> Contribution:
     """Return an input's contribution to the log of a time; `low` and `high` are the time's factors at its ends.
 
-    On either side of the peak of the triangle, of which a share `below` lies below it, the distance from it as a share
-    u of that of the end does not exceed 1 - √(1 - q) in a share q of the draws.
+    A share `below` of the triangular distribution lies below its peak. On either side, the q-quantile of the distance
+    from the peak, relative to that of the end, is 1 - √(1 - q).
     """
     values = [(share, math.log(1 + (end - 1) * u)) for share, end in ((below, low), (1 - below, high)) for u in _SIDE]
     return _moments([(share / len(_SIDE), value) for share, value in values], basis)
@@ -132,13 +131,13 @@ def _input_contribution(assumption: Assumption, times: tuple[float, float]) -> C
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """The outcome of a run."""
+    """Outcome of a repeated run."""
 
-    headline: float | None  # the figure that stands for it; None if it was left out because it takes long
-    others: object  # all else that an input may move, to be compared
-    metrics: Mapping[str, float] = field(default_factory=dict)  # headline and figures beside it, as results name them
-    times_to_train_s: Sequence[float] = ()  # of the runs that are given or drawn; empty without an end of the run
-    longer: float = 0.0  # share that times are longer on average, where all wait for late machines and runs slow down
+    headline: float | None  # headline metric; None if the run was skipped because it takes long
+    others: object  # all other values that an input may change, to be compared
+    metrics: Mapping[str, float] = field(default_factory=dict)  # headline and other metrics by key
+    times_to_train_s: Sequence[float] = ()  # given or sampled times; empty if the run has no end
+    longer: float = 0.0  # mean relative slowdown, due to waits for slow machines and to drift
 
 
 _Spec = TypeVar("_Spec", bound=Scenario)
@@ -157,11 +156,11 @@ class Probe(Protocol[_Repeated]):
 
 
 _End = Measure | Exception | None
-"""A run with an input at an end of its range, why it is impossible, or None if it was left out."""
+"""Outcome of a run with an input at an end of its range, the error if impossible, or None if skipped."""
 
 
 class StandsOn(LazySequence[_Row]):
-    """The assumptions of a result as plain data, the most influential first; found when they are first asked for."""
+    """Assumptions of a result as plain data, the most influential first; computed on first use."""
 
     def __init__(self, spec: _Spec, probe: Probe[_Spec], *, resplit: bool = False) -> None:
         """Store the run and its probe; `resplit` also moves inputs that change the splits of products."""
@@ -183,7 +182,7 @@ class StandsOn(LazySequence[_Row]):
     def _machine(self) -> tuple[float, tuple[str, ...]]:
         """Absolute log change of the time due to machine numbers outside the validated range, and their texts.
 
-        The time is held against that with each of them at the nearest number of a compared run.
+        Each such number is replaced by the nearest number of a validated run, and the times are compared.
         """
         beyond = [number for number in numbers_beyond(self.spec) if number[0] in self._watched[1]]
         moving = [number for number in beyond if self._log_change(dict([number[:2]])) != 0]
@@ -207,14 +206,14 @@ class StandsOn(LazySequence[_Row]):
     def machine_sigma(self) -> float:
         """Standard deviation of log time due to machine and stack numbers outside the validated range.
 
-        A share of the change that it makes, or the widest step where the nearest compared numbers are impossible.
+        It is proportional to the log change of the time, or one step if the nearest validated numbers are impossible.
         """
         change, table = self._machine[0], residuals()
         return table.step if math.isinf(change) else table.change * change
 
     @property
     def sigma(self) -> float:
-        """Standard deviation of what the model itself gets wrong, of the logarithm of the time."""
+        """Standard deviation of the model's log error."""
         return math.hypot(self.evidence.sigma, self.machine_sigma)
 
     def envelope(self) -> Envelope:
@@ -223,7 +222,7 @@ class StandsOn(LazySequence[_Row]):
 
     @cached_property
     def _watched(self) -> tuple[Measure, frozenset[str]]:
-        """The run as it is, and the keys of the numbers that it reads."""
+        """Unchanged run, and the keys of the numbers that it reads."""
         spec, read = watched(self.spec)
         base = self.probe(spec, resplit=True)
         assert base is not None and base.headline
@@ -240,7 +239,7 @@ class StandsOn(LazySequence[_Row]):
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """The figures of the run that it is known how unsure they are, the headline among them."""
+        """Metrics that have an uncertainty, by name, the headline metric included."""
         return self._logarithmic(self._base)
 
     def _logarithmic(self, measure: Measure) -> dict[str, float]:
@@ -253,7 +252,7 @@ class StandsOn(LazySequence[_Row]):
 
     @cached_property
     def _moving(self) -> dict[Assumption, list[_End]]:
-        """Inputs that move anything, with the runs at both ends of the range of each."""
+        """Inputs that change the result, with the runs at both ends of their ranges."""
         read = (unsure for unsure in self.inputs.values() if unsure.key in self._watched[1])
         tried = ((unsure, [self._moved(unsure.key, bound) for bound in unsure.bounds]) for unsure in read)
         still = self._base.others
@@ -296,7 +295,7 @@ class StandsOn(LazySequence[_Row]):
     def moved(self, name: str) -> dict[str, tuple[float, float]]:
         """Return the factors of a metric's time at both ends of each input's range, by key of the input.
 
-        It is 1 at an end where no run is possible.
+        The factor is 1 at an end where the run is impossible.
         """
         value, is_rate = self.figures[name], metric_of(name).more_is_better
         times = {}
@@ -342,10 +341,10 @@ class StandsOn(LazySequence[_Row]):
 def spread_of_change(before: StandsOn, after: StandsOn, name: str, times: float) -> LogSpread | None:
     """Return the spread of the ratio of a metric's time in two runs; None if an input has not been moved.
 
-    What the model itself gets wrong of a change is a share of it for runs of one model and one stack, as pairs of
-    published runs show; otherwise it is what it gets wrong of either run. There is no doubt about an input that differs
-    because it was given with the question. Any other is in both runs what it is in one of them, or, where each has its
-    own, counts in each. Runs of one seed draw the samples to converge alike.
+    For runs of one model and stack, the model error is proportional to the change, as pairs of published runs show.
+    Otherwise the errors of both runs count. An input that the user changed between the runs is certain. A shared input
+    has the same value in both runs. An input that differs counts in each run. Runs with the same seed sample the same
+    numbers of samples to converge.
     """
     first, second = before.inputs, after.inputs
     shared = {key for key in first if key in second and first[key].is_like(second[key])}
@@ -375,7 +374,7 @@ def spread_of_change(before: StandsOn, after: StandsOn, name: str, times: float)
     return LogSpread(parts | {cause: discrete_contribution(logs) for cause, logs in drawn if logs})
 
 
-# Ranges of figures, and what is said of them
+# Ranges of metrics and warnings
 
 
 def measured_ranges(result: Result) -> dict[str, Range]:

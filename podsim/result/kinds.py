@@ -1,7 +1,7 @@
-"""The kinds of time: what each is called, what it means and how it is drawn.
+"""Kinds of time: names, meanings and colours.
 
-A kind is the key under which the program and the engine account a stretch of time. The order below is the
-order of every breakdown: work first, then movement from near to far, then waiting.
+Program and engine account each stretch of time under a kind. The order below is the order of every breakdown: work
+first, then movement from near to far, then waiting.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ OFF_CHIP: Final = "off chip"
 WAITING: Final = "waiting"
 _SHAPES: Final = (Shape.SOLID, Shape.RISING, Shape.CROSSED, Shape.DOTS, Shape.LINES)
 FAMILIES: Final = dict(zip((COMPUTE, ON_CHIP, LINKS, OFF_CHIP, WAITING), _SHAPES, strict=True))
-"""Families of kinds, and how each is drawn."""
+"""Families of kinds, with their fill patterns."""
 
 
 class Kind(NamedTuple):
@@ -57,7 +57,7 @@ KINDS: Final = (
     Kind("streaming_wait", "streaming wait", "waiting for I/O tiles", WAITING, "#dedede"),
     Kind("idle", "idle", "nothing left to do", WAITING, "#ebebeb"),
 )
-OTHER: Final = "other"  # kinds that are too short to be shown one by one
+OTHER: Final = "other"  # sum of kinds that are too short to be shown separately
 _OTHERS: Final = Kind(OTHER, OTHER, "kinds below 0.1 % together", WAITING, "#f7f7f7")
 _BY_NAME: Final = {kind.name: kind for kind in (*KINDS, _OTHERS)}
 _ORDER: Final = [kind.name for kind in KINDS]

@@ -1,8 +1,8 @@
-"""The timeline as Chrome trace events, for ui.perfetto.dev, with what it counts: IPUs, links, memory and power in use.
+"""Timeline as Chrome trace events for ui.perfetto.dev, with counters of IPUs, links, memory and power in use.
 
-A pass holds its operations in the order they run, and these their kinds of time, which are the categories of events, so
-that `select category, sum(dur) from slice group by category` adds them up; passes, operations and what is folded have
-categories of their own. The viewer colours by name and takes no colours from files.
+A pass contains its operations in order, and an operation contains its kinds of time. Kinds are the categories of
+events, so that `select category, sum(dur) from slice group by category` adds them up. Passes, operations and folded
+repetitions have other categories. The viewer chooses colours by name and reads none from files.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from podsim.result.timeline import REPEATED, Slice, runs_of, slice_of, slices_of
 
 Event = dict[str, object]
 Steps = Sequence[tuple[int, float]]
-"""(instant, value from then on); the instant in ps, in order."""
+"""Pairs of a time in ps and the value from then on, in order of time."""
 
 DEFAULT_EVENT_LIMIT: Final = 200_000
 _PS_PER_US: Final = 10**6
@@ -41,9 +41,9 @@ _MOST_ARROWS: Final = 10_000
 _MOST_COUNTED: Final = 50_000
 _MOST_MEMORIES: Final = 16
 _DIGITS: Final = 3
-_FINE: Final = 10**9  # parts of a watt of an IPU that are told apart
+_FINE: Final = 10**9  # resolution of the power of an IPU, in parts of a watt
 _MB: Final = 1e-6
-_PARTS: Final = 10**9  # of a link's speed
+_PARTS: Final = 10**9  # resolution of the use of a link
 _PER_CENT: Final = 100
 
 
@@ -91,7 +91,7 @@ def write_trace(result: Result, path: str | Path, event_limit: int = DEFAULT_EVE
     head = json.dumps({"displayTimeUnit": "ms", "otherData": about})
     events = ",\n".join(json.dumps(event, separators=(",", ":")) for event in timeline.events)
     text = f'{head[:-1]}, "traceEvents": [\n{events}\n]}}\n'.encode()
-    # Without a time of day: the same bytes for the same result.
+    # A zero time stamp keeps the bytes equal for equal results.
     write_atomically(path, gzip.compress(text, mtime=0) if Path(path).suffix.lower() == ".gz" else text)
     return timeline
 
@@ -104,9 +104,9 @@ def build_timeline(
 ) -> ViewerTrace:
     """Turn a trace into events.
 
-    Repeated cycles are all shown as long as they make no more than `event_limit` events. Beyond it, each is
-    shown once, and one slice named `96 more like this` fills the rest of its phase. If that is still too much,
-    operations are left out.
+    All repeated cycles are shown if there are at most `event_limit` events. Otherwise the first repetition is shown,
+    and one slice named `96 more like this` fills the rest of the phase. If there are still too many events, operations
+    are left out.
     """
     shown = list(slices_of(trace.records, passes or {}))
     is_detailed = sum(one.count for one in shown) <= event_limit
@@ -191,7 +191,7 @@ def _shown_once(shown: Iterable[Slice], phases: Sequence[PhaseRecord]) -> Iterat
     fillers: dict[tuple[str, int, int], Slice] = {}
     for one in shown:
         yield one.first_repetition()
-        for phase in phases:  # the one whose repetitions it repeats with
+        for phase in phases:  # find the phase that has the same repetitions
             filled_ps = phase.start_ps + one.repeat_period_ps
             repeats = phase.count == one.repeat_count > 1
             if repeats and phase.start_ps <= one.start_ps and one.end_ps <= filled_ps <= phase.end_ps:
@@ -221,7 +221,8 @@ def _events(process: int, thread: int, one: Slice, *, nested: bool = False) -> I
 def _safe_us(time_ps: int) -> float:
     """Return a time in microseconds that viewers do not round down: some read 1.003 us as 1002 ns.
 
-    An event that begins before the end of the one before would be dropped; the next larger number is safe.
+    Viewers drop an event that begins before the end of the previous one. The next larger floating-point number avoids
+    this.
     """
     time_us = time_ps / _PS_PER_US
     return nextafter(time_us, inf) if time_ps % _PS_PER_NS == 0 and time_ps else time_us
@@ -245,7 +246,7 @@ def _gauges_of_use(trace: Trace, most: int) -> Iterator[Gauge]:
 def _gauges_of_links(uses: Iterable[ChannelUse], most: int) -> Iterator[Gauge]:
     """Yield the use of each link in per cent, the busiest first, until they have `most` stretches.
 
-    Where all repetitions have more than that, the first of each stands for all of them.
+    If all repetitions together have more stretches, only the first repetition is shown.
     """
     by_link: dict[str, list[ChannelUse]] = defaultdict(list)
     uses = tuple(uses)
@@ -288,7 +289,7 @@ def gauges_of_result(result: Result, most: int) -> Iterator[Gauge]:
     trace, known = result.trace, result.passes or {}
     if trace is None or sum(record.repeat_count for record in trace.records) > most:
         return
-    passes: dict[str, list[Slice]] = defaultdict(list)  # of a lane, every repetition
+    passes: dict[str, list[Slice]] = defaultdict(list)  # every repetition, by lane
     for run in runs_of(trace.records, known):
         first, *_ = parts = tuple(map(slice_of, run))
         passes[first.lane] += _expanded([replace(first, end_ps=parts[-1].end_ps, inside=parts)])
@@ -302,8 +303,8 @@ def gauges_of_result(result: Result, most: int) -> Iterator[Gauge]:
 def _power(trace: Trace, energy: Energy, passes: Mapping[str, Sequence[Slice]]) -> Steps:
     """Return the counter of total power; the shown IPUs represent all IPUs in use. [W]
 
-    Parts of a pass are recorded in no order of their own, so that it is the mean of the pass: the integral is the
-    energy that the result tells.
+    The parts of a pass are recorded without order, so a pass has its mean power. The integral is the energy of the
+    result.
     """
     changes: list[tuple[int, int]] = [(0, 0)]
     watts = {record.kind: Fraction(energy.dynamic_in_w(record.kind)) for record in trace.records}
@@ -318,8 +319,8 @@ def _power(trace: Trace, energy: Energy, passes: Mapping[str, Sequence[Slice]]) 
 def _memories(result: Result, memory: MemoryReport, passes: Mapping[str, Sequence[Slice]]) -> Iterator[Gauge]:
     """Yield the memory in use on the IPUs of the first replica. [MB]
 
-    Weights, state and code are always there; passes add their temporaries, and a forward pass leaves what its backward
-    pass reads.
+    Weights, state and code are always in memory. Passes add their temporaries, and a forward pass stores the
+    activations that its backward pass reads.
     """
     stash, computed = result.stash, result.passes or {}
     back = {name.replace("forward", "backward", 1): size for name, size in stash.items()}

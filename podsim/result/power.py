@@ -1,14 +1,14 @@
-"""Power, energy and cost: what machines draw, from what their IPUs were doing in the trace, and what that costs.
+"""Power, energy and cost of a run, from the time by kind of its IPUs.
 
-An IPU draws its idle power always. Beside that, every cycle of its tiles at work takes an energy, in products as in
-vectors and on the exchange, and so does each operation of a product, by format; transfers draw a power, and waiting
-nothing. All of it goes with the clock, at one voltage. A machine adds what it draws without its IPUs; host servers draw
-what they draw in a run, switches what they always draw. Source: [power_of_kernels] for a chip, idle and in single
-kernels; [knowles2021] for operations in half precision. What a machine draws in training, [power_of_m2000], is a check.
+An IPU always consumes its idle power. In addition, every cycle of a working tile takes an energy (products, vectors and
+exchange), and so does each operation of a product, by format. Transfers take a power, and waiting takes none. Energy
+per cycle is constant, so power is proportional to the clock, at one voltage. A machine adds its power without IPUs, a
+host server its power during runs, and a switch a constant power. Sources: [power_of_kernels] for a chip, idle and in
+single kernels; [knowles2021] for FP16 operations. The power of a machine in training, [power_of_m2000], is a check.
 
-Metered are the machines whose IPUs are in use, whole, with their part of the host servers and switches of the pod.
-What is fixed, a lease or what a purchase loses in value, is paid all the time, and work has to pay for the time without
-work too: at a duty cycle d, an hour of work pays for 1/d hours, and for the energy of idle machines in 1/d - 1 hours.
+Whole machines with IPUs in use count, with their share of the pod's host servers and switches. Fixed cost (lease or
+depreciation) is paid all the time, so work has to pay for the time without work too. At a duty cycle d, an hour of work
+pays for 1/d hours of fixed cost, and for the energy of idle machines in 1/d - 1 hours.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from podsim.scenario.quantity import Sourced, last_day, quantities
 _CHIP, _MACHINE, _HOST, _POD = "machine.ipu.power", "machine.power", "host.power", "power"
 _MATMUL: Final = "matmul"
 _AT_WORK: Final = ("training", "evaluation")
-"""Parts of a run in which IPUs work as in a weight update; in the others they wait."""
-_HOURS_PER_YEAR: Final = 12 * 730  # of twelve months of 730 hours
+"""Parts of a run in which IPUs work as in a weight update; in all other parts they wait."""
+_HOURS_PER_YEAR: Final = 12 * 730  # twelve months of 730 hours
 _SECONDS_PER_HOUR: Final = 3600
 _W_PER_KW: Final = 1000
 _MILLION: Final = 1_000_000
 _COUNTED: Final = ("sample", "token", "request")
 _OLD_DAYS: Final = 90
-_MOST_DIGITS: Final = 11  # of seconds, until the year 5138
+_MOST_DIGITS: Final = 11  # digits of the seconds since 1970, until the year 5138
 
 
 @dataclass(frozen=True, slots=True)
 class WorkDone:
     """Work of the IPUs: time by kind, rates and parts of a run."""
 
-    time_ps: Mapping[str, int]  # by kind, mean over those in use
-    rates: Mapping[str, float]  # what is done in a second, by its name, for example `sample` [1/s]
-    products: Mapping[str, float] = field(default_factory=dict)  # by what gives their energy, while they run [FLOP/s]
-    density: float = 1.0  # times the work of `time_ps` is done in it: more in several batches, less in idle copies
+    time_ps: Mapping[str, int]  # time by kind, mean over the IPUs in use
+    rates: Mapping[str, float]  # rate by unit of work, for example `sample` [1/s]
+    products: Mapping[str, float] = field(default_factory=dict)  # rate in products, by key of energy [FLOP/s]
+    density: float = 1.0  # work done, relative to `time_ps`: more with several batches, less with idle copies
     run_parts: Mapping[str, float] = field(default_factory=dict)  # mean time of each part of a training run [s]
-    run_s: float | None = None  # of the run, if it has an end
+    run_s: float | None = None  # length of the run, if it has an end
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,23 +78,23 @@ class Meter:
 
     @property
     def machine_count(self) -> int:
-        """Machines whose IPUs are in use."""
+        """Number of machines with IPUs in use."""
         machines = self.system.machines_of(self.ipus_used // self.ipus_per_copy, self.ipus_per_copy)
         return min(machines, int(self.system.machine_count))
 
     @property
     def ipu_count(self) -> int:
-        """IPUs of these machines."""
+        """Number of IPUs of these machines."""
         return self.machine_count * int(self.system.machine.ipu_count)
 
     @property
     def host_count(self) -> float:
-        """Host servers in proportion to these machines."""
+        """Number of host servers, in proportion to these machines."""
         return self.share * self.system.host_count
 
     @property
     def share(self) -> float:
-        """Their share of the pod's machines, and so of its host servers and switches."""
+        """Share of the machines in the pod, and so of its host servers and switches."""
         return self.machine_count / self.system.whole_machine_count
 
     @cached_property
@@ -106,7 +106,7 @@ class Meter:
 
     @property
     def missing(self) -> list[str]:
-        """Sections without which no power is known."""
+        """Missing sections that the power depends on."""
         return [f"system.{path}" for path, power in self._powers.items() if power is None and path != _POD]
 
     @property
@@ -121,7 +121,7 @@ class Energy:
 
     meter: Meter
     work: WorkDone
-    moved: Mapping[str, float] = field(default_factory=dict)  # numbers other than those of the meter, by their keys
+    moved: Mapping[str, float] = field(default_factory=dict)  # replaced numbers of the meter, by key
 
     @cached_property
     def _numbers(self) -> dict[str, float]:
@@ -173,7 +173,7 @@ class Energy:
 
     @property
     def activity(self) -> float:
-        """Mean share that the IPUs in use draw of what they draw in products beside idle power."""
+        """Mean power above idle of the IPUs in use, relative to their power in products."""
         in_products_w = self._in_w(_MATMUL)
         return self.dynamic_w / in_products_w if in_products_w else 0.0
 
@@ -184,12 +184,12 @@ class Energy:
 
     @property
     def mean_power_w(self) -> float:
-        """Mean power while the work goes on. [W]"""
+        """Mean power during work. [W]"""
         return self.component_power.total_w
 
     @property
     def waiting_power_w(self) -> float:
-        """Power while a run goes on and its IPUs wait, as in its set-up. [W]"""
+        """Power in a run while its IPUs wait, as in its set-up. [W]"""
         return self.power_w(0.0)
 
     @property
@@ -199,14 +199,14 @@ class Energy:
 
     @cached_property
     def range_w(self) -> tuple[float, float]:
-        """Mean power with all inputs in their ranges: root of the sum of the squares of what each moves. [W]"""
+        """Range of the mean power: the changes by each input, combined as the root of the sum of squares. [W]"""
         ends = [(min(0.0, *moved_w), max(0.0, *moved_w)) for _, _, moved_w in self._moved]
         lows, highs = zip(*ends, strict=True) if ends else ((), ())
         return self.mean_power_w - math.hypot(*lows), self.mean_power_w + math.hypot(*highs)
 
     @cached_property
     def _moved(self) -> list[tuple[str, Sourced, tuple[float, float]]]:
-        """Key, number, and by how much the ends of its range move the mean power. [W]"""
+        """Key, number, and change of the mean power at both ends of its range. [W]"""
         moved = []
         for key, (number, dimension) in self.meter.numbers.items():
             stands_on = number.provenance
@@ -219,7 +219,7 @@ class Energy:
 
     @property
     def assumptions(self) -> Sequence[Mapping[str, object]]:
-        """Inputs that move the mean power, and so every energy, by influence; as the assumptions of a result."""
+        """Inputs that change the mean power and every energy, by influence, like a result's assumptions."""
         rows = []
         for key, number, moved_w in sorted(self._moved, key=lambda moved: -max(map(abs, moved[2]))):
             stands_on = number.provenance
@@ -231,13 +231,13 @@ class Energy:
 
     @property
     def per_j(self) -> dict[str, float]:
-        """Energy by what is done with it, for example of a `sample`, a `weight_update` and the `run`. [J]"""
+        """Energy by unit of work, for example a `sample`, a `weight_update` and the `run`. [J]"""
         known = {name: self.mean_power_w / rate for name, rate in self.work.rates.items() if rate}
         return known | ({"run": self.run_power_w * self.work.run_s} if self.work.run_s else {})
 
     @property
     def run_power_w(self) -> float:
-        """Mean power over all parts of a run; that of its work if it has none. [W]"""
+        """Mean power over all parts of a run; without parts, mean power during work. [W]"""
         parts = self.work.run_parts
         total_s = math.fsum(parts.values())
         if not total_s:
@@ -266,17 +266,17 @@ class Cost:
     """Cost of a result, in the currency of its prices; None where there is no price."""
 
     currency: str
-    price_per_ipu_hour: float | None  # what is fixed, with or without work
-    ipu_count: int  # IPUs whose fixed price is paid: of machines in use, of the partition, or of the whole pod
+    price_per_ipu_hour: float | None  # fixed price, paid with or without work
+    ipu_count: int  # paid IPUs: of the machines in use, the partition, or the whole pod
     duty_cycle: float
-    fixed_per_hour: float | None  # of work, with the time without work beside it, as in the energy
+    fixed_per_hour: float | None  # per hour of work; like the energy, it includes the time without work
     energy_per_hour: float | None
     per_hour: float | None
-    run_ipu_hours: float | None  # as all of a run, None if it has no end
+    run_ipu_hours: float | None  # this and all other amounts of a run are None if it has no end
     fixed_per_run: float | None
     energy_per_run: float | None
     per_run: float | None
-    per_million: Mapping[str, float]  # of what is done, for example of a `sample`, while the work goes on
+    per_million: Mapping[str, float]  # by unit of work, for example `sample`, during work
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values in a fixed order of keys."""

@@ -1,4 +1,4 @@
-"""The published figures that travel with the package."""
+"""Published figures that ship with the package."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from podsim.scenario import data_file
 
 PADDLE: Final = "PaddlePaddle"
-"""Framework of submissions that repeat those of PopART, configuration for configuration."""
+"""Framework of submissions with the same configurations as PopART's."""
 
 
 @lru_cache

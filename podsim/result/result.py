@@ -1,4 +1,4 @@
-"""The result of a training run: every number with what it stands on."""
+"""Result of a training run."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ class Drift:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RunResult(Result):
-    """The result of a simulated training run.
+    """Result of a simulated training run.
 
-    A result is its own proof: the breakdown adds up to the weight update exactly, and assumptions, hashes of
-    the inputs and the version say what the numbers stand on.
+    The breakdown adds up to the weight update exactly. Assumptions, hashes of the inputs and the version document how
+    the numbers were computed.
 
     Attributes:
         throughput_samples_per_s: Samples trained per second of training. [1/s]
@@ -95,22 +95,22 @@ class RunResult(Result):
         shared_ps: `contention` of the breakdown: kinds of transfers that lost time, with the kinds that they shared
             channels with. [ps]
         mfu: Model FLOP of a weight update ÷ (peak FLOP/s of the IPUs in use x its time).
-        time_to_train_s: Wall-clock time of the whole run, if its convergence is given. [s]
-        time_to_train_percentiles: `p10`, `p50`, `p90` of that time, if convergence is drawn. [s]
-        time_to_train_condition: Why the time holds only if the run converges; None inside validated batches.
+        time_to_train_s: Wall-clock time of the whole run, if its convergence is known. [s]
+        time_to_train_percentiles: `p10`, `p50`, `p90` of the time to train, if convergence is sampled. [s]
+        time_to_train_condition: Why the time assumes that the run converges; None for batch sizes known to converge.
         learning_rate: Schedule of the learning rate, if the scenario gives its rule.
         run_breakdown: Time of the run by part, such as `setup`, `training`, `evaluation`. [s]
         phases: The phases of one weight update in order.
-        ipus: How each IPU of a replica spends a weight update.
+        ipus: Time of each IPU of a replica in a weight update, by kind.
         memory: Tenants and capacities of the memories.
         operations: Time of every operation of the graph.
-        sources: What the lines of the breakdown stand on.
-        noise: What came of the run with noise, if that was asked for.
-        drift: How much logged runs of this size slowed down, which no time contains but those with noise.
-        outcome: The runs that the time to train is made of; not part of the JSON.
-        faults: What parts of the pod cost that are slower, if the scenario names some.
-        tokens_per_sample: Tokens that a sample trains, if it is a sequence of them and nothing else.
-        products: Work of products in each second that they take, by format; not part of the JSON. [FLOP/s]
+        sources: Basis of the inputs for each line of the breakdown.
+        noise: Result of runs with noise, if requested.
+        drift: Slowdown of logged runs of this size; only times with noise contain it.
+        outcome: Runs that the time to train is computed from; not part of the JSON.
+        faults: Cost of slow parts of the pod, if the scenario names any.
+        tokens_per_sample: Tokens of a sample, if it is a sequence of tokens only.
+        products: Rate of work during products, by format; not part of the JSON. [FLOP/s]
     """
 
     KIND = TRAINING

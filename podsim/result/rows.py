@@ -1,4 +1,4 @@
-"""The parts of a result: one flat, frozen record type per table."""
+"""Parts of a result: one flat, frozen record type per table."""
 
 from __future__ import annotations
 
@@ -123,12 +123,12 @@ class OperationRow:
 class Reference:
     """A measured or published figure to compare the result with."""
 
-    quantity: str  # the attribute of the result that it measures, for example `weight_update_s`
-    measured: float  # in the unit that the name of the quantity ends in
-    label: str  # where it comes from, in words
+    quantity: str  # measured attribute of the result, for example `weight_update_s`
+    measured: float  # value in the unit at the end of the quantity's name
+    label: str  # text for its origin
     role: str = "hold-out"  # or `calibration` if constants were fitted to it
     source: str = ""  # key of the bibliography, or an address
-    score: float | None = None  # the published score of the benchmark, in the same unit, where a benchmark has one
+    score: float | None = None  # published score of the benchmark in the same unit, if it has one
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +136,13 @@ class LearningRate:
     """Schedule of the learning rate that follows from batch and number of weight updates."""
 
     warm_up_share: float  # share of the weight updates, 0 to 1
-    warm_up_updates: int | None  # None if nothing says how long the run goes on
+    warm_up_updates: int | None  # None if the length of the run is unknown
     update_count: int | None  # weight updates of the run
     scaling: str  # `none` or `linear`
     batch_size: int  # samples, or packs, per weight update of this run
     known_batch_size: int | None  # samples, or packs, per weight update that the rule starts from
-    factor: float  # peak of this run over the peak at `known_batch_size`
-    peak: float | None  # largest rate of this run; None if the scenario gives the rule alone
+    factor: float  # ratio of the peak of this run to the peak at `known_batch_size`
+    peak: float | None  # largest rate of this run; None if the scenario has only the rule
 
     @classmethod
     def from_rule(cls, rule: LearningRateSpec, batch_size: int, update_count: float | None) -> LearningRate:
@@ -195,7 +195,7 @@ def memory_report(memory: Sequence[IpuMemory]) -> MemoryReport:
 def phase_times(phases: Iterable[PhaseRecord]) -> tuple[PhaseTime, ...]:
     """Return the time of each phase in order; numbered phases (`fill 0`, `fill 1`, …) are merged into one.
 
-    All replicas go through the same phases, so those of the first group stand for all.
+    All replicas have the same phases, so the first group represents all.
     """
     return merged(
         PhaseTime(phase.name, phase.count, ps_to_seconds(phase.end_ps - phase.start_ps))

@@ -1,4 +1,4 @@
-"""The result of serving: what requests saw, what the copies did, and how much they can take."""
+"""Result of serving: latencies of requests, utilisation of the copies, and saturation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from podsim.runs.serving import LoadPoint, Saturation, ServingOutcome
 _RANGE_DIGITS: Final = 2
 _SEEN: Final = {name: label for name, label in WAITS.items() if name != "queueing"} | {"queueing": "of it in the queue"}
 _ROUNDS = 10
-"""Requests of each user that tell what all of them see."""
+"""Requests per user below which the latencies are not representative."""
 _SERVICE = ("batching", "batch_size", "max_batch", "copy_count", "batches_in_flight")
 _OUTCOME = (*WAITS, REQUESTS, SERVED_TOKENS, "utilization", "mean_batch", "mean_waiting", "queue_grows")
 _LINES: Final = {
@@ -43,7 +43,7 @@ _LINES: Final = {
     "P95": ("#b35806", (7, 4), "square"),
     "P99": ("#1a1a1a", (2, 3), "triangle-up"),
 }
-"""Colour, dashes and marker of each, of which any tells them apart."""
+"""Colour, dashes and marker of each line; each of the three distinguishes the lines."""
 _WIDE_RANGE: Final = 20
 _ROOM, _QUEUE_ROOM = 1.14, 1.25
 _AREA, _LEVEL = "#9cc3e4", "#08306b"
@@ -63,32 +63,32 @@ class ServiceDraws:
 
     count: int
     seed: int
-    drawn: tuple[str, ...]  # keys of the inputs that were drawn
-    request_count: int  # of each draw, the first of those that are served
-    likely: DrawnService  # what came of as many requests with the inputs as they are
-    runs: tuple[DrawnService | None, ...]  # what came of each draw; None where it is impossible
-    reasons: tuple[str, ...] = ()  # why the scatter of the model itself is as wide as it is
+    drawn: tuple[str, ...]  # keys of the sampled inputs
+    request_count: int  # requests of each sample: the first ones of the run
+    likely: DrawnService  # outcome of the same number of requests with unchanged inputs
+    runs: tuple[DrawnService | None, ...]  # outcome of each sample; None if impossible
+    reasons: tuple[str, ...] = ()  # reasons for the size of the model error
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ServingResult(Result):
-    """The result of simulated serving.
+    """Result of simulated serving.
 
     Attributes:
         batching: `static` or `continuous`.
         batch_size: Most sequences of a batch.
-        max_batch: Sequences of a batch that memory would hold.
+        max_batch: Sequences of the largest batch that fits into memory.
         copy_count: Copies of the model.
-        batches_in_flight: Batches that each copy works on.
-        request_count: Requests that came.
-        rate_per_s: Rate at which they came; None if all came at once. [1/s]
-        users: Users who sent them, each after the answer to the last; None if they came by themselves.
-        think_s: How long a user thinks between an answer and the next request, on average. [s]
-        outcome: What came of them.
-        saturation: The largest rate that can be served.
-        points: The same kind of requests at other rates.
-        decode: A decode step of a full batch, simulated when it is looked at; none or one.
-        draws: What came of it with uncertain inputs drawn, simulated when it is looked at; none or one.
+        batches_in_flight: Batches that each copy processes at the same time.
+        request_count: Number of requests.
+        rate_per_s: Arrival rate of requests; None if all arrived at once. [1/s]
+        users: Number of users, who send the next request after an answer; None for an open arrival process.
+        think_s: Mean time between an answer and the next request of a user. [s]
+        outcome: Outcome of the requests.
+        saturation: Largest rate that can be served.
+        points: Outcomes at other rates.
+        decode: Decode step of a full batch, simulated on first use; none or one.
+        draws: Outcomes with sampled inputs, simulated on first use; none or one.
     """
 
     KIND = SERVING
@@ -155,7 +155,7 @@ class ServingResult(Result):
     def ranges(self) -> Mapping[str, Range]:
         """Range of each serving metric in 80 % of the samples; empty without samples.
 
-        What was drawn for the first requests alone is taken to be off by as much for all of them.
+        Samples serve only the first requests; the relative spread is applied to the result of all requests.
         """
         if not self.draws:
             return {}

@@ -1,4 +1,4 @@
-"""The common part of a result, made from a loaded scenario: what was simulated, and published figures beside it."""
+"""Common fields of a result, from a loaded scenario: the simulated configuration and published figures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LONGEST_VALUE: Final = 60
 class Simulated:
     """Simulated configuration: pod, chip, stack, IPUs in use, and keys that differ from the file.
 
-    `borrowed` says that the description is that of a base from which it differs.
+    `borrowed` is True if the description comes from a base scenario.
     """
 
     system: str
@@ -113,7 +113,7 @@ def references_for(name: str) -> Iterator[Reference]:
     for row in rows("published_throughput"):
         if row["scenario"].split() == [name]:
             value = float(row["value"]) * _SECONDS.get(row["unit"], 1)
-            if row["metric"] == "batched token time":  # as steps per second
+            if row["metric"] == "batched token time":  # converted to steps per second
                 value = _MS_PER_S / (value * float(row["global_batch"]))
             label = f"{row['id']}: {row['model']}, {row['platform']}{_SCOPES.get(row['scope'], '')}"
             yield Reference(_QUANTITIES[row["metric"]], value, label, row["role"], row["source_url"])
@@ -131,12 +131,12 @@ def shared(
 ) -> dict[str, Any]:
     """Return the fields that every kind of result has, from a scenario with a chosen layout.
 
-    `stands_on` has the inputs by their influence, `files` what was read beside the scenario with its SHA-256, and
-    `changes` what was given beside the file, variant and overrides.
+    `stands_on` has the inputs by influence. `files` has other files that were read, with their SHA-256. `changes` has
+    changes in addition to those of file, variant and overrides.
     """
     spec, ipu = loaded.spec, loaded.spec.system.machine.ipu
     meter = Meter(spec.system, usage.ipus_used, usage.ipus_per_copy)
-    published = None if changes else loaded.shipped_name  # a file that differs from the shipped one has no figures
+    published = None if changes else loaded.shipped_name  # changed files have no published figures
     usual = (*unused_ipus(spec, usage, chosen=choice is not None), *unusual_size(usage))
     return {
         "name": loaded.name,

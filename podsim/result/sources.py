@@ -1,7 +1,7 @@
-"""Where the numbers behind a breakdown come from: how much of each line rests on what was published, and how much not.
+"""Basis of each line of a breakdown: the shares that depend on published, measured, calibrated or assumed numbers.
 
-A time is worth what the weakest of the numbers is worth that price it. The time of a kind is divided among its prices
-as the tasks of that kind are; a wait is worth what the work is worth that is waited for.
+The basis of a time is the weakest basis of the numbers that its cost depends on. The time of a kind is divided among
+these in proportion to the times of tasks. A wait has the basis of the work that it waits for.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from podsim.scenario.quantity import Basis
 from podsim.scenario.scenario import Scenario
 
 _BASES: Final[tuple[str, ...]] = get_args(Basis)
-"""From the strongest to the weakest."""
+"""Bases from the strongest to the weakest."""
 _CERTAIN: Final = ("published", "measured")
 _PER_MILLE: Final = 1000
 _VERTICES: Final = "system.machine.ipu.vertices"
@@ -54,7 +54,7 @@ class Sources:
 
     @property
     def text(self) -> str:
-        """The shares of all time, which add up to 100 % as they are written; empty if nothing is known.
+        """Text with the shares of all time, rounded so that they add up to 100 %; empty if unknown.
 
         >>> Sources((("matmul", {"published": 2}), ("host", {"calibrated": 1}))).text
         '66.7 % published or measured, 33.3 % calibrated'
@@ -90,7 +90,7 @@ def divided(breakdown_ps: Mapping[str, int], prices: Prices, bases: Mapping[str,
             times[basis] = times.get(basis, 0) + time_ps
     work = {kind: apportion(breakdown_ps[kind], weight) for kind, weight in weights.items()}
     if breakdown_ps.get(CONTENTION):
-        # How transfers share a channel is assumed.
+        # The way in which transfers share a channel is assumed.
         work[CONTENTION] = {_BASES[-1]: breakdown_ps[CONTENTION]}
     waited_for = _summed({kind: times for kind, times in work.items() if not is_waiting(kind)})
     waited_for = waited_for or {_BASES[-1]: 1}

@@ -1,4 +1,4 @@
-"""What a result stands on, and how sure it is: inputs by influence, percentiles over runs, and sources."""
+"""Report sections on inputs by influence, percentiles over runs, and sources."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def inputs_chart(assumptions: Sequence[Input], numbers: Table | None = None) -> 
     if not moving:
         return None
     rows, metric, first = moving[:_MOST_DRAWN], _moved_figure(assumptions), str(moving[0]["key"])
-    # Keys without the way to them, which the tip shows, but for those that would be taken for one another.
+    # Bars show the last part of a key unless it is ambiguous; the tip shows the whole key.
     short = {key: ".".join(key.split(".")[-2:]) for key in (str(row["key"]) for row in rows)}
     counts = Counter(short.values())
     names = {key: name if counts[name] == 1 else key for key, name in short.items()}
@@ -85,11 +85,11 @@ def inputs_chart(assumptions: Sequence[Input], numbers: Table | None = None) -> 
             for change in [_end(row, end)]
             for tip in [{"where": where, "change": change, **dict(zip(told, _texts(row, *told), strict=True))}]
         ]
-        bars += sorted(both, key=lambda bar: -abs(bar.end))  # the end further away first, not to hide the other
+        bars += sorted(both, key=lambda bar: -abs(bar.end))  # the longer bar first, so that it does not hide the other
     ends = [bar.end for bar in bars]
     reach = max(map(abs, ends)) or 1.0
     low, high = min(0.0, *ends), max(0.0, *ends)
-    room = _ROOM * (high - low)  # for the figures beside the bars, however short those of one side are
+    room = _ROOM * (high - low)  # room for the numbers next to the bars
     domain = (low - room, high + room) if any(ends) else (-reach, reach)
     more = len(moving) - len(rows)
     return Chart(

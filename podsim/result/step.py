@@ -1,4 +1,4 @@
-"""The parts of a result of inference: how long each takes, and what bounds it."""
+"""Parts of an inference result: duration and bound of each kind of step."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _BOUNDS_OF_FAMILIES: Final = {COMPUTE: "compute", ON_CHIP: "exchange", LINKS: "l
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """A stretch of inference: a step of text generation, a batch, or a session call of many.
+    """Report of a step of text generation, a batch, or a session call of several batches.
 
-    Its breakdown is the mean over the IPUs and adds up to its time; loads by I/O tiles meanwhile are no part of it. The
-    longest stage is the longest that a batch takes any stage. Products are work in each second that they take. [FLOP/s]
+    The breakdown is the mean over the IPUs and adds up to the time; concurrent loads by I/O tiles are not part of it.
+    `longest_stage_ps` is the time of a batch in the slowest stage. `products` are rates of work during products.
+    [FLOP/s]
     """
 
     name: str
@@ -58,8 +59,8 @@ class StepReport:
     def bound(self) -> str:
         """Resource that takes most of the time: `compute`, `exchange`, `links`, `streaming memory` or `host`.
 
-        Waiting for weights counts as streaming memory. Loads under other work bind, too, if they are waited
-        for and take longer than all of that work.
+        Waiting for weights counts as streaming memory. Concurrent loads are the bound too if they are waited for and
+        take longer than all other work.
         """
         parts, waited_ps = self.time_by_bound, self.breakdown_ps.get(_WEIGHTS_WAIT, 0)
         if waited_ps and self.loads_ps > sum(parts.values()) - waited_ps:

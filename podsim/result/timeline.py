@@ -1,8 +1,8 @@
-"""The timeline of a result: passes with their operations inside, in the order they run.
+"""Timeline of a result: passes with their operations inside, in order.
 
-The engine records a pass as one stretch per kind of time. Which operations these are made of is known from the plan:
-each gets its share, and all of them add up to what was recorded, exactly, for each kind of time. Of repeated
-cycles a chart shows the first, two more and the last; the others are folded, and neighbours that are short are joined.
+The engine records a pass as one stretch per kind of time. The plan has the operations of the pass, and each gets its
+share of the recorded time; for each kind, the shares add up exactly. Of repeated cycles, a chart shows the first, two
+in the middle and the last. The others are folded, and short neighbours are merged.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from podsim.tiles.account import Account
 from podsim.units import ps_to_seconds
 
 PASS, OPERATION, REPEATED = "pass", "operation", "repeated"
-MOST_MARKS: Final = 1400  # of a stretch, so that a page stays small and quick
-MOST_OF_CYCLES: Final = 4000  # of two repeated cycles, in which operations are to be told apart
+MOST_MARKS: Final = 1400  # most marks of a window, so that a page stays small and fast
+MOST_OF_CYCLES: Final = 4000  # most marks of two repeated cycles, in which operations should be visible
 _CYCLES: Final = 2
 _MS: Final = 1e-3
 _DIGITS: Final = 9
@@ -197,7 +197,7 @@ def _pieces_in(one: Slice, window: Stretch) -> Iterator[OperationMark]:
 def pieces_of(one: Slice) -> Iterator[OperationMark]:
     """Yield the stretches of a slice that have one kind of time, with the names of their operations.
 
-    Operations of a pass that are repeated stand as often as they run.
+    Repeated operations of a pass appear once per repetition.
     """
     if one.category != PASS:
         for leaf in one.leaves:
@@ -228,8 +228,8 @@ def _repeated(part: Slice, count: int, once: Sequence[OperationMark]) -> Iterato
 def merged(pieces: Iterable[OperationMark], shortest_ps: int) -> Iterator[OperationMark]:
     """Yield the marks of a lane in order; marks that are too short are merged.
 
-    What is joined is drawn as one of its kinds. Each is owed its time, and the one that is drawn gets all of it: over a
-    few marks the kinds are drawn for as long as they take.
+    Merged marks are drawn as one kind. The kind that has been drawn least in relation to its time is chosen, so that
+    over a few marks each kind is drawn for its own time.
     """
     owed_ps: Counter[str] = Counter()
     for run in _runs(pieces, shortest_ps):
@@ -275,7 +275,7 @@ def _ms(time_ps: int) -> float:
 class Slice:
     """First repetition of a stretch of time of a lane or channel; inner slices fill it without gaps.
 
-    Its category is its kind of time, or `pass`, `operation` or `repeated` where those inside say it.
+    The category is the kind of time, or `pass`, `operation` or `repeated` if inner slices have the kinds.
     """
 
     lane: str

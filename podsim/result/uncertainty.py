@@ -1,10 +1,10 @@
-"""How sure a result is: its run repeated with every assumed and calibrated input drawn from its range.
+"""Monte Carlo sampling of a result: the run is repeated with every assumed and calibrated input sampled from its range.
 
-Each draw moves all inputs at once, each on its own between the ends of its range, most often near its value. What the
-model itself gets wrong is one more factor, common to all times of a draw; its logarithm is normal, with the scatter of
-the software stack. Where runs need different numbers of samples to converge, a draw takes one of them. What is drawn
-for an input depends on the seed, the number of the draw and the key alone, so that the outcome is the same on any
-number of processes, and inputs that two runs share are the same in both.
+A sample has an independent value of each input, from a triangular distribution with its peak at the input's value. The
+model error is a log-normal factor common to all times of a sample. If runs need different numbers of samples to
+converge, one number is chosen at random. The random numbers of an input depend only on the seed, the number of the
+sample and the key. So the result does not depend on the number of processes, and two runs share the values of shared
+inputs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from podsim.workers import mapped
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-_DRAWS_PER_PROCESS: Final = 25  # what a process needs to start is worth so many
+_DRAWS_PER_PROCESS: Final = 25  # start-up time of a process, in samples
 _MODEL_FORM: Final = "model form"
 
 
@@ -43,7 +43,7 @@ class DrawTask:
     spec: Scenario
     probe: Probe[Any]
     inputs: Sequence[Assumption]
-    scatter: float  # standard deviation of the logarithm of what times are off by
+    scatter: float  # standard deviation of the model's log error
 
 
 def sampling_task(stands_on: StandsOn) -> DrawTask:
@@ -57,7 +57,7 @@ def uncertainty(stands_on: StandsOn, draws: Draws, watch: Watch) -> Uncertainty:
     """Repeat a run with its inputs sampled from their ranges, on all cores.
 
     Raises:
-        PodsimError: No draw has a run that is possible.
+        PodsimError: The run is impossible in every sample.
     """
     task, numbers = sampling_task(stands_on), range(draws.count)
     one = partial(draw, task, draws.seed)
@@ -95,7 +95,7 @@ def sample_inputs(task: DrawTask, seed: int, number: int) -> Any:
     """Return the scenario of a sample: each uncertain input has a triangular distribution about its value.
 
     Raises:
-        ValidationError: The scenario refuses a number.
+        ValidationError: A sampled number is invalid in the scenario.
     """
     spec = task.spec
     for unsure in task.inputs:
@@ -113,6 +113,6 @@ def sample_factor(sigma: float, seed: int, number: int) -> float:
 
 def _generator(seed: int, number: int, key: str) -> Generator:
     """Return the random generator of one input in one sample; it does not depend on other inputs."""
-    import numpy as np  # large, and most runs draw nothing
+    import numpy as np  # slow to import, and most runs need no sampling
 
     return np.random.default_rng((seed, number, zlib.crc32(key.encode())))

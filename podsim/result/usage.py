@@ -1,4 +1,4 @@
-"""IPUs in use, and how the others could be used."""
+"""IPUs in use, and advice on idle IPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where time goes, by kind, by IPU and by operation, and what fills the memories of the IPUs of a replica."""
+"""Report sections on time by kind, IPU and operation, and on memory by tenant."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from podsim.units import ps_to_seconds
 
 _Row = TypeVar("_Row")
 MOST_IPUS: Final = 16
-"""Rows of a chart; more would be read by nobody."""
+"""Most rows of a chart that are readable."""
 _DIGITS: Final = 4
 _LEAST: Final = 0.001
 _MS_FROM_S: Final = 0.02
@@ -72,7 +72,7 @@ def waterfall(
 ) -> Chart:
     """Return a chart of the kinds of time, stacked up to the total; the table has the largest kind first.
 
-    Loads of weights meanwhile are no part of it; the axis goes up to `until_s` at least. [s]
+    Concurrent loads of weights are not part of it. The axis goes up to `until_s` at least. [s]
     """
     times_s, total_s = merge_short_kinds(breakdown), sum(breakdown.values())
     end_s = max(total_s, loads_s, until_s)
@@ -252,7 +252,7 @@ def longest_operations(operations: Sequence[OperationRow]) -> Iterator[Table]:
 
 def memory_blocks(memory: MemoryReport) -> Iterator[Part]:
     """Yield a map of each used memory, or a line if it is almost empty."""
-    fills = fills_in_turn(list(by_size(memory.rows)))  # what takes most has the first, in both memories the same
+    fills = fills_in_turn(list(by_size(memory.rows)))  # the largest tenant has the first fill, in both memories
     for where, (name, *_) in _MEMORIES.items():
         fullest = memory.fullest_ipu(where)
         if fullest is None:

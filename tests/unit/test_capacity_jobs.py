@@ -39,7 +39,9 @@ def test_half_a_pod_has_an_open_ladder_and_half_of_its_host_server_and_switch() 
     assert found.simulated.machine.startswith("32 of IPU-POD64, 32 of 32 IPUs in use")
     assert found.energy is not None and whole.energy is not None
     assert (found.energy.meter.machine_count, found.energy.meter.share) == (8, 0.5)
-    assert found.energy.drawn.hosts_w == whole.energy.drawn.hosts_w  # half of the pod is in use there as well
+    assert (
+        found.energy.component_power.hosts_w == whole.energy.component_power.hosts_w
+    )  # half of the pod is in use there as well
     assert found.cost is not None and found.cost.fixed_per_hour == 32 * 1.5
     assert found.weight_update_s == whole.weight_update_s
 

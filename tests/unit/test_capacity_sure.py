@@ -45,7 +45,7 @@ def sure_of(
         asked.append(part.system)
         return [None if each is None else {TIME: each} for each in times[part.system]]
 
-    monkeypatch.setattr(confidence, "_drawn", _drawn)
+    monkeypatch.setattr(confidence, "_sampled_metrics", _drawn)
     found = confidence_of(Goal(BERT, **{"draws": 4, **wanted}), ranked, out, processes=1)
     assert found is not None
     return [
