@@ -1,4 +1,4 @@
-"""`podsim.compare`: results beside the first: metrics and why they moved, time by kind, and inputs."""
+"""`podsim.compare`: results compared with the first one: metrics and causes, time by kind, and inputs."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from podsim.units import ps_to_seconds
 from podsim.watch import Watch, watched
 
 SCHEMA_VERSION: Final = 1
-"""Of the JSON of comparisons."""
+"""Schema version of the JSON of comparisons."""
 SAME, BETTER, WORSE, NEITHER = "same", "better", "worse", "neither"
 _UNITS: Final = {PER_SECOND: "/s", SHARE: "share"}
 """Units that the JSON of comparisons spells in its own way."""
 _COLUMNS: Final = ("metric", "unit", "a", "b", "change", "verdict", "within_ranges")
-"""What a frame holds of the JSON of a row."""
+"""Keys of a row in the JSON that a data frame contains."""
 _ONE: Final = {"samples": "sample", "tokens": "token", "steps": "step", "batches": "batch"}
 _SAME_WITHIN: Final = 1e-12
-"""Relative; what floating-point numbers lose."""
+"""Relative rounding error of floating-point numbers."""
 _YAML: Final = (".yaml", ".yml")
 _SHORT_HASH: Final = 12
 _MOST_TOLD: Final = 3
@@ -47,9 +47,9 @@ _DIGITS, _FEWEST_DIGITS, _DIGITS_OF_WHY = 4, 2, 3
 _TILES: Final = 4
 _MOST_INPUTS: Final = 20
 _LONGEST: Final = 60
-"""Characters of a key or a value."""
+"""Most characters of a key or a value."""
 _BEFORE: Final = 12
-"""Characters of a long value that are shown before it differs."""
+"""Characters of a long value shown before the first difference."""
 _SMALL: Final = 0.35
 _MARGIN: Final = 0.18
 _FORMATS: Final[Mapping[str, Callable[[float, int], str]]] = {
@@ -81,11 +81,11 @@ class Row:
     unit: str
     a: float | None
     b: float | None
-    change: float | None  # relative; None where there is nothing to relate it to
-    change_range: Range | None  # its middle 80 %
-    verdict: str  # `same`, `better`, `worse`, or `neither` where that cannot be said
-    within_ranges: bool | None  # whether it may be no change; None where no range tells
-    a_range: Ends | None  # P10 and P90 of what was drawn
+    change: float | None  # relative change; None without a value to compare with
+    change_range: Range | None  # 80 % prediction interval of the change
+    verdict: str  # `same`, `better`, `worse`, or `neither` if undefined
+    within_ranges: bool | None  # True if there may be no change; None without ranges
+    a_range: Ends | None  # P10 and P90 of the samples
     b_range: Ends | None
     why: Cause | None
 
@@ -114,7 +114,7 @@ class Waterfall:
 class Difference:
     """Comparison of two results.
 
-    Rows are the metrics that either has: those that changed beyond their ranges, those within, those that are the same.
+    Rows are the metrics of either result: changes beyond the ranges, changes within them, then equal metrics.
     """
 
     a: Subject
@@ -123,7 +123,7 @@ class Difference:
     waterfalls: tuple[Waterfall, ...]
     inputs: tuple[Change, ...]
     notes: tuple[str, ...]
-    letter: str = "B"  # of the other
+    letter: str = "B"  # letter of the other side
 
     @property
     def title(self) -> str:
@@ -144,11 +144,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison(Answered):
-    """Two results or more, each beside the first.
+    """Comparison of two or more results with the first.
 
     Attributes:
-        subjects: The results; the first is what the others are compared with.
-        differences: The first beside each of the others.
+        subjects: Results, the reference first.
+        differences: Comparison of the reference with each other result.
     """
 
     subjects: tuple[Subject, ...]
@@ -163,11 +163,11 @@ class Comparison(Answered):
         """Return the comparison as a report.
 
         Args:
-            unchanged: Show what is the same as well.
+            unchanged: Show equal values too.
             precision: Significant digits.
 
         Returns:
-            What text, Markdown, a notebook, a page and charts are made of.
+            The report from which text, Markdown, notebooks, pages and charts are made.
         """
         first, *others = self.subjects
         sides = list(zip(ascii_uppercase, self.subjects, strict=False))
@@ -254,20 +254,20 @@ def _ends(span: Range | None) -> dict[str, float] | None:
 
 
 def compare(*sides: Side, uncertainty: int | Draws | None = None, seed: int = 0, watch: Watch = watched) -> Comparison:
-    """Compare results: the metrics that changed and why, time by kind, and what differs in the inputs.
+    """Compare results: changed metrics and their causes, time by kind, and differences of the inputs.
 
     Args:
         sides: Two or more: scenarios by file or name, NAME@VARIANT, NAME@REVISION of a git repository, or JSON of
             podsim run; in Python mappings, loaded scenarios and results, too.
-        uncertainty: Repeat each so often with inputs drawn from their ranges.
-        seed: Seed of these draws.
-        watch: Passes on the names of the steps in which scenarios are simulated.
+        uncertainty: Number of simulations of each side with inputs sampled from their ranges.
+        seed: Seed of the samples.
+        watch: Progress function that passes on the names of simulation steps.
 
     Returns:
-        The first beside each of the others.
+        The comparison of the first side with each other side.
 
     Raises:
-        PodsimError: One of them cannot be read or simulated, or they are of different activities.
+        PodsimError: A side cannot be read or simulated, or the activities differ.
     """
     if not 2 <= len(sides) <= len(ascii_uppercase):
         what = f"a comparison has two sides or more, not {len(sides)}"
@@ -386,7 +386,7 @@ def _differing(a: Subject, b: Subject) -> Iterator[Change]:
                 yield Change(key, *(None if value is None else value.text for value in (before, after)))
     others = dict(b.files)
     for path, digest in a.files:
-        if others.get(path, digest) != digest and not (whole and path.endswith(_YAML)):  # of those, keys tell all
+        if others.get(path, digest) != digest and not (whole and path.endswith(_YAML)):  # keys show their differences
             yield Change(f"file {path}", digest[:_SHORT_HASH], others[path][:_SHORT_HASH])
 
 

@@ -1,8 +1,8 @@
 """Expressions in study files: arithmetic and comparisons on the values of a point, and nothing else.
 
-The grammar is that of Python's expressions, of which only the listed parts are let through; `simpleeval` evaluates
-them, and nothing is ever executed as code. A name is a key of the study, whole or by its last part where only one key
-ends in it. Texts that are quantities stand for their number in the SI base unit.
+The grammar is a subset of Python's expressions. `simpleeval` evaluates them; nothing is executed as code. A name is a
+key of the study, or the last part of a key if it is unique. A text that is a quantity has the value of its number in
+the SI base unit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from podsim.errors import BadValueError
 from podsim.units import UNITS, parse_quantity
 
 _LONGEST: Final = 500
-_LARGEST_POWER: Final = 64  # of exponents, and of the digits that a number is rounded to
+_LARGEST_POWER: Final = 64  # largest exponent, and most digits to round to
 _MOST_REMEMBERED: Final = 1024
 _INTERPOLATED: Final = re.compile(r"\$\{([^{}]*)\}")
 
@@ -43,7 +43,7 @@ def _numbers_only(combine: Callable[[Any, Any], Any], left: Any, right: Any) -> 
 def _power(base: float, exponent: float) -> Any:
     if abs(exponent) > _LARGEST_POWER:
         raise BadValueError(f"an exponent of {exponent:g}", f"use one up to {_LARGEST_POWER}")
-    return base**exponent  # of at most 64 times the bits of a float
+    return base**exponent  # at most 64 times the bits of a float
 
 
 def _rounded(number: float, digits: int | None = None) -> float:
@@ -79,7 +79,7 @@ class Expression:
             raise BadValueError(f"an expression of {len(text):,} characters", f"use {_LONGEST} or fewer")
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of a compiler, about what is refused or harmless
+                warnings.simplefilter("ignore")  # warnings of Python's compiler about refused or valid code
                 self._tree = ast.parse(text.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise BadValueError(f"`{text}` is not an expression", _GRAMMAR) from None

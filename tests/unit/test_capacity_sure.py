@@ -219,7 +219,7 @@ def test_draws_are_those_of_a_run(answer: PlanResult) -> None:
     first, *others = answer.confidence.contenders
     assert (first.option.system, first.first) == ("bow_pod16", 1.0) and all(other.first == 0 for other in others)
     assert answer.best is not None
-    drawn = confidence._drawn(answer.best.parts[0], answer.goal)
+    drawn = confidence._sampled_metrics(answer.best.parts[0], answer.goal)
     wide = ["parallelism.micro_batch_size=1", "parallelism.accumulation_factor=384"]
     again = run(BERT, overrides=["system=bow_pod16", *wide], uncertainty=Draws(10)).uncertainty
     assert again is not None

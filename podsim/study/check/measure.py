@@ -1,6 +1,6 @@
-"""The regression gate: what scenarios give, beside a baseline or beside what another revision gives.
+"""Regression checks: metrics of scenarios compared with a baseline or with another revision.
 
-`python -m podsim.study.check.measure HOME PATH...` prints it as JSON; another revision is asked this way.
+`python -m podsim.study.check.measure HOME PATH...` prints the metrics as JSON. Another revision is run in this way.
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ _SUFFIXES: Final = {".yaml", ".yml"}
 _FIGURES: Final = ("breakdown.", "run_breakdown.")
 _FEW_CASES: Final = 8
 _MEASURES: Final = ("podsim.study.check.measure", "podsim.checks.measure")
-"""Modules that measure cases, by their names today and in earlier versions."""
+"""Modules that run cases, by their names now and in earlier versions."""
 
 
 def check(
     *paths: str | Path, baseline: str | Path | None = None, against: str | None = None, tell: Tell | None = None
 ) -> Verdict:
-    """Compare what scenarios give with a baseline, and with what they expect.
+    """Compare the metrics of scenarios with a baseline, and with the expectations in the scenarios.
 
     Args:
         paths: Scenario files, folders of them, or shipped names. The command takes the scenarios of
-            podsim-baseline.json in the working folder, or the folder scenarios in it, if left out.
-        baseline: What was agreed on; without one, expectations of the scenarios alone are looked at. The command takes
-            podsim-baseline.json beside the first path if it is there.
-        against: Compare with what this git revision gives instead.
-        tell: Is told how many scenarios are done, and of how many; a line in a notebook shows it if left out.
+            podsim-baseline.json in the working folder by default, or those of its folder `scenarios`.
+        baseline: File with the agreed metrics; without it, only expectations of the scenarios are checked. The command
+            uses podsim-baseline.json next to the first path if it exists.
+        against: Compare with the metrics of this git revision instead.
+        tell: Progress callback, called as `tell(done, total)`; by default a progress line in a notebook.
 
     Returns:
-        What has moved or is not as expected.
+        The verdict, with all changes and unmet expectations.
 
     Raises:
         PodsimError: A path, the baseline or the revision cannot be read, or there is no path.
@@ -113,10 +113,10 @@ class Case:
 
 
 def paths_left_out(baseline: str | Path | None) -> tuple[list[Path], Path | None]:
-    """Return the paths that are checked if none is given, and their baseline, which is None if it lies in their folder.
+    """Return the default paths to check, and their baseline; None for a baseline in their folder.
 
     Args:
-        baseline: The baseline that was asked for, with `BASELINE` of the working folder in its place if None.
+        baseline: Requested baseline; None is `BASELINE` in the working folder.
     """
     file = Path(baseline or BASELINE)
     if baseline or file.is_file():
@@ -167,7 +167,7 @@ def cases_of(paths: Sequence[Path], home: Path) -> Iterator[Case]:
             if name not in files:
                 files[name] = file
                 yield Case(file, name, home=home)
-                with suppress(SpecError):  # which is said when the file itself is measured
+                with suppress(SpecError):  # reported when the file itself is run
                     yield from (
                         Case(file, f"{name}@{variant_name}", variant_name, home) for variant_name in variant_names(file)
                     )
@@ -188,7 +188,7 @@ def measured(case: Case, simulate: Callable[[LoadedScenario], Result] = run) -> 
     given: dict[str, Any] = {"inputs": {}, "expect": {}, "metrics": {}, "breakdown_ps": {}}
     try:
         loaded = load_scenario(case.path, case.variant)
-        for path, digest in loaded.inputs:  # of shipped data by that name, others from the folder of the baseline
+        for path, digest in loaded.inputs:  # shipped data by name, other files relative to the baseline's folder
             near = PurePath(os.path.relpath(Path(path).resolve(), case.home.resolve())).as_posix()
             given["inputs"][path if is_as_shipped((path, digest)) else near] = digest
         given["expect"] = dict(loaded.spec.expect or {})
@@ -242,7 +242,7 @@ def _revision_cases(tree: Path, paths: Sequence[Path], home: Path, revision: str
     done = subprocess.run(command, cwd=tree, env=given, capture_output=True, check=False, encoding="utf-8")
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if line.strip() and not line[0].isspace()]
-        last = said[-1] if said else "it printed nothing"  # a cure follows, indented
+        last = said[-1] if said else "it printed nothing"  # an indented cure may follow
         raise PodsimError(f"podsim of that revision fails: {last}", where=revision, do="name another revision")
     figures: Mapping[str, Measured] = json.loads(done.stdout)
     return figures
@@ -335,4 +335,4 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
 
 
 if __name__ == "__main__":
-    import_module(_MEASURES[0]).main(*sys.argv[1:])  # whose functions other processes find by its name
+    import_module(_MEASURES[0]).main(*sys.argv[1:])  # other processes find functions by the module's name

@@ -1,4 +1,4 @@
-"""The verdict of a check, for people and pipelines: what has moved or is not as expected, and why."""
+"""Verdict of a check for people and pipelines: changes, unmet expectations and their causes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ KINDS_OF_ISSUE: Final = {
     REMOVED: "is in the baseline and nowhere else",
     IMPOSSIBLE: "has no figures; nothing was agreed on or expected",
 }
-"""What each kind of issue means, the gravest first."""
+"""Meaning of each kind of issue, the most severe first."""
 _PASSING: Final = {ADDED, IMPOSSIBLE}
 _GRAVITY: Final = {kind: place for place, kind in enumerate(KINDS_OF_ISSUE)}
 _CURE: Final = 'agree on what is given with `--accept --reason "…"`, or write `expect:` in the scenarios'
@@ -60,7 +60,7 @@ _PERCENT: Final = 100
 _ROOM: Final = 1.3
 _ROWS_IN_COMMENT: Final = 8
 _COMMENT: Final = "<!-- podsim check -->"
-"""By which a comment of an earlier run is found, to be edited in place."""
+"""Mark by which a pipeline finds the comment of an earlier run, to edit it."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Baseline:
 
     scenarios: Mapping[str, Measured] = field(default_factory=dict)
     tolerance: str = "1 %"
-    tolerances: Mapping[str, str] = field(default_factory=dict)  # by figure, by scenario, or by `scenario figure`
+    tolerances: Mapping[str, str] = field(default_factory=dict)  # by metric, by scenario, or by `scenario metric`
     reason: str = ""
     version: str = __version__
     is_revision: bool = False
@@ -106,7 +106,7 @@ class Issue:
     before: str = ""
     after: str = ""
     change: float | None = None
-    why: str = ""  # the kind of time that moved most, and the inputs that changed
+    why: str = ""  # kind of time that changed most, and changed inputs
     files: tuple[str, ...] = ()  # these inputs
 
     @property
@@ -138,12 +138,12 @@ class Verdict(Answered):
     """Result of a check.
 
     Attributes:
-        issues: The gravest first.
-        now: What each case gives.
-        agreed: What that was compared with; None for expectations alone.
-        compared_with: The same in words.
+        issues: Issues, the most severe first.
+        now: Current metrics of each case.
+        agreed: Baseline; None if only expectations were checked.
+        compared_with: Name of the baseline.
         paths: The file of each case.
-        home: The folder from which inputs are named.
+        home: Folder to which names of inputs are relative.
     """
 
     COLUMNS: ClassVar = (*(each.name for each in fields(Issue)), "fails")
@@ -361,13 +361,13 @@ def _case_issues(name: str, before: Measured, after: Measured, baseline: Baselin
 def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
     """Return the inputs that changed, by their current names.
 
-    A file of the same content under another name is the same file: earlier versions wrote down names as they were
-    typed, and another revision is read from another folder.
+    Files of equal content are the same file, whatever their names: earlier versions stored names as typed, and another
+    revision is read from another folder.
     """
     same = {*before.values()} & {*after.values()}
     now = [path for path, digest in after.items() if digest not in same and before.get(path) != digest]
     gone = [path for path, digest in before.items() if digest not in same and path not in after]
-    ends = [f"/{path}" for path in now]  # one of two paths may be the other as seen from a folder in it
+    ends = [f"/{path}" for path in now]  # one path may be the other one, relative to an inner folder
     gone = [path for path in gone if not any(end.endswith(f"/{path}") or f"/{path}".endswith(end) for end in ends)]
     return tuple(sorted([*now, *gone]))
 
@@ -399,7 +399,7 @@ def as_comment(verdict: Verdict) -> str:
 def as_github(verdict: Verdict) -> str:
     """Return annotations for GitHub and the verdict; a changed file gets one, at its first changed line if known.
 
-    An issue that no file of its own explains stands at the file of its scenario.
+    An issue without changed files is annotated at the file of its scenario.
     """
     try:
         top = Path(os.environ.get("GITHUB_WORKSPACE") or top_of(Path.cwd(), "", "")).resolve()
@@ -414,7 +414,7 @@ def as_github(verdict: Verdict) -> str:
     told: dict[tuple[bool, str], list[Issue]] = {}
     for issue in verdict.issues:
         places = []
-        for name in issue.files:  # which may not be there any more
+        for name in issue.files:  # the file may be gone
             file = next((path for path in (verdict.home / name, data_file(name)) if path.is_file()), None)
             if file is None:
                 continue

@@ -1,4 +1,4 @@
-"""From a goal to its options: each job is run on its part of a system, and what they give is added up."""
+"""Options of a goal: each job runs on its part of a system, and the metrics are added up."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from podsim.watch import Tell
 if TYPE_CHECKING:
     from podsim.result.serving import ServingResult
 
-_LONGEST: Final = 120  # letters of the name of a file
+_LONGEST: Final = 120  # most letters of a file name
 _OF_A_JOB: Final = ("name", "system", "ipus", "ipus_per_replica", "replicas", "figures")
 _SECONDS_PER_HOUR: Final = 3600
 _ONE_LOAD: Final = (0.8,)
 _OPTION: Final = "option"
 _NAMED: Final = ("system", "system.base")
-_NOT_NAMED: Final = 24  # as few candidates need no words
+_NOT_NAMED: Final = 24  # number of candidates up to which none is announced
 _MEMORY: Final = "memory"
 _SUFFIXES: Final = (".yaml", ".yml", ".csv")
 _PLACEMENTS: Final = ("stages", "layers_per_ipu", "pipeline_stages", "chunks_per_ipu", "head_on", "schedule")
-"""Keys that say where layers go, and when they run there; none of them stays behind a division that is chosen."""
+"""Keys for the placement and order of layers; a chosen layout replaces all of them."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Part:
     bill: Mapping[str, Any] = field(default_factory=dict)  # what it costs, as JSON of results; empty without prices
     overrides: Sequence[str] = ()  # `key.path=value` texts that give the same
     written: str = ""  # the scenario that gives the same, as a file
-    refused: str = ""  # why its result is no answer, such as a queue that grows; empty if it is one
+    refused: str = ""  # why the result is not valid, such as a growing queue; else empty
 
     @property
     def used(self) -> int:
@@ -167,8 +167,8 @@ class Option:
 def totals(parts: Sequence[Part], system: System, together: bool) -> dict[str, Any]:
     """Return the metrics of all jobs on a pod, in sequence or side by side; None if a job lacks the metric.
 
-    One after another, times add up; side by side, the longest counts. Cost and energy add up in both. Where the whole
-    pod is leased, its fixed price is paid for the time that the jobs take together. Power is the largest at a time.
+    In sequence, times add up; side by side, the longest counts. Cost and energy add up in both cases. If the whole pod
+    is leased, its fixed price is paid for the time of all jobs. Power is the peak.
     """
 
     def joined(figure: str, join: Callable[[Any], Any]) -> float | None:
@@ -185,7 +185,7 @@ def totals(parts: Sequence[Part], system: System, together: bool) -> dict[str, A
     if any(part.bill for part in parts):
         found[COST] = joined(COST, sum)
         if found[COST] is not None and together and all(part.bill.get("lease") == "pod" for part in parts):
-            hourly = parts[0].bill["fixed_per_hour"] or 0.0  # of the whole pod, the same for all of them
+            hourly = parts[0].bill["fixed_per_hour"] or 0.0  # of the whole pod, equal for all jobs
             energy = sum(part.bill["energy_per_run"] or 0.0 for part in parts)
             found[COST] = energy + hourly * (time_s or 0.0) / _SECONDS_PER_HOUR
     notes = (f"{part.name}: {part.figures['warnings']}" for part in parts if part.figures.get("warnings"))
@@ -266,7 +266,7 @@ def _fingerprint(goal: Goal, inputs: Sequence[tuple[str, str]]) -> str:
     jobs = [(job.name, job.scenario, job.variant, job.overrides, job.ipus) for job in goal.work]
     study = goal.space.study.model_dump_json() if goal.space is not None else ""
     asked: Any = (jobs, goal.order, goal.candidates, goal.divisions, goal.overrides, goal.request_rate, goal.is_served)
-    shipped = source(data_file(HARDWARE).rglob("*.yaml"))  # what varies may name any of them
+    shipped = source(data_file(HARDWARE).rglob("*.yaml"))  # varied keys may name any of these
     return digest([simulator().encode(), shipped, repr(asked).encode(), study.encode(), repr(sorted(inputs)).encode()])
 
 
@@ -334,7 +334,7 @@ def _places(goal: Goal, whole: Place) -> tuple[Place, ...]:
 
 def _part(goal: Goal, job: Job, place: Place, division: str, varied: Sequence[str]) -> Part:
     chosen = (f"{PARALLELISM}={AUTO}",) if division == CHOSEN else ()
-    # In this order: what varies can pin a part of a chosen division.
+    # In this order, because a varied key can fix a part of a chosen layout.
     overrides = (*place.overrides(), *goal.overrides, *job.overrides, *chosen, *varied)
     loaded = load_scenario(job.scenario, job.variant, overrides)
     loaded = _with_requests(goal, loaded) if goal.is_served else loaded
@@ -395,7 +395,7 @@ def written(scenario: str, loaded: LoadedScenario, chosen: Candidate | None, abo
     layers = [*map(Document, variant), *map(assigned, loaded.overrides)]
     data = _absolute(reduce(lay_over, layers, Document({})).data, (Path(), loaded.folder))
     if chosen is not None:
-        # A division that a file gives is replaced key by key, so that another way to place layers has to go.
+        # Keys of a given layout are replaced one by one, so other placement keys have to be removed.
         given, parallelism = loaded.written.document.at, chosen.parallelism
         gone = {key: None for key in _PLACEMENTS if key not in parallelism and given((PARALLELISM, key)) is not None}
         section, memory = (data[key] if isinstance(data.get(key), dict) else {} for key in (PARALLELISM, _MEMORY))

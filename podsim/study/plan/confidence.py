@@ -30,8 +30,8 @@ from podsim.study.plan.goal import Goal, figures, missed
 from podsim.workers import mapped
 
 _MOST, _MOST_NEAR_MISSES, _WITHIN, _NEAR_MISS = 4, 2, 1.5, 0.1
-RELIABLE: Final = 0.8  # an option that holds in fewer of the draws does not come before one that does
-SWAMPED: Final = "swamped"  # whether more requests come in a draw than can be served
+RELIABLE: Final = 0.8  # share of samples that a reliable option needs
+SWAMPED: Final = "swamped"  # True if requests arrive faster than they can be served in a sample
 _Made = TypeVar("_Made")
 
 
@@ -39,8 +39,8 @@ _Made = TypeVar("_Made")
 class Spread:
     """Ranges of an option's metrics, as in `podsim run`; a job's metric is prefixed with its name and a colon."""
 
-    ranges: Mapping[str, Range] = field(default_factory=dict)  # empty where nothing is known, as of requests
-    new: tuple[str, ...] = ()  # what of it was never compared
+    ranges: Mapping[str, Range] = field(default_factory=dict)  # empty if unknown, as for requests
+    new: tuple[str, ...] = ()  # features without validation
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,10 @@ class Contender:
     """An option that can come first, and shares of the draws."""
 
     option: Option
-    first: float  # of the draws in which one reaches the goal, the share in which this is the best of them
-    within: float  # share of the draws in which it keeps to all limits
-    possible: float  # share of the draws in which it can be run at all
-    ranges: Mapping[str, Range] = field(default_factory=dict)  # as those of a `Spread`, of the possible draws
+    first: float  # share of samples in which it is best, of those in which an option reaches the goal
+    within: float  # share of samples in which it keeps to all limits
+    possible: float  # share of samples in which it is possible
+    ranges: Mapping[str, Range] = field(default_factory=dict)  # as in `Spread`, from the possible samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Confidence:
 
     draws: int
     seed: int
-    reached: int  # in how many of them one of the options reaches the goal
+    reached: int  # number of samples in which an option reaches the goal
     contenders: Sequence[Contender]
 
     def to_dict(self) -> dict[str, Any]:
@@ -83,8 +83,8 @@ def gap(goal: Goal, option: Option) -> float:
 def likelihood(goal: Goal, option: Option, ranges: Mapping[str, Range]) -> float | None:
     """Return the probability that an option keeps to all limits, from the ranges of its metrics; None without ranges.
 
-    The logarithm of a figure is normal, with the ends of its range as P10 and P90. The figures of an option rise and
-    fall together, so that the least likely limit decides; whole per cent are all that such a range can tell.
+    The logarithm of a metric is taken as normal, with the ends of its range as P10 and P90. The metrics of an option
+    are taken as fully correlated, so that the least likely limit decides. The result is rounded to per cent.
     """
     if not ranges:
         return None
@@ -158,8 +158,8 @@ def confidence_of(
 ) -> Confidence | None:
     """Return how often each contender comes first in samples of uncertain inputs.
 
-    Those that are behind are drawn if in some draw none of the others reaches the goal, or if none of them is reliable.
-    None if nothing is drawn, or nothing can change.
+    Further options are sampled if in some sample no contender reaches the goal, or if none is reliable. Return None if
+    nothing is sampled, or nothing can change.
     """
     contenders, draws = _contenders(goal, ranked, out), goal.draw_count
     if not draws or not contenders or (len(contenders) == 1 and not goal.bounds):
@@ -168,8 +168,8 @@ def confidence_of(
     near = sum(max(values[0], value) <= _WITHIN * min(values[0], value) for value in values)
     behind = [option for option in ranked[_MOST:] if option not in contenders][:_MOST]
     options, moved = list[Option](), list[list[Option | None]]()
-    kept = np.empty((0, draws), dtype=bool)  # whether an option keeps to all limits in a draw
-    keys = np.empty((0, draws))  # less for the better
+    kept = np.empty((0, draws), dtype=bool)  # True if an option keeps to all limits in a sample
+    keys = np.empty((0, draws))  # smaller for better options
     for group in (contenders[:near], contenders[near:], behind):
         shares = [share for option, share in zip(options, kept.mean(1), strict=True) if not option.reason]
         if group and not (max(shares, default=0.0) >= RELIABLE and kept.any(0).all()):
@@ -192,7 +192,7 @@ def _contenders(goal: Goal, ranked: Sequence[Option], out: Sequence[Option]) -> 
     known = (option for option in out if option.parts and option.value(goal.figure) is not None)
     near = (option for option in known if gap(goal, option) <= _NEAR_MISS)
     better = sorted((option for option in near if not best or key(option) <= key(best[-1])), key=key)
-    # Sorting keeps what is within limits before what is as good and is not.
+    # Stable sorting keeps options within limits before equally good ones beyond.
     return sorted([*best, *better[: _MOST_NEAR_MISSES if best else _MOST]], key=key)
 
 

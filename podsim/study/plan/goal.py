@@ -1,7 +1,7 @@
-"""What is wanted: what is to run, the figure that counts, its limits, and the pods and partitions that are looked at.
+"""Goals of a plan: jobs, objective, limits, and the pods and partitions to try.
 
 A partition, `32 of ipu_pod64`, has a power of two of IPUs in whole machines. Within a link domain its ladder is open,
-whether or not that of the pod is closed. It has its part of the pod's host servers and switches.
+even if the pod's is closed. It has its share of the pod's host servers and switches.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ GIVEN: Final = "as given"
 CHOSEN: Final = "chosen"
 SEQUENCE: Final = "sequence"
 TOGETHER: Final = "together"
-_DRAWS, _SERVED_DRAWS, _TRIALS = 50, 20, 200  # each draw of a plan for requests serves all of them again
+_DRAWS, _SERVED_DRAWS, _TRIALS = 50, 20, 200  # each sample of a serving plan serves all requests again
 _STUDIED: Final = tuple(CombinedSpec.model_fields)  # sections that a goal has in common with a study
 _PARTITION: Final = re.compile(r"\s*([+-]?\.?\d\S*)\s+of\s+(\S.*?)\s*")
-"""A partition, if what begins like a number is one of `_IPUS`."""
+"""Pattern of a partition, if its number matches `_IPUS`."""
 _IPUS: Final = re.compile("[1-9][0-9]{0,5}")
 _Limits = Annotated[Mapping[str, str | list[str]], Field(default_factory=dict)]
 _Texts = Annotated[list[str], Field(default_factory=list)]
 TOTALS: Final = (metrics.TIME, metrics.ENERGY, metrics.POWER, metrics.RACK_POWER, metrics.COST, metrics.IPUS)
-"""Figures that several jobs have together."""
+"""Metrics of several jobs together."""
 SERVED: Final = (*(each.key for each in metrics_of(metrics.SERVING) if each.of == (metrics.SERVING,)), metrics.LOAD)
-"""Figures of requests that are served: one of them in a goal asks for serving."""
+"""Serving metrics; a goal with one of these serves requests."""
 SHORTEST_WAIT: Final = "latency_p99_s"
-"""Objective of requests that are served."""
+"""Default objective of serving."""
 _SIGNED_PRICE: Final = re.compile(r"\s*(<=|>=|<|>)\s*(.+?[A-Z]{3})\s*")
 _SIGN: Final = re.compile(r"\s*[<>]")
 _NEAR_NOTHING, _EXAMPLE = 0.0005, "500 USD"
@@ -66,7 +66,7 @@ _HEADLINES: Final = {
     Activity.GENERATION: metrics.TOKENS,
     Activity.FORWARD: metrics.THROUGHPUT,
 }
-"""Objective of a goal without one, by activity."""
+"""Default objective by activity."""
 _WORD: Final = re.compile(r"[^\W_]+")
 
 
@@ -99,7 +99,7 @@ def names_of(spec: Scenario, *, served: bool) -> tuple[str, ...]:
 
 
 def figure_cure(name: str, names: Sequence[str]) -> str:
-    """Return the advice for a figure that a question does not have: those with most words in common, and all figures.
+    """Return the advice for an unknown metric: similar names, and all metrics.
 
     >>> figure_cure("p99_token", ["latency_p99_s", "time_per_output_token_p99_s"])
     'did you mean `time_per_output_token_p99_s`? known here: latency_p99_s, time_per_output_token_p99_s'
@@ -113,9 +113,9 @@ def figure_cure(name: str, names: Sequence[str]) -> str:
 
 
 def default_objective(goal: Goal, specs: Sequence[Scenario]) -> str:
-    """Return the figure that counts in a goal without an objective.
+    """Return the objective of a goal that names none.
 
-    Requests count by their P99 latency, other generation and forward passes by their rate, training by its time.
+    It is the P99 latency of requests, the rate of other generation and forward passes, or the time of training.
     """
     if len(specs) > 1:
         return metrics.TIME
@@ -224,7 +224,9 @@ class GoalSpec(CombinedSpec):
     request_rate: Rate | None = None
     systems: Annotated[list[str], Field(min_length=1)] | None = None
     divisions: Annotated[list[Literal["as given", "chosen"]], Field(min_length=1)] | None = None
-    lease: Literal["machines", "partition", "pod"] | None = None  # what cost counts; as the scenario says if left out
+    lease: Literal["machines", "partition", "pod"] | None = (
+        None  # machines that cost covers; by default as in the scenario
+    )
     overrides: _Texts
     vary: Annotated[Mapping[str, Varied], Field(default_factory=dict)]  # as the `keys` of a study
     trials: Count = _TRIALS
@@ -322,22 +324,22 @@ class Job:
 class Goal:
     """Question for `podsim plan`: jobs, candidates, objective and limits."""
 
-    scenario: str = ""  # what is to run, by path or name, if it is one
+    scenario: str = ""  # path or name of the scenario to run, if there is one
     variant: str | None = None
-    objective: str | None = None  # the figure that counts, by key or short name; `default_objective` if None
+    objective: str | None = None  # metric to optimise, by key or short name; `default_objective` if None
     limits: tuple[Expectation, ...] = ()
-    systems: tuple[str, ...] = ()  # pods to look at, by path or name, or partitions of them
+    systems: tuple[str, ...] = ()  # pods to try, by path or name, or partitions
     overrides: tuple[str, ...] = ()  # `key.path=value` texts that hold for all of them
     description: str = ""
-    jobs: tuple[Job, ...] = ()  # several things that are to run, in place of the scenario
+    jobs: tuple[Job, ...] = ()  # several jobs, instead of the scenario
     order: str = SEQUENCE  # or `together`: side by side on partitions of one pod
-    second: str | None = None  # the figure that the objective is weighed against; time, or cost or energy, if left out
-    request_rate: float | None = None  # requests that are to be served [1/s]; that of the scenario if left out
+    second: str | None = None  # second metric; by default time, cost or energy
+    request_rate: float | None = None  # request rate [1/s]; by default the scenario's
     divisions: tuple[str, ...] = (GIVEN, CHOSEN)  # the scenario's own, one that podsim chooses, or both
-    space: StudySpace | None = field(default=None, compare=False)  # what varies beside systems and divisions
+    space: StudySpace | None = field(default=None, compare=False)  # keys that vary in addition to systems and divisions
     trials: int = _TRIALS  # most candidates; a goal with more is refused
-    draws: int | None = None  # how often uncertain inputs are drawn; 50 times if left out, 20 for requests
-    seed: int = 0  # of the draws
+    draws: int | None = None  # Monte Carlo samples; by default 50, 20 for requests
+    seed: int = 0  # seed of the samples
 
     @property
     def more_is_better(self) -> bool:
@@ -412,11 +414,11 @@ def read_goal(path: Path) -> Goal:
     """Read a goal file.
 
     Returns:
-        The goal, with paths as seen from here.
+        The goal, with paths relative to the working folder.
 
     Raises:
-        SpecError: It is wrong; each problem with its place.
-        PodsimError: Its limits contradict each other.
+        SpecError: The file is wrong; each problem has its place.
+        PodsimError: Limits contradict each other.
     """
     document, folder = read_yaml(path, str(path)), path.parent
     spec = validated(GoalSpec, document)

@@ -1,4 +1,4 @@
-"""What a plan found, and its report: the verdict, ranked options, what rules the others out, and charts."""
+"""Result of a plan and its report: verdict, ranked options, reasons that rule out others, and charts."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from podsim.study.plan.confidence import RELIABLE, Confidence, Contender, Spread
 from podsim.study.plan.goal import TOGETHER, Goal
 from podsim.study.points import short
 
-MOST_SHOWN: Final = 20  # options in a table, and those whose ranges are measured
-_MOST_KEYS: Final = 3  # more that vary share a column
+MOST_SHOWN: Final = 20  # options in a table, and options with ranges
+_MOST_KEYS: Final = 3  # more varied keys share a column
 _FIGURES, _MOST_LISTED, _MOST_BARS, _DIGITS, _ROOM = 3, 500, 30, 4, 1.02
-_MOST_LABELS: Final = 12  # of more points, those of the front alone have names
-_TOO_FEW: Final = 2  # points through which no shape is seen; bars tell them better
+_MOST_LABELS: Final = 12  # with more points, only the front has names
+_TOO_FEW: Final = 2  # points up to which bars are used
 _LEASED: Final = {"machines": "machines in use", "partition": "the whole partition", "pod": "the whole pod"}
 _SHOWN: Final = (
     *(metrics.TIME, metrics.THROUGHPUT, metrics.TOKENS, metrics.LATENCY, "latency_p99_s", metrics.COST),
@@ -58,14 +58,14 @@ class PlanResult(Answered):
     """Result of `podsim plan`.
 
     Attributes:
-        goal: What was wanted.
-        ranked: Options within all limits, those first that hold in nearly all draws, and of these the best.
-        ruled_out: The others, each with its reason; those that come closest first.
-        second: Figure that the objective is weighed against.
-        candidate_count: How many there were to look at.
-        confidence: How often each of the best comes first with inputs drawn from their ranges; None without draws.
+        goal: Goal of the plan.
+        ranked: Options within all limits, reliable ones first, sorted by objective.
+        ruled_out: Other options with reasons, the closest first.
+        second: Second metric.
+        candidate_count: Number of candidates.
+        confidence: Results of sampling uncertain inputs; None without samples.
         inputs: (path, SHA-256) of every file read.
-        spreads: Between what figures lie, by the labels of the options that are shown.
+        spreads: Ranges of metrics, by label of the shown options.
     """
 
     goal: Goal
@@ -106,7 +106,7 @@ class PlanResult(Answered):
         """Return the probability that an option keeps to all limits, from samples or else from its ranges.
 
         Returns:
-            A share from 0 to 1; None where nothing is known of it.
+            A probability from 0 to 1; None if unknown.
         """
         if self.confidence is None:
             return likelihood(self.goal, option, self.spreads.get(option.label, Spread()).ranges)
@@ -363,7 +363,7 @@ def ranked_table(found: PlanResult) -> Table:
     weighed = [second] if second and (goal.second or metric_of(second).unit == metrics.MONEY) else []
     wanted = dict.fromkeys((goal.figure, *weighed, *(bound.metric for bound in goal.limits)))
     wanted.pop(IPUS, None)
-    # What is asked for is shown, and other figures where there is room.
+    # Requested metrics are shown, and others if there is room.
     room = _FIGURES - has_shares - any(option.values for option in shown) - len(wanted)
     more = [name for name in _SHOWN if all(option.value(name) is not None for option in found.ranked)]
     filled = [
@@ -514,7 +514,7 @@ def _scatter(found: PlanResult, known: Sequence[Option], second: str) -> Chart:
     figures, front = (found.goal.figure, second), found.front
     (up, heights), (across, places) = (_scaled(found, figure, known) for figure in figures)
     points = list(zip(known, places, heights, strict=True))
-    # Between two of the front, what is as good as the worse of them in one figure is known to be reached.
+    # The front is a step line: between two options only the worse value of either is reached.
     mark = Mark.STEPS_BEFORE if metric_of(second).more_is_better else Mark.STEPS_AFTER
     ordered = sorted(((x, y) for option, x, y in points if option in front), key=lambda point: point[0])
     series = [Series(_FRONT, mark, [x for x, _ in ordered], [y for _, y in ordered], _FRONT_COLOUR)] if front else []
