@@ -1,4 +1,4 @@
-"""The points of a study: its file, the values of its keys, and what each combination of them gives the simulator."""
+"""Points of a study: its file, the values of its keys, and the scenario of each combination."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from podsim.study.store import COLUMNS, SCENARIO, VARIANT
 MOST_POINTS: Final = 10_000_000
 NUMBER_AND_UNIT: Final = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(\D.*)?")
 _DIGITS: Final = 12
-MOST_LISTED: Final = 1_000_000  # values that are listed or drawn for all axes together, which have to be in memory
+MOST_LISTED: Final = 1_000_000  # most values of all axes together, because they are in memory
 _FIGURES: Final = {*(metric.key for metric in (*RUN_METRICS, *SPENT) if metric.of != (SERVING,)), FULLEST, "warnings"}
 _CURES: Final = {
     **dict.fromkeys(COLUMNS, "use another name"),
@@ -39,7 +39,7 @@ _CURES: Final = {
 }
 Value = bool | int | float | str
 
-_LEAST, _MOST = 1e-7, 1e15  # numbers that are written out; others are rare, and shorter with a power of ten
+_LEAST, _MOST = 1e-7, 1e15  # range of numbers written without a power of ten
 _DIGITS_SHOWN: Final = 4
 
 
@@ -324,8 +324,8 @@ def _axes(study: StudySpec) -> Iterator[SweptAxis]:
 class Point:
     """Combination of values, numbered within the study.
 
-    `values` are by key and name, those that are derived last; `overrides` are those of keys, as `--set` takes them.
-    Where an expression has no value there is a `problem`, and the point cannot be simulated.
+    `values` are by key and name, derived ones last; `overrides` are the values of keys in the form of `--set`. If an
+    expression has no value, `problem` says why, and the point cannot be simulated.
     """
 
     number: int
@@ -342,7 +342,7 @@ class StudySpace:
 
     study: StudySpec
     axes: tuple[SweptAxis, ...]
-    document: Document = field(default_factory=lambda: Document({}))  # for the places of what is wrong
+    document: Document = field(default_factory=lambda: Document({}))  # for the places of errors
 
     def __len__(self) -> int:
         """Return the number of combinations, before `where` excludes some."""
@@ -414,7 +414,7 @@ def read_study(path: str | Path, scenario: str | None = None) -> StudySpace:
 def space_of(document: Document, folder: Path = Path(), scenario: str | None = None) -> StudySpace:
     """Return the points of a loaded study; paths of its scenarios are relative to `folder`.
 
-    A scenario that varies instead of that of the study has its path from here.
+    The path of a `scenario` that replaces the study's is relative to the working folder.
     """
     if not isinstance(document.data, dict) or document.data.get("kind") != "study":
         other = isinstance(document.data, dict) and document.data.get("kind") == "goal"

@@ -1,4 +1,4 @@
-"""The sides of a comparison: scenarios that are simulated and results that are read, at a revision if one is named."""
+"""Sides of a comparison: simulated scenarios and results read from files, at a revision if one is named."""
 
 from __future__ import annotations
 
@@ -64,18 +64,18 @@ COMPARED: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys((metrics.REQUESTS, metrics.SERVED_TOKENS, metrics.SATURATION), ""),
     },
 }
-"""Metrics by activity, the headline first, and what their time is spent in, or the memory that they fill."""
+"""Metrics by activity, the headline first, each with its stretch of time or its memory."""
 _MARKS: Final = {
     "weight_update_ps": TRAINING,
     metrics.FIRST_TOKEN: GENERATION,
     metrics.BATCHES: FORWARD,
     "saturation": SERVING,
 }
-"""Keys that results of one activity alone have."""
+"""Key that only results of one activity have, by activity."""
 _NEEDED: Final = 2
-"""The first metrics of an activity, which no result is without."""
+"""Number of metrics of an activity that every result has, the first ones."""
 _AT: Final = re.compile(r"@(?!\{)")
-"""Between parts of a name; `HEAD@{1}` is one part."""
+"""Separator between parts of a name; `HEAD@{1}` is one part."""
 _SHORT: Final = 10
 _MOST_PARTS: Final = 3
 _SMALLEST, _LARGEST = 1e-100, 1e100
@@ -94,7 +94,7 @@ class Subject:
     activity: str
     metrics: Mapping[str, float]
     spans: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # stretches of time by kind [ps]
-    ranges: Mapping[str, Ends] = field(default_factory=dict)  # P10 and P90 of metrics that were drawn
+    ranges: Mapping[str, Ends] = field(default_factory=dict)  # P10 and P90 of sampled metrics
     own_ranges: Mapping[str, Range] = field(default_factory=dict)  # of a single run
     parts: Mapping[str, float] = field(default_factory=dict)  # of the run [s]
     memory: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # tenants of the fullest IPU [B]
@@ -157,7 +157,7 @@ def _simulated(
     try:
         return result_subject(run(scenario, variant=variant, uncertainty=uncertainty, watch=watch), label, taken)
     except SpecError:
-        raise  # it names its files
+        raise  # the error names its files
     except PodsimError as error:
         error.where = f"{label}: {error.where}" if error.where else label
         raise
@@ -263,7 +263,9 @@ class _Revision:
 
             asked = (str(folder / self.path), label, taken, variant, uncertainty, silent)
             try:
-                with ProcessPoolExecutor(1, initializer=os.chdir, initargs=(here,)) as pool:  # which may work elsewhere
+                with ProcessPoolExecutor(
+                    1, initializer=os.chdir, initargs=(here,)
+                ) as pool:  # the process may have another working folder
                     subject = pool.submit(_path_subject, *asked).result()
             except PodsimError as error:
                 error.message, error.where, error.do = map(inside, (error.message, error.where, error.do))

@@ -1,7 +1,7 @@
-"""Rows: what stands in them, the file that keeps them whatever ends the work, and the table in which it ends.
+"""Rows of a study: their columns, the database that keeps them during the work, and the final table.
 
-What was made so far is a database of SQLite: each portion of rows is a transaction, so that a process that is killed
-leaves whole rows, and a row that was damaged is made again. A table has the same bytes for the same rows.
+Intermediate rows are in an SQLite database. Each portion of rows is a transaction, so that a killed process leaves
+whole rows. A damaged row is computed again. Equal rows give a table of equal bytes.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from podsim.runs import Result
 
 POINT, SCENARIO, VARIANT, STATUS, REASON = COLUMNS = ("point", "scenario", "variant", "status", "reason")
-"""What every row begins with, or says of itself."""
-DONE, REFUSED, FAILED = "done", "refused", "failed"  # what became of a point; one failed by a bug of podsim
+"""First columns of every row."""
+DONE, REFUSED, FAILED = "done", "refused", "failed"  # statuses of a point; `failed` is a bug of podsim
 PARQUET, CSV = ".parquet", ".csv"
 Row = Mapping[str, Any]
 _APPLICATION, _FORMAT = 0x706F6473, 1
-"""`pods` in ASCII, by which SQLite knows whose file it is; and the version of the tables."""
+"""SQLite's application number, `pods` in ASCII, and the version of the tables."""
 _TABLES: Final = f"""
 BEGIN IMMEDIATE;
 DROP TABLE IF EXISTS row;
@@ -73,7 +73,7 @@ def figures_of(result: Result) -> Iterator[tuple[str, float | str | None]]:
     yield "warnings", "; ".join(result.warnings) or None
 
 
-# What was made so far
+# Intermediate rows
 
 
 class Store:
@@ -90,8 +90,8 @@ class Store:
     ) -> None:
         """Open or create the rows in a file, or in memory; `restart` drops existing rows.
 
-        `fingerprint` is a hash of all that rows depend on. Messages say `what` they are rows of, and which `option` of
-        the command line names another file or begins again.
+        `fingerprint` is a hash of all inputs of the rows. Error messages contain `what` (the kind of rows) and `option`
+        (how to name another file or to start again).
         """
         self.path, self._what, self._option = path, what, option
         if path is not None:
@@ -160,7 +160,7 @@ class Store:
     def _open(self, fingerprint: str) -> None:
         run = self._connection.execute
         self._connection.create_function("crc32", 1, crc32, deterministic=True)
-        run("PRAGMA locking_mode = EXCLUSIVE")  # one process at a time, and no shared memory, which network disks lack
+        run("PRAGMA locking_mode = EXCLUSIVE")  # one process at a time; network disks have no shared memory
         (application,), (form,) = run("PRAGMA application_id").fetchone(), run("PRAGMA user_version").fetchone()
         (count,) = run("SELECT count(*) FROM sqlite_master").fetchone()
         if count and application != _APPLICATION:
@@ -170,7 +170,7 @@ class Store:
         if count and form != _FORMAT:
             raise self._refusal(f"holds rows of another version of podsim, in format {form}; this one reads {_FORMAT}")
         if count and dict(run("SELECT key, value FROM about")).get("fingerprint") == fingerprint:
-            with self._connection:  # rows that were damaged go
+            with self._connection:  # remove damaged rows
                 run("DELETE FROM row WHERE crc32(CAST(status || data AS BLOB)) <> checksum")
             return
         if count and run("SELECT number FROM row LIMIT 1").fetchone():
@@ -217,7 +217,7 @@ def _drop(path: Path) -> None:
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-# The table in which it ends
+# Final table
 
 
 def check_suffix(path: Path) -> None:
@@ -237,7 +237,7 @@ def write_table(path: Path, rows_of: Callable[[], Iterable[Row]], about: Mapping
         (_write_parquet if path.suffix == PARQUET else _write_csv)(temporary, types, rows_of(), about)
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
-        if path.suffix == CSV:  # before the table, which is not known without it
+        if path.suffix == CSV:  # before the table, which is not recognised without it
             known = {**about, "sha256": _sha256(temporary)}
             write_atomically(about_file(path), (json.dumps(known, indent=2) + "\n").encode())
         temporary.replace(path)

@@ -1,6 +1,6 @@
-"""The answer of a study: the best points, a chart over the keys that vary, and what could not be simulated.
+"""Report of a study: the best points, a chart over the keys that vary, and the points that failed.
 
-The table is read once and row by row, however long it is; what an answer shows of it is kept.
+The table is read once, row by row; only the rows to show are kept.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from podsim.study.expression import number_of
 from podsim.study.points import MeasuredSpec, StudySpace, Value, number_and_unit, short
 from podsim.study.store import COLUMNS, DONE, POINT, REASON, SCENARIO, STATUS, VARIANT, Row
 
-_BEST, _LISTED, _DRAWN = 5, 500, 5_000  # points of the table of the best, of longer tables, and of a chart
+_BEST, _LISTED, _DRAWN = 5, 500, 5_000  # most points of the table of best points, of longer tables, and of a chart
 _MOST_COMPARED: Final = 20_000
-"""Points up to which values without effect are looked for, for which all of them have to be in memory."""
+"""Most points for which keys without effect are detected, because all points have to be in memory."""
 _MOST_SAID, _MOST_LINES, _MOST_PANELS, _MOST_TICKS = 3, 4, 6, 10
 _SAME: Final = 1e-12
-_FULL: Final = 0.5  # a grid of which fewer cells are filled was not crossed, but sampled
+_FULL: Final = 0.5  # share of filled cells below which a grid was sampled
 _DIGITS: Final = 6
-_ROOM: Final = 1.25  # room beside bars for their numbers, as a share of the longest
-_BELOW: Final = 1.5  # points without a figure stand so far below the least of a logarithmic axis
+_ROOM: Final = 1.25  # length of an axis over the longest bar, for the numbers
+_BELOW: Final = 1.5  # factor below the smallest value at which points without the metric are drawn
 _COUNTS: Final = ("ipus", "replicas", "replication_factor", "machine_count")
-"""Last parts of keys over which a rate would at best be proportional."""
+"""Last parts of keys of counts, to which a rate is ideally proportional."""
 _PLACE: Final = re.compile(r"^.*?\[[^\]]*\]: ")
 _NUMBER: Final = re.compile(r"\d[\d.,]*(?: [KMGT]i?B\b)?")
 _COUNTED: Final = {"does not fit": "Points that do not fit", "no plan": "Points without a plan"}
@@ -44,10 +44,10 @@ _SCALES: Final = {
     metrics.BYTES: ((2.0**30, 2.0**30, "GiB"), (0.0, 2.0**20, "MiB")),
     metrics.PER_SECOND: ((1e5, 1000.0, "1,000 "), (0.0, 1.0, "")),
 }
-"""Units of axes by the unit of the figure: from which largest value on, and what numbers are divided by for them."""
+"""Units of axes by unit of the metric: largest value from which on each is used, and divisor."""
 _SHORT: Final = {"ipu": "IPU", "ipus": "IPUs", "gw": "GW", "mfu": "MFU", "llama": "LLaMa"}
 _Said = dict[tuple[str, str], list[Any]]
-"""How many points say a text, what became of them and the first such text, by that and the text without its numbers."""
+"""Number of points, status and first text, by status and text without numbers."""
 
 
 # Words
@@ -335,8 +335,8 @@ def _study_chart(
 ) -> chart.Chart | None:
     """Return a chart of a metric over the keys that vary; None if no key varies.
 
-    Lines for a key of numbers, one for each value of a key of a few words; bars for words alone; a heat map for two
-    keys, and one for each value of a third; dots for samples; parallel axes for more.
+    A key of numbers gives lines, one for each value of a key of a few words. Words give bars, two keys a heat map (one
+    for each value of a third), samples dots, and more keys parallel axes.
     """
     keys = [key for key in (_key(rows, name) for name in space.crossed) if len(key.values) > 1]
     if not keys:
@@ -392,7 +392,7 @@ def _key(rows: Sequence[Row], name: str) -> chart.Key:
     if numbers:
         values = [value for _, value in sorted(zip(numbers, values, strict=True), key=lambda pair: pair[0])]
     texts = [short(value).removesuffix(f" {unit}") if unit else short(value) for value in values]
-    if len(set(texts)) < len(texts):  # numbers that few digits do not tell apart
+    if len(set(texts)) < len(texts):  # numbers that are equal with few digits
         texts = [str(value).removesuffix(f" {unit}") if unit else str(value) for value in values]
     places = {value: place for place, value in enumerate(values)}
     return chart.Key(name, chart.Axis(key_text(name), unit), texts, sorted(numbers), [places[value] for value in given])
@@ -438,7 +438,8 @@ def _lines(
 ) -> chart.Curves:
     """Return a chart over a key of numbers, with a line for each value of a key of words.
 
-    Where the key counts IPUs or replicas both axes are logarithmic, and a rate is ideal in proportion to the first.
+    If the key counts IPUs or replicas, both axes are logarithmic, and the ideal rate is proportional to the first
+    value.
     """
     key, *of_words = keys
     at = [key.numbers[place] for place in key.at]
@@ -485,7 +486,7 @@ def _lines(
 def measured_points(given: Sequence[MeasuredSpec], metric: str) -> Iterator[tuple[Value, float]]:
     """Yield the position and the published value of measured scenarios in a chart; others are skipped.
 
-    A rate follows from the time of a weight update, whose samples are known.
+    A rate is computed from the time of a weight update and its samples.
     """
     for measured in given:
         result = run(measured.scenario)

@@ -1,7 +1,7 @@
-"""`podsim.whatif`: what each change of a machine brings, for one workload or several.
+"""`podsim.whatif`: the effect of each change of a machine on one workload or several.
 
-With the division kept, a larger memory brings nothing; replanned, a change is compared with the best division of the
-machine as it is.
+With an unchanged layout, a larger memory has no effect. With `replan`, each change has its best layout, and is compared
+with the best layout of the unchanged machine.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from podsim.workers import mapped
 TWICE: Final[Mapping[str, float]] = dict.fromkeys(
     ("clock", "links", "memory", "exchange", "streaming", "host_links"), 2.0
 )
-"""What is asked where nothing is: what twice as much of each would bring."""
+"""Default changes: the double of each."""
 _DIGITS: Final = 12
 _LEAST: Final = 1e-6
-"""The least factor; the largest is one over it."""
+"""Smallest factor; the largest is its inverse."""
 _ROOM: Final = 1.25
-"""Of an axis beyond its longest bar, for the text beside it."""
+"""Length of an axis over its longest bar, for the text next to it."""
 _MOST_TOLD: Final = 4
 _DIVISION: Final = {False: "division kept", True: "division chosen anew"}
 _RANGES: Final = "80 %: what unsure inputs leave open, and what changes are off by where two runs were published"
@@ -55,15 +55,15 @@ _RANGES: Final = "80 %: what unsure inputs leave open, and what changes are off 
 class Effect:
     """Effect of a change on a workload."""
 
-    change: str  # its name and its factor, such as `links x2`
+    change: str  # name and factor, such as `links x2`
     keys: tuple[str, ...] = ()
-    value: float | None = None  # of the headline with it; None, as its share, if such a run is impossible
+    value: float | None = None  # headline metric with the change; None, like `share`, if impossible
     range: Range | None = None
     share: float | None = None  # relative change
     share_range: Range | None = None
-    cause: str = ""  # the kind of time that moved most
-    reason: str = ""  # why there is no such run, or why nothing changes
-    beyond: bool = False  # no published run is like it, while one is like the run without the change
+    cause: str = ""  # kind of time that changed most
+    reason: str = ""  # why the run is impossible, or why nothing changes
+    beyond: bool = False  # True if the change leaves the validated range
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +71,11 @@ class Effects:
     """Effects of changes on one workload, the largest first."""
 
     scenario: str
-    metric: str  # key of the headline
+    metric: str  # key of the headline metric
     replanned: bool
     value: float
     range: Range | None
-    alone: float | None  # what replanning alone brought, as a share
+    alone: float | None  # relative change by replanning without another change
     effects: tuple[Effect, ...]
     inputs: tuple[tuple[str, str], ...]
 
@@ -90,7 +90,7 @@ class WhatIf(Answered):
     """Effects of changes on workloads.
 
     Attributes:
-        workloads: Each with its division kept, and after that with its division chosen anew if that was asked for.
+        workloads: Effects with unchanged layouts, then effects with new layouts if requested.
     """
 
     workloads: tuple[Effects, ...]
@@ -103,13 +103,13 @@ class WhatIf(Answered):
     def mean_factors(self, *, replanned: bool) -> list[tuple[str, float]]:
         """Return changes with the geometric mean of their factors over all workloads, the largest first.
 
-        A change that is impossible for one of them is left out.
+        A change that is impossible for a workload is left out.
 
         Args:
-            replanned: Of workloads whose division is chosen anew, or of those where it is kept.
+            replanned: True for effects with new layouts, False for effects with unchanged layouts.
 
         Returns:
-            Names of changes with these means, as factors.
+            Names of changes with their mean factors.
         """
         gains: dict[str, list[float | None]] = {}
         for effect in (effect for side in self.workloads if side.replanned is replanned for effect in side.effects):
@@ -197,25 +197,25 @@ def whatif(
     processes: int | None = None,
     tell: Tell | None = None,
 ) -> WhatIf:
-    """Find what each change of a machine or a scenario would bring to its headline, one change at a time.
+    """Find the effect of each change of a machine or a scenario on its headline metric, one change at a time.
 
     Args:
         scenarios: Scenario files, or names of shipped ones; in Python mappings or loaded ones, too.
-        times: What to multiply, and by how much: clock, tiles, memory, exchange, links, ipu_links, gw_links,
-            host_links, streaming, or the full key of a number; the most usual, each x2, if left out; in Python a
-            mapping of names to factors, too.
-        to: Set a key to another value, such as system=bow_pod64; each is one change, next to those of `times`. The
-            usual factors are left out then; in Python a mapping of key paths to values, too.
+        times: Numbers to multiply, with factors: clock, tiles, memory, exchange, links, ipu_links, gw_links,
+            host_links, streaming, or the full key of a number. The default doubles the usual ones. In Python a mapping
+            of names to factors, too.
+        to: Key and value to set, such as system=bow_pod64; each is one change, in addition to those of `times`, which
+            then has no default. In Python a mapping of key paths to values, too.
         overrides: Replace a key of all scenarios; in Python a mapping of key paths to values, too.
-        replan: Choose the division over the IPUs again as well, for the machine as it is and with each change.
-        processes: Scenarios at a time; as many as there are cores if left out.
-        tell: Is told how many are done, and of how many; a line in a notebook shows it if left out.
+        replan: Also choose the layout again, for the unchanged machine and for each change.
+        processes: Number of processes; by default the number of cores.
+        tell: Progress callback, called as `tell(done, total)`; by default a progress line in a notebook.
 
     Returns:
         The effects of each change on each workload.
 
     Raises:
-        PodsimError: A scenario is wrong or cannot be run as it is, or nothing is known by the name of a change.
+        PodsimError: A scenario is wrong or impossible without changes, or the name of a change is unknown.
     """
     others = override_texts(to)
     times = _factors(TWICE if times is None and not others else times or {})

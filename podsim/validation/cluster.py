@@ -1,10 +1,9 @@
-"""The constants of a software stack as a user's own measurements have them.
+"""Calibration of a software stack's constants with a user's measurements.
 
-The declared calibration rows enter by what they leave open: each constant is known to lie in its range, most often
-near its value, before any measurement. Measurements move it from there by least squares of relative misses, each
-weighed by its standard error and by what the model itself gets wrong. So one measurement moves constants a little and
-many pin them down; a constant that no measurement stands on keeps its value. Hardware keeps its constants: a cluster
-has the same chips.
+The prior of each constant is the triangular distribution over its range. Measurements change it by least squares of
+relative errors, each weighted by its standard error and by the model error. So one measurement changes constants a
+little, and many determine them. A constant that affects no measurement keeps its value. Constants of the hardware are
+kept, because a cluster has the same chips.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ from podsim.watch import Watch
 
 _STACK = "software."
 _STEPS = 3
-"""Constants act almost linearly, so that few steps meet the best fit."""
+"""Number of Gauss-Newton steps; constants act almost linearly."""
 _FAR = 3
-"""How many standard errors off a row is that the constants do not account for."""
+"""Standard errors beyond which a row is reported as not explained by the constants."""
 _TRIANGLE = 18
-"""Divisor of the squares of a triangle's ends and middle, less their products, that gives its variance."""
+"""Divisor in the variance of a triangular distribution."""
 _UNITS = {"s": "s", "bytes": "B", "bytes_per_s": "B/s"}
 _STEP = 0.1
-"""How far a constant is moved to see what it does, in standard deviations."""
+"""Step of a constant for its slope, in standard deviations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class Modelled:
 
     measured: Measurement
     loaded: LoadedScenario
-    spec: Scenario  # the same with its division
+    spec: Scenario  # the scenario with its layout
     probe: Probe[Any]
 
     def value(self, constants: Mapping[str, float]) -> float:
@@ -74,8 +73,8 @@ class ComparedMeasurement:
 
     measured: Measurement
     before: float  # predicted ÷ measured - 1 with the committed constants
-    after: float  # the same with the fitted ones
-    error: float  # standard error of measurement and model together, as a share
+    after: float  # predicted ÷ measured - 1 with the fitted constants
+    error: float  # relative standard error of measurement and model
 
     @property
     def is_far(self) -> bool:
@@ -87,9 +86,9 @@ class ComparedMeasurement:
 class Cluster:
     """Outcome of a fit."""
 
-    loaded: LoadedScenario  # the first of the scenarios, whose stack all share
-    inputs: tuple[Assumption, ...]  # the constants as they are committed
-    fits: tuple[Fit, ...]  # the same as they were fitted
+    loaded: LoadedScenario  # first scenario; all have its stack
+    inputs: tuple[Assumption, ...]  # constants before the fit
+    fits: tuple[Fit, ...]  # fitted constants
     rows: tuple[ComparedMeasurement, ...]
 
 
@@ -229,9 +228,9 @@ def _rows(
 
 _DIGITS = 4
 _WIDE = 2
-"""Standard errors to either end of a range."""
+"""Half width of a range, in standard errors."""
 _LEAST = 0.1
-"""Share of a value that its range goes down to at most, since no constant is below zero."""
+"""Lower end of a range as a share of the value, because constants are positive."""
 
 
 def stack_of(found: Cluster, measured: Path, target: Path) -> str:

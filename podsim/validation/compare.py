@@ -1,4 +1,4 @@
-"""Every published row beside its prediction: kernels, products, weight updates, evaluations, times to train."""
+"""Comparison of all published rows with predictions: kernels, products, weight updates, evaluations, times to train."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from podsim.watch import Watch, watched
 
 _TERA, _MS_PER_S, _S_PER_MIN = 1e12, 1000, 60
 _GEMM_MEMORY = 0.6
-# Name for a reader, and the column with the time of a weight update beside checkpoints.
+# Label, and the column with the time of a weight update without checkpoints.
 _BENCHMARKS = {"bert": ("BERT", "step_ms_median"), "resnet": ("ResNet-50", "step_ms_pure")}
 _PODS = ("llama2_7b_pods@pod4", "llama2_7b_pods@pod16")
 Progress = Watch
@@ -57,11 +57,11 @@ def validate(progress: Progress = watched) -> tuple[RowComparison, ...]:
     """Compare all published figures with predictions, in order from a vertex to a run.
 
     Args:
-        progress: Passes on the names of the scenarios to simulate, and may show how far it is; a line in a notebook
-            does so if left out.
+        progress: Function that passes on the names of the scenarios and may show progress; by default a line in a
+            notebook.
 
     Raises:
-        PodsimError: That is no function, such as the name of a scenario.
+        PodsimError: `progress` is not a function.
     """
     if not callable(progress):
         what = f"published figures are compared all together: {shown(progress)} is no function that shows progress"
@@ -235,7 +235,7 @@ def _scaling(runs: Results) -> Iterator[RowComparison | NotRun]:
     minutes = float(gpu["score_min"])
     published = float(measured[smallest]["score_physical_min"]) / minutes
     name = f"POD{smallest} over DGX A100, time to train"
-    # Of the other machine there is a score alone: its runs are taken to differ as much.
+    # The other machine has only a score: its runs are taken to have the same spread.
     share = math.sqrt(2) * uncertainty_of(measured[smallest], "uncertainty_score")
     yield compare_row(group, name, lambda: _minutes(runs, names[smallest]) / minutes, published, "x", _logged(share))
 

@@ -1,4 +1,4 @@
-"""One prediction beside one published figure, figures without a prediction, and errors of groups."""
+"""Comparisons of predictions with published figures, figures without a prediction, and errors of groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from podsim.scenario.quantity import LEVELS, Level
 from podsim.scenario.scenario import Scenario
 
 WHOLE_RUNS: Final = "published averages of whole runs"
-"""Averages over all that a trainer does: compilation, data loading, logging, evaluation."""
+"""Group of averages over whole programs, with compilation, data loading, logging and evaluation."""
 BEYOND: Final = 2
 """Standard deviations of data and inputs that explain an error; a larger one is an error of the model."""
 
@@ -24,7 +24,7 @@ BEYOND: Final = 2
 class Blind:
     """A prediction by an earlier version of a figure that nobody who built it had seen; never computed again."""
 
-    row: str  # the name that it was made under
+    row: str  # name of the row at the time of the prediction
     predicted: float
     described_as: str  # how the run was described; the shipped scenario may say it otherwise
     version: str  # the version that made it
@@ -41,10 +41,10 @@ class RowComparison:
     unit: str
     role: str  # `calibration` or `hold-out`
     source: str  # where the published figure comes from
-    blind: tuple[Blind, ...] = ()  # what earlier versions predicted before the figure was known
-    scenarios: tuple[str, ...] = ()  # what is simulated for it; empty for a vertex or a product
+    blind: tuple[Blind, ...] = ()  # predictions of earlier versions, made before the figure was known
+    scenarios: tuple[str, ...] = ()  # simulated scenarios; empty for a vertex or a product
     uncertainty: float | None = None  # standard deviation of the published figure
-    configuration: str = ""  # what was run, whatever it is called: rows of one name say one thing about the model
+    configuration: str = ""  # equal for rows that run the same
 
     @property
     def error(self) -> float:
@@ -75,7 +75,7 @@ class NotRun:
     role: str  # `calibration` or `hold-out`
     source: str  # where it comes from
     reason: str  # why there is no prediction
-    blind: tuple[Blind, ...] = ()  # what earlier versions predicted before the figure was known
+    blind: tuple[Blind, ...] = ()  # predictions of earlier versions, made before the figure was known
     scenarios: tuple[str, ...] = ()  # what would be simulated for it
     uncertainty: float | None = None  # standard deviation of the published figure
 
@@ -84,7 +84,7 @@ class NotRun:
 class Validation:
     """Published figures, with and without predictions."""
 
-    comparisons: tuple[RowComparison, ...]  # those with a prediction beside them
+    comparisons: tuple[RowComparison, ...]  # rows with a prediction
     not_run: tuple[NotRun, ...]
 
     @property
@@ -130,7 +130,7 @@ _LEVEL_OF: Final[Mapping[str, Level]] = {
     "scaling": "run",
     "ratios": "run",
 }
-"""Levels by part of the name of a group; what is in none is an update of weights, or a pass."""
+"""Levels by part of the name of a group; the default is `update or pass`."""
 
 
 def level_of(group: str) -> Level:
@@ -165,7 +165,7 @@ class Summary(Sizes):
     role: str  # `calibration` or `hold-out`
     count: int
     configurations: int  # distinct configurations among them
-    beyond: int  # comparisons whose errors are more than twice the uncertainty of what was measured
+    beyond: int  # comparisons whose errors exceed twice the uncertainty of the measurement
 
 
 def summarize(comparisons: Sequence[RowComparison]) -> tuple[Summary, ...]:
@@ -200,9 +200,9 @@ def _summary(level: Level, group: str, role: str, rows: Sequence[RowComparison])
 
 
 _WORDS: Final = frozenset({"basis", "description", "level", "name", "note", "range", "source"})
-"""Keys that no time follows from."""
+"""Keys that times do not depend on."""
 _OF_A_RUN: Final = frozenset({"samples_to_converge"})
-"""Keys that say how a run went, and not what was run: two submissions of one configuration converge differently."""
+"""Keys of a run's outcome: two submissions of one configuration converge differently."""
 
 
 def loaded(title: str) -> Scenario:
@@ -243,7 +243,7 @@ def origin_of(row: RowComparison | NotRun) -> str:
 def evidence(spec: Scenario) -> str:
     """Return a text that is equal for two runs that are not independent evidence.
 
-    The closed and the open division of MLPerf share it, and so do runs whose loaders differ.
+    Runs of MLPerf's closed and open division have the same text, and so have runs with different loaders.
     """
     size = "-".join(str(number) for number in dimensions_of(spec).values())
     weights = getattr(getattr(spec, "precision", None), "weights", None) or "fp16"
@@ -262,9 +262,9 @@ class LimitVerdict:
     """A limit, and the error that it is held against."""
 
     what: str  # `mean error` or `worst error`
-    value: float  # the error: the mean of the sizes, or the largest with its sign
-    limit: float  # what its size may be at most
-    rows: str  # what it is an error of
+    value: float  # mean absolute error, or the largest error with its sign
+    limit: float  # largest allowed absolute value
+    rows: str  # rows that it refers to
 
     @property
     def is_kept(self) -> bool:

@@ -1,9 +1,9 @@
-"""How many published runs lie in the ranges that the runs of all other origins give them, and how narrow these are.
+"""Coverage and width of the prediction intervals of published runs, by leave-one-origin-out cross-validation.
 
-Each origin, an MLPerf round, a vendor's table or a paper, is left out whole: its rows are predicted with constants that
-are fitted without them, and the range of each is what the rows of other origins say. Beside them stands the constant
-band that would have served the other origins best, one for all or one for each group. The score is the width of a range
-and ten times what it misses by [gneiting2007], in per cent; the rows of a configuration count as one.
+An origin is an MLPerf round, a vendor's table or a paper. Its rows are predicted with constants fitted without them,
+and their intervals come from the rows of other origins. For comparison there are constant intervals that fit the other
+origins best, one for all or one for each group. The score is the width plus ten times the miss [gneiting2007], in per
+cent; the rows of a configuration count as one.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from podsim.draws import SHARE, Z
 from podsim.result.evidence import Compared, Residuals, interval_score
 
 TARGET: Final = (0.75, 0.85)
-"""Share of configurations that should lie in their ranges: fewer promise too much, more say little."""
+"""Target coverage: less is overconfident, more is too wide."""
 SIGMAS: Final = tuple(0.01 * 1.1**step for step in range(40))
-"""Standard deviations that are tried: 1 to 41 %."""
+"""Standard deviations to try: 1 to 41 %."""
 _GROUPS: Final[Mapping[str, Callable[[Compared], str]]] = {
     "one band for all": lambda run: "",
     "a band for each activity": lambda run: run.names["activity"],
@@ -37,7 +37,7 @@ class LeftOutRun:
 
     run: Compared
     sigma: float  # standard deviation of the logarithm of predicted over measured time
-    new: tuple[str, ...]  # what of it no run of the others has
+    new: tuple[str, ...]  # features that no run of other origins has
 
     @property
     def is_inside(self) -> bool:
@@ -49,9 +49,9 @@ class LeftOutRun:
 class Share:
     """Coverage of the prediction intervals of a group of runs."""
 
-    name: str  # what they have in common
+    name: str  # common feature of the runs
     rows: int
-    configurations: int  # what was run, which counts once
+    configurations: int  # number of configurations, each counted once
     inside: float  # share of the configurations inside
     mean_error: float  # mean size of the errors, as logarithms
     width: float  # mean width of their ranges, as logarithms
@@ -63,7 +63,7 @@ class Coverage:
     """Ranges of all runs, each origin left out whole."""
 
     runs: tuple[LeftOutRun, ...]
-    bands: tuple[Share, ...]  # the same runs with constant bands that are chosen from the other origins
+    bands: tuple[Share, ...]  # the same runs with constant intervals chosen from the other origins
 
     @property
     def origins(self) -> tuple[Share, ...]:

@@ -1,4 +1,4 @@
-"""Batches that a library refused for want of memory, and those of the same tables that ran: what is said of them."""
+"""Predicted memory outcomes of batches that a library refused for lack of memory, and of batches that ran."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How much was chosen to make predictions meet published figures, beside how many figures there are to meet.
+"""Number of choices made to match published figures, compared with the number of independent figures.
 
-A constant counts once, whichever files repeat it. A configuration counts once, whatever it is called: rows of two names
-that simulate the same say one thing.
+A constant counts once even if files repeat it. A configuration counts once, even if rows with different names simulate
+it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from podsim.validation.comparison import RowComparison, configuration, loaded
 from podsim.validation.microbenchmarks import mk1
 
 MOST_OF_NOISE = 7
-"""More constants of noise than these are not fitted."""
+"""Most constants of noise that are fitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,10 @@ class Identifiability:
     fitted: Mapping[str, tuple[str, ...]]  # constants that are fitted to rows
     assumed: tuple[str, ...]  # numbers of machines and software stacks that are assumed
     assumed_in_scenarios: tuple[str, ...]  # numbers that scenarios assume
-    switches: tuple[str, ...]  # choices of software stacks that are no numbers and differ between them
+    switches: tuple[str, ...]  # non-numerical choices that differ between software stacks
     configurations: Mapping[str, int]  # distinct configurations of whole runs
-    shared: int  # configurations of hold-out rows that are those of calibration rows, too
-    of_noise: tuple[str, ...]  # constants that are fitted to how much logged runs differ
+    shared: int  # configurations of hold-out rows that calibration rows have too
+    of_noise: tuple[str, ...]  # constants fitted to the spread of logged runs
 
 
 def identifiability(comparisons: Sequence[RowComparison]) -> Identifiability:

@@ -1,4 +1,4 @@
-"""What was measured alone, beside its prediction: parts of a pass, convolutions, products, data that moves, graphs."""
+"""Microbenchmarks compared with predictions: parts of a pass, convolutions, products, transfers, graph kernels."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def compare_microbenchmarks() -> Iterator[RowComparison]:
 def compare_graph_kernels() -> Iterator[RowComparison]:
     """Yield gathers, scatter-adds and interaction blocks on one Bow IPU, in a loop.
 
-    What a byte that a loop copies and the division of an index cost stands on gathers and scatter-adds alone.
+    The cost of a byte copied by the loop and of an index division is fitted to gathers and scatter-adds only.
     """
     for row in rows("gnn_kernels"):
         kernel, inputs, features, outputs = row["kernel"], *(int(row[f"num_{each}"]) for each in _EXTENTS)

@@ -1,4 +1,4 @@
-"""What one chip draws, beside its prediction: single kernels as long as they take, and an epoch of training."""
+"""Measured power of one chip compared with predictions: single kernels, and an epoch of training."""
 
 from __future__ import annotations
 

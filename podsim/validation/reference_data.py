@@ -9,9 +9,9 @@ from podsim.validation.comparison import Blind
 
 CALIBRATION, HOLD_OUT = "calibration", "hold-out"
 EVALUATED = "v2.0"
-"""The round whose evaluations a constant is fitted to, and nothing else of its logs."""
+"""Round whose evaluations a constant is fitted to; the rest of its logs is hold-out."""
 CALLED = ("v1.1", "v2.0")
-"""The rounds whose weight updates of convolutional networks the session call of TensorFlow is fitted to."""
+"""Rounds to whose ResNet weight updates the session call of TensorFlow is fitted."""
 _FIRST_NAMES = {"bert": "bert", "resnet": "resnet50"}
 
 

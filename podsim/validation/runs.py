@@ -1,6 +1,6 @@
-"""Scenarios that rows of published figures name, simulated once each, and the figures beside them.
+"""Scenarios of published rows, simulated once each, and their comparisons.
 
-Throughput, times to train, forward passes and text generation are here; those of MLPerf are in `compare`.
+Throughput, times to train, forward passes and text generation are here; MLPerf's rows are in `compare`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Comparisons with published figures, their ranges, and runs with noise, as answers."""
+"""Reports of comparisons with published figures and of prediction intervals."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class Accuracy:
     """Predictions beside published figures."""
 
     found: Validation
-    verdicts: Sequence[LimitVerdict] = ()  # whether limits are kept
-    summary_only: bool = False  # whether rows are left out
-    chosen: Identifiability | None = None  # what could have been chosen otherwise
+    verdicts: Sequence[LimitVerdict] = ()  # verdicts on limits
+    summary_only: bool = False  # True if rows are left out
+    chosen: Identifiability | None = None  # number of free choices
 
     def report(self) -> Report:
         """Return a report: rows by role, a summary per group and role, free choices, and verdicts."""

@@ -1,4 +1,4 @@
-"""Constants that were fitted again, as answers."""
+"""Reports of fitted constants."""
 
 from __future__ import annotations
 

@@ -81,14 +81,14 @@ def plan(
         objective: Metric to optimise: time, cost, energy, ipus, or a key of results. The default is the time to train,
             or the throughput of a run without an end, or the P99 latency of requests.
         second: Second metric of the chart.
-        limits: Bounds in addition to those of the goal, e.g. 'mfu=> 10 %'; in Python a mapping of metrics to bounds, too.
+        limits: Bounds in addition to the goal's, e.g. 'mfu=> 10 %'; in Python a mapping of metrics to bounds, too.
         deadline: Most time to train: 12h.
         budget: Most cost of a run: '500 USD'.
         rack_power: Most power of a rack: '20 kW'.
         latency: Most P99 latency of requests: 2s.
         rate: Requests per second to serve; by default those of the scenario. [1/s]
         division: Consider only the given or only the chosen division.
-        lease: Whether cost counts machines in use, the partition or its pod.
+        lease: Machines that cost covers: those in use, the partition or its pod.
         overrides: Replace a key on all systems; in Python a mapping of key paths to values, too.
         trials: Most candidates, 200 by default; more are refused.
         draws: Monte Carlo samples of uncertain inputs; 50 by default, 20 for requests.
