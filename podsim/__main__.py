@@ -1,4 +1,4 @@
-"""The process of the command line, `podsim` or `python -m podsim`: signals end it without a traceback."""
+"""Process of the command line, `podsim` or `python -m podsim`; signals end it without a traceback."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def main() -> None:
     try:
         _run_command()
     except BaseException:
-        # Libraries may have made another error of the interruption.
+        # Libraries may have converted the interruption to another error.
         if received:
             sys.exit(_BY_SIGNAL + received[0])
         raise
     finally:
-        # Nothing is left to tidy up: the interpreter may be ended while it ends.
+        # Nothing is left to clean up, so a signal may end the interpreter at once.
         for each in heeded:
             signal.signal(each, signal.SIG_DFL)
 

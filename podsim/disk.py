@@ -1,7 +1,7 @@
-"""What is kept on disk from one process to the next; `PODSIM_CACHE` names another folder, or `off` for none.
+"""Disk cache; `PODSIM_CACHE` names another folder, or is `off`.
 
-An entry is a file named by a hash of all that its value was made from, moved to its place at once, with a checksum: one
-that is damaged is made again. Whatever the folder refuses is no error.
+An entry is a file with a checksum, written atomically and named by a hash of all inputs of its value. A damaged entry
+is computed again. A folder that cannot be written is not an error.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from podsim.errors import PodsimError
 _Value = TypeVar("_Value")
 SWITCH = "PODSIM_CACHE"
 _MOST_BYTES = 1 << 26
-"""No entry is as large."""
+"""Size above which no entry is read."""
 _PLAIN: dict[Any, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}
 _MOST_PER_FOLDER = 64
-"""Entries of one of the 256 folders, beyond which the older half of them is removed."""
+"""Entries of one of the 256 folders beyond which the older half is removed."""
 
 
 def folder() -> Path | None:
@@ -88,7 +88,7 @@ def cached(
         return make()
     path = root / key[:2] / f"{key[2:]}.json"
     with suppress(OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, ArithmeticError):
-        return read(_load(path))  # unless it is not there, or damaged
+        return read(_load(path))  # raises if it is missing or damaged
     value = make()
     _save(path, json.dumps(write(value)).encode())
     return value

@@ -1,4 +1,4 @@
-"""What can go wrong, and what each tells its reader.
+"""Errors of podsim.
 
 PodsimError             everything a user can mend; printed without a traceback
 ├── SpecError           a file is wrong: all its problems in one raise, each with its place
@@ -22,13 +22,13 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 _MOST_TOLD = 50
-"""Problems of a file that its error prints; all are in `SpecError.problems`."""
+"""Most problems of a file that an error prints; all are in `SpecError.problems`."""
 
 
 class _PortableError(Exception):
-    """Pickled and copied by its parts, since `Exception` would call the constructor with the message alone.
+    """Exception that can be pickled and copied; `Exception` would call the constructor with only the message.
 
-    Without it a worker of `multiprocessing.Pool` that raises kills the thread that collects results.
+    Otherwise a worker of `multiprocessing.Pool` that raises would kill the thread that collects results.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -45,8 +45,8 @@ class PodsimError(_PortableError):
     """Error that says what is wrong, where, and what to do about it.
 
     Attributes:
-        message: What is wrong.
-        where: `file:line:column [key.path]`, if a file is to blame.
+        message: Description of the error.
+        where: `file:line:column [key.path]`, if the error is in a file.
         do: The cure.
     """
 
@@ -93,7 +93,7 @@ class SpecError(PodsimError):
     """A specification or scenario is wrong.
 
     Attributes:
-        problems: Everything found, in order of place.
+        problems: All problems, in order of place.
     """
 
     def __init__(self, problems: Sequence[Problem]) -> None:

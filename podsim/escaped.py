@@ -1,8 +1,7 @@
-r"""Text of users made harmless where it comes out: one function for each format.
+r"""Escaping of users' text for output, with one function for each format.
 
-A name, a description or a line of a log may hold anything: sequences that move the cursor of a terminal, lines that
-look like a verdict, tags, mentions, formulas, characters that XML has none of. What is shown stays as it was written
-wherever it does no harm, so that names can be copied.
+A name, a description or a line of a log may contain control sequences of a terminal, lines that look like a verdict,
+tags, mentions, formulas, or characters that XML does not allow. Other text is unchanged, so that names can be copied.
 
 >>> terminal("pod\x1b[2J"), line("a\nholds"), markdown("<img> @everyone |"), csv("=cmd()"), github("a\nb")
 ('pod[2J', 'a holds', '&lt;img&gt; @\u200beveryone \\|', "'=cmd()", 'a%0Ab')
@@ -15,13 +14,13 @@ from html import escape
 from typing import Final
 
 _CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]")
-"""What moves a cursor, ends a line out of sight, or turns the direction of writing; neither tabs nor ends of lines."""
+"""Control characters: cursor movement, unusual line ends and writing direction; not tabs and line ends."""
 _NOT_IN_XML: Final = re.compile("[\ud800-\udfff\ufffe\uffff]")
 _MARKS: Final = re.compile(r"([\\`*|\[\]]|~(?=~)|(?<=~)~|(?<!\w)_|_(?!\w))")
 _BLOCK: Final = re.compile(r"^(?:(?=[#+=-])|(\d+))(#{1,6}|[-+]+|=+|[.)])(?=\s|$)")
-"""What makes a heading, a list or a rule of a line that it begins."""
+"""Start of a line that Markdown reads as a heading, a list or a rule."""
 _REACHES: Final = re.compile(r"((?<!\w)[@#](?=\w)|\b(?:https?|ftp|mailto|xmpp):|\bwww(?=\.))", re.IGNORECASE)
-"""What calls people, names issues, or becomes a link by itself."""
+"""Text that GitHub reads as a mention, an issue or a link."""
 _WIDTH: Final = 100
 _APART: Final = "\u200b"
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")

@@ -1,4 +1,4 @@
-"""Numbers as people read them; those that messages need too are in `podsim.units`."""
+"""Formatting of numbers for readers; functions that messages need too are in `podsim.units`."""
 
 import re
 from math import inf
@@ -17,10 +17,10 @@ _UNITS: Final = {
     JOULES: ((1e-3, "uJ", 1e-6), (1.0, "mJ", 1e-3), (1e3, "J", 1.0), (1e6, "kJ", 1e3), (inf, "kWh", 3.6e6)),
     WATTS: ((1e3, "W", 1.0), (inf, "kW", 1e3)),
 }
-"""By SI unit: below which value another suits, its name, and how much it is."""
+"""Displayed units by SI unit: upper limit of the value, name, and size in the SI unit."""
 _AXES: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 _ENOUGH: Final = 2.0
-"""Of its unit is the least that an axis goes up to."""
+"""Least length of an axis in its unit."""
 _HEADLINE_DIGITS: Final = 4
 
 
@@ -41,7 +41,7 @@ def _scaled(value: float, unit: str, digits: int = 3) -> str:
 def format_duration_s(seconds: float, digits: int = 3) -> str:
     """Format a duration in a suitable unit. [s]
 
-    Minutes begin at two minutes and hours at two hours, so that a run time keeps the unit it is quoted in.
+    Minutes are used from two minutes on and hours from two hours on, as run times are usually quoted.
 
     >>> format_duration_s(0.0013), format_duration_s(12.4), format_duration_s(1563.0)
     ('1.3 ms', '12.4 s', '26.1 min')

@@ -1,4 +1,4 @@
-"""Work that makes many small objects and no cycles among them."""
+"""Garbage collection during work that creates many small objects without reference cycles."""
 
 from __future__ import annotations
 

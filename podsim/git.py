@@ -1,7 +1,8 @@
-"""What podsim asks of git, in the repository of a file and nowhere else.
+"""Git commands in the repository of a file.
 
-Hooks, aliases and `git rebase --exec` hand down variables that name a repository, an index or a store of objects. They
-are those of whoever called, and may not be those of the file: with them, git would empty the commit that is being made.
+Hooks, aliases and `git rebase --exec` set variables that name a repository, an index or an object store. These belong
+to the caller's repository, which may not be that of the file, and git would damage a commit in progress. So they are
+removed from the environment.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from podsim.errors import PodsimError
 from podsim.user_file import MOST_BYTES, read_at_most
 
 READ: Final = (".yaml", ".yml", ".onnx", ".csv", ".json")
-"""What a scenario may name, and what names it."""
+"""Suffixes of scenarios and of files that scenarios name."""
 _NO_PLACE: Final = (
     *("GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM"),
     *("GIT_SSL_", "GIT_TRACE", "GIT_CONFIG_", "GIT_EXEC_PATH"),
     *("GIT_ASKPASS", "GIT_SSH", "GIT_TERMINAL_PROMPT", "GIT_HTTP_", "GIT_PROXY_", "GIT_ALLOW_PROTOCOL", "GIT_PROTOCOL"),
 )
-"""Beginnings of what is kept of `GIT_*`: how git is set up and how it reaches other machines, and no place in it."""
+"""Prefixes of the `GIT_*` variables to keep: settings and connections, but no repository."""
 _LINK, _FILE = "120000", "100"
-"""Modes of symbolic links, and of ordinary files."""
+"""Mode of symbolic links, and prefix of the modes of ordinary files."""
 _FETCH: Final = "fetch the revision with its files"
 _LOOKED_BACK: Final = 50
-"""Commits of a file in which a content is looked for."""
+"""Number of commits of a file to search."""
 
 
 def git(folder: Path, where: str, do: str, *arguments: str, given: bytes = b"") -> bytes:
@@ -78,14 +79,18 @@ def extract(top: Path, where: str, commit: str, folder: Path, wanted: Callable[[
     """Write files of a commit, and links that stay inside, to an empty folder; the repository is not touched."""
     entries = {path: entry for path, entry in _entries(top, where, commit).items() if wanted(path)}
     texts = dict(zip(entries, _contents(top, where, [blob for _, blob in entries.values()]), strict=True))
-    for path, (mode, _) in sorted(entries.items(), key=lambda each: each[1][0] == _LINK):  # through no link of its own
+    for path, (mode, _) in sorted(
+        entries.items(), key=lambda each: each[1][0] == _LINK
+    ):  # links last, so that no file is written through one
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         if mode != _LINK:
             target.write_bytes(texts[path])
             continue
         link = PurePosixPath(os.fsdecode(texts[path]))
-        if not link.is_absolute() and link.parts.count("..") < len(path.parts):  # inside, whatever other links do
+        if not link.is_absolute() and link.parts.count("..") < len(
+            path.parts
+        ):  # the target is inside, whatever other links do
             target.symlink_to(link)
 
 

@@ -1,4 +1,4 @@
-"""Sequences that are made when they are first looked at, since most results are asked for a few of their figures."""
+"""Lazy sequences: most users of a result need only a few of its metrics."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Units: quantities as text at the edges, SI base units inside, integer picoseconds in the engine.
+"""Units: quantities as text in input and output, SI base units inside, integer picoseconds in the engine.
 
-A parser of its own: messages name the file and the cure, and start-up time counts in milliseconds.
+This parser is not a library because messages name the cure, and start-up time counts in milliseconds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BITS_PER_BYTE: Final = 8
 _LONGEST_TEXT: Final = 60
 _BYTE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _EXACT: Final = Context(prec=2 * _LONGEST_TEXT, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
-"""Decimal numbers are multiplied as they are written and rounded once, so that `3 ms` is `3000 us`."""
+"""Context for exact products of decimal numbers, which are rounded once, so that `3 ms` equals `3000 us`."""
 
 _QUANTITY: Final = re.compile(
     r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?\.?(?:inf|nan))\s*(\S*)\s*", re.I

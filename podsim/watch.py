@@ -1,7 +1,7 @@
-"""Watching long work: the names of its steps pass through a function that may show them.
+"""Progress of long work.
 
-In a notebook a line below the cell shows how far work is that takes longer than two seconds; `PODSIM_PROGRESS=off` in
-the environment keeps it away.
+In a notebook, a line below the cell shows the progress of work that takes longer than two seconds;
+`PODSIM_PROGRESS=off` in the environment switches it off.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Final, TextIO, TypeVar
 
-Watch = Callable[[Sequence[str]], Iterable[str]]  # passes names on, and may show how far along they are
-Tell = Callable[[int, int], None]  # is told how many things are done, and of how many
+Watch = Callable[[Sequence[str]], Iterable[str]]  # passes on the names of steps, and may show progress
+Tell = Callable[[int, int], None]  # progress callback, called with the number done and the total
 SWITCH: Final = "PODSIM_PROGRESS"
 PORTION: Final = 1000  # items that share a name
-_PATIENCE_S: Final = 2.0  # work that is done before is not shown
+_PATIENCE_S: Final = 2.0  # shorter work is not shown
 _BLOCKS: Final = 20
 _Item = TypeVar("_Item")
 
@@ -48,7 +48,7 @@ def progress_line(
 ) -> Iterator[Callable[..., None]]:
     """Show a progress line on standard error or another stream, from two seconds on until the end.
 
-    Gives a function that is told how much is done, of how much, and perhaps the name of what is next.
+    Yield a callback that takes the number done, the total, and optionally the name of the next item.
     """
     output, begin_s, shown = stream or sys.stderr, clock(), ""
 

@@ -202,10 +202,10 @@ def whatif(
     Args:
         scenarios: Scenario files, or names of shipped ones; in Python mappings or loaded ones, too.
         times: Numbers to multiply, with factors: clock, tiles, memory, exchange, links, ipu_links, gw_links,
-            host_links, streaming, or the full key of a number. The default doubles the usual ones. In Python a mapping
-            of names to factors, too.
+            host_links, streaming, or the full key of a number; the usual ones, each x2, by default; in Python a
+            mapping of names to factors, too.
         to: Key and value to set, such as system=bow_pod64; each is one change, in addition to those of `times`, which
-            then has no default. In Python a mapping of key paths to values, too.
+            then has no default; in Python a mapping of key paths to values, too.
         overrides: Replace a key of all scenarios; in Python a mapping of key paths to values, too.
         replan: Also choose the layout again, for the unchanged machine and for each change.
         processes: Number of processes; by default the number of cores.

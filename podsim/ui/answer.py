@@ -1,7 +1,7 @@
-"""The right column: parts of reports about a question, made in a process that works for the server.
+"""Right column of the page: parts of reports about a question, computed in a process of the server.
 
-All of it is what commands tell too: `run` or `serve`, `compare` with the baseline, `whatif`, `sweep`. What is there at
-once comes first; ranges and what other machines would bring come after it.
+Commands give the same results: `run` or `serve`, `compare` with the baseline, `whatif`, `sweep`. Fast results come
+first; ranges and the effects of other machines follow.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ AREAS: Final = {
     STANDING: "What the answer stands on",
     TIMELINE: "",
 }
-"""Parts of the page from above, with their headings."""
+"""Areas of the page from top to bottom, with headings."""
 _RED: Final = "#9a1c1c"
 _MEASURING: Final = "its range is being measured"
 _PODS: Final = 4
-"""How many times the pod the curve of scaling goes on for."""
+"""End of the scaling curve, as a multiple of the pod."""
 _BATCHES: Final = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -165,7 +165,7 @@ def _targets(result: Result, expected: Mapping[str, Any]) -> Iterator[str]:
             continue
         target, metric = expectation(name, text), metric_of(name)
         value = known.get(target.metric)
-        if value is None:  # such as a percentile where there is no single time
+        if value is None:  # for example a percentile without single times
             begin = target.metric.rpartition("_")[0]
             others = [name for name, value in known.items() if value is not None and name.startswith(begin)]
             instead = f"{', '.join(others)} instead, which `expect:` of a scenario file can name"
@@ -257,10 +257,10 @@ def further(job: Job, question: Question, baseline: Question) -> Answer:
         limits = f"{run(loaded, watch=job.watch).without_ranges().conclusion()}."
         ranked = [part for section in ranking.sections for part in section.blocks]
         parts = _part(HELP, [limits, *_effect_tables(job, question, baseline), *ranked], red)
-    except PodsimError:  # the verdict says why there is no such run
+    except PodsimError:  # the verdict says why the run is impossible
         return Answer({HELP: "", SCALING: ""})
     scaling: list[Part] = []
-    with suppress(PodsimError):  # as where the scenario names a file beside it
+    with suppress(PodsimError):  # for example if the scenario names a file next to it
         scaling = list(_scaling(job, question, loaded))
     return Answer(parts | _part(SCALING, scaling))
 

@@ -1,4 +1,4 @@
-"""The left column: what can be moved in a scenario, from where to where, and where anything was ever compared."""
+"""Left column of the page: choices and sliders of a scenario, with their ends and validated ranges."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HARDWARE: Final[Mapping[str, str]] = {
     "system.machine.gw_link.bandwidth_per_direction": "GW-Link, per direction",
     "system.machine.ipu.tile.memory": "Memory of a tile",
 }
-"""Numbers of hardware with a slider."""
+"""Hardware numbers with a slider."""
 _COUNTS: Final[Mapping[str, str]] = {
     "system.machine_count": "Machines",
     REPLICAS: "Replicas",
@@ -43,9 +43,9 @@ PRICES: Final = {
     "cost.price_per_ipu_hour": "Rent per IPU-hour, such as 1.5 USD",
     "cost.energy_price": "Energy price, such as 0.12 USD/kWh",
 }
-"""Prices that can be typed, each with what is written beside it."""
+"""Prices that can be typed, with their labels."""
 _LESS, _MORE, _COUNTS_MORE, _FEWEST = 0.25, 2.5, 4, 8
-"""Ends of sliders: of quantities as shares of the value, of counts as a multiple and at least so many."""
+"""Ends of sliders, as factors of a quantity; for counts, the upper factor and the smallest upper end."""
 _STEPS: Final = 100
 _REQUESTS_PER_S, _MOST_REQUESTS = 4.0, 10
 

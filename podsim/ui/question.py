@@ -1,7 +1,6 @@
-"""What is asked on the planner page: a scenario, what was moved in it, and how the two are written down.
+"""Question of the planner page: a scenario with changed values, as address, command or YAML file.
 
-An address, a command and a YAML file hold the same question. What comes out of an address or of a file that was dropped
-on the page is not trusted: it may name what is shipped, and no other file of the machine.
+Addresses and dropped files are not trusted: they may name shipped files, and no other file of the machine.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from podsim.scenario.yaml_file import parse_yaml
 
 DIVISION: Final = "parallelism."
 LONGEST_TEXT: Final = 1 << 16
-"""Of a scenario that comes in an address, or in a file that is dropped. [bytes]"""
+"""Largest scenario in an address or a dropped file. [bytes]"""
 _REPLANNED: Final = "parallelism=auto"
 _NAMING: Final = frozenset({"base", "file", *(key for keys in REFERENCES.values() for key in keys)})
 """Keys whose texts name files."""
@@ -37,9 +36,9 @@ _SUFFIXES: Final = frozenset({".yaml", ".yml", ".json", ".onnx"})
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A scenario with what was moved in it, in the order in which keys are laid over it.
+    """Scenario with changed values, in the order in which they are applied.
 
-    One that was dropped on the page has its text, and the folder of files that came with it; any other has a name.
+    A dropped scenario has its text, and the folder of files dropped with it; any other has a name.
     """
 
     scenario: str
@@ -53,7 +52,7 @@ class Question:
     def with_value(self, key: str, value: str) -> Question:
         """Return the question with a value at a key; an empty value restores that of the scenario."""
         moved = {**dict(self.moved), key: value}
-        # What names a part comes before keys of that part.
+        # The name of a part comes before keys of that part.
         order = sorted(((key, text) for key, text in moved.items() if text), key=lambda kv: (kv[0].count("."), kv[0]))
         return replace(self, moved=tuple(order))
 
@@ -109,7 +108,7 @@ class Question:
         written = read_written(self.source(scratch))
         data = dict(laid_over(written, self.variant or None, self.overrides).data)
         if self.overrides:
-            data.pop("description", None)  # it is of the scenario as it was
+            data.pop("description", None)  # it describes the unchanged scenario
         return "\n".join((f"# {self.command()}", *_block(data, ""), ""))
 
     def query(self) -> str:

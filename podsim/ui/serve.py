@@ -1,4 +1,4 @@
-"""The server of the planner page: where it listens, who may ask, and the few files it sends."""
+"""Server of the planner page: addresses, access and files."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def prepare(ui: Any) -> None:
 
 def _charts() -> str:
     """Return the script that draws the charts of reports wherever they appear."""
-    # In a function of its own: the names of its parts are those of the page's framework too.
+    # The script is wrapped in a function because its names clash with those of the page's framework.
     return f"(() => {{\n{script()}\n}})();\n{_text('podsim.show', 'page.js')}\n{_text('podsim.ui', 'ui.js')}"
 
 
