@@ -141,8 +141,8 @@ def cost_transfer(
         byte_count: Bytes of each tile: `4`, or `40 kB`. [B]
         source: `tile`, `ipu0` with the number of a chip in the pod, `ipus`, `host`, `memory` for streaming memory, or
             `local` for loads of a tile from its own memory.
-        target: Receiver, written like the sender; `random` is a different tile for each sender, on the other half of the
-            chips.
+        target: Receiver, written like the sender; `random` is a different tile for each sender, on the other half of
+            the chips.
         ipus: Number of chips that take part: the first ones of the pod, unless two are named.
         tiles: Tiles of each chip; by default one for transfers between tiles, and otherwise all.
         both_ways: Transfer the same amount back at the same time, between two chips.
