@@ -46,10 +46,10 @@ class KeyRow:
     """Row of a table of keys."""
 
     key: str
-    value: str  # what may stand there, in words
-    default: str  # what stands there if it is left out, or that it is required
+    value: str  # description of the allowed values
+    default: str  # default value, or `required`
     meaning: str
-    inner: tuple[dict[str, Any], ...]  # schemas of the mappings that may stand there
+    inner: tuple[dict[str, Any], ...]  # schemas of the mappings that are allowed
 
     def text(self) -> str:
         """Return the row of a table that starts with `HEADER`."""

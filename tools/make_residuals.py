@@ -1,9 +1,8 @@
-"""Writes how far predictions of published runs are off without the rows of their origin, and what follows from it.
+"""Writes the errors of predictions of published runs, fitted without the rows of their origin, and the error model.
 
 The constants that are fitted to weight updates and passes are fitted again to the calibration rows of the other
-origins, by least squares, each also drawn to the middle of its range as far as the range is wide. They act linearly on
-the logarithm of a time within what they move here: a run is simulated once with each constant moved. `--check` derives
-what follows from the rows again.
+origins, by least squares with a prior at the middle of each range. They are taken to act linearly on the logarithm of a
+time, so that a run is simulated once per constant. `--check` derives the error model from the rows again.
 """
 
 from __future__ import annotations
@@ -44,15 +43,15 @@ _LEVEL = "update or pass"
 _METRIC = {Activity.TRAINING: UPDATE, Activity.GENERATION: OUTPUT_TOKEN, Activity.FORWARD: THROUGHPUT}
 _MOVED = 1.02
 _ROW_ERROR = 0.03
-"""What a row is weighed with against the range of a constant."""
+"""Standard error of a row, relative to the range of a constant."""
 _HALVES = (1.0, 0.5, 0.25)
 _SPREADS = (0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2)
 _STEPS = (0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1)
 _STEP = 0.03
-"""With which weights are chosen."""
+"""Step with which the weights are chosen."""
 _CHANGES = tuple(0.01 * step for step in range(1, 51))
 _LEAST_CHANGE = 0.05
-"""Logarithms of a change that are smaller say little beside the scatter of two measurements."""
+"""Least logarithm of a change: smaller ones drown in the scatter of two measurements."""
 _DIGITS = 5
 _MACHINE, _CHIP = "system.machine.", "system.machine.ipu."
 Ends = tuple[str, float, str, float]
@@ -207,7 +206,7 @@ def _score(table: Residuals) -> float:
 def _change(runs: Sequence[Compared]) -> float:
     """Return the relative error of changes, from pairs of runs with one model and stack on other machines.
 
-    The pairs of a stack and a model count together as one, since they share what they are off by.
+    The pairs of a stack and a model count together as one, because their errors are correlated.
     """
     groups: dict[str, list[tuple[float, float]]] = {}
     for one, other in combinations(runs, 2):

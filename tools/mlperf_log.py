@@ -2,9 +2,9 @@
 
     python tools/mlperf_log.py bert_v2.0_pod64_closed FOLDER
 
-They follow the rules that MLPerf's checkers hold, and say in each file that nothing was measured: the
-submitter is `podsim (simulated)`, the status `research`, and `podsim_simulated` names the scenario. What they say of
-the optimizer and a simulation does not know is taken from what was published, and never made up.
+The files follow the rules that MLPerf's checkers test, and state that nothing was measured: the submitter is `podsim
+(simulated)`, the status `research`, and `podsim_simulated` names the scenario. Optimizer settings that a simulation
+does not know come from published files.
 
 Source: [mlperf_logs] for submissions, [mlperf_rcp] for MLPerf's reference runs, [mlperf_training_rules] for lines.
 """
@@ -373,8 +373,8 @@ class RunLog:
 def run_events(run: RunLog) -> Iterator[Event]:
     """Yield the lines from `run_start` to `run_stop`.
 
-    Only the last evaluation has an accuracy, the target of the benchmark: a simulation knows that a run
-    reaches it, and nothing of the evaluations before.
+    Only the last evaluation has an accuracy, the target of the benchmark: a simulation assumes that a run reaches it,
+    and does not predict earlier evaluations.
     """
     placed = run.placed()
     yield Event("run_start", run.start_ms)

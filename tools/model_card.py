@@ -32,7 +32,7 @@ _ALONE = "measured alone: products, convolutions, transfers"
 _GROUPED = "convolutions in groups on Mk1, SDK 1.0"
 _LINES = (_ALONE, _GROUPED, _MLPERF, _ELSEWHERE, _ANSWERS, _CHANGES)
 _COUNTED = (_FITS, _WHOLE_RUNS)
-"""Lines whose rows are right or wrong; an error in per cent would mean nothing."""
+"""Lines whose rows are right or wrong, without an error in per cent."""
 _ACTIVITIES = {"training": "training", "forward": "forward passes", "generation": "text generation"}
 _NUMBERS = ("layer_count", "hidden_size", "depth", "sequence_length", "ipu_count")
 _OTHERS = ("stack", "execution", "shards", "experts", "formats", "links")
@@ -59,8 +59,8 @@ def line_of(group: str) -> str:
 def accuracy_in_short(comparisons: Sequence[RowComparison], ranges: Coverage) -> str:
     """Return errors of rows without fitted constants, and separately of rows that share no fitted configuration.
 
-    Averages of whole runs hold what is not simulated, such as compilation: a prediction is an upper bound of them.
-    In the line of each origin are all runs, each predicted with constants that are fitted without its origin.
+    Averages of whole runs include work that is not simulated, such as compilation, so a prediction is an upper bound.
+    The line of each origin has all runs, predicted with constants fitted without their origin.
     """
     fitted = {row.configuration for row in comparisons if row.role == CALIBRATION and row.configuration}
     rows = [replace(row, group=line_of(row.group)) for row in comparisons if row.role == HOLD_OUT]

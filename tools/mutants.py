@@ -1,10 +1,10 @@
-"""Defects put into the code one at a time: which of them does no test see?
+"""Mutation testing: which defects, put into the code one at a time, does no test detect?
 
     python tools/mutants.py show report study cli ui result --seed 20261123
 
 draws 40 places by a seed, changes each in a copy of the tree, and runs the test files that name its module or what it
-defines until one fails. What survives is printed with its line. Draw before the work that is to be judged, and commit
-the seed: `--list` prints the places alone.
+defines until one fails. Survivors are printed with their lines. Choose the seed before the work to be judged, and
+commit it. `--list` only prints the places.
 """
 
 from __future__ import annotations

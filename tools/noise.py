@@ -1,9 +1,9 @@
-"""How much weight updates differ from one another, in logged runs of MLPerf.
+"""Spread of weight updates in logged runs of MLPerf.
 
-Runs are logged in stretches: training blocks of BERT, epochs of ResNet-50, and how many weight updates each has.
-A block of updates with a call from the host each tells the spread of a call: its time, from block to block, differs by
-that of one call times the root of their number, if calls are independent. Evaluations are blocks of few calls and say
-the same. Neighbours are compared, so that slow drift is left out; it is counted apart.
+Logs have the time and the number of weight updates of each block (BERT) or epoch (ResNet-50). If each update has one
+call from the host and calls are independent, the standard deviation of a block is that of a call times the square root
+of their number. Evaluations are blocks of few calls and give a second estimate. Neighbouring blocks are compared, so
+that slow drift is excluded; it is measured separately.
 
 Source: [mlperf_logs].
 """
@@ -39,9 +39,9 @@ _NEIGHBOURS = 3
 """Blocks on either side that a block is compared with."""
 _PASSES = 5
 _PULL = 0.25
-"""Weight of the distance from the marks beside that from the neighbours, both in updates."""
+"""Weight of the distance from the marks relative to that from the neighbours, both in updates."""
 _SLACK = 0.7
-"""How far the sequences of a run are from their average, in those of an update."""
+"""Deviation of the sequences of a run from their average, in sequences of an update."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ def _updates_of_epochs(spec: TrainingScenario, count: int) -> Floats:
 _OF_NORMAL = 1.4826
 """Standard deviation of a normal distribution over its median absolute deviation."""
 LATE_S = 0.04
-"""An evaluation that lasts longer than those around it by more has met a late call. [s]"""
+"""Delay relative to neighbouring evaluations from which on an evaluation had a slow call. [s]"""
 _WINDOW = 3
 """Evaluations on either side that one is compared with."""
 _THIRDS = 3
@@ -258,7 +258,8 @@ def _first_s(run: LoggedRun) -> float:
 def _chance_differences(logged: LoggedRuns, steady: Sequence[LoggedRun]) -> Floats:
     """Return differences of the mean update between blocks that differ only by chance. [s]
 
-    Neighbours of one run; of epochs, which have checkpoints, the same ones of two runs.
+    Blocks are compared with neighbours of the same run, and epochs, which have checkpoints, with the same epoch of
+    other runs.
     """
     if logged.calls_per_evaluation:
         return np.concatenate([np.diff(run.update_s) for run in steady])

@@ -67,8 +67,8 @@ def fitted_call_s(rows: Sequence[Spread]) -> float:
 def fitted_late_calls(rows: Sequence[Spread], call_s: float) -> LateCalls:
     """Return the probability from late evaluations, and the delay from differences of neighbouring blocks.
 
-    A delay that is met with a share q and has the mean m is beyond t in q exp(-t / m) of all calls, and adds 2 q m² to
-    the variance of a call. Both hold for each machine, as long as q is small.
+    An exponential delay with probability q and mean m exceeds t in a share q exp(-t / m) of all calls, and adds 2 q m²
+    to the variance of a call. For small q, both hold for each machine.
     """
     machine_calls = sum(row.machines * row.evaluation_calls for row in rows)
     beyond = sum(row.late_calls for row in rows) / machine_calls

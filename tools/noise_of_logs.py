@@ -1,4 +1,4 @@
-"""Prints how much weight updates of logged runs differ, what the constants of noise say of them, and their fit."""
+"""Prints the spread of weight updates in logged runs, the predicted spread, and the fit of the noise constants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much weight updates of logged runs differ, and those of runs with noise, as an answer."""
+"""Report on the spread of weight updates in logged runs and in runs with noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predictions that are written before measurements are known, and scored when they are.
+"""Predictions that are written before measurements are known, and scored afterwards.
 
 The file names every shipped scenario with what is predicted of it, a fingerprint of code, specifications and
 scenarios, and one of the predictions themselves. Measurements are filled in at `measured`, and nothing else.

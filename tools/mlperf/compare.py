@@ -1,7 +1,7 @@
-"""Logged runs beside predictions, phase by phase; each with the shipped scenario that it belongs to.
+"""Comparison of logged runs with predictions, phase by phase; each with the matching shipped scenario.
 
-The predicted run goes on for as many evaluations, or epochs, as the logged one: when a network converges is no
-question to a simulator of machines.
+The predicted run has the number of evaluations, or epochs, of the logged one, because a machine simulator does not
+predict convergence.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class LoggedPhase:
     """Phase of a run, logged and predicted."""
 
     name: str
-    logged_s: float | None  # how long it took, if it is logged. [s]
-    predicted_s: float | None  # how long it is predicted to take, if it is. [s]
+    logged_s: float | None  # logged time, if known. [s]
+    predicted_s: float | None  # predicted time, if known. [s]
 
     @property
     def error(self) -> float | None:
@@ -108,7 +108,7 @@ class ComparedRun:
     title: str
     update_count: int  # weight updates that the logged time of one is taken over
     phases: tuple[LoggedPhase, ...]  # in the order in which they happen; the weight update and the whole run last
-    notes: tuple[str, ...]  # what a reader must know of them
+    notes: tuple[str, ...]  # notes for the reader
 
     def phase(self, name: str) -> LoggedPhase:
         """Return the phase with a name."""

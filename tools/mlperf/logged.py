@@ -1,4 +1,4 @@
-"""Result files of MLPerf Training as they are read: which run a file is of, and how long each of its phases took."""
+"""Reader of MLPerf Training's result files: the run of a file, and the time of each phase."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tools.mlperf.events import TOKEN, Event
 
 _MOST_BYTES: Final = 1 << 28
 MOST: Final = 10**15
-"""No time in milliseconds and no number of samples is as large."""
+"""Limit of plausible times in milliseconds and numbers of samples."""
 _OTHER_FILE: Final = "name a result file of MLPerf Training, such as `result_0.txt`"
 
 

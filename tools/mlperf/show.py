@@ -1,4 +1,4 @@
-"""Logged runs beside predictions, as an answer."""
+"""Report on logged runs compared with predictions."""
 
 from __future__ import annotations
 
