@@ -51,7 +51,7 @@ _AREA, _LEVEL = "#9cc3e4", "#08306b"
 
 @dataclass(frozen=True, slots=True)
 class DrawnService:
-    """The same requests with uncertain inputs drawn from their ranges."""
+    """Results of the same requests with uncertain inputs sampled from their ranges."""
 
     outcome: ServingOutcome
     saturation_per_s: float

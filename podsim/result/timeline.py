@@ -56,7 +56,7 @@ class Stretch(NamedTuple):
 
 
 class OperationMark(NamedTuple):
-    """An operation, or several that are drawn as one; there are many thousands, and a tuple is made fastest."""
+    """Mark of one operation, or of several merged ones; a tuple, because there are thousands."""
 
     lane: str
     name: str

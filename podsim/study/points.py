@@ -92,11 +92,11 @@ class RangeSpec(Spec):
     to: OneValue
     """The last value, in the same unit."""
     count: Number | None = None
-    """How many values there are, both ends included; left out where values are sampled."""
+    """Number of values, both ends included; none if values are sampled."""
     scale: Literal["linear", "log"] = "linear"
-    """Whether differences or ratios of neighbours are equal."""
+    """Spacing: equal differences or equal ratios of neighbours."""
     whole: Flag = False
-    """Whether values are rounded to whole numbers, and equal ones taken once."""
+    """True if values are rounded to whole numbers, and duplicates removed."""
 
     @property
     def ends(self) -> tuple[tuple[float, str], tuple[float, str]]:
@@ -120,14 +120,14 @@ class RangeSpec(Spec):
 
 
 class SamplesSpec(Spec):
-    """Points drawn from the ranges that have no count."""
+    """Sampling of the ranges that have no count."""
 
     count: Number
-    """How many points are drawn; a power of two for Sobol sequences."""
+    """Number of sampled points; a power of two for Sobol sequences."""
     method: Literal["sobol", "latin_hypercube"] = "sobol"
-    """How they are spread over the ranges."""
+    """Sampling method."""
     seed: Annotated[int, Field(strict=True, ge=0)] = 0
-    """Of the draws."""
+    """Seed of the samples."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -150,9 +150,9 @@ class MeasuredSpec(Spec):
     """A scenario of which something was measured, beside the points of a study."""
 
     at: OneValue
-    """The value of the key along which the chart is drawn."""
+    """Value of the key on the chart's axis."""
     scenario: str
-    """A shipped scenario with published figures, simulated for its batch alone."""
+    """Shipped scenario with published figures; only its batch is simulated."""
 
 
 def _form(given: Any) -> str:
@@ -181,28 +181,28 @@ class CombinedSpec(Spec):
     """Combination of the keys that vary: names, zipped groups and derived values."""
 
     names: Annotated[Mapping[str, Varied], Field(default_factory=dict)]
-    """Values of names that are no keys, for expressions."""
+    """Values of names for expressions that are not keys."""
     zipped: Annotated[list[Annotated[list[str], Field(min_length=2)]], Field(default_factory=list)]
     """Groups of keys and names that vary together; all others are crossed."""
     derived: Annotated[Mapping[str, str], Field(default_factory=dict)]
-    """Keys that follow from others, with `${...}` for expressions."""
+    """Keys computed from others, with `${...}` for expressions."""
     where: Annotated[list[str], Field(default_factory=list)]
     """Expressions that a point has to meet."""
     samples: SamplesSpec | None = None
-    """How ranges without a count are sampled."""
+    """Sampling of ranges without a count."""
 
 
 class StudySpec(CombinedSpec):
     """A study: every combination of the values of its keys, simulated."""
 
     kind: Literal["study"]
-    """What the file is."""
+    """Kind of the file."""
     description: str = ""
-    """What it is about, in a line."""
+    """Description in one line."""
     scenario: str | Annotated[list[str], Field(min_length=1)]
     """The scenario that varies, by path or name; or several."""
     all_variants: Flag = False
-    """Whether every variant of the file is run as well as the file itself."""
+    """True if every variant of the file is run too."""
     keys: Annotated[Mapping[str, Varied], Field(default_factory=dict)]
     """Values by key of the scenario or its hardware, as `--set` names it."""
     measured: Annotated[list[MeasuredSpec], Field(default_factory=list)]
@@ -220,7 +220,7 @@ class StudySpec(CombinedSpec):
 
     @property
     def drawn(self) -> dict[str, RangeSpec]:
-        """The ranges of which values are drawn."""
+        """Ranges to sample."""
         return {key: each for key, each in self.varied.items() if isinstance(each, RangeSpec) and each.count is None}
 
     def columns(self) -> dict[str, list[Value]]:
