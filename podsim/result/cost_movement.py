@@ -1,4 +1,4 @@
-"""Answers of `podsim cost` to transfers and collectives; what moves is imported when it is asked."""
+"""Answers of `podsim cost` for transfers and collectives."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _ENDS = "`tile`, `ipu0` with the number of a chip, `ipus`, `random`, `host`, `me
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MovementCost(Cost):
-    """A transfer or a collective, with nothing else on the machine.
+    """Predicted time of a transfer or a collective on an idle machine.
 
     Attributes:
-        what: Which, in words.
-        participants: What takes part.
-        byte_count: Of a tile; see `cost_transfer` and `cost_collective`. [B]
-        movement: What moves, and its time by cause.
-        held_bytes: What the fullest tile holds in the end. [B]
-        bytes_per_s: What arrives at all receivers together over the time. [B/s]
+        what: Description of the transfer.
+        participants: Participating tiles and chips.
+        byte_count: Bytes of a tile; see `cost_transfer` and `cost_collective`. [B]
+        movement: Transferred bytes and time by cause.
+        held_bytes: Content of the fullest tile at the end. [B]
+        bytes_per_s: Bytes that arrive at all receivers, over the time. [B/s]
     """
 
     what: str
@@ -57,21 +57,20 @@ def cost_collective(
     system: str | System = "ipu_pod16",
     software: str | Software = "popart_sdk_2.5",
 ) -> MovementCost:
-    """Show what a collective costs with nothing else on the machine.
+    """Show the predicted time of a collective on an idle machine.
 
     Args:
-        name: Which: `all-reduce`, `all-gather`, `reduce-scatter`, `all-to-all`, `broadcast`, `gather`, `scatter` or
-            `reduce`.
-        byte_count: Of each tile: what it holds before a sum or an all-gather, what it sends to each other tile in an
-            all-to-all, what the root sends to all or to each, or receives from each: `4`, or `40 kB`. [B]
-        ipus: Chips that take part, the first ones of the pod, unless they are named.
+        name: `all-reduce`, `all-gather`, `reduce-scatter`, `all-to-all`, `broadcast`, `gather`, `scatter` or `reduce`.
+        byte_count: Bytes of each tile, `4` or `40 kB`: content before a sum or an all-gather, data for each other tile
+            in an all-to-all, or data that the root sends to or receives from each tile. [B]
+        ipus: Number of chips that take part: the first ones of the pod.
         tiles: Tiles of each chip; all if left out.
-        over: All tiles with all, or with those of their number on other chips, as in replicated tensors, which is meant
-            with several chips if left out. Others than all-reduce, all-gather and reduce-scatter are always over tiles,
-            as all are on one chip.
-        between: Numbers of the chips that take part, in place of `ipus`: `0,5`; the root is on the first.
-        others: Of the chip of a root, only the root takes part in a `broadcast`, `gather` or `scatter`.
-        dtype: Format of what is summed.
+        over: `tiles` is one collective of all tiles. `ipus` is a collective for each tile number, of the tiles with
+            that number on all chips, as in replicated tensors; it is the default with several chips. One chip always
+            uses `tiles`, and so do other collectives than all-reduce, all-gather and reduce-scatter.
+        between: Numbers of the chips that take part, instead of `ipus`: `0,5`; the root is on the first.
+        others: Only the root of its chip takes part in a `broadcast`, `gather` or `scatter`.
+        dtype: Format of the summed values.
         system: A pod: ipu_pod16, dss8440, or a file.
         software: The software stack, whose rings join chips.
 
@@ -136,16 +135,17 @@ def cost_transfer(
     load_bytes: int = 16,
     system: str | System = "ipu_pod16",
 ) -> MovementCost:
-    """Show what a transfer costs: between tiles, chips, host and chips, or with streaming memory.
+    """Show the predicted time of a transfer: between tiles, chips, host and chips, or with streaming memory.
 
     Args:
-        byte_count: Of each tile: `4`, or `40 kB`. [B]
+        byte_count: Bytes of each tile: `4`, or `40 kB`. [B]
         source: `tile`, `ipu0` with the number of a chip in the pod, `ipus`, `host`, `memory` for streaming memory, or
             `local` for loads of a tile from its own memory.
-        target: The same; `random` is a tile of the other half of the chips, another for each sender.
-        ipus: Chips that take part, the first ones of the pod, unless two are named.
-        tiles: Tiles of each; if left out one between tiles, and all otherwise.
-        both_ways: As much goes back at the same time, between two chips.
+        target: Receiver, written like the sender; `random` is a different tile for each sender, on the other half of
+            the chips.
+        ipus: Number of chips that take part: the first ones of the pod, unless two are named.
+        tiles: Tiles of each chip; by default one for transfers between tiles, and otherwise all.
+        both_ways: Transfer the same amount back at the same time, between two chips.
         load_bytes: Width of a load, for `local`: 4, 8 or 16. [B]
         system: A pod: ipu_pod16, dss8440, or a file.
 
@@ -167,7 +167,7 @@ def cost_transfer(
     count = 2 if len(named) == 2 else ipus
     participants = _participants(system, tuple(range(count)), 1 if between and tiles is None else tiles)
     pod: System = hardware(system, "pod")
-    inner = {source, target} - {*_CHIPS}  # the end that is no chip of those that take part
+    inner = {source, target} - {*_CHIPS}  # the end that is not a participating chip
     if between:
         movement = participants.between_tiles(byte_count, participants.tile_count)
     elif len(named) == 2:
@@ -203,7 +203,7 @@ def cost_transfer(
 def _participants(
     system: str | System, chips: tuple[int, ...], tiles: int | None, *, joined: bool = True
 ) -> Participants:
-    """Tiles of some chips, which IPU-Links join or not."""
+    """Return the participating tiles of some chips; IPU-Links may join the chips."""
     from podsim.program.movement import Participants
 
     pod: System = hardware(system, "pod")
@@ -230,12 +230,12 @@ def _cost(
     *,
     is_measured: bool,
 ) -> MovementCost:
-    """The answer; `is_measured` says whether it was on the chip that was measured."""
+    """Return the cost of a transfer; `is_measured` is True for a kind that was measured on one chip."""
     from podsim.result.evidence import residuals
     from podsim.scenario.hardware import given
 
     ipu, chips, tiles = participants.ipu, participants.ipu_count, participants.tile_count
-    sigma = residuals().of_kernel(kind if is_measured and ipu.name == _MEASURED else f"{kind} of {ipu.name}")
+    sigma = residuals().kernel_sigma(kind if is_measured and ipu.name == _MEASURED else f"{kind} of {ipu.name}")
     where = f"{tiles} tile{'s' * (tiles > 1)} of {f'each of {chips}' if chips > 1 else 'one'} {ipu.name}"
     time_s, bytes_per_s, memory = movement.time_s, movement.bytes_per_s, ipu.tile.memory_bytes
     cycles = time_s * ipu.clock_hz
@@ -262,7 +262,7 @@ def _cost(
 
 
 def _bytes(given: str | float) -> float:
-    """A number of bytes, with a unit or without.
+    """Return a number of bytes, written with or without a unit.
 
     >>> _bytes("4"), _bytes("40 kB")
     (4, 40000)

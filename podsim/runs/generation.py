@@ -54,7 +54,7 @@ def generation(loaded: LoadedScenario, settings: Settings) -> GenerationResult:
         **shared(
             loaded,
             one_copy(spec),
-            StandsOn(spec, GenerationProbe(job_of, model), anew=settings.influence),
+            StandsOn(spec, GenerationProbe(job_of, model), resplit=settings.influence),
             warnings=tuple(misfits(steps.memory)),
             choice=choice,
         ),
@@ -104,10 +104,10 @@ class GenerationProbe(BaseProbe):
         super().__init__(model)
         self._job_of = job_of
 
-    def __call__(self, spec: GenerationScenario, *, anew: bool) -> Measure | None:
+    def __call__(self, spec: GenerationScenario, *, resplit: bool) -> Measure | None:
         """Run both kinds of step."""
         asked = self._job_of(spec)
-        model = self._costs(generation_cost_model(asked), anew=anew)
+        model = self._costs(generation_cost_model(asked), resplit=resplit)
         if model is None:
             return None
         steps = plan_generation(asked, model, advise=False)

@@ -55,8 +55,8 @@ class BaseProbe:
         kept = {name: self.__dict__[name] for name in self._KEPT}
         return kept | {"_model": None, "_traces": _Traces(), "_second": _Traces(), "_parts": Parts()}
 
-    def _costs(self, fresh: CostModel, *, anew: bool) -> CostModel | None:
+    def _costs(self, fresh: CostModel, *, resplit: bool) -> CostModel | None:
         """Costs for other inputs, with the splits of the products that are known."""
         if self._model is None:
             self._model = fresh
-        return fresh.with_splits(self._model) or (fresh if anew else None)
+        return fresh.with_splits(self._model) or (fresh if resplit else None)

@@ -24,7 +24,7 @@ from podsim.program.task import Jitter, Work
 from podsim.scenario import load_scenario
 from podsim.scenario.assumptions import assumptions
 from podsim.scenario.software import Noise
-from podsim.validation.freedom import MOST_OF_NOISE
+from podsim.validation.identifiability import MOST_OF_NOISE
 from tools.noise import LoggedRun, logged_runs, spread_of, updates_at_nominal_marks, updates_of_samples
 from tools.noise_fit import fitted_drift, fitted_late_calls, fitted_run_s, noise_fits
 

@@ -263,8 +263,8 @@ def test_a_result_on_many_machines_says_that_it_is_without_drift() -> None:
     found = podsim.simulate("bert_v1.1_pod64_open")
     assert found.drift == Drift(16, 0.008, 0.046)
     assert found.drift.on_average == pytest.approx((0.004, 0.023))
-    assert found.drift.words in [note for tile in found.headline() for note in tile.notes]
-    assert found.drift.words == (
+    assert found.drift.note in [note for tile in found.headline() for note in tile.notes]
+    assert found.drift.note == (
         "without drift; runs on 16 machines and more were 0.8 to 4.6 % slower at their end, 0.4 to 2.3 % on average"
     )
     assert podsim.simulate("resnet50_v1.1_pod64").drift is None
