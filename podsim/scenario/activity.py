@@ -1,4 +1,4 @@
-"""Activities: what a scenario asks of its model."""
+"""Activities: training, text generation or forward passes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Activity(StrEnum):
-    """What a model does in a scenario; it follows from the keys that the scenario has."""
+    """Computation that a scenario simulates; its sections determine which."""
 
     TRAINING = "training"
     GENERATION = "generation"
@@ -14,7 +14,7 @@ class Activity(StrEnum):
 
     @property
     def words(self) -> str:
-        """The activity as it is called in a sentence.
+        """Name of the activity in a sentence.
 
         >>> Activity.FORWARD.words
         'forward passes'
@@ -23,7 +23,7 @@ class Activity(StrEnum):
 
     @property
     def verb(self) -> str:
-        """The function of the package for this activity alone.
+        """Public function that runs this activity only.
 
         >>> Activity.TRAINING.verb
         'podsim.simulate'
