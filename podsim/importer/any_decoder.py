@@ -1,10 +1,10 @@
-"""Decoders of any architecture, by what their `config.json` says in words that most of them share.
+"""Decoders of any architecture, from keys of `config.json` that most architectures share.
 
-Which norm, which positions and whether blocks are gated follows from keys that only such models have. A note names each
-of these guesses. What no key says is refused. What the code of an architecture does beyond its keys, such as norms of
-queries and keys, is not simulated, so that times are lower bounds; a note says so.
+Norm, positions and gating are derived from keys that only such models have; a note lists these guesses. Properties that
+no key gives are refused. Code of an architecture beyond its keys, such as norms of queries and keys, is not simulated.
+Times are therefore lower bounds, which a note says.
 
-Source: [hf_transformers] for the words.
+Source: [hf_transformers] for the keys.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _PLAIN_FUNCTIONS = ("gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu"
 _GATES = ("silu", "swish", "swiglu", "geglu")
 _EXPERTS = ("num_local_experts", "num_experts", "n_experts")
 _TIED = True
-"""What the library takes for `tie_word_embeddings` where neither file nor architecture says otherwise."""
+"""Default of the library for `tie_word_embeddings`."""
 
 
 def has_dimensions(config: object) -> bool:
-    """Whether keys of a file have layers, width, heads and a vocabulary, as those of every decoder."""
+    """Return True if a file has layers, width, heads and a vocabulary, as every decoder has."""
     return isinstance(config, dict) and all(
         any(name in config for name in names) for names in (_LAYERS, _WIDTH, _HEADS, _ROWS)
     )
 
 
 def any_decoder(reader: Reader) -> Imported:
-    """A decoder by its dimensions."""
+    """Return a decoder from its dimensions."""
     layers = _needed(reader, "layer_count", _LAYERS, MOST_LAYERS)
     hidden = _needed(reader, "hidden_size", _WIDTH, MOST_WIDTH)
     heads = _needed(reader, "head_count", _HEADS, MOST_WIDTH)
@@ -103,7 +103,7 @@ def _needed(reader: Reader, key: str, names: Sequence[str], most: int) -> Entry:
 
 
 def _feed_forward(reader: Reader, hidden: int) -> tuple[Entry, tuple[Entry, ...]]:
-    """The inner width, of each expert if there are several, and how many there are."""
+    """Return the inner width (of each expert, if there are any) and the keys of experts."""
     four = 4 * hidden
     inner = reader.whole("feed_forward_size", _INNER, four, null=four, why="4 x width", most=MOST_WIDTH)
     name = reader.given(*_EXPERTS)
@@ -137,7 +137,7 @@ def _norm(reader: Reader, guesses: list[str]) -> Entry:
 
 
 def _rotation(reader: Reader, width: int, norm: Entry, guesses: list[str]) -> tuple[Entry, ...]:
-    """Return whether positions are rotated, and how much of each head if that is not all."""
+    """Return whether positions are rotated, and the rotated width if it is not the whole head."""
     name = next((name for name in _ROTARY if reader.config.data.get(name) is not None), None)
     if name is not None:
         return (Entry("rotary", True, name), *turned_width(reader, width, 1.0))
@@ -165,7 +165,7 @@ def _gated(reader: Reader, name: str, word: str, norm: Entry, guesses: list[str]
 
 
 def _bias(reader: Reader, guesses: list[str]) -> Entry:
-    """Return the dense layers with biases."""
+    """Return the key of biases."""
     for name in ("use_bias", "bias", "add_bias_linear"):
         if isinstance(reader.config.data.get(name), bool):
             if reader.config.data[name]:

@@ -1,4 +1,4 @@
-"""Decoders of Hugging Face Transformers: LLaMa and GPT-2 with their kin.
+"""Decoders of Hugging Face Transformers: LLaMa, GPT-2 and related models.
 
 Source: [hf_transformers] for names and defaults.
 """
@@ -26,7 +26,7 @@ _MISTRAL_WINDOW, _QWEN2_WINDOW = 4096, 4096
 
 @dataclass(frozen=True, slots=True)
 class _Defaults:
-    """Values that the library takes for keys that a file leaves out."""
+    """Defaults of the library for keys that a file leaves out."""
 
     inner: int
     positions: int
@@ -44,9 +44,9 @@ class _Defaults:
 
 
 def attention_window(reader: Reader, default: int = 0) -> tuple[Entry, ...]:
-    """Return the key of the attention window; nothing if each token attends to all tokens before it.
+    """Return the key of the attention window, or nothing if each token attends to all tokens before it.
 
-    Layers of several kinds count as the narrowest. Beyond its window a scenario is refused.
+    With layers of several kinds the narrowest window counts. Sequences longer than the window are refused.
     """
     entries = []
     switch = reader.flag("window", "use_sliding_window", default=True).value
@@ -66,7 +66,6 @@ def attention_window(reader: Reader, default: int = 0) -> tuple[Entry, ...]:
 
 
 def _llama(reader: Reader) -> Imported:
-    """A LLaMa."""
     return _like_llama(reader, _Defaults(inner=11008, positions=2048), _llama_bias(reader))
 
 
@@ -108,7 +107,7 @@ def _internlm2(reader: Reader) -> Imported:
 
 
 def _gemma(reader: Reader) -> Imported:
-    """A Gemma [mesnard2024]; the library takes `hidden_activation` first."""
+    """Read a Gemma [mesnard2024]; the library prefers `hidden_activation` over `hidden_act`."""
     defaults = _Defaults(
         *(24576, 8192),
         kv_heads=16,
@@ -141,7 +140,7 @@ def _mixtral(reader: Reader) -> Imported:
 
 
 def _like_llama(reader: Reader, defaults: _Defaults, bias: Entry, *more: Entry) -> Imported:
-    """A decoder with rotary positions, RMS norms and gated feed-forward blocks."""
+    """Return a decoder with rotary positions, RMS norms and gated feed-forward blocks."""
     layers = reader.whole("layer_count", ["num_hidden_layers"], defaults.layers, most=MOST_LAYERS)
     hidden = reader.whole("hidden_size", ["hidden_size"], defaults.hidden, most=MOST_WIDTH)
     width = reader.whole("feed_forward_size", ["intermediate_size"], defaults.inner, most=MOST_WIDTH)
@@ -177,7 +176,7 @@ def _kv_heads(reader: Reader, default: int | None, as_many: int) -> Entry:
 
 
 def _head_size(reader: Reader, default: int | None) -> tuple[Entry, ...]:
-    """Where the file gives it, or the family."""
+    """Return the size of a head if the file or the family gives it."""
     if default is None and not _given(reader, "head_dim"):
         return ()
     return (reader.whole("head_size", ["head_dim"], default or 1, most=MOST_WIDTH),)
@@ -201,7 +200,6 @@ _WIDER = "use fewer, wider heads"
 
 
 def _gpt2(reader: Reader) -> Imported:
-    """A GPT-2."""
     dimensions = _dimensions(reader, width=768, layers=12, heads=12)
     rows = reader.whole("vocabulary_size", ["vocab_size"], 50257, most=MOST_ROWS)
     positions = _positions(reader, 1024)
@@ -218,7 +216,7 @@ def _gpt2(reader: Reader) -> Imported:
 
 
 def _gptj(reader: Reader) -> Imported:
-    """A GPT-J [wang2021]."""
+    """Read a GPT-J [wang2021]."""
     dimensions = _dimensions(reader, width=4096, layers=28, heads=16)
     _, hidden, _, heads, _ = dimensions
     entries = (
@@ -246,7 +244,7 @@ def _rotary_size(reader: Reader, width: int) -> Entry:
 
 
 def _gpt_neox(reader: Reader) -> Imported:
-    """A GPT-NeoX [black2022]."""
+    """Read a GPT-NeoX [black2022]."""
     layers = reader.whole("layer_count", ["num_hidden_layers"], 44, most=MOST_LAYERS)
     hidden = reader.whole("hidden_size", ["hidden_size"], 6144, most=MOST_WIDTH)
     inner = reader.whole("feed_forward_size", ["intermediate_size"], 24576, most=MOST_WIDTH)
@@ -273,7 +271,7 @@ def _gpt_neox(reader: Reader) -> Imported:
 
 
 def _rotary_share(reader: Reader, width: int) -> Entry:
-    """Return the elements of a head that are turned, given as a share."""
+    """Return the number of rotated elements of a head, which the file gives as a share."""
     return rotary_part(reader, width, ("rotary_pct",), default=0.25)
 
 
@@ -281,7 +279,7 @@ _PARTS = ("partial_rotary_factor", "rotary_pct", "rope_percent")
 
 
 def _part_of_heads(reader: Reader, default: float) -> tuple[str, float]:
-    """Return the share of each head that is turned, and the key that says so."""
+    """Return the rotated share of each head, and the key that gives it."""
     nested = rope_parameters(reader)
     name = reader.given(*_PARTS)
     if name is None and isinstance(nested.get(_PARTS[0]), (int, float)) and not isinstance(nested[_PARTS[0]], bool):
@@ -299,13 +297,13 @@ def _part_of_heads(reader: Reader, default: float) -> tuple[str, float]:
 
 
 def rope_parameters(reader: Reader) -> dict[str, Any]:
-    """Return the object under `rope_parameters`; an empty one if there is none."""
+    """Return the object under `rope_parameters`, or an empty one."""
     nested = reader.config.data.get("rope_parameters")
     return nested if isinstance(nested, dict) else {}
 
 
 def rotary_part(reader: Reader, width: int, names: Sequence[str] = _PARTS, default: float = 1.0) -> Entry:
-    """Return the elements of a head that are turned: an even number."""
+    """Return the number of rotated elements of a head, an even number."""
     origin, part = _part_of_heads(reader, default)
     turned, name = int(part * width), reader.given(*_PARTS) or names[0]
     if reader.sound and (turned < 2 or turned % 2):
@@ -316,25 +314,25 @@ def rotary_part(reader: Reader, width: int, names: Sequence[str] = _PARTS, defau
 
 
 def turned_width(reader: Reader, width: int, default: float) -> tuple[Entry, ...]:
-    """Return the width that is turned, unless it is all of a head."""
+    """Return the rotated width, unless it is the whole head."""
     part = rotary_part(reader, width, default=default)
     return () if part.value == width else (part,)
 
 
 @dataclass(frozen=True, slots=True)
 class _Plain:
-    """Decoder whose blocks follow from its architecture: names of its keys, and what every such model has."""
+    """Decoder whose blocks follow from its architecture: names of its keys, and properties of all such models."""
 
     norm: str = "layer"
     gated: bool = False
     parallel: str = "none"
-    share: float | None = 1.0  # of each head that is turned; None with learned positions
+    share: float | None = 1.0  # rotated share of each head; None with learned positions
     function: str = "gelu"
     functions: tuple[str, ...] = ("hidden_act",)  # keys of the activation
     bias: bool | tuple[str, ...] = False
     tied: bool = False
     inner: tuple[str, ...] = ("intermediate_size",)
-    extra_positions: int = 0  # rows of learned positions beyond those that tokens can have
+    extra_positions: int = 0  # rows of learned positions that no token uses
     dropout: str = "hidden_dropout"
     kv_heads: tuple[str, ...] = ("num_key_value_heads",)
     needs_kv_heads: bool = False
@@ -345,7 +343,7 @@ _POSITIONS = ("max_position_embeddings", "n_positions")
 
 
 def _plain(reader: Reader, given: _Plain, *more: Entry, single_kv: bool | None = None) -> Imported:
-    """Read a decoder whose dimensions are all in the file."""
+    """Read a decoder whose file has all dimensions."""
     needed = [_LAYERS, _WIDTH, _HEADS, ("vocab_size",), _POSITIONS, given.inner]
     needed += [given.kv_heads] if given.needs_kv_heads else []
     for names in needed:
@@ -389,14 +387,14 @@ def _plain(reader: Reader, given: _Plain, *more: Entry, single_kv: bool | None =
 
 
 def _nemotron(reader: Reader) -> Imported:
-    """Read a Nemotron: squared ReLU without gates, and norms that scale by one more than their weights."""
+    """Read a Nemotron: squared ReLU without gates, and norms that scale by their weights plus 1."""
     reader.notes.append("norms that scale by one more than their weights (LayerNorm1p) are simulated as layer norms")
     bias = _llama_bias(reader)
     return _plain(reader, _Plain(share=0.5, function="relu2"), bias)
 
 
 def _opt(reader: Reader) -> Imported:
-    """Read an OPT: learned positions, two rows of which no token has, and ReLU."""
+    """Read an OPT: learned positions, two rows of which no token uses, and ReLU."""
     hidden = reader.config.data.get("hidden_size", 768)
     if reader.config.data.get("word_embed_proj_dim", hidden) != hidden:
         reader.complain(
@@ -412,7 +410,7 @@ def _opt(reader: Reader) -> Imported:
 
 
 def _phi(reader: Reader) -> Imported:
-    """Read a Phi: attention and feed-forward block under one norm, biases everywhere."""
+    """Read a Phi: attention and feed-forward block after one norm, biases everywhere."""
     if reader.flag("norms", "qk_layernorm", default=False).value:
         reader.complain("qk_layernorm", "norms of queries and keys are not modelled", "import another model")
     bias = Entry("bias", ("qkv", "projection", "feed_forward", "head"), always(reader))
@@ -448,7 +446,7 @@ def _gpt_bigcode(reader: Reader) -> Imported:
 
 
 def _cohere(reader: Reader) -> Imported:
-    """Read a Cohere: gated blocks beside the attention, under one norm without shifts."""
+    """Read a Cohere: gated blocks parallel to the attention, after one norm without shifts."""
     if reader.flag("norms", "use_qk_norm", default=False).value:
         reader.complain("use_qk_norm", "norms of queries and keys are not modelled", "import another model")
     reader.given("logit_scale")
@@ -459,10 +457,10 @@ def _cohere(reader: Reader) -> Imported:
 
 
 def _falcon(reader: Reader) -> Imported:
-    """A Falcon [almazrouei2023]; the newer architecture has groups of heads and a norm for each block."""
+    """Read a Falcon [almazrouei2023]; its newer architecture has groups of heads and a norm for each block."""
     newer = reader.flag("newer", "new_decoder_architecture", default=False).value is True
     for name in ("num_kv_heads", "multi_query", "num_ln_in_parallel_attn", "parallel_attn"):
-        reader.given(name)  # the older architecture or the newer one does not read them
+        reader.given(name)  # marks keys of the other architecture as read
     layers = reader.whole("layer_count", ["num_hidden_layers"], 32, most=MOST_LAYERS)
     hidden = reader.whole("hidden_size", ["hidden_size", "n_embed"], 4544, most=MOST_WIDTH)
     four = 4 * hidden.whole
@@ -516,7 +514,7 @@ def _positions(reader: Reader, default: int) -> Entry:
 
 
 def _dimensions(reader: Reader, *, width: int, layers: int, heads: int) -> tuple[Entry, Entry, Entry, Entry, Entry]:
-    """Layers, width, inner width, heads, and those of keys and values."""
+    """Return layers, width, inner width, heads, and heads of keys and values."""
     count = reader.whole("layer_count", ["n_layer", "num_hidden_layers"], layers, most=MOST_LAYERS)
     hidden = reader.whole("hidden_size", ["n_embd", "hidden_size"], width, most=MOST_WIDTH)
     four = 4 * hidden.whole
@@ -528,7 +526,7 @@ def _dimensions(reader: Reader, *, width: int, layers: int, heads: int) -> tuple
 
 
 LONGEST = 1024
-"""Tokens of a training sequence, unless there are fewer positions."""
+"""Tokens of a training sequence, unless the model has fewer positions."""
 _FUNCTIONS = {"silu": "swish", "swish": "swish", "relu": "relu", "relu2": "relu_squared"}
 _LAYER_KINDS = ("full_attention", "sliding_attention")
 
@@ -536,7 +534,7 @@ _LAYER_KINDS = ("full_attention", "sliding_attention")
 def activation(
     reader: Reader, name: str, usual: str, implied: str = "gelu", *, is_strict: bool = False
 ) -> tuple[Entry, ...]:
-    """Return the key of the function, unless it is implied; one that is not known is noted, or refused if strict."""
+    """Return the key of the function, unless it is implied; an unknown function is noted, or refused if strict."""
     word = reader.word(name, usual)
     function = _function(word)
     if function is None and is_strict:
@@ -550,14 +548,14 @@ def activation(
 
 
 def _function(word: str) -> str | None:
-    """The function of a name; all approximations of gelu cost the same."""
+    """Return the modelled function of a name; all approximations of gelu cost the same."""
     return "gelu" if "gelu" in word else _FUNCTIONS.get(word)
 
 
 def decoder(
     reader: Reader, entries: tuple[Entry, ...], positions: Entry, dropout: tuple[Entry, Entry], *, bind: bool
 ) -> Imported:
-    """A decoder."""
+    """Return a decoder."""
     window = next((entry for entry in entries if entry.key == "attention_window"), None)
     length = min(LONGEST, positions.whole, window.whole if window else LONGEST)
     where = f"at most {LONGEST} of {positions.value} positions"

@@ -1,4 +1,4 @@
-"""What an import says: how the model fits and is divided, what is predicted, how sure, and the smallest pod."""
+"""Summary of an import: memory, layout, predicted figures with ranges, and the smallest pod."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def summary(
 
 
 def smallest_pod(loaded: LoadedScenario, path: str | Path, request: Request, watch: Watch) -> str:
-    """Return the name of the smallest shipped pod of this chip that the model fits; the requested pod if no other."""
+    """Return the smallest shipped pod of this chip that the model fits, or the requested pod if no smaller one."""
     known, _ = load_hardware(request.system, "pod")
     assert isinstance(known, System)
     smaller = [name for name, pod in smaller_pods(loaded.spec.system) if pod.ipu_count < known.ipu_count]
