@@ -1,4 +1,4 @@
-"""Forward passes: from a scenario to the result of one batch and of calls of many."""
+"""Forward passes: from a scenario to the result of one batch, and of session calls of many batches."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from podsim.units import ps_to_seconds
 
 
 def passes(loaded: LoadedScenario, settings: Settings) -> ForwardResult:
-    """One batch through an idle replica, and session calls of many batches."""
+    """Run one batch through an idle replica, and session calls of many batches."""
     spec = loaded.of(ForwardScenario)
     model = spec.model.read(spec, loaded.folder, settings.watch)
     with placed(loaded):
@@ -117,7 +117,7 @@ def _account(ipu: int, label: str, trace: Trace) -> IpuAccount:
 
 
 def _operations(plan: Plan) -> Iterator[OperationRow]:
-    """Every operation of every stage with its time for one batch."""
+    """Yield every operation of every stage with its time for one batch."""
     clock = plan.system.machine.ipu.clock_hz
     for cost in plan.stages:
         for name, count in cost.stage.blocks:
@@ -127,7 +127,7 @@ def _operations(plan: Plan) -> Iterator[OperationRow]:
 
 
 class ForwardProbe(BaseProbe):
-    """Forward passes: samples per second of session calls."""
+    """Probe of forward passes: samples per second of session calls."""
 
     metric = THROUGHPUT
     _KEPT = ("_workload", "_fit")
@@ -137,7 +137,7 @@ class ForwardProbe(BaseProbe):
         self._workload, self._fit = workload, fit
 
     def __call__(self, spec: ForwardScenario, *, anew: bool) -> Measure | None:
-        """Run one batch, and a session call of many."""
+        """Run one batch, and a session call of many batches."""
         job = forward_job(spec, self._workload, self._fit)
         model = self._costs(cost_model(job), anew=anew)
         if model is None:

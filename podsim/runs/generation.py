@@ -1,4 +1,4 @@
-"""Text generation: from a scenario to the result of its two kinds of step."""
+"""Text generation: from a scenario to the results of prefill and decode steps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from podsim.units import ps_to_seconds
 
 
 def generation(loaded: LoadedScenario, settings: Settings) -> GenerationResult:
-    """The step that takes in a prompt, and the step that makes one more token."""
+    """Run the step that processes a prompt (prefill), and the step that generates one more token (decode)."""
     loaded.of(GenerationScenario)
     with placed(loaded):
         loaded, choice = divided(loaded, settings.watch)
@@ -73,7 +73,7 @@ def generation(loaded: LoadedScenario, settings: Settings) -> GenerationResult:
 
 
 def step_report(name: str, spec: GenerationScenario, plan: Plan, trace: Trace) -> StepReport:
-    """A step with where its time goes."""
+    """Return the time of a step, with its breakdown."""
     breakdown_ps = mean_account(trace.lanes)
     loads = [account.get(STREAMING, 0) for account in trace.helpers.values()]
     loads += (
@@ -95,7 +95,7 @@ def step_report(name: str, spec: GenerationScenario, plan: Plan, trace: Trace) -
 
 
 class GenerationProbe(BaseProbe):
-    """Text generation, and serving by its steps: tokens per second of whole batches."""
+    """Probe of text generation, and of serving by its steps: tokens per second of whole batches."""
 
     metric = TOKENS
     _KEPT = ("_job_of",)
