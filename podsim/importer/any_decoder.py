@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from podsim.importer.decoder_config import activation, attention_window, decoder, turned_width
 from podsim.importer.reader import Entry, Reader
 from podsim.importer.request import MOST_LAYERS, MOST_ROWS, MOST_WIDTH, Imported, check_heads
-from podsim.scenario.wording import shown
+from podsim.scenario.wording import quoted
 
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _WIDTH = ("hidden_size", "n_embd", "d_model")
@@ -60,7 +60,7 @@ def any_decoder(reader: Reader) -> Imported:
     positions = _needed(reader, "position_count", _POSITIONS, MOST_ROWS)
     turned = _rotation(reader, wide[0].whole if wide else hidden.whole // max(1, heads.whole), norm, guesses)
     rotary = Entry("rotary", bool(turned), turned[0].origin if turned else f"none of {', '.join(_ROTARY[:2])}, …")
-    function = reader.given(*_ACTIVATION) or ""
+    function = reader.used_name(*_ACTIVATION) or ""
     if not function:
         what = "no key says which function the feed-forward blocks have"
         reader.complain("", what, f'add `"{_ACTIVATION[0]}"`, for example "silu"')
@@ -84,7 +84,7 @@ def any_decoder(reader: Reader) -> Imported:
         _share(reader, "dropout", ("hidden_dropout", "resid_pdrop", "dropout", "residual_dropout")),
         _share(reader, "attention_dropout", ("attention_dropout", "attn_pdrop")),
     )
-    written = shown(reader.config.data.get("model_type", "no type"))
+    written = quoted(reader.config.data.get("model_type", "no type"))
     reader.notes.append(
         f"model_type {written} is read by its dimensions: what its code does beyond the keys of the file, such as norms"
         " of queries and keys, is not simulated, so that times are lower bounds"
@@ -94,7 +94,7 @@ def any_decoder(reader: Reader) -> Imported:
 
 
 def _needed(reader: Reader, key: str, names: Sequence[str], most: int) -> Entry:
-    if reader.given(*names) is None:
+    if reader.used_name(*names) is None:
         others = f", or one of: {', '.join(names[1:])}" if names[1:] else ""
         what = f"a decoder needs `{names[0]}`{others}"
         reader.complain(names[0], what, f'add `"{names[0]}"`')
@@ -106,7 +106,7 @@ def _feed_forward(reader: Reader, hidden: int) -> tuple[Entry, tuple[Entry, ...]
     """Return the inner width (of each expert, if there are any) and the keys of experts."""
     four = 4 * hidden
     inner = reader.whole("feed_forward_size", _INNER, four, null=four, why="4 x width", most=MOST_WIDTH)
-    name = reader.given(*_EXPERTS)
+    name = reader.used_name(*_EXPERTS)
     if name is None or reader.config.data[name] in (None, 0, 1):
         return inner, ()
     count = reader.whole("experts.count", [name], 1, most=MOST_WIDTH)
@@ -171,7 +171,7 @@ def _bias(reader: Reader, guesses: list[str]) -> Entry:
             if reader.config.data[name]:
                 guesses.append(f"biases of all dense layers but the head (after {name})")
             return reader.flag("bias", name, default=False)
-    attention = reader.given("attention_bias", "qkv_bias", "attention_qkv_bias", "use_qkv_bias")
+    attention = reader.used_name("attention_bias", "qkv_bias", "attention_qkv_bias", "use_qkv_bias")
     parts: list[str] = []
     if attention and reader.flag("bias", attention, default=False).value:
         parts += ["qkv", "projection"] if attention == "attention_bias" else ["qkv"]
@@ -183,7 +183,7 @@ def _bias(reader: Reader, guesses: list[str]) -> Entry:
 
 
 def _parallel(reader: Reader, guesses: list[str]) -> tuple[Entry, ...]:
-    name = reader.given("use_parallel_residual", "parallel_attn")
+    name = reader.used_name("use_parallel_residual", "parallel_attn")
     if name is None or not reader.flag("parallel_blocks", name, default=False).value:
         return ()
     kind = "one_norm" if name == "parallel_attn" else "two_norms"

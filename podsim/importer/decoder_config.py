@@ -19,7 +19,7 @@ from podsim.importer.request import (
     always,
     check_heads,
 )
-from podsim.scenario.wording import shown
+from podsim.scenario.wording import quoted
 
 _MISTRAL_WINDOW, _QWEN2_WINDOW = 4096, 4096
 
@@ -55,7 +55,7 @@ def attention_window(reader: Reader, default: int = 0) -> tuple[Entry, ...]:
         known = " and ".join(f'"{kind}"' for kind in _LAYER_KINDS)
         reader.complain("layer_types", f"layers of other kinds than {known} are not modelled", "import another model")
     is_everywhere_full = isinstance(kinds, list) and "sliding_attention" not in kinds
-    reader.given("max_window_layers")
+    reader.used_name("max_window_layers")
     for name, usual in (("sliding_window", default), ("attention_chunk_size", 0)):
         if name not in reader.config.data and not usual:
             continue
@@ -93,7 +93,7 @@ def _phi3(reader: Reader) -> Imported:
 def _granite(reader: Reader) -> Imported:
     """Read a Granite, whose factors of scores, sums and logits are part of other operations."""
     for name in ("attention_multiplier", "residual_multiplier", "logits_scaling"):
-        reader.given(name)
+        reader.used_name(name)
     scaled = Entry("scaled_embedding", True, "embedding_multiplier")
     more = (scaled,) if reader.config.data.get("embedding_multiplier") not in (None, 1, 1.0) else ()
     return _like_llama(reader, _Defaults(inner=11008, positions=2048), _llama_bias(reader), *more)
@@ -118,7 +118,7 @@ def _gemma(reader: Reader) -> Imported:
         rows=256000,
         tied=True,
         norm="rms_plus_one",
-        activation="hidden_activation" if _given(reader, "hidden_activation") else "hidden_act",
+        activation="hidden_activation" if _has_value(reader, "hidden_activation") else "hidden_act",
         function="gelu_pytorch_tanh",
     )
     attention = reader.flag("bias", "attention_bias", default=False)
@@ -132,7 +132,7 @@ def _mixtral(reader: Reader) -> Imported:
     per_token = reader.whole("experts.per_token", ["num_experts_per_tok"], 2, most=MOST_WIDTH)
     if reader.sound and per_token.whole > count.whole:
         what = f"a token cannot go through {per_token.value} of {count.value} experts"
-        key = "num_experts_per_tok" if _given(reader, "num_experts_per_tok") else "num_local_experts"
+        key = "num_experts_per_tok" if _has_value(reader, "num_experts_per_tok") else "num_local_experts"
         reader.complain(key, what, "correct one of the two")
     bias = Entry("bias", False, f"{reader.family} has none")
     defaults = _Defaults(inner=14336, positions=131072, kv_heads=8)
@@ -151,7 +151,7 @@ def _like_llama(reader: Reader, defaults: _Defaults, bias: Entry, *more: Entry) 
     check_heads(reader, hidden, heads, kv, own_size=bool(wide))
     windows = () if defaults.window is None else attention_window(reader, defaults.window)
     if defaults.window is None:
-        _ = [reader.given(name) for name in ("sliding_window", "max_window_layers", "layer_types")]
+        _ = [reader.used_name(name) for name in ("sliding_window", "max_window_layers", "layer_types")]
     entries = (
         *(layers, hidden, width, heads, kv, *wide, rows),
         Entry("gated", True, always(reader)),
@@ -177,12 +177,12 @@ def _kv_heads(reader: Reader, default: int | None, as_many: int) -> Entry:
 
 def _head_size(reader: Reader, default: int | None) -> tuple[Entry, ...]:
     """Return the size of a head if the file or the family gives it."""
-    if default is None and not _given(reader, "head_dim"):
+    if default is None and not _has_value(reader, "head_dim"):
         return ()
     return (reader.whole("head_size", ["head_dim"], default or 1, most=MOST_WIDTH),)
 
 
-def _given(reader: Reader, name: str) -> bool:
+def _has_value(reader: Reader, name: str) -> bool:
     return reader.config.data.get(name) is not None
 
 
@@ -281,7 +281,7 @@ _PARTS = ("partial_rotary_factor", "rotary_pct", "rope_percent")
 def _part_of_heads(reader: Reader, default: float) -> tuple[str, float]:
     """Return the rotated share of each head, and the key that gives it."""
     nested = rope_parameters(reader)
-    name = reader.given(*_PARTS)
+    name = reader.used_name(*_PARTS)
     if name is None and isinstance(nested.get(_PARTS[0]), (int, float)) and not isinstance(nested[_PARTS[0]], bool):
         share = float(nested[_PARTS[0]])
         if not 0 <= share <= 1:
@@ -305,7 +305,7 @@ def rope_parameters(reader: Reader) -> dict[str, Any]:
 def rotary_part(reader: Reader, width: int, names: Sequence[str] = _PARTS, default: float = 1.0) -> Entry:
     """Return the number of rotated elements of a head, an even number."""
     origin, part = _part_of_heads(reader, default)
-    turned, name = int(part * width), reader.given(*_PARTS) or names[0]
+    turned, name = int(part * width), reader.used_name(*_PARTS) or names[0]
     if reader.sound and (turned < 2 or turned % 2):
         what = f"{part} of heads that are {width} wide are {turned} elements: pairs of them are turned"
         do = f"write for example `{max(2, 2 * (width // 4)) / width}`" if width > 1 else _WIDER
@@ -347,7 +347,7 @@ def _plain(reader: Reader, given: _Plain, *more: Entry, single_kv: bool | None =
     needed = [_LAYERS, _WIDTH, _HEADS, ("vocab_size",), _POSITIONS, given.inner]
     needed += [given.kv_heads] if given.needs_kv_heads else []
     for names in needed:
-        if reader.given(*names) is None:
+        if reader.used_name(*names) is None:
             reader.complain(names[0], f"a {reader.family} needs `{names[0]}`", f'add `"{names[0]}"`')
     layers = reader.whole("layer_count", _LAYERS, 1, most=MOST_LAYERS)
     hidden = reader.whole("hidden_size", _WIDTH, 1, most=MOST_WIDTH)
@@ -362,7 +362,7 @@ def _plain(reader: Reader, given: _Plain, *more: Entry, single_kv: bool | None =
     wide = _head_size(reader, None)
     check_heads(reader, hidden, heads, kv, own_size=bool(wide))
     width = wide[0].whole if wide else hidden.whole // max(1, heads.whole)
-    name = reader.given(*given.functions) or given.functions[0]
+    name = reader.used_name(*given.functions) or given.functions[0]
     positions = reader.whole("position_count", _POSITIONS, 1, most=MOST_ROWS)
     learned = given.share is None
     table = replace(positions, value=positions.whole + given.extra_positions)
@@ -380,7 +380,7 @@ def _plain(reader: Reader, given: _Plain, *more: Entry, single_kv: bool | None =
         *attention_window(reader),
         reader.flag("tied_embedding", "tie_word_embeddings", default=given.tied),
     )
-    dropout = _dropout(reader, given.dropout, reader.given("attn_pdrop") or "attention_dropout", 0.0)
+    dropout = _dropout(reader, given.dropout, reader.used_name("attn_pdrop") or "attention_dropout", 0.0)
     return decoder(
         reader, entries, replace(positions, key="positions") if not learned else positions, dropout, bind=learned
     )
@@ -403,7 +403,7 @@ def _opt(reader: Reader) -> Imported:
     for name, usual in (("do_layer_norm_before", True), ("_remove_final_layer_norm", False)):
         if reader.flag("norm", name, default=usual).value is not usual:
             reader.complain(name, "norms behind blocks are not modelled in decoders", "import another model")
-    reader.given("layer_norm_elementwise_affine")
+    reader.used_name("layer_norm_elementwise_affine")
     bias = reader.flag("bias", "enable_bias", default=True)
     given = _Plain(share=None, function="relu", functions=("activation_function",), tied=True)
     return _plain(reader, replace(given, inner=("ffn_dim",), extra_positions=2, dropout="dropout"), bias)
@@ -449,7 +449,7 @@ def _cohere(reader: Reader) -> Imported:
     """Read a Cohere: gated blocks parallel to the attention, after one norm without shifts."""
     if reader.flag("norms", "use_qk_norm", default=False).value:
         reader.complain("use_qk_norm", "norms of queries and keys are not modelled", "import another model")
-    reader.given("logit_scale")
+    reader.used_name("logit_scale")
     reader.notes.append("its norms have no shifts; those of layer norms are simulated")
     attention = reader.flag("bias", "attention_bias", default=False)
     bias = Entry("bias", ("qkv", "projection"), "attention_bias") if attention.value else attention
@@ -460,7 +460,7 @@ def _falcon(reader: Reader) -> Imported:
     """Read a Falcon [almazrouei2023]; its newer architecture has groups of heads and a norm for each block."""
     newer = reader.flag("newer", "new_decoder_architecture", default=False).value is True
     for name in ("num_kv_heads", "multi_query", "num_ln_in_parallel_attn", "parallel_attn"):
-        reader.given(name)  # marks keys of the other architecture as read
+        reader.used_name(name)  # marks keys of the other architecture as read
     layers = reader.whole("layer_count", ["num_hidden_layers"], 32, most=MOST_LAYERS)
     hidden = reader.whole("hidden_size", ["hidden_size", "n_embed"], 4544, most=MOST_WIDTH)
     four = 4 * hidden.whole
@@ -539,10 +539,10 @@ def activation(
     function = _function(word)
     if function is None and is_strict:
         known = ", ".join(("gelu", *_FUNCTIONS))
-        reader.complain(name, f"{shown(word)} is not modelled", f"import another model; known here: {known}")
+        reader.complain(name, f"{quoted(word)} is not modelled", f"import another model; known here: {known}")
     if function is None:
         function = _function(usual) or implied
-        reader.notes.append(f"not modelled: {name} {shown(word)}; {function} is simulated")
+        reader.notes.append(f"not modelled: {name} {quoted(word)}; {function} is simulated")
     origin = name if name in reader.config.data else reader.absent(name)
     return () if function == implied else (Entry("activation", function, origin),)
 

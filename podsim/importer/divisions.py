@@ -140,7 +140,7 @@ def _undivided(
 ) -> TrainingScenario:
     """Return the scenario on a single IPU, whether or not it fits."""
     single = {"micro_batch_size": 1, "accumulation_factor": 1, "replication_factor": 1, **place}
-    return load_scenario(as_mapping([*sections, memory]) | {"parallelism": single}).of(TrainingScenario)
+    return load_scenario(as_mapping([*sections, memory]) | {"parallelism": single}).require(TrainingScenario)
 
 
 def _entries(parallelism: TrainingLayoutSpec) -> tuple[Entry, ...]:

@@ -42,7 +42,7 @@ def graph_scenario(path: Path, request: Request, watch: Watch = silent) -> tuple
         ScenarioSection("model", tuple(_model(path, graph, request))),
         *formats,
     ]
-    spec = load_scenario(as_mapping(sections)).of(ForwardScenario)
+    spec = load_scenario(as_mapping(sections)).require(ForwardScenario)
     fit = fitted_pipeline(spec, graph.workload, graph.source[0], _smaller(graph))
     text = scenario_text(_header(graph), [*sections, pipeline_section(fit), _data(graph)])
     return text, graph.warnings

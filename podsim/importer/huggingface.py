@@ -18,7 +18,7 @@ from podsim.importer import decoder_config, encoder_config
 from podsim.importer.any_decoder import any_decoder, has_dimensions
 from podsim.importer.reader import ConfigFile, Reader
 from podsim.importer.request import ConfigFamily, Imported, architectures
-from podsim.scenario.wording import shown
+from podsim.scenario.wording import quoted
 
 _KNOWN = decoder_config.FAMILIES | encoder_config.FAMILIES
 _ANY = "decoder"
@@ -66,10 +66,10 @@ def family_of(config: ConfigFile) -> str:
         raise SpecError([Problem(config.name, "", what, f'add `"model_type"`, one of: {known}')])
     where = config.where("model_type")
     if not isinstance(written, str):
-        what = f"needs text, not {shown(written)}"
+        what = f"needs text, not {quoted(written)}"
         raise SpecError([Problem(where, "model_type", what, f"write one of: {known}")])
     if written not in known_families():
-        what = f"{printable(shown(written))} models are not known, and the file has not the dimensions of a decoder"
+        what = f"{printable(quoted(written))} models are not known, and the file has not the dimensions of a decoder"
         raise SpecError([Problem(where, "model_type", what, _BY_GRAPH)])
     if classes and written not in classes:
         what = f"model_type is `{written}`, architectures has `{printable(names[0])}`"
@@ -125,12 +125,12 @@ class _Read(dict[str, Any]):
 
 def _look_at_others(reader: Reader, keys: _Read) -> None:
     """Refuse keys that change the work and are not modelled, and unknown keys."""
-    own = _HARMLESS_IN.get(reader.family)
+    own = _WITHOUT_EFFECT_IN.get(reader.family)
     unknown = [
         key
         for key, value in keys.items()
         # A switch that is off, or a number that is zero, has no effect.
-        if value and key not in keys.asked and not _HARMLESS.fullmatch(key) and not (own and own.fullmatch(key))
+        if value and key not in keys.asked and not _WITHOUT_EFFECT.fullmatch(key) and not (own and own.fullmatch(key))
     ]
     for key in unknown[:_MOST_NAMED]:
         if key in _OTHER_WORK:
@@ -143,7 +143,7 @@ def _look_at_others(reader: Reader, keys: _Read) -> None:
 def _or_nothing(names: list[str]) -> str:
     if not names:
         return "`model_type` is missing"
-    return f"`model_type` is missing, and architectures has {printable(shown(names[0]))}"
+    return f"`model_type` is missing, and architectures has {printable(quoted(names[0]))}"
 
 
 _OBJECT, _NUMBER = "an object", "a number above zero"
@@ -180,7 +180,7 @@ _OTHER_WORK = {
     "audio_config": "models of sound and words",
 }
 """Keys that change the computation, with the features that they ask for."""
-_HARMLESS = re.compile(
+_WITHOUT_EFFECT = re.compile(
     r"""(
     _.* | .*_token_ids? | .*_token_index | .*_loss_coef | .*_loss_weight | summary_.* | .*dtype | .*_init | init_.*
     | (use|output|return)_(cache|attentions|hidden_states|router_logits|past|scores|dict|dict_in_generate|bfloat16)
@@ -202,7 +202,7 @@ _HARMLESS = re.compile(
     re.VERBOSE,
 )
 """Keys without effect on the simulated time: names, training settings, constants of norms and rotations."""
-_HARMLESS_IN = {
+_WITHOUT_EFFECT_IN = {
     "bert": re.compile("pooler_.*|directionality|position_embedding_type"),
     "roberta": re.compile("pooler_.*|position_embedding_type"),
     "vit": re.compile("pooler_.*|encoder_stride"),

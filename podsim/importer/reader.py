@@ -14,7 +14,7 @@ from typing import Any
 
 from podsim.errors import Problem, SpecError
 from podsim.harmless import printable
-from podsim.scenario.wording import shown
+from podsim.scenario.wording import quoted
 from podsim.user_file import content_of
 
 _MAX_FILE_BYTES = 1 << 20
@@ -174,7 +174,7 @@ class Reader:
         """True while there are no recorded problems."""
         return not self._problems
 
-    def given(self, *names: str) -> str | None:
+    def used_name(self, *names: str) -> str | None:
         """Return the name that the file uses, of several names for the same thing."""
         used = [name for name in names if name in self.config.data]
         for other in used[1:]:
@@ -188,7 +188,7 @@ class Reader:
         self, key: str, names: Sequence[str], default: int, *, null: int | None = None, why: str = "", most: int = _MOST
     ) -> Entry:
         """Return a whole number above zero."""
-        name = self.given(*names)
+        name = self.used_name(*names)
         if name is None:
             return Entry(key, default, self.absent(names[0], why))
         value = self.config.data[name]
@@ -248,4 +248,4 @@ def _number_problem(value: Any, most: int) -> tuple[str, str] | None:
 def _show(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _MOST:
         return f"`{'-' if value < 0 else ''}1e{int(math.log10(abs(value)))}`"
-    return printable(shown(value))
+    return printable(quoted(value))

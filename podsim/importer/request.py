@@ -12,7 +12,7 @@ from podsim.harmless import printable
 from podsim.importer.reader import ConfigFile, Entry, Reader
 from podsim.importer.scenario_text import ScenarioSection
 from podsim.models.graph.node import LARGEST_DIMENSION
-from podsim.scenario.wording import shown
+from podsim.scenario.wording import quoted
 
 MOST_LAYERS, MOST_WIDTH, MOST_ROWS = 10_000, 1_000_000, 10_000_000
 _NO_POSITIONS = Entry("positions", 0)
@@ -54,7 +54,7 @@ def check_heads(
     if not reader.sound:
         return
     width, count, kv_count = (entry.whole for entry in (hidden, heads, kv))
-    where = reader.given("num_attention_heads", "n_head") or ""
+    where = reader.used_name("num_attention_heads", "n_head") or ""
     if not own_size and width % count:
         reader.complain(where, f"{count} heads do not divide a width of {width}", "correct one of the two")
     elif count % kv_count:
@@ -66,7 +66,7 @@ def note_activation(reader: Reader, name: str, usual: str, simulated: str) -> No
     """Note an activation other than the simulated one."""
     word = reader.word(name, usual)
     if simulated not in word.replace("silu", "swish"):
-        reader.notes.append(f"{name} is {printable(shown(word))}; {simulated} is simulated")
+        reader.notes.append(f"{name} is {printable(quoted(word))}; {simulated} is simulated")
 
 
 def architectures(config: ConfigFile) -> list[str]:
@@ -81,7 +81,7 @@ def class_count(reader: Reader) -> Entry:
     if labels is None:
         return reader.whole("class_count", ["num_labels"], 2, most=MOST_ROWS)
     if not isinstance(labels, dict) or not labels:
-        what = f"needs an object with a label for each class, not {printable(shown(labels))}"
+        what = f"needs an object with a label for each class, not {printable(quoted(labels))}"
         reader.complain("id2label", what, 'write for example `{"0": "no", "1": "yes"}`')
         return Entry("class_count", 1)
     count = reader.whole("class_count", ["num_labels"], len(labels), most=MOST_ROWS)
@@ -122,7 +122,7 @@ def parse_dimensions(texts: Sequence[str]) -> dict[str, int]:
         if not sign or not name or not size:
             raise PodsimError("this is not NAME=SIZE", where=where, do=do)
         if not size.removeprefix("-").isdecimal():
-            raise PodsimError(f"the size {shown(size)} is not a whole number in digits", where=where, do=do)
+            raise PodsimError(f"the size {quoted(size)} is not a whole number in digits", where=where, do=do)
         if len(size) > _MOST_DIGITS:
             raise PodsimError("the size is too large", where=where, do=f"give it a size from 1 to {LARGEST_DIMENSION}")
         if name in sizes:

@@ -23,7 +23,7 @@ from podsim.placement.search.choice import Choice
 from podsim.scenario import Activity, ForwardScenario, GenerationScenario, LoadedScenario, load_scenario
 from podsim.scenario.software import PHASED_STACK
 from podsim.scenario.training import TrainingScenario
-from podsim.scenario.wording import shown
+from podsim.scenario.wording import quoted
 from podsim.watch import Watch
 
 ACTIVITIES = {"train": Activity.TRAINING, "forward": Activity.FORWARD, "generate": Activity.GENERATION}
@@ -45,7 +45,7 @@ def activity_of(request: Request, can: Collection[Activity], otherwise: Activity
     words = " or ".join(f"`--activity {word}`" for word, activity in ACTIVITIES.items() if activity in can)
     activity = ACTIVITIES.get(request.activity)
     if activity is None:
-        raise PodsimError(f"{shown(request.activity)} is not an activity", where=where, do=f"use {words}")
+        raise PodsimError(f"{quoted(request.activity)} is not an activity", where=where, do=f"use {words}")
     if activity not in can:
         what = f"--activity {request.activity} means nothing for a {family}"
         raise PodsimError(what, where=where, do=f"use {words}")
@@ -58,10 +58,10 @@ def precision(request: Request, activity: Activity, where: str) -> Iterator[Scen
         return
     formats, keys = _FORMATS[activity]
     if request.precision == "fp8" and activity is not Activity.GENERATION:
-        what = f"--precision is of all numbers in {activity.words}, of which only operands of products can be fp8"
+        what = f"--precision is of all numbers in {activity.label}, of which only operands of products can be fp8"
         raise PodsimError(what, where=where, do="leave it out, and write `precision: {products: fp8}` for a c600")
     if request.precision not in formats:
-        what = f"--precision {request.precision} is not modelled in {activity.words}"
+        what = f"--precision {request.precision} is not modelled in {activity.label}"
         raise PodsimError(what, where=where, do=f"use one of: {', '.join(formats)}")
     yield ScenarioSection("precision", tuple(Entry(key, request.precision, "--precision") for key in keys))
 
@@ -70,7 +70,7 @@ def refuse_tokens(request: Request, activity: Activity, where: str) -> None:
     """Refuse options that apply to text generation only."""
     for name in ("prompt_tokens", "output_tokens"):
         if getattr(request, name) is not None:
-            what = f"--{name.replace('_', '-')} means nothing in {activity.words}"
+            what = f"--{name.replace('_', '-')} means nothing in {activity.label}"
             raise PodsimError(what, where=where, do="leave it out")
 
 
@@ -112,7 +112,7 @@ def training_scenario(model: Imported, request: Request, watch: Watch) -> tuple[
         else:
             ways = [sections, in_phases] if may_be_phased else [sections]
             sections, loaded, choice, others = _fastest(model, ways, batch.whole, watch)
-            spec = loaded.of(TrainingScenario)
+            spec = loaded.require(TrainingScenario)
             lines = division_lines(choice, " ".join((_reason(model, batch, choice), *others)))
     except DoesNotFitError:
         if not may_be_phased:
@@ -156,7 +156,7 @@ def _rate_text(loaded: LoadedScenario, choice: Choice) -> str:
 
 def _method(loaded: LoadedScenario) -> str:
     """Return how a scenario divides its layers."""
-    parallelism = loaded.of(TrainingScenario).parallelism
+    parallelism = loaded.require(TrainingScenario).parallelism
     if getattr(parallelism, "is_phased", False):
         return "in phases"
     return "layers shared" if getattr(parallelism, "tensor_parallel", 1) > 1 else "a pipeline"
@@ -181,13 +181,13 @@ def generation_scenario(model: Imported, request: Request, watch: Watch) -> tupl
     """Return the scenario as commented YAML, with the layout with the shortest time per output token, and its notes."""
     notes = list(model.notes)
     sections = [
-        top(model, request, PHASED_STACK, Activity.GENERATION.words),
+        top(model, request, PHASED_STACK, Activity.GENERATION.label),
         ScenarioSection("model", (Entry("kind", "decoder"), *model.model)),
         ScenarioSection("generation", _generation(model, request, notes)),
         *precision(request, Activity.GENERATION, model.config.name),
     ]
     loaded, choice = chosen_division(model, sections, {}, watch)
-    parameters = generation_job(loaded.of(GenerationScenario)).shape.parameter_count
+    parameters = generation_job(loaded.require(GenerationScenario)).shape.parameter_count
     token_ms = (choice.chosen.decode_step_s or 0) * _MS_PER_S
     words = f"The division with the shortest time per output token ({token_ms:.3g} ms) of {choice.considered_count}"
     lines = division_lines(choice, f"{words} that were considered: IPUs that share every layer x pipeline stages.")
@@ -230,7 +230,7 @@ def forward_scenario(model: Imported, request: Request, watch: Watch) -> tuple[s
         Entry("batches_per_call", _BATCHES_PER_CALL, "batches of each replica that one session call runs"),
     )
     sections = [
-        top(model, request, _SOFTWARE_OF_FORWARD, Activity.FORWARD.words),
+        top(model, request, _SOFTWARE_OF_FORWARD, Activity.FORWARD.label),
         ScenarioSection("model", (Entry("kind", model.kind), *model.model)),
         ScenarioSection("data", tuple(entry for entry in model.data if entry.key not in _DROPOUT)),
         ScenarioSection("forward", passes),
@@ -238,7 +238,7 @@ def forward_scenario(model: Imported, request: Request, watch: Watch) -> tuple[s
     ]
     # The section of data is empty if it has nothing but dropout.
     sections = [section for section in sections if section.entries]
-    spec = load_scenario(as_mapping(sections)).of(ForwardScenario)
+    spec = load_scenario(as_mapping(sections)).require(ForwardScenario)
     workload = spec.model.read(spec, Path(), watch).workload
     fit = fitted_pipeline(spec, workload, where, _SMALLER)
     text = scenario_text(header(model, workload.parameter_count, model.notes), [*sections, pipeline_section(fit)])

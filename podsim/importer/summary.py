@@ -28,7 +28,7 @@ def summary(
     fullest, capacity = METRICS[FULLEST].get(result), result.memory.capacity_bytes(IN_PROCESSOR)
     held = f"{format_bytes(fullest)} of {format_bytes(capacity)} ({format_percent(fullest / capacity, 0)})"
     yield f"fits: {result.simulated.machine}; the fullest IPU holds {held}"
-    parts = (f"{key}: {flow(loaded.document.at((key,)))}" for key in ("parallelism", "memory"))
+    parts = (f"{key}: {flow(loaded.document.value_at((key,)))}" for key in ("parallelism", "memory"))
     yield f"divided: {'; '.join(part for part in parts if not part.endswith('null'))}"
     yield from (f"verdict: {each}" for each in result.verdict)
     yield f"predicted: {result.figures_line}"

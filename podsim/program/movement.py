@@ -18,7 +18,7 @@ from podsim.models.op import DTYPE_BYTES
 from podsim.placement.topology import Channel, Route, Routes, streaming_channels
 from podsim.program.rings import Ring
 from podsim.program.transfers import first_fragments_bytes, fullest_s, gw_hops
-from podsim.scenario.hardware import System, given
+from podsim.scenario.hardware import System, present
 from podsim.scenario.ipu import Ipu
 from podsim.scenario.software import Software
 from podsim.tiles.split import reduce_vertex_cycles
@@ -98,7 +98,7 @@ class Fabric:
 
     @cached_property
     def _routes(self) -> Routes:
-        return Routes(given(self.system))
+        return Routes(present(self.system))
 
     def _word_s(self, tiles: int = 1) -> float:
         """A word from tile to tile of a chip. [s]
@@ -152,7 +152,7 @@ class Fabric:
         connection has its links in proportion; all if 0. If it is one, all that a link brings passes its port too.
         """
         to_one = receivers == 1
-        link, port = given(given(self.system).machine.ipu_link), self.ipu.exchange_bytes_per_s(1)
+        link, port = present(present(self.system).machine.ipu_link), self.ipu.exchange_bytes_per_s(1)
         loads: dict[Channel, float] = defaultdict(float)
         starts: dict[Channel, float] = defaultdict(float)
         latency_s, ports_s = 0.0, 0.0
@@ -182,7 +182,7 @@ class Fabric:
 
     def with_host(self, byte_count: float) -> Movement:
         """The host sends to each tile of each chip, each its own, or receives from each over the same links."""
-        machine = given(self.system).machine
+        machine = present(self.system).machine
         machines = len({chip // machine.ipu_count for chip in self.chips})
         gateway = machine.gateway_link
         rates = {
@@ -196,7 +196,7 @@ class Fabric:
 
     def with_memory(self, byte_count: float, direction: str) -> Movement:
         """Each tile of each chip reads from streaming memory, or writes to it. `byte_count`: of each tile [B]."""
-        system = given(self.system)
+        system = present(self.system)
         rates: dict[str, float] = defaultdict(float)
         machines: dict[str, float] = {}
         for ipu in self.chips:
@@ -376,7 +376,7 @@ class Fabric:
 
     def over_chips(self, name: str, byte_count: int, software: Software) -> Movement:
         """Corresponding tiles of all chips reduce or gather bytes each [B]: in domains, then between them."""
-        system = given(self.system)
+        system = present(self.system)
         inside = defaultdict[int, list[int]](list)
         for chip in self.chips:
             inside[chip // system.domain_ipu_count].append(chip)
@@ -399,7 +399,7 @@ class Fabric:
 
     def _between_domains(self, domains: Sequence[Sequence[int]], whole: float, steps: int) -> list[tuple[str, float]]:
         """So many steps over GW-Links, in each of which a chip sends a part of its part. [s]"""
-        system, part_count = given(self.system), len(domains[0]) * len(domains)
+        system, part_count = present(self.system), len(domains[0]) * len(domains)
         staged = first_fragments_bytes(system, {int(whole): 1}, part_count)
         sent = [
             gw_hops(system, source, target, whole / part_count, staged, 1)

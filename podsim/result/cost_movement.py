@@ -223,7 +223,7 @@ def _cost(
 ) -> MovementCost:
     """The answer; `is_measured` says whether it was on the chip that was measured."""
     from podsim.result.evidence import residuals
-    from podsim.scenario.hardware import given
+    from podsim.scenario.hardware import present
 
     ipu, chips, tiles = fabric.ipu, fabric.ipu_count, fabric.tile_count
     sigma = residuals().of_kernel(kind if is_measured and ipu.name == _MEASURED else f"{kind} of {ipu.name}")
@@ -231,7 +231,7 @@ def _cost(
     time_s, bytes_per_s, memory = movement.time_s, movement.bytes_per_s, ipu.tile.memory_bytes
     cycles = time_s * ipu.clock_hz
     over = f"does not fit: a tile would hold {format_bytes(held)}; it has {format_bytes(memory)}"
-    of = {"ipu": ipu.name, "ipus": chips, "tiles": tiles, "system": given(fabric.system).name}
+    of = {"ipu": ipu.name, "ipus": chips, "tiles": tiles, "system": present(fabric.system).name}
     moved = {"cycles": cycles, "moved_bytes": movement.moved_bytes, "fullest_tile_bytes": held, "bound": movement.bound}
     parts = {cause: part_s for cause, part_s in movement.parts if part_s}
     return MovementCost(

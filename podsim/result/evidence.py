@@ -184,7 +184,7 @@ class Residuals:
 
     def _new(self, names: Mapping[str, str], sizes: Mapping[str, float]) -> Iterator[tuple[float, str]]:
         """How many steps off each feature is that no run has, and the feature in words."""
-        same, words = self._same(names), Activity(names["activity"]).words
+        same, words = self._same(names), Activity(names["activity"]).label
         for name, value in names.items():
             if not any(run.names.get(name) == value for run in same):
                 yield 1.0, WORDS[name].format(value, activity=words)

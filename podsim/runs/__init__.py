@@ -100,7 +100,7 @@ def run_loaded(loaded: LoadedScenario, settings: Settings) -> Result:
     from podsim.scenario.activity import Activity
 
     if settings.noise is not None and loaded.spec.activity is not Activity.TRAINING:
-        what = f"noise is known of session calls that train, not of {loaded.spec.activity.words}"
+        what = f"noise is known of session calls that train, not of {loaded.spec.activity.label}"
         raise PodsimError(what, do="leave --noise out")
     result: Result
     match loaded.spec.activity:  # of which only the code for this one is imported
@@ -145,5 +145,5 @@ def _only(kind: str, scenario: Source, variant: str | None = None, overrides: Ov
     import podsim.scenario
 
     loaded = podsim.scenario.load_scenario(scenario, variant, overrides)
-    loaded.of(getattr(podsim.scenario, kind))
+    loaded.require(getattr(podsim.scenario, kind))
     return run(loaded, **parameters)

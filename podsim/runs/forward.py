@@ -39,7 +39,7 @@ from podsim.units import ps_to_seconds
 
 def passes(loaded: LoadedScenario, settings: Settings) -> ForwardResult:
     """Run one batch through an idle replica, and session calls of many batches."""
-    spec = loaded.of(ForwardScenario)
+    spec = loaded.require(ForwardScenario)
     model = spec.model.read(spec, loaded.folder, settings.watch)
     with placed(loaded):
         job = forward_job(spec, model.workload, settings.fit)
@@ -144,9 +144,9 @@ class ForwardProbe(BaseProbe):
             return None
         plan = make_plan(job, model, advise=False)
         batch, call = compile_one_batch(plan), compile_calls(plan)
-        trace = self._traces.of(call)
+        trace = self._traces.trace_of(call)
         others = (batch, call, plan.memory)
         batches = plan.layout.accumulation_factor * plan.layout.replication_factor
         rate = batches * plan.workload.samples_per_micro_batch / ps_to_seconds(trace.makespan_ps)
-        latency_s = ps_to_seconds(self._second.of(batch).makespan_ps)
+        latency_s = ps_to_seconds(self._second.trace_of(batch).makespan_ps)
         return Measure(rate, others, {self.metric: rate, "latency_s": latency_s})

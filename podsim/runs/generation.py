@@ -33,10 +33,10 @@ from podsim.units import ps_to_seconds
 
 def generation(loaded: LoadedScenario, settings: Settings) -> GenerationResult:
     """Run the step that processes a prompt (prefill), and the step that generates one more token (decode)."""
-    loaded.of(GenerationScenario)
+    loaded.require(GenerationScenario)
     with placed(loaded):
         loaded, choice = divided(loaded, settings.watch)
-        spec = loaded.of(GenerationScenario)
+        spec = loaded.require(GenerationScenario)
         job_of = partial(generation_job, fit=settings.fit)
         asked = job_of(spec)
         model = generation_cost_model(asked)
@@ -113,12 +113,12 @@ class GenerationProbe(BaseProbe):
         steps = plan_generation(asked, model, advise=False)
         prefill, decode = compile_step(steps.prefill), compile_step(steps.decode)
         others = (prefill, decode, steps.memory)
-        trace = self._traces.of(decode)
+        trace = self._traces.trace_of(decode)
         in_flight = asked.layout.batches_in_flight
         interval_ps = max(trace.makespan_ps, in_flight * longest_stage_ps(steps.decode, trace))
         interval_s = ps_to_seconds(interval_ps)
         rate = in_flight * asked.layout.micro_batch_size / interval_s
-        first_s = ps_to_seconds(self._second.of(prefill).makespan_ps)
+        first_s = ps_to_seconds(self._second.trace_of(prefill).makespan_ps)
         metrics = {
             self.metric: rate,
             "time_per_output_token_s": interval_s,

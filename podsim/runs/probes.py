@@ -19,7 +19,7 @@ class _Traces:
     first: tuple[Program, Trace] | None = None
     pieces: Pieces | None = None
 
-    def of(self, program: Program) -> Trace:
+    def trace_of(self, program: Program) -> Trace:
         """Return the trace of a program."""
         explicit = bool(program.slowdowns)
         if self.first is None:

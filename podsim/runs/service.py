@@ -116,11 +116,11 @@ def serve_loaded(
     if users is not None or think is not None:
         served = getattr(loaded.spec, "serving", None)
         loaded = load_scenario(loaded, None, _of_users(users, think, served, given=bool(rate or arrivals)))
-    spec = loaded.of(GenerationScenario, do="serve a scenario whose model is of kind `decoder`")
+    spec = loaded.require(GenerationScenario, do="serve a scenario whose model is of kind `decoder`")
     _check(rate, arrivals, loads)
     with placed(loaded):
         loaded, _ = divided(_open(loaded, spec), watch)
-    spec = loaded.of(GenerationScenario)
+    spec = loaded.require(GenerationScenario)
     demand = _demand(loaded, spec, replay=rate is None, arrivals=arrivals)
     with placed(loaded, "serving" if spec.serving else "parallelism"):
         job_of = partial(_job, demand=demand)
@@ -128,7 +128,7 @@ def serve_loaded(
         model = generation_cost_model(asked)
         plan = _planned(spec, asked, model).decode
         decode = Deferred(lambda: [step_report("decode", spec, plan, execute(compile_step(plan)))])
-    given = tuple(_given(spec.served, rate, arrivals, loads))
+    given = tuple(_argument_changes(spec.served, rate, arrivals, loads))
     points = tuple(loads) or spec.served.loads
     stands_on = StandsOn(spec, GenerationProbe(job_of, model), anew=influence)
     made, service, requests = _result(
@@ -159,7 +159,7 @@ def _of_users(
     return {f"serving.{key}": value for key, value in asked.items()}
 
 
-def _given(
+def _argument_changes(
     serving: ServingSpec, rate: float | None, arrivals: str | Path | None, loads: Sequence[float]
 ) -> Iterator[Change]:
     """Yield the arguments next to the scenario, as changes of it."""
@@ -251,7 +251,7 @@ def _result(
     # All steps are known before the confirming runs: their time is the pace, and the time before went into simulation.
     pace_s = (clock() - begun_s[1]) / (2 * load.request_count)
     step_s = max(0.0, begun_s[1] - begun_s[0] - 2 * load.request_count * pace_s) / alone.simulated_count
-    requests = demand.replay or demand.load.at(rate or _DEFAULT_LOAD * limit.rate_per_s)
+    requests = demand.replay or demand.load.at_rate(rate or _DEFAULT_LOAD * limit.rate_per_s)
     to_serve, draws = len(requests) + len(loads) * load.request_count, 0
     if uncertainty is not None:
         draws = uncertainty.count
@@ -306,7 +306,7 @@ def service_draws(served: Served, stands_on: StandsOn, draws: Draws, watch: Watc
     """Serve the first requests with the given inputs, and once for each sample of the uncertain inputs."""
     task = drawing_of(stands_on)
     numbers = in_portions(range(draws.count), "draws", watch)
-    few = replace(served, requests=served.requests.first(MOST_DRAWN), load=_fewer(served.load, served.service))
+    few = replace(served, requests=served.requests.head(MOST_DRAWN), load=_fewer(served.load, served.service))
     return ServiceDraws(
         draws.count,
         draws.seed,

@@ -12,7 +12,7 @@ from podsim.errors import InfeasibleError, MissingDataError, ModelError, PodsimE
 from podsim.options import Fit
 from podsim.program.size import Follow, unseen
 from podsim.scenario import LoadedScenario
-from podsim.scenario.wording import shown
+from podsim.scenario.wording import quoted
 from podsim.watch import Watch, watched
 
 if TYPE_CHECKING:
@@ -41,10 +41,10 @@ class Settings:
         """Refuse values that the command line does not allow."""
         if self.fit not in get_args(Fit):
             do = 'give "refuse" or "warn"'
-            raise SpecError([Problem("", "fit", f"{shown(self.fit)} is not a way to treat what does not fit", do)])
+            raise SpecError([Problem("", "fit", f"{quoted(self.fit)} is not a way to treat what does not fit", do)])
         if self.engine not in get_args(Engine):
             do = 'give "auto", "simpy" or "compiled"'
-            raise SpecError([Problem("", "engine", f"{shown(self.engine)} is not an engine", do)])
+            raise SpecError([Problem("", "engine", f"{quoted(self.engine)} is not an engine", do)])
         if self.noise is not None and self.uncertainty is not None:
             what = "--noise says how much runs differ, and --uncertainty how far all of them may be off: two questions"
             raise PodsimError(what, do="ask one at a time; neither range holds the other")

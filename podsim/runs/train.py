@@ -48,10 +48,10 @@ if TYPE_CHECKING:
 
 def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
     """Run one weight update of a scenario, and compute its whole run."""
-    loaded.of(TrainingScenario)
+    loaded.require(TrainingScenario)
     with placed(loaded):
         loaded, choice = divided(loaded, settings.watch)
-        spec = loaded.of(TrainingScenario)
+        spec = loaded.require(TrainingScenario)
         job = training_job(spec, fit=settings.fit)
         model = shared_cost_model(job)
         plan = make_plan(job, model)
@@ -116,7 +116,7 @@ def _result(
     choice: Choice | None,
     stood_on: Sources,
 ) -> RunResult:
-    update_s, spec = ps_to_seconds(trace.makespan_ps), loaded.of(TrainingScenario)
+    update_s, spec = ps_to_seconds(trace.makespan_ps), loaded.require(TrainingScenario)
     has_time = outcome.time_to_train_s is not None or outcome.percentiles is not None
     condition = convergence_condition(spec, outcome.samples_per_update) if has_time else None
     rule = spec.optimizer.learning_rate
@@ -251,16 +251,16 @@ class TrainingProbe(BaseProbe):
         """Run one weight update, and compute the whole run."""
         parts = self._parts
         parts.begin(spec)
-        plan = parts.of("plan", lambda: self._plan(spec, anew=anew))
+        plan = parts.reuse("plan", lambda: self._plan(spec, anew=anew))
         if plan is None:
             return None
         # A plan for other machines holds for these, if it does not depend on the differences.
         plan = replace(plan, system=spec.system, software=spec.software)
         made = plan.workload, plan.layout, plan.precision, plan.optimizer, plan.stages, plan.updates, plan.phases
-        parts.is_now(PLANNED, made)
-        trace = self._traces.of(compile_program(plan, faults=self._faults, parts=parts))
-        update_s = parts.is_now("update_s", ps_to_seconds(trace.makespan_ps))
-        outcome = parts.of("outcome", lambda: train(spec, plan, update_s), PLANNED, "update_s")
+        parts.register(PLANNED, made)
+        trace = self._traces.trace_of(compile_program(plan, faults=self._faults, parts=parts))
+        update_s = parts.register("update_s", ps_to_seconds(trace.makespan_ps))
+        outcome = parts.reuse("outcome", lambda: train(spec, plan, update_s), PLANNED, "update_s")
         time_s = outcome.time_to_train_s or (outcome.percentiles or {}).get("p50")
         rate = outcome.samples_per_update / update_s
         metrics = {UPDATE: update_s, THROUGHPUT: rate}

@@ -13,10 +13,10 @@ class Activity(StrEnum):
     FORWARD = "forward"
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         """Name of the activity in a sentence.
 
-        >>> Activity.FORWARD.words
+        >>> Activity.FORWARD.label
         'forward passes'
         """
         return {"generation": "text generation", "forward": "forward passes"}.get(self, str(self))

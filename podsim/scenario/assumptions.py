@@ -178,14 +178,14 @@ class Parts:
         elif self._first is not None:
             self._changed = set(differing(self._first[0], spec if noted is None else noted[0]))
 
-    def stands(self, name: str, *made_of: str) -> bool:
+    def holds(self, name: str, *made_of: str) -> bool:
         """Return True if the first run's part still holds: no key or part it depends on has changed."""
         known = not self._is_first and name in self._known
         return known and not (self._changed & self._read[name]) and self._changed.isdisjoint(made_of)
 
-    def of(self, name: str, make: Callable[[], _Made], *made_of: str) -> _Made:
+    def reuse(self, name: str, make: Callable[[], _Made], *made_of: str) -> _Made:
         """Return a part, from the first run if it still holds, or else from `make`."""
-        if self.stands(name, *made_of):
+        if self.holds(name, *made_of):
             found: _Made = self._known[name]
             return found
         if not self._is_first or self._first is None:
@@ -201,7 +201,7 @@ class Parts:
             read |= before
         return made
 
-    def is_now(self, name: str, value: _Made) -> _Made:
+    def register(self, name: str, value: _Made) -> _Made:
         """Register a part that every run computes; parts that depend on it still hold if its value is unchanged."""
         if self._is_first:
             self._known[name] = value

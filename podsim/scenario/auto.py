@@ -17,7 +17,7 @@ from podsim.scenario.document import Document
 from podsim.scenario.pins import BATCH, PARALLELISM, batch_pins, ipu_pins, replica_pins
 from podsim.scenario.quantity import Count
 from podsim.scenario.schedules import ScheduleName
-from podsim.scenario.wording import nearest, shown
+from podsim.scenario.wording import nearest, quoted
 
 if TYPE_CHECKING:
     from podsim.scenario.scenario import Finding
@@ -31,7 +31,7 @@ _NEVER_CHOSEN = ("updates_per_session_call", "replicas_per_process", "reduction_
 def _true(raw: Any) -> Any:
     if raw is not True:
         cure = "write `auto: true`, or leave `auto` out and give the whole division"
-        raise BadValueError(f"needs true, not {shown(raw)}", cure)
+        raise BadValueError(f"needs true, not {quoted(raw)}", cure)
     return raw
 
 
@@ -143,7 +143,7 @@ def misspelled(document: Document) -> list[Problem]:
     if not isinstance(division, str):
         return []
     do = f"did you mean `{AUTO}`?" if nearest(division, [AUTO]) else f"write `{AUTO}`, or `key: value` lines under it"
-    what = f"{shown(division)} is not a division"
+    what = f"{quoted(division)} is not a division"
     return [Problem(document.where((PARALLELISM,)), PARALLELISM, what, do)]
 
 

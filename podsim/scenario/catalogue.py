@@ -66,10 +66,10 @@ class Catalogue:
     def matching(self, words: Sequence[str]) -> Catalogue:
         """Return the entries that contain all words, ignoring case; the name of a list matches all its entries."""
 
-        def kept(title: str) -> Any:
+        def matches(title: str) -> Any:
             return tuple(each for each in getattr(self, title) if _has({**asdict(each), "list": title}, words))
 
-        return Catalogue(kept("scenarios"), kept("studies"), kept("systems"), kept("software"))
+        return Catalogue(matches("scenarios"), matches("studies"), matches("systems"), matches("software"))
 
     def to_dict(self) -> dict[str, list[dict[str, Any]]]:
         """Return the catalogue as plain data, for JSON."""
@@ -78,7 +78,7 @@ class Catalogue:
 
 def _lines(found: Catalogue) -> Iterator[str]:
     sections: dict[str, list[tuple[str, ...]]] = {
-        "scenarios": [_told(scenario) for scenario in found.scenarios],
+        "scenarios": [_scenario_row(scenario) for scenario in found.scenarios],
         "studies": [(study.name, f"podsim {study.command}", study.description) for study in found.studies],
         "systems": [(system.name, system.description) for system in found.systems],
         "software": [(each.name, each.description) for each in found.software],
@@ -89,7 +89,7 @@ def _lines(found: Catalogue) -> Iterator[str]:
             yield from _aligned(rows)
 
 
-def _told(each: ListedScenario) -> tuple[str, ...]:
+def _scenario_row(each: ListedScenario) -> tuple[str, ...]:
     variants = f"; variants: {', '.join(each.variants)}" if each.variants else ""
     return each.name, each.kind, each.system, each.description + variants
 
@@ -108,7 +108,7 @@ def catalogue() -> Catalogue:
     contents = [content for kind in kinds for content in files[kind].values()]
     code = disk.source(Path(__file__).parent.glob("**/*.py"))
     key = disk.digest([b"catalogue", code, *names, *contents])
-    return disk.kept(key, lambda: _made(files), Catalogue.to_dict, _read)
+    return disk.kept(key, lambda: _catalogue_of(files), Catalogue.to_dict, _read)
 
 
 def shipped_list(*words: str) -> Catalogue:
@@ -123,7 +123,7 @@ def _read(kept: Mapping[str, Any]) -> Catalogue:
     return Catalogue(tuple(scenarios), studies, systems, software)
 
 
-def _made(files: Mapping[str, Mapping[str, bytes]]) -> Catalogue:
+def _catalogue_of(files: Mapping[str, Mapping[str, bytes]]) -> Catalogue:
     scenarios, studies, systems, software = (
         {name: _outline(name, content.decode("utf-8")) for name, content in file.items()} for file in files.values()
     )

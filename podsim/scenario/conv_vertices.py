@@ -41,7 +41,7 @@ class ByFormat(Spec):
     single: CountOrZero
     """Single precision."""
 
-    def of(self, dtype: str) -> int:
+    def for_format(self, dtype: str) -> int:
         """Return the number for `fp16` or `fp32`."""
         return self.half if dtype == "fp16" else self.single
 
@@ -104,7 +104,7 @@ class ByFilterHeight(Spec):
     four: CountOrZero
     """Four rows."""
 
-    def of(self, rows: int) -> int:
+    def for_rows(self, rows: int) -> int:
         """Return the cycles for 1, 2 or 4 kernel rows."""
         return {1: self.one, 2: self.two, 4: self.four}[rows]
 
@@ -117,7 +117,7 @@ class ByStride(Spec):
     two: Count
     """Stride of 2."""
 
-    def of(self, stride: int) -> int:
+    def for_stride(self, stride: int) -> int:
         """Return the number for a stride of 1 or 2."""
         return {1: self.one, 2: self.two}[stride]
 
@@ -130,7 +130,7 @@ class ByWidth(Spec):
     full_width: CountOrZero
     """Full width."""
 
-    def of(self, halves: int) -> int:
+    def for_width(self, halves: int) -> int:
         """Return the cycles for vectors of 1 or 2 half widths."""
         return {1: self.half_width, 2: self.full_width}[halves]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from podsim.errors import Problem, SpecError
-from podsim.scenario.wording import known_here, shown
+from podsim.scenario.wording import known_here, quoted
 from podsim.user_file import content_of
 
 MAX_FILE_BYTES: Final = 1 << 26
@@ -30,20 +30,20 @@ class Row:
     where: str
     texts: Mapping[str, str]
 
-    def at(self, column: str) -> str:
+    def place(self, column: str) -> str:
         """Return the `file:line:column` of a value."""
         return f"{self.where}:{[*self.texts].index(column) + 1}"
 
     def wrong(self, column: str, message: str, do: str) -> SpecError:
         """Return the error for a value."""
-        return SpecError([Problem(self.at(column), column, message, do)])
+        return SpecError([Problem(self.place(column), column, message, do)])
 
     def number(self, column: str, needs: str, allowed: Callable[[float], bool], example: str) -> float:
         """Return the number in a column, or raise an error if it is not allowed."""
         text = self.texts[column]
         value = float(text) if _NUMBER.fullmatch(text) else float("nan")
         if not allowed(value):
-            raise self.wrong(column, f"needs {needs}, not {shown(text or None)}", f"write for example `{example}`")
+            raise self.wrong(column, f"needs {needs}, not {quoted(text or None)}", f"write for example `{example}`")
         return value
 
 
@@ -118,7 +118,7 @@ def _check_columns(where: str, names: Sequence[str], needed: Sequence[str], opti
         if name in names[: column - 1] and name in known:
             problems.append(Problem(f"{where}:{column}", name, "this column is there twice", "remove one of them"))
         elif optional is not None and name not in known:
-            what = f"column {shown(name or None)} is not known"
+            what = f"column {quoted(name or None)} is not known"
             problems.append(Problem(f"{where}:{column}", "", what, known_here(name, known, "remove the column")))
     if problems:
         raise SpecError(problems)

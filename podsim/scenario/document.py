@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from podsim.errors import Problem, SpecError
-from podsim.scenario.wording import dotted, shown
+from podsim.scenario.wording import dotted, quoted
 
 KeyPath = tuple[str | int, ...]
 
@@ -70,7 +70,7 @@ class Document:
     replaced: tuple[Replaced, ...] = ()  # keys next to the name of a pod or stack that another name replaced
     division: Mapping[str, Any] | None = None  # sections of a layout that `parallelism: auto` replaced
 
-    def at(self, path: KeyPath) -> Any:
+    def value_at(self, path: KeyPath) -> Any:
         """Return the value under a key path, or None."""
         data = self.data
         for part in path:
@@ -114,7 +114,7 @@ def _key(key: Any, path: KeyPath) -> str:
     if isinstance(key, str) and not is_text(key):
         raise _problem(path, *NO_TEXT)
     if not isinstance(key, str) or not key:
-        raise _problem(path, f"a key must be text, not {shown(key)}", 'write for example `{"data": {"dropout": 0.1}}`')
+        raise _problem(path, f"a key must be text, not {quoted(key)}", 'write for example `{"data": {"dropout": 0.1}}`')
     return key
 
 

@@ -16,6 +16,6 @@ Sections = Mapping[str, tuple[Any, Any]]
 class Family:
     """Family of models."""
 
-    words: str  # a member of the family in a sentence
+    label: str  # a member of the family in a sentence
     model: Any  # type of the section `model`
     sections: Mapping[Activity, Sections]  # for each possible activity

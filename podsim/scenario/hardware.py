@@ -169,7 +169,7 @@ class HostLink(HardwareSpec):
 _Part = TypeVar("_Part")
 
 
-def given(part: _Part | None) -> _Part:
+def present(part: _Part | None) -> _Part:
     """Return an optional part whose presence was checked before."""
     assert part is not None
     return part

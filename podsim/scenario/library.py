@@ -9,7 +9,7 @@ from pathlib import Path
 
 from podsim.errors import Problem, SpecError
 from podsim.scenario.document import Namesake
-from podsim.scenario.wording import kind_name, known_here, nearest, shown
+from podsim.scenario.wording import kind_name, known_here, nearest, quoted
 from podsim.user_file import read_at_most
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -72,7 +72,7 @@ def find(name: str, kind: str, folders: Sequence[Path], place: str = "", key: st
             raise SpecError([Problem(place, key, f"`{path}` is a link that leads to no file", "name a file")])
         if _is(Path.exists, path):
             raise SpecError([Problem(place, key, f"`{path}` is no ordinary file", "name a file")])
-    message = f"no {what} {shown(name)} was found" if name else f"the name of the {what} is empty"
+    message = f"no {what} {quoted(name)} was found" if name else f"the name of the {what} is empty"
     raise SpecError([Problem(place, key, message, _advice(name, kind, folders))])
 
 
@@ -130,7 +130,7 @@ def _is(test: Callable[[Path], bool], path: Path) -> bool:
 
 def _advice(written: str, kind: str, folders: Sequence[Path]) -> str:
     """Return the cure for a name without a file: a file nearby, or a shipped name."""
-    if beside := _beside(written, folders):
+    if beside := _similar_file(written, folders):
         return f"did you mean `{beside}`?"
     name, names = _without_suffix(written), _names(kind)
     if kind != "scenario":
@@ -152,7 +152,7 @@ def _advice(written: str, kind: str, folders: Sequence[Path]) -> str:
     return f"write one of {listed}{others}; `podsim list {name}` says what each is"
 
 
-def _beside(written: str, folders: Sequence[Path]) -> Path | None:
+def _similar_file(written: str, folders: Sequence[Path]) -> Path | None:
     """Return a YAML file nearby whose name differs in its suffix only."""
     for folder in dict.fromkeys((*folders, Path())) if written else ():
         path = folder / written

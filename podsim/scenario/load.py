@@ -46,19 +46,19 @@ from podsim.scenario.resolve import (
     Written,
     assigned,
     changes,
-    laid_out,
-    laid_over,
     layers_of,
     load_document,
     merge,
+    merged_layers,
     read_written,
+    resolved_layers,
 )
 from podsim.scenario.scenario import Scenario
 from podsim.scenario.software import Software
 from podsim.scenario.training import TrainingScenario
 from podsim.scenario.transformer_training import ENDS
 from podsim.scenario.vertices import Vertices
-from podsim.scenario.wording import counted, dotted, flow, shown
+from podsim.scenario.wording import counted, dotted, flow, quoted
 
 _DESCRIPTION: Final = ("description",)
 _ENDS: Final = tuple(("run", key) for key in ENDS)
@@ -69,7 +69,7 @@ _SHOWN: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Belonging:
+class OwnScenario:
     """Scenario without the end and the description of another model."""
 
     spec: Scenario
@@ -79,7 +79,9 @@ class Belonging:
     borrowed: bool = False  # True if the description is that of a base from which the scenario differs
 
 
-def belonging(spec: Scenario, document: Document, layers: Sequence[Document], given: int, file: int) -> Belonging:
+def drop_foreign_end(
+    spec: Scenario, document: Document, layers: Sequence[Document], given: int, file: int
+) -> OwnScenario:
     """Remove the end and the description of a scenario where they were written for another model."""
     layers = _joined(layers, given)
     notices: list[str] = []
@@ -87,12 +89,12 @@ def belonging(spec: Scenario, document: Document, layers: Sequence[Document], gi
         spec, told = _with_known_end(cast(TrainingScenario, spec), document, layers)
         notices += told
     borrowed = False
-    written = _last(layers, _DESCRIPTION)
+    written = _last_writer(layers, _DESCRIPTION)
     if spec.description and written is not None:
         if any(key.startswith("model") for key, _, _ in _differences(spec, layers, written)):
             spec = spec.model_copy(update={"description": ""})
         borrowed = any(layer.data.keys() - _TOLD_APART for layer in layers[written + 1 : file + 1])
-    return Belonging(spec, tuple(notices), borrowed)
+    return OwnScenario(spec, tuple(notices), borrowed)
 
 
 def _joined(layers: Sequence[Document], given: int) -> list[Document]:
@@ -101,7 +103,7 @@ def _joined(layers: Sequence[Document], given: int) -> list[Document]:
     return [*apart, reduce(merge, together)] if together else apart
 
 
-def _last(layers: Sequence[Document], key: KeyPath) -> int | None:
+def _last_writer(layers: Sequence[Document], key: KeyPath) -> int | None:
     """Return the index of the last layer that writes a key or a part of its value, or None."""
     for place in range(len(layers) - 1, -1, -1):
         found: Any = layers[place].data
@@ -126,13 +128,15 @@ def _with_known_end(
     if run.is_drawn and spec.benchmark is None:
         what = spec.model.reference_words
         return _open(spec), [f"{without} drawn from MLPerf's reference runs, which are of {what}; {_CURE}"]
-    written = _last(layers, end)
+    written = _last_writer(layers, end)
     if written is None or run.is_drawn:
         return spec, []
     changed = _differences(spec, layers, written)
     if not changed:
         return spec, _of_another_batch(spec, layers, written, place)
-    differing = ", ".join(f"{name} {_shown(before)} → {_shown(after)}" for name, before, after in changed[:_SHOWN])
+    differing = ", ".join(
+        f"{name} {_value_text(before)} → {_value_text(after)}" for name, before, after in changed[:_SHOWN]
+    )
     more = f" and {counted(len(changed) - _SHOWN, 'more key')}" if len(changed) > _SHOWN else ""
     if run.is_converged:
         what = f"{without} given for another model, data or optimizer ({differing}{more}); {_CURE}"
@@ -196,11 +200,11 @@ def with_batch_of_updates(document: Document, layers: Sequence[Document], given:
 
     All overrides count as one layer, so that updates and a batch that are given together belong together.
     """
-    updates = document.at(_UPDATES)
+    updates = document.value_at(_UPDATES)
     if isinstance(updates, bool) or not isinstance(updates, int):
         return document
     layers = _joined(layers, given)
-    written = _last(layers, _UPDATES)
+    written = _last_writer(layers, _UPDATES)
     if written is None:
         return document
     batches = (_batch(layers[: last + 1]) for last in range(written, len(layers)))
@@ -266,7 +270,7 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, object]]:
         yield path, value
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     return "not given" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -354,7 +358,7 @@ class LoadedScenario:
     def __repr__(self) -> str:
         """Return name, activity and overrides; `document.data` has the keys."""
         laid = f", {', '.join(self.overrides)}" if self.overrides else ""
-        return f"LoadedScenario({self.name}: {self.spec.activity.words}{laid})"
+        return f"LoadedScenario({self.name}: {self.spec.activity.label}{laid})"
 
     @property
     def folder(self) -> Path:
@@ -386,9 +390,9 @@ class LoadedScenario:
         """Return the `file:line:column [key.path]` of a key."""
         return f"{self.document.where(path)} [{'.'.join(path)}]"
 
-    def gives(self, *path: str) -> bool:
+    def has_key(self, *path: str) -> bool:
         """Return True if the file contains the key."""
-        return self.document.at(path) is not None
+        return self.document.value_at(path) is not None
 
     @property
     def replaced(self) -> Scenario | None:
@@ -408,9 +412,9 @@ class LoadedScenario:
         """Return the scenario with the chosen layout."""
         return replace(self, spec=spec, auto=None)
 
-    def of(self, wanted: type[_Wanted], do: str | None = None) -> _Wanted:
+    def require(self, wanted: type[_Wanted], do: str | None = None) -> _Wanted:
         """Return the specification if it has the wanted activity, or raise an error."""
-        return self.spec.of(wanted, do, self.name)
+        return self.spec.require(wanted, do, self.name)
 
 
 def load_scenario(
@@ -429,7 +433,9 @@ def load_scenario(
     """
     # Python allows other types here, the command line does not.
     if variant is not None and not isinstance(variant, str):
-        raise SpecError([Problem("", "variant", f"needs a name, not {shown(variant)}", "give a name, or leave it out")])
+        raise SpecError(
+            [Problem("", "variant", f"needs a name, not {quoted(variant)}", "give a name, or leave it out")]
+        )
     overrides = override_texts(overrides)
     if not isinstance(source, LoadedScenario):
         return _loaded(read_written(source), variant, tuple(overrides))
@@ -451,7 +457,7 @@ def override_texts(overrides: Overrides) -> tuple[str, ...]:
     if isinstance(overrides, Mapping):
         return tuple(f"{key}={flow(value)}" for key, value in overrides.items())
     if isinstance(overrides, str) or not isinstance(overrides, Sequence):
-        what = f"needs a list of texts or a mapping, not {shown(overrides)}"
+        what = f"needs a list of texts or a mapping, not {quoted(overrides)}"
         raise SpecError([Problem("", "overrides", what, 'give for example `{"system": "bow_pod64"}`')])
     return tuple(overrides)
 
@@ -464,7 +470,7 @@ def _patched(loaded: LoadedScenario, texts: Sequence[str]) -> LoadedScenario | N
         for text in texts:
             over = assigned(text)
             path = max(over.places, key=len)
-            before, value = document.at(path), over.at(path)
+            before, value = document.value_at(path), over.value_at(path)
             if loaded.auto is not None or not _is_leaf(document, path, before, value):
                 return None
             if path[0] in (PARALLELISM, BATCH) and _is_told_with_batch(spec):
@@ -500,7 +506,7 @@ def _below(path: KeyPath, data: Any) -> Iterator[KeyPath]:
 
 def _is_leaf(document: Document, path: KeyPath, before: Any, value: Any) -> bool:
     """Return True if another value at a key changes that value and nothing else."""
-    parents = [document.at(path[:length]) for length in range(1, len(path))]
+    parents = [document.value_at(path[:length]) for length in range(1, len(path))]
     is_plain = not isinstance(value, (dict, list)) and value is not None
     is_leaf = not isinstance(before, dict) or VALUE in before
     in_mappings = all(isinstance(parent, dict) and VALUE not in parent for parent in parents)
@@ -514,7 +520,7 @@ def _with_leaf(data: Any, path: KeyPath, value: Any) -> Any:
 
 def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -> LoadedScenario:
     layers = layers_of(written, variant, overrides)
-    document = with_batch_of_updates(laid_out(written, variant, overrides), layers, len(overrides))
+    document = with_batch_of_updates(resolved_layers(written, variant, overrides), layers, len(overrides))
     kind = str(document.data.get("kind"))
     if kind in _COMMANDS:  # a study or goal, which describes many scenarios
         what, do = f"this is a {kind}, not a scenario", f"`podsim {_COMMANDS[kind]}` takes it"
@@ -528,7 +534,7 @@ def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -
     problems = [Problem(document.where(key), dotted(key), message, do) for key, message, do in findings]
     if problems:
         raise SpecError(problems)
-    own = belonging(spec, document, layers, len(overrides), len(layers) - len(overrides) - (2 if variant else 1))
+    own = drop_foreign_end(spec, document, layers, len(overrides), len(layers) - len(overrides) - (2 if variant else 1))
     name = f"{written.name}:{variant}" if variant else written.name
     notices = (*_noticed(document), *unusual(spec), *own.notices)
     differing = Deferred(lambda: _changes(written, variant, overrides, document) if variant or overrides else ())
@@ -544,16 +550,16 @@ def _changes(
     written: Written, variant: str | None, overrides: tuple[str, ...], document: Document
 ) -> tuple[Change, ...]:
     """Return the keys that differ from the file."""
-    file = laid_over(written, None, ())
+    file = merged_layers(written, None, ())
 
     def inherited() -> Mapping[str, Any]:
         """Return the file with its bases and references merged, if these can be read without the request."""
         try:
-            return dict(laid_out(written, None, ()).data)
+            return dict(resolved_layers(written, None, ()).data)
         except SpecError:
             return dict(file.data)
 
-    return changes(file, laid_over(written, variant, overrides), inherited, document.data)
+    return changes(file, merged_layers(written, variant, overrides), inherited, document.data)
 
 
 def _division(wanted: type[Scenario]) -> Any:

@@ -13,7 +13,7 @@ from podsim.scenario.docstrings import field_docs
 from podsim.scenario.document import Document, KeyPath
 from podsim.scenario.parameters import PARAMETERS
 from podsim.scenario.software import Software
-from podsim.scenario.wording import known_here, nearest, shown
+from podsim.scenario.wording import known_here, nearest, quoted
 
 _AUTO: Final = "auto"
 _NEEDS = {
@@ -93,7 +93,7 @@ def _problem(finding: Any, path: KeyPath, document: Document, model: type[BaseMo
         if owner is Software and (instead := _NO_LONGER_KEYS.get(str(path[-1]))):
             return Problem(document.where(path), _dotted(path[:-1]), f"`{path[-1]}` is no longer a key", instead)
         here = _keys(owner)
-        do = known_here(str(path[-1]), here, meant=_meant(path, here, model))
+        do = known_here(str(path[-1]), here, meant=_meant_key(path, here, model))
         message = f"unknown key `{path[-1]}`"
         return Problem(document.where(path), _dotted(path[:-1]), message + _elsewhere(path, model), do)
     return Problem(document.where(path), _dotted(path), *_wrong_value(kind, finding["input"], finding.get("ctx", {})))
@@ -111,10 +111,10 @@ def _elsewhere(path: KeyPath, model: type[BaseModel]) -> str:
         return ""
     if not there or model.activity in there:
         return ""
-    return f" in {model.activity.words}; it belongs to {' and '.join(each.words for each in there)}"
+    return f" in {model.activity.label}; it belongs to {' and '.join(each.label for each in there)}"
 
 
-def _meant(path: KeyPath, here: Sequence[str], model: type[BaseModel]) -> str:
+def _meant_key(path: KeyPath, here: Sequence[str], model: type[BaseModel]) -> str:
     """Return the key meant by another name, or the one or two other places of this name; empty if there is none."""
     written = str(path[-1])
     names = (written, *_ALSO_CALLED.get(written.casefold(), ()))
@@ -162,24 +162,24 @@ def _wrong_value(kind: str, given: Any, context: Any) -> tuple[str, str | None]:
         return _wrong_choice(given, context["expected"].replace("'", "`"))
     if kind in _BOUNDS:
         name, what, do = _BOUNDS[kind]
-        return f"{shown(given)} is {what}", do.format(f"{context[name]:.13g}")
+        return f"{quoted(given)} is {what}", do.format(f"{context[name]:.13g}")
     if kind in _LENGTHS:
         name, what, do = _LENGTHS[kind]
         return f"has too {what} entries: {len(given)}", f"write {do.format(context[name])}"
     if kind == "finite_number":
-        return f"{shown(given)} is not a finite number", "write for example `0.5`"
+        return f"{quoted(given)} is not a finite number", "write for example `0.5`"
     if kind == "string_type" and isinstance(given, (bool, int, float)):
-        return f"needs text, not {shown(given)}", f'put it in quotes, `"{shown(given).strip("`")}"`'
+        return f"needs text, not {quoted(given)}", f'put it in quotes, `"{quoted(given).strip("`")}"`'
     needs, cure = _NEEDS.get(kind, ("another value", "see the reference of scenario files"))
-    return f"needs {needs}, not {shown(given)}", cure
+    return f"needs {needs}, not {quoted(given)}", cure
 
 
 def _wrong_choice(given: Any, expected: str) -> tuple[str, str]:
     choices = expected.split("`")[1::2]
     if len(choices) < 2:
-        return f"needs {expected}, not {shown(given)}", f"write {expected}"
+        return f"needs {expected}, not {quoted(given)}", f"write {expected}"
     close = nearest(str(given), choices)
-    return f"{shown(given)} is not one of {expected}", f"did you mean `{close}`?" if close else "write one of them"
+    return f"{quoted(given)} is not one of {expected}", f"did you mean `{close}`?" if close else "write one of them"
 
 
 def _keys(model: type[BaseModel] | None) -> list[str]:

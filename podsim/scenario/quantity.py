@@ -16,7 +16,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from podsim.errors import BadValueError
 from podsim.scenario.base import Spec, keys_of
-from podsim.scenario.wording import known_here, shown
+from podsim.scenario.wording import known_here, quoted
 from podsim.units import EXAMPLES, UNITS, NotFiniteError, QuantityError, parse_price, parse_quantity
 
 DATE_SCHEMA: Final = {"anyOf": [{"type": "integer"}, {"type": "string", "pattern": r"^\d{4}(-\d{2}){0,2}$"}]}
@@ -46,7 +46,7 @@ def last_day(written: object) -> date:
         month = month or _LAST_MONTH
         return date(year or 0, month, day or calendar.monthrange(year or 0, month)[1])
     except ValueError:
-        what = f"{shown(written)} is not a date"
+        what = f"{quoted(written)} is not a date"
         raise BadValueError(what, "write for example `2026-10-01`, or a year alone") from None
 
 
@@ -179,7 +179,7 @@ class Quantity:
         if bounds is not None and not bounds[0] <= value <= bounds[1]:
             ends = " to ".join(map(str, raw["range"]))
             raise BadValueError(
-                f"{shown(raw['value'])} lies outside its range, {ends}", "widen `range` until it holds `value`"
+                f"{quoted(raw['value'])} lies outside its range, {ends}", "widen `range` until it holds `value`"
             )
         given = {key: each for key, each in raw.items() if key != "value"}
         return kind(value, provenance(given | {"text": str(raw["value"]), "range": bounds}))
@@ -225,7 +225,7 @@ class Quantity:
 
     def _number(self, raw: Any) -> float:
         if not isinstance(raw, (str, int, float)):
-            raise BadValueError(f"needs a quantity, not {shown(raw)}", f"write for example `{self._example()}`")
+            raise BadValueError(f"needs a quantity, not {quoted(raw)}", f"write for example `{self._example()}`")
         try:
             number = parse_quantity(raw, self.dimension)
             wrong = self._wrong(number)
@@ -236,7 +236,7 @@ class Quantity:
         if wrong is not None:
             least, most = self._bounds
             do = f"write {least} to {most}, for example `{self._example()}`"
-            raise BadValueError(f"{shown(raw)} is {wrong}", do)
+            raise BadValueError(f"{quoted(raw)} is {wrong}", do)
         return number
 
     def _wrong(self, number: float) -> str | None:
@@ -402,11 +402,11 @@ class Priced:
 
     def _amount(self, raw: Any) -> tuple[float, str]:
         if isinstance(raw, (dict, list, tuple, bool)) or raw is None:
-            raise BadValueError(f"needs a price, not {shown(raw)}", f"write for example `{self.example}`")
+            raise BadValueError(f"needs a price, not {quoted(raw)}", f"write for example `{self.example}`")
         value, currency = parse_price(raw, dict(self.per), self.example)
         if value > _MOST_MONEY:
             raise BadValueError(
-                f"{shown(raw)} is too large", f"write at most {_MOST_MONEY:,}, for example `{self.example}`"
+                f"{quoted(raw)} is too large", f"write at most {_MOST_MONEY:,}, for example `{self.example}`"
             )
         return value, currency
 

@@ -23,7 +23,7 @@ from podsim.errors import Problem, SpecError
 from podsim.scenario.auto import spelled_out, without_given_division
 from podsim.scenario.document import MAX_DEPTH, NO_TEXT, Document, KeyPath, Replaced, is_text, plain_data
 from podsim.scenario.library import Name, display_path, find, shipped, unread_namesakes
-from podsim.scenario.wording import dotted, known_here, setting, shown, with_article
+from podsim.scenario.wording import dotted, known_here, quoted, setting, with_article
 from podsim.scenario.yaml_file import parse_value, read_yaml
 
 BASE = "base"
@@ -36,7 +36,7 @@ _CHOICES: dict[KeyPath, tuple[str, ...]] = {("system",): ("host_count", "host")}
 def keep_choices(base: Document, over: Document) -> Document:
     """Return the overriding document with the choices that stay, and with a record of every replaced key."""
     for path in [path for top in _TOP for path in _renamed(base.data.get(top), over.data.get(top), (top,))]:
-        over = _kept(base, over, path)
+        over = _with_choices(base, over, path)
     return over
 
 
@@ -51,8 +51,8 @@ def _renamed(was: Any, new: Any, path: KeyPath) -> Iterator[KeyPath]:
             yield from _renamed(was[key], new[key], (*path, key))
 
 
-def _kept(base: Document, over: Document, path: KeyPath) -> Document:
-    was, new = base.at(path), over.at(path)
+def _with_choices(base: Document, over: Document, path: KeyPath) -> Document:
+    was, new = base.value_at(path), over.value_at(path)
     new = {BASE: new} if isinstance(new, str) else new
     choices = [key for key in _CHOICES.get(path, ()) if was.get(key) is not None and key not in new]
     given_whole = BASE not in was and len(path) == 1
@@ -79,7 +79,7 @@ def _kept(base: Document, over: Document, path: KeyPath) -> Document:
 
 def _replaced(base: Document, over: Document, path: KeyPath, key: KeyPath, *, kept: bool) -> Replaced:
     full = (*path, *key)
-    return Replaced(full, base.at(full), base.where(full), over.where(path), kept)
+    return Replaced(full, base.value_at(full), base.where(full), over.where(path), kept)
 
 
 def _leaves(data: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
@@ -105,7 +105,7 @@ def settled(document: Document) -> Document:
     for each in document.replaced:
         if not _written(document.data, each.key):
             problems.append(_loss(each))
-        elif document.at(each.key) is None:
+        elif document.value_at(each.key) is None:
             document = _without(document, each.key)
         elif each.kept and document.where(each.key) == each.place:
             stay.append(each)
@@ -124,8 +124,8 @@ def _loss(each: Replaced) -> Problem:
 def note_on_kept(each: Replaced, pod: str, own: Any) -> str:
     """Return a notice about a choice that stays and differs from the pod's own value."""
     at = f", as {each.place} has it" if each.place else ""
-    value, drop = shown(each.value), setting(each.key, None)
-    return f"{dotted(each.key)} stays {value}{at}; `{pod}` has {shown(own)} of its own: `{drop}` takes that"
+    value, drop = quoted(each.value), setting(each.key, None)
+    return f"{dotted(each.key)} stays {value}{at}; `{pod}` has {quoted(own)} of its own: `{drop}` takes that"
 
 
 def _without(document: Document, path: KeyPath) -> Document:
@@ -169,11 +169,11 @@ def load_document(
     chain: tuple[Path, ...] = (),
 ) -> Document:
     """Return a file with all its bases and references resolved."""
-    asked = ("resolved", *_asked(name, kind, folders, chain))
+    asked = ("resolved", *_lookup_key(name, kind, folders, chain))
     return memo.of_file(asked, lambda: _load(name, kind, folders, place, key, chain))
 
 
-def _asked(name: str, kind: str, folders: Sequence[Path], chain: tuple[Path, ...]) -> tuple[Hashable, ...]:
+def _lookup_key(name: str, kind: str, folders: Sequence[Path], chain: tuple[Path, ...]) -> tuple[Hashable, ...]:
     """Return everything that determines which file a name means."""
     return name, name.folders if isinstance(name, Name) else (), kind, tuple(folders), chain
 
@@ -183,7 +183,7 @@ def _load(name: str, kind: str, folders: Sequence[Path], place: str, key: KeyPat
     given = document.data.get("kind", kind)
     if given != kind:
         where, what = place or document.where(("kind",)), with_article(kind)
-        described = with_article(given) if isinstance(given, str) and given in REFERENCES else f"kind {shown(given)}"
+        described = with_article(given) if isinstance(given, str) and given in REFERENCES else f"kind {quoted(given)}"
         message = f"`{name}` describes {described}; {what} is needed here"
         own = f"{kind}_{name}"
         do = f"write `{own}`" if shipped(own, kind) else f"name the file of {what}"
@@ -200,7 +200,7 @@ def read_named(
     chain: tuple[Path, ...] = (),
 ) -> tuple[Document, Path]:
     """Return a file as written, and its path; arguments as for `load_document`."""
-    asked = ("written", *_asked(name, kind, folders, chain))
+    asked = ("written", *_lookup_key(name, kind, folders, chain))
     return memo.of_file(asked, lambda: _read(name, kind, folders, place, key, chain))
 
 
@@ -232,7 +232,7 @@ def resolve(
         elif isinstance(value, dict):
             part = resolve(_part(document, key), referred, folders, path)
         elif key in document.data:
-            what = f"needs the name of {with_article(referred)}, or a mapping, not {shown(value)}"
+            what = f"needs the name of {with_article(referred)}, or a mapping, not {quoted(value)}"
             raise _problem(document, key, path, what, f"write for example `{key}: {_EXAMPLES[referred]}`")
         else:
             continue
@@ -258,7 +258,7 @@ def base_name(document: Document, kind: str, within: KeyPath = ()) -> str:
     """Return the name of a document's base."""
     name = document.data[BASE]
     if not isinstance(name, str):
-        what = f"needs the name of a file, not {shown(name)}"
+        what = f"needs the name of a file, not {quoted(name)}"
         raise _problem(document, BASE, (*within, BASE), what, f"write for example `base: {_EXAMPLES[kind]}`")
     return name
 
@@ -283,7 +283,7 @@ def located(data: Any, kind: str, folders: Sequence[Path]) -> Any:
     return known
 
 
-def lay_over(base: Document, over: Document) -> Document:
+def merge_recorded(base: Document, over: Document) -> Document:
     """Merge keys over a scenario, and record the keys that are lost next to the name of a pod."""
     return merge(base, keep_choices(base, over))
 
@@ -349,12 +349,12 @@ def assigned(text: Any) -> Document:
     path = tuple(key.strip().split("."))
     if not sign or not all(path) or not is_text(key):
         message, do = "this is not KEY=VALUE", "write for example `--set system=bow_pod64`"
-        raise SpecError([Problem(f"--set {shown(text).strip('`')}", "", message, do)])
+        raise SpecError([Problem(f"--set {quoted(text).strip('`')}", "", message, do)])
     if not is_text(value):
         raise SpecError([Problem("--set", dotted(path), *NO_TEXT)])
     if len(path) > MAX_DEPTH:
         message, do = f"a key of {len(path)} parts", "no key is nested that deep; `podsim schema` shows all"
-        raise SpecError([Problem(f"--set {shown(text).strip('`')}", "", message, do)])
+        raise SpecError([Problem(f"--set {quoted(text).strip('`')}", "", message, do)])
     data: Any = parse_value(value)
     for part in reversed(path):
         data = {part: data}
@@ -393,28 +393,28 @@ def read_written(source: object) -> Written:
     if isinstance(source, Mapping):
         return Written("scenario", Document(plain_data(source)))
     if not isinstance(source, (str, os.PathLike)) or not isinstance(os.fspath(source), str):
-        what = f"a scenario is a path, a name or a mapping, not {shown(source)}"
+        what = f"a scenario is a path, a name or a mapping, not {quoted(source)}"
         raise SpecError([Problem("", "", what, "give for example `bert_v1.1_pod16_open`")])
     document, path = read_named(os.fspath(source), KIND)
     return Written(path.stem, document, path)
 
 
-def laid_out(written: Written, variant: str | None, overrides: Sequence[str]) -> Document:
+def resolved_layers(written: Written, variant: str | None, overrides: Sequence[str]) -> Document:
     """Return all layers merged, with bases and references resolved."""
-    document = laid_over(written, variant, overrides)
+    document = merged_layers(written, variant, overrides)
     notices = tuple(_choices_that_stay(document, written.folder))
     return resolve(replace(document, notices=(*document.notices, *notices), replaced=()), KIND, (written.folder,))
 
 
 def _choices_that_stay(document: Document, folder: Path) -> Iterator[str]:
     for each in document.replaced:
-        pod = document.at((*each.key[:-1], BASE))
-        own = _own(pod, str(each.key[-1]), (folder,)) if isinstance(pod, str) else None
+        pod = document.value_at((*each.key[:-1], BASE))
+        own = _pod_value(pod, str(each.key[-1]), (folder,)) if isinstance(pod, str) else None
         if own is not None and own != each.value:
             yield note_on_kept(each, pod, own)
 
 
-def _own(name: str, key: str, folders: tuple[Path, ...]) -> Any:
+def _pod_value(name: str, key: str, folders: tuple[Path, ...]) -> Any:
     """Return the value of a key in the file of a pod or its nearest base, or None if the pod cannot be read."""
     for _ in range(MAX_DEPTH):
         try:
@@ -427,9 +427,9 @@ def _own(name: str, key: str, folders: tuple[Path, ...]) -> Any:
     return None
 
 
-def laid_over(written: Written, variant: str | None, overrides: Sequence[str]) -> Document:
+def merged_layers(written: Written, variant: str | None, overrides: Sequence[str]) -> Document:
     """Return all layers merged, with the names of pods and stacks unresolved."""
-    return settled(reduce(lay_over, layers_of(written, variant, overrides)))
+    return settled(reduce(merge_recorded, layers_of(written, variant, overrides)))
 
 
 def layers_of(written: Written, variant: str | None, overrides: Sequence[str]) -> list[Document]:
@@ -463,7 +463,7 @@ def _chosen(written: Written, variant: str | None) -> list[Document]:
         return []
     if variant not in variants:
         do = known_here(variant, variants, "leave `--variant` out")
-        what = f"there is no variant {shown(variant)}"
+        what = f"there is no variant {quoted(variant)}"
         raise SpecError([Problem(document.where((VARIANTS,)), VARIANTS, what, do)])
     beginning: KeyPath = (VARIANTS, variant)
     places = {path[2:]: place for path, place in document.places.items() if path[:2] == beginning and len(path) > 2}
@@ -496,8 +496,8 @@ def changes(
     found = (
         Change(
             ".".join(map(str, path)),
-            before[path] if path in before else _at(beneath, path),
-            after[path] if path in after else _at(outcome, path),
+            before[path] if path in before else _value_at(beneath, path),
+            after[path] if path in after else _value_at(outcome, path),
         )
         for path in differing
     )
@@ -515,7 +515,7 @@ def _values(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
             yield from _values(part, path if key == _ALIAS and path else (*path, key))
 
 
-def _at(data: Any, path: KeyPath) -> Any:
+def _value_at(data: Any, path: KeyPath) -> Any:
     """Return the value at a path: the name of a whole file, the number of a sourced number."""
     for key in path:
         data = data.get(key) if isinstance(data, Mapping) else None

@@ -48,11 +48,11 @@ class Scenario(Spec):
     def model_findings(self) -> Iterator[Finding]:
         """Yield contradictions that do not depend on the layout."""
 
-    def of(self, wanted: type[_Wanted], do: str | None = None, name: str = "the scenario") -> _Wanted:
+    def require(self, wanted: type[_Wanted], do: str | None = None, name: str = "the scenario") -> _Wanted:
         """Return the scenario if it has the wanted activity, or raise an error."""
         if isinstance(self, wanted):
             return self
-        what = f"{name} describes {self.activity.words}, not {wanted.activity.words}"
+        what = f"{name} describes {self.activity.label}, not {wanted.activity.label}"
         raise PodsimError(what, do=do or f"use podsim.run, or {self.activity.verb}")
 
     def findings(self) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from podsim.errors import BadValueError
 from podsim.scenario.pins import PARALLELISM
-from podsim.scenario.wording import counted, shown
+from podsim.scenario.wording import counted, quoted
 
 if TYPE_CHECKING:
     from podsim.scenario.hardware import System
@@ -106,10 +106,10 @@ def _proportion(raw: Any) -> Any:
     values = raw if isinstance(raw, (list, tuple)) else [raw]
     for value in values:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            what = f"needs a number, or a list with one per IPU, not {shown(value)}"
+            what = f"needs a number, or a list with one per IPU, not {quoted(value)}"
             raise BadValueError(what, "write for example `0.2`")
         if not 0 < value <= 1:
-            raise BadValueError(f"{shown(value)} is not above 0 and at most 1", "write for example `0.2`")
+            raise BadValueError(f"{quoted(value)} is not above 0 and at most 1", "write for example `0.2`")
     return tuple(float(value) for value in values) if isinstance(raw, (list, tuple)) else float(raw)
 
 

@@ -29,7 +29,7 @@ from podsim.scenario.training import (
     TrainingRunSpec,
     TrainingScenario,
 )
-from podsim.scenario.wording import counted, shown
+from podsim.scenario.wording import counted, quoted
 
 _Neighbours = Literal["shards", "stages", "replicas"]
 NEAREST: Final[list[_Neighbours]] = ["shards", "stages", "replicas"]
@@ -41,7 +41,7 @@ def _order(raw: Any) -> Any:
     """Return the list of neighbours, which must contain each name once."""
     if isinstance(raw, (list, tuple)) and len(raw) == len(NEAREST) and all(each in raw for each in NEAREST):
         return list(raw)
-    what = f"needs {', '.join(NEAREST[:-1])} and {NEAREST[-1]}, each once, not {shown(raw)}"
+    what = f"needs {', '.join(NEAREST[:-1])} and {NEAREST[-1]}, each once, not {quoted(raw)}"
     raise BadValueError(what, f"write for example `[{', '.join(reversed(NEAREST))}]`")
 
 
@@ -474,7 +474,7 @@ def _samples(raw: Any) -> Any:
         raise BadValueError("the list is empty", _SAMPLES_CURE)
     for value in values:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1 <= value <= _MOST_SAMPLES:
-            raise BadValueError(f"{shown(value)} is not a number of samples", _SAMPLES_CURE)
+            raise BadValueError(f"{quoted(value)} is not a number of samples", _SAMPLES_CURE)
     return tuple(float(value) for value in values) if isinstance(raw, (list, tuple)) else float(raw)
 
 
@@ -486,11 +486,11 @@ def _described(raw: dict[str, Any]) -> ReferenceConvergence | LoggedConvergence:
         raise BadValueError("this mapping is not known", _SAMPLES_CURE)
     size, runs, division = raw["batch_size"], raw["runs"], raw.get("division")
     if division not in (None, *_DIVISIONS):
-        raise BadValueError(f"{shown(division)} is not a division of MLPerf", "write `closed` or `open` as division")
+        raise BadValueError(f"{quoted(division)} is not a division of MLPerf", "write `closed` or `open` as division")
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise BadValueError(f"{shown(size)} is not a batch size", "write a positive whole number as batch_size")
+        raise BadValueError(f"{quoted(size)} is not a batch size", "write a positive whole number as batch_size")
     if not isinstance(runs, (list, tuple)):
-        raise BadValueError(f"{shown(runs)} is not a list of samples", _SAMPLES_CURE)
+        raise BadValueError(f"{quoted(runs)} is not a list of samples", _SAMPLES_CURE)
     return LoggedConvergence(runs=_samples(runs), batch_size=size, division=division)
 
 

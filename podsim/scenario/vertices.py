@@ -32,9 +32,9 @@ class PieceCopies(Spec):
     four: Pair
     """Chunks of four bytes."""
 
-    def of(self, piece_bytes: int) -> Pair:
+    def for_chunk(self, chunk_bytes: int) -> Pair:
         """Return cycles and bytes for chunks of 1, 2 or 4 bytes."""
-        return {1: self.one, 2: self.two, 4: self.four}[piece_bytes]
+        return {1: self.one, 2: self.two, 4: self.four}[chunk_bytes]
 
 
 class WordCopies(Spec):

@@ -68,7 +68,7 @@ def without_effect(loaded: LoadedScenario) -> tuple[WithoutEffect, ...]:
 def _is_written(loaded: LoadedScenario, path: KeyPath) -> bool:
     """Return True if the scenario itself or a layer over it has a key, rather than a file that it names."""
     document = loaded.document
-    if document.at(path) in (None, False, 0):
+    if document.value_at(path) in (None, False, 0):
         return False  # same as leaving it out
     place = document.places.get(path, "")
     own = loaded.inputs[0][0] if loaded.written.path else ""
@@ -77,7 +77,7 @@ def _is_written(loaded: LoadedScenario, path: KeyPath) -> bool:
 
 def _rules(spec: Any) -> _Found:
     for key in _OTHERS[spec.activity]:
-        yield ("software", key), f"it belongs to other activities than {spec.activity.words}"
+        yield ("software", key), f"it belongs to other activities than {spec.activity.label}"
     yield from _of_bert(spec.model) if spec.model.kind == "bert" else ()
     yield from _of_experts(getattr(spec.model, "experts", None))
     if spec.activity is Activity.FORWARD:

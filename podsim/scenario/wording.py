@@ -17,10 +17,10 @@ _KINDS = {
 }
 
 
-def shown(value: Any) -> str:
+def quoted(value: Any) -> str:
     """Return a value as a message shows it.
 
-    >>> shown(3.5), shown(True), shown(None), shown([1, 2])
+    >>> quoted(3.5), quoted(True), quoted(None), quoted([1, 2])
     ('`3.5`', '`true`', 'nothing', 'a list')
     """
     if value is None:

@@ -54,7 +54,7 @@ WRONG = [
 
 def all_of(loaded: LoadedScenario) -> list[object]:
     document: Document = loaded.document
-    keys = [(*path,) for path in document.places if document.at(path) is not None]
+    keys = [(*path,) for path in document.places if document.value_at(path) is not None]
     return [
         *(loaded.name, loaded.spec, loaded.spec.model_dump(), loaded.resolved, document.data, loaded.inputs),
         *(loaded.notices, tuple(loaded.changes), loaded.overrides, loaded.shipped_name, type(loaded.spec)),

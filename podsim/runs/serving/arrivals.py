@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from podsim.errors import PodsimError
 from podsim.scenario.csv_file import Row, rows_of, text_of
-from podsim.scenario.wording import shown
+from podsim.scenario.wording import quoted
 from podsim.units import PS_PER_S, seconds_to_ps
 
 MAX_REQUESTS: Final = 1_000_000
@@ -52,7 +52,7 @@ class Requests:
     def __len__(self) -> int:
         return len(self.arrival_ps)
 
-    def first(self, count: int) -> Requests:
+    def head(self, count: int) -> Requests:
         """Return the first `count` requests."""
         return Requests(self.arrival_ps[:count], self.prompt_tokens[:count], self.output_tokens[:count])
 
@@ -78,7 +78,7 @@ class Users:
     def __len__(self) -> int:
         return len(self.think_ps)
 
-    def first(self, count: int) -> Users:
+    def head(self, count: int) -> Users:
         """Return the first `count` requests of the same users."""
         return Users(
             self.first_ps[:count], self.think_ps[:count], self.prompt_tokens[:count], self.output_tokens[:count]
@@ -106,12 +106,12 @@ class Load:
         for place, name in enumerate(("prompt", "output")):
             _check_lengths(name, [pair[place] for pair in self.lengths])
         if self.pattern not in PATTERNS:
-            raise PodsimError(f"{shown(self.pattern)} is not a pattern of arrivals", do="use `poisson` or `fixed`")
+            raise PodsimError(f"{quoted(self.pattern)} is not a pattern of arrivals", do="use `poisson` or `fixed`")
 
-    def at(self, rate_per_s: float) -> Requests:
+    def at_rate(self, rate_per_s: float) -> Requests:
         """Return the requests at a rate; the first one arrives at 0.
 
-        >>> Load(((128, 16),), 3, pattern="fixed").at(2.0).arrival_ps
+        >>> Load(((128, 16),), 3, pattern="fixed").at_rate(2.0).arrival_ps
         (0, 500000000000, 1000000000000)
         """
         check_rate(rate_per_s)
@@ -178,7 +178,7 @@ def check_rate(rate_per_s: float) -> None:
 def check_request_count(count: int) -> None:
     """Refuse zero requests, and more than a run can handle."""
     if not _is_whole(count) or not 1 <= count <= MAX_REQUESTS:
-        raise PodsimError(f"{shown(count)} requests cannot be served", do=f"give 1 to {MAX_REQUESTS:,} requests")
+        raise PodsimError(f"{quoted(count)} requests cannot be served", do=f"give 1 to {MAX_REQUESTS:,} requests")
 
 
 def _is_whole(value: object) -> bool:
@@ -190,7 +190,7 @@ def _check_lengths(name: str, lengths: Sequence[int]) -> None:
         return  # fast check of a million lengths
     for length in lengths:
         if not _is_whole(length) or not 1 <= length <= MAX_TOKENS:
-            raise PodsimError(f"{name} of {shown(length)} tokens", do=f"give 1 to {MAX_TOKENS:,} tokens")
+            raise PodsimError(f"{name} of {quoted(length)} tokens", do=f"give 1 to {MAX_TOKENS:,} tokens")
 
 
 def _check_arrivals(arrival_ps: Sequence[int]) -> None:

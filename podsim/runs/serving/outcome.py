@@ -30,7 +30,7 @@ class CountPath:
     time_ps: Int64s  # instants in order, all different [ps]
     count: Int64s
 
-    def at(self, time_ps: NDArray[Any]) -> Int64s:
+    def counts_at(self, time_ps: NDArray[Any]) -> Int64s:
         """Return the counts at the given instants."""
         return self.count[np.searchsorted(self.time_ps, time_ps, side="right") - 1]
 
@@ -71,7 +71,7 @@ def draw(path: CountPath) -> QueueLength:
     edges = np.array([end * number // intervals for number in range(intervals + 1)], np.int64)
     times = np.sort(np.concatenate([edges, path.time_ps]), kind="stable")  # which merges what is in order
     times = times[np.append(True, np.diff(times) > 0)]
-    counts, starts = path.at(times[:-1]), np.searchsorted(times, edges[:-1])
+    counts, starts = path.counts_at(times[:-1]), np.searchsorted(times, edges[:-1])
     means = np.add.reduceat(counts * np.diff(times).astype(np.float64), starts) / np.diff(edges)
     peaks = np.maximum.reduceat(counts, starts)
     return QueueLength(
@@ -90,7 +90,7 @@ def grows(path: CountPath, arrival_count: int, last_arrival_ps: int) -> bool | N
     if arrival_count < _FEWEST_ARRIVALS or last_arrival_ps < _SLICES:
         return None
     edges = np.linspace(_WARM_UP * last_arrival_ps, last_arrival_ps, _SLICES + 1)
-    gains = np.diff(path.at(edges).astype(np.float64))
+    gains = np.diff(path.counts_at(edges).astype(np.float64))
     return bool(gains.mean() > _STANDARD_ERRORS * gains.std(ddof=1) / np.sqrt(_SLICES))
 
 

@@ -38,7 +38,7 @@ def load_curve(
     for rate in rates:
         check_rate(rate)
     names = watch([f"{rate:.4g} requests/s" for rate in rates])
-    return tuple(LoadPoint(rate, serve(service, load.at(rate))) for _, rate in zip(names, rates, strict=True))
+    return tuple(LoadPoint(rate, serve(service, load.at_rate(rate))) for _, rate in zip(names, rates, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def capacity_per_s(service: Service, load: Load) -> float:
         )
     size = service.batching.size
     estimate = _start_rate_per_s(timeline_of(service, load.at_once()), size)
-    return _start_rate_per_s(timeline_of(service, load.at(_OVERLOAD * estimate)), size)
+    return _start_rate_per_s(timeline_of(service, load.at_rate(_OVERLOAD * estimate)), size)
 
 
 def _start_rate_per_s(timeline: Timeline, size: int) -> float:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from podsim.errors import PodsimError
 from podsim.runs.serving.arrivals import MAX_SPAN_DAYS, MAX_SPAN_PS, Requests, Users
 from podsim.runs.serving.outcome import ServingOutcome, Timeline, outcome_of
-from podsim.scenario.wording import shown
+from podsim.scenario.wording import quoted
 from podsim.units import PS_PER_S, seconds_to_ps
 from podsim.watch import PORTION, Watch, in_portions, silent
 
@@ -97,7 +97,7 @@ Batching = StaticBatching | ContinuousBatching
 
 def _check_size(size: int) -> None:
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-        raise PodsimError(f"a batch of {shown(size)} requests", do="give a whole number of 1 or more")
+        raise PodsimError(f"a batch of {quoted(size)} requests", do="give a whole number of 1 or more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Service:
     def __post_init__(self) -> None:
         count = self.replica_count
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-            raise PodsimError(f"{shown(count)} replicas cannot serve", do="give a whole number of 1 or more")
+            raise PodsimError(f"{quoted(count)} replicas cannot serve", do="give a whole number of 1 or more")
         if self.batching.size > self.steps.max_batch:
             raise PodsimError(
                 f"a batch of {self.batching.size} does not fit a replica that holds {self.steps.max_batch}",

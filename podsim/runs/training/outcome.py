@@ -336,7 +336,7 @@ def _samples(spec: TrainingScenario, run: RunSpec, schedule: Schedule, plan: Pla
             return _without_updates(updates, schedule, plan)
         updates = updates.count
     if updates is not None:
-        return _given([run_of_updates(schedule, updates)], schedule)
+        return _given_outcome([run_of_updates(schedule, updates)], schedule)
     samples = run.samples_to_converge
     if isinstance(samples, LoggedConvergence):
         if samples.batch_size != plan.layout.batch_size:
@@ -347,7 +347,7 @@ def _samples(spec: TrainingScenario, run: RunSpec, schedule: Schedule, plan: Pla
     if isinstance(samples, (int, float)):
         samples = (samples,)
     if isinstance(samples, tuple):
-        return _given(list(runs_to_convergence(schedule, samples)), schedule)
+        return _given_outcome(list(runs_to_convergence(schedule, samples)), schedule)
     if samples is None:
         return TrainingOutcome(schedule.samples_per_update)
     points = reference_points(spec.benchmark or "")
@@ -405,7 +405,7 @@ def _at_another_batch(
     return replace(of_drawn(drawn), notes=(f"{why}: drawn from MLPerf's reference runs",))
 
 
-def _given(runs: list[TrainingRun], schedule: Schedule) -> TrainingOutcome:
+def _given_outcome(runs: list[TrainingRun], schedule: Schedule) -> TrainingOutcome:
     times_s = tuple(run.time_to_train_s for run in runs)
     score = mlperf_score(times_s)
     parts, updates = mean_run(runs), mean_update_count(runs)

@@ -26,7 +26,7 @@ from podsim.scenario.forward import PassSpec
 from podsim.scenario.quantity import Count, CountOrZero, Flag, LayerCount, Quantity, Real
 from podsim.scenario.scenario import Finding
 from podsim.scenario.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
-from podsim.scenario.wording import counted, shown
+from podsim.scenario.wording import counted, quoted
 
 _BIASES = get_args(Bias)
 _WORTH_TELLING = 0.001
@@ -37,12 +37,12 @@ def _biases(raw: Any) -> Any:
         return raw
     do = "write for example `[qkv, projection]`"
     if not isinstance(raw, (list, tuple)):
-        raise BadValueError(f"needs true, false or a list of dense layers, not {shown(raw)}", do)
+        raise BadValueError(f"needs true, false or a list of dense layers, not {quoted(raw)}", do)
     for place, name in enumerate(raw):
         if name not in _BIASES:
-            raise BadValueError(f"{shown(name)} is not one of {', '.join(f'`{each}`' for each in _BIASES)}", do)
+            raise BadValueError(f"{quoted(name)} is not one of {', '.join(f'`{each}`' for each in _BIASES)}", do)
         if name in raw[:place]:
-            raise BadValueError(f"{shown(name)} is in the list twice", "keep one of the two")
+            raise BadValueError(f"{quoted(name)} is in the list twice", "keep one of the two")
     return tuple(raw)
 
 

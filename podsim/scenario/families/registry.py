@@ -15,7 +15,7 @@ from podsim.scenario.activity import Activity
 from podsim.scenario.document import Document
 from podsim.scenario.family import Family
 from podsim.scenario.scenario import Scenario
-from podsim.scenario.wording import known_here, shown
+from podsim.scenario.wording import known_here, quoted
 
 _SCENARIOS: Final = {
     Activity.TRAINING: "TrainingScenario",
@@ -73,7 +73,7 @@ def form(module: str, activity: Activity) -> type[Scenario]:
         _name(module, activity),
         __base__=getattr(scenario, _SCENARIOS[activity]),
         __module__=__name__,
-        __doc__=f"One question about {activity.words} of {found.words}.",
+        __doc__=f"One question about {activity.label} of {found.label}.",
         **sections,
     )
     return made
@@ -115,6 +115,6 @@ def _module_of(document: Document) -> str:
     model = document.data.get("model")
     kind = model.get("kind") if isinstance(model, dict) else None
     if isinstance(kind, str) and kind not in _MODULES:
-        where, message = document.where(("model", "kind")), f"{shown(kind)} is not a family of models"
+        where, message = document.where(("model", "kind")), f"{quoted(kind)} is not a family of models"
         raise SpecError([Problem(where, "model.kind", message, known_here(kind, _MODULES, "use one"))])
     return _MODULES.get(str(kind), "bert")
