@@ -50,7 +50,7 @@ def batch_frame(results: Mapping[str, RunResult]) -> DataFrame:
 
 
 def _batch(name: str, result: RunResult) -> dict[str, str | float]:
-    division = load_scenario(name).of(TrainingScenario).parallelism
+    division = load_scenario(name).require(TrainingScenario).parallelism
     replicas = division.replication_factor
     main_s = sum(phase.seconds for phase in result.phases if phase.name == _MAIN)
     return {

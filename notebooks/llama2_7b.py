@@ -70,7 +70,7 @@ def rows_of_pods(variants: Sequence[str]) -> tuple[PodRow, ...]:
 
 def _row(variant: str) -> PodRow:
     loaded = load_scenario(SCENARIO, variant)
-    spec = loaded.of(GenerationScenario)
+    spec = loaded.require(GenerationScenario)
     return PodRow(
         variant=variant,
         pod=spec.system.name,

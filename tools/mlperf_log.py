@@ -517,7 +517,7 @@ def main() -> int:
     if loaded.spec.activity is not Activity.TRAINING:
         what = f"{loaded.name} trains nothing, and MLPerf Training is about training"
         raise PodsimError(what, do="run a scenario of training")
-    spec = loaded.of(TrainingScenario)
+    spec = loaded.require(TrainingScenario)
     sdk = spec.software.sdk
     benchmark_of(spec.benchmark, loaded.name)
     check_folder(asked.folder)

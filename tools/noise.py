@@ -85,7 +85,7 @@ def _key(row: dict[str, str]) -> tuple[str, ...]:
 
 def _submission(row: dict[str, str], found: Sequence[dict[str, str]]) -> LoggedRuns:
     name = scenario_name(row)
-    spec = load_scenario(name).spec.of(TrainingScenario)
+    spec = load_scenario(name).spec.require(TrainingScenario)
     by_run = {number: {each["of"]: each for each in run} for number, run in groupby(found, lambda each: each["run"])}
     runs = tuple(_run(row, spec, run) for run in by_run.values())
     calls = int(row["eval_device_steps"] or 0) if row["benchmark"] == "bert" else 0

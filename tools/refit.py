@@ -34,7 +34,7 @@ from podsim.result.result import RunResult
 from podsim.runs import infer, simulate
 from podsim.scenario import load_ipu, load_scenario
 from podsim.scenario.assumptions import with_value
-from podsim.scenario.hardware import given
+from podsim.scenario.hardware import present
 from podsim.scenario.ipu import Ipu
 from podsim.scenario.software import Software
 from podsim.tiles import MatMulShape
@@ -353,7 +353,7 @@ _POSITIONS = (4, 5, 6)
 
 def link_fits() -> tuple[Fit, ...]:
     """Return the latencies of the IPU-Links of Mk1, from messages between two chips and many messages at once."""
-    link = given(mk1().machine.ipu_link)
+    link = present(mk1().machine.ipu_link)
     words = [
         row for row in measured("transfer") if row.role == CALIBRATION and row.arguments["byte_count"] == _WORD_BYTES
     ]

@@ -1,4 +1,4 @@
-"""Models described elsewhere, as scenarios that run."""
+"""Import of models from other formats, as scenarios that run."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from podsim.watch import Watch, silent
 __all__ = ["ONNX", "Request", "import_model"]
 
 TORCH_SCRIPT = Path(__file__).parent / "export_shapes.py"
-"""Writes shapes of a PyTorch model, where PyTorch is."""
+"""Script that writes shapes of a PyTorch model; runs where PyTorch is installed."""
 ONNX = ".onnx"
-"""What the name of such a file ends in."""
+"""Suffix of ONNX files."""
 
 
 def import_model(
@@ -26,7 +26,7 @@ def import_model(
     warn: Callable[[str], None] = lambda warning: None,
     watch: Watch = silent,
 ) -> str:
-    """Write a scenario for a `config.json`, an ONNX file or shapes of PyTorch, divided over IPUs so that it fits."""
+    """Return a scenario for a `config.json`, an ONNX file or shapes of PyTorch, with a layout that fits."""
     path, request = Path(path), request or Request()
     if path.suffix.lower() == ONNX or path.name.endswith(SUFFIX):
         from podsim.importer.graph import graph_scenario
@@ -40,7 +40,7 @@ def import_model(
 
 
 def _from_config(path: Path, request: Request, watch: Watch) -> tuple[str, tuple[str, ...]]:
-    """The scenario of a `config.json`, and what a reader must know."""
+    """Return the scenario of a `config.json`, and the warnings."""
     if request.dimensions:
         where = printable(str(path))
         raise PodsimError("--dimension means nothing for a config.json", where=where, do="leave it out")

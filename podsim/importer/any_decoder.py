@@ -1,10 +1,10 @@
-"""Decoders of any architecture, by what their `config.json` says in words that most of them share.
+"""Decoders of any architecture, from keys of `config.json` that most architectures share.
 
-Which norm, which positions and whether blocks are gated follows from keys that only such models have. A note names each
-of these guesses. What no key says is refused. What the code of an architecture does beyond its keys, such as norms of
-queries and keys, is not simulated, so that times are lower bounds; a note says so.
+Norm, positions and gating are derived from keys that only such models have; a note lists these guesses. Properties that
+no key gives are refused. Code of an architecture beyond its keys, such as norms of queries and keys, is not simulated.
+Times are therefore lower bounds, which a note says.
 
-Source: [hf_transformers] for the words.
+Source: [hf_transformers] for the keys.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from podsim.importer.decoder_config import activation, attention_window, decoder, turned_width
 from podsim.importer.reader import Entry, Reader
 from podsim.importer.request import MOST_LAYERS, MOST_ROWS, MOST_WIDTH, Imported, check_heads
-from podsim.scenario.wording import shown
+from podsim.scenario.wording import quoted
 
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _WIDTH = ("hidden_size", "n_embd", "d_model")
@@ -32,18 +32,18 @@ _PLAIN_FUNCTIONS = ("gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu"
 _GATES = ("silu", "swish", "swiglu", "geglu")
 _EXPERTS = ("num_local_experts", "num_experts", "n_experts")
 _TIED = True
-"""What the library takes for `tie_word_embeddings` where neither file nor architecture says otherwise."""
+"""Default of the library for `tie_word_embeddings`."""
 
 
 def has_dimensions(config: object) -> bool:
-    """Whether keys of a file have layers, width, heads and a vocabulary, as those of every decoder."""
+    """Return True if a file has layers, width, heads and a vocabulary, as every decoder has."""
     return isinstance(config, dict) and all(
         any(name in config for name in names) for names in (_LAYERS, _WIDTH, _HEADS, _ROWS)
     )
 
 
 def any_decoder(reader: Reader) -> Imported:
-    """A decoder by its dimensions."""
+    """Return a decoder from its dimensions."""
     layers = _needed(reader, "layer_count", _LAYERS, MOST_LAYERS)
     hidden = _needed(reader, "hidden_size", _WIDTH, MOST_WIDTH)
     heads = _needed(reader, "head_count", _HEADS, MOST_WIDTH)
@@ -60,7 +60,7 @@ def any_decoder(reader: Reader) -> Imported:
     positions = _needed(reader, "position_count", _POSITIONS, MOST_ROWS)
     turned = _rotation(reader, wide[0].whole if wide else hidden.whole // max(1, heads.whole), norm, guesses)
     rotary = Entry("rotary", bool(turned), turned[0].origin if turned else f"none of {', '.join(_ROTARY[:2])}, …")
-    function = reader.given(*_ACTIVATION) or ""
+    function = reader.used_name(*_ACTIVATION) or ""
     if not function:
         what = "no key says which function the feed-forward blocks have"
         reader.complain("", what, f'add `"{_ACTIVATION[0]}"`, for example "silu"')
@@ -84,7 +84,7 @@ def any_decoder(reader: Reader) -> Imported:
         _share(reader, "dropout", ("hidden_dropout", "resid_pdrop", "dropout", "residual_dropout")),
         _share(reader, "attention_dropout", ("attention_dropout", "attn_pdrop")),
     )
-    written = shown(reader.config.data.get("model_type", "no type"))
+    written = quoted(reader.config.data.get("model_type", "no type"))
     reader.notes.append(
         f"model_type {written} is read by its dimensions: what its code does beyond the keys of the file, such as norms"
         " of queries and keys, is not simulated, so that times are lower bounds"
@@ -94,7 +94,7 @@ def any_decoder(reader: Reader) -> Imported:
 
 
 def _needed(reader: Reader, key: str, names: Sequence[str], most: int) -> Entry:
-    if reader.given(*names) is None:
+    if reader.used_name(*names) is None:
         others = f", or one of: {', '.join(names[1:])}" if names[1:] else ""
         what = f"a decoder needs `{names[0]}`{others}"
         reader.complain(names[0], what, f'add `"{names[0]}"`')
@@ -103,10 +103,10 @@ def _needed(reader: Reader, key: str, names: Sequence[str], most: int) -> Entry:
 
 
 def _feed_forward(reader: Reader, hidden: int) -> tuple[Entry, tuple[Entry, ...]]:
-    """The inner width, of each expert if there are several, and how many there are."""
+    """Return the inner width (of each expert, if there are any) and the keys of experts."""
     four = 4 * hidden
     inner = reader.whole("feed_forward_size", _INNER, four, null=four, why="4 x width", most=MOST_WIDTH)
-    name = reader.given(*_EXPERTS)
+    name = reader.used_name(*_EXPERTS)
     if name is None or reader.config.data[name] in (None, 0, 1):
         return inner, ()
     count = reader.whole("experts.count", [name], 1, most=MOST_WIDTH)
@@ -137,7 +137,7 @@ def _norm(reader: Reader, guesses: list[str]) -> Entry:
 
 
 def _rotation(reader: Reader, width: int, norm: Entry, guesses: list[str]) -> tuple[Entry, ...]:
-    """Return whether positions are rotated, and how much of each head if that is not all."""
+    """Return whether positions are rotated, and the rotated width if it is not the whole head."""
     name = next((name for name in _ROTARY if reader.config.data.get(name) is not None), None)
     if name is not None:
         return (Entry("rotary", True, name), *turned_width(reader, width, 1.0))
@@ -165,13 +165,13 @@ def _gated(reader: Reader, name: str, word: str, norm: Entry, guesses: list[str]
 
 
 def _bias(reader: Reader, guesses: list[str]) -> Entry:
-    """Return the dense layers with biases."""
+    """Return the key of biases."""
     for name in ("use_bias", "bias", "add_bias_linear"):
         if isinstance(reader.config.data.get(name), bool):
             if reader.config.data[name]:
                 guesses.append(f"biases of all dense layers but the head (after {name})")
             return reader.flag("bias", name, default=False)
-    attention = reader.given("attention_bias", "qkv_bias", "attention_qkv_bias", "use_qkv_bias")
+    attention = reader.used_name("attention_bias", "qkv_bias", "attention_qkv_bias", "use_qkv_bias")
     parts: list[str] = []
     if attention and reader.flag("bias", attention, default=False).value:
         parts += ["qkv", "projection"] if attention == "attention_bias" else ["qkv"]
@@ -183,7 +183,7 @@ def _bias(reader: Reader, guesses: list[str]) -> Entry:
 
 
 def _parallel(reader: Reader, guesses: list[str]) -> tuple[Entry, ...]:
-    name = reader.given("use_parallel_residual", "parallel_attn")
+    name = reader.used_name("use_parallel_residual", "parallel_attn")
     if name is None or not reader.flag("parallel_blocks", name, default=False).value:
         return ()
     kind = "one_norm" if name == "parallel_attn" else "two_norms"

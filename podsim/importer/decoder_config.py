@@ -1,4 +1,4 @@
-"""Decoders of Hugging Face Transformers: LLaMa and GPT-2 with their kin.
+"""Decoders of Hugging Face Transformers: LLaMa, GPT-2 and related models.
 
 Source: [hf_transformers] for names and defaults.
 """
@@ -19,14 +19,14 @@ from podsim.importer.request import (
     always,
     check_heads,
 )
-from podsim.scenario.wording import shown
+from podsim.scenario.wording import quoted
 
 _MISTRAL_WINDOW, _QWEN2_WINDOW = 4096, 4096
 
 
 @dataclass(frozen=True, slots=True)
 class _Defaults:
-    """Values that the library takes for keys that a file leaves out."""
+    """Defaults of the library for keys that a file leaves out."""
 
     inner: int
     positions: int
@@ -44,9 +44,9 @@ class _Defaults:
 
 
 def attention_window(reader: Reader, default: int = 0) -> tuple[Entry, ...]:
-    """Return the key of the attention window; nothing if each token attends to all tokens before it.
+    """Return the key of the attention window, or nothing if each token attends to all tokens before it.
 
-    Layers of several kinds count as the narrowest. Beyond its window a scenario is refused.
+    With layers of several kinds the narrowest window counts. Sequences longer than the window are refused.
     """
     entries = []
     switch = reader.flag("window", "use_sliding_window", default=True).value
@@ -55,7 +55,7 @@ def attention_window(reader: Reader, default: int = 0) -> tuple[Entry, ...]:
         known = " and ".join(f'"{kind}"' for kind in _LAYER_KINDS)
         reader.complain("layer_types", f"layers of other kinds than {known} are not modelled", "import another model")
     is_everywhere_full = isinstance(kinds, list) and "sliding_attention" not in kinds
-    reader.given("max_window_layers")
+    reader.used_name("max_window_layers")
     for name, usual in (("sliding_window", default), ("attention_chunk_size", 0)):
         if name not in reader.config.data and not usual:
             continue
@@ -66,7 +66,6 @@ def attention_window(reader: Reader, default: int = 0) -> tuple[Entry, ...]:
 
 
 def _llama(reader: Reader) -> Imported:
-    """A LLaMa."""
     return _like_llama(reader, _Defaults(inner=11008, positions=2048), _llama_bias(reader))
 
 
@@ -94,7 +93,7 @@ def _phi3(reader: Reader) -> Imported:
 def _granite(reader: Reader) -> Imported:
     """Read a Granite, whose factors of scores, sums and logits are part of other operations."""
     for name in ("attention_multiplier", "residual_multiplier", "logits_scaling"):
-        reader.given(name)
+        reader.used_name(name)
     scaled = Entry("scaled_embedding", True, "embedding_multiplier")
     more = (scaled,) if reader.config.data.get("embedding_multiplier") not in (None, 1, 1.0) else ()
     return _like_llama(reader, _Defaults(inner=11008, positions=2048), _llama_bias(reader), *more)
@@ -108,7 +107,7 @@ def _internlm2(reader: Reader) -> Imported:
 
 
 def _gemma(reader: Reader) -> Imported:
-    """A Gemma [mesnard2024]; the library takes `hidden_activation` first."""
+    """Read a Gemma [mesnard2024]; the library prefers `hidden_activation` over `hidden_act`."""
     defaults = _Defaults(
         *(24576, 8192),
         kv_heads=16,
@@ -119,7 +118,7 @@ def _gemma(reader: Reader) -> Imported:
         rows=256000,
         tied=True,
         norm="rms_plus_one",
-        activation="hidden_activation" if _given(reader, "hidden_activation") else "hidden_act",
+        activation="hidden_activation" if _has_value(reader, "hidden_activation") else "hidden_act",
         function="gelu_pytorch_tanh",
     )
     attention = reader.flag("bias", "attention_bias", default=False)
@@ -133,7 +132,7 @@ def _mixtral(reader: Reader) -> Imported:
     per_token = reader.whole("experts.per_token", ["num_experts_per_tok"], 2, most=MOST_WIDTH)
     if reader.sound and per_token.whole > count.whole:
         what = f"a token cannot go through {per_token.value} of {count.value} experts"
-        key = "num_experts_per_tok" if _given(reader, "num_experts_per_tok") else "num_local_experts"
+        key = "num_experts_per_tok" if _has_value(reader, "num_experts_per_tok") else "num_local_experts"
         reader.complain(key, what, "correct one of the two")
     bias = Entry("bias", False, f"{reader.family} has none")
     defaults = _Defaults(inner=14336, positions=131072, kv_heads=8)
@@ -141,7 +140,7 @@ def _mixtral(reader: Reader) -> Imported:
 
 
 def _like_llama(reader: Reader, defaults: _Defaults, bias: Entry, *more: Entry) -> Imported:
-    """A decoder with rotary positions, RMS norms and gated feed-forward blocks."""
+    """Return a decoder with rotary positions, RMS norms and gated feed-forward blocks."""
     layers = reader.whole("layer_count", ["num_hidden_layers"], defaults.layers, most=MOST_LAYERS)
     hidden = reader.whole("hidden_size", ["hidden_size"], defaults.hidden, most=MOST_WIDTH)
     width = reader.whole("feed_forward_size", ["intermediate_size"], defaults.inner, most=MOST_WIDTH)
@@ -152,7 +151,7 @@ def _like_llama(reader: Reader, defaults: _Defaults, bias: Entry, *more: Entry) 
     check_heads(reader, hidden, heads, kv, own_size=bool(wide))
     windows = () if defaults.window is None else attention_window(reader, defaults.window)
     if defaults.window is None:
-        _ = [reader.given(name) for name in ("sliding_window", "max_window_layers", "layer_types")]
+        _ = [reader.used_name(name) for name in ("sliding_window", "max_window_layers", "layer_types")]
     entries = (
         *(layers, hidden, width, heads, kv, *wide, rows),
         Entry("gated", True, always(reader)),
@@ -177,13 +176,13 @@ def _kv_heads(reader: Reader, default: int | None, as_many: int) -> Entry:
 
 
 def _head_size(reader: Reader, default: int | None) -> tuple[Entry, ...]:
-    """Where the file gives it, or the family."""
-    if default is None and not _given(reader, "head_dim"):
+    """Return the size of a head if the file or the family gives it."""
+    if default is None and not _has_value(reader, "head_dim"):
         return ()
     return (reader.whole("head_size", ["head_dim"], default or 1, most=MOST_WIDTH),)
 
 
-def _given(reader: Reader, name: str) -> bool:
+def _has_value(reader: Reader, name: str) -> bool:
     return reader.config.data.get(name) is not None
 
 
@@ -201,7 +200,6 @@ _WIDER = "use fewer, wider heads"
 
 
 def _gpt2(reader: Reader) -> Imported:
-    """A GPT-2."""
     dimensions = _dimensions(reader, width=768, layers=12, heads=12)
     rows = reader.whole("vocabulary_size", ["vocab_size"], 50257, most=MOST_ROWS)
     positions = _positions(reader, 1024)
@@ -218,7 +216,7 @@ def _gpt2(reader: Reader) -> Imported:
 
 
 def _gptj(reader: Reader) -> Imported:
-    """A GPT-J [wang2021]."""
+    """Read a GPT-J [wang2021]."""
     dimensions = _dimensions(reader, width=4096, layers=28, heads=16)
     _, hidden, _, heads, _ = dimensions
     entries = (
@@ -246,7 +244,7 @@ def _rotary_size(reader: Reader, width: int) -> Entry:
 
 
 def _gpt_neox(reader: Reader) -> Imported:
-    """A GPT-NeoX [black2022]."""
+    """Read a GPT-NeoX [black2022]."""
     layers = reader.whole("layer_count", ["num_hidden_layers"], 44, most=MOST_LAYERS)
     hidden = reader.whole("hidden_size", ["hidden_size"], 6144, most=MOST_WIDTH)
     inner = reader.whole("feed_forward_size", ["intermediate_size"], 24576, most=MOST_WIDTH)
@@ -273,7 +271,7 @@ def _gpt_neox(reader: Reader) -> Imported:
 
 
 def _rotary_share(reader: Reader, width: int) -> Entry:
-    """Return the elements of a head that are turned, given as a share."""
+    """Return the number of rotated elements of a head, which the file gives as a share."""
     return rotary_part(reader, width, ("rotary_pct",), default=0.25)
 
 
@@ -281,9 +279,9 @@ _PARTS = ("partial_rotary_factor", "rotary_pct", "rope_percent")
 
 
 def _part_of_heads(reader: Reader, default: float) -> tuple[str, float]:
-    """Return the share of each head that is turned, and the key that says so."""
+    """Return the rotated share of each head, and the key that gives it."""
     nested = rope_parameters(reader)
-    name = reader.given(*_PARTS)
+    name = reader.used_name(*_PARTS)
     if name is None and isinstance(nested.get(_PARTS[0]), (int, float)) and not isinstance(nested[_PARTS[0]], bool):
         share = float(nested[_PARTS[0]])
         if not 0 <= share <= 1:
@@ -299,15 +297,15 @@ def _part_of_heads(reader: Reader, default: float) -> tuple[str, float]:
 
 
 def rope_parameters(reader: Reader) -> dict[str, Any]:
-    """Return the object under `rope_parameters`; an empty one if there is none."""
+    """Return the object under `rope_parameters`, or an empty one."""
     nested = reader.config.data.get("rope_parameters")
     return nested if isinstance(nested, dict) else {}
 
 
 def rotary_part(reader: Reader, width: int, names: Sequence[str] = _PARTS, default: float = 1.0) -> Entry:
-    """Return the elements of a head that are turned: an even number."""
+    """Return the number of rotated elements of a head, an even number."""
     origin, part = _part_of_heads(reader, default)
-    turned, name = int(part * width), reader.given(*_PARTS) or names[0]
+    turned, name = int(part * width), reader.used_name(*_PARTS) or names[0]
     if reader.sound and (turned < 2 or turned % 2):
         what = f"{part} of heads that are {width} wide are {turned} elements: pairs of them are turned"
         do = f"write for example `{max(2, 2 * (width // 4)) / width}`" if width > 1 else _WIDER
@@ -316,25 +314,25 @@ def rotary_part(reader: Reader, width: int, names: Sequence[str] = _PARTS, defau
 
 
 def turned_width(reader: Reader, width: int, default: float) -> tuple[Entry, ...]:
-    """Return the width that is turned, unless it is all of a head."""
+    """Return the rotated width, unless it is the whole head."""
     part = rotary_part(reader, width, default=default)
     return () if part.value == width else (part,)
 
 
 @dataclass(frozen=True, slots=True)
 class _Plain:
-    """Decoder whose blocks follow from its architecture: names of its keys, and what every such model has."""
+    """Decoder whose blocks follow from its architecture: names of its keys, and properties of all such models."""
 
     norm: str = "layer"
     gated: bool = False
     parallel: str = "none"
-    share: float | None = 1.0  # of each head that is turned; None with learned positions
+    share: float | None = 1.0  # rotated share of each head; None with learned positions
     function: str = "gelu"
     functions: tuple[str, ...] = ("hidden_act",)  # keys of the activation
     bias: bool | tuple[str, ...] = False
     tied: bool = False
     inner: tuple[str, ...] = ("intermediate_size",)
-    extra_positions: int = 0  # rows of learned positions beyond those that tokens can have
+    extra_positions: int = 0  # rows of learned positions that no token uses
     dropout: str = "hidden_dropout"
     kv_heads: tuple[str, ...] = ("num_key_value_heads",)
     needs_kv_heads: bool = False
@@ -345,11 +343,11 @@ _POSITIONS = ("max_position_embeddings", "n_positions")
 
 
 def _plain(reader: Reader, given: _Plain, *more: Entry, single_kv: bool | None = None) -> Imported:
-    """Read a decoder whose dimensions are all in the file."""
+    """Read a decoder whose file has all dimensions."""
     needed = [_LAYERS, _WIDTH, _HEADS, ("vocab_size",), _POSITIONS, given.inner]
     needed += [given.kv_heads] if given.needs_kv_heads else []
     for names in needed:
-        if reader.given(*names) is None:
+        if reader.used_name(*names) is None:
             reader.complain(names[0], f"a {reader.family} needs `{names[0]}`", f'add `"{names[0]}"`')
     layers = reader.whole("layer_count", _LAYERS, 1, most=MOST_LAYERS)
     hidden = reader.whole("hidden_size", _WIDTH, 1, most=MOST_WIDTH)
@@ -364,7 +362,7 @@ def _plain(reader: Reader, given: _Plain, *more: Entry, single_kv: bool | None =
     wide = _head_size(reader, None)
     check_heads(reader, hidden, heads, kv, own_size=bool(wide))
     width = wide[0].whole if wide else hidden.whole // max(1, heads.whole)
-    name = reader.given(*given.functions) or given.functions[0]
+    name = reader.used_name(*given.functions) or given.functions[0]
     positions = reader.whole("position_count", _POSITIONS, 1, most=MOST_ROWS)
     learned = given.share is None
     table = replace(positions, value=positions.whole + given.extra_positions)
@@ -382,21 +380,21 @@ def _plain(reader: Reader, given: _Plain, *more: Entry, single_kv: bool | None =
         *attention_window(reader),
         reader.flag("tied_embedding", "tie_word_embeddings", default=given.tied),
     )
-    dropout = _dropout(reader, given.dropout, reader.given("attn_pdrop") or "attention_dropout", 0.0)
+    dropout = _dropout(reader, given.dropout, reader.used_name("attn_pdrop") or "attention_dropout", 0.0)
     return decoder(
         reader, entries, replace(positions, key="positions") if not learned else positions, dropout, bind=learned
     )
 
 
 def _nemotron(reader: Reader) -> Imported:
-    """Read a Nemotron: squared ReLU without gates, and norms that scale by one more than their weights."""
+    """Read a Nemotron: squared ReLU without gates, and norms that scale by their weights plus 1."""
     reader.notes.append("norms that scale by one more than their weights (LayerNorm1p) are simulated as layer norms")
     bias = _llama_bias(reader)
     return _plain(reader, _Plain(share=0.5, function="relu2"), bias)
 
 
 def _opt(reader: Reader) -> Imported:
-    """Read an OPT: learned positions, two rows of which no token has, and ReLU."""
+    """Read an OPT: learned positions, two rows of which no token uses, and ReLU."""
     hidden = reader.config.data.get("hidden_size", 768)
     if reader.config.data.get("word_embed_proj_dim", hidden) != hidden:
         reader.complain(
@@ -405,14 +403,14 @@ def _opt(reader: Reader) -> Imported:
     for name, usual in (("do_layer_norm_before", True), ("_remove_final_layer_norm", False)):
         if reader.flag("norm", name, default=usual).value is not usual:
             reader.complain(name, "norms behind blocks are not modelled in decoders", "import another model")
-    reader.given("layer_norm_elementwise_affine")
+    reader.used_name("layer_norm_elementwise_affine")
     bias = reader.flag("bias", "enable_bias", default=True)
     given = _Plain(share=None, function="relu", functions=("activation_function",), tied=True)
     return _plain(reader, replace(given, inner=("ffn_dim",), extra_positions=2, dropout="dropout"), bias)
 
 
 def _phi(reader: Reader) -> Imported:
-    """Read a Phi: attention and feed-forward block under one norm, biases everywhere."""
+    """Read a Phi: attention and feed-forward block after one norm, biases everywhere."""
     if reader.flag("norms", "qk_layernorm", default=False).value:
         reader.complain("qk_layernorm", "norms of queries and keys are not modelled", "import another model")
     bias = Entry("bias", ("qkv", "projection", "feed_forward", "head"), always(reader))
@@ -448,10 +446,10 @@ def _gpt_bigcode(reader: Reader) -> Imported:
 
 
 def _cohere(reader: Reader) -> Imported:
-    """Read a Cohere: gated blocks beside the attention, under one norm without shifts."""
+    """Read a Cohere: gated blocks parallel to the attention, after one norm without shifts."""
     if reader.flag("norms", "use_qk_norm", default=False).value:
         reader.complain("use_qk_norm", "norms of queries and keys are not modelled", "import another model")
-    reader.given("logit_scale")
+    reader.used_name("logit_scale")
     reader.notes.append("its norms have no shifts; those of layer norms are simulated")
     attention = reader.flag("bias", "attention_bias", default=False)
     bias = Entry("bias", ("qkv", "projection"), "attention_bias") if attention.value else attention
@@ -459,10 +457,10 @@ def _cohere(reader: Reader) -> Imported:
 
 
 def _falcon(reader: Reader) -> Imported:
-    """A Falcon [almazrouei2023]; the newer architecture has groups of heads and a norm for each block."""
+    """Read a Falcon [almazrouei2023]; its newer architecture has groups of heads and a norm for each block."""
     newer = reader.flag("newer", "new_decoder_architecture", default=False).value is True
     for name in ("num_kv_heads", "multi_query", "num_ln_in_parallel_attn", "parallel_attn"):
-        reader.given(name)  # the older architecture or the newer one does not read them
+        reader.used_name(name)  # marks keys of the other architecture as read
     layers = reader.whole("layer_count", ["num_hidden_layers"], 32, most=MOST_LAYERS)
     hidden = reader.whole("hidden_size", ["hidden_size", "n_embed"], 4544, most=MOST_WIDTH)
     four = 4 * hidden.whole
@@ -516,7 +514,7 @@ def _positions(reader: Reader, default: int) -> Entry:
 
 
 def _dimensions(reader: Reader, *, width: int, layers: int, heads: int) -> tuple[Entry, Entry, Entry, Entry, Entry]:
-    """Layers, width, inner width, heads, and those of keys and values."""
+    """Return layers, width, inner width, heads, and heads of keys and values."""
     count = reader.whole("layer_count", ["n_layer", "num_hidden_layers"], layers, most=MOST_LAYERS)
     hidden = reader.whole("hidden_size", ["n_embd", "hidden_size"], width, most=MOST_WIDTH)
     four = 4 * hidden.whole
@@ -528,7 +526,7 @@ def _dimensions(reader: Reader, *, width: int, layers: int, heads: int) -> tuple
 
 
 LONGEST = 1024
-"""Tokens of a training sequence, unless there are fewer positions."""
+"""Tokens of a training sequence, unless the model has fewer positions."""
 _FUNCTIONS = {"silu": "swish", "swish": "swish", "relu": "relu", "relu2": "relu_squared"}
 _LAYER_KINDS = ("full_attention", "sliding_attention")
 
@@ -536,28 +534,28 @@ _LAYER_KINDS = ("full_attention", "sliding_attention")
 def activation(
     reader: Reader, name: str, usual: str, implied: str = "gelu", *, is_strict: bool = False
 ) -> tuple[Entry, ...]:
-    """Return the key of the function, unless it is implied; one that is not known is noted, or refused if strict."""
+    """Return the key of the function, unless it is implied; an unknown function is noted, or refused if strict."""
     word = reader.word(name, usual)
     function = _function(word)
     if function is None and is_strict:
         known = ", ".join(("gelu", *_FUNCTIONS))
-        reader.complain(name, f"{shown(word)} is not modelled", f"import another model; known here: {known}")
+        reader.complain(name, f"{quoted(word)} is not modelled", f"import another model; known here: {known}")
     if function is None:
         function = _function(usual) or implied
-        reader.notes.append(f"not modelled: {name} {shown(word)}; {function} is simulated")
+        reader.notes.append(f"not modelled: {name} {quoted(word)}; {function} is simulated")
     origin = name if name in reader.config.data else reader.absent(name)
     return () if function == implied else (Entry("activation", function, origin),)
 
 
 def _function(word: str) -> str | None:
-    """The function of a name; all approximations of gelu cost the same."""
+    """Return the modelled function of a name; all approximations of gelu cost the same."""
     return "gelu" if "gelu" in word else _FUNCTIONS.get(word)
 
 
 def decoder(
     reader: Reader, entries: tuple[Entry, ...], positions: Entry, dropout: tuple[Entry, Entry], *, bind: bool
 ) -> Imported:
-    """A decoder."""
+    """Return a decoder."""
     window = next((entry for entry in entries if entry.key == "attention_window"), None)
     length = min(LONGEST, positions.whole, window.whole if window else LONGEST)
     where = f"at most {LONGEST} of {positions.value} positions"

@@ -1,8 +1,8 @@
-"""Divisions of imported models: the fastest that the search finds, or the first that fits, and where else it would fit.
+"""Layouts of imported models: the fastest that the search finds, or the first that fits, and pods on which others fit.
 
-Of training, layers are divided evenly over stages or, out of streaming memory, each over all IPUs of a replica: few
-IPUs first, then the largest micro-batch on them. Of forward passes, few pipeline stages are tried first, then as many
-replicas as the pod holds.
+In training, layers are divided evenly over stages or, from streaming memory, each over all IPUs of a replica. The
+fewest IPUs are tried first, then the largest micro-batch on them. For forward passes, the fewest pipeline stages are
+tried first, with as many replicas as fit the pod.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _KEY_OF_AN_OPTION = re.compile(r"`(system|batch_size): ")
 def chosen_division(
     model: Imported, sections: Sequence[ScenarioSection], batch: dict[str, int], watch: Watch, **pins: str
 ) -> tuple[LoadedScenario, Choice]:
-    """Return the fastest division that fits, with the values of `parallelism` that are given."""
+    """Return the fastest layout that fits, with the given values of `parallelism`."""
     loaded = load_scenario(as_mapping(sections) | {"parallelism": {"auto": True, **pins}} | batch)
     try:
         return choose(loaded, watch)
@@ -53,7 +53,7 @@ def chosen_division(
 
 
 def _with_options(cure: str | None) -> str | None:
-    """Keys of a scenario as the options that stand for them."""
+    """Return a cure with command-line options in place of keys of a scenario."""
     return cure and _KEY_OF_AN_OPTION.sub(_option, cure).replace("batch_size", "--batch-size")
 
 
@@ -62,7 +62,7 @@ def _option(match: re.Match[str]) -> str:
 
 
 def division_lines(choice: Choice, first: str) -> Iterator[str]:
-    """The keys of the division under a comment with what it was weighed against."""
+    """Yield the keys of the chosen layout, after a comment with the alternatives."""
     yield ""
     yield from comment_lines(first)
     others = [candidate for candidate in choice.candidates[1:] if candidate.fits][:_RUNNERS_UP]
@@ -91,7 +91,7 @@ _PHASED_MEMORY = ScenarioSection("memory", (Entry("io_tiles", 64, "load and stor
 def pipeline_sections(
     model: Imported, sections: list[ScenarioSection], batch: Entry, why: str
 ) -> tuple[TrainingScenario, list[ScenarioSection]]:
-    """The scenario divided over the fewest IPUs per replica that hold it, and the sections that say so."""
+    """Return the scenario on the fewest IPUs per replica that hold the model, and the sections of its layout."""
     layers = sum(entry.whole for entry in sections[1].entries if entry.key in ("layer_count", "decoder_layer_count"))
     spec = _undivided(sections, _MEMORY, {"layers_per_ipu": [layers]})
     divided = f"divided over up to {max(_IPU_COUNTS)} IPUs"
@@ -101,7 +101,7 @@ def pipeline_sections(
 def phased_sections(
     model: Imported, sections: list[ScenarioSection], batch: Entry
 ) -> tuple[TrainingScenario, list[ScenarioSection], str]:
-    """The scenario with each layer on the fewest IPUs that hold it, its sections, and a note on the smallest pod."""
+    """Return the scenario with each layer on the fewest possible IPUs, its sections, and a note on the smallest pod."""
     spec = _undivided(sections, _PHASED_MEMORY, {"execution": "phased"})
     why = "no pipeline that was tried fits"
     found, division = _first_sections(model, spec, batch, why, "one layer at a time", _PHASED_MEMORY)
@@ -121,7 +121,7 @@ def _on(spec: TrainingScenario, pod: System) -> TrainingScenario:
 def _first_sections(
     model: Imported, spec: TrainingScenario, batch: Entry, why: str, divided: str, memory: ScenarioSection
 ) -> tuple[TrainingScenario, list[ScenarioSection]]:
-    """The first division that fits, and the sections that say it."""
+    """Return the first layout that fits, and its sections."""
     tried: list[str] = []
     found = _first_that_fits(spec, batch.whole, tried)
     if found is None:
@@ -138,9 +138,9 @@ def _first_sections(
 def _undivided(
     sections: list[ScenarioSection], memory: ScenarioSection, place: Mapping[str, object]
 ) -> TrainingScenario:
-    """The scenario on a single IPU, whether or not it fits."""
+    """Return the scenario on a single IPU, whether or not it fits."""
     single = {"micro_batch_size": 1, "accumulation_factor": 1, "replication_factor": 1, **place}
-    return load_scenario(as_mapping([*sections, memory]) | {"parallelism": single}).of(TrainingScenario)
+    return load_scenario(as_mapping([*sections, memory]) | {"parallelism": single}).require(TrainingScenario)
 
 
 def _entries(parallelism: TrainingLayoutSpec) -> tuple[Entry, ...]:
@@ -180,7 +180,7 @@ def _phased(spec: TrainingScenario) -> bool:
 
 
 def _ipu_counts(spec: TrainingScenario) -> Iterator[int]:
-    """IPUs of a replica that are tried: for a few stages, or as shards of every layer."""
+    """Yield the numbers of IPUs of a replica to try: for a few stages, or as shards of every layer."""
     for count in _SHARD_COUNTS if _phased(spec) else _IPU_COUNTS:
         shared = not any(shard_findings(spec.model, count)) if _phased(spec) else count <= spec.model.placed_layers
         if shared and not spec.system.domain_ipu_count % count:
@@ -188,7 +188,7 @@ def _ipu_counts(spec: TrainingScenario) -> Iterator[int]:
 
 
 def _weights_fit(spec: TrainingScenario, count: int) -> bool:
-    """True if half-precision weights with their accumulated gradients fit, evenly spread, or need not."""
+    """Return True if half-precision weights and accumulated gradients, spread evenly, may fit a pipeline."""
     if _phased(spec):
         return True
     job = training_job(spec)
@@ -196,7 +196,7 @@ def _weights_fit(spec: TrainingScenario, count: int) -> bool:
 
 
 def _divisions(spec: TrainingScenario, batch: int, count: int) -> Iterator[TrainingScenario]:
-    """As many replicas as batch and pod allow; one sample at a time first."""
+    """Yield layouts with as many replicas as batch and pod allow, by increasing micro-batch."""
     for replicas in reversed(divisors(batch, spec.system.ipu_count // count)):
         if _divided(spec, batch, count, replicas, 1) is not None:
             sizes = (_divided(spec, batch, count, replicas, size) for size in _MICRO_BATCHES)
@@ -205,7 +205,7 @@ def _divisions(spec: TrainingScenario, batch: int, count: int) -> Iterator[Train
 
 
 def _divided(spec: TrainingScenario, batch: int, count: int, replicas: int, size: int) -> TrainingScenario | None:
-    """None where it would not be legal."""
+    """Return the scenario with this layout, or None if the layout is not valid."""
     share, more = divmod(spec.model.placed_layers, count)
     stages = 1 if _phased(spec) else count + (spec.model.shares_embedding and count > 1)
     factor = accumulation(batch, replicas, size, stage_count=stages)
@@ -215,7 +215,7 @@ def _divided(spec: TrainingScenario, batch: int, count: int, replicas: int, size
     if _phased(spec):
         parallelism = ParallelismSpec(execution="phased", tensor_parallel=count, **common)
     else:
-        # The first IPU has the embedding as well.
+        # The first IPU also has the embedding.
         evenly = [share + (place >= count - more) for place in range(count)]
         parallelism = ParallelismSpec(layers_per_ipu=evenly, **common)
     divided = spec.model_copy(update={"parallelism": parallelism})
@@ -231,7 +231,7 @@ def _fits(divided: TrainingScenario) -> bool:
 
 
 def _largest_failure(spec: TrainingScenario, batch: int) -> InfeasibleError:
-    """Why the pipeline over the most IPUs does not fit."""
+    """Return the error of the pipeline over the most IPUs."""
     try:
         for divided in _divisions(spec, batch, max(_ipu_counts(spec))):
             make_plan(training_job(divided))
@@ -245,15 +245,15 @@ _DIGITS = 4
 
 @dataclass(frozen=True, slots=True)
 class ForwardFit:
-    """The first pipeline that fits, with those tried before it."""
+    """First pipeline that fits, with the smaller ones that do not."""
 
     stages: int  # IPUs of one replica
     replicas: int  # copies of the model
-    tried: tuple[str, ...]  # a line for each number of stages
+    tried: tuple[str, ...]  # a line for each number of stages tried
 
 
 def fitted_pipeline(spec: ForwardScenario, workload: Workload, name: str, smaller: str) -> ForwardFit:
-    """The first of 1, 2, 4, … pipeline stages that fit."""
+    """Return the first of 1, 2, 4, … pipeline stages that fit."""
 
     def job_on(pod: System) -> PlanInput:
         return forward_job(spec.model_copy(update={"system": pod}), workload)
@@ -272,7 +272,7 @@ def fitted_pipeline(spec: ForwardScenario, workload: Workload, name: str, smalle
 
 
 def pipeline_section(fit: ForwardFit) -> ScenarioSection:
-    """The keys of the pipeline_section, under what was tried."""
+    """Return the keys of the pipeline, after a comment with the numbers of stages tried."""
     entries = (
         Entry("pipeline_stages", fit.stages, "IPUs of one copy of the model"),
         Entry("replication_factor", fit.replicas, "as many as the pod holds"),
@@ -281,7 +281,7 @@ def pipeline_section(fit: ForwardFit) -> ScenarioSection:
 
 
 def _pipeline_that_fits(job: PlanInput) -> ForwardFit | None:
-    """Try 1, 2, 4, … pipeline stages; None if none of them fits."""
+    """Return the first of 1, 2, 4, … pipeline stages that fit, or None."""
     tried, model = list[str](), cost_model(job)
     for divided in _pipelines(job):
         stages = divided.layout.ipus_per_replica
@@ -298,7 +298,7 @@ def _pipeline_that_fits(job: PlanInput) -> ForwardFit | None:
 
 
 def _longest_failure(job: PlanInput) -> InfeasibleError:
-    """Why the pipeline over the most IPUs does not fit either."""
+    """Return the error of the pipeline over the most IPUs."""
     *_, most = _pipelines(job)
     try:
         make_plan(most)
@@ -330,7 +330,7 @@ def fits_elsewhere(
     failure: Callable[[System], InfeasibleError],
     smaller: str = _SMALLER,
 ) -> DoesNotFitError:
-    """The smallest shipped pod on which the model fits, or what is too large."""
+    """Return an error that names the smallest shipped pod on which the model fits, or the part that is too large."""
     pods = dict(larger_pods(system))
     for name, pod in pods.items():
         if fits(pod):

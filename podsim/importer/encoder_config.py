@@ -37,12 +37,11 @@ _COLOURS = 3
 
 
 def _bert(reader: Reader) -> Imported:
-    """A BERT."""
     return _bert_like(reader, rows=30522, paired=True, reserved=0)
 
 
 def _roberta(reader: Reader) -> Imported:
-    """A RoBERTa: no pairs of sentences, and positions for padding."""
+    """Read a RoBERTa: no pairs of sentences, and positions reserved for padding."""
     return _bert_like(reader, rows=50265, paired=False, reserved=_PADDED_POSITIONS)
 
 
@@ -95,7 +94,7 @@ def _note_bert(reader: Reader) -> None:
 
 
 def _task(reader: Reader) -> Entry:
-    """The task that the model is trained for, as the class says that the file names first."""
+    """Return the task of the class that the file names first."""
     names = [match for match in map(_HEAD.match, architectures(reader.config)) if match]
     if not names:
         return Entry("task", "pretraining", "architectures names no class")
@@ -108,7 +107,7 @@ def _task(reader: Reader) -> Entry:
 
 
 def _head(reader: Reader, task: Entry, *, paired: bool) -> tuple[Entry, ...]:
-    """Keys of the part behind the last layer."""
+    """Return the keys of the part after the last layer."""
     if task.value == "classes":
         return task, class_count(reader), Entry("pooler", True, "a dense layer in front of the classes")
     if task.value == "span":
@@ -132,7 +131,7 @@ def _sequences(task: str, usable: int) -> tuple[Entry, ...]:
 
 
 def _vit(reader: Reader) -> Imported:
-    """A vision transformer that classifies."""
+    """Read a vision transformer that classifies."""
     dimensions = _dimensions(reader)
     image = reader.whole("image_size", ["image_size"], 224, most=MOST_WIDTH)
     patch = reader.whole("patch_size", ["patch_size"], 16, most=MOST_WIDTH)
@@ -159,12 +158,12 @@ def _vit(reader: Reader) -> Imported:
 _ACTIVATIONS = {"relu": False, "gated-gelu": True}
 _LENGTHS = (
     Entry("source_length", 512, "as in pre-training [raffel2020]"),
-    Entry("target_length", 114, "what is left out of them there, with its marks"),
+    Entry("target_length", 114, "the masked spans of the source, with their marks"),
 )
 
 
 def _t5(reader: Reader) -> Imported:
-    """An encoder-decoder of the T5 family."""
+    """Read an encoder-decoder of the T5 family."""
     _refuse_encoder_alone(reader)
     layers = reader.whole("layer_count", ["num_layers", "num_hidden_layers"], 6, most=MOST_LAYERS)
     many, why = layers.whole, "as many as the encoder's"
@@ -194,7 +193,7 @@ def _refuse_encoder_alone(reader: Reader) -> None:
 
 
 def _gated(reader: Reader) -> Entry:
-    """True where feed-forward blocks are gated; those that are have gelu, the others relu."""
+    """Return whether feed-forward blocks are gated; gated ones are simulated with gelu, the others with relu."""
     name = "feed_forward_proj"
     word = reader.word(name, "relu")
     gated = word.startswith("gated-")

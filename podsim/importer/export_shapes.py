@@ -1,6 +1,6 @@
-"""Write the operators and shapes of a PyTorch model to a file that `podsim import` reads. No weights go into it.
+"""Write the operators and shapes of a PyTorch model to a file that `podsim import` reads. The file has no weights.
 
-Run it where PyTorch is, 2.2 or later:
+Run it where PyTorch 2.2 or later is installed:
 
     from export_shapes import export_shapes
 
@@ -19,10 +19,10 @@ def export_shapes(model: Any, example: tuple[Any, ...], path: str, name: str = "
     """Export a model for the shapes of an example, as operators of ATen.
 
     Args:
-        model: A `torch.nn.Module` in evaluation mode, which needs no weights: one on the device `meta` will do.
-        example: Its inputs.
-        path: File to write; its name ends in `.shapes.json`.
-        name: What the model is called; that of its class if left out.
+            model: A `torch.nn.Module` in evaluation mode. It needs no weights: a module on the device `meta` is enough.
+            example: Inputs of the model.
+            path: File to write; its name ends in `.shapes.json`.
+            name: Name of the model; the name of its class if left out.
     """
     import torch
 
@@ -64,7 +64,7 @@ def export_shapes(model: Any, example: tuple[Any, ...], path: str, name: str = "
 
 
 def _described(node: Any, outputs: list[str]) -> dict[str, Any]:
-    """Operator, tensors that are read, in order, and other arguments by name."""
+    """Return the operator, its tensor inputs in order, and its other arguments by name."""
     if "getitem" in str(node.target):
         source, number = node.args
         return {"op": "getitem", "inputs": [f"{source.name}.{number}"], "outputs": outputs, "arguments": {}}
@@ -82,7 +82,7 @@ def _described(node: Any, outputs: list[str]) -> dict[str, Any]:
 
 
 def _nodes(value: Any) -> Iterator[Any]:
-    """The nodes in an argument."""
+    """Yield the nodes in an argument."""
     if hasattr(value, "meta") and hasattr(value, "name"):
         yield value
     elif isinstance(value, Iterable) and not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""A graph from an ONNX file as a scenario of forward passes."""
+"""Import of a graph from an ONNX file, as a scenario of forward passes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SOFTWARE = "popart_sdk_2.3"
 
 
 def graph_scenario(path: Path, request: Request, watch: Watch = silent) -> tuple[str, tuple[str, ...]]:
-    """The scenario as commented YAML, cut into stages so that it fits, and what a reader must know."""
+    """Return the scenario as commented YAML, divided into stages so that it fits, and the warnings."""
     where = printable(str(path))
     activity_of(request, {Activity.FORWARD}, Activity.FORWARD, "graph", where)
     _refuse_generation(path, request)
@@ -42,7 +42,7 @@ def graph_scenario(path: Path, request: Request, watch: Watch = silent) -> tuple
         ScenarioSection("model", tuple(_model(path, graph, request))),
         *formats,
     ]
-    spec = load_scenario(as_mapping(sections)).of(ForwardScenario)
+    spec = load_scenario(as_mapping(sections)).require(ForwardScenario)
     fit = fitted_pipeline(spec, graph.workload, graph.source[0], _smaller(graph))
     text = scenario_text(_header(graph), [*sections, pipeline_section(fit), _data(graph)])
     return text, graph.warnings

@@ -1,6 +1,6 @@
-"""Architectures of Hugging Face Transformers: which one a file describes, who reads it, and what no model has.
+"""Architectures of Hugging Face Transformers: detection, choice of a reader, and keys that no model supports.
 
-Every key of a file is one that is read, one that asks for nothing that takes time, or one that is refused.
+Every key of a file is either read, without effect on time, or refused.
 
 Source: [hf_transformers] for names and defaults.
 """
@@ -18,18 +18,18 @@ from podsim.importer import decoder_config, encoder_config
 from podsim.importer.any_decoder import any_decoder, has_dimensions
 from podsim.importer.reader import ConfigFile, Reader
 from podsim.importer.request import ConfigFamily, Imported, architectures
-from podsim.scenario.wording import shown
+from podsim.scenario.wording import quoted
 
 _KNOWN = decoder_config.FAMILIES | encoder_config.FAMILIES
 _ANY = "decoder"
-"""Of an architecture that is read by its dimensions alone."""
+"""Family of architectures that are read from their dimensions alone."""
 _FAMILIES = _KNOWN | {_ANY: ConfigFamily("", any_decoder)}
 _BY_CLASS = {each.class_name: name for name, each in _KNOWN.items()}
 _CLASS = re.compile(rf"({'|'.join(_BY_CLASS)})(?:For|Model|LMHead|DoubleHeads|Encoder)")
 
 
 def imported(config: ConfigFile) -> Imported:
-    """The model that a file describes."""
+    """Return the model that a file describes."""
     family = family_of(config)
     keys = _Read(config.data)
     reader = Reader(replace(config, data=keys), family)
@@ -44,12 +44,12 @@ def imported(config: ConfigFile) -> Imported:
 
 
 def known_families() -> tuple[str, ...]:
-    """Architectures that can be imported."""
+    """Return the architectures that have a reader."""
     return tuple(sorted(_KNOWN))
 
 
 def family_of(config: ConfigFile) -> str:
-    """The architecture, from `model_type` and from `architectures`."""
+    """Return the architecture from `model_type` and `architectures`."""
     written = config.data.get("model_type")
     names = architectures(config)
     classes = {_BY_CLASS[match[1]] for match in map(_CLASS.match, names) if match}
@@ -66,10 +66,10 @@ def family_of(config: ConfigFile) -> str:
         raise SpecError([Problem(config.name, "", what, f'add `"model_type"`, one of: {known}')])
     where = config.where("model_type")
     if not isinstance(written, str):
-        what = f"needs text, not {shown(written)}"
+        what = f"needs text, not {quoted(written)}"
         raise SpecError([Problem(where, "model_type", what, f"write one of: {known}")])
     if written not in known_families():
-        what = f"{printable(shown(written))} models are not known, and the file has not the dimensions of a decoder"
+        what = f"{printable(quoted(written))} models are not known, and the file has not the dimensions of a decoder"
         raise SpecError([Problem(where, "model_type", what, _BY_GRAPH)])
     if classes and written not in classes:
         what = f"model_type is `{written}`, architectures has `{printable(names[0])}`"
@@ -87,12 +87,12 @@ _BEYOND_KEYS = {
     "phimoe": "layer norms under keys of RMS norms",
     "exaone": "RMS norms under keys of layer norms",
 }
-"""Architectures that differ from what their keys say, and how."""
+"""Architectures with properties that their keys do not show, and these properties."""
 _OF_ENCODERS = ("type_vocab_size", "hidden_dropout_prob", "attention_probs_dropout_prob", "num_hidden_groups")
 
 
 def _is_decoder(config: ConfigFile, names: list[str]) -> bool:
-    """Return True if nothing says that a file describes another kind of model."""
+    """Return True if no key indicates another kind of model."""
     written = config.data.get("model_type")
     if not names and any(key in config.data for key in _OF_ENCODERS):
         return False
@@ -103,7 +103,7 @@ def _is_decoder(config: ConfigFile, names: list[str]) -> bool:
 
 
 class _Read(dict[str, Any]):
-    """Keys of a file, and which of them were asked for."""
+    """Keys of a file, with a record of the keys that were read."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         super().__init__(data)
@@ -118,19 +118,19 @@ class _Read(dict[str, Any]):
         return super().__contains__(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """As of a dictionary."""
+        """Return a value, and record its key as read."""
         self.asked.add(key)
         return super().get(key, default)
 
 
 def _look_at_others(reader: Reader, keys: _Read) -> None:
-    """Refuse keys that change the work and are not modelled, and keys that are not known."""
-    own = _HARMLESS_IN.get(reader.family)
+    """Refuse keys that change the work and are not modelled, and unknown keys."""
+    own = _WITHOUT_EFFECT_IN.get(reader.family)
     unknown = [
         key
         for key, value in keys.items()
-        # An unknown switch that is off, or a number that is zero, asks for nothing.
-        if value and key not in keys.asked and not _HARMLESS.fullmatch(key) and not (own and own.fullmatch(key))
+        # A switch that is off, or a number that is zero, has no effect.
+        if value and key not in keys.asked and not _WITHOUT_EFFECT.fullmatch(key) and not (own and own.fullmatch(key))
     ]
     for key in unknown[:_MOST_NAMED]:
         if key in _OTHER_WORK:
@@ -143,7 +143,7 @@ def _look_at_others(reader: Reader, keys: _Read) -> None:
 def _or_nothing(names: list[str]) -> str:
     if not names:
         return "`model_type` is missing"
-    return f"`model_type` is missing, and architectures has {printable(shown(names[0]))}"
+    return f"`model_type` is missing, and architectures has {printable(quoted(names[0]))}"
 
 
 _OBJECT, _NUMBER = "an object", "a number above zero"
@@ -154,7 +154,7 @@ _LEFT_OUT = {
     "final_logit_softcapping": ("soft-capping of logits", _NUMBER),
     "quantization_config": ("narrow weights as in the file; `precision: {weights: int4}` simulates some", _OBJECT),
 }
-"""Keys of any family, what they ask for, and what has to stand there."""
+"""Keys of any family, the features that they ask for, and their type."""
 _MOST_NAMED = 12
 _BY_GRAPH = (
     "import it as ONNX, or export its shapes where PyTorch is (`podsim import --torch-script` prints what does that)"
@@ -179,8 +179,8 @@ _OTHER_WORK = {
     "vision_config": "models of images and words",
     "audio_config": "models of sound and words",
 }
-"""Keys that change what is computed, by what they ask for."""
-_HARMLESS = re.compile(
+"""Keys that change the computation, with the features that they ask for."""
+_WITHOUT_EFFECT = re.compile(
     r"""(
     _.* | .*_token_ids? | .*_token_index | .*_loss_coef | .*_loss_weight | summary_.* | .*dtype | .*_init | init_.*
     | (use|output|return)_(cache|attentions|hidden_states|router_logits|past|scores|dict|dict_in_generate|bfloat16)
@@ -201,8 +201,8 @@ _HARMLESS = re.compile(
     )""",
     re.VERBOSE,
 )
-"""Keys that take no time, or none that is simulated: names, numbers of training, constants of norms and rotations."""
-_HARMLESS_IN = {
+"""Keys without effect on the simulated time: names, training settings, constants of norms and rotations."""
+_WITHOUT_EFFECT_IN = {
     "bert": re.compile("pooler_.*|directionality|position_embedding_type"),
     "roberta": re.compile("pooler_.*|position_embedding_type"),
     "vit": re.compile("pooler_.*|encoder_stride"),
@@ -211,13 +211,13 @@ _HARMLESS_IN = {
     ),
     "t5": re.compile("relative_attention_.*|dense_act_fn|is_gated_act"),
 }
-"""Further harmless keys of an architecture."""
+"""Further keys of an architecture without effect on the simulated time."""
 _PLAIN_ROPE = "default"
 _ROPE = ("rope_scaling", "rope_parameters")
 
 
 def note_left_out(reader: Reader) -> None:
-    """Note what the file asks for and is not modelled, whatever the family."""
+    """Note requested features that are not modelled in any family."""
     for key, (words, needed) in _LEFT_OUT.items():
         value = reader.config.data.get(key)
         if value is None or (key in _ROPE and _is_plain(value)):
@@ -235,7 +235,7 @@ def _is(value: Any, needed: str) -> bool:
 
 
 def _is_plain(value: Any) -> bool:
-    """Return True for rotary positions as first published, of all layers or of each kind of layer."""
+    """Return True for rotary positions as first published, in all layers or in each kind of layer."""
     if not isinstance(value, dict):
         return False
     kinds = [each for each in value.values() if isinstance(each, dict)]

@@ -1,4 +1,4 @@
-"""An imported model on several pods, side by side."""
+"""Comparison of an imported model on several pods."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from podsim.scenario.yaml_file import parse_yaml
 from podsim.watch import Watch
 
 COMPARED: Final = ("ipu_pod16", "ipu_pod64")
-"""Pods that an import without a pod compares; both are one link domain."""
+"""Pods that an import without `--system` compares; each is one link domain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """An imported model on one pod."""
+    """Result of an imported model on one pod."""
 
     system: str  # name of the pod
     text: str = ""  # the scenario; empty if the model does not fit
-    notes: tuple[str, ...] = ()  # what a reader must know
-    rate: float = 0.0  # the headline of its run [1/s]
+    notes: tuple[str, ...] = ()  # remarks for the user
+    rate: float = 0.0  # headline metric of its run [1/s]
     ipu_count: int = 1  # IPUs of the pod
-    words: str = ""  # the headline with its unit, and where weights are; or why there is none
+    words: str = ""  # headline with its unit, and the place of weights; or the reason for its absence
 
     @property
     def rate_per_ipu(self) -> float:
-        """Headline for each IPU of the pod. [1/s]"""
+        """Headline metric for each IPU of the pod. [1/s]"""
         return self.rate / self.ipu_count
 
 
 def compare_pods(path: str | Path, request: Request, watch: Watch) -> list[Offer]:
-    """Return the model on each compared pod; on the smallest larger pod that it fits, if it fits none of them.
+    """Return the model on each compared pod, or on the smallest larger pod if it fits none of these.
 
     Raises:
         PodsimError: The file or an option is wrong, or the model fits no shipped pod.
@@ -69,12 +69,12 @@ def compare_pods(path: str | Path, request: Request, watch: Watch) -> list[Offer
 
 
 def best_offer(offers: Sequence[Offer]) -> Offer:
-    """Return the offer with the highest headline for each IPU of its pod; of equal ones the smaller pod."""
+    """Return the offer with the highest headline metric per IPU; of equal offers, the smaller pod."""
     return max((offer for offer in offers if offer.text), key=lambda offer: (offer.rate_per_ipu, -offer.ipu_count))
 
 
 def comparison(offers: Sequence[Offer]) -> Iterator[str]:
-    """Yield lines that compare pods, and say which one is taken."""
+    """Yield lines that compare pods, and name the chosen pod."""
     for offer in offers:
         yield f"{offer.system}: {offer.words}"
     best = best_offer(offers)
@@ -84,7 +84,7 @@ def comparison(offers: Sequence[Offer]) -> Iterator[str]:
 def _offer(path: str | Path, request: Request) -> Offer:
     notes: list[str] = []
     text = import_model(path, request, notes.append)
-    # A graph is named from the folder that the scenario will lie in, and this run is not there.
+    # The scenario names a graph relative to its future folder, but this run starts elsewhere.
     is_graph = request.folder is not None and Path(path).name.endswith((ONNX, SUFFIX))
     runnable = import_model(path, replace(request, folder=None)) if is_graph else text
     loaded = load_scenario(parse_yaml(runnable, printable(str(path))).data)

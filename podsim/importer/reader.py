@@ -1,4 +1,4 @@
-"""Values of a `config.json`, each with where it comes from; what is wrong is collected."""
+"""Reader of `config.json`: values with their origin, and a collection of problems."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from podsim.errors import Problem, SpecError
 from podsim.escaped import printable
-from podsim.scenario.wording import shown
+from podsim.scenario.wording import quoted
 from podsim.user_file import content_of
 
 _MAX_FILE_BYTES = 1 << 20
@@ -25,15 +25,15 @@ _ANOTHER_FILE = "name the config.json of a Hugging Face model"
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """The object that a file holds."""
+    """Contents of a file."""
 
-    name: str  # how messages and comments name the file
+    name: str  # name of the file in messages and comments
     sha256: str
     data: Mapping[str, Any]  # its keys and values
     places: Mapping[str, str]  # `file:line:column` by key
 
     def where(self, key: str) -> str:
-        """The place of a key, or the file if it is not there."""
+        """Return the place of a key, or the file if it has no such key."""
         return self.places.get(key, self.name)
 
 
@@ -81,7 +81,7 @@ def _syntax_cure(text: str, position: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Lines:
-    """Turns positions into places."""
+    """Converter of positions in a text into places."""
 
     name: str
     starts: tuple[int, ...]
@@ -92,7 +92,7 @@ class _Lines:
 
 
 def _places(text: str, name: str) -> dict[str, str]:
-    """Where the keys of the outermost object are."""
+    """Return the places of the keys of the outermost object."""
     lines = _Lines(name, (0, *(match.end() for match in re.finditer("\n", text))))
     places: dict[str, str] = {}
     depth, last = 0, None
@@ -133,21 +133,21 @@ _PLAIN_FLAG = "write `true` or `false`"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a scenario."""
+    """Line of a scenario."""
 
     key: str
     value: Value
-    origin: str = ""  # where the value comes from
+    origin: str = ""  # key, option or rule that the value comes from
 
     @property
     def whole(self) -> int:
-        """The value where it is a whole number."""
+        """Value of an entry that is a whole number."""
         assert isinstance(self.value, int)
         return self.value
 
 
 class Reader:
-    """Reads keys as the library does that wrote the file: what is left out has that library's default."""
+    """Reader of keys by the rules of the library that wrote the file: missing keys have that library's defaults."""
 
     def __init__(self, config: ConfigFile, family: str) -> None:
         """Start without problems."""
@@ -156,26 +156,26 @@ class Reader:
         self._problems: list[Problem] = []
 
     def complain(self, key: str, message: str, do: str) -> None:
-        """Note a problem with a key of the file."""
+        """Record a problem with a key of the file."""
         inside = key if key in self.config.places else ""
         self._problems.append(Problem(self.config.where(key), inside, message, do))
 
     def refuse(self, key: str, needs: str, do: str) -> None:
-        """Note a value that is of the wrong kind."""
+        """Record a value of the wrong kind."""
         self.complain(key, f"{needs}, not {_show(self.config.data[key])}", do)
 
     def check(self) -> None:
-        """Raise everything that was noted."""
+        """Raise an error with all recorded problems."""
         if self._problems:
             raise SpecError(self._problems)
 
     @property
     def sound(self) -> bool:
-        """True as long as nothing was noted."""
+        """True while there are no recorded problems."""
         return not self._problems
 
-    def given(self, *names: str) -> str | None:
-        """The one of several names for the same thing that the file uses."""
+    def used_name(self, *names: str) -> str | None:
+        """Return the name that the file uses, of several names for the same thing."""
         used = [name for name in names if name in self.config.data]
         for other in used[1:]:
             first, second = (self.config.data[name] for name in (used[0], other))
@@ -187,8 +187,8 @@ class Reader:
     def whole(
         self, key: str, names: Sequence[str], default: int, *, null: int | None = None, why: str = "", most: int = _MOST
     ) -> Entry:
-        """A whole number above zero."""
-        name = self.given(*names)
+        """Return a whole number above zero."""
+        name = self.used_name(*names)
         if name is None:
             return Entry(key, default, self.absent(names[0], why))
         value = self.config.data[name]
@@ -201,7 +201,7 @@ class Reader:
         return Entry(key, value, name)
 
     def flag(self, key: str, name: str, *, default: bool) -> Entry:
-        """True or false."""
+        """Return a truth value."""
         if name not in self.config.data:
             return Entry(key, default, self.absent(name))
         value = self.config.data[name]
@@ -211,7 +211,7 @@ class Reader:
         return Entry(key, value, name)
 
     def share(self, key: str, name: str, *, default: float, one: bool = False) -> Entry:
-        """A number from 0 to below 1, or to 1."""
+        """Return a number from 0 to below 1, or to 1 with `one`."""
         if name not in self.config.data:
             return Entry(key, default, self.absent(name))
         value = self.config.data[name]
@@ -223,7 +223,7 @@ class Reader:
         return Entry(key, default)
 
     def word(self, name: str, default: str) -> str:
-        """A text, or the default's."""
+        """Return a text, or the default."""
         value = self.config.data.get(name, default)
         if isinstance(value, str):
             return printable(value)
@@ -231,7 +231,7 @@ class Reader:
         return default
 
     def absent(self, name: str, why: str = "") -> str:
-        """Where a value comes from that the file leaves out."""
+        """Return the origin of a value that the file leaves out."""
         return f"{name} is not in the file: {why or f'default of {self.family}'}"
 
 
@@ -248,4 +248,4 @@ def _number_problem(value: Any, most: int) -> tuple[str, str] | None:
 def _show(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _MOST:
         return f"`{'-' if value < 0 else ''}1e{int(math.log10(abs(value)))}`"
-    return printable(shown(value))
+    return printable(quoted(value))

@@ -1,4 +1,4 @@
-"""Options of an imported model, and the lines that every imported scenario starts with."""
+"""Options of an import, and the first lines of every imported scenario."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from podsim.escaped import printable
 from podsim.importer.reader import ConfigFile, Entry, Reader
 from podsim.importer.scenario_text import ScenarioSection
 from podsim.models.graph.node import LARGEST_DIMENSION
-from podsim.scenario.wording import shown
+from podsim.scenario.wording import quoted
 
 MOST_LAYERS, MOST_WIDTH, MOST_ROWS = 10_000, 1_000_000, 10_000_000
 _NO_POSITIONS = Entry("positions", 0)
@@ -20,41 +20,41 @@ _NO_POSITIONS = Entry("positions", 0)
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A model as a scenario describes it."""
+    """Model, as keys of a scenario."""
 
     config: ConfigFile  # the file it was read from
     family: str  # architecture, as `model_type` names it
     kind: Literal["decoder", "bert", "vit", "t5"]  # family of models that the scenario belongs to
-    purpose: str  # what the scenario is about, in words
+    purpose: str  # description of the scenario, such as `pre-training`
     model: tuple[Entry, ...]  # keys under `model`
-    notes: tuple[str, ...]  # what the file says and the scenario cannot
+    notes: tuple[str, ...]  # properties in the file that a scenario cannot express
     data: tuple[Entry, ...] = ()  # keys under `data`, of a training scenario
     positions: Entry = _NO_POSITIONS  # tokens that a decoder has positions for
-    positions_bind: bool = False  # whether it can take no more than those
+    positions_bind: bool = False  # True if longer sequences are impossible
     window: Entry | None = None  # tokens that a token of a decoder attends to at most; None without a window
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigFamily:
-    """An architecture of Hugging Face Transformers."""
+    """Architecture of Hugging Face Transformers."""
 
-    class_name: str  # how the names of its classes start
+    class_name: str  # beginning of the names of its classes
     read: Callable[[Reader], Imported]  # reads the keys of a file of this architecture
 
 
 def always(reader: Reader) -> str:
-    """Where a value comes from that the family decides."""
+    """Return the origin of a value that all models of the family share."""
     return f"in every {reader.family} model"
 
 
 def check_heads(
     reader: Reader, hidden: Entry, heads: Entry, kv: Entry, *, key: str = "num_key_value_heads", own_size: bool = False
 ) -> None:
-    """Complain where heads do not divide what they have to."""
+    """Record a problem if the number of heads does not divide the width, or the key and value heads the heads."""
     if not reader.sound:
         return
     width, count, kv_count = (entry.whole for entry in (hidden, heads, kv))
-    where = reader.given("num_attention_heads", "n_head") or ""
+    where = reader.used_name("num_attention_heads", "n_head") or ""
     if not own_size and width % count:
         reader.complain(where, f"{count} heads do not divide a width of {width}", "correct one of the two")
     elif count % kv_count:
@@ -63,25 +63,25 @@ def check_heads(
 
 
 def note_activation(reader: Reader, name: str, usual: str, simulated: str) -> None:
-    """Note an activation other than the one that is simulated."""
+    """Note an activation other than the simulated one."""
     word = reader.word(name, usual)
     if simulated not in word.replace("silu", "swish"):
-        reader.notes.append(f"{name} is {printable(shown(word))}; {simulated} is simulated")
+        reader.notes.append(f"{name} is {printable(quoted(word))}; {simulated} is simulated")
 
 
 def architectures(config: ConfigFile) -> list[str]:
-    """The texts under `architectures`."""
+    """Return the texts under `architectures`."""
     names = config.data.get("architectures")
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
 def class_count(reader: Reader) -> Entry:
-    """Classes of a classifier, counted or as their number is written."""
+    """Return the number of classes of a classifier, from its labels or from `num_labels`."""
     labels = reader.config.data.get("id2label")
     if labels is None:
         return reader.whole("class_count", ["num_labels"], 2, most=MOST_ROWS)
     if not isinstance(labels, dict) or not labels:
-        what = f"needs an object with a label for each class, not {printable(shown(labels))}"
+        what = f"needs an object with a label for each class, not {printable(quoted(labels))}"
         reader.complain("id2label", what, 'write for example `{"0": "no", "1": "yes"}`')
         return Entry("class_count", 1)
     count = reader.whole("class_count", ["num_labels"], len(labels), most=MOST_ROWS)
@@ -104,13 +104,13 @@ class Request:
     output_tokens: int | None = None  # tokens generated for it, of a decoder
     batch_size: int | None = None  # sequences or images that go through the model together
     dimensions: Mapping[str, int] = field(default_factory=dict)  # sizes of the dimensions that a graph leaves open
-    folder: Path | None = None  # where the scenario will lie, if that is known; a graph's file is named from there
-    activity: str | None = None  # `train`, `forward` or `generate`; None for what the model is made for
+    folder: Path | None = None  # future folder of the scenario, which names a graph's file relative to it
+    activity: str | None = None  # `train`, `forward` or `generate`; None for the usual activity of the model
     precision: str | None = None  # number format; None for half precision
 
 
 def parse_dimensions(texts: Sequence[str]) -> dict[str, int]:
-    """Sizes by name.
+    """Parse sizes by name.
 
     >>> parse_dimensions(["batch=4", "height=640"])
     {'batch': 4, 'height': 640}
@@ -122,7 +122,7 @@ def parse_dimensions(texts: Sequence[str]) -> dict[str, int]:
         if not sign or not name or not size:
             raise PodsimError("this is not NAME=SIZE", where=where, do=do)
         if not size.removeprefix("-").isdecimal():
-            raise PodsimError(f"the size {shown(size)} is not a whole number in digits", where=where, do=do)
+            raise PodsimError(f"the size {quoted(size)} is not a whole number in digits", where=where, do=do)
         if len(size) > _MOST_DIGITS:
             raise PodsimError("the size is too large", where=where, do=f"give it a size from 1 to {LARGEST_DIMENSION}")
         if name in sizes:
@@ -144,15 +144,15 @@ def top(model: Imported, request: Request, software: str, purpose: str, why: str
 
 
 def header(model: Imported, parameter_count: int, notes: Sequence[str]) -> Iterator[str]:
-    """The comment at the top: which file, what is in it, what is not simulated."""
+    """Yield the comment at the top: file, contents, and what is not simulated."""
     yield f"Written by `podsim import` from {model.config.name}"
     yield f"SHA-256 {model.config.sha256}"
-    yield f"{parameter_count:,} parameters. Beside a value: the key of that file, or the option, that it comes from."
+    yield f"{parameter_count:,} parameters. Next to a value: the key of that file, or the option, that it comes from."
     for note in notes:
         yield f"Note: {note}."
 
 
 def option(key: str, given: int | None, default: int) -> Entry:
-    """A value that an option sets."""
+    """Return a value that an option sets."""
     name = f"--{key.replace('_', '-')}"
     return Entry(key, default, f"{name} was not given") if given is None else Entry(key, given, name)

@@ -1,4 +1,4 @@
-"""An imported scenario as YAML, every line with where its value comes from."""
+"""YAML text of an imported scenario, with the origin of every value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WIDTH = 110
 
 @dataclass(frozen=True, slots=True)
 class ScenarioSection:
-    """A part of a scenario."""
+    """Part of a scenario."""
 
     key: str  # key of the scenario, empty for keys of the scenario itself
     entries: Sequence[Entry]
@@ -26,7 +26,7 @@ class ScenarioSection:
 
 
 def scenario_text(header: Iterable[str], sections: Iterable[ScenarioSection], more: Iterable[str] = ()) -> str:
-    """The file: a header of comments, then the sections, then more lines."""
+    """Return the text of the file: a header of comments, the sections, then more lines."""
     lines = [line for text in header for line in comment_lines(text)]
     for section in sections:
         lines += ["", *_section(section)]
@@ -34,7 +34,7 @@ def scenario_text(header: Iterable[str], sections: Iterable[ScenarioSection], mo
 
 
 def as_mapping(sections: Iterable[ScenarioSection]) -> dict[str, object]:
-    """The same as plain data."""
+    """Return the sections as plain data."""
     data: dict[str, object] = {}
     for section in sections:
         values = _nested(section.entries)
@@ -75,12 +75,12 @@ def _with_comment(line: str, comment: str) -> str:
 
 
 def comment_lines(text: str) -> list[str]:
-    """A comment, folded."""
+    """Return a comment, folded to lines."""
     return textwrap.wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="#   ", break_on_hyphens=False)
 
 
 def yaml_value(value: object) -> str:
-    """A value as YAML reads it back.
+    """Return a value as YAML reads it back.
 
     >>> yaml_value(True), yaml_value([3, 4]), yaml_value("a: b")
     ('true', '[3, 4]', '"a: b"')

@@ -1,4 +1,4 @@
-"""Imported models as scenarios: of training, of text generation and of forward passes, as options ask for."""
+"""Imported models as scenarios of training, text generation or forward passes, by the options of an import."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from podsim.placement.job import training_job
 from podsim.scenario import Activity, ForwardScenario, GenerationScenario, LoadedScenario, load_scenario
 from podsim.scenario.software import PHASED_STACK
 from podsim.scenario.training import TrainingScenario
-from podsim.scenario.wording import shown
+from podsim.scenario.wording import quoted
 from podsim.search.choice import Choice
 from podsim.watch import Watch
 
 ACTIVITIES = {"train": Activity.TRAINING, "forward": Activity.FORWARD, "generate": Activity.GENERATION}
-"""Activities by the words that options have for them."""
+"""Activities by their names in options."""
 _PLAIN = ("fp16", "fp32")
 _FORMATS = {
     Activity.TRAINING: (_PLAIN, ("weights", "activations", "gradient_accumulation", "matmul_partials")),
     Activity.FORWARD: (_PLAIN, ("weights", "activations", "matmul_partials")),
-    # Narrow weights are unpacked for the matrix unit; all else stays in half precision.
+    # Narrow weights are unpacked for the matrix unit; all other numbers stay in half precision.
     Activity.GENERATION: (("fp16", "fp8", "int4"), ("weights",)),
 }
 """Number formats of an activity, and the keys of `precision` that an option sets."""
 
 
 def activity_of(request: Request, can: Collection[Activity], otherwise: Activity, family: str, where: str) -> Activity:
-    """The activity that options ask of a model."""
+    """Return the activity that options request, or the default."""
     if request.activity is None:
         return otherwise
     words = " or ".join(f"`--activity {word}`" for word, activity in ACTIVITIES.items() if activity in can)
     activity = ACTIVITIES.get(request.activity)
     if activity is None:
-        raise PodsimError(f"{shown(request.activity)} is not an activity", where=where, do=f"use {words}")
+        raise PodsimError(f"{quoted(request.activity)} is not an activity", where=where, do=f"use {words}")
     if activity not in can:
         what = f"--activity {request.activity} means nothing for a {family}"
         raise PodsimError(what, where=where, do=f"use {words}")
@@ -53,24 +53,24 @@ def activity_of(request: Request, can: Collection[Activity], otherwise: Activity
 
 
 def precision(request: Request, activity: Activity, where: str) -> Iterator[ScenarioSection]:
-    """The number formats, if they are asked for."""
+    """Yield the number formats, if an option gives them."""
     if request.precision is None:
         return
     formats, keys = _FORMATS[activity]
     if request.precision == "fp8" and activity is not Activity.GENERATION:
-        what = f"--precision is of all numbers in {activity.words}, of which only operands of products can be fp8"
+        what = f"--precision is of all numbers in {activity.label}, of which only operands of products can be fp8"
         raise PodsimError(what, where=where, do="leave it out, and write `precision: {products: fp8}` for a c600")
     if request.precision not in formats:
-        what = f"--precision {request.precision} is not modelled in {activity.words}"
+        what = f"--precision {request.precision} is not modelled in {activity.label}"
         raise PodsimError(what, where=where, do=f"use one of: {', '.join(formats)}")
     yield ScenarioSection("precision", tuple(Entry(key, request.precision, "--precision") for key in keys))
 
 
 def refuse_tokens(request: Request, activity: Activity, where: str) -> None:
-    """Refuse options of text generation."""
+    """Refuse options that apply to text generation only."""
     for name in ("prompt_tokens", "output_tokens"):
         if getattr(request, name) is not None:
-            what = f"--{name.replace('_', '-')} means nothing in {activity.words}"
+            what = f"--{name.replace('_', '-')} means nothing in {activity.label}"
             raise PodsimError(what, where=where, do="leave it out")
 
 
@@ -85,8 +85,8 @@ _OTHERS = ("pytorch_sdk_3.1", "adamw")
 def training_scenario(model: Imported, request: Request, watch: Watch) -> tuple[str, tuple[str, ...]]:
     """Return the scenario as commented YAML, and its notes.
 
-    A decoder runs as a pipeline of PyTorch or, if that is faster, with layers that PopXL divides among IPUs or runs in
-    phases. Encoders run as pipelines. A T5 or a deep model is divided as fits first.
+    A decoder runs as a pipeline of PyTorch or, if that is faster, with PopXL, which divides layers among IPUs or runs
+    them in phases. Encoders run as pipelines. For T5 and deep models the first layout that fits is chosen.
     """
     where = model.config.name
     refuse_tokens(request, Activity.TRAINING, where)
@@ -112,7 +112,7 @@ def training_scenario(model: Imported, request: Request, watch: Watch) -> tuple[
         else:
             ways = [sections, in_phases] if may_be_phased else [sections]
             sections, loaded, choice, others = _fastest(model, ways, batch.whole, watch)
-            spec = loaded.of(TrainingScenario)
+            spec = loaded.require(TrainingScenario)
             lines = division_lines(choice, " ".join((_reason(model, batch, choice), *others)))
     except DoesNotFitError:
         if not may_be_phased:
@@ -127,7 +127,7 @@ def training_scenario(model: Imported, request: Request, watch: Watch) -> tuple[
 def _fastest(
     model: Imported, ways: Sequence[list[ScenarioSection]], batch: int, watch: Watch
 ) -> tuple[list[ScenarioSection], LoadedScenario, Choice, tuple[str, ...]]:
-    """Return the fastest division of scenarios with different stacks, and a sentence about each other stack.
+    """Return the fastest layout of scenarios with different stacks, and a sentence about each other stack.
 
     Of equal methods, the first stack is kept.
     """
@@ -149,14 +149,14 @@ def _fastest(
 
 
 def _rate_text(loaded: LoadedScenario, choice: Choice) -> str:
-    """Return a sentence about a division that was not taken."""
+    """Return a sentence about a layout that was not chosen."""
     rate = choice.chosen.throughput_samples_per_s or 0
     return f"With {loaded.spec.software.name}, {_method(loaded)}: {rate:,.3g} samples/s."
 
 
 def _method(loaded: LoadedScenario) -> str:
-    """Return how a scenario runs its layers."""
-    parallelism = loaded.of(TrainingScenario).parallelism
+    """Return how a scenario divides its layers."""
+    parallelism = loaded.require(TrainingScenario).parallelism
     if getattr(parallelism, "is_phased", False):
         return "in phases"
     return "layers shared" if getattr(parallelism, "tensor_parallel", 1) > 1 else "a pipeline"
@@ -178,16 +178,16 @@ _MS_PER_S = 1000
 
 
 def generation_scenario(model: Imported, request: Request, watch: Watch) -> tuple[str, tuple[str, ...]]:
-    """The scenario as commented YAML, with the division that has the shortest time per output token, and its notes."""
+    """Return the scenario as commented YAML, with the layout with the shortest time per output token, and its notes."""
     notes = list(model.notes)
     sections = [
-        top(model, request, PHASED_STACK, Activity.GENERATION.words),
+        top(model, request, PHASED_STACK, Activity.GENERATION.label),
         ScenarioSection("model", (Entry("kind", "decoder"), *model.model)),
         ScenarioSection("generation", _generation(model, request, notes)),
         *precision(request, Activity.GENERATION, model.config.name),
     ]
     loaded, choice = chosen_division(model, sections, {}, watch)
-    parameters = generation_job(loaded.of(GenerationScenario)).shape.parameter_count
+    parameters = generation_job(loaded.require(GenerationScenario)).shape.parameter_count
     token_ms = (choice.chosen.decode_step_s or 0) * _MS_PER_S
     words = f"The division with the shortest time per output token ({token_ms:.3g} ms) of {choice.considered_count}"
     lines = division_lines(choice, f"{words} that were considered: IPUs that share every layer x pipeline stages.")
@@ -195,7 +195,7 @@ def generation_scenario(model: Imported, request: Request, watch: Watch) -> tupl
 
 
 def _generation(model: Imported, request: Request, notes: list[str]) -> tuple[Entry, Entry, Entry]:
-    """Return batch, prompt and output: within learned positions and windows; beyond rotary positions with a note."""
+    """Return batch, prompt and output: within learned positions and windows; with a note beyond rotary positions."""
     limit, binding, word, cause = model.positions.whole, model.positions_bind, "positions", model.positions.origin
     if model.window is not None and (model.window.whole < limit or not binding):
         limit, binding, cause = model.window.whole, True, model.window.origin
@@ -222,7 +222,7 @@ _SMALLER = "import a smaller model, or ask for a smaller batch"
 
 
 def forward_scenario(model: Imported, request: Request, watch: Watch) -> tuple[str, tuple[str, ...]]:
-    """The scenario as commented YAML, and its notes."""
+    """Return the scenario as commented YAML, and its notes."""
     where = model.config.name
     refuse_tokens(request, Activity.FORWARD, where)
     passes = (
@@ -230,15 +230,15 @@ def forward_scenario(model: Imported, request: Request, watch: Watch) -> tuple[s
         Entry("batches_per_call", _BATCHES_PER_CALL, "batches of each replica that one session call runs"),
     )
     sections = [
-        top(model, request, _SOFTWARE_OF_FORWARD, Activity.FORWARD.words),
+        top(model, request, _SOFTWARE_OF_FORWARD, Activity.FORWARD.label),
         ScenarioSection("model", (Entry("kind", model.kind), *model.model)),
         ScenarioSection("data", tuple(entry for entry in model.data if entry.key not in _DROPOUT)),
         ScenarioSection("forward", passes),
         *precision(request, Activity.FORWARD, where),
     ]
-    # A family whose data has nothing but dropout has no such section.
+    # The section of data is empty if it has nothing but dropout.
     sections = [section for section in sections if section.entries]
-    spec = load_scenario(as_mapping(sections)).of(ForwardScenario)
+    spec = load_scenario(as_mapping(sections)).require(ForwardScenario)
     workload = spec.model.read(spec, Path(), watch).workload
     fit = fitted_pipeline(spec, workload, where, _SMALLER)
     text = scenario_text(header(model, workload.parameter_count, model.notes), [*sections, pipeline_section(fit)])

@@ -1,4 +1,4 @@
-"""What an import says: how the model fits and is divided, what is predicted, how sure, and the smallest pod."""
+"""Summary of an import: memory, layout, predicted figures with ranges, and the smallest pod."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def summary(
     fullest, capacity = METRICS[FULLEST].get(result), result.memory.capacity_bytes(IN_PROCESSOR)
     held = f"{format_bytes(fullest)} of {format_bytes(capacity)} ({format_percent(fullest / capacity, 0)})"
     yield f"fits: {result.simulated.machine}; the fullest IPU holds {held}"
-    parts = (f"{key}: {flow(loaded.document.at((key,)))}" for key in ("parallelism", "memory"))
+    parts = (f"{key}: {flow(loaded.document.value_at((key,)))}" for key in ("parallelism", "memory"))
     yield f"divided: {'; '.join(part for part in parts if not part.endswith('null'))}"
     yield from (f"verdict: {each}" for each in result.verdict)
     yield f"predicted: {result.figures_line}"
@@ -38,7 +38,7 @@ def summary(
 
 
 def smallest_pod(loaded: LoadedScenario, path: str | Path, request: Request, watch: Watch) -> str:
-    """Return the name of the smallest shipped pod of this chip that the model fits; the requested pod if no other."""
+    """Return the smallest shipped pod of this chip that the model fits, or the requested pod if no smaller one."""
     known, _ = load_hardware(request.system, "pod")
     assert isinstance(known, System)
     smaller = [name for name, pod in smaller_pods(loaded.spec.system) if pod.ipu_count < known.ipu_count]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from podsim import memo
 from podsim.placement.topologies import topology_of
-from podsim.scenario.hardware import System, given
+from podsim.scenario.hardware import System, present
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Routes:
                 ),
                 inside.latency_s,
             )
-        link = given(self._system.machine.ipu_link)
+        link = present(self._system.machine.ipu_link)
         walked = tuple(topology_of(self._system).connections(self._system, first, last))
         channels = tuple(Channel(f"domain0/{name}", bandwidth) for name, bandwidth in walked)
         rungs = (link.rung_latency_s or 0.0) * sum(name.startswith("rung") for name, _ in walked)
@@ -76,7 +76,7 @@ def route(system: System, source: int, target: int) -> Route:
 
 def gw_hops(system: System, source: int, target: int) -> tuple[tuple[Channel, ...], ...]:
     """Return the channels of each hop between IPUs of two link domains: to the gateway, over GW-Links, to the IPU."""
-    link = given(system.machine.gw_link)
+    link = present(system.machine.gw_link)
     gateway, peer = (ipu // system.machine.ipu_count for ipu in (source, target))
     up = Channel(f"ipu{source}/gw/up", link.buffer_write_bytes_per_s)
     over = Channel(f"machine{gateway}-{peer}/gw_link", link.bandwidth_bytes_per_s)

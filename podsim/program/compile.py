@@ -78,8 +78,8 @@ def _training(
         }
 
     replicas = replicas_of(plan, explicit=explicit)
-    parts.is_now(FED, (feed.is_live, {each: feed.input_steps(each) for each in replicas.simulated}))
-    cycles, update = parts.of("cycles", passes, PLANNED, FED), parts.of("updates", updates, PLANNED)
+    parts.register(FED, (feed.is_live, {each: feed.input_steps(each) for each in replicas.simulated}))
+    cycles, update = parts.reuse("cycles", passes, PLANNED, FED), parts.reuse("updates", updates, PLANNED)
     program = _program(plan, replicas, feed, cycles, update, call or training_call(plan))
     return _unfolded(program) if uneven else program
 

@@ -18,7 +18,7 @@ from podsim.models.op import DTYPE_BYTES
 from podsim.placement.topology import Channel, Route, Routes, streaming_channels
 from podsim.program.rings import Ring
 from podsim.program.transfers import first_fragments_bytes, fullest_s, gw_hops
-from podsim.scenario.hardware import System, given
+from podsim.scenario.hardware import System, present
 from podsim.scenario.ipu import Ipu
 from podsim.scenario.software import Software
 from podsim.tiles.split import reduce_vertex_cycles
@@ -98,7 +98,7 @@ class Participants:
 
     @cached_property
     def _routes(self) -> Routes:
-        return Routes(given(self.system))
+        return Routes(present(self.system))
 
     def _word_s(self, tiles: int = 1) -> float:
         """Return the latency of a word between tiles of a chip, when `tiles` tiles take part. [s]
@@ -152,7 +152,7 @@ class Participants:
         proportional part of the links of a connection. With one receiver, all traffic of a link also passes its port.
         """
         to_one = receivers == 1
-        link, port = given(given(self.system).machine.ipu_link), self.ipu.exchange_bytes_per_s(1)
+        link, port = present(present(self.system).machine.ipu_link), self.ipu.exchange_bytes_per_s(1)
         loads: dict[Channel, float] = defaultdict(float)
         starts: dict[Channel, float] = defaultdict(float)
         latency_s, ports_s = 0.0, 0.0
@@ -182,7 +182,7 @@ class Participants:
 
     def with_host(self, byte_count: float) -> TransferTime:
         """Return the time in which the host sends different data to each tile, or receives data from each tile."""
-        machine = given(self.system).machine
+        machine = present(self.system).machine
         machines = len({chip // machine.ipu_count for chip in self.chips})
         gateway = machine.gateway_link
         rates = {
@@ -196,7 +196,7 @@ class Participants:
 
     def with_memory(self, byte_count: float, direction: str) -> TransferTime:
         """Return the time in which each tile reads `byte_count` bytes from streaming memory, or writes them."""
-        system = given(self.system)
+        system = present(self.system)
         rates: dict[str, float] = defaultdict(float)
         machines: dict[str, float] = {}
         for ipu in self.chips:
@@ -376,7 +376,7 @@ class Participants:
 
     def over_chips(self, name: str, byte_count: int, software: Software) -> TransferTime:
         """Return the time in which corresponding tiles of all chips reduce or gather, first inside link domains."""
-        system = given(self.system)
+        system = present(self.system)
         inside = defaultdict[int, list[int]](list)
         for chip in self.chips:
             inside[chip // system.domain_ipu_count].append(chip)
@@ -399,7 +399,7 @@ class Participants:
 
     def _between_domains(self, domains: Sequence[Sequence[int]], whole: float, steps: int) -> list[tuple[str, float]]:
         """Return the time of `steps` steps over GW-Links; in a step, a chip sends a part of its share. [s]"""
-        system, part_count = given(self.system), len(domains[0]) * len(domains)
+        system, part_count = present(self.system), len(domains[0]) * len(domains)
         staged = first_fragments_bytes(system, {int(whole): 1}, part_count)
         sent = [
             gw_hops(system, source, target, whole / part_count, staged, 1)

@@ -10,7 +10,7 @@ from math import ceil
 from podsim.placement.topology import Channel, Routes, streaming_channels
 from podsim.placement.topology import gw_hops as gw_channels
 from podsim.program.task import Transfer
-from podsim.scenario.hardware import System, given
+from podsim.scenario.hardware import System, present
 from podsim.units import ps_to_seconds, seconds_to_ps
 
 HOST, STREAMING, GW_LINK = "host", "streaming", "gw_link"
@@ -84,7 +84,7 @@ def gw_hops(
     latency of each hop.
     """
     up, over, down = gw_channels(system, source, target)
-    link, gateway = given(system.machine.gw_link), given(system.machine.gateway_link)
+    link, gateway = present(system.machine.gw_link), present(system.machine.gateway_link)
     first = min(byte_count, staged_bytes)
     gateway_s, link_s = (latencies * part.latency_s for part in (gateway, link))
     received = transfer("from gateway", GW_LINK, down, byte_count, gateway_s, target)
@@ -101,7 +101,7 @@ def first_fragments_bytes(system: System, sizes: Mapping[int, int], part_count: 
 
     `sizes`: number of collectives by their bytes. `part_count`: number of parts of each collective; a step sends one.
     """
-    fragment = given(system.machine.gw_link).fragment_bytes
+    fragment = present(system.machine.gw_link).fragment_bytes
     most = fragment * part_count if fragment else max(sizes, default=0)
     return sum(count * min(size, most) for size, count in sizes.items()) / part_count
 

@@ -232,7 +232,7 @@ def _cost(
 ) -> MovementCost:
     """Return the cost of a transfer; `is_measured` is True for a kind that was measured on one chip."""
     from podsim.result.evidence import residuals
-    from podsim.scenario.hardware import given
+    from podsim.scenario.hardware import present
 
     ipu, chips, tiles = participants.ipu, participants.ipu_count, participants.tile_count
     sigma = residuals().kernel_sigma(kind if is_measured and ipu.name == _MEASURED else f"{kind} of {ipu.name}")
@@ -240,7 +240,7 @@ def _cost(
     time_s, bytes_per_s, memory = movement.time_s, movement.bytes_per_s, ipu.tile.memory_bytes
     cycles = time_s * ipu.clock_hz
     over = f"does not fit: a tile would hold {format_bytes(held)}; it has {format_bytes(memory)}"
-    of = {"ipu": ipu.name, "ipus": chips, "tiles": tiles, "system": given(participants.system).name}
+    of = {"ipu": ipu.name, "ipus": chips, "tiles": tiles, "system": present(participants.system).name}
     moved = {"cycles": cycles, "moved_bytes": movement.moved_bytes, "fullest_tile_bytes": held, "bound": movement.bound}
     parts = {cause: part_s for cause, part_s in movement.parts if part_s}
     return MovementCost(

@@ -187,7 +187,7 @@ class Residuals:
 
     def _new_features(self, names: Mapping[str, str], sizes: Mapping[str, float]) -> Iterator[tuple[float, str]]:
         """Yield the number of steps and the text of each feature that no validated run has."""
-        same, words = self._same_activity(names), Activity(names["activity"]).words
+        same, words = self._same_activity(names), Activity(names["activity"]).label
         for name, value in names.items():
             if not any(run.names.get(name) == value for run in same):
                 yield 1.0, WORDS[name].format(value, activity=words)

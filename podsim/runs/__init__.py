@@ -1,6 +1,6 @@
-"""Running scenarios: the one place where the activity of a scenario decides what is done with it.
+"""Running scenarios, by their activity.
 
-Parameters of `run` are options of the command too, so that this module imports nothing of the simulation by itself.
+Parameters of `run` are also options of the command, so this module imports nothing of the simulation on import.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Result: TypeAlias = RunResult | GenerationResult | ForwardResult
 
     class ResultOfRun(RunResult, GenerationResult, ForwardResult):  # type: ignore[misc]
-        """The figures of all kinds of result, for type checkers: no type says which kind a scenario gives."""
+        """Metrics of all kinds of result, for type checkers: no type shows which kind a scenario gives."""
 
 
 Source: TypeAlias = "str | Path | Mapping[str, object] | LoadedScenario"
@@ -47,7 +47,7 @@ def run(
     watch: Watch = watched,
     follow: Follow | None = None,
 ) -> ResultOfRun:
-    """Simulate a scenario: training, text generation or forward passes, as it asks of its model.
+    """Simulate a scenario of training, text generation or forward passes.
 
     Args:
         scenario: A scenario file, or the name of a shipped one; in Python a mapping or a loaded one, too.
@@ -55,26 +55,27 @@ def run(
         overrides: Replace keys, e.g. system=bow_pod64; in Python a mapping of key paths to values, too.
         explicit: Simulate every IPU of every replica, and every layer; the result is the same, more slowly.
         record: Keep the timeline, for `trace` of the result.
-        influence: Measure all that the result stands on, even where products have to be planned anew; takes longer.
-        uncertainty: Repeat so often with assumed and calibrated inputs drawn from their ranges.
-        noise: Repeat a training run so often with noise, e.g. 100, for percentiles of its times.
-        seed: Seed of these draws, or of the noise.
-        fit: Whether a given division that does not fit is simulated all the same, with a warning.
-        engine: What runs it; the result is the same, and `auto` takes the faster one that can.
-        watch: Passes on the names of the steps in which `parallelism: auto` is chosen, or a graph is read; a line in a
+        influence: Measure the effect of every assumption, even if products have to be planned again; takes longer.
+        uncertainty: Number of simulations with assumed and calibrated inputs sampled from their ranges.
+        noise: Number of repetitions of a training run with noise, e.g. 100, for percentiles of its times.
+        seed: Seed of these samples, or of the noise.
+        fit: Whether a given layout that does not fit is refused, or simulated with a warning.
+        engine: Engine of the simulation; the result is the same, and `auto` takes the fastest one that can run it.
+        watch: Passes on the names of the steps of a search for `parallelism: auto`, or of reading a graph; a line in a
             notebook shows them if left out.
-        follow: Is told the rough number of events of a long simulation before it starts, and follows it.
+        follow: Progress callback of a long simulation: receives the approximate number of events before it starts, and
+            follows it.
 
     Returns:
-        The result: figures with their ranges, breakdown, memory, and what it stands on. It is a RunResult, a
-        GenerationResult or a ForwardResult; `simulate`, `generate` and `infer` return one of them alone.
+        The result: metrics with their ranges, breakdown, memory, and its assumptions. It is a RunResult, a
+        GenerationResult or a ForwardResult; `simulate`, `generate` and `infer` each return one of these types.
 
     Raises:
         SpecError: The scenario or a file it names is wrong; lists every problem with its place.
         ModelError: The dimensions of the model do not go together.
         DoesNotFitError: The model does not fit the memories.
         MissingDataError: A number that is needed is not known.
-        PodsimError: No draw of the uncertain inputs has a run that is possible, or noise is asked of what has none.
+        PodsimError: No sample of the uncertain inputs is a possible run, or noise is requested of a run without noise.
     """
     from podsim.program.size import unseen
     from podsim.runs.settings import Settings
@@ -95,11 +96,11 @@ def run(
 
 
 def run_loaded(loaded: LoadedScenario, settings: Settings) -> Result:
-    """The result of a scenario, simulated as settings say, and repeated with inputs drawn if they ask for it."""
+    """Return the result of a scenario under the given settings, repeated with sampled inputs if these ask for it."""
     from podsim.scenario.activity import Activity
 
     if settings.noise is not None and loaded.spec.activity is not Activity.TRAINING:
-        what = f"noise is known of session calls that train, not of {loaded.spec.activity.words}"
+        what = f"noise is known of session calls that train, not of {loaded.spec.activity.label}"
         raise PodsimError(what, do="leave --noise out")
     result: Result
     match loaded.spec.activity:  # of which only the code for this one is imported
@@ -126,17 +127,17 @@ def run_loaded(loaded: LoadedScenario, settings: Settings) -> Result:
 
 
 def simulate(scenario: Source, **parameters: Any) -> RunResult:
-    """`run` of a scenario of training, with its parameters; any other is refused."""
+    """Run a scenario of training with the parameters of `run`; other activities are refused."""
     return cast("RunResult", _only("TrainingScenario", scenario, **parameters))
 
 
 def generate(scenario: Source, **parameters: Any) -> GenerationResult:
-    """`run` of a scenario of text generation, with its parameters; any other is refused."""
+    """Run a scenario of text generation with the parameters of `run`; other activities are refused."""
     return cast("GenerationResult", _only("GenerationScenario", scenario, **parameters))
 
 
 def infer(scenario: Source, **parameters: Any) -> ForwardResult:
-    """`run` of a scenario of forward passes, with its parameters; any other is refused."""
+    """Run a scenario of forward passes with the parameters of `run`; other activities are refused."""
     return cast("ForwardResult", _only("ForwardScenario", scenario, **parameters))
 
 
@@ -144,5 +145,5 @@ def _only(kind: str, scenario: Source, variant: str | None = None, overrides: Ov
     import podsim.scenario
 
     loaded = podsim.scenario.load_scenario(scenario, variant, overrides)
-    loaded.of(getattr(podsim.scenario, kind))
+    loaded.require(getattr(podsim.scenario, kind))
     return run(loaded, **parameters)

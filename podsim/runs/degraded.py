@@ -1,4 +1,4 @@
-"""Training on a pod of which parts are slow: stretch after stretch of the run."""
+"""Training on a pod with slow parts: one simulation for each period with the same faults."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from podsim.units import ps_to_seconds
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Time spent on weight updates, from the first of a run on, in which nothing about faults changes."""
+    """Period of time spent on weight updates, since the start of the run, in which the faults do not change."""
 
-    start_s: float  # when it begins [s]
-    end_s: float | None  # when it is over; None for the last one [s]
+    start_s: float  # begin of the period [s]
+    end_s: float | None  # end of the period; None for the last one [s]
     faults: tuple[FaultSpec, ...]
 
 
 def stretches_of(faults: Sequence[FaultSpec]) -> Iterator[Stretch]:
-    """The stretches of a run with these faults, in order; a run without has one."""
+    """Yield the periods of a run with these faults, in order; a run without faults has one."""
     ends = {float(fault.end) for fault in faults if fault.end is not None}
     marks = sorted({0.0} | {float(fault.begin) for fault in faults} | ends)
     for start, end in zip(marks, [*marks[1:], None], strict=True):
@@ -38,13 +38,15 @@ def stretches_of(faults: Sequence[FaultSpec]) -> Iterator[Stretch]:
 
 
 def updates_in(stretches: Sequence[tuple[Stretch, float]], update_count: float) -> list[float]:
-    """How many of the weight updates of a run fall into each stretch; one that a mark divides counts in parts.
+    """Return the number of weight updates in each period; an update across a boundary counts in parts.
 
     >>> fault = FaultSpec.model_validate({"ipu": 0, "clock": 0.5, "from": "10 s", "until": "30 s"})
     >>> updates_in([(each, 2.0 if each.faults else 1.0) for each in stretches_of([fault])], 25)
     [10.0, 10.0, 5.0]
 
-    `stretches`: each with the time of a weight update in it [s].
+    Args:
+        stretches: Periods, each with the time of a weight update [s].
+        update_count: Weight updates of the run.
     """
     counts, left = [], update_count
     for stretch, update_s in stretches:
@@ -56,23 +58,23 @@ def updates_in(stretches: Sequence[tuple[Stretch, float]], update_count: float) 
 
 @dataclass(frozen=True, slots=True)
 class Degraded:
-    """A run on a pod of which parts are slow."""
+    """Result of a run on a pod with slow parts."""
 
-    faults: tuple[FaultSpec, ...]  # those that hold where the trace comes from
-    trace: Trace  # A weight update of the stretch that most updates of the run fall into
-    outcome: TrainingOutcome  # the run, all of its stretches together
+    faults: tuple[FaultSpec, ...]  # faults of the period that the trace shows
+    trace: Trace  # weight update of the period with the most updates
+    outcome: TrainingOutcome  # the run with all its periods
     report: FaultReport
-    warnings: tuple[str, ...]  # faults that nobody feels
+    warnings: tuple[str, ...]  # faults without effect
 
 
 def degraded(spec: TrainingScenario, plan: Plan, settings: Settings) -> Degraded:
-    """The run of a scenario with faults."""
+    """Run a scenario with faults."""
     if settings.noise is not None:
         raise PodsimError("runs with faults have no noise yet", do="leave `faults` or the noise out")
     engine, record = settings.engine, settings.record
     healthy = execute(compile_program(plan, explicit=True), engine=engine)
     stretches = list(stretches_of(spec.faults))
-    # With faults no replica stands for others.
+    # With faults, replicas differ, and all have to be simulated.
     programs = [compile_program(plan, explicit=True, faults=stretch.faults) for stretch in stretches]
     traces = [_update(program, engine, record=record) for program in programs]
     times_s = [ps_to_seconds(trace.makespan_ps) for trace in traces]
@@ -94,7 +96,7 @@ def degraded(spec: TrainingScenario, plan: Plan, settings: Settings) -> Degraded
 
 
 def _update(program: Program, engine: Engine, *, record: bool) -> Trace:
-    """A weight update of every IPU."""
+    """Simulate a weight update of every IPU."""
     try:
         return execute(program, record=record, engine=engine)
     except DeadlockError as error:
@@ -102,7 +104,7 @@ def _update(program: Program, engine: Engine, *, record: bool) -> Trace:
 
 
 def _unfelt(faults: Sequence[FaultSpec], plan: Plan, programs: Sequence[Program]) -> Iterator[str]:
-    """Faults of parts that no work and no transfer of a weight update needs."""
+    """Yield a warning for each fault of a part that no work and no transfer of a weight update needs."""
     used = {name for program in programs for name in (*program.lanes, *channels_of(program))}
     for fault in faults:
         if used.isdisjoint(slow_parts(fault, plan.system, used)):

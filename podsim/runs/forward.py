@@ -1,4 +1,4 @@
-"""Forward passes: from a scenario to the result of one batch and of calls of many."""
+"""Forward passes: from a scenario to the result of one batch, and of session calls of many batches."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from podsim.units import ps_to_seconds
 
 
 def passes(loaded: LoadedScenario, settings: Settings) -> ForwardResult:
-    """One batch through an idle replica, and session calls of many batches."""
-    spec = loaded.of(ForwardScenario)
+    """Run one batch through an idle replica, and session calls of many batches."""
+    spec = loaded.require(ForwardScenario)
     model = spec.model.read(spec, loaded.folder, settings.watch)
     with placed(loaded):
         job = forward_job(spec, model.workload, settings.fit)
@@ -117,7 +117,7 @@ def _account(ipu: int, label: str, trace: Trace) -> IpuAccount:
 
 
 def _operations(plan: Plan) -> Iterator[OperationRow]:
-    """Every operation of every stage with its time for one batch."""
+    """Yield every operation of every stage with its time for one batch."""
     clock = plan.system.machine.ipu.clock_hz
     for cost in plan.stages:
         for name, count in cost.stage.blocks:
@@ -127,7 +127,7 @@ def _operations(plan: Plan) -> Iterator[OperationRow]:
 
 
 class ForwardProbe(BaseProbe):
-    """Forward passes: samples per second of session calls."""
+    """Probe of forward passes: samples per second of session calls."""
 
     metric = THROUGHPUT
     _KEPT = ("_workload", "_fit")
@@ -137,16 +137,16 @@ class ForwardProbe(BaseProbe):
         self._workload, self._fit = workload, fit
 
     def __call__(self, spec: ForwardScenario, *, resplit: bool) -> Measure | None:
-        """Run one batch, and a session call of many."""
+        """Run one batch, and a session call of many batches."""
         job = forward_job(spec, self._workload, self._fit)
         model = self._costs(cost_model(job), resplit=resplit)
         if model is None:
             return None
         plan = make_plan(job, model, advise=False)
         batch, call = compile_one_batch(plan), compile_calls(plan)
-        trace = self._traces.of(call)
+        trace = self._traces.trace_of(call)
         others = (batch, call, plan.memory)
         batches = plan.layout.accumulation_factor * plan.layout.replication_factor
         rate = batches * plan.workload.samples_per_micro_batch / ps_to_seconds(trace.makespan_ps)
-        latency_s = ps_to_seconds(self._second.of(batch).makespan_ps)
+        latency_s = ps_to_seconds(self._second.trace_of(batch).makespan_ps)
         return Measure(rate, others, {self.metric: rate, "latency_s": latency_s})

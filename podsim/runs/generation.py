@@ -1,4 +1,4 @@
-"""Text generation: from a scenario to the result of its two kinds of step."""
+"""Text generation: from a scenario to the results of prefill and decode steps."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from podsim.units import ps_to_seconds
 
 
 def generation(loaded: LoadedScenario, settings: Settings) -> GenerationResult:
-    """The step that takes in a prompt, and the step that makes one more token."""
-    loaded.of(GenerationScenario)
+    """Run the step that processes a prompt (prefill), and the step that generates one more token (decode)."""
+    loaded.require(GenerationScenario)
     with placed(loaded):
         loaded, choice = divided(loaded, settings.watch)
-        spec = loaded.of(GenerationScenario)
+        spec = loaded.require(GenerationScenario)
         job_of = partial(generation_job, fit=settings.fit)
         asked = job_of(spec)
         model = generation_cost_model(asked)
@@ -73,7 +73,7 @@ def generation(loaded: LoadedScenario, settings: Settings) -> GenerationResult:
 
 
 def step_report(name: str, spec: GenerationScenario, plan: Plan, trace: Trace) -> StepReport:
-    """A step with where its time goes."""
+    """Return the time of a step, with its breakdown."""
     breakdown_ps = mean_account(trace.lanes)
     loads = [account.get(STREAMING, 0) for account in trace.helpers.values()]
     loads += (
@@ -95,7 +95,7 @@ def step_report(name: str, spec: GenerationScenario, plan: Plan, trace: Trace) -
 
 
 class GenerationProbe(BaseProbe):
-    """Text generation, and serving by its steps: tokens per second of whole batches."""
+    """Probe of text generation, and of serving by its steps: tokens per second of whole batches."""
 
     metric = TOKENS
     _KEPT = ("_job_of",)
@@ -113,12 +113,12 @@ class GenerationProbe(BaseProbe):
         steps = plan_generation(asked, model, advise=False)
         prefill, decode = compile_step(steps.prefill), compile_step(steps.decode)
         others = (prefill, decode, steps.memory)
-        trace = self._traces.of(decode)
+        trace = self._traces.trace_of(decode)
         in_flight = asked.layout.batches_in_flight
         interval_ps = max(trace.makespan_ps, in_flight * longest_stage_ps(steps.decode, trace))
         interval_s = ps_to_seconds(interval_ps)
         rate = in_flight * asked.layout.micro_batch_size / interval_s
-        first_s = ps_to_seconds(self._second.of(prefill).makespan_ps)
+        first_s = ps_to_seconds(self._second.trace_of(prefill).makespan_ps)
         metrics = {
             self.metric: rate,
             "time_per_output_token_s": interval_s,

@@ -10,9 +10,9 @@ from podsim.scenario.transformer_training import LoggedConvergence, RunSpec
 
 
 def convergence_condition(spec: TrainingScenario, samples_per_update: float) -> str | None:
-    """Return why the time to train holds only if the run converges; None for a batch inside the validated range.
+    """Return why the time to train holds only if the run converges, or None for a batch inside the validated range.
 
-    A run that was logged with its batch, or is drawn from reference runs, did converge. Source: [bert_blog].
+    A run that was logged with its batch, or is sampled from reference runs, did converge. Source: [bert_blog].
     """
     run = spec.run
     converged = isinstance(run, RunSpec) and (run.is_drawn or isinstance(run.samples_to_converge, LoggedConvergence))
@@ -44,7 +44,7 @@ def _batch_limit(spec: TrainingScenario, task: str) -> dict[str, str] | None:
 
 
 def underflow_notes(spec: TrainingScenario) -> Iterator[str]:
-    """Yield a note on half-precision gradients that are accumulated over a thousand micro-batches or more.
+    """Yield a note if half-precision gradients are accumulated over a thousand micro-batches or more.
 
     Source: [bert_blog].
     """

@@ -1,4 +1,4 @@
-"""Runs repeated with other inputs, as cheaply as can be: what the probes of all kinds of run have in common."""
+"""Probes: cheap repetitions of a run with other inputs, and their common parts."""
 
 from __future__ import annotations
 
@@ -14,41 +14,44 @@ from podsim.tiles.model import CostModel
 
 @dataclass
 class _Traces:
-    """Traces of programs that differ little: most are equal to the first, or in most of their chunks."""
+    """Traces of similar programs: most equal the first one, or share most chunks with it."""
 
     first: tuple[Program, Trace] | None = None
     chunks: Chunks | None = None
 
-    def of(self, program: Program) -> Trace:
-        """The trace of a program."""
+    def trace_of(self, program: Program) -> Trace:
+        """Return the trace of a program."""
         explicit = bool(program.slowdowns)
         if self.first is None:
             self.first = program, execute(program, explicit=explicit)
         known, trace = self.first
         if known == program:
             return trace
-        if is_available():  # which takes less time to run a program than it takes to cut it
+        if is_available():  # the compiled engine runs a program faster than it can be divided into chunks
             return execute(program, explicit=explicit)
         if self.chunks is None:
             self.chunks = Chunks()
-            self.chunks.trace(known)  # what the others are compared with, chunk by chunk
+            self.chunks.trace(known)  # reference for the chunks of other programs
         return self.chunks.trace(program) or execute(program, explicit=explicit)
 
 
 def figures(trace: Trace) -> object:
-    """What of a trace an input may move."""
+    """Return the parts of a trace that an input may change."""
     return trace.makespan_ps, mean_account(trace.lanes)
 
 
 class BaseProbe:
-    """What probes have in common: they forget what they know when they are pickled."""
+    """Base class of probes; pickling drops their caches."""
 
     metric: str
     _KEPT: tuple[str, ...] = ()
 
     def __init__(self, model: CostModel | None) -> None:
         self._model = model
-        self._traces, self._second = _Traces(), _Traces()  # of the program of the headline, and of another beside it
+        self._traces, self._second = (
+            _Traces(),
+            _Traces(),
+        )  # of the program of the headline metric, and of a second program
         self._parts = Parts()
 
     def __getstate__(self) -> dict[str, object]:
@@ -56,7 +59,7 @@ class BaseProbe:
         return kept | {"_model": None, "_traces": _Traces(), "_second": _Traces(), "_parts": Parts()}
 
     def _costs(self, fresh: CostModel, *, resplit: bool) -> CostModel | None:
-        """Costs for other inputs, with the splits of the products that are known."""
+        """Return the costs for other inputs, with known splits of products; None if forbidden new splits are needed."""
         if self._model is None:
             self._model = fresh
         return fresh.with_splits(self._model) or (fresh if resplit else None)

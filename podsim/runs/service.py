@@ -1,7 +1,7 @@
-"""Serving: from a scenario of text generation to percentiles, saturation and load curve, and how sure they are.
+"""Serving: from a scenario of text generation to percentiles, saturation and load curve, with their ranges.
 
-For the ranges the same requests are queued again with inputs drawn: the times of steps are those of each draw, times a
-factor for what the model gets wrong. Two thousand requests tell that, a few hundred where the queue starts to grow.
+For the ranges, the same requests are served again with sampled inputs: each sample has its own times of steps, times a
+factor for the model's error. Two thousand requests are enough, and a few hundred to find the saturation.
 """
 
 from __future__ import annotations
@@ -62,25 +62,25 @@ _LONG_S: Final = 5.0
 MOST_DRAWN: Final = 2_000
 _MOST_SOUNDED: Final = 400
 _STEPS_OF_A_DRAW: Final = 10
-"""Steps that a draw plans or simulates: both of a full batch, and four corners of each."""
+"""Steps that one sample plans or simulates: both of a full batch, and four corners of each."""
 _UNDER_LOAD: Final = "serving under load"
 MOST_SOUNDINGS: Final = 20_000
-"""Requests of a run that finds the saturation or a point of the load curve."""
+"""Largest number of requests to find the saturation or a point of the load curve."""
 _PATTERNS: Final[dict[str, Literal["poisson", "fixed"]]] = {"poisson": "poisson", "fixed_rate": "fixed"}
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The requests of a run: their prompts, their outputs, and when they come."""
+    """Requests of a run: their prompts, their outputs, and their arrivals."""
 
-    load: Load  # requests that can come at any rate; of a file, its lengths in random order
-    # the requests of a file as they came, or those of users, who wait for their answers
+    load: Load  # requests at any rate; for a file, with its lengths in random order
+    # requests of a file with their arrivals, or those of users, who wait for their answers
     replay: Requests | Users | None = None
-    inputs: tuple[tuple[str, str], ...] = ()  # path and SHA-256 of that file
+    inputs: tuple[tuple[str, str], ...] = ()  # path and SHA-256 of the file
 
 
 def drawn(serving: ServingSpec, generation: GenerationSpec) -> Demand:
-    """Requests whose gaps and lengths are drawn."""
+    """Return requests with random gaps and lengths."""
     given = serving.lengths or (
         RequestLengthSpec(prompt_tokens=generation.prompt_tokens, output_tokens=generation.output_tokens),
     )
@@ -92,7 +92,7 @@ def drawn(serving: ServingSpec, generation: GenerationSpec) -> Demand:
 
 
 def replayed(path: Path, serving: ServingSpec, generation: GenerationSpec) -> Demand:
-    """Requests of a file."""
+    """Return the requests of a file."""
     requests = read_arrivals(path, generation.sequence_length)
     pairs = tuple(zip(requests.prompt_tokens, requests.output_tokens, strict=True))
     digest = hashlib.sha256(read_at_most(path, MOST_BYTES)).hexdigest()
@@ -112,15 +112,15 @@ def serve_loaded(
     watch: Watch,
     tell: Callable[[str], None],
 ) -> ServingResult:
-    """What `podsim.runs.serve.serve` answers for a scenario that is loaded."""
+    """Serve a loaded scenario; arguments as for `podsim.runs.serve.serve`."""
     if users is not None or think is not None:
         served = getattr(loaded.spec, "serving", None)
         loaded = load_scenario(loaded, None, _of_users(users, think, served, given=bool(rate or arrivals)))
-    spec = loaded.of(GenerationScenario, do="serve a scenario whose model is of kind `decoder`")
+    spec = loaded.require(GenerationScenario, do="serve a scenario whose model is of kind `decoder`")
     _check(rate, arrivals, loads)
     with placed(loaded):
         loaded, _ = divided(_open(loaded, spec), watch)
-    spec = loaded.of(GenerationScenario)
+    spec = loaded.require(GenerationScenario)
     demand = _demand(loaded, spec, replay=rate is None, arrivals=arrivals)
     with placed(loaded, "serving" if spec.serving else "parallelism"):
         job_of = partial(_job, demand=demand)
@@ -128,7 +128,7 @@ def serve_loaded(
         model = generation_cost_model(asked)
         plan = _planned(spec, asked, model).decode
         decode = LazySequence(lambda: [step_report("decode", spec, plan, execute(compile_step(plan)))])
-    given = tuple(_given(spec.served, rate, arrivals, loads))
+    given = tuple(_argument_changes(spec.served, rate, arrivals, loads))
     points = tuple(loads) or spec.served.loads
     stands_on = StandsOn(spec, GenerationProbe(job_of, model), resplit=influence)
     made, service, requests = _result(
@@ -138,7 +138,7 @@ def serve_loaded(
     if uncertainty is not None:
         served = Served(job_of, asked, service, requests, _saturating(demand.load, service))
         draws = LazySequence(lambda: [service_draws(served, stands_on, uncertainty, watch)])
-    # What no compared run has, where no service under load was ever compared.
+    # The envelope also names serving under load, which no validated run has.
     outside = LazySequence(lambda: (*made.envelope.outside, _UNDER_LOAD))
     return replace(made, decode=decode, draws=draws, envelope=Envelope(outside))
 
@@ -146,7 +146,7 @@ def serve_loaded(
 def _of_users(
     users: int | None, think: str | float | None, known: ServingSpec | None, *, given: bool
 ) -> dict[str, Any]:
-    """Keys for users in place of a rate or a file of requests."""
+    """Return the keys that replace a rate or a file of requests by users."""
     if given:
         what = "users and a rate or a file of arrivals are given"
         raise PodsimError(what, do="leave one of them out: users send the next request when they have the answer")
@@ -159,10 +159,10 @@ def _of_users(
     return {f"serving.{key}": value for key, value in asked.items()}
 
 
-def _given(
+def _argument_changes(
     serving: ServingSpec, rate: float | None, arrivals: str | Path | None, loads: Sequence[float]
 ) -> Iterator[Change]:
-    """What was given beside the scenario, as changes of it."""
+    """Yield the arguments next to the scenario, as changes of it."""
     if rate is not None and (serving.file or rate != serving.rate):
         yield Change("serving.rate", serving.rate, rate)
     if arrivals is not None:
@@ -172,7 +172,7 @@ def _given(
 
 
 def _open(loaded: LoadedScenario, spec: GenerationScenario) -> LoadedScenario:
-    """With batches of the size that is served where the division is to be chosen: the one that generates fastest."""
+    """Return the scenario with the served batch size, for which a search then chooses the best layout."""
     if loaded.auto is None:
         return loaded
     size = spec.served.batch_size or spec.generation.batch_size
@@ -205,14 +205,14 @@ def _demand(loaded: LoadedScenario, spec: GenerationScenario, *, replay: bool, a
 
 
 def _job(spec: GenerationScenario, demand: Demand) -> Generation:
-    """Room for a whole batch of the longest prompts, and for as many tokens of each as generation asks for."""
+    """Return the input of a plan with a full batch of the longest prompts, and with room for all requested tokens."""
     prompt, size = max(demand.load.lengths)[0], spec.served.batch_size or spec.generation.batch_size
     asked = generation_job(spec).laid_out(micro_batch_size=size)
     return replace(asked, prompt_tokens=prompt, output_tokens=spec.generation.sequence_length - prompt)
 
 
 def _planned(spec: GenerationScenario, asked: Generation, model: CostModel) -> Steps:
-    """Both kinds of step of a full batch, if it fits."""
+    """Plan both kinds of step of a full batch, if it fits."""
     try:
         return plan_generation(asked, model)
     except InfeasibleError as error:
@@ -248,10 +248,10 @@ def _result(
         return names
 
     limit = saturation(service, load, margin=_MARGIN, watch=confirming)
-    # All steps are known by the time it is confirmed: what that takes is the pace, and the rest was their simulation.
+    # All steps are known before the confirming runs: their time is the pace, and the time before went into simulation.
     pace_s = (clock() - begun_s[1]) / (2 * load.request_count)
     step_s = max(0.0, begun_s[1] - begun_s[0] - 2 * load.request_count * pace_s) / alone.simulated_count
-    requests = demand.replay or demand.load.at(rate or _DEFAULT_LOAD * limit.rate_per_s)
+    requests = demand.replay or demand.load.at_rate(rate or _DEFAULT_LOAD * limit.rate_per_s)
     to_serve, draws = len(requests) + len(loads) * load.request_count, 0
     if uncertainty is not None:
         draws = uncertainty.count
@@ -285,14 +285,14 @@ def _result(
 
 
 def _saturating(load: Load, service: Service) -> Load:
-    """Requests enough to fill all places several times over, and no more than show where the queue starts to grow."""
+    """Return enough requests to fill all places several times, and no more than needed to find the saturation."""
     fewest = _FULL_ROUNDS * service.place_count
     return replace(load, request_count=max(min(load.request_count, MOST_SOUNDINGS), fewest))
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What is served again."""
+    """Service and requests of a run that is repeated."""
 
     job_of: Callable[[GenerationScenario], Generation]
     asked: Generation
@@ -303,10 +303,10 @@ class Served:
 
 @no_search()
 def service_draws(served: Served, stands_on: StandsOn, draws: Draws, watch: Watch = silent) -> ServiceDraws:
-    """Serve the first requests with the inputs as they are, and once for each draw of what the result stands on."""
+    """Serve the first requests with the given inputs, and once for each sample of the uncertain inputs."""
     task = sampling_task(stands_on)
     numbers = in_portions(range(draws.count), "draws", watch)
-    few = replace(served, requests=served.requests.first(MOST_DRAWN), load=_fewer(served.load, served.service))
+    few = replace(served, requests=served.requests.head(MOST_DRAWN), load=_fewer(served.load, served.service))
     return ServiceDraws(
         draws.count,
         draws.seed,
@@ -319,7 +319,7 @@ def service_draws(served: Served, stands_on: StandsOn, draws: Draws, watch: Watc
 
 
 def _drawn(served: Served, task: DrawTask, sigma: float, seed: int, number: int) -> DrawnService | None:
-    """The requests with the inputs of a draw; None if it is impossible."""
+    """Serve the requests with the inputs of one sample; return None if that is impossible."""
     steps = served.service.steps
     assert isinstance(steps, PlannedSteps)
     try:
@@ -344,5 +344,5 @@ def _outcome(served: Served, service: Service) -> DrawnService:
 
 
 def _fewer(load: Load, service: Service) -> Load:
-    """As few as show where the queue starts to grow."""
+    """Return the smallest number of requests that shows the saturation."""
     return replace(load, request_count=min(load.request_count, max(_MOST_SOUNDED, 4 * service.place_count)))

@@ -1,4 +1,4 @@
-"""Training: from a scenario to the result of one weight update and of the run it belongs to."""
+"""Training: from a scenario to the result of one weight update, and of the whole run."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
 
 
 def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
-    """One weight update of a scenario, and the run it belongs to."""
-    loaded.of(TrainingScenario)
+    """Run one weight update of a scenario, and compute its whole run."""
+    loaded.require(TrainingScenario)
     with placed(loaded):
         loaded, choice = divided(loaded, settings.watch)
-        spec = loaded.of(TrainingScenario)
+        spec = loaded.require(TrainingScenario)
         job = training_job(spec, fit=settings.fit)
         model = shared_cost_model(job)
         plan = make_plan(job, model)
@@ -88,7 +88,7 @@ def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
 def _noisy(
     spec: TrainingScenario, plan: Plan, outcome: TrainingOutcome, trace: Trace, settings: Settings
 ) -> Noisy | None:
-    """The run repeated with noise, if that is asked for."""
+    """Repeat the run with noise, if the settings ask for it."""
     if settings.noise is None:
         return None
     from podsim.runs.training.noise import noisy  # needs numpy, which most runs do without
@@ -116,7 +116,7 @@ def _result(
     choice: Choice | None,
     stood_on: Sources,
 ) -> RunResult:
-    update_s, spec = ps_to_seconds(trace.makespan_ps), loaded.of(TrainingScenario)
+    update_s, spec = ps_to_seconds(trace.makespan_ps), loaded.require(TrainingScenario)
     has_time = outcome.time_to_train_s is not None or outcome.percentiles is not None
     condition = convergence_condition(spec, outcome.samples_per_update) if has_time else None
     rule = spec.optimizer.learning_rate
@@ -164,7 +164,7 @@ def _result(
 
 
 def _stash(plan: Plan) -> dict[str, int]:
-    """What each forward pass of a pipeline leaves until its backward pass; phases keep it in streaming memory. [B]"""
+    """Return the size of the stash of each forward pass of a pipeline; empty for phased execution. [B]"""
     stages = () if plan.phases else plan.stages
     return {
         f"forward {cost.stage.index}": kept_bytes(cost.stage, plan.workload, recompute=plan.layout.recompute)
@@ -173,7 +173,7 @@ def _stash(plan: Plan) -> dict[str, int]:
 
 
 def model_flop_utilization(plan: Plan, update_s: float) -> float:
-    """Model work of one weight update over the peak of the IPUs that run it, 0 to 1."""
+    """Return the model's work in one weight update over the peak of its IPUs, 0 to 1."""
     layout, ipu = plan.layout, plan.system.machine.ipu
     micro_batches = layout.accumulation_factor * layout.replication_factor
     ipus = layout.ipus_per_replica * layout.replication_factor
@@ -182,7 +182,7 @@ def model_flop_utilization(plan: Plan, update_s: float) -> float:
 
 
 def _ipus(plan: Plan, trace: Trace) -> tuple[IpuAccount, ...]:
-    """The IPUs of the first replica."""
+    """Return the accounts of the IPUs of the first replica."""
     labels: dict[int, list[str]] = {}
     for cost in plan.stages:
         for ipu in cost.stage.ipus:
@@ -194,7 +194,7 @@ def _ipus(plan: Plan, trace: Trace) -> tuple[IpuAccount, ...]:
 
 
 def _operations(plan: Plan) -> Iterator[OperationRow]:
-    """Every operation of every stage with its time in one weight update of one replica."""
+    """Yield every operation of every stage with its time in one weight update of one replica."""
     for cost in plan.stages:
         for name, count in cost.stage.blocks:
             yield from _block(plan, cost, name, count)
@@ -222,7 +222,7 @@ def _block(plan: Plan, cost: StageCost, name: str, count: int) -> Iterator[Opera
 
 
 class TrainingProbe(BaseProbe):
-    """Training: the time to train where the scenario says when a run ends, otherwise samples per second."""
+    """Probe of training: the time to train if the run has an end, otherwise samples per second."""
 
     _KEPT = ("metric", "_fit", "_faults")
 
@@ -231,36 +231,36 @@ class TrainingProbe(BaseProbe):
         job: PlanInput,
         model: CostModel,
         outcome: TrainingOutcome,
-        known: tuple[Program, Trace] | None = None,  # what was run without its repetitions, if it was
+        known: tuple[Program, Trace] | None = None,  # folded program and trace, if the run was not explicit
         faults: Sequence[FaultSpec] = (),
     ) -> None:
         super().__init__(model)
         self._traces.first = known
         self._faults = tuple(faults)
-        # A graph depends on nothing that is moved but numbers of the model itself.
+        # The graph depends on no sampled input except numbers of the model itself.
         self._workload_of: Callable[[int], Workload] | None = job.workload_of
         self._fit = job.fit
         ends = outcome.time_to_train_s is not None or outcome.percentiles is not None
         self.metric = TIME if ends else THROUGHPUT
 
     def __getstate__(self) -> dict[str, object]:
-        """The graph is built again."""
+        """Return the state without the graph, which is built again."""
         return super().__getstate__() | {"_workload_of": None}
 
     def __call__(self, spec: TrainingScenario, *, resplit: bool) -> Measure | None:
-        """Run one weight update, and the run that it belongs to."""
+        """Run one weight update, and compute the whole run."""
         parts = self._parts
         parts.begin(spec)
-        plan = parts.of("plan", lambda: self._plan(spec, resplit=resplit))
+        plan = parts.reuse("plan", lambda: self._plan(spec, resplit=resplit))
         if plan is None:
             return None
-        # What was planned for other machines is that for these, where it does not depend on what differs.
+        # A plan for other machines holds for these, if it does not depend on the differences.
         plan = replace(plan, system=spec.system, software=spec.software)
         made = plan.workload, plan.layout, plan.precision, plan.optimizer, plan.stages, plan.updates, plan.phases
-        parts.is_now(PLANNED, made)
-        trace = self._traces.of(compile_program(plan, faults=self._faults, parts=parts))
-        update_s = parts.is_now("update_s", ps_to_seconds(trace.makespan_ps))
-        outcome = parts.of("outcome", lambda: train(spec, plan, update_s), PLANNED, "update_s")
+        parts.register(PLANNED, made)
+        trace = self._traces.trace_of(compile_program(plan, faults=self._faults, parts=parts))
+        update_s = parts.register("update_s", ps_to_seconds(trace.makespan_ps))
+        outcome = parts.reuse("outcome", lambda: train(spec, plan, update_s), PLANNED, "update_s")
         time_s = outcome.time_to_train_s or (outcome.percentiles or {}).get("p50")
         rate = outcome.samples_per_update / update_s
         metrics = {UPDATE: update_s, THROUGHPUT: rate}
@@ -273,7 +273,7 @@ class TrainingProbe(BaseProbe):
         return Measure(time_s or rate, others, metrics, outcome.times_s, longer)
 
     def _plan(self, spec: TrainingScenario, *, resplit: bool) -> Plan | None:
-        """What a scenario is planned as; None if its products have to be split anew and `anew` does not allow it."""
+        """Return the plan of a scenario, or None if products need new splits and these are not allowed."""
         known = None if any(quantities(spec.model)) else self._workload_of
         job = training_job(spec, known, self._fit)
         self._workload_of = job.workload_of

@@ -1,4 +1,4 @@
-"""Warnings: what a reader must know before using the numbers of a result."""
+"""Warnings about the validity of a result."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _STREAMING: Final = ("gateways", "faster streaming memory, or no I/O tiles,")
 
 
 def misfits(memory: Sequence[IpuMemory]) -> Iterator[str]:
-    """By how much a division does not fit that is simulated all the same."""
+    """Yield a warning if a layout that does not fit is simulated, with its excess."""
     if not all(ipu.fits for ipu in memory):
         share = format_percent(overflow(memory) - 1)
         yield f"does not fit, by {share}, and is simulated as if it did: {misfit_text(memory)}"
 
 
 def spared_work(plan: Plan, update_s: float) -> Iterator[str]:
-    """How much of the speed of a chosen division rests on a last segment that is not redone.
+    """Yield a warning if the speed of a chosen layout depends on a last segment that is not recomputed.
 
-    Where it starts was chosen for that; no published run tells what it costs to let it start earlier.
+    The search chose the start of this segment; no published run shows the cost of an earlier start.
     """
     last = plan.stages[-1]
     if not plan.layout.recompute or last.recomputed == last.stage.segments or plan.software.recompute_last_segment:
@@ -51,15 +51,15 @@ def spared_work(plan: Plan, update_s: float) -> Iterator[str]:
 
 
 def warnings_of(plan: Plan, trace: Trace) -> Iterator[str]:
-    """All warnings about a weight update."""
+    """Yield all warnings about a weight update."""
     yield from misfits(plan.memory)
     yield from waits(plan, replicas_of(plan), trace)
 
 
 def waits(plan: Plan, replicas: Replicas, trace: Trace) -> Iterator[str]:
-    """What keeps IPUs waiting for data, if they wait long."""
+    """Yield a warning if IPUs wait long for data, with the cause."""
     lanes = [trace.lanes[lane] for lane in replicas.lanes(0)]
-    # One IPU of a replica takes the data; those behind it wait for what it hands on.
+    # One IPU of a replica receives the data; later IPUs wait for its results.
     share = max(lane.get(HOST_WAIT, 0) for lane in lanes) / trace.makespan_ps
     if share > _SHORT_WAIT:
         channel = Feed(plan, replicas).slowest_channel

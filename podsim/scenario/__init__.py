@@ -68,7 +68,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name when it is first used: a list of what is shipped needs none of the classes."""
+    """Import a name on first use, so that a list of shipped files imports none of the classes."""
     if name not in _HOMES:
         raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
     from importlib import import_module

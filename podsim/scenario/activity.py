@@ -1,4 +1,4 @@
-"""Activities: what a scenario asks of its model."""
+"""Activities: training, text generation or forward passes."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from enum import StrEnum
 
 
 class Activity(StrEnum):
-    """What a model does in a scenario; it follows from the keys that the scenario has."""
+    """Computation that a scenario simulates; its sections determine which."""
 
     TRAINING = "training"
     GENERATION = "generation"
     FORWARD = "forward"
 
     @property
-    def words(self) -> str:
-        """The activity as it is called in a sentence.
+    def label(self) -> str:
+        """Name of the activity in a sentence.
 
-        >>> Activity.FORWARD.words
+        >>> Activity.FORWARD.label
         'forward passes'
         """
         return {"generation": "text generation", "forward": "forward passes"}.get(self, str(self))
 
     @property
     def verb(self) -> str:
-        """The function of the package for this activity alone.
+        """Public function that runs this activity only.
 
         >>> Activity.TRAINING.verb
         'podsim.simulate'

@@ -1,8 +1,7 @@
-"""The inputs that are unsure: not measured, or with a range. And which numbers of a scenario a computation reads.
+"""Uncertain inputs of a scenario, and the record of which numbers a computation reads.
 
-What it does not read cannot move what comes of it. The parts of a scenario are copied, and the copies note each key
-that somebody asks them for. A part that is compared, copied or written out as a whole counts as read, with all of its
-numbers.
+A number that was not read cannot change the result. `watched` copies a scenario such that every access to a key is
+recorded. A section that is compared, copied or serialized as a whole counts as read with all its numbers.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from podsim.scenario.wording import flow
 
 CERTAIN = ("published", "measured")
 GIVEN: Final = "given"
-"""Source of a number that stands in a question without one."""
+"""Source of a number that the request gives without a source."""
 _WITHOUT_RANGE = 0.1
-"""How far a number is moved that has no range of its own, as a share of it."""
+"""Relative range of a number without a range of its own, in both directions."""
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """A number that a result may stand on and that is neither published nor measured, or that has a range."""
+    """Number that has a range, or that is neither published nor measured."""
 
     key: str  # its key path in the scenario
     value: str  # as it was written
@@ -41,18 +40,18 @@ class Assumption:
     level: str | None = None  # level of evidence at which a calibrated number is fitted
 
     def is_like(self, other: Assumption) -> bool:
-        """Whether another says the same: the same number with the same bounds."""
+        """Return True if both have the same value and the same bounds."""
         return (self.number, self.bounds) == (other.number, other.bounds)
 
     def to_dict(self) -> dict[str, Any]:
-        """The assumption as plain data."""
+        """Return the assumption as plain data."""
         plain = asdict(self)
         del plain["bounds"], plain["number"]
         return plain
 
 
 def assumptions(spec: BaseModel) -> tuple[Assumption, ...]:
-    """Every number of a scenario that has a range, or no measurement, whether or not its result stands on it."""
+    """Return every number of a scenario that has a range or no measurement, including numbers that nothing reads."""
     return tuple(
         Assumption(
             key,
@@ -72,24 +71,24 @@ def assumptions(spec: BaseModel) -> tuple[Assumption, ...]:
 
 
 def numbers(model: BaseModel) -> Iterator[tuple[str, Sourced, str]]:
-    """Key, number and dimension of every quantity that a time may stand on."""
+    """Yield key, number and dimension of every quantity that can affect a time."""
     for key, number, declared in quantities(model):
         if declared.quantity and not any(isinstance(mark, Info | Apart) for mark in declared.marks):
             yield key, number, declared.quantity.dimension
 
 
 def with_number(spec: Scenario, key: str, value: float) -> Scenario:
-    """The scenario with another number at a key."""
+    """Return the scenario with the number at `key` replaced by `value`."""
     return with_value(spec, key, value)  # whose class is ready to validate, all parts included
 
 
 def with_value(part: _Model, key: str, value: float) -> _Model:
-    """A part of a scenario with another number at a key."""
+    """Return the section with the number at `key` replaced by `value`."""
     return type(part).model_validate(_with_value(part, key, value))
 
 
 def _with_value(part: BaseModel, key: str, value: float) -> dict[str, Any]:
-    """A part as it is validated: parts along the key as mappings, others as they are."""
+    """Return the section's fields for validation: as mappings along the key, as objects elsewhere."""
     head, _, rest = key.partition(".")
     fields = {each: getattr(part, name) for each, name in keys_of(type(part)).items()}
     old = fields[head]
@@ -98,7 +97,7 @@ def _with_value(part: BaseModel, key: str, value: float) -> dict[str, Any]:
 
 
 def a_tenth(value: float, dimension: str) -> tuple[float, float]:
-    """A tenth less and more; for whole numbers at least one, for shares at most all."""
+    """Return bounds 10 % below and above a value; counts change by at least 1, shares stay at most 1."""
     less, more = value * (1 - _WITHOUT_RANGE), value * (1 + _WITHOUT_RANGE)
     if dimension == "share":
         return less, min(more, 1.0)
@@ -113,7 +112,7 @@ _NOTED = "_podsim_noted"
 
 
 def watched(part: _Part, path: str = "") -> tuple[_Part, set[str]]:
-    """A copy of a scenario or of a part of one, and the keys that have been read of it, which grow as it is used."""
+    """Return a copy that records which of its keys are read, and the growing set of these keys."""
     read: set[str] = set()
     return _watched(part, path, read), read
 
@@ -128,14 +127,14 @@ def _watched(part: _Part, path: str, read: set[str]) -> _Part:
         elif name == "__dict__":
             read.update(keys.values())
         elif name == "__class__":
-            return kind  # so that it equals what it is a copy of
+            return kind  # so that the copy equals the original
         return object.__getattribute__(self, name)
 
     inner = {name: getattr(part, name) for name in keys}
     copy = part.model_copy(
         update={name: _watched(each, keys[name], read) for name, each in inner.items() if isinstance(each, BaseModel)}
     )
-    # Of the class itself but for the one method, without what pydantic does for a class of its own.
+    # A bare subclass with one more method; pydantic would build a whole model for a regular subclass.
     members = {"__slots__": (), "__getattribute__": note, _NOTED: (part, read)}
     noting = type.__new__(type(kind), kind.__name__, (kind,), members)
     object.__setattr__(copy, "__class__", noting)
@@ -143,7 +142,7 @@ def _watched(part: _Part, path: str, read: set[str]) -> _Part:
 
 
 def differing(one: BaseModel, other: BaseModel, path: str = "") -> Iterator[str]:
-    """Keys at which two scenarios differ; a part that only one of them has, or that is of another kind, is a key."""
+    """Yield the keys at which two scenarios differ; a section of another type, or missing in one, counts as one key."""
     for key, name in keys_of(type(one)).items():
         mine, others = getattr(one, name), getattr(other, name)
         if mine is others:
@@ -156,14 +155,14 @@ def differing(one: BaseModel, other: BaseModel, path: str = "") -> Iterator[str]
 
 
 class Parts:
-    """What a run is made of, part by part: one that has read nothing that differs is that of the first run.
+    """Cache of the parts of a run, which reuses a part of the first run if no key it read has changed.
 
-    The first run is that of a watched scenario. What a part returns must be plain data: it may not read the scenario
-    later, and may take of other parts only what it names.
+    The first run is that of a watched scenario. A part must be plain data: it may not read the scenario later, and
+    depends only on the other parts that the caller names.
     """
 
     def __init__(self) -> None:
-        """No run is known yet."""
+        """Start without a first run."""
         self._first: tuple[BaseModel, set[str]] | None = None
         self._known: dict[str, Any] = {}
         self._read: dict[str, set[str]] = {}
@@ -171,7 +170,7 @@ class Parts:
         self._is_first = False
 
     def begin(self, spec: BaseModel) -> None:
-        """A run of a scenario begins."""
+        """Begin a run: compare its scenario with the one of the first run."""
         noted: tuple[BaseModel, set[str]] | None = type(spec).__dict__.get(_NOTED)
         self._is_first = self._first is None and noted is not None
         if self._is_first:
@@ -179,14 +178,14 @@ class Parts:
         elif self._first is not None:
             self._changed = set(differing(self._first[0], spec if noted is None else noted[0]))
 
-    def stands(self, name: str, *made_of: str) -> bool:
-        """Whether a part is that of the first run: it has read nothing that differs, and what it is made of stands."""
+    def holds(self, name: str, *made_of: str) -> bool:
+        """Return True if the first run's part still holds: no key or part it depends on has changed."""
         known = not self._is_first and name in self._known
         return known and not (self._changed & self._read[name]) and self._changed.isdisjoint(made_of)
 
-    def of(self, name: str, make: Callable[[], _Made], *made_of: str) -> _Made:
-        """A part, made if it does not stand."""
-        if self.stands(name, *made_of):
+    def reuse(self, name: str, make: Callable[[], _Made], *made_of: str) -> _Made:
+        """Return a part, from the first run if it still holds, or else from `make`."""
+        if self.holds(name, *made_of):
             found: _Made = self._known[name]
             return found
         if not self._is_first or self._first is None:
@@ -202,8 +201,8 @@ class Parts:
             read |= before
         return made
 
-    def is_now(self, name: str, value: _Made) -> _Made:
-        """A part that is made each time; what is made of it stands if it equals that of the first run."""
+    def register(self, name: str, value: _Made) -> _Made:
+        """Register a part that every run computes; parts that depend on it still hold if its value is unchanged."""
         if self._is_first:
             self._known[name] = value
         elif name in self._known and self._known[name] == value:
@@ -228,12 +227,12 @@ class Value:
     text: str  # as it was written
 
     def same_as(self, other: Value) -> bool:
-        """Whether it is the same; of some results only the text is known."""
+        """Return True if values or texts agree; for some results only the text is known."""
         return self.value == other.value or self.text == other.text
 
 
 def flat(data: Any, key: str = "") -> Iterator[tuple[str, Value]]:
-    """Every value by its dotted key; what only explains a number is left out.
+    """Yield every value with its dotted key, without keys that only explain a number.
 
     >>> [key for key, _ in flat({"model": {"size": "large", "note": "…"}, "stages": [{"ipu": 0}, {"ipu": 1}]})]
     ['model.size', 'stages.0.ipu', 'stages.1.ipu']
@@ -253,11 +252,11 @@ def flat(data: Any, key: str = "") -> Iterator[tuple[str, Value]]:
 
 
 def scenario_keys(scenario: Mapping[str, object]) -> dict[str, Value]:
-    """The keys of a scenario as resolved, without pod and stack, and without what it expects of its result."""
+    """Return the keys of a resolved scenario without hardware, software and expectations."""
     return dict(flat({name: part for name, part in scenario.items() if name not in (*_HARDWARE, _EXPECT)}))
 
 
 def hardware_keys(spec: Scenario) -> Iterator[tuple[str, str]]:
-    """All keys of pod and stack, with their values as they were written."""
+    """Yield all keys of hardware and software, with their values as written."""
     data = spec.model_dump(mode="json", by_alias=True, include=set(_HARDWARE), exclude_none=True)
     return ((key, value.text) for key, value in flat(data) if not key.endswith(".kind"))

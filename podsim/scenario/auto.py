@@ -1,4 +1,4 @@
-"""`parallelism: auto`: a search chooses the division, apart from what is pinned."""
+"""`parallelism: auto`: a search chooses the layout, except for pinned keys."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from podsim.scenario.document import Document
 from podsim.scenario.pins import BATCH, PARALLELISM, batch_pins, ipu_pins, replica_pins
 from podsim.scenario.quantity import Count
 from podsim.scenario.schedules import ScheduleName
-from podsim.scenario.wording import nearest, shown
+from podsim.scenario.wording import nearest, quoted
 
 if TYPE_CHECKING:
     from podsim.scenario.scenario import Finding
@@ -31,7 +31,7 @@ _NEVER_CHOSEN = ("updates_per_session_call", "replicas_per_process", "reduction_
 def _true(raw: Any) -> Any:
     if raw is not True:
         cure = "write `auto: true`, or leave `auto` out and give the whole division"
-        raise BadValueError(f"needs true, not {shown(raw)}", cure)
+        raise BadValueError(f"needs true, not {quoted(raw)}", cure)
     return raw
 
 
@@ -39,18 +39,18 @@ Auto = Annotated[Literal[True], BeforeValidator(_true)]
 
 
 class AutoSpec(Spec):
-    """A division that is chosen; a key that is given is kept."""
+    """Layout that the search chooses, except for the given keys."""
 
     auto: Auto
     """Always true; `parallelism: auto` is short for it."""
 
     @abstractmethod
     def findings(self, spec: Any) -> Iterator[Finding]:
-        """Problems of the pins that no choice of the rest can solve."""
+        """Yield problems of pinned keys that no choice of the other keys can solve."""
 
 
 class AutoTrainingSpec(AutoSpec):
-    """A division of a training run that is chosen; a key that is given is kept."""
+    """Layout of a training run that the search chooses, except for the given keys."""
 
     micro_batch_size: Count | None = None
     """Samples per run of the graph."""
@@ -62,7 +62,7 @@ class AutoTrainingSpec(AutoSpec):
     """When stages of a pipeline run which micro-batch; not chosen, the software stack's if left out."""
 
     def findings(self, spec: Any) -> Iterator[Finding]:
-        """A batch, a number of IPUs or of replicas that is not possible."""
+        """Yield impossible batch sizes, numbers of IPUs and numbers of replicas."""
         yield from batch_pins(getattr(spec, BATCH))
         yield from ipu_pins(spec.system, "ipus_per_replica", self.ipus_per_replica)
         yield from replica_pins(spec.system, self.replication_factor or 1, self.ipus_per_replica or 1)
@@ -70,29 +70,29 @@ class AutoTrainingSpec(AutoSpec):
 
 @lru_cache
 def auto_part(pins: type[AutoSpec]) -> type[BaseModel]:
-    """The key of a scenario that is read before the others."""
+    """Return a model of the key `parallelism` alone, which is read before the other keys."""
     config = ConfigDict(extra="ignore", frozen=True)
     part: type[BaseModel] = create_model("Part", __config__=config, **{PARALLELISM: (pins, ...)})  # type: ignore[call-overload]
     return part
 
 
 def is_auto(document: Document) -> bool:
-    """Whether the division is to be chosen."""
+    """Return True if the search is to choose the layout."""
     division = document.data.get(PARALLELISM) if isinstance(document.data, dict) else None
     return division == AUTO or (isinstance(division, dict) and AUTO in division)
 
 
 def spelled_out(document: Document) -> Document:
-    """`parallelism: auto` as a mapping, so that pins can be laid over it."""
+    """Return the document with `parallelism: auto` as a mapping, so that pins can be merged into it."""
     if is_auto(document) and document.data[PARALLELISM] == AUTO:
         return _with(document, {PARALLELISM: {AUTO: True}})
     return document
 
 
 def without_given_division(base: Document, over: Document) -> Document:
-    """The base without its division, if a division that is to be chosen is laid over a given one.
+    """Return the base without its layout, if `over` asks for a search and the base gives a layout.
 
-    What the search chooses is dropped with it; its batch size stays, unless another was written.
+    All keys that the search chooses are dropped. The batch size stays, unless `over` gives another.
     """
     division = base.data.get(PARALLELISM) if isinstance(base.data, dict) else None
     if not is_auto(over) or is_auto(base) or not isinstance(division, dict):
@@ -103,7 +103,7 @@ def without_given_division(base: Document, over: Document) -> Document:
         data[BATCH] = prod(factor for factor in factors if isinstance(factor, int))
     memory = base.data.get("memory")
     if isinstance(memory, dict):
-        # I/O tiles of a pipeline fetch samples, and are not chosen.
+        # I/O tiles of a pipeline fetch samples; the search does not choose their number.
         chosen = (*_CHOSEN_MEMORY, "io_tiles") if division.get("execution") == "phased" else _CHOSEN_MEMORY
         data["memory"] = {key: value for key, value in memory.items() if key not in chosen}
     places = {path: place for path, place in base.places.items() if path[:1] != (PARALLELISM,) or len(path) == 1}
@@ -112,7 +112,7 @@ def without_given_division(base: Document, over: Document) -> Document:
 
 
 def with_given_division(document: Document) -> Document | None:
-    """Return the document with the division that `auto` took the place of, with the keys that are given beside it."""
+    """Return the document with the layout that `auto` replaced and with the given pins, or None if they disagree."""
     if document.division is None or not is_auto(document):
         return None
     pins = {key: value for key, value in document.data[PARALLELISM].items() if key != AUTO}
@@ -124,12 +124,12 @@ def with_given_division(document: Document) -> Document | None:
 
 
 def undivided(document: Document, division: Mapping[str, Any]) -> Document:
-    """The document with a stand-in for the division."""
+    """Return the document with a placeholder layout."""
     return _with(document, {PARALLELISM: dict(division)})
 
 
 def missing_batch(document: Document) -> list[Problem]:
-    """A batch size that is missing: a division of a training run needs something to divide."""
+    """Return a problem if the batch size is missing, since the search has to divide it."""
     if document.data.get(BATCH) is not None:
         return []
     what = "key `batch_size` is missing: `parallelism: auto` divides it among micro-batches and replicas"
@@ -138,12 +138,12 @@ def missing_batch(document: Document) -> list[Problem]:
 
 
 def misspelled(document: Document) -> list[Problem]:
-    """A word other than `auto` in the place of the division."""
+    """Return a problem if the layout is a word other than `auto`."""
     division = document.data.get(PARALLELISM)
     if not isinstance(division, str):
         return []
     do = f"did you mean `{AUTO}`?" if nearest(division, [AUTO]) else f"write `{AUTO}`, or `key: value` lines under it"
-    what = f"{shown(division)} is not a division"
+    what = f"{quoted(division)} is not a division"
     return [Problem(document.where((PARALLELISM,)), PARALLELISM, what, do)]
 
 

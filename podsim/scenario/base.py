@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Spec(BaseModel):
-    """Frozen, and refuses unknown keys; the text under a field says what it means."""
+    """Frozen section of a file that refuses unknown keys; the docstring of a field describes its key."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -17,12 +17,12 @@ class Spec(BaseModel):
         arbitrary_types_allowed=False,
         validate_default=True,
         allow_inf_nan=False,
-        defer_build=True,  # of all families of models, a run needs one
+        defer_build=True,  # a run needs one family of models only
     )
 
 
 def keys_of(model: type[BaseModel]) -> dict[str, str]:
-    """The attribute behind each key of a file."""
+    """Return the attribute name of each key in a file."""
     generator = model.model_config.get("alias_generator")
     given = generator if callable(generator) else str
     return {declared.alias or given(name): name for name, declared in model.model_fields.items()}
@@ -32,7 +32,7 @@ _UNITS = ("_bytes_per_s", "_bytes", "_cycles", "_hz", "_s", "_w", "_j")
 
 
 def key_of(name: str) -> str:
-    """The key in a file of an attribute whose name ends in its unit.
+    """Return the key in a file for an attribute name with a unit suffix.
 
     >>> key_of("clock_hz"), key_of("hop_latency_s"), key_of("ipu_count")
     ('clock', 'hop_latency', 'ipu_count')
@@ -41,7 +41,7 @@ def key_of(name: str) -> str:
 
 
 class HardwareSpec(Spec):
-    """A part of a system or of its software: numbers in SI units, whose keys in files are without unit."""
+    """Section of a system or a software stack: attributes in SI units, keys without unit."""
 
     model_config = ConfigDict(alias_generator=key_of)
 
@@ -50,7 +50,7 @@ _Part = TypeVar("_Part", bound=BaseModel)
 
 
 def with_written(part: _Part, path: Sequence[str | int], value: Any) -> _Part:
-    """A part with another value at a key, as it is written in a file; parts beside the path are not read again."""
+    """Return the section with another value at a key, as written in a file; only sections on the path are validated."""
     names = keys_of(type(part))
     written = {key: getattr(part, name) for key, name in names.items() if name in part.model_fields_set}
     key, rest = str(path[0]), path[1:]

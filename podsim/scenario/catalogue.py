@@ -1,6 +1,6 @@
-"""What is shipped, with a line about each; files are read without checks, so that a list appears at once.
+"""Catalogue of all shipped files, one line each; read without validation, so that a list appears at once.
 
-Of a file, only those of its top-level keys are parsed that are listed; most of the time goes to the rest.
+Only the top-level keys that a list shows are parsed, since parsing takes most of the time.
 """
 
 from __future__ import annotations
@@ -18,41 +18,41 @@ _KEY = re.compile(r"^(?=[a-z_]+:)", re.MULTILINE)
 _PLAIN = re.compile(r"[a-z_]+: +(?P<text>[A-Za-z0-9](?:[^\s:#]|[:#](?=\S)| (?=[^\s#]))*)\s*(?: #.*\s*)*")
 _LISTED = ("base", "description", "kind", "name", "system", "variants")
 LISTS = ("scenarios", "studies", "systems", "software")
-"""What is listed."""
+"""Kinds of entries."""
 _NAMED_ONLY = ("data", "generation", "forward", "serving")
 
 
 @dataclass(frozen=True, slots=True)
 class ListedScenario:
-    """A scenario in a list."""
+    """Entry of a scenario."""
 
     name: str
-    description: str  # what the file says that it is
+    description: str  # `description` of the file
     kind: str  # `training`, `generation`, `serving` or `forward`
-    system: str  # the pod that it is about
+    system: str  # name of its pod
     variants: tuple[str, ...]  # names of its variants
 
 
 @dataclass(frozen=True, slots=True)
 class ListedPart:
-    """A system or a software stack in a list."""
+    """Entry of a system or a software stack."""
 
     name: str
-    description: str  # its name in full
+    description: str  # its full name
 
 
 @dataclass(frozen=True, slots=True)
 class ListedStudy:
-    """A study in a list."""
+    """Entry of a study."""
 
-    name: str  # what its command takes
+    name: str  # argument of its command
     command: str  # `sweep`, `plan`, `serve` or `check`
-    description: str  # what the file says that it is
+    description: str  # `description` of the file
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Catalogue:
-    """All that is shipped, or the part of it that was asked for."""
+    """Entries of shipped files, complete or reduced by a search."""
 
     scenarios: tuple[ListedScenario, ...]
     studies: tuple[ListedStudy, ...]
@@ -60,25 +60,25 @@ class Catalogue:
     software: tuple[ListedPart, ...]
 
     def __repr__(self) -> str:
-        """What `podsim list` prints: a line for each entry, its name first."""
+        """Return the output of `podsim list`: a line for each entry, its name first."""
         return "\n".join(_lines(self))
 
     def matching(self, words: Sequence[str]) -> Catalogue:
-        """The entries that contain all of these words, in any case; the name of a list counts for all in it."""
+        """Return the entries that contain all words, ignoring case; the name of a list matches all its entries."""
 
-        def kept(title: str) -> Any:
+        def matches(title: str) -> Any:
             return tuple(each for each in getattr(self, title) if _has({**asdict(each), "list": title}, words))
 
-        return Catalogue(kept("scenarios"), kept("studies"), kept("systems"), kept("software"))
+        return Catalogue(matches("scenarios"), matches("studies"), matches("systems"), matches("software"))
 
     def to_dict(self) -> dict[str, list[dict[str, Any]]]:
-        """The catalogue as plain data, for JSON."""
+        """Return the catalogue as plain data, for JSON."""
         return {kind: list(map(asdict, getattr(self, kind))) for kind in LISTS}
 
 
 def _lines(found: Catalogue) -> Iterator[str]:
     sections: dict[str, list[tuple[str, ...]]] = {
-        "scenarios": [_told(scenario) for scenario in found.scenarios],
+        "scenarios": [_scenario_row(scenario) for scenario in found.scenarios],
         "studies": [(study.name, f"podsim {study.command}", study.description) for study in found.studies],
         "systems": [(system.name, system.description) for system in found.systems],
         "software": [(each.name, each.description) for each in found.software],
@@ -89,7 +89,7 @@ def _lines(found: Catalogue) -> Iterator[str]:
             yield from _aligned(rows)
 
 
-def _told(each: ListedScenario) -> tuple[str, ...]:
+def _scenario_row(each: ListedScenario) -> tuple[str, ...]:
     variants = f"; variants: {', '.join(each.variants)}" if each.variants else ""
     return each.name, each.kind, each.system, each.description + variants
 
@@ -101,18 +101,18 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 
 
 def catalogue() -> Catalogue:
-    """All that is shipped, in order of names; kept on disk for as long as no file and no line of code changes."""
+    """Return all shipped files in order of names, cached on disk until a file or a line of code changes."""
     kinds = ("scenario", "study", "pod", "software")
     files = {kind: {path.stem: path.read_bytes() for path in shipped_files(kind)} for kind in kinds}
     names = [f"{kind}/{name}".encode() for kind in kinds for name in files[kind]]
     contents = [content for kind in kinds for content in files[kind].values()]
     code = disk.source(Path(__file__).parent.glob("**/*.py"))
     key = disk.digest([b"catalogue", code, *names, *contents])
-    return disk.cached(key, lambda: _made(files), Catalogue.to_dict, _read)
+    return disk.cached(key, lambda: _catalogue_of(files), Catalogue.to_dict, _read)
 
 
 def shipped_list(*words: str) -> Catalogue:
-    """What is shipped: scenarios, studies, systems and software stacks, with a line about each."""
+    """Return the shipped scenarios, studies, systems and software stacks whose entries contain all words."""
     return catalogue().matching(words)
 
 
@@ -123,8 +123,7 @@ def _read(kept: Mapping[str, Any]) -> Catalogue:
     return Catalogue(tuple(scenarios), studies, systems, software)
 
 
-def _made(files: Mapping[str, Mapping[str, bytes]]) -> Catalogue:
-    """Of the contents of files, by kind and name."""
+def _catalogue_of(files: Mapping[str, Mapping[str, bytes]]) -> Catalogue:
     scenarios, studies, systems, software = (
         {name: _outline(name, content.decode("utf-8")) for name, content in file.items()} for file in files.values()
     )
@@ -161,7 +160,7 @@ def _part(name: str, outlines: Mapping[str, Mapping[str, Any]]) -> ListedPart:
 
 
 def _chain(name: str, outlines: Mapping[str, Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """A file, its base, and so on; a base that is not shipped beside it ends it."""
+    """Yield the outlines of a file, its base and so on, until a base is not shipped."""
     seen: set[str] = set()
     while name in outlines and name not in seen:
         seen.add(name)
@@ -188,7 +187,7 @@ def _kind(data: Mapping[str, Any]) -> str:
 
 
 def _outline(name: str, text: str) -> dict[str, Any]:
-    """The top-level keys of a file that a list shows."""
+    """Return the top-level keys of a file that a list shows."""
     outline: dict[str, Any] = {}
     rest = []
     for block in _KEY.split(text):

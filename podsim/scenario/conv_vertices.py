@@ -34,15 +34,15 @@ class WorkerTable(Spec):
 
 
 class ByFormat(Spec):
-    """A number per format."""
+    """Number for each format."""
 
     half: CountOrZero
     """Half precision."""
     single: CountOrZero
     """Single precision."""
 
-    def of(self, dtype: str) -> int:
-        """For a format, `fp16` or `fp32`."""
+    def for_format(self, dtype: str) -> int:
+        """Return the number for `fp16` or `fp32`."""
         return self.half if dtype == "fp16" else self.single
 
 
@@ -67,7 +67,7 @@ class AmpVertex(Spec):
     conv_group: CountOrZero
     """Supervisor cycles per product."""
     conv_group_last: CountOrZero
-    """The same, for its last group of input channels."""
+    """Supervisor cycles for the last group of input channels of a product."""
     in_group: CountOrZero
     """Supervisor cycles per group of input channels."""
     out_group: Passes
@@ -79,7 +79,7 @@ class AmpVertex(Spec):
     single_worker: WorkerTable
     """Worker cycles, single inputs."""
     single_first_cycles_per_position: CountOrZero
-    """What a position more costs in the first pass, single inputs."""
+    """Extra cycles of a position in the first pass, single inputs."""
     retention_saving: CountOrZero
     """Worker cycles saved by state retention, half inputs."""
     tail: CountOrZero
@@ -104,21 +104,21 @@ class ByFilterHeight(Spec):
     four: CountOrZero
     """Four rows."""
 
-    def of(self, rows: int) -> int:
-        """For so many rows: 1, 2 or 4."""
+    def for_rows(self, rows: int) -> int:
+        """Return the cycles for 1, 2 or 4 kernel rows."""
         return {1: self.one, 2: self.two, 4: self.four}[rows]
 
 
 class ByStride(Spec):
-    """A number for each output stride."""
+    """Number for each output stride."""
 
     one: Count
-    """Every position."""
+    """Stride of 1."""
     two: Count
-    """Every other position."""
+    """Stride of 2."""
 
-    def of(self, stride: int) -> int:
-        """For a stride of 1 or 2."""
+    def for_stride(self, stride: int) -> int:
+        """Return the number for a stride of 1 or 2."""
         return {1: self.one, 2: self.two}[stride]
 
 
@@ -130,8 +130,8 @@ class ByWidth(Spec):
     full_width: CountOrZero
     """Full width."""
 
-    def of(self, halves: int) -> int:
-        """For vectors of so many half widths: 1 or 2."""
+    def for_width(self, halves: int) -> int:
+        """Return the cycles for vectors of 1 or 2 half widths."""
         return {1: self.half_width, 2: self.full_width}[halves]
 
 
@@ -145,11 +145,11 @@ class Nx1Vertex(Spec):
     zero_call: CountOrZero
     """Supervisor cycles to clear the partials of a group of output channels."""
     zero_loop: CountOrZero
-    """Supervisor cycles between two of them, and between convolution groups."""
+    """Supervisor cycles between two groups of output channels, and between convolution groups."""
     zero_end: CountOrZero
-    """Supervisor cycles after the last of them."""
+    """Supervisor cycles after the last group of output channels."""
     zero_worker: CountOrZero
-    """Worker cycles of each, its vectors apart."""
+    """Worker cycles to clear a group, without its vectors."""
     conv_group: CountOrZero
     """Supervisor cycles per convolution group."""
     in_group: CountOrZero
@@ -173,7 +173,7 @@ class Nx1Vertex(Spec):
     half_segment: Four
     """Worker cycles of a row segment of 0, 1, 2 and 3 positions, half inputs; 0 is information, no segment is empty."""
     single_segment: Four
-    """The same, single inputs."""
+    """Worker cycles of a row segment of 0, 1, 2 and 3 positions, single inputs."""
     half_partials: CountOrZero
     """Worker cycles that half partials cost more per position of the kernel and segment of two."""
     tail: CountOrZero
@@ -195,9 +195,9 @@ class SlicVertex(Spec):
     sub_kernel: CountOrZero
     """Supervisor cycles per part of a kernel row."""
     kernel_width: Count
-    """Positions of a kernel row taken at once."""
+    """Positions of a kernel row that are computed at once."""
     channels: Count
-    """Channels taken at once, of one group or several."""
+    """Channels that are computed at once, of one or several groups."""
     weight_load: Three
     """Cycles to load weights for 1, 2 and 4 channels per group."""
     work_item: CountOrZero
@@ -205,7 +205,7 @@ class SlicVertex(Spec):
     row: CountOrZero
     """Worker cycles of a short row segment per pass."""
     row_positions: ByStride
-    """Positions of such a segment."""
+    """Positions of a short row segment."""
     row_cycles_per_position: ByStride
     """Worker cycles of each further position."""
     passes: ElementsByFormat
@@ -232,7 +232,7 @@ class VmacVertex(Spec):
     reduce: CountOrZero
     """Cycles of the sum over workers."""
     reduce_cycles_per_output: CountOrZero
-    """Its cycles per output position."""
+    """Cycles of the sum per output position."""
 
 
 class HmacVertex(Spec):
@@ -251,15 +251,15 @@ class HmacVertex(Spec):
 
 
 class OuterProductVertex(Spec):
-    """Products with a single input channel, in worker cycles."""
+    """Outer-product vertex for a single input channel, in worker cycles."""
 
     fixed: CountOrZero
-    """A call."""
+    """Cycles of a call."""
     group: CountOrZero
-    """A convolution group."""
+    """Cycles of a convolution group."""
     position: CountOrZero
-    """A position with few output channels."""
+    """Cycles of a position with few output channels."""
     position_channels: CountOrZero
-    """Output channels of such a position."""
+    """Largest number of output channels of such a position."""
     channels_per_cycle: Count
     """Further output channels per cycle."""

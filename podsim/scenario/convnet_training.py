@@ -28,7 +28,7 @@ _BYTE = 1
 
 
 class PixelSpec(Spec):
-    """The format in which images travel."""
+    """Pixel format of images on their way from the host."""
 
     pixel_format: Literal["uint8"] | NumberFormat = "uint8"
     """Format of images on their way from the host."""
@@ -52,10 +52,10 @@ class ImageDataSpec(TrainingDataSpec, PixelSpec):
     decoded_by_host: Flag = True
     """Whether host servers decode each image; otherwise they only send it."""
     prefetch_depth: Count | None = None
-    """Micro-batches that wait ready in front of each replica; those of the software stack if left out."""
+    """Micro-batches in the prefetch queue of each replica; the software stack's if left out."""
     loader: Literal["ahead", "synchronous"] = "ahead"
-    """`ahead`: workers load images while the IPUs run. `synchronous`: the process that calls has no workers; it loads
-    the images of a session call one after the other before the call, each in `software.sample_load_time`."""
+    """`ahead`: workers load images while the IPUs run. `synchronous`: the calling process has no workers; it loads the
+    images of a session call one after the other before the call, each in `software.sample_load_time`."""
 
     @model_validator(mode="after")
     def _images_are_decoded_once(self) -> ImageDataSpec:
@@ -66,11 +66,11 @@ class ImageDataSpec(TrainingDataSpec, PixelSpec):
 
     @property
     def loads_itself(self) -> bool:
-        """True if the process that calls loads its samples itself, one after the other before each call."""
+        """True if the calling process loads its samples itself, one after the other before each call."""
         return self.loader == "synchronous"
 
     def late_samples(self, layout: TrainingLayoutSpec, updates_per_call: float) -> float:
-        """Return the images of a weight update that a process loads before it calls."""
+        """Return the number of images per weight update that a process loads before its call."""
         if not self.loads_itself:
             return 0.0
         replicas = min(layout.replicas_per_process or layout.replication_factor, layout.replication_factor)
@@ -78,46 +78,46 @@ class ImageDataSpec(TrainingDataSpec, PixelSpec):
 
     @property
     def host_decodes(self) -> bool:
-        """As the scenario says."""
+        """True if host servers decode each image."""
         return self.decoded_by_host
 
     @property
     def ready_micro_batches(self) -> int | None:
-        """As the scenario says."""
+        """Micro-batches in the prefetch queue of each replica, or None for the software stack's."""
         return self.prefetch_depth
 
 
 class AutoImageSpec(AutoTrainingSpec):
-    """A division that is chosen; a key that is given is kept."""
+    """Layout that the search chooses, except for the given keys."""
 
     recomputation: Literal["none", "segment"] | None = None
-    """`segment` keeps the inputs of segments only and redoes their forward pass."""
+    """`segment` keeps the inputs of segments only and recomputes their forward pass."""
     replicas_per_process: Count = 2
     """Replicas that one process on a host serves; not chosen."""
     updates_per_session_call: SessionCall | None = None
     """Weight updates that one call from the host runs; not chosen."""
     reduction_merge_size: SourcedBytes | None = None
-    """Gradients are reduced together up to this size; not chosen, the software stack's if left out."""
+    """Size up to which gradients are reduced together; not chosen, the software stack's if left out."""
 
 
 class ImageParallelismSpec(TrainingLayoutSpec):
-    """How the run is divided over IPUs."""
+    """Division of the run over IPUs."""
 
     auto: ClassVar[type[AutoTrainingSpec]] = AutoImageSpec
     redone: ClassVar[str] = "segment"
     pipeline_splits: tuple[str, ...] = ()
-    """Blocks that start on the next IPU; without any the whole model is on one IPU."""
+    """Names of the blocks that start on the next IPU; the whole model is on one IPU if left out."""
     recomputation: Literal["none", "segment"] | None = None
-    """`segment` keeps the inputs of segments only and redoes their forward pass; `none` if left out, or `segment` for
-    pipelines of software stacks that recompute those by themselves, as PopTorch does."""
+    """`segment` keeps the inputs of segments only and recomputes their forward pass. If left out: `none`, or `segment`
+    for pipelines of software stacks that recompute by default, as PopTorch does."""
     checkpoints: tuple[str, ...] = ()
-    """Blocks that start a segment, beside those that start on an IPU."""
+    """Blocks that start a segment, in addition to blocks that start on an IPU."""
     replicas_per_process: Count = 2
     """Replicas that one process on a host serves [tensorflow_cnns]."""
     updates_per_session_call: SessionCall | None = None
-    """Weight updates that one call from the host runs; those that the run or the software stack says if left out."""
+    """Weight updates that one call from the host runs; the value of the run or of the software stack if left out."""
     reduction_merge_size: SourcedBytes | None = None
-    """Gradients are reduced together up to this size; the software stack's if left out."""
+    """Size up to which gradients are reduced together; the software stack's if left out."""
 
     @property
     def ipus_per_replica(self) -> int:
@@ -125,11 +125,11 @@ class ImageParallelismSpec(TrainingLayoutSpec):
         return len(self.pipeline_splits) + 1
 
     def merged_bytes(self, default_bytes: int) -> int:
-        """As the scenario says, or else the software stack. [B]"""
+        """Return the size up to which gradients are reduced together. [B]"""
         return default_bytes if self.reduction_merge_size is None else int(self.reduction_merge_size)
 
     def updates_per_call(self, spec: TrainingScenario) -> float:
-        """As the scenario says; or epochs in equal calls, without rounding: a sample bears its part of a call."""
+        """Return the weight updates of one session call; not rounded if an epoch is divided into equal calls."""
         calls = spec.run.calls_per_epoch if spec.run else None
         if self.updates_per_session_call is not None:
             return self.updates_per_session_call
@@ -153,7 +153,7 @@ class ImageParallelismSpec(TrainingLayoutSpec):
 
 
 class ImageMemorySpec(TrainingMemorySpec):
-    """How memory is used."""
+    """Use of memory."""
 
 
 class ImageOptimizerSpec(TrainingOptimizerSpec):
@@ -167,12 +167,12 @@ class ImageOptimizerSpec(TrainingOptimizerSpec):
 
     @property
     def state_formats(self) -> tuple[NumberFormat, ...]:
-        """Momentum; with RMSProp, Adam and AdamW the mean square too."""
+        """Formats of the state: momentum and, with RMSProp, Adam and AdamW, the mean square."""
         return (self.state,) * (1 if self.kind in ("sgd", "lars") else 2)
 
     @property
     def arithmetic(self) -> NumberFormat:
-        """That of the state."""
+        """Format of the optimizer's arithmetic, which is that of its state."""
         return self.state
 
 
@@ -189,14 +189,14 @@ class ValidationSpec(Spec):
     samples: Count
     """Images of the validation set."""
     setup: SourcedTime | None = None
-    """Building and loading the validation program; the software stack's if left out."""
+    """Time to build and load the validation program; the software stack's if left out."""
 
 
 _Epochs = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
 
 
 class LoggedEpochs(Spec):
-    """Epochs that a run was logged with, and that hold for its batch size alone."""
+    """Logged epochs, which apply to one batch size only."""
 
     count: _Epochs
     """Passes over the training set."""
@@ -209,7 +209,7 @@ def _kind_of_epochs(raw: Any) -> str:
 
 
 class EpochRunSpec(TrainingRunSpec):
-    """How long the run goes on."""
+    """Length of the run."""
 
     epochs: (
         Annotated[
@@ -217,12 +217,11 @@ class EpochRunSpec(TrainingRunSpec):
         ]
         | None
     )
-    """Passes over the training set; with the batch size that they hold for, if they were logged with one; null to get
-    throughput alone."""
+    """Passes over the training set, with their batch size if they were logged for one; null for throughput only."""
     session_calls_per_epoch: Count | None = None
     """Calls from the host per epoch; each runs a whole number of weight updates. The software stack's if left out."""
     setup: SourcedTime | None = None
-    """From the start to the first weight update; none if left out."""
+    """Time from the start to the first weight update; 0 if left out."""
     checkpoint: CheckpointSpec | None = None
     """Left out when none are written."""
     validation: ValidationSpec | None = None
@@ -244,41 +243,41 @@ class EpochRunSpec(TrainingRunSpec):
 
     @property
     def epoch_count(self) -> float | None:
-        """Passes over the training set, at the batch size that they hold for."""
+        """Passes over the training set, at the batch size that they were logged with."""
         return self.epochs.count if isinstance(self.epochs, LoggedEpochs) else self.epochs
 
     @property
     def is_drawn(self) -> bool:
-        """Never as they are written."""
+        """Always False: the epochs are exact."""
         return False
 
     @property
     def is_converged(self) -> bool:
-        """Whether the epochs were logged; a number of them alone is so much work."""
+        """True if the epochs were logged; a plain number of epochs does not claim convergence."""
         return isinstance(self.epochs, LoggedEpochs)
 
     @property
     def has_batch(self) -> bool:
-        """Whether the epochs were logged with a batch size."""
+        """True if the epochs were logged with a batch size."""
         return isinstance(self.epochs, LoggedEpochs)
 
     def without_end(self) -> EpochRunSpec:
-        """Throughput alone, with as many session calls."""
+        """Return the run with throughput only, and with as many session calls."""
         gone = dict.fromkeys(("epochs", "setup", "checkpoint", "validation"))
         return self.model_copy(update=gone)
 
     @property
     def batch_size(self) -> int | None:
-        """The batch size that they hold for; None for any."""
+        """Batch size that the epochs were logged with; None for any."""
         return self.epochs.batch_size if isinstance(self.epochs, LoggedEpochs) else None
 
     @property
     def calls_per_epoch(self) -> int | None:
-        """As the scenario says."""
+        """Session calls per epoch, or None for the software stack's."""
         return self.session_calls_per_epoch
 
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
-        """Fewer samples than one batch."""
+        """Yield a problem if the training set is smaller than one batch."""
         batch, samples = spec.batch_size or spec.parallelism.batch_size, spec.data.samples_per_epoch or 0
         if self.epoch_count is not None and samples * self.epoch_count < batch:
             yield (

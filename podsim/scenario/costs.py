@@ -1,4 +1,4 @@
-"""What a run is paid with: a lease or a purchase, energy, and the share of time in which there is work."""
+"""Costs of a run: rent or purchase, energy, and the share of time in which the machines have work."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ _Overhead = Annotated[Real, Quantity("ratio", ("0 %", "10000 %"), usual=("0 %", 
 
 
 class CostSpec(Spec):
-    """Prices; what has none is left out of the cost."""
+    """Prices; parts without a price are left out of the cost."""
 
     price_per_ipu_hour: Annotated[Price | Any, Priced("1.5 USD", (("", 1.0), ("h", 1.0)))] | None = None
-    """What one IPU costs for an hour, rented."""
+    """Price of renting one IPU for an hour."""
     purchase: Annotated[Price | Any, Priced("259600 USD", words=(LIST,))] | None = None
-    """What the whole pod was bought for, servers and switches included; `list` for the list price of its machines."""
+    """Purchase price of the whole pod, servers and switches included; `list` for the list price of its machines."""
     years: Annotated[float, Field(ge=0.1, le=100, allow_inf_nan=False)] | None = None
-    """Over how many years the purchase is written off."""
+    """Years over which the purchase is written off."""
     overhead: _Overhead = _NO_OVERHEAD
-    """What comes on top of the purchase over these years, as a share of it: room, cooling, people."""
+    """Costs in addition to the purchase over these years, as a share of the price: room, cooling, people."""
     energy_price: Annotated[Price | Any, Priced("0.12 USD/kWh", (("kWh", 1.0), ("MWh", 1000.0)))] | None = None
-    """What energy costs; left out where the rent includes it."""
+    """Price of energy; left out where the rent includes it."""
     duty_cycle: _Share = _ALWAYS
-    """Share of the time in which the machines have work; what is fixed is paid all the time."""
+    """Share of the time in which the machines have work; fixed costs are paid all the time."""
     lease: Literal["machines", "partition", "pod"] = MACHINES
-    """Whose fixed price is paid: of the machines in use, of the whole partition, or of all of its pod."""
+    """Fixed price to pay: for the machines in use, for the whole partition, or for the whole pod."""
     date: Day | None = None
-    """When the prices held that have no date of their own."""
+    """Date of the prices that have no date of their own."""
 
     @property
     def prices(self) -> dict[str, Price]:
-        """The prices that are given here, by their key."""
+        """Given prices by key."""
         given = {key: getattr(self, key) for key in (_RENT, _BUY, _ENERGY)}
         return {key: price for key, price in given.items() if isinstance(price, Price)}
 
     def prices_on(self, system: System) -> dict[str, Price]:
-        """All prices by their key, that of the list included."""
+        """Return all prices by key, including a list price."""
         listed = system.machine.list_price
         return self.prices | ({_BUY: listed} if self.purchase == LIST and listed is not None else {})
 
@@ -72,7 +72,7 @@ class CostSpec(Spec):
         return self
 
     def findings(self, system: System) -> Iterator[Finding]:
-        """A list price that is not known, or that is in another currency."""
+        """Yield a problem if a list price is not known, or is in another currency."""
         if self.purchase == LIST and system.machine.list_price is None:
             what, do = f"{system.machine.name} has no list price", f"write what it cost, `{_BUY}: 259600 USD`"
             yield ("cost", _BUY), what, do

@@ -1,6 +1,6 @@
-"""CSV files that users write, read by the standard library: rows with their places, or every row that is wrong.
+"""CSV files that users write, read by the standard library: rows with their places, or all problems of the rows.
 
-A message has one form, `file:line:column [name]: needs …, not …`, and a cure; columns are counted in values.
+A message has the form `file:line:column [name]: needs …, not …`, and a cure; columns are counted in values.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from podsim.errors import Problem, SpecError
-from podsim.scenario.wording import known_here, shown
+from podsim.scenario.wording import known_here, quoted
 from podsim.user_file import content_of
 
 MAX_FILE_BYTES: Final = 1 << 26
@@ -30,25 +30,25 @@ class Row:
     where: str
     texts: Mapping[str, str]
 
-    def at(self, column: str) -> str:
-        """`file:line:column` of one of its values."""
+    def place(self, column: str) -> str:
+        """Return the `file:line:column` of a value."""
         return f"{self.where}:{[*self.texts].index(column) + 1}"
 
     def wrong(self, column: str, message: str, do: str) -> SpecError:
-        """What is wrong with one of its values."""
-        return SpecError([Problem(self.at(column), column, message, do)])
+        """Return the error for a value."""
+        return SpecError([Problem(self.place(column), column, message, do)])
 
     def number(self, column: str, needs: str, allowed: Callable[[float], bool], example: str) -> float:
-        """A number of which something is asked."""
+        """Return the number in a column, or raise an error if it is not allowed."""
         text = self.texts[column]
         value = float(text) if _NUMBER.fullmatch(text) else float("nan")
         if not allowed(value):
-            raise self.wrong(column, f"needs {needs}, not {shown(text or None)}", f"write for example `{example}`")
+            raise self.wrong(column, f"needs {needs}, not {quoted(text or None)}", f"write for example `{example}`")
         return value
 
 
 def text_of(path: Path) -> str:
-    """What is in a file."""
+    """Return the text of a file."""
     content = content_of(path, MAX_FILE_BYTES, "name a CSV file", name=f"{path}:1:1", smaller="cut it into parts")
     try:
         return content.decode("utf-8-sig")
@@ -66,7 +66,7 @@ def rows_of(
     *,
     most: int,
 ) -> list[T]:
-    r"""What is made of every row below the first, which names the columns; blank rows are left out.
+    r"""Return the result of `make` for every row below the header line, without blank rows.
 
     >>> rows_of("who, what\n\n1, 'a'\n", "x.csv", lambda row: row.number("who", "1", bool, "1"), ["who"], most=9)
     [1.0]
@@ -118,7 +118,7 @@ def _check_columns(where: str, names: Sequence[str], needed: Sequence[str], opti
         if name in names[: column - 1] and name in known:
             problems.append(Problem(f"{where}:{column}", name, "this column is there twice", "remove one of them"))
         elif optional is not None and name not in known:
-            what = f"column {shown(name or None)} is not known"
+            what = f"column {quoted(name or None)} is not known"
             problems.append(Problem(f"{where}:{column}", "", what, known_here(name, known, "remove the column")))
     if problems:
         raise SpecError(problems)

@@ -1,6 +1,6 @@
-"""What fields mean: the texts under them in the source, read when they are first asked for.
+"""Descriptions of keys: the docstrings below fields, read from the source on first use.
 
-pydantic can do this too, for every model as it is made, which costs a tenth of a whole run.
+pydantic can do the same, but for every model at import, which costs a tenth of a whole run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 @lru_cache
 def field_docs(model: type[BaseModel]) -> dict[str, str]:
-    """Text under each field of a model, those of its bases included."""
+    """Return the description of each field of a model, inherited fields included."""
     docs: dict[str, str] = {}
     for kind in reversed(model.__mro__):
         docs |= _classes(kind.__module__).get(kind.__name__, {}) if issubclass(kind, BaseModel) else {}

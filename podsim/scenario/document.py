@@ -1,6 +1,6 @@
-"""Plain data with the place of every key, as files and mappings are read and laid over one another.
+"""Plain data with the place of every key, as files and mappings are read and merged.
 
-Mappings that a program gives become the plain data that a file would hold.
+Mappings that a program gives become the plain data that a file would contain.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from podsim.errors import Problem, SpecError
-from podsim.scenario.wording import dotted, shown
+from podsim.scenario.wording import dotted, quoted
 
 KeyPath = tuple[str | int, ...]
 
@@ -25,7 +25,7 @@ NO_TEXT = ("text holds half a character, a lone surrogate", "write the whole cha
 
 
 def is_text(value: str) -> bool:
-    """Whether it could be written to a file."""
+    """Return True if the text can be encoded in UTF-8."""
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
@@ -35,18 +35,18 @@ def is_text(value: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """A key that was written beside the name of a pod or stack, when another was named in its place."""
+    """Key next to the name of a pod or stack that no longer applies, since another pod or stack was named."""
 
     key: KeyPath
     value: Any
     place: str  # `file:line:column` where it was written
     by: str  # `file:line:column` of the other name
-    kept: bool  # whether it is a choice of the scenario, which outlives the pod
+    kept: bool  # True for a choice of the scenario, which stays with another pod
 
 
 @dataclass(frozen=True, slots=True)
 class Namesake:
-    """A file that has the name of a shipped file, differs from it, and was not read."""
+    """File with the name of a shipped file but other content, which was not read."""
 
     name: str  # the shipped name
     kind: str  # kind of the shipped file, in words
@@ -54,7 +54,7 @@ class Namesake:
 
     @property
     def path_to_write(self) -> str:
-        """Path that stands for the file, and not for the shipped one."""
+        """Path that names this file rather than the shipped one."""
         return self.path if len(Path(self.path).parts) > 1 else f"./{self.path}"
 
 
@@ -64,21 +64,21 @@ class Document:
 
     data: Any  # mappings, lists and scalars
     places: Mapping[KeyPath, str] = field(default_factory=dict)  # `file:line:column` by key path
-    inputs: tuple[tuple[str, str], ...] = ()  # (displayed path, SHA-256) of every file it was read from
-    notices: tuple[str, ...] = ()  # what a reader must know of how it was read
-    namesakes: tuple[Namesake, ...] = ()  # files near it that have the name of a shipped one
-    replaced: tuple[Replaced, ...] = ()  # keys beside the name of a pod or stack that gave way to another name
-    division: Mapping[str, Any] | None = None  # sections of a division that gave way to `parallelism: auto`
+    inputs: tuple[tuple[str, str], ...] = ()  # (displayed path, SHA-256) of every file that was read
+    notices: tuple[str, ...] = ()  # remarks for the user on how the file was read
+    namesakes: tuple[Namesake, ...] = ()  # files nearby with the name of a shipped file
+    replaced: tuple[Replaced, ...] = ()  # keys next to the name of a pod or stack that another name replaced
+    division: Mapping[str, Any] | None = None  # sections of a layout that `parallelism: auto` replaced
 
-    def at(self, path: KeyPath) -> Any:
-        """The value under a key path; None if there is none."""
+    def value_at(self, path: KeyPath) -> Any:
+        """Return the value under a key path, or None."""
         data = self.data
         for part in path:
             data = data.get(part) if isinstance(data, dict) else None
         return data
 
     def where(self, path: KeyPath) -> str:
-        """The place of a key path, or of the nearest part of it that has one."""
+        """Return the place of a key path, or of its longest prefix with a place."""
         for length in range(len(path), -1, -1):
             if path[:length] in self.places:
                 return self.places[path[:length]]
@@ -86,7 +86,7 @@ class Document:
 
 
 def refusal(where: str, message: str, do: str) -> SpecError:
-    """The one problem of a file: where, what is wrong and what to do."""
+    """Return an error with one problem of a file: where, what is wrong and what to do."""
     return SpecError([Problem(where, "", message, do)])
 
 
@@ -94,7 +94,7 @@ _MOST_DIGITS = 50
 
 
 def plain_data(mapping: Mapping[Any, Any]) -> dict[str, Any]:
-    """Mappings, lists and scalars, copied."""
+    """Return a copy that consists of mappings, lists and scalars."""
     data = _plain(mapping, ())
     assert isinstance(data, dict)
     return data
@@ -114,7 +114,7 @@ def _key(key: Any, path: KeyPath) -> str:
     if isinstance(key, str) and not is_text(key):
         raise _problem(path, *NO_TEXT)
     if not isinstance(key, str) or not key:
-        raise _problem(path, f"a key must be text, not {shown(key)}", 'write for example `{"data": {"dropout": 0.1}}`')
+        raise _problem(path, f"a key must be text, not {quoted(key)}", 'write for example `{"data": {"dropout": 0.1}}`')
     return key
 
 

@@ -1,4 +1,4 @@
-"""What a scenario is expected to give: `expect: {time_to_train_s: < 30 min, throughput_samples_per_s: 1529 ± 5 %}`."""
+"""Expected results of a scenario: `expect: {time_to_train_s: < 30 min, throughput_samples_per_s: 1529 ± 5 %}`."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ Given = Mapping[str, bool | float | str]
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """Bounds of one figure."""
+    """Expected bounds of a metric."""
 
-    metric: str  # key of the figure in a result
+    metric: str  # key of the metric in a result
     text: str  # as it was written
-    low: float  # least value that is expected
-    high: float  # largest value that is expected
-    open_ended: bool = False  # whether the bounds themselves are not
+    low: float  # least expected value
+    high: float  # largest expected value
+    open_ended: bool = False  # True if the bounds are excluded
 
     def holds(self, value: float) -> bool:
-        """Whether a figure is as expected."""
+        """Return True if a value is within the bounds."""
         return self.low < value < self.high if self.open_ended else self.low <= value <= self.high
 
 
 def expectation(metric: str, given: float | str) -> Expectation:
-    """The bounds that a text stands for, in the SI base unit.
+    """Parse expected bounds into the SI base unit.
 
     >>> expectation("weight_update_s", "600 ms ± 5 %").low
     0.57
@@ -63,7 +63,7 @@ def expectation(metric: str, given: float | str) -> Expectation:
 
 
 def findings(expect: Given | None) -> Iterator[tuple[KeyPath, str, str]]:
-    """Expectations that are none: key, what is wrong, what to do."""
+    """Yield invalid expectations: key, problem, cure."""
     for metric, given in (expect or {}).items():
         if (metric == FITS) != isinstance(given, bool):
             yield (

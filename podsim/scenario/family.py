@@ -1,4 +1,4 @@
-"""What scenarios of a family of models are made of."""
+"""Description of a family of models."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Sections = Mapping[str, tuple[Any, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A family of models."""
+    """Family of models."""
 
-    words: str  # one of them in a sentence
+    label: str  # a member of the family in a sentence
     model: Any  # type of the section `model`
-    sections: Mapping[Activity, Sections]  # for each activity that makes sense for it
+    sections: Mapping[Activity, Sections]  # for each possible activity

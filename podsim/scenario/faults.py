@@ -1,4 +1,4 @@
-"""Parts of a pod that are slower than they should be."""
+"""Faults: parts of a pod that are slower than nominal."""
 
 from __future__ import annotations
 
@@ -19,46 +19,46 @@ _Share = Annotated[Real, Quantity("share", ("0 %", "100 %"))]
 _Time = Annotated[Real, Quantity("s", ("0 s", "1e9 s"))]
 _START: Any = "0 s"
 SLOWER: Final = {"ipu": "clock", "link": "bandwidth", "machine": "bandwidth", "host": "cores"}
-"""What of each part is left to it in part."""
+"""Key with the remaining speed of each part."""
 
 
 class FaultSpec(Spec):
-    """One part of a pod that is slower: an IPU, a link between two IPUs, a part of a machine, or a host server."""
+    """Fault of one part of a pod: an IPU, a link between two IPUs, a part of a machine, or a host server."""
 
     ipu: CountOrZero | None = None
     """Number of the IPU in the pod."""
     link: tuple[CountOrZero, CountOrZero] | None = None
-    """Numbers of two IPUs that are joined by IPU-Links; both directions are meant."""
+    """Numbers of two IPUs that are joined by IPU-Links; both directions are slower."""
     machine: CountOrZero | None = None
     """Number of the machine, with `part`."""
     part: Literal["host_link", "gw_link", "streaming_memory"] | None = None
-    """Which part of the machine."""
+    """Slower part of the machine."""
     host: CountOrZero | None = None
     """Number of the host server."""
     clock: _Share | None = None
-    """Share of its clock that an IPU keeps."""
+    """Remaining clock of the IPU, as a share of nominal."""
     bandwidth: _Share | None = None
-    """Share of its bandwidth that a link or a part of a machine keeps."""
+    """Remaining bandwidth of the link or part of a machine, as a share of nominal."""
     cores: _Share | None = None
-    """Share of its cores that a host server keeps."""
+    """Remaining cores of the host server, as a share of nominal."""
     begin: _Time = Field(default=_START, alias="from")
-    """When it begins, in time spent on weight updates since the run began."""
+    """Begin of the fault, in time spent on weight updates since the start of the run."""
     end: _Time | None = Field(default=None, alias="until")
-    """When it is over; left out, it lasts to the end of the run."""
+    """End of the fault; if left out, the end of the run."""
 
     @property
     def subject(self) -> str:
-        """Which of the keys names the part."""
+        """Key that names the part."""
         return next(key for key in SLOWER if getattr(self, key) is not None)
 
     @property
     def share(self) -> float:
-        """What is left of its speed."""
+        """Remaining speed as a fraction of nominal."""
         return float(getattr(self, SLOWER[self.subject]))
 
     @property
     def name(self) -> str:
-        """The part in words."""
+        """Name of the part in a sentence."""
         where = getattr(self, self.subject)
         if self.subject == "link":
             return f"link {where[0]}-{where[1]}"
@@ -66,7 +66,7 @@ class FaultSpec(Spec):
 
     @property
     def text(self) -> str:
-        """The fault in words.
+        """Description of the fault in a sentence.
 
         >>> FaultSpec(ipu=3, clock="90 %").text
         'ipu 3 at 90 % of its clock'
@@ -78,7 +78,7 @@ class FaultSpec(Spec):
         return f"{self.name} at {left} of its {key}{window}{until}"
 
     def meets(self, other: FaultSpec) -> bool:
-        """Whether both hold for the same part at the same time."""
+        """Return True if both concern the same part at the same time."""
         ahead, behind = sorted((self, other), key=lambda each: each.begin)
         return self._part == other._part and (ahead.end is None or ahead.end > behind.begin)
 
@@ -108,7 +108,7 @@ class FaultSpec(Spec):
 def fault_findings(
     faults: Sequence[FaultSpec], system: System, replicas: int, ipus_per_replica: int, *, has_run: bool
 ) -> Iterator[Finding]:
-    """Faults of parts that the pod does not have or the run does not use, and of one part twice at a time."""
+    """Yield faults of parts that the pod does not have or the run does not use, and overlapping faults of one part."""
     starts = (system.first_ipu(replica, ipus_per_replica) for replica in range(replicas)) if faults else ()
     ipus = [start + local for start in starts for local in range(ipus_per_replica)]
     machines, hosts = sorted({ipu // system.machine.ipu_count for ipu in ipus}), range(int(system.host_count))
@@ -136,7 +136,7 @@ def fault_findings(
 
 
 def _numbers(there: Sequence[int]) -> str:
-    """Those of parts, by the rows that they are in.
+    """Return sorted numbers as a list of ranges.
 
     >>> _numbers([0, 1, 2, 8, 9])
     '0 to 2 or 8 to 9'

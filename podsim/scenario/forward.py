@@ -25,33 +25,33 @@ from podsim.scenario.sections import (
 
 
 class BatchesSpec(Spec):
-    """How batches follow one another."""
+    """Sequence of batches."""
 
     batches_per_call: Annotated[int, Field(strict=True, ge=1, le=10_000)] = 64
-    """Batches of each replica that one session call runs, one behind the other."""
+    """Batches of each replica that one session call runs, one after the other."""
     prefetch_depth: Count = 3
-    """Batches that wait ready in front of each replica."""
+    """Batches in the prefetch queue of each replica."""
     numbers_converted: Flag = False
-    """The process turns each number of a result into one of Python's before it calls again."""
+    """Whether the process converts each number of a result into a Python number before its next call."""
 
 
 class PassSpec(BatchesSpec):
-    """How batches go through a model that podsim builds."""
+    """Sequence of batches for a model that podsim builds."""
 
     batch_size: Count = 1
     """Sequences or images of one batch."""
 
 
 class ForwardParallelismSpec(Spec):
-    """How the model is divided over IPUs."""
+    """Division of the model over IPUs."""
 
     auto: ClassVar[None] = None
     pipeline_stages: Count = 1
     """IPUs of one replica, each with a part of the model."""
     replication_factor: Count = 1
-    """Copies of the model, each with batches of its own."""
+    """Copies of the model, each with its own batches."""
     replicas_per_process: Count | None = None
-    """Replicas that one process on a host serves; those of a link domain if left out."""
+    """Replicas that one process on a host serves; all of a link domain if left out."""
 
     @property
     def ipus_per_replica(self) -> int:
@@ -60,35 +60,37 @@ class ForwardParallelismSpec(Spec):
 
 
 class ForwardMemorySpec(Spec):
-    """How memory is used."""
+    """Use of memory."""
 
     available_memory_proportion: AvailableMemory = 0.4
     """Share of tile memory for the temporaries of an operation; one number for all IPUs."""
     reserve: Reserve = 0.0
     """Share of In-Processor-Memory that is left free."""
     io_tiles: CountOrZero = 0
-    """Tiles that exchange data with the host while the others compute; without any, transfers are waited for."""
+    """Tiles that exchange data with the host while the others compute; with 0, computation waits for transfers."""
     wide_weight_loads: Flag = False
-    """Weights of products lie in interleaved memory, from which the matrix unit loads 128 bits in a cycle; the library
-    loads 64 unless it is asked to."""
+    """Whether weights of products are in interleaved memory, from which the matrix unit loads 128 bits per cycle. By
+    default the library loads 64 bits."""
 
 
 class ForwardPrecisionSpec(Spec):
-    """Number formats; those of the file are not kept."""
+    """Number formats, which replace the formats in a model's file."""
 
     weights: Literal["fp8", "fp16", "fp32"] = "fp16"
-    """Weights; in FP8 those of dense layers and convolutions, cast in every pass where products are half precision."""
+    """Format of weights. `fp8`: weights of dense layers and convolutions, cast in every pass if products are half
+    precision."""
     activations: NumberFormat = "fp16"
-    """Activations, and the inputs and results that are not whole numbers."""
+    """Format of activations, and of all inputs and results that are not integers."""
     matmul_partials: NumberFormat = "fp16"
-    """Partial results of matrix products."""
+    """Format of partial results of matrix products."""
     functions: Literal["fp32"] | None = None
-    """Layer norms and activation functions of BERT and vision transformers: `fp32` between casts, or as activations."""
+    """Format of layer norms and activation functions of BERT and vision transformers: `fp32` between casts, or that of
+    activations."""
     products: Literal["fp8", "fp16", "fp32"] | None = None
     """Operands of dense layers and convolutions, with their weights; `fp8` for chips that take it, or left out."""
 
     attention_products: Literal["fp8"] | None = None
-    """Operands of products of two activations, as in attention; beside `products: fp8`, or left out."""
+    """Format of operands of products of two activations, as in attention; requires `products: fp8`."""
 
     @model_validator(mode="after")
     def _products_are_possible(self) -> ForwardPrecisionSpec:
@@ -99,7 +101,7 @@ class ForwardPrecisionSpec(Spec):
 
     @property
     def narrows_products(self) -> bool:
-        """Whether operands of products are FP8 between activations in half precision."""
+        """True if operands of products are FP8 between activations in half precision."""
         return self.products == "fp8"
 
     @model_validator(mode="after")
@@ -111,23 +113,23 @@ class ForwardPrecisionSpec(Spec):
 
 
 class ForwardScenario(Scenario):
-    """One question about forward passes: how late, how many, on how many IPUs."""
+    """Scenario of forward passes: latency, throughput and number of IPUs."""
 
     activity: ClassVar[Activity] = Activity.FORWARD
     model: ModelSpec
     """The model."""
     data: Any = None
-    """What goes in."""
+    """Input of the model."""
     parallelism: ForwardParallelismSpec = ForwardParallelismSpec()
-    """How the model is divided over IPUs."""
+    """Division of the model over IPUs."""
     memory: ForwardMemorySpec = ForwardMemorySpec()
-    """How memory is used."""
+    """Use of memory."""
     precision: ForwardPrecisionSpec = ForwardPrecisionSpec()
     """Number formats."""
 
     @property
     def calls(self) -> BatchesSpec:
-        """How batches follow one another: as `forward` says, or the data of a model that is read from a file."""
+        """Section with the sequence of batches: `forward`, or `data` for a model that is read from a file."""
         found: BatchesSpec = getattr(self, "forward", self.data)
         return found
 
@@ -138,11 +140,11 @@ class ForwardScenario(Scenario):
         return size
 
     def division_findings(self) -> Iterator[Finding]:
-        """Replicas that the pod has no room for."""
+        """Yield problems of replicas that do not fit the pod."""
         yield from replica_findings(self.system, self.parallelism)
 
     def model_findings(self) -> Iterator[Finding]:
-        """Problems of memory, model and data."""
+        """Yield problems of memory, model and data."""
         yield from one_share(self.memory.available_memory_proportion)
         yield from io_tile_findings(self.memory.io_tiles, self.system.machine.ipu.tile.count)
         yield from product_findings(self.system.machine.ipu, self.precision)

@@ -1,4 +1,4 @@
-"""Scenarios of text generation: a decoder, its prompts, and how it is divided over IPUs."""
+"""Scenarios of text generation: a decoder, its prompts, and its division over IPUs."""
 
 from __future__ import annotations
 
@@ -21,38 +21,39 @@ from podsim.scenario.wording import counted
 
 
 class GenerationSpec(Spec):
-    """What is asked of the model."""
+    """Prompts and outputs."""
 
     batch_size: Count = 1
-    """Sequences that go through the network together."""
+    """Sequences that the model processes together."""
     prompt_tokens: Count
     """Tokens of a prompt."""
     output_tokens: Count
-    """Tokens generated for it."""
+    """Tokens generated for a prompt."""
     kv_cache: Literal["none", "in_processor_memory", "streaming_memory"] = "in_processor_memory"
-    """Where keys and values of earlier tokens are; `none` computes the whole sequence anew for each token."""
+    """Memory with the keys and values of earlier tokens; `none` computes the whole sequence again for each token."""
 
     next_token: Literal["host", "device"] = "host"
-    """Who chooses it: the host, which is handed all logits, or the IPUs, which hand over a number a sequence."""
+    """Device that chooses the next token: the host, which receives all logits, or the IPUs, which send one number per
+    sequence."""
 
     @property
     def sequence_length(self) -> int:
-        """Prompt and output together."""
+        """Tokens of prompt and output together."""
         return self.prompt_tokens + self.output_tokens
 
 
 class AutoInferenceSpec(AutoSpec):
-    """A division that is chosen; a key that is given is kept."""
+    """Layout that the search chooses, except for the given keys."""
 
     tensor_parallel: Count | None = None
     """IPUs that share every layer."""
     pipeline_stages: Count | None = None
-    """Groups of such IPUs that hold the layers in turn."""
+    """Groups of such IPUs, each of which holds some of the layers."""
     batches_in_flight: Count = 1
-    """Batches that go through the stages one behind the other; not chosen."""
+    """Batches that are in the pipeline at the same time; not chosen."""
 
     def findings(self, spec: GenerationScenario) -> Iterator[Finding]:
-        """Shards or stages that no link domain has, or that the model is too small for."""
+        """Yield problems of shards or stages that exceed a link domain or the model."""
         wrong = [
             *ipu_pins(spec.system, "tensor_parallel", self.tensor_parallel),
             *ipu_pins(spec.system, "pipeline_stages", self.pipeline_stages),
@@ -70,16 +71,16 @@ class AutoInferenceSpec(AutoSpec):
 
 
 class InferenceParallelismSpec(Spec):
-    """How the model is divided over IPUs."""
+    """Division of the model over IPUs."""
 
     auto: ClassVar[type[AutoSpec]] = AutoInferenceSpec
     undivided: ClassVar[dict[str, Any]] = {}
     tensor_parallel: Count = 1
     """IPUs that share every layer."""
     pipeline_stages: Count = 1
-    """Groups of such IPUs that hold the layers in turn."""
+    """Groups of such IPUs, each of which holds some of the layers."""
     batches_in_flight: Count = 1
-    """Batches that go through the stages one behind the other, up to the number of stages."""
+    """Batches that are in the pipeline at the same time, at most one for each stage."""
 
     @property
     def ipu_count(self) -> int:
@@ -94,9 +95,9 @@ class InferenceParallelismSpec(Spec):
         return self
 
     def findings(self, spec: GenerationScenario) -> Iterator[Finding]:
-        """Divisions that the pod has no room for, or that leave IPUs without a part of the model.
+        """Yield problems of layouts that do not fit the pod, or that leave IPUs without a part of the model.
 
-        Shards may be unequal: the largest one sets the time, and has to fit.
+        Shards may be unequal: the largest shard determines the time, and has to fit.
         """
         need, domain = self.ipu_count, spec.system.domain_ipu_count
         if need > domain:
@@ -113,29 +114,29 @@ class InferenceParallelismSpec(Spec):
 
 
 class InferenceMemorySpec(Spec):
-    """How memory is used."""
+    """Use of memory."""
 
     available_memory_proportion: AvailableMemory = 0.4
     """Share of tile memory for the temporaries of a matrix product."""
     reserve: Reserve | None = None
-    """Share of In-Processor-Memory left free; if left out none, or of a chosen division the software stack's."""
+    """Share of In-Processor-Memory left free; 0 if left out, or the software stack's for a chosen layout."""
     weights: Literal["resident", "streamed"] = "resident"
-    """In In-Processor-Memory, or loaded layer by layer from streaming memory for every step."""
+    """`resident`: in In-Processor-Memory. `streamed`: loaded layer by layer from streaming memory in every step."""
     io_tiles: CountOrZero = 0
-    """Tiles that load the next layer while the others compute; without any, loads are waited for."""
+    """Tiles that load the next layer while the others compute; with 0, computation waits for loads."""
 
 
 class InferencePrecisionSpec(Spec):
     """Number formats."""
 
     weights: Literal["fp16", "fp8", "int4"] = "fp16"
-    """Weights as they are stored; narrow ones are unpacked for the matrix unit."""
+    """Format of stored weights; narrow formats are unpacked for the matrix unit."""
     weight_group_size: Count | None = None
     """Weights of `int4` that share a scale and an offset in fp16; 64 if left out."""
     activations: NumberFormat = "fp16"
-    """Activations, keys and values."""
+    """Format of activations, keys and values."""
     matmul_partials: NumberFormat = "fp16"
-    """Partial results of matrix products."""
+    """Format of partial results of matrix products."""
 
     @model_validator(mode="after")
     def _groups_are_of_int4(self) -> InferencePrecisionSpec:
@@ -146,17 +147,17 @@ class InferencePrecisionSpec(Spec):
 
 
 class GenerationScenario(Scenario):
-    """One question about text generation: how fast, how late, on how many IPUs, under which load."""
+    """Scenario of text generation: speed, latency, number of IPUs, and load."""
 
     activity: ClassVar[Activity] = Activity.GENERATION
     model: GeneratorSpec
     """The model."""
     generation: GenerationSpec
-    """What is asked of it."""
+    """Prompts and outputs."""
     parallelism: InferenceParallelismSpec = InferenceParallelismSpec()
-    """How the model is divided over IPUs; `auto` to have it chosen."""
+    """Division of the model over IPUs; `auto` for a search."""
     memory: InferenceMemorySpec = InferenceMemorySpec()
-    """How memory is used."""
+    """Use of memory."""
     precision: InferencePrecisionSpec = InferencePrecisionSpec()
     """Number formats."""
     serving: ServingSpec | None = None
@@ -164,16 +165,16 @@ class GenerationScenario(Scenario):
 
     @property
     def served(self) -> ServingSpec:
-        """How it is served, by default if the scenario does not say."""
+        """Section `serving`, or its defaults."""
         return self.serving or ServingSpec()
 
     @property
     def copy_count(self) -> int:
-        """Copies of the model that the pod holds, none of them across link domains."""
+        """Copies of the model that fit the pod, each within one link domain."""
         return self.system.room_for(self.parallelism.ipu_count)
 
     def division_findings(self) -> Iterator[Finding]:
-        """Problems of shards, stages and copies."""
+        """Yield problems of shards, stages and copies."""
         yield from self.parallelism.findings(self)
         replicas = self.serving and self.serving.replicas
         if replicas and 0 < self.copy_count < replicas:
@@ -185,7 +186,7 @@ class GenerationScenario(Scenario):
             )
 
     def model_findings(self) -> Iterator[Finding]:
-        """Problems of positions, memory and requests."""
+        """Yield problems of positions, memory and requests."""
         key = ("generation", "output_tokens")
         yield from self.model.position_findings(self.generation.sequence_length, key, "shorten prompt or output")
         tiles = int(self.system.machine.ipu.tile.count)

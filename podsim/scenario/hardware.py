@@ -16,18 +16,18 @@ from podsim.scenario.rates import Bandwidth, Efficiency, Latency, Links
 
 
 class HostNetwork(HardwareSpec):
-    """The network cards of a host server, which all machines that it feeds share."""
+    """Network cards of a host server, which all machines of the server share."""
 
     port_count: Links
-    """Ports that lead to machines."""
+    """Ports that are connected to machines."""
     raw_bytes_per_s: Bandwidth = Field(alias="bandwidth_per_direction")
     """Raw bandwidth of one port in one direction."""
     efficiency: Efficiency
-    """Share left for data after the protocol."""
+    """Share of the bandwidth that remains for data after protocol overhead."""
 
     @property
     def bandwidth_bytes_per_s(self) -> float:
-        """What all ports together have left for data. [B/s]"""
+        """Data bandwidth of all ports together, in one direction. [B/s]"""
         return self.port_count * self.raw_bytes_per_s * self.efficiency
 
 
@@ -41,69 +41,70 @@ class Host(HardwareSpec):
     core_count: Annotated[Whole, Quantity("count", ("1", "100000"), usual=("4", "1024"))]
     """Cores that prepare data."""
     image_decode_time_s: Annotated[Real, Quantity("s", ("0 s", "1000 s"), usual=("10 us", "100 ms"))]
-    """One core decodes, crops and flips one image of ImageNet's size."""
+    """Time in which one core decodes, crops and flips one image of ImageNet's size."""
     number_conversion_s: Annotated[Real, Quantity("s", ("0 s", "1 s"), usual=("0 s", "10 us"))] | None = Field(
         None, alias="number_conversion_time"
     )
-    """A process turns an element of an array into a number of Python's; needed where results are converted."""
+    """Time in which a process converts an element of an array into a Python number; needed where results are
+    converted."""
     numa_node_count: Annotated[Whole, Quantity("count", ("1", "1024"), usual=("1", "32"))] | None = None
-    """Its NUMA nodes, of which each process has one to itself while there are enough; left out, any number does."""
+    """NUMA nodes of the server. Each process has its own node while there are enough; without limit if left out."""
     crowded_share: Annotated[Real, Quantity("share", ("1 %", "100 %"), usual=("30 %", "100 %"))] | None = None
-    """What is left of its rate where processes outnumber its NUMA nodes; all of it if left out."""
+    """Remaining decoding rate when there are more processes than NUMA nodes, as a share; 100 % if left out."""
     network: HostNetwork | None = None
-    """Its network cards; left out, only the links of machines set bounds."""
+    """Network cards of the server; if left out, only the links of machines limit the bandwidth."""
     power: HostPower | None = None
-    """What it draws."""
+    """Power of the server."""
 
     def decode_s_per_image(self, process_count: int) -> float:
-        """Time per image with all cores at work for so many processes. [s]"""
+        """Return the time per image with all cores at work for `process_count` processes. [s]"""
         is_crowded = self.numa_node_count is not None and process_count > self.numa_node_count
         return self.image_decode_time_s / self.core_count / ((self.crowded_share or 1.0) if is_crowded else 1.0)
 
 
 _MOST_IPUS = 2**16
-"""As many as an IPU-POD64K, the largest pod that Graphcore has named."""
+"""IPUs of an IPU-POD64K, the largest pod that Graphcore has announced."""
 
 
 class IpuLink(HardwareSpec):
-    """One IPU-Link."""
+    """Single IPU-Link."""
 
     raw_bytes_per_s: Bandwidth = Field(alias="bandwidth_per_direction")
     """Raw bandwidth of one link in one direction."""
     efficiency: Efficiency
-    """Share left for data after the protocol."""
+    """Share of the bandwidth that remains for data after protocol overhead."""
     first_hop_latency_s: Latency
-    """Before the first byte arrives, one hop."""
+    """Time before the first byte arrives, over one hop."""
     hop_latency_s: Latency
-    """What each further hop adds."""
+    """Additional latency of each further hop."""
     rung_latency_s: Latency | None = None
-    """What a hop over a rung takes longer than one over a rail; nothing if left out."""
+    """Additional latency of a hop over a rung compared with a rail; 0 if left out."""
     message_time_s: Latency | None = None
-    """Between the starts of messages of many tiles; only their bytes count if left out."""
+    """Time between the starts of messages of many tiles; 0 if left out, so that only bytes count."""
     forwarded_message_time_s: Latency | None = None
-    """What each further hop adds to it."""
+    """Additional message time of each further hop."""
     io_tiles_weight: Annotated[Real, Quantity("ratio", ("0.01", "100"), usual=("0.25", "4"))] | None = None
-    """Speed of what I/O tiles send on a link over that of what other tiles send on it meanwhile; 1 if left out."""
+    """Bandwidth of I/O tiles on a link over that of compute tiles that send at the same time; 1 if left out."""
 
     @property
     def bandwidth_bytes_per_s(self) -> float:
-        """What one link has left for data. [B/s]"""
+        """Data bandwidth of one link in one direction. [B/s]"""
         return self.raw_bytes_per_s * self.efficiency
 
 
 class GatewayLink(HardwareSpec):
-    """An IPU's link to the gateway of its machine, over which all goes that it exchanges with anything but IPUs."""
+    """Link from an IPU to the gateway of its machine, for all traffic except that between IPUs of a link domain."""
 
     raw_bytes_per_s: Bandwidth = Field(alias="bandwidth_per_direction")
     """Raw bandwidth in one direction."""
     efficiency: Efficiency
-    """Share left for data after the protocol."""
+    """Share of the bandwidth that remains for data after protocol overhead."""
     latency_s: Latency
-    """Before the first byte arrives."""
+    """Time before the first byte arrives."""
 
     @property
     def bandwidth_bytes_per_s(self) -> float:
-        """What the link has left for data in one direction. [B/s]"""
+        """Data bandwidth of the link in one direction. [B/s]"""
         return self.raw_bytes_per_s * self.efficiency
 
 
@@ -111,15 +112,15 @@ class StreamingMemory(HardwareSpec):
     """Off-chip memory behind the gateways."""
 
     capacity_per_ipu_bytes: Annotated[Whole, Quantity("bytes", ("1 kB", "1000000 TB"), usual=("1 GB", "4 TB"))]
-    """Share of one IPU."""
+    """Capacity for each IPU."""
     read_bytes_per_s: Bandwidth = Field(alias="read_bandwidth_per_ipu")
-    """To one IPU."""
+    """Read bandwidth of one IPU."""
     write_bytes_per_s: Bandwidth = Field(alias="write_bandwidth_per_ipu")
-    """From one IPU."""
+    """Write bandwidth of one IPU."""
     machine_bytes_per_s: Bandwidth = Field(alias="bandwidth_per_machine")
-    """Of all IPUs of a machine together."""
+    """Bandwidth of all IPUs of a machine together."""
     latency_s: Latency
-    """Before the first byte arrives."""
+    """Time before the first byte arrives."""
 
 
 class GwLink(HardwareSpec):
@@ -130,21 +131,22 @@ class GwLink(HardwareSpec):
     raw_bytes_per_s: Bandwidth = Field(alias="bandwidth_per_direction")
     """Raw bandwidth of one port in one direction."""
     efficiency: Efficiency
-    """Share left for data after the protocol."""
+    """Share of the bandwidth that remains for data after protocol overhead."""
     latency_s: Latency
-    """Before the first byte arrives."""
+    """Time before the first byte arrives."""
     buffer_write_bytes_per_s: Bandwidth = Field(alias="buffer_write_bandwidth_per_ipu")
-    """From an IPU into the gateway's buffer."""
+    """Bandwidth from an IPU into the gateway's buffer."""
     buffer_read_bytes_per_s: Bandwidth = Field(alias="buffer_read_bandwidth_per_ipu")
-    """From the gateway's buffer to an IPU."""
+    """Bandwidth from the gateway's buffer to an IPU."""
     fragment_bytes: Annotated[Whole, Quantity("bytes", ("1 B", "1000000 TB"), usual=("1 kB", "1 GB"))] | None = Field(
         None, alias="fragment_size"
     )
-    """What a gateway passes on once all of it is there; all of a collective's step if left out."""
+    """Size of the fragments that a gateway forwards as soon as they are complete; a collective's whole step if left
+    out."""
 
     @property
     def bandwidth_bytes_per_s(self) -> float:
-        """What all ports together have left for data. [B/s]"""
+        """Data bandwidth of all ports together, in one direction. [B/s]"""
         return self.port_count * self.raw_bytes_per_s * self.efficiency
 
 
@@ -154,21 +156,21 @@ class HostLink(HardwareSpec):
     raw_bytes_per_s: Bandwidth = Field(alias="bandwidth_per_direction")
     """Raw bandwidth in one direction."""
     efficiency: Efficiency
-    """Share left for data after the protocol."""
+    """Share of the bandwidth that remains for data after protocol overhead."""
     latency_s: Latency
-    """Before the first byte arrives."""
+    """Time before the first byte arrives."""
 
     @property
     def bandwidth_bytes_per_s(self) -> float:
-        """What the link has left for data. [B/s]"""
+        """Data bandwidth of the link in one direction. [B/s]"""
         return self.raw_bytes_per_s * self.efficiency
 
 
 _Part = TypeVar("_Part")
 
 
-def given(part: _Part | None) -> _Part:
-    """A part that is there where it is asked for: the checks of a pod, or the choice of a vertex, have seen to it."""
+def present(part: _Part | None) -> _Part:
+    """Return an optional part whose presence was checked before."""
     assert part is not None
     return part
 
@@ -183,34 +185,34 @@ class Machine(HardwareSpec):
     ipu: Ipu
     """Its chip."""
     ipu_count: Annotated[Whole, Quantity("count", ("1", "1024"), usual=("1", "16"))]
-    """IPUs; two per rung, or one alone."""
+    """IPUs of the machine: pairs, each on a rung, or a single IPU."""
     rung_link_count: Links | None = None
-    """IPU-Links between the partners of a rung."""
+    """IPU-Links between the two IPUs of a rung."""
     rail_link_count: Links | None = None
-    """IPU-Links to the neighbouring rung, per side and direction."""
+    """IPU-Links to the neighbouring rung, on each side of the ladder and in each direction."""
     ipu_link: IpuLink | None = None
     """One IPU-Link."""
     gateway_link: GatewayLink | None = None
-    """Between IPU and gateway."""
+    """Link between IPU and gateway."""
     streaming_memory: StreamingMemory
     """Off-chip memory."""
     gw_link: GwLink | None = None
-    """Between link domains."""
+    """Links between link domains."""
     host_link: HostLink
-    """To the host."""
+    """Link to the host."""
     power: MachinePower | None = None
-    """What it draws, its IPUs apart."""
+    """Power of the machine without its IPUs."""
     list_price: Annotated[Price, Priced("32450 USD")] | None = None
     """List price of one machine, without hosts."""
 
     @property
     def rung_bytes_per_s(self) -> float:
-        """All IPU-Links between two partners on a rung, one direction; no limit where there are none. [B/s]"""
+        """Bandwidth of all IPU-Links between the two IPUs of a rung, in one direction; infinite without links. [B/s]"""
         return self._over(self.rung_link_count)
 
     @property
     def rail_bytes_per_s(self) -> float:
-        """All IPU-Links between neighbouring rungs on one side, one direction. [B/s]"""
+        """Bandwidth of all IPU-Links between neighbouring rungs on one side, in one direction. [B/s]"""
         return self._over(self.rail_link_count)
 
     def _over(self, links: int | None) -> float:
@@ -236,23 +238,23 @@ class System(HardwareSpec):
     name: str
     """Its name."""
     machine: Machine
-    """Its machines, all alike."""
+    """Machines of the pod, all alike."""
     machine_count: Count
-    """How many."""
+    """Number of machines."""
     link_domain_machine_count: Count
-    """Machines whose IPUs reach each other by IPU-Links."""
+    """Machines of a link domain, whose IPUs reach each other by IPU-Links."""
     topology: Literal["ladder", "torus", "machine_ring"] | None = None
-    """`torus` when the ends of the ladder are joined, `machine_ring` when machines are joined in a ring by one
-    connection each; left out for one IPU alone."""
+    """`torus` if the ends of the ladder are joined, `machine_ring` if machines are joined in a ring by one connection
+    each; left out for a single IPU."""
     host_count: Annotated[int, Field(strict=True, ge=1, le=_MOST_IPUS)]
     """Host servers."""
     host: Host
-    """The servers, all alike."""
+    """Host servers, all alike."""
     power: PodPower | None = None
-    """What it draws beside machines and servers; nothing if left out."""
+    """Power of the pod without machines and servers; 0 if left out."""
     pod_machine_count: Count | None = None
-    """Machines of the whole pod, where these are a partition of it: `host_count`, `power` and a purchase are then
-    those of the pod, of which the partition has its part."""
+    """Machines of the whole pod, if this system is a partition of a pod. `host_count`, `power` and a purchase are then
+    those of the pod, and the partition gets its share."""
 
     @model_validator(mode="after")
     def _adds_up(self) -> System:
@@ -291,43 +293,43 @@ class System(HardwareSpec):
 
     @property
     def whole_machine_count(self) -> int:
-        """Machines of the pod, also where this is a partition of it."""
+        """Machines of the whole pod, even if this system is a partition."""
         return self.pod_machine_count or self.machine_count
 
     @property
     def own_host_count(self) -> int:
-        """Host servers that a run has to itself: those of the pod, of which a partition has its part, or one."""
+        """Host servers of a run: the partition's share of the pod's servers, at least one."""
         return max(1, self.host_count * self.machine_count // self.whole_machine_count)
 
     @property
     def ipu_count(self) -> int:
-        """IPUs of the pod."""
+        """IPUs of the pod or partition."""
         return self.machine_count * self.machine.ipu_count
 
     @property
     def domain_ipu_count(self) -> int:
-        """IPUs of a link domain."""
+        """Number of IPUs of a link domain."""
         return min(self.machine_count, self.link_domain_machine_count) * self.machine.ipu_count
 
     @property
     def domain_count(self) -> int:
-        """Link domains."""
+        """Number of link domains."""
         return -(-self.machine_count // self.link_domain_machine_count)
 
     def room_for(self, ipus_per_copy: int) -> int:
-        """Copies of a model that the pod holds, none of them across link domains."""
+        """Return the number of copies of a model that fit the pod, each within one link domain."""
         return self.domain_ipu_count // ipus_per_copy * self.domain_count
 
     def first_ipu(self, copy: int, ipus_per_copy: int) -> int:
-        """Number of the first IPU of a copy of a model.
+        """Return the number of the first IPU of a copy of a model.
 
-        A link domain begins with a copy, and ends with IPUs that are too few for another one.
+        Each link domain begins with a copy; the IPUs at its end are left over if they are too few for another copy.
         """
         domain, place = divmod(copy, self.domain_ipu_count // ipus_per_copy)
         return domain * self.domain_ipu_count + place * ipus_per_copy
 
     def machines_of(self, copies: int, ipus_per_copy: int) -> int:
-        """Machines with an IPU of these copies of a model."""
+        """Return the number of machines with an IPU of the first `copies` copies of a model."""
         per_domain = self.domain_ipu_count // ipus_per_copy
         domains, rest = divmod(copies, per_domain)
         of_domain, of_rest = (-(-count * ipus_per_copy // self.machine.ipu_count) for count in (per_domain, rest))

@@ -28,13 +28,13 @@ class TileSpec(HardwareSpec):
     memory_bytes: Annotated[Whole, Quantity("bytes", ("1 KiB", "1 GiB"), usual=("32 KiB", "8 MiB"))]
     """Memory of one tile."""
     worker_count: Annotated[Whole, Quantity("count", ("1", "1024"), usual=("1", "64"))]
-    """Hardware contexts that take turns."""
+    """Hardware contexts that share the tile's cycles."""
     vector_width_bytes: Annotated[Whole, Quantity("bytes", ("4 B", "1 KiB"), usual=("4 B", "64 B"), step="4 B")]
-    """Data path: bytes loaded and stored per cycle."""
+    """Width of the data path: bytes loaded and stored per cycle."""
 
 
 class Fp8Amp(HardwareSpec):
-    """FP8 inputs of the matrix unit: weights of a channel fill the same lines, output channels are those of half."""
+    """FP8 inputs of the matrix unit: weights of a channel fill the same lines; output channels are as for half."""
 
     in_channels: _Channels
     """Input channels of one group, FP8."""
@@ -64,16 +64,16 @@ class Amp(HardwareSpec):
     half_partials_float_cycles_per_position: _PerPosition | None = None
     """Cycles per output position and block of weights, half inputs and single partials; those of half if left out."""
     fp8: Fp8Amp | None = None
-    """FP8 inputs, whose partials are half; left out for units that take none."""
+    """FP8 inputs, whose partials are half; left out for units without FP8."""
 
     def in_channels(self, dtype: str) -> int:
-        """Input channels of one group, by format of the inputs."""
+        """Return the input channels of one group, by format of the inputs."""
         if dtype == "fp8":
             return self._fp8.in_channels
         return self.half_in_channels if dtype == "fp16" else self.single_in_channels
 
     def cycles_per_position(self, dtype: str, partials: str = "") -> int:
-        """Cycles per output position and block of weights, by format of inputs and partials. [cycles]"""
+        """Return the cycles per output position and block of weights, by format of inputs and partials. [cycles]"""
         if dtype == "fp8":
             return self._fp8.cycles_per_position
         if dtype == "fp16" and partials == "fp32" and self.half_partials_float_cycles_per_position:
@@ -81,13 +81,13 @@ class Amp(HardwareSpec):
         return self.half_cycles_per_position if dtype == "fp16" else self.single_cycles_per_position
 
     def conv_units(self, dtype: str, partials: str) -> int:
-        """Output channels at once, by format of inputs and partials."""
+        """Return the output channels at once, by format of inputs and partials."""
         if dtype == "fp32":
             return self.single_conv_units
         return self.half_partials_float_conv_units if partials == "fp32" else self.half_conv_units
 
     def channel_bytes(self, dtype: str) -> int:
-        """Weights of one output channel of one group of input channels. [B]"""
+        """Return the size of the weights of one output channel in one group of input channels. [B]"""
         return self.in_channels(dtype) * _BYTES[dtype]
 
     @property
@@ -101,24 +101,24 @@ class ExchangeSpec(HardwareSpec):
     """The on-chip exchange."""
 
     bytes_per_cycle: Annotated[Whole, Quantity("bytes", ("1 B", "1 KiB"), usual=("2 B", "64 B"), step="1 B")]
-    """What a tile receives, and sends, per cycle."""
+    """Bytes that a tile receives, and sends, per cycle."""
     tiles_per_bus: Annotated[Whole, Quantity("count", ("1", "1024"), usual=("1", "64"))]
     """Neighbouring tiles that share an incoming bus."""
     latency_cycles: _Cycles | None = None
-    """A word from one tile to another, sync included; the overhead of a superstep if left out."""
+    """Latency of a word from one tile to another, sync included; the overhead of a superstep if left out."""
     loaded_latency_cycles: _Cycles | None = None
-    """The same while all tiles send one; as `latency` if left out."""
+    """Latency of a word while all tiles send one; as `latency` if left out."""
 
 
 class Superstep(HardwareSpec):
-    """One round of compute, sync and exchange."""
+    """Fixed costs of one round of compute, sync and exchange."""
 
     overhead_cycles: _Cycles
     """Sync, exchange prologue and launch of one superstep."""
 
 
 class Ipu(HardwareSpec):
-    """A chip."""
+    """IPU chip."""
 
     kind: Literal["ipu"] = "ipu"
     """What the file describes."""
@@ -138,42 +138,44 @@ class Ipu(HardwareSpec):
     """Sync of several IPUs."""
     vertices: Vertices
     """Cycle estimates of tile programs."""
-    power: ChipPower | None = Field(default=None, repr=False)  # plans are kept by all else that is written out
-    """What it draws."""
+    power: ChipPower | None = Field(
+        default=None, repr=False
+    )  # `repr` identifies cached plans, which power does not change
+    """Power of the chip."""
 
     @property
     def memory_bytes(self) -> int:
-        """In-Processor-Memory of the chip. [B]"""
+        """Size of the chip's In-Processor-Memory. [B]"""
         return self.tile.count * self.tile.memory_bytes
 
     def products_per_cycle(self, dtype: str) -> float:
-        """Most multiply-adds of a tile: channels·units/cycles in the matrix unit, a whole vector beside it."""
+        """Return the most multiply-adds per tile and cycle: channels·units/cycles of the matrix unit, or a vector."""
         amp = self.amp
         in_unit = amp.in_channels(dtype) * amp.conv_units(dtype, dtype) / amp.cycles_per_position(dtype)
-        # There is no arithmetic in FP8 beside the unit.
+        # Only the matrix unit computes in FP8.
         return in_unit if dtype == "fp8" else max(in_unit, self.tile.vector_width_bytes / _BYTES[dtype])
 
     def peak_flop_per_s(self, dtype: str) -> float:
-        """Peak of all tiles: 2·multiply-adds per tile and cycle. [FLOP/s]"""
+        """Return the peak of all tiles: 2·multiply-adds per tile and cycle. [FLOP/s]"""
         return _FLOP_PER_MULTIPLY_ADD * self.products_per_cycle(dtype) * self.tile.count * self.clock_hz
 
     @property
     def multi_ipu_sync_s(self) -> float:
-        """Sync of several IPUs. [s]"""
+        """Time of a sync of several IPUs. [s]"""
         return self.multi_ipu_sync_cycles / self.clock_hz
 
     def exchange_bytes_per_s(self, tile_count: int) -> float:
-        """Rate at which a number of tiles receives, or sends, together. [B/s]"""
+        """Return the rate at which `tile_count` tiles together receive, or send. [B/s]"""
         return tile_count * self.exchange.bytes_per_cycle * self.clock_hz
 
     def with_tiles(self, count: int) -> Ipu:
-        """The chip with another number of tiles."""
+        """Return the chip with another number of tiles."""
         if count == self.tile.count:
             return self
         return self.model_copy(update={"tile": self.tile.model_copy(update={"count": count})})
 
     @property
     def with_wide_weight_loads(self) -> Ipu:
-        """The chip where weights lie in interleaved memory, of which the unit takes in two lines a cycle."""
+        """Chip with weights in interleaved memory, from which the matrix unit loads two lines per cycle."""
         width = _LINES * self.amp.weight_load_width_bytes
         return self.model_copy(update={"amp": self.amp.model_copy(update={"weight_load_width_bytes": width})})

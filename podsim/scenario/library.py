@@ -1,4 +1,4 @@
-"""Where files are found: a shipped name is the shipped file; others lie beside the file that names them, or near."""
+"""Lookup of files: a shipped name is the shipped file; other files are near the file that names them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from podsim.errors import Problem, SpecError
 from podsim.scenario.document import Namesake
-from podsim.scenario.wording import kind_name, known_here, nearest, shown
+from podsim.scenario.wording import kind_name, known_here, nearest, quoted
 from podsim.user_file import read_at_most
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -27,37 +27,37 @@ _FOLDERS = {
 
 
 _SHORTEST_WORD, _MOST_NAMES, _MOST_NAMESAKES = 3, 8, 3
-"""Of a word that names are looked up by, and of names and files that a message lists."""
+"""Shortest word that names are searched for, and most names and files that a message lists."""
 
 
 def data_root() -> Path:
-    """The folder that holds the shipped data: inside the package, or the checkout it is run from."""
+    """Return the folder with the shipped data: inside the package, or the checkout that it runs from."""
     installed = _PACKAGE / "_data"
     return installed if installed.is_dir() else _PACKAGE.parent
 
 
 def data_file(name: str) -> Path:
-    """A shipped data file, for example `reference_data/mlperf_rcp.csv`."""
+    """Return the path of a shipped data file, for example `reference_data/mlperf_rcp.csv`."""
     return data_root() / name
 
 
 class Name(str):
-    """A name of a file that remembers from which folders it is looked up."""
+    """Name of a file with the folders in which it is looked up."""
 
-    folders: tuple[Path, ...] = ()  # folders, the nearest first
+    folders: tuple[Path, ...] = ()  # nearest first
 
     @classmethod
     def within(cls, text: str, folders: Sequence[Path]) -> Name:
-        """A name as it was written in a file of one of the folders."""
+        """Return a name as written in a file of one of the folders."""
         name = text if isinstance(text, cls) else cls(text)
         name.folders = name.folders or tuple(folders)
         return name
 
 
 def find(name: str, kind: str, folders: Sequence[Path], place: str = "", key: str = "") -> Path:
-    """The file that a name stands for.
+    """Return the path of the file with a name.
 
-    A bare name that is shipped always stands for the shipped file; with a folder or a suffix it is a path.
+    A bare name that is shipped always means the shipped file; a name with a folder or a suffix is a path.
     """
     if known := shipped(name, kind):
         return known
@@ -72,12 +72,12 @@ def find(name: str, kind: str, folders: Sequence[Path], place: str = "", key: st
             raise SpecError([Problem(place, key, f"`{path}` is a link that leads to no file", "name a file")])
         if _is(Path.exists, path):
             raise SpecError([Problem(place, key, f"`{path}` is no ordinary file", "name a file")])
-    message = f"no {what} {shown(name)} was found" if name else f"the name of the {what} is empty"
+    message = f"no {what} {quoted(name)} was found" if name else f"the name of the {what} is empty"
     raise SpecError([Problem(place, key, message, _advice(name, kind, folders))])
 
 
 def shipped(name: str, kind: str) -> Path | None:
-    """The shipped file of a bare name; None if nothing of this kind is called so."""
+    """Return the shipped file of a bare name, or None if there is no such file of this kind."""
     if not name or Path(name).name != name or _without_suffix(name) != name:
         return None
     paths = (folder / f"{name}.yaml" for folder in _folders(data_root(), kind))
@@ -129,8 +129,8 @@ def _is(test: Callable[[Path], bool], path: Path) -> bool:
 
 
 def _advice(written: str, kind: str, folders: Sequence[Path]) -> str:
-    """The cure for a name without a file: a file that lies there, or a shipped name."""
-    if beside := _beside(written, folders):
+    """Return the cure for a name without a file: a file nearby, or a shipped name."""
+    if beside := _similar_file(written, folders):
         return f"did you mean `{beside}`?"
     name, names = _without_suffix(written), _names(kind)
     if kind != "scenario":
@@ -152,8 +152,8 @@ def _advice(written: str, kind: str, folders: Sequence[Path]) -> str:
     return f"write one of {listed}{others}; `podsim list {name}` says what each is"
 
 
-def _beside(written: str, folders: Sequence[Path]) -> Path | None:
-    """A file of YAML near the one that was asked for, whose name is like it but for its suffix."""
+def _similar_file(written: str, folders: Sequence[Path]) -> Path | None:
+    """Return a YAML file nearby whose name differs in its suffix only."""
     for folder in dict.fromkeys((*folders, Path())) if written else ():
         path = folder / written
         lying = [path.parent / f"{_without_suffix(path.name)}{suffix}" for suffix in _SUFFIXES[1:]]
@@ -163,7 +163,7 @@ def _beside(written: str, folders: Sequence[Path]) -> Path | None:
 
 
 def _folders(root: Path, kind: str) -> list[Path]:
-    """Where files of a kind lie under the shipped data, or under a working folder that is made like it."""
+    """Return the folders of a kind of file below the shipped data, or below a working folder of the same structure."""
     if kind != "scenario":
         return [root / _FOLDERS[kind]]
     top = root / SCENARIOS
@@ -175,7 +175,7 @@ def _names(kind: str) -> list[str]:
 
 
 def shipped_files(kind: str) -> Iterator[Path]:
-    """The shipped files of a kind."""
+    """Yield the shipped files of a kind."""
     root = data_root()
     if kind == "scenario":
         yield from (root / SCENARIOS).rglob("*.yaml")
@@ -186,7 +186,7 @@ def shipped_files(kind: str) -> Iterator[Path]:
 
 
 def _is_scenario(path: Path) -> bool:
-    """Whether a study is a scenario with keys of its own, which every command of scenarios takes."""
+    """Return True if a study is a scenario with additional keys, which every command for scenarios accepts."""
     return not any(line.startswith("kind:") for line in path.read_text(encoding="utf-8").splitlines())
 
 
@@ -195,13 +195,13 @@ def _holds(path: Path, kind: str) -> bool:
 
 
 def shipped_names() -> dict[str, list[str]]:
-    """Names of the shipped scenarios, studies, systems and software stacks."""
+    """Return the names of the shipped scenarios, studies, systems and software stacks."""
     kinds = {"scenarios": "scenario", "studies": "study", "systems": "pod", "software": "software"}
     return {title: _names(kind) for title, kind in kinds.items()}
 
 
 def display_path(path: Path) -> str:
-    """How messages and results name a file: shipped data without the folder it is installed in."""
+    """Return a path as messages and results show it: shipped data without the folder of its installation."""
     try:
         return str(path.resolve().relative_to(data_root().resolve()))
     except ValueError:
@@ -209,7 +209,7 @@ def display_path(path: Path) -> str:
 
 
 def is_as_shipped(file: tuple[str, str]) -> bool:
-    """Whether a file that was read, by its displayed path and SHA-256, is a shipped one, byte for byte."""
+    """Return True if a file that was read, given by displayed path and SHA-256, is identical to a shipped file."""
     path, digest = file
     own = data_root() / path
     return (

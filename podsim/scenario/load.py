@@ -1,9 +1,9 @@
-"""Loading: from a path, a name or a mapping to a checked, frozen specification.
+"""Loading: from a path, a name or a mapping to a validated, frozen scenario.
 
-Samples to converge, logged epochs and a description belong to the model, data and optimizer beside which they were
-written. Where a base, a variant or an override brings another model, nothing is known of how long it trains until
-that is given, and a description of the other is no title of this one. Quantities that are possible but far from
-anything real, most often a slip of the unit, are noted.
+Samples to converge, logged epochs and a description apply to the model, data and optimizer that were written with
+them. If a base, a variant or an override changes the model, its time to train is unknown until a new number is given,
+and the old description is no title of the new scenario. A notice reports values that are possible but far from any
+real one, most often a slip of the unit.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ from podsim.scenario.resolve import (
     Written,
     assigned,
     changes,
-    laid_out,
-    laid_over,
     layers_of,
     load_document,
     merge,
+    merged_layers,
     read_written,
+    resolved_layers,
 )
 from podsim.scenario.scenario import Scenario
 from podsim.scenario.software import Software
 from podsim.scenario.training import TrainingScenario
 from podsim.scenario.transformer_training import ENDS
 from podsim.scenario.vertices import Vertices
-from podsim.scenario.wording import counted, dotted, flow, shown
+from podsim.scenario.wording import counted, dotted, flow, quoted
 
 _DESCRIPTION: Final = ("description",)
 _ENDS: Final = tuple(("run", key) for key in ENDS)
@@ -69,38 +69,42 @@ _SHOWN: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Belonging:
-    """A scenario without what belongs to another model."""
+class OwnScenario:
+    """Scenario without the end and the description of another model."""
 
     spec: Scenario
-    notices: tuple[str, ...] = ()  # what was left out, and what to give; what stays and was given for another model
-    borrowed: bool = False  # whether the description is that of a base from which the scenario differs
+    notices: tuple[
+        str, ...
+    ] = ()  # what was removed and what to give instead; what stays though given for another model
+    borrowed: bool = False  # True if the description is that of a base from which the scenario differs
 
 
-def belonging(spec: Scenario, document: Document, layers: Sequence[Document], given: int, file: int) -> Belonging:
-    """Leave out what belongs to another model."""
+def drop_foreign_end(
+    spec: Scenario, document: Document, layers: Sequence[Document], given: int, file: int
+) -> OwnScenario:
+    """Remove the end and the description of a scenario where they were written for another model."""
     layers = _joined(layers, given)
     notices: list[str] = []
     if spec.activity is Activity.TRAINING:
         spec, told = _with_known_end(cast(TrainingScenario, spec), document, layers)
         notices += told
     borrowed = False
-    written = _last(layers, _DESCRIPTION)
+    written = _last_writer(layers, _DESCRIPTION)
     if spec.description and written is not None:
         if any(key.startswith("model") for key, _, _ in _differences(spec, layers, written)):
             spec = spec.model_copy(update={"description": ""})
         borrowed = any(layer.data.keys() - _TOLD_APART for layer in layers[written + 1 : file + 1])
-    return Belonging(spec, tuple(notices), borrowed)
+    return OwnScenario(spec, tuple(notices), borrowed)
 
 
 def _joined(layers: Sequence[Document], given: int) -> list[Document]:
-    """The layers with all overrides as one."""
+    """Return the layers with all overrides merged into one."""
     apart, together = list(layers[: len(layers) - given]), layers[len(layers) - given :]
     return [*apart, reduce(merge, together)] if together else apart
 
 
-def _last(layers: Sequence[Document], key: KeyPath) -> int | None:
-    """The last layer that writes a key, or a part of its value; None if there is none."""
+def _last_writer(layers: Sequence[Document], key: KeyPath) -> int | None:
+    """Return the index of the last layer that writes a key or a part of its value, or None."""
     for place in range(len(layers) - 1, -1, -1):
         found: Any = layers[place].data
         for part in key:
@@ -113,7 +117,7 @@ def _last(layers: Sequence[Document], key: KeyPath) -> int | None:
 def _with_known_end(
     spec: TrainingScenario, document: Document, layers: Sequence[Document]
 ) -> tuple[TrainingScenario, list[str]]:
-    """A training run without an end that belongs to another model."""
+    """Return a training run without an end that was given for another model, and the notices about it."""
     run = spec.run
     end = None if run is None else next((key for key in _ENDS if getattr(run, key[-1], None) is not None), None)
     if run is None or end is None:
@@ -124,13 +128,15 @@ def _with_known_end(
     if run.is_drawn and spec.benchmark is None:
         what = spec.model.reference_words
         return _open(spec), [f"{without} drawn from MLPerf's reference runs, which are of {what}; {_CURE}"]
-    written = _last(layers, end)
+    written = _last_writer(layers, end)
     if written is None or run.is_drawn:
         return spec, []
     changed = _differences(spec, layers, written)
     if not changed:
         return spec, _of_another_batch(spec, layers, written, place)
-    differing = ", ".join(f"{name} {_shown(before)} → {_shown(after)}" for name, before, after in changed[:_SHOWN])
+    differing = ", ".join(
+        f"{name} {_value_text(before)} → {_value_text(after)}" for name, before, after in changed[:_SHOWN]
+    )
     more = f" and {counted(len(changed) - _SHOWN, 'more key')}" if len(changed) > _SHOWN else ""
     if run.is_converged:
         what = f"{without} given for another model, data or optimizer ({differing}{more}); {_CURE}"
@@ -145,7 +151,7 @@ _CURE: Final = "give run.samples_to_converge, run.samples, run.tokens or run.epo
 
 
 def _noticed(document: Document) -> tuple[str, ...]:
-    """Return what a reader must know of how a document was read."""
+    """Return the notices of a document."""
     return (*document.notices, *([namesake_notice(document.namesakes)] if document.namesakes else ()))
 
 
@@ -155,7 +161,7 @@ def _open(spec: TrainingScenario) -> TrainingScenario:
 
 
 def _of_another_batch(spec: TrainingScenario, layers: Sequence[Document], written: int, place: str) -> list[str]:
-    """A warning where samples to converge without a batch size were given beside another batch."""
+    """Return a warning if samples to converge without a batch size were given with another batch."""
     if spec.run is None or not spec.run.is_converged or spec.run.has_batch:
         return []
     before, after = _batch(layers[: written + 1]), _batch(layers)
@@ -168,13 +174,13 @@ def _of_another_batch(spec: TrainingScenario, layers: Sequence[Document], writte
 
 
 def _is_told_with_batch(spec: Scenario) -> bool:
-    """Return True if a note on the end of the run depends on the batch of the scenario."""
+    """Return True if a notice about the end of the run depends on the scenario's batch."""
     run = spec.run if isinstance(spec, TrainingScenario) else None
     return run is not None and run.is_converged and not run.has_batch and not run.is_drawn
 
 
 def _batch(layers: Sequence[Document]) -> int | None:
-    """Samples of one weight update as layers say; None if they leave it open."""
+    """Return the samples of one weight update that layers specify, or None."""
     data = reduce(merge, layers).data
     given, division = data.get("batch_size"), data.get("parallelism")
     if isinstance(given, int):
@@ -190,15 +196,15 @@ def _batch(layers: Sequence[Document]) -> int | None:
 
 
 def with_batch_of_updates(document: Document, layers: Sequence[Document], given: int) -> Document:
-    """Return the document whose number of weight updates has the batch size beside which it was written.
+    """Return the document with the batch size at which its number of weight updates was given.
 
     All overrides count as one layer, so that updates and a batch that are given together belong together.
     """
-    updates = document.at(_UPDATES)
+    updates = document.value_at(_UPDATES)
     if isinstance(updates, bool) or not isinstance(updates, int):
         return document
     layers = _joined(layers, given)
-    written = _last(layers, _UPDATES)
+    written = _last_writer(layers, _UPDATES)
     if written is None:
         return document
     batches = (_batch(layers[: last + 1]) for last in range(written, len(layers)))
@@ -209,7 +215,7 @@ def with_batch_of_updates(document: Document, layers: Sequence[Document], given:
 
 
 def _differences(spec: Scenario, layers: Sequence[Document], written: int) -> list[tuple[str, object, object]]:
-    """Keys of model, data and optimizer that differ from those beside which something was written."""
+    """Return the keys of model, data and optimizer that differ from those in force when a layer was written."""
     if not any(section in layer.data for layer in layers[written + 1 :] for section in _SECTIONS):
         return []
     after = dict(_identity(spec))
@@ -218,7 +224,7 @@ def _differences(spec: Scenario, layers: Sequence[Document], written: int) -> li
         try:
             found = _part(type(spec)).model_validate(beside.data)
         except ValidationError:
-            # A base that describes no whole model; the first whole one is the one that is meant.
+            # This base has no complete model; the first complete one counts.
             continue
         before = dict(_identity(found))
         keys = dict.fromkeys((*before, *after))
@@ -228,9 +234,9 @@ def _differences(spec: Scenario, layers: Sequence[Document], written: int) -> li
 
 @lru_cache
 def _part(form: type[Scenario]) -> type[BaseModel]:
-    """Model, data and optimizer of a scenario, read without the rest."""
+    """Return a model of the sections model, data and optimizer of a scenario."""
     fields = {name: form.model_fields[name] for name in _SECTIONS if name in form.model_fields}
-    make: Any = create_model  # mypy knows sections that are written out only
+    make: Any = create_model  # mypy accepts literal sections only
     made: type[BaseModel] = make(
         "Part",
         __config__=ConfigDict(extra="ignore", frozen=True),
@@ -244,7 +250,7 @@ def _sections(layer: Document) -> Document:
 
 
 def _identity(spec: Any) -> Iterator[tuple[str, object]]:
-    """What makes a model, its data and its optimizer what they are, by key."""
+    """Yield the keys that identify a model, its data and its optimizer, with their values."""
     for section in ("model", "data"):
         part = getattr(spec, section, None)
         if isinstance(part, BaseModel):
@@ -264,7 +270,7 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, object]]:
         yield path, value
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     return "not given" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -275,11 +281,11 @@ _LONGEST: Final = {
     "weight_updates": 1e9,
     "epochs": 1e5,
 }
-"""More than any training has had: of samples, tokens, weight updates and passes over the data."""
+"""Largest numbers of samples, tokens, weight updates and epochs of any real training."""
 
 
 def unusual(spec: Scenario) -> Iterator[str]:
-    """A note on each such quantity."""
+    """Yield a notice for each quantity that is far from any real one."""
     for key, number, declared in quantities(spec):
         quantity = declared.quantity
         if quantity and quantity.usual and not quantity.is_usual(number):
@@ -294,7 +300,7 @@ def unusual(spec: Scenario) -> Iterator[str]:
 
 
 def _long_runs(run: Any) -> Iterator[str]:
-    """A note on a run that goes on for longer than any did."""
+    """Yield a notice if a run is longer than any real one."""
     for key, limit in _LONGEST.items():
         longest = max(_numbers(getattr(run, key, None)), default=0.0)
         if longest > limit:
@@ -303,7 +309,7 @@ def _long_runs(run: Any) -> Iterator[str]:
 
 
 def _numbers(end: Any) -> tuple[float, ...]:
-    """What an end of a run is made of: a number, several, or those that were logged."""
+    """Return the numbers of the end of a run: one, several, or the logged ones."""
     if isinstance(end, (int, float)):
         return (end,)
     if isinstance(end, tuple):
@@ -319,44 +325,44 @@ KINDS: dict[str, type[BaseModel]] = {
     "host": Host,
     "software": Software,
 }
-"""Kinds of file beside scenarios."""
+"""Kinds of file other than scenarios."""
 _COMMANDS = {"study": "sweep", "goal": "plan"}
-"""Kinds of file that ask about many scenarios, and what takes them."""
+"""Kinds of file that describe many scenarios, and their commands."""
 _NAMES = frozenset({"base", "kind", *(key for each in REFERENCES.values() for key in each)})
-"""Keys that stand for more than their value."""
+"""Keys whose value names another file."""
 _APART = ("base", "expect", "kind", VARIANTS)
-"""Sections whose keys are not laid over one another as others are."""
+"""Sections whose keys are not merged like other keys."""
 _OWNERS = ("data", "description", "model", "optimizer", "run")
-"""Sections that say to what the end of a run belongs, or what it is."""
+"""Sections that define the end of a run, or the model that it applies to."""
 _Model = TypeVar("_Model", bound=BaseModel)
 _Wanted = TypeVar("_Wanted", bound=Scenario)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LoadedScenario:
-    """A scenario with the files that it was read from."""
+    """Scenario with the files that it was read from."""
 
     name: str  # name of the file, with the variant if one was chosen
     spec: Scenario  # the checked scenario, system and software resolved
     document: Document  # the merged data with the place of every key
-    written: Written  # the scenario as it was written, so that more can be laid over it
-    variant: str | None = None  # the variant that was chosen
-    overrides: tuple[str, ...] = ()  # `key.path=value` texts that were applied
-    notices: tuple[str, ...] = ()  # what a reader must know of how it was read
-    auto: AutoSpec | None = None  # what is pinned where the division is to be chosen
-    changes: Sequence[Change] = ()  # keys that are not as the file has them
-    borrowed: bool = False  # whether the description is that of something from which this differs
-    apart: Mapping[str, Any] = field(default_factory=dict)  # sections that are not as the document has them
-    told: tuple[str, ...] = ()
+    written: Written  # the scenario as written, so that more layers can be merged
+    variant: str | None = None  # the chosen variant
+    overrides: tuple[str, ...] = ()  # applied texts, `key.path=value`
+    notices: tuple[str, ...] = ()  # remarks for the user on how it was read
+    auto: AutoSpec | None = None  # pinned keys of a layout to be chosen
+    changes: Sequence[Change] = ()  # keys that differ from the file
+    borrowed: bool = False  # True if the description is that of a base from which the scenario differs
+    apart: Mapping[str, Any] = field(default_factory=dict)  # sections that differ from the document's
+    told: tuple[str, ...] = ()  # notices about an end that was given for another model
 
     def __repr__(self) -> str:
-        """Its name, what it asks for, and what was laid over it; `document.data` has its keys."""
+        """Return name, activity and overrides; `document.data` has the keys."""
         laid = f", {', '.join(self.overrides)}" if self.overrides else ""
-        return f"LoadedScenario({self.name}: {self.spec.activity.words}{laid})"
+        return f"LoadedScenario({self.name}: {self.spec.activity.label}{laid})"
 
     @property
     def folder(self) -> Path:
-        """Where files that it names are looked up."""
+        """Folder in which files that the scenario names are looked up."""
         return self.written.folder
 
     @property
@@ -366,7 +372,7 @@ class LoadedScenario:
 
     @property
     def shipped_name(self) -> str | None:
-        """`name` or `name@variant` of the shipped scenario that this is, by its files; None for any other."""
+        """`name` or `name@variant` if this is a shipped scenario with shipped files only, or None."""
         if self.overrides or self.written.path is None:
             return None
         shipped = data_root().resolve() / SCENARIOS
@@ -376,21 +382,21 @@ class LoadedScenario:
 
     @property
     def resolved(self) -> dict[str, Any]:
-        """The scenario as it was simulated, system and software by name."""
+        """Simulated scenario as plain data, with the names of system and software."""
         data = self.spec.model_dump(mode="json", exclude={"system", "software"}, exclude_none=True)
         return {"system": self.spec.system.name, "software": self.spec.software.name} | data
 
     def where(self, *path: str) -> str:
-        """`file:line:column [key.path]` of a key."""
+        """Return the `file:line:column [key.path]` of a key."""
         return f"{self.document.where(path)} [{'.'.join(path)}]"
 
-    def gives(self, *path: str) -> bool:
-        """Whether a key was written."""
-        return self.document.at(path) is not None
+    def has_key(self, *path: str) -> bool:
+        """Return True if the file contains the key."""
+        return self.document.value_at(path) is not None
 
     @property
     def replaced(self) -> Scenario | None:
-        """The scenario with the division that `parallelism: auto` takes the place of; None if these do not agree."""
+        """Scenario with the layout that `parallelism: auto` replaced, or None if that layout contradicts the pins."""
         document = with_given_division(self.document)
         if document is None:
             return None
@@ -403,12 +409,12 @@ class LoadedScenario:
         return self.spec.model_copy(update={name: getattr(spec, name) for name in (PARALLELISM, "memory")})
 
     def divided(self, spec: Scenario) -> LoadedScenario:
-        """The scenario with the division that was chosen."""
+        """Return the scenario with the chosen layout."""
         return replace(self, spec=spec, auto=None)
 
-    def of(self, wanted: type[_Wanted], do: str | None = None) -> _Wanted:
-        """The specification, if it is of an activity."""
-        return self.spec.of(wanted, do, self.name)
+    def require(self, wanted: type[_Wanted], do: str | None = None) -> _Wanted:
+        """Return the specification if it has the wanted activity, or raise an error."""
+        return self.spec.require(wanted, do, self.name)
 
 
 def load_scenario(
@@ -417,17 +423,19 @@ def load_scenario(
     """Load, merge and check a scenario.
 
     Args:
-        source: A path, the name of a shipped scenario, a mapping, or a scenario that was loaded before.
-        variant: One of its variants.
-        overrides: `key.path=value` texts, or values by key path, applied last; over a loaded scenario, after those it
-            was loaded with.
+        source: Path, name of a shipped scenario, mapping, or a loaded scenario.
+        variant: Name of one of its variants.
+        overrides: `key.path=value` texts, or values by key path, applied last; to a loaded scenario, after its own
+            overrides.
 
     Raises:
-        SpecError: Everything that is wrong with it, each with its place.
+        SpecError: All problems of the scenario, each with its place.
     """
-    # What Python lets through and the command line does not.
+    # Python allows other types here, the command line does not.
     if variant is not None and not isinstance(variant, str):
-        raise SpecError([Problem("", "variant", f"needs a name, not {shown(variant)}", "give a name, or leave it out")])
+        raise SpecError(
+            [Problem("", "variant", f"needs a name, not {quoted(variant)}", "give a name, or leave it out")]
+        )
     overrides = override_texts(overrides)
     if not isinstance(source, LoadedScenario):
         return _loaded(read_written(source), variant, tuple(overrides))
@@ -441,7 +449,7 @@ def load_scenario(
 
 
 def override_texts(overrides: Overrides) -> tuple[str, ...]:
-    """Overrides as `key.path=value` texts.
+    """Return overrides as `key.path=value` texts.
 
     >>> override_texts({"system": "bow_pod64", "parallelism.replication_factor": 4})
     ('system=bow_pod64', 'parallelism.replication_factor=4')
@@ -449,20 +457,20 @@ def override_texts(overrides: Overrides) -> tuple[str, ...]:
     if isinstance(overrides, Mapping):
         return tuple(f"{key}={flow(value)}" for key, value in overrides.items())
     if isinstance(overrides, str) or not isinstance(overrides, Sequence):
-        what = f"needs a list of texts or a mapping, not {shown(overrides)}"
+        what = f"needs a list of texts or a mapping, not {quoted(overrides)}"
         raise SpecError([Problem("", "overrides", what, 'give for example `{"system": "bow_pod64"}`')])
     return tuple(overrides)
 
 
 def _patched(loaded: LoadedScenario, texts: Sequence[str]) -> LoadedScenario | None:
-    """A loaded scenario with other values at some keys, of which no other part is read or checked again."""
+    """Return a loaded scenario with other values at some keys, without validating other sections again, or None."""
     document, spec = loaded.document, loaded.spec
     sections = {name: each for name, each in spec if isinstance(each, HardwareSpec)}
     try:
         for text in texts:
             over = assigned(text)
             path = max(over.places, key=len)
-            before, value = document.at(path), over.at(path)
+            before, value = document.value_at(path), over.value_at(path)
             if loaded.auto is not None or not _is_leaf(document, path, before, value):
                 return None
             if path[0] in (PARALLELISM, BATCH) and _is_told_with_batch(spec):
@@ -489,7 +497,7 @@ def _patched(loaded: LoadedScenario, texts: Sequence[str]) -> LoadedScenario | N
 
 
 def _below(path: KeyPath, data: Any) -> Iterator[KeyPath]:
-    """Keys of all that lies in the data of a key."""
+    """Yield the key paths of all data below a key."""
     parts = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     for key, value in parts:
         yield (*path, key)
@@ -497,8 +505,8 @@ def _below(path: KeyPath, data: Any) -> Iterator[KeyPath]:
 
 
 def _is_leaf(document: Document, path: KeyPath, before: Any, value: Any) -> bool:
-    """Whether another value at a key changes that value and nothing else."""
-    parents = [document.at(path[:length]) for length in range(1, len(path))]
+    """Return True if another value at a key changes that value and nothing else."""
+    parents = [document.value_at(path[:length]) for length in range(1, len(path))]
     is_plain = not isinstance(value, (dict, list)) and value is not None
     is_leaf = not isinstance(before, dict) or VALUE in before
     in_mappings = all(isinstance(parent, dict) and VALUE not in parent for parent in parents)
@@ -512,9 +520,9 @@ def _with_leaf(data: Any, path: KeyPath, value: Any) -> Any:
 
 def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -> LoadedScenario:
     layers = layers_of(written, variant, overrides)
-    document = with_batch_of_updates(laid_out(written, variant, overrides), layers, len(overrides))
+    document = with_batch_of_updates(resolved_layers(written, variant, overrides), layers, len(overrides))
     kind = str(document.data.get("kind"))
-    if kind in _COMMANDS:  # a question about many scenarios
+    if kind in _COMMANDS:  # a study or goal, which describes many scenarios
         what, do = f"this is a {kind}, not a scenario", f"`podsim {_COMMANDS[kind]}` takes it"
         raise SpecError([Problem(document.where(("kind",)), "kind", what, do)])
     wanted = form_of(document)
@@ -526,7 +534,7 @@ def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -
     problems = [Problem(document.where(key), dotted(key), message, do) for key, message, do in findings]
     if problems:
         raise SpecError(problems)
-    own = belonging(spec, document, layers, len(overrides), len(layers) - len(overrides) - (2 if variant else 1))
+    own = drop_foreign_end(spec, document, layers, len(overrides), len(layers) - len(overrides) - (2 if variant else 1))
     name = f"{written.name}:{variant}" if variant else written.name
     notices = (*_noticed(document), *unusual(spec), *own.notices)
     differing = LazySequence(lambda: _changes(written, variant, overrides, document) if variant or overrides else ())
@@ -541,26 +549,26 @@ def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -
 def _changes(
     written: Written, variant: str | None, overrides: tuple[str, ...], document: Document
 ) -> tuple[Change, ...]:
-    """Keys that are not as the file has them."""
-    file = laid_over(written, None, ())
+    """Return the keys that differ from the file."""
+    file = merged_layers(written, None, ())
 
     def inherited() -> Mapping[str, Any]:
-        """The file with all that it refers to, as far as that can be read without what was asked."""
+        """Return the file with its bases and references merged, if these can be read without the request."""
         try:
-            return dict(laid_out(written, None, ()).data)
+            return dict(resolved_layers(written, None, ()).data)
         except SpecError:
             return dict(file.data)
 
-    return changes(file, laid_over(written, variant, overrides), inherited, document.data)
+    return changes(file, merged_layers(written, variant, overrides), inherited, document.data)
 
 
 def _division(wanted: type[Scenario]) -> Any:
-    """How such scenarios are divided."""
+    """Return the type of the section `parallelism`."""
     return wanted.model_fields[PARALLELISM].annotation
 
 
 def _pinned(document: Document, wanted: type[Scenario]) -> AutoSpec | None:
-    """What `parallelism: auto` leaves no choice about; None for a division that is given."""
+    """Return the keys pinned next to `parallelism: auto`, or None for an explicit layout."""
     division = _division(wanted)
     if not is_auto(document):
         if problems := misspelled(document):
@@ -590,24 +598,24 @@ def _problems(wanted: type[BaseModel], document: Document) -> list[Problem]:
 
 
 def variant_names(source: str | Path) -> tuple[str, ...]:
-    """The variants that a scenario file names."""
+    """Return the names of the variants of a scenario file."""
     return tuple(read_written(source).variants)
 
 
 def load_hardware(name: str, kind: str) -> tuple[BaseModel, Document]:
-    """A chip, machine, pod or software stack by path or name, with its document."""
+    """Return a chip, machine, pod or software stack by path or name, with its document."""
     document = load_document(name, kind)
     return validated(KINDS[kind], document), document
 
 
 def load_ipu(name: str) -> Ipu:
-    """A chip by path or name; a shipped one also without `ipu_` before its name, in capitals or not."""
+    """Return a chip by path or name; shipped names may lack `ipu_`, and ignore case."""
     own = f"ipu_{name.casefold()}"
     return validated(Ipu, load_document(own if shipped(own, "ipu") else name, "ipu"))
 
 
 def validated(model: type[_Model], document: Document) -> _Model:
-    """What a document describes."""
+    """Validate a document."""
     try:
         return model.model_validate(document.data)
     except ValidationError as error:

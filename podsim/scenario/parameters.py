@@ -1,4 +1,4 @@
-"""Short names of what a machine is chosen by, and the keys of a scenario that each stands for."""
+"""Short names of hardware parameters, and the keys of a scenario that each name sets."""
 
 from __future__ import annotations
 
@@ -25,4 +25,4 @@ PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_MACHINE}.streaming_memory.bandwidth_per_machine",
     ),
 }
-"""`memory` is that of the tiles, `links` those between IPUs, `streaming` the way to and from Streaming Memory."""
+"""`memory` is tile memory, `links` are all links between IPUs, `streaming` is the path to and from Streaming Memory."""

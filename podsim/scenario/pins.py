@@ -1,4 +1,4 @@
-"""Pins beside `parallelism: auto` that no choice of the rest can satisfy."""
+"""Checks of the keys pinned next to `parallelism: auto`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _LARGEST_BATCH = 10**9
 
 
 def batch_pins(batch_size: int | None) -> Iterator[Finding]:
-    """A batch that is too large to be divided."""
+    """Yield a problem if a batch is too large to be divided."""
     if batch_size is not None and batch_size > _LARGEST_BATCH:
         yield (BATCH,), f"`{batch_size}` is too large to be divided", f"write {_LARGEST_BATCH} or less"
 
 
 def ipu_pins(system: System, key: str, count: int | None) -> Iterator[Finding]:
-    """More IPUs than a link domain has."""
+    """Yield a problem if a pinned number of IPUs exceeds a link domain."""
     domain = system.domain_ipu_count
     if count is not None and count > domain:
         what = f"{count} cannot be: a link domain of {system.name} has {domain} IPUs"
@@ -28,7 +28,7 @@ def ipu_pins(system: System, key: str, count: int | None) -> Iterator[Finding]:
 
 
 def replica_pins(system: System, replicas: int, ipus: int) -> Iterator[Finding]:
-    """More replicas than the pod has room for."""
+    """Yield a problem if pinned replicas do not fit the pod."""
     most = system.room_for(ipus)
     if not most:
         return

@@ -1,4 +1,4 @@
-"""The shipped pods: larger ones for a model that does not fit, smaller ones for one that does."""
+"""Shipped pods that are larger or smaller than a given system."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from podsim.scenario.load import load_hardware
 
 
 def larger_pods(system: System) -> Iterator[tuple[str, System]]:
-    """Shipped pods by size, with their names: those alone that offer a model more than the ones before them."""
+    """Yield shipped pods by size, with their names; only those with more room for a model than the pods before."""
     chip, seen = system.machine.ipu.name, {_room(system)}
     for name, pod in sorted(
         _shipped(), key=lambda each: (each[1].ipu_count, each[1].machine.ipu.name != chip, each[0])
@@ -21,7 +21,7 @@ def larger_pods(system: System) -> Iterator[tuple[str, System]]:
 
 
 def smaller_pods(system: System) -> list[tuple[str, System]]:
-    """Shipped pods of the same chip with fewer IPUs, the smallest first, with their names."""
+    """Return shipped pods of the same chip with fewer IPUs, smallest first, with their names."""
     chip, count = system.machine.ipu.name, system.ipu_count
     smaller = [each for each in _shipped() if each[1].machine.ipu.name == chip and each[1].ipu_count < count]
     return sorted(smaller, key=lambda each: (each[1].ipu_count, each[0]))
@@ -33,5 +33,5 @@ def _shipped() -> list[tuple[str, System]]:
 
 
 def _room(pod: System) -> tuple[int, int, int]:
-    """IPUs of one copy of a model, and the memories of each."""
+    """Return the IPUs available to one copy of a model, and the memories of each IPU."""
     return pod.domain_ipu_count, pod.machine.ipu.memory_bytes, pod.machine.streaming_memory.capacity_per_ipu_bytes

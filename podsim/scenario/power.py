@@ -1,4 +1,4 @@
-"""What chips, machines, host servers and switches draw, idle and busy."""
+"""Power of chips, machines, host servers and switches, idle and busy."""
 
 from __future__ import annotations
 
@@ -13,44 +13,45 @@ _Operation = Annotated[Real, Quantity("j", ("0 pJ", "1 uJ"), usual=("0.1 pJ", "1
 
 
 class ChipPower(HardwareSpec):
-    """What a chip draws: idle power always, and the energy of what it does, at one voltage."""
+    """Power of a chip: idle power, plus the energy of operations at one voltage."""
 
     idle_w: _Chip
-    """While it waits."""
+    """Power of an idle chip."""
     tile_cycle_j: _Operation
-    """A cycle of a tile at work, whatever it does: vectors, loads and stores, the exchange."""
+    """Energy of a cycle of a working tile, for any work: vectors, loads and stores, the exchange."""
     half_flop_j: _Operation
-    """An operation of a product beside that, half inputs and partials."""
+    """Additional energy of an operation of a product, half inputs and partials."""
     half_partials_float_flop_j: _Operation
-    """The same, half inputs and single partials."""
+    """Additional energy of an operation of a product, half inputs and single partials."""
     single_flop_j: _Operation
-    """The same, single inputs and partials."""
+    """Additional energy of an operation of a product, single inputs and partials."""
     fp8_flop_j: _Operation | None = None
-    """The same, FP8 inputs and half partials; half of that of half inputs if left out."""
+    """Additional energy of an operation of a product, FP8 inputs and half partials; half of that of half inputs if left
+    out."""
     transfer_w: _Chip
-    """What transfers over links draw beside idle power, and those to and from hosts and streaming memory."""
+    """Additional power during transfers over links, to and from hosts, and to and from streaming memory."""
 
 
 class MachinePower(HardwareSpec):
-    """What a machine draws."""
+    """Power of a machine."""
 
     without_ipus_w: _Box
-    """All but its IPUs: gateway, streaming memory, network cards, fans, losses of the supply."""
+    """Power of gateway, streaming memory, network cards, fans and losses of the supply, without IPUs."""
 
 
 class HostPower(HardwareSpec):
-    """What a host server draws."""
+    """Power of a host server."""
 
     idle_w: _Box
-    """Between runs."""
+    """Power between runs."""
     busy_w: _Box
-    """During a run."""
+    """Power during a run."""
 
 
 class PodPower(HardwareSpec):
-    """What a pod draws beside its machines and host servers."""
+    """Power of a pod without its machines and host servers."""
 
     switch_w: _Box
-    """One switch."""
+    """Power of one switch."""
     switch_count: Annotated[Whole, Quantity("count", ("0", "1024"), usual=("0", "64")), APART]
-    """Switches between machines and host servers."""
+    """Number of switches between machines and host servers."""

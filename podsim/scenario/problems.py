@@ -1,4 +1,4 @@
-"""From pydantic's findings to problems that name the place, the key and the cure."""
+"""Translation of pydantic's errors into problems with place, key and cure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from podsim.scenario.docstrings import field_docs
 from podsim.scenario.document import Document, KeyPath
 from podsim.scenario.parameters import PARAMETERS
 from podsim.scenario.software import Software
-from podsim.scenario.wording import known_here, nearest, shown
+from podsim.scenario.wording import known_here, nearest, quoted
 
 _AUTO: Final = "auto"
 _NEEDS = {
@@ -49,7 +49,7 @@ _ALSO_CALLED: Final[Mapping[str, tuple[str, ...]]] = {
     "sdk": ("software",),
     "seq_len": ("sequence_length",),
 }
-"""Keys by names that people have for them elsewhere."""
+"""Keys by the names that they have in other software."""
 _RINGS: Final = "remove it; `collective_rings` says how many rings a collective has, by turns in each direction"
 _NO_LONGER_KEYS: Final[Mapping[str, str]] = {
     "attention_copies": "remove it; copies follow from layouts, at `layout_change_cycles_per_byte`",
@@ -59,26 +59,26 @@ _NO_LONGER_KEYS: Final[Mapping[str, str]] = {
     "collective_step_latency": "remove it; write `first_hop_latency` and `hop_latency` of `ipu_link` in the machine",
     "gateway_hops": "remove it; gateways pass on fragments of `gw_link.fragment_size` in the machine",
 }
-"""Keys of software stacks up to 0.8.0, and what took their place."""
+"""Keys of software stacks up to 0.8.0, and their replacements."""
 _MOST_PLACES: Final = 2
 _LENGTHS = {"too_short": ("min_length", "few", "{} or more"), "too_long": ("max_length", "many", "{} or fewer")}
 
 
 def problems_of(error: ValidationError, document: Document, model: type[BaseModel]) -> Iterator[Problem]:
-    """One problem per finding, in the order of the file."""
+    """Yield one problem for each error, in the order of the file."""
     for finding in error.errors(include_url=False):
         path = _path_in(document.data, finding["loc"])
         yield _problem(finding, path, document, model)
 
 
 def _path_in(data: Any, location: tuple[int | str, ...]) -> KeyPath:
-    """The part of pydantic's location that names keys and items of the data."""
+    """Return the part of pydantic's location that names keys and items of the data."""
     path: list[int | str] = []
     for part in location:
         items = dict(enumerate(data)) if isinstance(data, list) else data
         if isinstance(items, dict) and part in items:
             data = items[part]
-        elif part != location[-1] or not isinstance(data, dict):  # the alternative of a value that was tried
+        elif part != location[-1] or not isinstance(data, dict):  # name of an alternative of a union
             continue
         path.append(part)
     return tuple(path)
@@ -93,14 +93,14 @@ def _problem(finding: Any, path: KeyPath, document: Document, model: type[BaseMo
         if owner is Software and (instead := _NO_LONGER_KEYS.get(str(path[-1]))):
             return Problem(document.where(path), _dotted(path[:-1]), f"`{path[-1]}` is no longer a key", instead)
         here = _keys(owner)
-        do = known_here(str(path[-1]), here, meant=_meant(path, here, model))
+        do = known_here(str(path[-1]), here, meant=_meant_key(path, here, model))
         message = f"unknown key `{path[-1]}`"
         return Problem(document.where(path), _dotted(path[:-1]), message + _elsewhere(path, model), do)
     return Problem(document.where(path), _dotted(path), *_wrong_value(kind, finding["input"], finding.get("ctx", {})))
 
 
 def _elsewhere(path: KeyPath, model: type[BaseModel]) -> str:
-    """Who knows a key that is unknown here: other activities, or a division that is given whole."""
+    """Return where a key that is unknown here is known: in other activities, or in an explicit layout."""
     from podsim.scenario.families.registry import activities_with
     from podsim.scenario.scenario import Scenario
 
@@ -111,11 +111,11 @@ def _elsewhere(path: KeyPath, model: type[BaseModel]) -> str:
         return ""
     if not there or model.activity in there:
         return ""
-    return f" in {model.activity.words}; it belongs to {' and '.join(each.words for each in there)}"
+    return f" in {model.activity.label}; it belongs to {' and '.join(each.label for each in there)}"
 
 
-def _meant(path: KeyPath, here: Sequence[str], model: type[BaseModel]) -> str:
-    """The key that goes by another name here, or by this name at one or two other places; empty if there is none."""
+def _meant_key(path: KeyPath, here: Sequence[str], model: type[BaseModel]) -> str:
+    """Return the key meant by another name, or the one or two other places of this name; empty if there is none."""
     written = str(path[-1])
     names = (written, *_ALSO_CALLED.get(written.casefold(), ()))
     if called := [name for name in names if name in here]:
@@ -132,7 +132,7 @@ def _meant(path: KeyPath, here: Sequence[str], model: type[BaseModel]) -> str:
 
 
 def _places(model: type[BaseModel], name: str, path: KeyPath = ()) -> Iterator[KeyPath]:
-    """Where a key of this name is in a file; keys of lists have no such place."""
+    """Yield the key paths with this name in a file, without keys inside lists."""
     for key, attribute in keys_of(model).items():
         annotation = model.model_fields[attribute].annotation
         inner = _model_in(annotation) if get_origin(annotation) not in (list, tuple, Sequence) else None
@@ -155,31 +155,31 @@ def _missing_key(path: KeyPath, document: Document, model: type[BaseModel]) -> P
 
 
 def _wrong_value(kind: str, given: Any, context: Any) -> tuple[str, str | None]:
-    """What is wrong with a value, and the cure."""
+    """Return the problem of a value, and the cure."""
     if kind == "value_error":
         return str(context["error"]), getattr(context["error"], "do", None)
     if kind == "literal_error":
         return _wrong_choice(given, context["expected"].replace("'", "`"))
     if kind in _BOUNDS:
         name, what, do = _BOUNDS[kind]
-        return f"{shown(given)} is {what}", do.format(f"{context[name]:.13g}")
+        return f"{quoted(given)} is {what}", do.format(f"{context[name]:.13g}")
     if kind in _LENGTHS:
         name, what, do = _LENGTHS[kind]
         return f"has too {what} entries: {len(given)}", f"write {do.format(context[name])}"
     if kind == "finite_number":
-        return f"{shown(given)} is not a finite number", "write for example `0.5`"
+        return f"{quoted(given)} is not a finite number", "write for example `0.5`"
     if kind == "string_type" and isinstance(given, (bool, int, float)):
-        return f"needs text, not {shown(given)}", f'put it in quotes, `"{shown(given).strip("`")}"`'
+        return f"needs text, not {quoted(given)}", f'put it in quotes, `"{quoted(given).strip("`")}"`'
     needs, cure = _NEEDS.get(kind, ("another value", "see the reference of scenario files"))
-    return f"needs {needs}, not {shown(given)}", cure
+    return f"needs {needs}, not {quoted(given)}", cure
 
 
 def _wrong_choice(given: Any, expected: str) -> tuple[str, str]:
     choices = expected.split("`")[1::2]
     if len(choices) < 2:
-        return f"needs {expected}, not {shown(given)}", f"write {expected}"
+        return f"needs {expected}, not {quoted(given)}", f"write {expected}"
     close = nearest(str(given), choices)
-    return f"{shown(given)} is not one of {expected}", f"did you mean `{close}`?" if close else "write one of them"
+    return f"{quoted(given)} is not one of {expected}", f"did you mean `{close}`?" if close else "write one of them"
 
 
 def _keys(model: type[BaseModel] | None) -> list[str]:
@@ -196,7 +196,7 @@ def _model_at(model: type[BaseModel] | None, path: KeyPath) -> type[BaseModel] |
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """The first model named in an annotation, through unions and lists."""
+    """Return the first model in an annotation, through unions and lists."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     for argument in get_args(annotation):

@@ -1,4 +1,4 @@
-"""Fields of specifications: counts, ratios, dates, and quantities and prices that carry their source."""
+"""Fields of specifications: counts, ratios, dates, and quantities and prices with their source."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from podsim.errors import BadValueError
 from podsim.scenario.base import Spec, keys_of
-from podsim.scenario.wording import known_here, shown
+from podsim.scenario.wording import known_here, quoted
 from podsim.units import EXAMPLES, UNITS, NotFiniteError, QuantityError, parse_price, parse_quantity
 
 DATE_SCHEMA: Final = {"anyOf": [{"type": "integer"}, {"type": "string", "pattern": r"^\d{4}(-\d{2}){0,2}$"}]}
@@ -25,7 +25,7 @@ _LAST_MONTH: Final = 12
 
 
 def date_text(raw: Any) -> Any:
-    """A date as text, checked; a year may be a number."""
+    """Return a valid date as text; a year may be a number."""
     if raw is not None:
         last_day(raw)
     return None if raw is None else str(raw)
@@ -35,7 +35,7 @@ Day = Annotated[str, BeforeValidator(date_text), WithJsonSchema(DATE_SCHEMA)]
 
 
 def last_day(written: object) -> date:
-    """The last day that a date may stand for, so that nothing is called older than it surely is.
+    """Return the last day that a date may mean, so that no number appears older than it is.
 
     >>> last_day("2020"), last_day("2024-02"), last_day("2026-10-01")
     (datetime.date(2020, 12, 31), datetime.date(2024, 2, 29), datetime.date(2026, 10, 1))
@@ -46,7 +46,7 @@ def last_day(written: object) -> date:
         month = month or _LAST_MONTH
         return date(year or 0, month, day or calendar.monthrange(year or 0, month)[1])
     except ValueError:
-        what = f"{shown(written)} is not a date"
+        what = f"{quoted(written)} is not a date"
         raise BadValueError(what, "write for example `2026-10-01`, or a year alone") from None
 
 
@@ -54,35 +54,35 @@ INFORMATION = "x-information"
 Basis = Literal["published", "measured", "derived", "calibrated", "assumed"]
 Level = Literal["kernel", "operation", "collective", "block", "update or pass", "run"]
 LEVELS: Final[tuple[str, ...]] = get_args(Level)
-"""Levels of evidence, from what can be seen most nearly alone to what everything is part of."""
+"""Levels of evidence, from most to least isolated."""
 
 
 class Provenance(Spec):
-    """What a number stands on."""
+    """Source and basis of a number."""
 
     text: str
-    """The number as it was written."""
+    """The number as written."""
     source: str
-    """Key of the bibliography, or `given` for a number that a user's file brings."""
+    """Key of the bibliography, or `given` for a number from a user's file."""
     basis: Basis
-    """Where it comes from: published, measured, derived, calibrated or assumed."""
+    """How the number was obtained: published, measured, derived, calibrated or assumed."""
     note: str | None = None
-    """What a reader should know."""
+    """Remark for the reader."""
     range: tuple[float, float] | None = None
     """Plausible bounds, in the SI base unit."""
     date: Day | None = None
-    """When it held: a year, a month or a day."""
+    """Date at which the number applied: a year, a month or a day."""
     level: Level | None = None
-    """The lowest level of evidence at which a calibrated number can be seen, and at which it is fitted."""
+    """Lowest level of evidence at which a calibrated number can be observed; it is fitted there."""
 
 
 class Real(float):
-    """A number in the SI base unit of its dimension; what is computed from it is a plain `float`."""
+    """Number in the SI base unit of its dimension; arithmetic returns a plain `float`."""
 
     provenance: Provenance
 
     def __new__(cls, value: float, provenance: Provenance) -> Self:
-        """A number with what it stands on."""
+        """Create a number with its provenance."""
         number = super().__new__(cls, value)
         number.provenance = provenance
         return number
@@ -92,12 +92,12 @@ class Real(float):
 
 
 class Whole(int):
-    """A whole number of bytes or things with its source; what is computed from it is a plain `int`."""
+    """Whole number of bytes or things with its provenance; arithmetic returns a plain `int`."""
 
     provenance: Provenance
 
     def __new__(cls, value: float, provenance: Provenance) -> Self:
-        """The whole number that is nearest, with what it stands on."""
+        """Create the nearest whole number with its provenance."""
         number = super().__new__(cls, round(value))
         number.provenance = provenance
         return number
@@ -111,7 +111,7 @@ Sourced = Real | Whole
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """Marks a quantity that is kept as information: no model reads it, and no result stands on it."""
+    """Mark of a quantity that is information only: no model reads it, and no result depends on it."""
 
     reason: str  # why no model reads it
 
@@ -121,7 +121,7 @@ class Info:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """Marks a quantity that energy, cost or noise stand on, and no time of a run without noise."""
+    """Mark of a quantity that changes energy, cost or noise, but not the time of a run without noise."""
 
 
 APART = Apart()
@@ -136,20 +136,20 @@ _LIMITS: dict[str, tuple[str, str]] = {
     "share": ("0.01 %", "100 %"),
     "count": ("1", "1e12"),
 }
-"""Least and greatest of a quantity that says nothing else; beyond them a slip of the unit is certain."""
+"""Default bounds of a dimension; a value beyond is certainly a slip of the unit."""
 Bounds = tuple[str, str]
 _ROUNDING = 1e-6
-"""How far `2.3 kB` may be from a whole number of bytes."""
+"""Tolerance for a whole number of bytes, as in `2.3 kB`."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """How a quantity is read; stands in the declaration of its field."""
+    """Reader of a quantity, in the annotation of its field."""
 
     dimension: str  # a key of `podsim.units.UNITS`
-    bounds: Bounds | None = None  # least and greatest that can be; beyond them it is refused
-    usual: Bounds | None = None  # least and greatest that anything real has
-    step: str | None = None  # what it must be a whole multiple of
+    bounds: Bounds | None = None  # least and greatest possible value; others are refused
+    usual: Bounds | None = None  # least and greatest value of real systems
+    step: str | None = None  # divisor of the value
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Let pydantic read a number of the declared kind, with its provenance."""
@@ -179,13 +179,13 @@ class Quantity:
         if bounds is not None and not bounds[0] <= value <= bounds[1]:
             ends = " to ".join(map(str, raw["range"]))
             raise BadValueError(
-                f"{shown(raw['value'])} lies outside its range, {ends}", "widen `range` until it holds `value`"
+                f"{quoted(raw['value'])} lies outside its range, {ends}", "widen `range` until it holds `value`"
             )
         given = {key: each for key, each in raw.items() if key != "value"}
         return kind(value, provenance(given | {"text": str(raw["value"]), "range": bounds}))
 
     def is_usual(self, value: float) -> bool:
-        """Whether something real has, or could have, such a value."""
+        """Return True if a real system has, or could have, such a value."""
         if self.usual is None:
             return True
         least, most = self._usual_limits
@@ -225,22 +225,22 @@ class Quantity:
 
     def _number(self, raw: Any) -> float:
         if not isinstance(raw, (str, int, float)):
-            raise BadValueError(f"needs a quantity, not {shown(raw)}", f"write for example `{self._example()}`")
+            raise BadValueError(f"needs a quantity, not {quoted(raw)}", f"write for example `{self._example()}`")
         try:
             number = parse_quantity(raw, self.dimension)
             wrong = self._wrong(number)
         except NotFiniteError:
             number, wrong = 0.0, "not a finite number"
-        except QuantityError as error:  # whose example may be out of these bounds
+        except QuantityError as error:  # whose example may be outside these bounds
             raise BadValueError(str(error), f"write for example `{self._example()}`") from None
         if wrong is not None:
             least, most = self._bounds
             do = f"write {least} to {most}, for example `{self._example()}`"
-            raise BadValueError(f"{shown(raw)} is {wrong}", do)
+            raise BadValueError(f"{quoted(raw)} is {wrong}", do)
         return number
 
     def _wrong(self, number: float) -> str | None:
-        """The problem of a number; None if it is possible."""
+        """Return the problem of a number, or None."""
         least, most = self._limits
         if not least <= number <= most:
             return "too small" if number < least else "too large"
@@ -250,39 +250,39 @@ class Quantity:
         return f"not a whole multiple of {self.step}" if abs(steps - round(steps)) > _ROUNDING else None
 
     def _example(self) -> str:
-        """A quantity of the dimension that is within the bounds."""
+        """Return an example of the dimension within the bounds."""
         example = EXAMPLES[self.dimension]
         low, high = self._limits
         return example if low <= parse_quantity(example, self.dimension) <= high else (self.usual or (example,))[0]
 
 
 def _written_out(number: Sourced) -> dict[str, Any]:
-    """A number with its provenance as plain data."""
+    """Return a number with its provenance as plain data."""
     return {"value": float(number)} | number.provenance.model_dump(mode="json", exclude_none=True)
 
 
 def quantity_of(declared: FieldInfo) -> Quantity | None:
-    """How the quantity of a field is read, optional or not; None for any other field."""
+    """Return the `Quantity` of a field, optional or not, or None for any other field."""
     return next((mark for mark in marks_of(declared) if isinstance(mark, Quantity)), None)
 
 
 def marks_of(declared: FieldInfo) -> tuple[Any, ...]:
-    """What stands in the declaration of a field beside its type, optional or not."""
+    """Return the annotations of a field, optional or not."""
     return (*declared.metadata, *(mark for arg in get_args(declared.annotation) for mark in get_args(arg)[1:]))
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A field of a part."""
+    """Field of a section."""
 
     key: str  # its key in files
     name: str
-    marks: tuple[Any, ...]  # what stands in its declaration beside its type
-    quantity: Quantity | None  # how its quantity is read; None for any other field
+    marks: tuple[Any, ...]  # annotations besides its type
+    quantity: Quantity | None  # None for any other field
 
 
 def quantities(model: BaseModel, path: str = "") -> Iterator[tuple[str, Sourced, Declared]]:
-    """Key, number and declaration of every quantity that is given, at any depth."""
+    """Yield key, number and declaration of every given quantity, at any depth."""
     for declared in _declared(type(model)):
         value = getattr(model, declared.name)
         if isinstance(value, Sourced):
@@ -293,13 +293,13 @@ def quantities(model: BaseModel, path: str = "") -> Iterator[tuple[str, Sourced,
 
 @lru_cache(maxsize=256)
 def _declared(model: type[BaseModel]) -> tuple[Declared, ...]:
-    """Every field of a part."""
+    """Return every field of a section."""
     fields = ((key, name, model.model_fields[name]) for key, name in keys_of(model).items())
     return tuple(Declared(key, name, marks_of(field), quantity_of(field)) for key, name, field in fields)
 
 
 def _json_schema(dimension: str) -> dict[str, Any]:
-    """A quantity alone, or with its source."""
+    """Return the schema of a quantity without or with its source."""
     plain: dict[str, Any] = {"type": "string", "examples": [EXAMPLES[dimension]]}
     units = "|".join(sorted(unit for unit in UNITS[dimension] if unit))
     plain["pattern"] = rf"^\s*[+]?[0-9._eE+-]+\s*({units})\s*$"
@@ -331,7 +331,7 @@ Count = Annotated[int, Field(strict=True, ge=1, le=_MOST)]
 CountOrZero = Annotated[int, Field(strict=True, ge=0, le=_MOST)]
 _MOST_LAYERS = 10_000
 LayerCount = Annotated[int, Field(strict=True, ge=1, le=_MOST_LAYERS)]
-"""Layers are planned one by one: no model has a tenth of so many."""
+"""Upper limit of layers, which are planned one by one; real models have less than a tenth."""
 Flag = Annotated[bool, Field(strict=True)]
 Probability = Annotated[float, Field(strict=True, ge=0, lt=1, allow_inf_nan=False)]
 NumberFormat = Literal["fp16", "fp32"]
@@ -341,12 +341,12 @@ _MOST_MONEY: Final = 10**12
 
 
 class Price(Real):
-    """An amount of money with its currency and what it stands on."""
+    """Amount of money with its currency and provenance."""
 
     currency: str
 
     def __new__(cls, value: float, provenance: Provenance, currency: str = "") -> Self:
-        """An amount in a currency."""
+        """Create an amount in a currency."""
         price = super().__new__(cls, value, provenance)
         price.currency = currency
         return price
@@ -357,11 +357,11 @@ class Price(Real):
 
 @dataclass(frozen=True)
 class Priced:
-    """How a price is read; stands in the declaration of its field."""
+    """Reader of a price, in the annotation of its field."""
 
     example: str  # a price of that kind
-    per: tuple[tuple[str, float], ...] = (("", 1.0),)  # units that may stand behind a slash
-    words: tuple[str, ...] = ()  # words that may stand in its place
+    per: tuple[tuple[str, float], ...] = (("", 1.0),)  # units allowed behind a slash
+    words: tuple[str, ...] = ()  # words allowed in place of a price
 
     def __get_pydantic_core_schema__(self, _source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Let pydantic read a price with its provenance."""
@@ -402,11 +402,11 @@ class Priced:
 
     def _amount(self, raw: Any) -> tuple[float, str]:
         if isinstance(raw, (dict, list, tuple, bool)) or raw is None:
-            raise BadValueError(f"needs a price, not {shown(raw)}", f"write for example `{self.example}`")
+            raise BadValueError(f"needs a price, not {quoted(raw)}", f"write for example `{self.example}`")
         value, currency = parse_price(raw, dict(self.per), self.example)
         if value > _MOST_MONEY:
             raise BadValueError(
-                f"{shown(raw)} is too large", f"write at most {_MOST_MONEY:,}, for example `{self.example}`"
+                f"{quoted(raw)} is too large", f"write at most {_MOST_MONEY:,}, for example `{self.example}`"
             )
         return value, currency
 
@@ -425,7 +425,7 @@ class Priced:
 
 
 def _priced_out(price: Price | str) -> dict[str, Any] | str:
-    """A price with its provenance as plain data."""
+    """Return a price with its provenance as plain data."""
     if not isinstance(price, Price):
         return price
     plain = price.provenance.model_dump(mode="json", exclude_none=True)

@@ -1,12 +1,12 @@
-"""Bases, references and overrides: from a file that names others to one document.
+"""Bases, references and overrides: merging a file and the files that it names into one document.
 
-A mapping with `base` takes everything from the file it names and lays its own keys over it. A key that refers to
-another file (a pod's machine, a machine's chip) may hold a name, or such a mapping. Base, file, variant and then each
-`--set` are laid over one another in turn.
+A mapping with `base` takes everything from the file that it names; its own keys override. A key that refers to another
+file (a pod's machine, a machine's chip) may be a name, or such a mapping. Base, file, variant and each `--set` are
+merged in this order.
 
-Where another pod or stack is named in the place of one that has keys beside its name, hosts are a choice of the
-scenario and stay. Every other key was meant for what is replaced: it is an error to lose it, unless it is written
-again or taken away with `null`.
+If another pod or stack is named in place of one with keys next to its name, hosts are a choice of the scenario and
+stay. Every other key was meant for the replaced pod or stack. Losing such a key is an error, unless it is written again
+or removed with `null`.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from podsim.errors import Problem, SpecError
 from podsim.scenario.auto import spelled_out, without_given_division
 from podsim.scenario.document import MAX_DEPTH, NO_TEXT, Document, KeyPath, Replaced, is_text, plain_data
 from podsim.scenario.library import Name, display_path, find, shipped, unread_namesakes
-from podsim.scenario.wording import dotted, known_here, setting, shown, with_article
+from podsim.scenario.wording import dotted, known_here, quoted, setting, with_article
 from podsim.scenario.yaml_file import parse_value, read_yaml
 
 BASE = "base"
 _TOP = ("system", "software")
 _REFERENCES = (*_TOP, "machine", "ipu", "vertices", "host")
 _CHOICES: dict[KeyPath, tuple[str, ...]] = {("system",): ("host_count", "host")}
-"""What a scenario decides, whichever pod it runs on."""
+"""Keys that belong to the scenario, whichever pod it runs on."""
 
 
 def keep_choices(base: Document, over: Document) -> Document:
-    """The keys that are laid over a scenario, with the choices that stay, and a note of every key that is replaced."""
+    """Return the overriding document with the choices that stay, and with a record of every replaced key."""
     for path in [path for top in _TOP for path in _renamed(base.data.get(top), over.data.get(top), (top,))]:
-        over = _kept(base, over, path)
+        over = _with_choices(base, over, path)
     return over
 
 
 def _renamed(was: Any, new: Any, path: KeyPath) -> Iterator[KeyPath]:
-    """Where another file is named in place of a mapping."""
+    """Yield the key paths at which another file is named in place of a mapping."""
     if not isinstance(was, dict):
         return
     if isinstance(new, str) or (isinstance(new, dict) and BASE in new):
@@ -51,8 +51,8 @@ def _renamed(was: Any, new: Any, path: KeyPath) -> Iterator[KeyPath]:
             yield from _renamed(was[key], new[key], (*path, key))
 
 
-def _kept(base: Document, over: Document, path: KeyPath) -> Document:
-    was, new = base.at(path), over.at(path)
+def _with_choices(base: Document, over: Document, path: KeyPath) -> Document:
+    was, new = base.value_at(path), over.value_at(path)
     new = {BASE: new} if isinstance(new, str) else new
     choices = [key for key in _CHOICES.get(path, ()) if was.get(key) is not None and key not in new]
     given_whole = BASE not in was and len(path) == 1
@@ -79,11 +79,11 @@ def _kept(base: Document, over: Document, path: KeyPath) -> Document:
 
 def _replaced(base: Document, over: Document, path: KeyPath, key: KeyPath, *, kept: bool) -> Replaced:
     full = (*path, *key)
-    return Replaced(full, base.at(full), base.where(full), over.where(path), kept)
+    return Replaced(full, base.value_at(full), base.where(full), over.where(path), kept)
 
 
 def _leaves(data: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
-    """Key paths of everything written; a number with its source is one thing."""
+    """Yield the key paths of everything written; a number with its source counts as one."""
     if isinstance(data, dict) and "value" not in data:
         for key, value in data.items():
             yield from _leaves(value, (*path, key))
@@ -100,12 +100,12 @@ def _written(data: Any, path: KeyPath) -> bool:
 
 
 def settled(document: Document) -> Document:
-    """The whole scenario, once everything is laid over it; `replaced` has the choices that stayed."""
+    """Return the fully merged document, without dropped keys; `replaced` then has only the choices that stayed."""
     problems, stay = [], []
     for each in document.replaced:
         if not _written(document.data, each.key):
             problems.append(_loss(each))
-        elif document.at(each.key) is None:
+        elif document.value_at(each.key) is None:
             document = _without(document, each.key)
         elif each.kept and document.where(each.key) == each.place:
             stay.append(each)
@@ -122,10 +122,10 @@ def _loss(each: Replaced) -> Problem:
 
 
 def note_on_kept(each: Replaced, pod: str, own: Any) -> str:
-    """A note on a choice that stays and differs from the pod's own."""
+    """Return a notice about a choice that stays and differs from the pod's own value."""
     at = f", as {each.place} has it" if each.place else ""
-    value, drop = shown(each.value), setting(each.key, None)
-    return f"{dotted(each.key)} stays {value}{at}; `{pod}` has {shown(own)} of its own: `{drop}` takes that"
+    value, drop = quoted(each.value), setting(each.key, None)
+    return f"{dotted(each.key)} stays {value}{at}; `{pod}` has {quoted(own)} of its own: `{drop}` takes that"
 
 
 def _without(document: Document, path: KeyPath) -> Document:
@@ -133,7 +133,7 @@ def _without(document: Document, path: KeyPath) -> Document:
 
 
 def _pruned(data: dict[str, Any], path: KeyPath) -> dict[str, Any]:
-    """Without a key, and without the mappings that it alone filled."""
+    """Return the data without a key, and without mappings that become empty."""
     key, rest = str(path[0]), path[1:]
     inner = _pruned(data[key], rest) if rest else {}
     return {name: inner if name == key else value for name, value in data.items() if name != key or inner}
@@ -168,13 +168,13 @@ def load_document(
     key: KeyPath = (),
     chain: tuple[Path, ...] = (),
 ) -> Document:
-    """A file with all its bases and references resolved."""
-    asked = ("resolved", *_asked(name, kind, folders, chain))
+    """Return a file with all its bases and references resolved."""
+    asked = ("resolved", *_lookup_key(name, kind, folders, chain))
     return memo.file_content(asked, lambda: _load(name, kind, folders, place, key, chain))
 
 
-def _asked(name: str, kind: str, folders: Sequence[Path], chain: tuple[Path, ...]) -> tuple[Hashable, ...]:
-    """All that decides which file a name stands for."""
+def _lookup_key(name: str, kind: str, folders: Sequence[Path], chain: tuple[Path, ...]) -> tuple[Hashable, ...]:
+    """Return everything that determines which file a name means."""
     return name, name.folders if isinstance(name, Name) else (), kind, tuple(folders), chain
 
 
@@ -183,7 +183,7 @@ def _load(name: str, kind: str, folders: Sequence[Path], place: str, key: KeyPat
     given = document.data.get("kind", kind)
     if given != kind:
         where, what = place or document.where(("kind",)), with_article(kind)
-        described = with_article(given) if isinstance(given, str) and given in REFERENCES else f"kind {shown(given)}"
+        described = with_article(given) if isinstance(given, str) and given in REFERENCES else f"kind {quoted(given)}"
         message = f"`{name}` describes {described}; {what} is needed here"
         own = f"{kind}_{name}"
         do = f"write `{own}`" if shipped(own, kind) else f"name the file of {what}"
@@ -199,8 +199,8 @@ def read_named(
     key: KeyPath = (),
     chain: tuple[Path, ...] = (),
 ) -> tuple[Document, Path]:
-    """A file as it is written, and its path; arguments as of `load_document`."""
-    asked = ("written", *_asked(name, kind, folders, chain))
+    """Return a file as written, and its path; arguments as for `load_document`."""
+    asked = ("written", *_lookup_key(name, kind, folders, chain))
     return memo.file_content(asked, lambda: _read(name, kind, folders, place, key, chain))
 
 
@@ -223,7 +223,7 @@ def resolve(
     within: KeyPath = (),
     chain: tuple[Path, ...] = (),
 ) -> Document:
-    """Lay a document over its base, then resolve what it refers to."""
+    """Merge a document over its base, then resolve its references."""
     document = _over_base(document, kind, folders, within, chain)
     for key, referred in REFERENCES[kind].items():
         value, path = document.data.get(key), (*within, key)
@@ -232,7 +232,7 @@ def resolve(
         elif isinstance(value, dict):
             part = resolve(_part(document, key), referred, folders, path)
         elif key in document.data:
-            what = f"needs the name of {with_article(referred)}, or a mapping, not {shown(value)}"
+            what = f"needs the name of {with_article(referred)}, or a mapping, not {quoted(value)}"
             raise _problem(document, key, path, what, f"write for example `{key}: {_EXAMPLES[referred]}`")
         else:
             continue
@@ -255,21 +255,21 @@ def _over_base(
 
 
 def base_name(document: Document, kind: str, within: KeyPath = ()) -> str:
-    """The name of the base of a document."""
+    """Return the name of a document's base."""
     name = document.data[BASE]
     if not isinstance(name, str):
-        what = f"needs the name of a file, not {shown(name)}"
+        what = f"needs the name of a file, not {quoted(name)}"
         raise _problem(document, BASE, (*within, BASE), what, f"write for example `base: {_EXAMPLES[kind]}`")
     return name
 
 
 def without(document: Document, *keys: str) -> Document:
-    """The document without some of its keys."""
+    """Return the document without some of its keys."""
     return replace(document, data={key: value for key, value in document.data.items() if key not in keys})
 
 
 def located(data: Any, kind: str, folders: Sequence[Path]) -> Any:
-    """Data whose names remember the folders of the file they were written in, whatever they are laid over."""
+    """Return the data with names that record the folders of their file, so that merging keeps their meaning."""
     if not isinstance(data, dict):
         return data
     known = dict(data)
@@ -283,17 +283,16 @@ def located(data: Any, kind: str, folders: Sequence[Path]) -> Any:
     return known
 
 
-def lay_over(base: Document, over: Document) -> Document:
-    """Lay keys over a scenario as `merge` does, but note what is lost beside the name of a pod."""
+def merge_recorded(base: Document, over: Document) -> Document:
+    """Merge keys over a scenario, and record the keys that are lost next to the name of a pod."""
     return merge(base, keep_choices(base, over))
 
 
 def merge(base: Document, over: Document) -> Document:
-    """Lay one document over another: mappings key by key, everything else as a whole.
+    """Merge two documents: mappings key by key, everything else as a whole.
 
-    A number with its source (`value:`) and a mapping with a `base` of its own replace what was there.
-    Keys laid over a name change a part of what the name stands for. `parallelism: auto` takes the place
-    of a division, whose batch size it keeps.
+    A number with its source (`value:`) and a mapping with its own `base` replace the old value. Keys over a name change
+    a part of the named file. `parallelism: auto` replaces a layout but keeps its batch size.
     """
     base, over = spelled_out(base), spelled_out(over)
     base = without_given_division(base, over)
@@ -303,7 +302,7 @@ def merge(base: Document, over: Document) -> Document:
 
 
 def _joined(document: Document, part: Document) -> Document:
-    """A document with the inputs, notices and replaced keys of another that becomes part of it."""
+    """Return the document with the inputs, notices and replaced keys of a merged part."""
     return replace(
         document,
         inputs=tuple(dict.fromkeys((*document.inputs, *part.inputs))),
@@ -344,18 +343,18 @@ def _replace(document: Document, key: str, part: Document) -> Document:
 
 
 def assigned(text: Any) -> Document:
-    """The document that `key.path=value` stands for."""
+    """Return the document for `key.path=value`."""
     place = f"--set {text}" if len(str(text)) <= _LONGEST_PLACE else f"--set {str(text)[:_LONGEST_PLACE]}…"
     key, sign, value = text.partition("=") if isinstance(text, str) else ("", "", "")
     path = tuple(key.strip().split("."))
     if not sign or not all(path) or not is_text(key):
         message, do = "this is not KEY=VALUE", "write for example `--set system=bow_pod64`"
-        raise SpecError([Problem(f"--set {shown(text).strip('`')}", "", message, do)])
+        raise SpecError([Problem(f"--set {quoted(text).strip('`')}", "", message, do)])
     if not is_text(value):
         raise SpecError([Problem("--set", dotted(path), *NO_TEXT)])
     if len(path) > MAX_DEPTH:
         message, do = f"a key of {len(path)} parts", "no key is nested that deep; `podsim schema` shows all"
-        raise SpecError([Problem(f"--set {shown(text).strip('`')}", "", message, do)])
+        raise SpecError([Problem(f"--set {quoted(text).strip('`')}", "", message, do)])
     data: Any = parse_value(value)
     for part in reversed(path):
         data = {part: data}
@@ -367,20 +366,20 @@ KIND, VARIANTS, EXPECT = "scenario", "variants", "expect"
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A scenario as it was written, neither laid over its base nor resolved."""
+    """Scenario as written, neither merged over its base nor resolved."""
 
-    name: str  # what it is called
-    document: Document  # the file, or the mapping
-    path: Path | None = None  # the file; None for a mapping
+    name: str  # display name
+    document: Document  # contents of the file, or the mapping
+    path: Path | None = None  # path of the file; None for a mapping
 
     @property
     def folder(self) -> Path:
-        """Where files that it names are looked up."""
+        """Folder in which files that the scenario names are looked up."""
         return Path() if self.path is None else self.path.parent
 
     @property
     def variants(self) -> Mapping[str, Any]:
-        """Named differences."""
+        """Variants: named sets of overriding keys."""
         given = self.document.data.get(VARIANTS)
         named = {} if given is None else given
         if not isinstance(named, dict) or not all(isinstance(each, dict) for each in named.values()):
@@ -390,33 +389,33 @@ class Written:
 
 
 def read_written(source: object) -> Written:
-    """The scenario that a path, a shipped name or a mapping holds."""
+    """Return the scenario of a path, a shipped name or a mapping, as written."""
     if isinstance(source, Mapping):
         return Written("scenario", Document(plain_data(source)))
     if not isinstance(source, (str, os.PathLike)) or not isinstance(os.fspath(source), str):
-        what = f"a scenario is a path, a name or a mapping, not {shown(source)}"
+        what = f"a scenario is a path, a name or a mapping, not {quoted(source)}"
         raise SpecError([Problem("", "", what, "give for example `bert_v1.1_pod16_open`")])
     document, path = read_named(os.fspath(source), KIND)
     return Written(path.stem, document, path)
 
 
-def laid_out(written: Written, variant: str | None, overrides: Sequence[str]) -> Document:
-    """Everything laid over one another, bases and references resolved."""
-    document = laid_over(written, variant, overrides)
+def resolved_layers(written: Written, variant: str | None, overrides: Sequence[str]) -> Document:
+    """Return all layers merged, with bases and references resolved."""
+    document = merged_layers(written, variant, overrides)
     notices = tuple(_choices_that_stay(document, written.folder))
     return resolve(replace(document, notices=(*document.notices, *notices), replaced=()), KIND, (written.folder,))
 
 
 def _choices_that_stay(document: Document, folder: Path) -> Iterator[str]:
     for each in document.replaced:
-        pod = document.at((*each.key[:-1], BASE))
-        own = _own(pod, str(each.key[-1]), (folder,)) if isinstance(pod, str) else None
+        pod = document.value_at((*each.key[:-1], BASE))
+        own = _pod_value(pod, str(each.key[-1]), (folder,)) if isinstance(pod, str) else None
         if own is not None and own != each.value:
             yield note_on_kept(each, pod, own)
 
 
-def _own(name: str, key: str, folders: tuple[Path, ...]) -> Any:
-    """The value of a key in the file of a pod, or in the nearest of its bases; None for a pod that cannot be read."""
+def _pod_value(name: str, key: str, folders: tuple[Path, ...]) -> Any:
+    """Return the value of a key in the file of a pod or its nearest base, or None if the pod cannot be read."""
     for _ in range(MAX_DEPTH):
         try:
             pod, path = read_named(name, "pod", folders)
@@ -428,13 +427,13 @@ def _own(name: str, key: str, folders: tuple[Path, ...]) -> Any:
     return None
 
 
-def laid_over(written: Written, variant: str | None, overrides: Sequence[str]) -> Document:
-    """Everything laid over one another, the names of pods and stacks left as names."""
-    return settled(reduce(lay_over, layers_of(written, variant, overrides)))
+def merged_layers(written: Written, variant: str | None, overrides: Sequence[str]) -> Document:
+    """Return all layers merged, with the names of pods and stacks unresolved."""
+    return settled(reduce(merge_recorded, layers_of(written, variant, overrides)))
 
 
 def layers_of(written: Written, variant: str | None, overrides: Sequence[str]) -> list[Document]:
-    """What is laid over one another: the bases from the first one on, the file, the variant, each override."""
+    """Return the layers in merging order: the bases from the first on, the file, the variant, each override."""
     layers = [without(written.document, VARIANTS), *_chosen(written, variant)]
     layers = [_located(layer, (written.folder,)) for layer in layers]
     layers += [_located(assigned(text), (Path(), written.folder)) for text in overrides]
@@ -449,7 +448,7 @@ def _located(layer: Document, folders: tuple[Path, ...]) -> Document:
 
 
 def _bases(document: Document, folders: tuple[Path, ...], chain: tuple[Path, ...]) -> list[Document]:
-    """The base of a scenario behind the bases of its own; variants and expectations are not inherited."""
+    """Return the bases of a scenario, the first base first; variants and expectations are not inherited."""
     name = base_name(document, KIND)
     base, path = read_named(name, KIND, folders, document.where((BASE,)), (BASE,), chain)
     base = _located(without(base, VARIANTS, EXPECT), (path.parent,))
@@ -458,13 +457,13 @@ def _bases(document: Document, folders: tuple[Path, ...], chain: tuple[Path, ...
 
 
 def _chosen(written: Written, variant: str | None) -> list[Document]:
-    """The variant that was asked for."""
+    """Return the layer of the chosen variant."""
     variants, document = written.variants, written.document
     if variant is None:
         return []
     if variant not in variants:
         do = known_here(variant, variants, "leave `--variant` out")
-        what = f"there is no variant {shown(variant)}"
+        what = f"there is no variant {quoted(variant)}"
         raise SpecError([Problem(document.where((VARIANTS,)), VARIANTS, what, do)])
     beginning: KeyPath = (VARIANTS, variant)
     places = {path[2:]: place for path, place in document.places.items() if path[:2] == beginning and len(path) > 2}
@@ -478,27 +477,27 @@ _NULL: Final = "null"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A key that is not as the file has it."""
+    """Key that differs from the file."""
 
     key: str  # its path, for example `system.host_count`
-    before: object  # the value in the file, or in the files that it names; None if there is none
-    after: object  # what was simulated; None if it was left out, `null` if that takes away what a preset brings
+    before: object  # value in the file, or in the files that it names; None if there is none
+    after: object  # simulated value; None if left out, `null` if it removes a preset
 
 
 def changes(
     file: Document, asked: Document, inherited: Callable[[], Mapping[str, Any]], outcome: Mapping[str, Any]
 ) -> tuple[Change, ...]:
-    """Every key that differs, in the order in which they stand in the file and then in what was asked."""
+    """Return every key that differs, in the order of the file and then of the request."""
     before, after = dict(_values(file.data)), dict(_values(asked.data))
-    # A `null` where the file says nothing may take away what a preset brings.
+    # A `null` where the file has no value may remove a preset.
     after |= {path: _NULL for path, value in after.items() if value is None and path not in before}
     differing = [path for path in {**before, **after} if before.get(path) != after.get(path)]
     beneath = inherited() if any(path not in before for path in differing) else {}
     found = (
         Change(
             ".".join(map(str, path)),
-            before[path] if path in before else _at(beneath, path),
-            after[path] if path in after else _at(outcome, path),
+            before[path] if path in before else _value_at(beneath, path),
+            after[path] if path in after else _value_at(outcome, path),
         )
         for path in differing
     )
@@ -506,7 +505,7 @@ def changes(
 
 
 def _values(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
-    """Paths of all that is no mapping; a name and a mapping with that name as its `base` are the same."""
+    """Yield paths and values of everything but mappings; a name equals a mapping with that name as its `base`."""
     if not isinstance(value, Mapping):
         yield path, value
     elif _VALUE in value:
@@ -516,8 +515,8 @@ def _values(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
             yield from _values(part, path if key == _ALIAS and path else (*path, key))
 
 
-def _at(data: Any, path: KeyPath) -> Any:
-    """The value at a path: the name of a whole file, the number of a sourced number."""
+def _value_at(data: Any, path: KeyPath) -> Any:
+    """Return the value at a path: the name of a whole file, the number of a sourced number."""
     for key in path:
         data = data.get(key) if isinstance(data, Mapping) else None
     if isinstance(data, Mapping):

@@ -1,4 +1,4 @@
-"""Scenarios: a system, a software stack, a model, and what is asked of it."""
+"""Scenarios: a system, a software stack, a model and its use."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from podsim.scenario.hardware import System
 from podsim.scenario.software import Software
 
 Finding = tuple[KeyPath, str, str]
-"""Key to blame, what is wrong, what to do."""
+"""Key of the problem, message, cure."""
 
 
 _Wanted = TypeVar("_Wanted", bound="Scenario")
 
 
 class Scenario(Spec):
-    """One question; each activity adds the sections that it needs, each family of models says what they hold."""
+    """Scenario; an activity adds the sections that it needs, a family of models defines their keys."""
 
     activity: ClassVar[Activity]
     description: str = ""
-    """What the scenario is about."""
+    """Topic of the scenario."""
     system: System
     """The pod: a name, a file, or a mapping with `base`."""
     software: Software
@@ -36,33 +36,33 @@ class Scenario(Spec):
     model: ModelSpec
     """The model."""
     cost: CostSpec | None = None
-    """Prices, for what a run costs; left out, energy alone is told."""
+    """Prices for the cost of a run; if left out, only energy is reported."""
     expect: Mapping[str, bool | float | str] | None = None
-    """Bounds of figures of the result by their key, such as `time_to_train_s: < 30 min`, for `podsim check`."""
+    """Expected bounds of metrics by key, such as `time_to_train_s: < 30 min`, for `podsim check`."""
 
     @abstractmethod
     def division_findings(self) -> Iterator[Finding]:
-        """Problems of the division over IPUs."""
+        """Yield problems of the division over IPUs."""
 
     @abstractmethod
     def model_findings(self) -> Iterator[Finding]:
-        """What does not add up however the model is divided."""
+        """Yield contradictions that do not depend on the layout."""
 
-    def of(self, wanted: type[_Wanted], do: str | None = None, name: str = "the scenario") -> _Wanted:
-        """The same, if it is of an activity."""
+    def require(self, wanted: type[_Wanted], do: str | None = None, name: str = "the scenario") -> _Wanted:
+        """Return the scenario if it has the wanted activity, or raise an error."""
         if isinstance(self, wanted):
             return self
-        what = f"{name} describes {self.activity.words}, not {wanted.activity.words}"
+        what = f"{name} describes {self.activity.label}, not {wanted.activity.label}"
         raise PodsimError(what, do=do or f"use podsim.run, or {self.activity.verb}")
 
     def findings(self) -> Iterator[Finding]:
-        """Everything that does not add up."""
+        """Yield all contradictions."""
         yield from self.division_findings()
         yield from self.model_findings()
         yield from self.findings_beside()
 
     def findings_beside(self) -> Iterator[Finding]:
-        """Expectations that are none, and prices that do not go together."""
+        """Yield invalid expectations and inconsistent prices."""
         yield from expectation_findings(self.expect)
         if self.cost is not None:
             yield from self.cost.findings(self.system)

@@ -1,4 +1,4 @@
-"""Pipeline schedules: their names, and how many micro-batches a weight update needs with each.
+"""Pipeline schedules: their names, and the number of micro-batches that a weight update needs with each.
 
 Source: [popart_pipelining] for lock-step, [tensorflow_pipelining] for the others; [narayanan2021] for several chunks of
 layers on each IPU.
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     from podsim.scenario.scenario import Finding
 
 ScheduleName = Literal["lock_step", "grouped", "interleaved", "sequential"]
-"""As scenarios and software stacks write them."""
+"""Names in scenarios and software stacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class MicroBatches:
-    """How many micro-batches a weight update may have."""
+    """Allowed numbers of micro-batches in a weight update."""
 
-    least: int = 1  # the fewest that fill the pipeline
-    multiple: int = 1  # what divides their number
-    formula: str = ""  # how the larger of both comes about; empty where it is plain
-    reason: str = ""  # why their number is a multiple, in words
+    least: int = 1  # smallest number, which fills the pipeline
+    multiple: int = 1  # divisor of the number
+    formula: str = ""  # derivation of the larger of both; empty if evident
+    reason: str = ""  # explanation of the divisor
 
     def allow(self, count: int) -> bool:
-        """Whether a weight update may have so many."""
+        """Return True if a weight update may have `count` micro-batches."""
         return count >= self.least and not count % self.multiple
 
     def objection(self, count: int) -> tuple[str, str]:
-        """Why so many are refused that are no multiple, and the nearest that are."""
+        """Return why `count` is invalid, and the nearest valid counts."""
         what = f"{count} micro-batches are no multiple of {self.formula}{self.multiple}, {self.reason}"
         below = count // self.multiple * self.multiple
         return what, " or ".join(str(each) for each in (below, below + self.multiple) if each)
@@ -43,7 +43,7 @@ class MicroBatches:
 def micro_batches_of(
     schedule: ScheduleName, stage_count: int, *, chunks: int = 1, groups: int = 1, strict: bool = True
 ) -> MicroBatches:
-    """How many micro-batches a weight update may have.
+    """Return the allowed numbers of micro-batches in a weight update.
 
     >>> micro_batches_of("lock_step", 5).least, micro_batches_of("interleaved", 5).least
     (9, 5)
@@ -63,7 +63,7 @@ def micro_batches_of(
 
 
 def micro_batch_findings(rule: MicroBatches, stage_count: int, given: int) -> Iterator[Finding]:
-    """Too few micro-batches, or a number that the schedule does not divide."""
+    """Yield a problem if micro-batches are too few, or if the schedule does not divide their number."""
     where = PARALLELISM, "accumulation_factor"
     if given < rule.least:
         few = "1 micro-batch is" if given == 1 else f"{given} micro-batches are"

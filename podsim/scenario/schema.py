@@ -28,10 +28,10 @@ _DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 
 
 def json_schema(kind: str) -> dict[str, Any]:
-    """JSON Schema of a kind of file.
+    """Return the JSON Schema of a kind of file.
 
-    A file may leave out whatever its base has, at any depth, so no key is required by the schema;
-    `x-required` lists what must come from somewhere. A scenario may be of any family.
+    A file may leave out everything that its base has, at any depth. So no key is required by the schema; `x-required`
+    lists the keys that the file or its bases must give. A scenario may be of any family.
     """
     if kind == "scenario":
         parts = [part_schema(name) for name in forms()]
@@ -41,7 +41,7 @@ def json_schema(kind: str) -> dict[str, Any]:
 
 
 def part_schema(kind: str) -> dict[str, Any]:
-    """JSON Schema of a kind of file; of scenarios, of one family of models and one activity."""
+    """Return the JSON Schema of a kind of file; for scenarios, of one family of models and one activity."""
     scenario = forms().get(kind)
     if scenario is None and kind not in KINDS:
         known = [SCENARIO, *KINDS]
@@ -64,7 +64,7 @@ def part_schema(kind: str) -> dict[str, Any]:
 
 
 def _may_be_auto(schema: dict[str, Any], definitions: dict[str, Any], division: Any) -> None:
-    """A division may be given, be `auto`, or be `auto` with pins."""
+    """Allow a layout to be explicit, `auto`, or `auto` with pins."""
     if division.auto is None:
         return
     auto = auto_part(division.auto).model_json_schema()
@@ -81,18 +81,18 @@ def _models(root: type[Spec]) -> Iterator[type[Spec]]:
 
 
 def _describe(part: dict[str, Any], model: type[Spec]) -> None:
-    """Say what each property means."""
+    """Add the description of each property."""
     docs = field_docs(model)
     for key, name in keys_of(model).items():
         part["properties"][key] |= {"description": docs[name]} if name in docs else {}
 
 
 _WHOLE = {"RequestLengthSpec", "StageSpec"}
-"""Entries of lists are replaced as a whole."""
+"""Entries of lists, which are replaced as a whole."""
 
 
 def _refer(kind: str, part: dict[str, Any], definitions: dict[str, Any]) -> None:
-    """Let a part start from a base, and let its references be names."""
+    """Allow a part to have a base, and its references to be names."""
     properties = part["properties"]
     properties["base"] = _BASE
     for key, referred in REFERENCES[kind].items():

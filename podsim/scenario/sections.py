@@ -1,4 +1,4 @@
-"""Sections of scenarios that several activities have."""
+"""Sections that several activities share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from podsim.errors import BadValueError
 from podsim.scenario.pins import PARALLELISM
-from podsim.scenario.wording import counted, shown
+from podsim.scenario.wording import counted, quoted
 
 if TYPE_CHECKING:
     from podsim.scenario.hardware import System
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Replicated(Protocol):
-    """A division into replicas."""
+    """Division into replicas."""
 
     @property
     def ipus_per_replica(self) -> int:
@@ -30,7 +30,7 @@ class Replicated(Protocol):
 
 
 def replica_findings(system: System, layout: Replicated) -> Iterator[Finding]:
-    """Replicas that a pod has no room for."""
+    """Yield problems of replicas that do not fit the pod."""
     per_replica, replicas = layout.ipus_per_replica, layout.replication_factor
     available, domain = system.ipu_count, system.domain_ipu_count
     per_domain, room, where = domain // per_replica, system.room_for(per_replica), (PARALLELISM, "replication_factor")
@@ -50,7 +50,7 @@ def replica_findings(system: System, layout: Replicated) -> Iterator[Finding]:
 
 
 def shard_findings(model: Any, shards: int) -> Iterator[Finding]:
-    """More shards of a transformer than it has heads, or elements of its feed-forward width, to give to each."""
+    """Yield a problem if there are more shards of a transformer than heads or elements of the feed-forward width."""
     if shards == 1:
         return
     for key in ("head_count", "feed_forward_size"):
@@ -60,23 +60,23 @@ def shard_findings(model: Any, shards: int) -> Iterator[Finding]:
 
 
 class Narrowing(Protocol):
-    """Number formats, those of products among them."""
+    """Number formats, including that of products."""
 
     @property
     def activations(self) -> str:
-        """Of activations."""
+        """Format of activations."""
 
     @property
     def matmul_partials(self) -> str:
-        """Of partial results."""
+        """Format of partial results."""
 
     @property
     def products(self) -> str | None:
-        """Of operands of products, if they have one of their own."""
+        """Format of operands of products, if it differs from that of activations."""
 
 
 def check_products(formats: Narrowing) -> None:
-    """Formats of operands that no product has."""
+    """Refuse unsupported formats of operands."""
     if formats.products == "fp8":
         if wide := [key for key in ("activations", "matmul_partials") if getattr(formats, key) != "fp16"]:
             what = f"products in fp8 with {wide[0]} in {getattr(formats, wide[0])}; results of FP8 are half precision"
@@ -87,7 +87,7 @@ def check_products(formats: Narrowing) -> None:
 
 
 def product_findings(ipu: Ipu, formats: Narrowing) -> Iterator[Finding]:
-    """FP8 on a chip that takes none."""
+    """Yield a problem if FP8 is used on a chip without it."""
     if formats.products == "fp8" and ipu.amp.fp8 is None:
         yield (
             ("precision", "products"),
@@ -97,7 +97,7 @@ def product_findings(ipu: Ipu, formats: Narrowing) -> Iterator[Finding]:
 
 
 def one_share(available_memory_proportion: Any) -> Iterator[Finding]:
-    """A list of shares where there can be one only."""
+    """Yield a problem if a list of shares is given where all IPUs have the same share."""
     if isinstance(available_memory_proportion, tuple):
         yield ("memory", "available_memory_proportion"), "is a list; all IPUs are alike here", "give one number"
 
@@ -106,15 +106,15 @@ def _proportion(raw: Any) -> Any:
     values = raw if isinstance(raw, (list, tuple)) else [raw]
     for value in values:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            what = f"needs a number, or a list with one per IPU, not {shown(value)}"
+            what = f"needs a number, or a list with one per IPU, not {quoted(value)}"
             raise BadValueError(what, "write for example `0.2`")
         if not 0 < value <= 1:
-            raise BadValueError(f"{shown(value)} is not above 0 and at most 1", "write for example `0.2`")
+            raise BadValueError(f"{quoted(value)} is not above 0 and at most 1", "write for example `0.2`")
     return tuple(float(value) for value in values) if isinstance(raw, (list, tuple)) else float(raw)
 
 
 def io_tile_findings(io_tiles: int, tile_count: int) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """I/O tiles that leave none to compute."""
+    """Yield a problem if I/O tiles leave no tiles for computation."""
     if io_tiles >= tile_count:
         what = f"{io_tiles} I/O tiles leave none of {tile_count} tiles to compute"
         yield ("memory", "io_tiles"), what, "use 32 or 64"

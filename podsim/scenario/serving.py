@@ -1,4 +1,4 @@
-"""Serving: which requests come, and how copies of the model take them."""
+"""Serving: arrival of requests, and copies of the model that process them."""
 
 from __future__ import annotations
 
@@ -24,40 +24,40 @@ class RequestLengthSpec(Spec):
     output_tokens: Tokens
     """Tokens to generate."""
     weight: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
-    """How many times as likely as a length of weight 1."""
+    """Relative probability, compared with a length of weight 1."""
 
 
 class ServingSpec(Spec):
     """Requests over time, and copies of the model that serve them."""
 
     arrivals: Literal["poisson", "fixed_rate"] = "poisson"
-    """Gaps between requests: exponential, or equal; for those of a file in the load curve only."""
+    """Gaps between requests: exponential, or equal. For requests from a file this applies to the load curve only."""
     rate: Rate | None = None
-    """Requests per second, on average; four fifths of the saturation if left out. [1/s]"""
+    """Mean requests per second; 80 % of the saturation if left out. [1/s]"""
     users: Count | None = None
-    """Users, in place of `rate` and `file`: each sends a request, waits for its last token, thinks, and sends the
-    next."""
+    """Number of users, instead of `rate` and `file`. Each sends a request, waits for its last token, thinks, and sends
+    the next request."""
     think: SourcedTime | None = None
-    """How long a user thinks between an answer and the next request, on average; exponential, or always as long where
-    `arrivals` is `fixed_rate`. [s]"""
+    """Mean time that a user thinks between an answer and the next request; exponential, or constant with
+    `arrivals: fixed_rate`. [s]"""
     file: str | None = None
-    """A CSV file beside the scenario with the columns `arrival_s`, `prompt_tokens` and `output_tokens`, in place of
-    `rate` and `lengths`; the load curve draws from its lengths."""
+    """A CSV file next to the scenario with the columns `arrival_s`, `prompt_tokens` and `output_tokens`, instead of
+    `rate` and `lengths`; the load curve samples its lengths."""
     request_count: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 2000
-    """Requests that come; at most 20,000 of them, or four for each place of a batch, find the saturation and each
-    point of the load curve."""
+    """Number of requests. The saturation and each point of the load curve use at most 20,000, or four for each sequence
+    of a batch."""
     seed: CountOrZero = 0
     """Seed of gaps and lengths."""
     lengths: Annotated[tuple[RequestLengthSpec, ...], Field(max_length=1000)] | None = None
-    """Lengths to draw from; those of `generation` if left out."""
+    """Lengths to sample from; those of `generation` if left out."""
     batching: Literal["static", "continuous"] = "continuous"
-    """Whether a batch stays together until its last token, or requests join and leave between steps."""
+    """`static`: a batch stays together until its last token. `continuous`: requests join and leave between steps."""
     batch_size: Count | None = None
-    """Most sequences of a batch; that of `generation` if left out."""
+    """Largest number of sequences in a batch; that of `generation` if left out."""
     longest_wait: SourcedTime | None = None
-    """How long the oldest request waits for a static batch to fill; left out, it does not. [s]"""
+    """Longest time that the oldest request waits for a static batch to fill; 0 if left out. [s]"""
     replicas: Count | None = None
-    """Copies of the model; as many as the pod holds if left out."""
+    """Copies of the model; as many as fit the pod if left out."""
     loads: Annotated[tuple[Load, ...], Field(max_length=100)] = (0.2, 0.4, 0.6, 0.8, 0.9, 0.95)
     """Points of the load curve, as shares of the saturation."""
 

@@ -1,4 +1,4 @@
-"""Software stacks: the few things that change with framework and SDK, and how much they differ from call to call."""
+"""Software stacks: properties that depend on framework and SDK, and the variation between calls."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ _SmallShare = Annotated[Real, Quantity("share", ("0 %", "50 %"), usual=("0 %", "
 _Drift = Annotated[Real, Quantity("share", ("0 %", "100 %"), usual=("0 %", "10 %")), APART]
 
 PHASED_STACK: Final = "popxl_sdk_3.3"
-"""Shipped stack that runs phased execution, and divides layers among IPUs."""
+"""Shipped stack with phased execution and layers divided among IPUs."""
 
 
 class Noise(HardwareSpec):
-    """Noise of session calls that train. What IPUs compute and exchange is planned to the cycle, and has none."""
+    """Noise of session calls in training. Work of IPUs is planned to the cycle, and has no noise."""
 
     call_spread_s: _Spread
-    """Standard deviation of a call, common to all IPUs: what the process that calls does."""
+    """Standard deviation of the time of a call, common to all IPUs; it comes from the calling process."""
     late_call_share: _SmallShare | None = None
-    """Share of calls that one machine is late for, each machine by itself; none if left out."""
+    """Share of calls in which a machine is slow, independently for each machine; 0 if left out."""
     late_call_time_s: _Spread | None = None
-    """How late it is then, on average, distributed exponentially; all machines of a run wait for the latest."""
+    """Mean delay of such a call, distributed exponentially; all machines of a run wait for the slowest."""
     run_spread_s: _Spread | None = None
-    """Standard deviation, from run to run, of what a call takes on average; none if left out."""
+    """Standard deviation of a run's mean time of a call, from run to run; 0 if left out."""
 
     drift: _Drift | None = None
-    """How much longer a weight update takes at the end of a run than at its start, growing evenly; none if left out."""
+    """Relative increase of the time of a weight update from start to end of a run, growing evenly; 0 if left out."""
     drift_machine_count: Annotated[Whole, Quantity("count", ("1", "1e9"), usual=("1", "10000")), APART] | None = None
-    """Machines from which on runs do so; any number if left out."""
+    """Least number of machines of a run with drift; 1 if left out."""
 
     def drift_on(self, machines: int) -> Real | None:
-        """That of runs on so many machines; None where there is none."""
+        """Return the drift of runs on `machines` machines, or None without drift."""
         return self.drift if self.drift and machines >= (self.drift_machine_count or 1) else None
 
     @model_validator(mode="after")
@@ -70,89 +70,92 @@ class Software(HardwareSpec):
     sdk: str
     """Version of the SDK."""
     model_scatter: Annotated[_Scatter | None, Info("no time follows from it; draws of uncertain inputs take it")] = None
-    """How far predictions are off though their inputs are right, as one standard deviation."""
+    """Standard deviation of the error of predictions with correct inputs, relative."""
     layout_change_cycles_per_byte: Annotated[Real, Quantity("ratio", ("1e-6", "1e6"), usual=("0.05", "50"))]
-    """Tile cycles per byte of each of two copies when a tensor changes its layout in pieces of 8 bytes or more."""
+    """Tile cycles per byte of each of two copies when a tensor changes its layout in chunks of 8 bytes or more."""
     code_bytes_per_tile: _Code = Field(alias="code_memory_per_tile")
-    """Vertex, control and exchange code with vertex state, for training."""
+    """Size of vertex, control and exchange code with vertex state, for training."""
     inference_code_bytes_per_tile: _Code = Field(alias="inference_code_memory_per_tile")
-    """The same for inference."""
+    """Size of vertex, control and exchange code with vertex state, for inference."""
     memory_reserve: Annotated[Real, Quantity("ratio", ("0", "0.9"), usual=("0", "0.5"))] | None = None
-    """Share of In-Processor-Memory that divisions leave free that are chosen; none if left out."""
+    """Share of In-Processor-Memory that chosen layouts leave free; 0 if left out."""
     collective_rings: Annotated[Whole, Quantity("count", ("1", "4"), usual=("1", "4"))]
-    """Rings that collectives are divided over, by turns in each direction, each on an IPU-Link as far as there are."""
+    """Rings of a collective, alternating in direction; each has its own IPU-Link as far as there are enough."""
     halved_bytes: Annotated[Whole, Quantity("bytes", ("0 B", "1 GB"), usual=("0 B", "1 MB"))] = Field(
         alias="halved_collective_size"
     )
-    """The largest message that collectives halve, with partners twice as far apart each time, and hand to no ring."""
+    """Largest message of collectives that use recursive halving (partners twice as far apart in each step) instead of
+    rings."""
     collectives_merged: Flag = False
     """Whether collectives of the same kind in a weight update run as one, with the latencies of one."""
     shard_rings: Annotated[Whole, Quantity("count", ("1", "4"), usual=("1", "4"))] | None = None
-    """The same of IPUs that share a layer; as `collective_rings` if left out."""
+    """Rings of collectives between IPUs that share a layer; as `collective_rings` if left out."""
     token_call_s: _Call | None = None
-    """A call for one generated token, device work apart."""
+    """Time of a call for one generated token, without device work."""
     sampling_per_logit_s: _Sampling | None = None
-    """What the host does with each logit where it chooses the next token; nothing if left out."""
+    """Time of the host per logit if the host chooses the next token; 0 if left out."""
     forward_call_s: _Call | None = None
-    """A session call for forward passes, device work and transfers apart."""
+    """Time of a session call for forward passes, without device work and transfers."""
     forward_exchange_s: _Call | None = None
-    """What a batch's exchange with the host takes beside the transfers, unless I/O tiles do it meanwhile."""
+    """Time of a batch's exchange with the host in addition to the transfers; hidden if I/O tiles do the exchange."""
     host_call_s: _Call
-    """A session call that trains, device work apart."""
+    """Time of a session call in training, without device work."""
     noise: Noise | None = None
-    """How much session calls that train differ; always the same if left out."""
+    """Variation of session calls in training; none if left out."""
     one_update_per_call: Flag = False
     """Whether a session call runs one weight update of a convolutional network; otherwise a part of an epoch."""
     session_calls_per_epoch: Annotated[Whole, Quantity("count", ("1", "1e6"), usual=("1", "100"))] | None = None
-    """Calls for an epoch of a convolutional network whose scenario does not say; one if left out."""
+    """Calls for an epoch of a convolutional network, unless its scenario gives a number; 1 if left out."""
     buffering_depth: Annotated[Whole, Quantity("count", ("1", "1000"), usual=("1", "8"))] | None = None
-    """Micro-batches of images that wait ready in front of each replica, if its scenario does not say; 3 if left out."""
+    """Micro-batches of images in the prefetch queue of each replica, unless its scenario gives a number; 3 if left
+    out."""
     clipped_updates_in_turn: Flag = False
-    """Whether IPUs of a pipeline update their weights one after the other where gradients are clipped."""
+    """Whether IPUs of a pipeline update their weights one after the other if gradients are clipped."""
     collation_bytes_per_s: _HandedOver | None = Field(None, alias="collation_bandwidth")
-    """The process that calls copies the batch of a call, but for images, before IPUs begin; in no time if left out."""
+    """Rate at which the calling process copies the batch of a call, except images, before IPUs begin; infinite if left
+    out."""
     optimizer_values_per_tensor: Annotated[Whole, Quantity("count", ("1", "100"), usual=("1", "10"))] | None = None
-    """What each call hands over anew for every tensor of weights, as tensors of their own; nothing if left out."""
+    """Values that each call passes again for every weight tensor, as separate tensors; none if left out."""
     process_input_bytes_per_s: _HandedOver | None = Field(None, alias="process_input_bandwidth")
-    """What one process on a host hands over to the IPUs it serves; without limit if left out."""
+    """Rate at which one process on a host passes inputs to its IPUs; infinite if left out."""
     stream_s: _Stream | None = Field(None, alias="stream_time")
-    """The process that calls serves each tensor of a micro-batch, one after the other; in no time if left out."""
+    """Time of the calling process for each tensor of a micro-batch, one after the other; 0 if left out."""
     target_s: _Stream | None = Field(None, alias="target_time")
-    """The loop of training looks at each target of a call, one after the other; in no time if left out."""
+    """Time of the training loop for each target of a call, one after the other; 0 if left out."""
     replica_call_s: _Stream | None = Field(None, alias="replica_call_time")
-    """The process that calls sees to each replica that it feeds, one after the other; in no time if left out."""
+    """Time of the calling process for each replica that it feeds, one after the other; 0 if left out."""
     sample_load_s: _Load | None = Field(None, alias="sample_load_time")
-    """Time in which a worker of a loader, or the process that calls, reads a sample and puts it into a batch."""
+    """Time in which a worker of a loader, or the calling process, reads a sample and adds it to a batch."""
     setup_s: _SetUp
-    """From the start of a run to its first weight update."""
+    """Time from the start of a run to its first weight update."""
     evaluation: Literal["training_program", "forward_passes"] = "training_program"
-    """What evaluates during a run: the training program with its optimizer zeroed, or one of forward passes alone."""
+    """Program that evaluates during a run: the training program with its optimizer zeroed, or forward passes only."""
     evaluation_call_s: _Call | None = None
-    """A session call for the forward passes of an evaluation, device work apart."""
+    """Time of a session call for the forward passes of an evaluation, without device work."""
     sharding_threshold: Annotated[Whole, Quantity("count", ("1", "1e12"), usual=("1", "1e9"))]
-    """Tensors with fewer elements are not sharded."""
+    """Least number of elements of a sharded tensor."""
     update_first_ipu_apart: Flag
     """Whether IPU 0, which holds the embedding, updates its weights after the others."""
     checkpoint_s: _SetUp | None = None
-    """What writing a checkpoint adds to the training, data transfer apart."""
+    """Time that a checkpoint adds to the training, without data transfer."""
     validation_setup_s: _SetUp | None = None
-    """Building and loading the program that validates checkpoints."""
+    """Time to build and load the program that validates checkpoints."""
     recomputes_pipelines: Flag = False
-    """True if pipelines are recomputed stage by stage where `parallelism.recomputation` of images does not say."""
+    """Whether pipelines of image models are recomputed stage by stage, unless `parallelism.recomputation` is given."""
     schedule: ScheduleName = "lock_step"
-    """When stages of a pipeline run which micro-batch, where `parallelism.schedule` does not say."""
+    """Pipeline schedule, unless `parallelism.schedule` is given."""
     phased_execution: Flag | None = None
-    """Whether the stack runs layers one after the other out of streaming memory; scenarios that ask a stack without it
-    are refused. Not known if left out."""
+    """Whether the stack can run layers one after the other from streaming memory. `false` refuses scenarios that need
+    it; unknown if left out."""
     shared_layers: Flag | None = None
-    """Whether the stack divides a layer among IPUs in training (`parallelism.tensor_parallel`); scenarios that ask a
-    stack without it are refused. Not known if left out."""
+    """Whether the stack can divide a layer among IPUs in training (`parallelism.tensor_parallel`). `false` refuses
+    scenarios that need it; unknown if left out."""
     recompute_last_segment: Flag = True
-    """Whether the segment whose backward pass follows its forward pass at once is recomputed like the others."""
+    """Whether the last segment, whose backward pass follows its forward pass at once, is recomputed like the others."""
     reduction_merge_bytes: _Merged | None = Field(None, alias="reduction_merge_size")
-    """Gradients are reduced together up to this size; each tensor alone if left out."""
+    """Size up to which gradients are reduced together; each tensor separately if left out."""
 
     @property
     def rings_of_shards(self) -> int:
-        """Rings that sums over the IPUs that share a layer are divided over."""
+        """Rings of sums over the IPUs that share a layer."""
         return self.shard_rings or self.collective_rings

@@ -1,4 +1,4 @@
-"""Scenarios of training, and what their sections have in common whatever the family of the model."""
+"""Scenarios of training, and the sections that all families of models share."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ class PrecisionSpec(Spec):
     """Number formats."""
 
     weights: Literal["fp8", "fp16", "fp32"] = "fp16"
-    """Weights; with `fp8` those of dense layers and convolutions, whose master copy is in single precision."""
+    """Format of weights. `fp8`: weights of dense layers and convolutions, with a master copy in single precision."""
     activations: NumberFormat = "fp16"
-    """Activations and their gradients."""
+    """Format of activations and their gradients."""
     gradient_accumulation: NumberFormat = "fp16"
-    """Accumulated gradients."""
+    """Format of accumulated gradients."""
     matmul_partials: NumberFormat = "fp16"
-    """Partial results of matrix products."""
+    """Format of partial results of matrix products."""
     products: Literal["fp8", "fp16", "fp32"] | None = None
-    """Operands of dense layers and convolutions and of their gradients, each cast and scaled; `fp8` for chips that take
-    it, or left out."""
+    """Format of operands of dense layers, convolutions and their gradients, each cast and scaled; `fp8` only for chips
+    that support it."""
     stash: Literal["fp8", "fp16", "fp32"] | None = None
-    """Activations kept from the forward to the backward pass; as `activations` if left out."""
+    """Format of activations kept from the forward to the backward pass; as `activations` if left out."""
 
     @property
     def narrows_products(self) -> bool:
-        """Whether operands of products are FP8 between activations in half precision."""
+        """True if operands of products are FP8 between activations in half precision."""
         return self.products == "fp8"
 
     @property
     def common_weights(self) -> NumberFormat:
-        """Weights that no product in FP8 reads."""
+        """Format of weights that no product in FP8 reads."""
         return self.activations
 
     @model_validator(mode="after")
@@ -80,54 +80,54 @@ class PrecisionSpec(Spec):
 SessionCall = Annotated[int, Field(strict=True, ge=1, le=100_000)]
 _REFERENCE_OPTIMIZERS: Final = {"bert": ("lamb",), "resnet": ("sgd", "lars")}
 """Optimizers of MLPerf's benchmarks. Source: [mlperf_training_rules]."""
-_IPUS_FED_WITH_IMAGES = 16  # by one process, in published runs of vision transformers
+_IPUS_FED_WITH_IMAGES = 16  # per process, in published runs of vision transformers
 
 
 class TrainingDataSpec(Spec):
     """The training data."""
 
     beside: ClassVar[frozenset[str]] = frozenset({"decoded_by_host", "loader", "pixel_format", "prefetch_depth"})
-    """Keys that say how samples are fed, and nothing of what is learned."""
+    """Keys that affect how samples are fed, but not what the model learns."""
 
     samples_per_epoch: Count | None = None
     """Samples of the training set; needed for `run.epochs`."""
 
     @property
     def host_decodes(self) -> bool:
-        """Whether host servers decode each sample; otherwise they only send it."""
+        """True if host servers decode each sample; otherwise they only send it."""
         return False
 
     @property
     def ready_micro_batches(self) -> int | None:
-        """Micro-batches that wait ready in front of each replica; None where the software stack says."""
+        """Micro-batches in the prefetch queue of each replica, or None for the software stack's."""
         return None
 
     @property
     def loads_itself(self) -> bool:
-        """True if the process that calls loads its samples itself, one after the other before each call."""
+        """True if the calling process loads its samples itself, one after the other before each call."""
         return False
 
     def samples_ahead(self, layout: TrainingLayoutSpec) -> float:
-        """Samples of a weight update that each worker of a loader loads, as all of them load at the same time."""
+        """Return the samples of a weight update that each worker of a loader loads, in parallel with the others."""
         return 0.0
 
     def late_samples(self, layout: TrainingLayoutSpec, updates_per_call: float) -> float:
-        """Samples whose loading by a worker a weight update waits for, on average."""
+        """Return the mean number of samples that a worker loads while a weight update waits."""
         return 0.0
 
 
 class TrainingLayoutSpec(Spec):
-    """How the run is divided over IPUs."""
+    """Division of the run over IPUs."""
 
     auto: ClassVar[type[AutoTrainingSpec]]
     redone: ClassVar[str]
-    """What `recomputation` redoes, as it is written."""
+    """Value of `recomputation` that recomputes the forward pass."""
     undivided: ClassVar[dict[str, Any]] = {
         "micro_batch_size": 1,
         "accumulation_factor": 1,
         "replication_factor": 1,
     }
-    """What stands in the place of a division until it is chosen."""
+    """Placeholder for a layout until the search has chosen one."""
     micro_batch_size: Count
     """Samples (sequences, packs or images) per run of the graph."""
     accumulation_factor: Count
@@ -135,14 +135,14 @@ class TrainingLayoutSpec(Spec):
     replication_factor: Count
     """Data-parallel copies."""
     schedule: ScheduleName | None = None
-    """When stages of a pipeline run which micro-batch: `lock_step` in every cycle all stages of an IPU in turn;
-    `grouped` all forward passes of a cycle and then all backward passes; `interleaved` forward and backward passes of a
-    stage in cycles by turns, which keeps fewer activations; `sequential` one stage at a time. The software stack's if
-    left out [popart_pipelining], [tensorflow_pipelining]."""
+    """Order in which pipeline stages process micro-batches. `lock_step`: in every cycle, all stages of an IPU one after
+    the other. `grouped`: all forward passes of a cycle, then all backward passes. `interleaved`: forward and backward
+    passes of a stage in alternating cycles, which keeps fewer activations. `sequential`: one stage at a time. The
+    software stack's if left out [popart_pipelining], [tensorflow_pipelining]."""
 
     @property
     def chunk_count(self) -> int:
-        """Pipeline stages that each IPU, or group of IPUs, holds in turn with the others."""
+        """Number of pipeline stages on each IPU, or group of IPUs."""
         return 1
 
     @property
@@ -152,14 +152,14 @@ class TrainingLayoutSpec(Spec):
 
     @property
     def shards(self) -> Shards:
-        """How IPUs share every layer."""
+        """Division of every layer among IPUs."""
         return WHOLE
 
     replicas_per_process: Count | None = None
-    """Replicas that one process on a host serves; those of a link domain if left out, of 16 IPUs for images."""
+    """Replicas that one process on a host serves; if left out, those of a link domain, or of 16 IPUs for images."""
 
     def served_replicas(self, spec: TrainingScenario) -> int:
-        """Replicas that one process on a host serves."""
+        """Return the number of replicas that one process on a host serves."""
         if self.replicas_per_process:
             return self.replicas_per_process
         if spec.model.reads_images:
@@ -167,7 +167,7 @@ class TrainingLayoutSpec(Spec):
         return max(1, spec.system.domain_ipu_count // self.ipus_per_replica)
 
     def host_process_count(self, spec: TrainingScenario) -> int:
-        """Processes on all hosts."""
+        """Return the number of processes on all hosts."""
         return -(-self.replication_factor // self.served_replicas(spec))
 
     @property
@@ -176,26 +176,26 @@ class TrainingLayoutSpec(Spec):
         return self.micro_batch_size * self.accumulation_factor * self.replication_factor
 
     def recomputes(self, software: Software) -> bool:
-        """Return True if the forward pass is redone before the backward pass."""
+        """Return True if the forward pass is recomputed before the backward pass."""
         given = getattr(self, "recomputation", None)
         if given is None:
             return software.recomputes_pipelines and self.ipus_per_replica > 1
         return bool(given == self.redone)
 
     def merged_bytes(self, default_bytes: int) -> int:
-        """Up to which size gradients are reduced together, 0 for each tensor alone. [B]"""
+        """Return the size up to which gradients are reduced together; 0 for each tensor separately. [B]"""
         return 0
 
     @abstractmethod
     def updates_per_call(self, spec: TrainingScenario) -> float:
-        """Weight updates that one call from the host runs, on average."""
+        """Return the mean number of weight updates that one call from the host runs."""
 
     def stage_count(self, model: BuiltModelSpec) -> int:
-        """Forward pipeline stages."""
+        """Return the number of forward pipeline stages."""
         return self.ipus_per_replica
 
     def micro_batches(self, spec: TrainingScenario, *, strict: bool) -> MicroBatches:
-        """How many micro-batches a weight update may have, or what the framework asks for beyond that."""
+        """Return the allowed numbers of micro-batches in a weight update; `strict` adds the framework's own rule."""
         return micro_batches_of(
             self.schedule or spec.software.schedule,
             self.stage_count(spec.model),
@@ -205,14 +205,14 @@ class TrainingLayoutSpec(Spec):
         )
 
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
-        """What does not add up with model and run."""
-        # Of a schedule that nobody asked for by name the rest of the rule is told as a warning.
+        """Yield contradictions with model and run."""
+        # If the user did not choose the schedule, the framework's own rule leads to a warning only.
         rule = self.micro_batches(spec, strict=self.schedule is not None)
         yield from micro_batch_findings(rule, self.stage_count(spec.model), self.accumulation_factor)
 
 
 class OptimizerStateSpec(Spec):
-    """Where optimizer state lives."""
+    """Place of the optimizer state."""
 
     storage: Literal["in_processor_memory", "streaming_memory"] = "in_processor_memory"
     """On chip, or in streaming memory and loaded for each weight update."""
@@ -221,41 +221,41 @@ class OptimizerStateSpec(Spec):
 
 
 class TrainingMemorySpec(Spec):
-    """How memory is used."""
+    """Use of memory."""
 
     state_can_move: ClassVar[bool] = False
-    """Whether optimizer state may live off the chip, or in shards."""
+    """Whether optimizer state can be off chip, or sharded."""
     available_memory_proportion: AvailableMemory = 0.2
     """Share of tile memory for the temporaries of an operation; one number, or one per IPU."""
     reserve: Reserve | None = None
-    """Share of In-Processor-Memory left free; if left out none, or of a chosen division the software stack's."""
+    """Share of In-Processor-Memory left free; 0 if left out, or the software stack's for a chosen layout."""
     io_tiles: CountOrZero = 0
     """Tiles that fetch data while the others compute: samples and, in phased execution, activations."""
 
     @property
     def state(self) -> OptimizerStateSpec:
-        """Where optimizer state lives."""
+        """Place of the optimizer state."""
         return OptimizerStateSpec(replicated_tensor_sharding=False)
 
     def findings(self, tile_count: int) -> Iterator[Finding]:
-        """I/O tiles that leave none to compute."""
+        """Yield a problem if I/O tiles leave no tiles for computation."""
         yield from io_tile_findings(self.io_tiles, tile_count)
 
     def shares(self, ipu_count: int) -> tuple[float, ...]:
-        """The share for temporaries on each IPU of a replica."""
+        """Return the share of memory for temporaries on each IPU of a replica."""
         given = self.available_memory_proportion
         return tuple(given) if isinstance(given, tuple) else (given,) * ipu_count
 
 
 class LearningRateSpec(Spec):
-    """The learning rate: its warm-up, and how its peak follows the batch. It changes no time."""
+    """Schedule of the learning rate: warm-up, and scaling of its peak with the batch. It has no effect on time."""
 
     warm_up: Probability = 0.0
     """Share of the weight updates in which the rate rises evenly from 0 to its peak."""
     peak: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
-    """Largest rate, for `batch_size` if that is given; a file may leave it out and give the rule alone."""
+    """Largest rate, at `batch_size` if that is given; a file may leave it out and give the rule only."""
     batch_size: Count | None = None
-    """Samples, or packs, per weight update that the peak belongs to."""
+    """Samples, or packs, per weight update at which the peak applies."""
     scaling: Literal["none", "linear"] = "none"
     """`linear` multiplies the peak by the batch over `batch_size` [bert_blog]."""
 
@@ -267,7 +267,7 @@ class LearningRateSpec(Spec):
         return self
 
     def factor(self, batch_size: int) -> float:
-        """Return the peak at a batch over the peak at the batch that it belongs to."""
+        """Return the peak at a batch over the peak at `batch_size`."""
         return 1.0 if self.batch_size is None else batch_size / self.batch_size
 
 
@@ -277,12 +277,12 @@ class TrainingOptimizerSpec(Spec):
     kind: str
     """Its name."""
     learning_rate: LearningRateSpec | None = None
-    """Warm-up and scaling of the learning rate, for the schedule in the answer; left out, no schedule is shown."""
+    """Warm-up and scaling of the learning rate, for the schedule in the result; if left out, no schedule is shown."""
 
     @property
     @abstractmethod
     def state_formats(self) -> tuple[NumberFormat, ...]:
-        """Number formats of what is kept of each parameter."""
+        """Number formats of the state of each parameter."""
 
     @property
     def arithmetic(self) -> NumberFormat:
@@ -291,72 +291,72 @@ class TrainingOptimizerSpec(Spec):
 
     @property
     def clips_gradients(self) -> bool:
-        """Whether gradients are clipped by their global norm."""
+        """True if gradients are clipped by their global norm."""
         return False
 
 
 class TrainingRunSpec(Spec):
-    """How long the run goes on."""
+    """Length of the run."""
 
     @property
     @abstractmethod
     def is_drawn(self) -> bool:
-        """Whether it ends as MLPerf's reference runs did."""
+        """True if the end of the run is sampled from MLPerf's reference runs."""
 
     @property
     @abstractmethod
     def is_converged(self) -> bool:
-        """Whether it ends when the model has learned enough, and not after so much work."""
+        """True if the run ends when the model reaches its quality target, rather than after an amount of work."""
 
     @property
     @abstractmethod
     def has_batch(self) -> bool:
-        """Whether its end is told with the batch size that it holds for."""
+        """True if the end of the run is given with the batch size that it applies to."""
 
     @abstractmethod
     def without_end(self) -> Self:
-        """The same, when nothing is known of how long it goes on."""
+        """Return the run without its end, as if its length were unknown."""
 
     @abstractmethod
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
-        """What does not add up with data and batch."""
+        """Yield contradictions with data and batch."""
 
     @property
     def calls_per_epoch(self) -> int | None:
-        """Calls from the host per epoch, where the run is divided into such."""
+        """Calls from the host per epoch, if the run is divided by epochs."""
         return None
 
     def update_count(self, spec: TrainingScenario) -> int | None:
-        """Weight updates of the run, if they follow from the scenario alone."""
+        """Return the weight updates of the run, if they follow from the scenario alone."""
         return None
 
 
 class TrainingScenario(Scenario):
-    """One question about training: a model, a pod, and how the one runs on the other."""
+    """Scenario of training: a model, its data, and its division over a pod."""
 
     activity: ClassVar[Activity] = Activity.TRAINING
     model: BuiltModelSpec
     """The model."""
     data: TrainingDataSpec
-    """The data."""
+    """Training data."""
     parallelism: TrainingLayoutSpec
-    """How the run is divided over IPUs; `auto` to have it chosen."""
+    """Division of the run over IPUs; `auto` for a search."""
     batch_size: Count | None = None
-    """Samples (sequences, packs or images) per weight update; needed where parallelism is `auto`, checked elsewhere."""
+    """Samples (sequences, packs or images) per weight update; needed for `parallelism: auto`, otherwise checked."""
     memory: TrainingMemorySpec
-    """How memory is used."""
+    """Use of memory."""
     optimizer: TrainingOptimizerSpec
-    """The optimizer."""
+    """Optimizer."""
     precision: PrecisionSpec = PrecisionSpec()
     """Number formats."""
     run: TrainingRunSpec | None = None
-    """Left out to get throughput alone."""
+    """Length of the run; left out for throughput only."""
     faults: tuple[FaultSpec, ...] = ()
-    """Parts of the pod that are slower than they should be."""
+    """Parts of the pod that are slower than nominal."""
 
     @property
     def benchmark(self) -> str | None:
-        """Benchmark of MLPerf that this is by model, data and optimizer."""
+        """MLPerf benchmark with this model, data and optimizer, or None."""
         name = self.model.benchmark_on(self.data)
         return name if name and self.optimizer.kind in _REFERENCE_OPTIMIZERS[name] else None
 
@@ -366,7 +366,7 @@ class TrainingScenario(Scenario):
         return Formats(self.precision.activations, self.precision.gradient_accumulation)
 
     def division_findings(self) -> Iterator[Finding]:
-        """Problems of replicas, batch, layers and host servers."""
+        """Yield problems of replicas, batch, layers and host servers."""
         yield from replica_findings(self.system, self.parallelism)
         yield from self._shares()
         yield from self._batch()
@@ -380,7 +380,7 @@ class TrainingScenario(Scenario):
             yield from fault_findings(self.faults, self.system, *copies, has_run=self.run is not None)
 
     def model_findings(self) -> Iterator[Finding]:
-        """Problems of memory, run and data."""
+        """Yield problems of memory, run and data."""
         yield from self.memory.findings(int(self.system.machine.ipu.tile.count))
         yield from product_findings(self.system.machine.ipu, self.precision)
         yield from self._updated_weights()
@@ -390,7 +390,7 @@ class TrainingScenario(Scenario):
         yield from self.model.findings(self)
 
     def _updated_weights(self) -> Iterator[Finding]:
-        """Weights in FP8 that are updated in place: most updates are smaller than the step to the next number."""
+        """Yield a problem if FP8 weights are updated in place; most updates are below the spacing of FP8 numbers."""
         kept = getattr(self.optimizer, "master_weights", None)
         if self.precision.weights == "fp8" and not kept:
             what = "weights in fp8 without a master copy: updates smaller than the step of a number of 8 bits are lost"
@@ -402,7 +402,7 @@ class TrainingScenario(Scenario):
             yield ("precision", "weights"), what, do
 
     def _loaded_samples(self) -> Iterator[Finding]:
-        """Yield a loader in the process that calls whose time is not known."""
+        """Yield a problem if the calling process loads samples and their loading time is not known."""
         if self.data.loads_itself and self.software.sample_load_s is None:
             what = f"the process that calls loads its samples itself; {self.software.name} has no time for a sample"
             yield (

@@ -1,4 +1,4 @@
-"""Sections of scenarios that train a transformer: how it is divided over IPUs and replicas, and how long it goes on."""
+"""Sections of scenarios that train a transformer: division over IPUs and replicas, and length of the run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from podsim.scenario.training import (
     TrainingRunSpec,
     TrainingScenario,
 )
-from podsim.scenario.wording import counted, shown
+from podsim.scenario.wording import counted, quoted
 
 _Neighbours = Literal["shards", "stages", "replicas"]
 NEAREST: Final[list[_Neighbours]] = ["shards", "stages", "replicas"]
@@ -38,39 +38,39 @@ STREAMING = "streaming_memory"
 
 
 def _order(raw: Any) -> Any:
-    """Each of the neighbours once, in any order."""
+    """Return the list of neighbours, which must contain each name once."""
     if isinstance(raw, (list, tuple)) and len(raw) == len(NEAREST) and all(each in raw for each in NEAREST):
         return list(raw)
-    what = f"needs {', '.join(NEAREST[:-1])} and {NEAREST[-1]}, each once, not {shown(raw)}"
+    what = f"needs {', '.join(NEAREST[:-1])} and {NEAREST[-1]}, each once, not {quoted(raw)}"
     raise BadValueError(what, f"write for example `[{', '.join(reversed(NEAREST))}]`")
 
 
 class StageSpec(Spec):
-    """One pipeline stage."""
+    """Pipeline stage."""
 
     ipu: CountOrZero
-    """IPU of the replica that holds it; with `tensor_parallel` the group of IPUs, numbered from 0."""
+    """IPU of the replica with this stage; with `tensor_parallel` the group of IPUs, numbered from 0."""
     embedding: Flag = False
-    """Whether it holds the embedding; the first stage does."""
+    """Whether the stage has the embedding; true for the first stage."""
     layers: CountOrZero = 0
-    """Whole layers; of an encoder-decoder, those of the encoder."""
+    """Number of whole layers; for an encoder-decoder, encoder layers."""
     decoder_layers: CountOrZero = 0
-    """Whole decoder layers of an encoder-decoder."""
+    """Number of whole decoder layers of an encoder-decoder."""
     attention: CountOrZero = 0
-    """Attention blocks beside whole layers."""
+    """Number of attention blocks in addition to whole layers."""
     feed_forward: CountOrZero = 0
-    """Feed-forward blocks beside whole layers."""
+    """Number of feed-forward blocks in addition to whole layers."""
     head: Flag = False
-    """Whether it holds heads and loss; the last stage does."""
+    """Whether the stage has heads and loss; true for the last stage."""
 
     @property
     def attention_count(self) -> int:
-        """All attention blocks."""
+        """Number of attention blocks, those in whole layers included."""
         return self.layers + self.attention
 
     @property
     def feed_forward_count(self) -> int:
-        """All feed-forward blocks."""
+        """Number of feed-forward blocks, those in whole layers included."""
         return self.layers + self.feed_forward
 
     @model_validator(mode="after")
@@ -81,35 +81,37 @@ class StageSpec(Spec):
 
 
 class AutoTextSpec(AutoTrainingSpec):
-    """A division that is chosen; a key that is given is kept."""
+    """Layout that the search chooses, except for the given keys."""
 
     execution: Literal["pipelined", "phased"] | None = None
-    """Weights that stay on the IPUs of their stage, or one layer at a time out of streaming memory."""
+    """`pipelined`: weights stay on the IPUs of their stage. `phased`: one layer at a time is loaded from streaming
+    memory."""
     tensor_parallel: Count | None = None
     """IPUs that share every layer."""
     sequence_parallel: Flag | None = None
-    """Whether each of these has some tokens only of what lies between products."""
+    """Whether the IPUs that share a layer divide the tokens of activations between products."""
     hidden_parallel: Count | None = None
-    """Parts into which these divide the width of hidden states as well; not chosen, one if left out."""
+    """Parts into which the IPUs that share a layer also divide the width of hidden states; not chosen, 1 if left
+    out."""
     expert_parallel: Count | None = None
-    """Groups of these that each hold some of the experts of a layer."""
+    """Groups of the IPUs that share a layer, each of which holds some of its experts."""
     attention_serialisation: Count | None = None
-    """Parts of its queries that an attention goes through one after the other; not chosen, one if left out."""
+    """Chunks of queries that an attention processes one after the other; not chosen, 1 if left out."""
     nearest: Annotated[list[_Neighbours], BeforeValidator(_order), Field(min_length=3, max_length=3)] | None = None
-    """What lies next to one another in a link domain, from the nearest on; not chosen."""
+    """Order in which parts of the layout are neighbours in a link domain, nearest first; not chosen."""
     pipeline_stages: Count | None = None
-    """IPUs, or groups of them, that hold the layers in turn."""
+    """Number of IPUs, or groups of IPUs, each of which holds some of the layers."""
     batch_serialisation: Flag | None = None
-    """Whether a phase goes through all micro-batches of a weight update at once."""
+    """Whether a phase processes all micro-batches of a weight update before the next phase."""
     recomputation: Literal["none", "layer"] | None = None
-    """`layer` keeps the inputs of layers only and redoes the forward pass."""
+    """`layer` keeps the inputs of layers only and recomputes the forward pass."""
     updates_per_session_call: SessionCall | None = None
-    """Weight updates that one call from the host runs (device iterations); not chosen, one if left out."""
+    """Weight updates that one call from the host runs (device iterations); not chosen, 1 if left out."""
     replicas_per_process: Count | None = None
     """Replicas that one process on a host serves; not chosen."""
 
     def findings(self, spec: Any) -> Iterator[Finding]:
-        """Pins that no choice of the rest can satisfy."""
+        """Yield problems of pins that no choice of the other keys can satisfy."""
         yield from super().findings(spec)
         yield from ipu_pins(spec.system, "tensor_parallel", self.tensor_parallel)
         yield from self._sharing_findings(spec)
@@ -125,7 +127,7 @@ class AutoTextSpec(AutoTrainingSpec):
             yield (PARALLELISM, "sequence_parallel"), what, "leave it out, or pin nothing that excludes it"
 
     def _sharing_findings(self, spec: Any) -> Iterator[Finding]:
-        """Ways to share layers that cannot be whatever else is chosen."""
+        """Yield problems of shared layers that no choice of the other keys can solve."""
         parts, groups = self.hidden_parallel or 1, self.expert_parallel or 1
         least = self.tensor_parallel or math.lcm(parts, groups)
         asked: dict[str, Any] = {"tensor_parallel": least, "hidden_parallel": parts, "expert_parallel": groups}
@@ -142,56 +144,56 @@ class AutoTextSpec(AutoTrainingSpec):
 
 
 class ParallelismSpec(TrainingLayoutSpec):
-    """How the run is divided over IPUs."""
+    """Division of the run over IPUs."""
 
     auto: ClassVar[type[AutoTrainingSpec]] = AutoTextSpec
     redone: ClassVar[str] = "layer"
     undivided: ClassVar[dict[str, Any]] = TrainingLayoutSpec.undivided | {"layers_per_ipu": [1]}
     tensor_parallel: Count = 1
-    """IPUs that share every layer, each with some heads and a part of the feed-forward width: neighbours in a group,
-    which stands wherever other keys speak of an IPU."""
+    """IPUs that share every layer, each with some heads and a part of the feed-forward width. They are neighbours and
+    form a group; where other keys speak of an IPU, the group is meant."""
     hidden_parallel: Count = 1
-    """Parts into which these IPUs divide the width of hidden states as well; heads and feed-forward width are then
-    divided among `tensor_parallel` / `hidden_parallel` of them [popxl_gpt] [pope2022]. 64 IPUs in 8 parts are a grid of
-    8 x 8."""
+    """Parts into which these IPUs also divide the width of hidden states. Heads and feed-forward width are then divided
+    among `tensor_parallel` / `hidden_parallel` IPUs [popxl_gpt] [pope2022]. For example, 64 IPUs in 8 parts are a grid
+    of 8 x 8."""
     sequence_parallel: Flag = False
-    """Whether each of these IPUs has some tokens only of what lies between products, which they gather where products
-    read it: norms, dropout, sums and the stash [korthikanti2022]."""
+    """Whether these IPUs divide the tokens of activations between products (norms, dropout, sums and the stash), and
+    gather them before products [korthikanti2022]."""
     expert_parallel: Count = 1
-    """Groups of neighbours among these IPUs that each hold some of the experts of a layer: each IPU routes its share of
-    the tokens, which go to the groups of their experts and back, all to all [lepikhin2021]."""
+    """Groups of neighbours among these IPUs, each of which holds some of the experts of a layer. Each IPU routes its
+    share of the tokens, which are sent to the groups of their experts and back, all to all [lepikhin2021]."""
     attention_serialisation: Count = 1
-    """Parts of its queries that the attention of a layer goes through one after the other: scores of one part at a time
-    take memory, and each part reads all keys and values again."""
+    """Chunks of queries that the attention of a layer processes one after the other. Only the scores of one chunk take
+    memory at a time, but each chunk reads all keys and values again."""
     nearest: Annotated[list[_Neighbours], BeforeValidator(_order), Field(min_length=3, max_length=3)] = NEAREST
-    """What lies next to one another in a link domain, from the nearest on: IPUs that share layers, pipeline stages, and
-    replicas. As given, the IPUs of a replica are neighbours, as the software stacks place them."""
+    """Order in which parts of the layout are neighbours in a link domain, nearest first: IPUs that share layers,
+    pipeline stages, replicas. By default the IPUs of a replica are neighbours, as the software stacks place them."""
     pipeline_stages: Count | None = None
-    """IPUs, or groups of them, that hold the layers in turn, as evenly as can be."""
+    """Number of IPUs, or groups of IPUs, over which the layers are divided as evenly as possible."""
     chunks_per_ipu: Count | None = None
-    """Pipeline stages of each of these IPUs, or groups: the last is followed by the first, so many times over. Cycles
-    are shorter, and so is what IPUs wait for at both ends of the pipeline [narayanan2021]."""
+    """Pipeline stages on each of these IPUs, or groups; the last IPU is followed by the first, this number of times.
+    Cycles get shorter, and so does the waiting at both ends of the pipeline [narayanan2021]."""
     layers_per_ipu: Annotated[list[CountOrZero], Field(min_length=1)] | None = None
-    """Layers of each IPU, embedding with the first; of an encoder-decoder, encoder layers first. An alternative to
-    `pipeline_stages`."""
+    """Number of layers on each IPU, the embedding on the first; for an encoder-decoder, encoder layers first. An
+    alternative to `pipeline_stages`."""
     head_on: Literal["first_ipu", "last_ipu"] | None = None
-    """Where head and loss are without `stages`; if left out, with the embedding if they share weights, else last."""
+    """IPU with head and loss, without `stages`. If left out: the embedding's if they share weights, else the last."""
     stages: Annotated[list[StageSpec], Field(min_length=1)] | None = None
     """Pipeline stages in order; an alternative to `layers_per_ipu`."""
     execution: Literal["pipelined", "phased"] = "pipelined"
-    """`pipelined` keeps the weights of each stage on its IPUs. `phased` keeps everything in streaming memory: layers
-    run one after the other on all IPUs of a replica, each in a phase of its own that loads its weights."""
+    """`pipelined` keeps the weights of each stage on its IPUs. `phased` keeps all tensors in streaming memory: layers
+    run one after the other on all IPUs of a replica, each in its own phase, which loads its weights."""
     batch_serialisation: Flag = True
-    """Whether a phase goes through all micro-batches of a weight update at once, with activations in streaming memory;
-    otherwise each micro-batch goes through all phases, which load their weights for each. Of phased execution."""
+    """Whether a phase of phased execution processes all micro-batches of a weight update, with activations in streaming
+    memory. Otherwise each micro-batch goes through all phases, and each phase loads its weights again."""
     recomputation: Literal["none", "layer"] = "layer"
-    """`layer` keeps the inputs of layers only and redoes the forward pass."""
+    """`layer` keeps the inputs of layers only and recomputes the forward pass."""
     updates_per_session_call: SessionCall = 1
     """Weight updates that one call from the host runs (device iterations)."""
 
     @property
     def is_phased(self) -> bool:
-        """Whether layers run one after the other on all IPUs of a replica."""
+        """True if layers run one after the other on all IPUs of a replica."""
         return self.execution == "phased"
 
     @model_validator(mode="after")
@@ -220,7 +222,7 @@ class ParallelismSpec(TrainingLayoutSpec):
         return self
 
     def sharing_problems(self) -> Iterator[BadValueError]:
-        """Ways to share layers that exclude one another, whatever the model."""
+        """Yield contradictions between ways to share layers, whatever the model."""
         if self.sequence_parallel and self.tensor_parallel == 1:
             yield BadValueError("sequence_parallel divides tokens among the IPUs that share a layer", _SHARE_CURE)
         if self.tensor_parallel == 1 and self.hidden_parallel > 1:
@@ -238,7 +240,7 @@ class ParallelismSpec(TrainingLayoutSpec):
             yield BadValueError(what, "leave one of the two out")
 
     def _schedule_problems(self) -> Iterator[BadValueError]:
-        """Schedules and chunks where there is no pipeline, or not one that has a use for them."""
+        """Yield problems of schedules and chunks without a pipeline that needs them."""
         for name in ("schedule", "chunks_per_ipu"):
             if self.is_phased and getattr(self, name) is not None:
                 what = f"phased execution has no pipeline, and `{name}` is given"
@@ -256,7 +258,7 @@ class ParallelismSpec(TrainingLayoutSpec):
 
     @property
     def shards(self) -> Shards:
-        """As the scenario says."""
+        """Division of every layer among IPUs."""
         return Shards(
             self.tensor_parallel,
             self.sequence_parallel,
@@ -267,17 +269,17 @@ class ParallelismSpec(TrainingLayoutSpec):
 
     @property
     def activation_shards(self) -> int:
-        """IPUs that have the same hidden states; each has its own where tokens are divided."""
+        """Number of IPUs with the same hidden states; 1 if tokens are divided."""
         return 1 if self.sequence_parallel else self.shards.column_count
 
     @property
     def chunk_count(self) -> int:
-        """Pipeline stages of each IPU, or group of IPUs, of `pipeline_stages`."""
+        """Number of pipeline stages on each IPU, or group of IPUs, of `pipeline_stages`."""
         return self.chunks_per_ipu or 1
 
     @property
     def group_count(self) -> int:
-        """Groups of IPUs that share their layers, in one data-parallel copy."""
+        """Number of groups of IPUs that share their layers, in one data-parallel copy."""
         if self.stages is not None:
             return len({stage.ipu for stage in self.stages})
         return self.pipeline_stages or len(self.layers_per_ipu or (1,))
@@ -288,21 +290,21 @@ class ParallelismSpec(TrainingLayoutSpec):
         return self.tensor_parallel * self.group_count
 
     def head_on_first_ipu(self, model: BuiltModelSpec) -> bool:
-        """Where the head is without `stages`."""
+        """Return True if the head is on the first IPU, without `stages`."""
         return model.shares_embedding if self.head_on is None else self.head_on == "first_ipu"
 
     def stage_count(self, model: BuiltModelSpec) -> int:
-        """Forward pipeline stages; a head that returns to the first IPU behind the layers is one of its own."""
+        """Return the number of forward pipeline stages; a head on the first IPU is a separate last stage."""
         if self.stages is not None:
             return len(self.stages)
         return self.group_count * self.chunk_count + (self.head_on_first_ipu(model) and self.group_count > 1)
 
     def updates_per_call(self, spec: TrainingScenario) -> float:
-        """As the scenario says."""
+        """Return the weight updates of one session call."""
         return self.updates_per_session_call
 
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
-        """Problems of layers, micro-batches and session calls."""
+        """Yield problems of layers, micro-batches and session calls."""
         yield from self.sharing_findings(spec)
         if self.sequence_parallel and self.is_phased and not getattr(spec.memory, "sharded_activations", True):
             what = "no IPU has all of the activations, whose tokens `sequence_parallel` divides"
@@ -331,7 +333,7 @@ class ParallelismSpec(TrainingLayoutSpec):
             )
 
     def sharing_findings(self, spec: TrainingScenario) -> Iterator[Finding]:
-        """Ways to share layers that the model does not allow."""
+        """Yield problems of shared layers that the model does not allow."""
         if self.tensor_parallel > 1 and spec.software.shared_layers is False:
             what = f"{spec.software.name} divides no layer among IPUs"
             yield (PARALLELISM, "tensor_parallel"), what, f"write `software: {PHASED_STACK}`, or leave it out"
@@ -346,7 +348,7 @@ class ParallelismSpec(TrainingLayoutSpec):
             yield (PARALLELISM, "sequence_parallel"), what, "leave it out, or write `model.parallel_blocks: none`"
 
     def _width_findings(self, model: BuiltModelSpec) -> Iterator[Finding]:
-        """Models whose width is not divided, or not into so many parts."""
+        """Yield a problem if the width of the model cannot be divided into these parts."""
         where, parts = (PARALLELISM, "hidden_parallel"), self.hidden_parallel
         if parts == 1:
             return
@@ -386,7 +388,7 @@ class ParallelismSpec(TrainingLayoutSpec):
 
 
 def _expert_findings(model: BuiltModelSpec, groups: int, shards: int) -> Iterator[Finding]:
-    """Groups of IPUs that cannot each hold as many whole experts."""
+    """Yield a problem if groups of IPUs cannot hold an equal number of whole experts."""
     if groups == 1:
         return
     where, experts = (PARALLELISM, "expert_parallel"), getattr(model, "experts", None)
@@ -405,14 +407,14 @@ def _expert_findings(model: BuiltModelSpec, groups: int, shards: int) -> Iterato
 
 
 def _stack_findings(spec: TrainingScenario, *, is_phased: bool) -> Iterator[Finding]:
-    """Yield a finding if a scenario asks for phases of a software stack that has none."""
+    """Yield a problem if a scenario needs phased execution and the software stack has none."""
     if is_phased and spec.software.phased_execution is False:
         what = f"{spec.software.name} runs no layers in phases out of streaming memory"
         yield (PARALLELISM, "execution"), what, f"write `software: {PHASED_STACK}`, or leave `execution` out"
 
 
 def _phased_findings(spec: TrainingScenario, *, is_phased: bool) -> Iterator[Finding]:
-    """Keys that belong to phased execution alone, and state that it has no room for on the chip."""
+    """Yield problems of keys for phased execution only, and of optimizer state on chip in phased execution."""
     yield from _stack_findings(spec, is_phased=is_phased)
     alone = (PARALLELISM, "batch_serialisation"), ("memory", "overlapped_io"), ("memory", "sharded_activations")
     for section, key in () if is_phased else alone:
@@ -437,21 +439,21 @@ def _stage_problems(stages: list[StageSpec]) -> Iterator[BadValueError]:
 
 
 class ReferenceConvergence(Spec):
-    """Samples to converge are drawn from MLPerf's reference convergence points."""
+    """Samples to converge, sampled from MLPerf's reference convergence points."""
 
     reference_convergence: Literal[True]
     """Always true."""
 
 
 class LoggedConvergence(Spec):
-    """Samples to converge of runs that were logged with one batch size, and hold for it alone."""
+    """Samples to converge of logged runs, which apply to one batch size only."""
 
     runs: tuple[float, ...]
-    """One number per run."""
+    """Samples of each run."""
     batch_size: Count
-    """Their samples, or packs, per weight update."""
+    """Samples, or packs, per weight update of these runs."""
     division: Literal["closed", "open"] | None = None
-    """Division of MLPerf by whose rules they ran."""
+    """Division of MLPerf whose rules the runs followed."""
 
 
 _MOST_SAMPLES = 1e15
@@ -472,23 +474,23 @@ def _samples(raw: Any) -> Any:
         raise BadValueError("the list is empty", _SAMPLES_CURE)
     for value in values:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1 <= value <= _MOST_SAMPLES:
-            raise BadValueError(f"{shown(value)} is not a number of samples", _SAMPLES_CURE)
+            raise BadValueError(f"{quoted(value)} is not a number of samples", _SAMPLES_CURE)
     return tuple(float(value) for value in values) if isinstance(raw, (list, tuple)) else float(raw)
 
 
 def _described(raw: dict[str, Any]) -> ReferenceConvergence | LoggedConvergence:
-    """What a mapping says; one that asks for reference runs may be laid over logged ones."""
+    """Return the convergence of a mapping; `reference_convergence` wins over merged keys of logged runs."""
     if raw.get("reference_convergence") is True and set(raw) <= {"reference_convergence", "division", *_LOGGED}:
         return ReferenceConvergence(reference_convergence=True)
     if set(raw) - {"division"} != _LOGGED:
         raise BadValueError("this mapping is not known", _SAMPLES_CURE)
     size, runs, division = raw["batch_size"], raw["runs"], raw.get("division")
     if division not in (None, *_DIVISIONS):
-        raise BadValueError(f"{shown(division)} is not a division of MLPerf", "write `closed` or `open` as division")
+        raise BadValueError(f"{quoted(division)} is not a division of MLPerf", "write `closed` or `open` as division")
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise BadValueError(f"{shown(size)} is not a batch size", "write a positive whole number as batch_size")
+        raise BadValueError(f"{quoted(size)} is not a batch size", "write a positive whole number as batch_size")
     if not isinstance(runs, (list, tuple)):
-        raise BadValueError(f"{shown(runs)} is not a list of samples", _SAMPLES_CURE)
+        raise BadValueError(f"{quoted(runs)} is not a list of samples", _SAMPLES_CURE)
     return LoggedConvergence(runs=_samples(runs), batch_size=size, division=division)
 
 
@@ -538,7 +540,7 @@ class EvaluationSpec(Spec):
     samples: Count
     """Samples of one evaluation."""
     every_samples: Count | None = None
-    """Samples between evaluations; MLPerf's rule if left out."""
+    """Samples between evaluations; by MLPerf's rule if left out."""
 
 
 ENDS: Final = ("samples_to_converge", "samples", "tokens", "epochs", "weight_updates")
@@ -546,32 +548,33 @@ ENDS: Final = ("samples_to_converge", "samples", "tokens", "epochs", "weight_upd
 
 
 class RunSpec(TrainingRunSpec):
-    """How long the run goes on."""
+    """Length of the run."""
 
     samples_to_converge: SamplesToConverge = None
-    """Samples until the quality target: a number, one per observed run with the batch size it holds for, or drawn."""
+    """Samples until the quality target: a number, numbers of observed runs with their batch size, or sampled from
+    references."""
     samples: _Work | None = None
-    """Samples (sequences or images) that the run trains instead, whatever the batch."""
+    """Samples (sequences or images) of the run instead, whatever the batch."""
     tokens: _Work | None = None
-    """Tokens that the run trains instead; the sequence length converts them to samples."""
+    """Tokens of the run instead; the sequence length converts them to samples."""
     weight_updates: (
         Annotated[
             Annotated[Count, Tag("number")] | Annotated[LoggedUpdates, Tag("logged")], Discriminator(_kind_of_updates)
         ]
         | None
     ) = None
-    """Weight updates of a logged run instead. They hold for the batch of the file that gives them, or for the one in
+    """Weight updates of a logged run instead. They apply to the batch of the file that gives them, or to the batch in
     `{count: 7038, batch_size: 65536}`; at any other batch there is no time to train."""
     epochs: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = None
     """Passes over the training set instead; needs `data.samples_per_epoch`."""
     seed: CountOrZero = 0
-    """Seed of the draws."""
+    """Seed of the samples."""
     draws: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 1000
-    """Imagined runs that are drawn."""
+    """Number of sampled runs."""
     evaluation: EvaluationSpec | None = None
-    """Left out when the run is not evaluated."""
+    """Evaluations during the run; left out without any."""
     setup: SourcedTime | None = None
-    """From the start to the first weight update; the software stack's if left out."""
+    """Time from the start to the first weight update; the software stack's if left out."""
 
     @model_validator(mode="after")
     def _one_end_and_every_key_counts(self) -> RunSpec:
@@ -593,25 +596,25 @@ class RunSpec(TrainingRunSpec):
 
     @property
     def is_drawn(self) -> bool:
-        """Whether samples to converge are drawn."""
+        """True if samples to converge are sampled from reference runs."""
         return isinstance(self.samples_to_converge, ReferenceConvergence)
 
     @property
     def is_converged(self) -> bool:
-        """Whether samples to converge are given or drawn."""
+        """True if samples to converge are given or sampled."""
         return self.samples_to_converge is not None
 
     @property
     def has_batch(self) -> bool:
-        """Whether the runs were logged with a batch size."""
+        """True if the runs were logged with a batch size."""
         return isinstance(self.samples_to_converge, LoggedConvergence)
 
     def without_end(self) -> RunSpec:
-        """Throughput alone."""
+        """Return the run with throughput only."""
         return RunSpec()
 
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
-        """Ends of the run that need data, or reference runs, which are missing."""
+        """Yield a problem if the end of the run needs data, or reference runs, that do not exist."""
         if self.epochs is not None and spec.data.samples_per_epoch is None:
             yield ("run", "epochs"), "the size of the training set is not known", "add data.samples_per_epoch"
         if self.tokens is not None and _tokens_per_sample(spec) is None:
@@ -621,7 +624,7 @@ class RunSpec(TrainingRunSpec):
             yield ("run", "samples_to_converge"), what, "give a number of samples, tokens or epochs"
 
     def sample_count(self, spec: TrainingScenario) -> float | None:
-        """Return the samples that the run trains, if its end is an amount of work and no number of weight updates."""
+        """Return the samples that the run trains, if its end is an amount of work other than weight updates."""
         if self.tokens is not None:
             return self.tokens / (_tokens_per_sample(spec) or 1.0)
         if self.epochs is not None:
@@ -645,7 +648,7 @@ def whole_updates(samples: float, samples_per_update: float) -> int:
     >>> whole_updates(7038 * 65536, 65536), whole_updates(7038 * 65536, 262144)
     (7038, 1760)
     """
-    # A quotient that is whole but for the rounding of its factors counts as whole.
+    # A quotient that is whole except for the rounding of its factors counts as whole.
     return math.ceil(samples / samples_per_update * (1 - _ROUNDING))
 
 
@@ -655,7 +658,7 @@ def _sequences_per_pack(spec: TrainingScenario) -> float:
 
 
 def _tokens_per_sample(spec: TrainingScenario) -> float | None:
-    """Return the tokens of a sequence; None for samples without tokens."""
+    """Return the tokens of a sequence, or None for samples without tokens."""
     tokens = spec.model.tokens_per_sample(spec.data) or getattr(spec.data, "sequence_length", None)
     return None if tokens is None else tokens / _sequences_per_pack(spec)
 
@@ -669,25 +672,26 @@ class DropoutDataSpec(TrainingDataSpec):
     """Dropout on attention probabilities."""
 
     def without_dropout(self) -> DropoutDataSpec:
-        """The data without dropout."""
+        """Return the data without dropout."""
         return self.model_copy(update={"dropout": 0.0, "attention_dropout": 0.0})
 
 
 class MemorySpec(TrainingMemorySpec):
-    """How memory is used."""
+    """Use of memory."""
 
     state_can_move: ClassVar[bool] = True
     optimizer_state: OptimizerStateSpec = OptimizerStateSpec()
-    """Where optimizer state lives; of phased execution, weights and gradients with it."""
+    """Place of the optimizer state; with phased execution, of weights and gradients too."""
     sharded_activations: Flag = True
-    """Whether IPUs that share layers in phased execution each keep a part of the activations that all of them have, and
-    gather what they load; if not, each keeps and loads all. With `sequence_parallel` each has a part to begin with."""
+    """Whether IPUs that share layers in phased execution each store a part of their common activations, and gather what
+    they load; otherwise each stores and loads all. With `sequence_parallel` each has only a part in any case."""
     overlapped_io: Flag = True
-    """Whether I/O tiles of phased execution load and store while the others compute; if not, all tiles do in turn."""
+    """Whether I/O tiles of phased execution load and store while the others compute; otherwise all tiles do,
+    alternately."""
 
     @property
     def state(self) -> OptimizerStateSpec:
-        """As the scenario says."""
+        """Place of the optimizer state."""
         return self.optimizer_state
 
 
@@ -713,13 +717,13 @@ class OptimizerSpec(TrainingOptimizerSpec):
 
     @property
     def state_formats(self) -> tuple[NumberFormat, ...]:
-        """The moments, and the single-precision weights if they are kept."""
+        """Formats of the moments, and of the single-precision weights if there are any."""
         moments = (self.first_moment,) if self.kind == "sgd" else (self.first_moment, self.second_moment)
         return (*moments, "fp32") if self.master_weights else moments
 
     @property
     def clips_gradients(self) -> bool:
-        """As the scenario says."""
+        """True if gradients are clipped by their global norm."""
         return self.gradient_clipping
 
 
@@ -729,4 +733,4 @@ TRANSFORMER_TRAINING: Sections = {
     "optimizer": (OptimizerSpec, OptimizerSpec()),
     "run": (RunSpec | None, None),
 }
-"""Sections of a scenario that trains any transformer, beside its data."""
+"""Sections of a scenario that trains any transformer, without its data."""

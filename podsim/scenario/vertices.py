@@ -23,60 +23,60 @@ from podsim.scenario.quantity import Basis, Count, CountOrZero, Info, Level
 
 
 class PieceCopies(Spec):
-    """On-tile copies of small pieces, [cycles, bytes]; the software stack says what those of larger ones cost."""
+    """Copies on a tile in chunks of 1 to 4 bytes, [cycles, bytes]; the software stack has the cost of larger chunks."""
 
     one: Pair
-    """Pieces of one byte."""
+    """Chunks of one byte."""
     two: Pair
-    """Pieces of two bytes."""
+    """Chunks of two bytes."""
     four: Pair
-    """Pieces of four bytes."""
+    """Chunks of four bytes."""
 
-    def of(self, piece_bytes: int) -> Pair:
-        """For pieces of so many bytes: 1, 2 or 4."""
-        return {1: self.one, 2: self.two, 4: self.four}[piece_bytes]
+    def for_chunk(self, chunk_bytes: int) -> Pair:
+        """Return cycles and bytes for chunks of 1, 2 or 4 bytes."""
+        return {1: self.one, 2: self.two, 4: self.four}[chunk_bytes]
 
 
 class WordCopies(Spec):
     """Copies word by word, [cycles, bytes]."""
 
     found: Pair
-    """Of rows that were looked up."""
+    """Copies of rows that were looked up."""
     added: Pair
-    """Of tables that are added to, and of other results."""
+    """Copies of tables that updates are added to, and of other results."""
     summed: Pair
-    """Of copies of a table that other tiles sum."""
+    """Copies of partial tables that other tiles sum."""
 
 
 class Call(Spec):
-    """Starting programs."""
+    """Start of programs."""
 
     launch: CountOrZero
     """Supervisor cycles to start the workers."""
     copy_cycles: CountOrZero = Field(alias="copy")
-    """Cycles of an on-tile copy call, data apart."""
+    """Cycles of an on-tile copy call, without data."""
     pieces: PieceCopies
-    """What a byte adds to it in small pieces."""
+    """Additional cost of small chunks."""
     word_copy: WordCopies
-    """What loops and sums of copies of a table copy word by word."""
+    """Copies word by word in loops and in sums of partial tables."""
 
 
 class PoolVertex(Spec):
     """Pooling, in worker cycles."""
 
     row: CountOrZero
-    """A row of outputs."""
+    """Cycles of a row of outputs."""
     forward_tap: CountOrZero
-    """A vector and position of the window, forward."""
+    """Cycles of a vector and position of the window, forward."""
     backward_tap: CountOrZero
-    """The same, backward."""
+    """Cycles of a vector and position of the window, backward."""
 
 
 class TransformVertex(Spec):
     """Copies that fold or regroup an operand."""
 
     combines_groups: Annotated[bool, Info("it says what the library can do")] = True
-    """Whether several groups of a convolution can become one."""
+    """Whether several groups of a convolution can be combined into one."""
 
     cycles: CountOrZero
     """Cycles per step."""
@@ -85,12 +85,12 @@ class TransformVertex(Spec):
 
 
 class StridedSum(Spec):
-    """Sums of partial results that lie a stride apart, in worker cycles; a partial is one more for each vector."""
+    """Sums of partial results at a constant stride, in worker cycles; each partial adds one cycle per vector."""
 
     worker_fixed: CountOrZero
-    """Set-up of a call."""
+    """Setup of a call."""
     per_vector: CountOrZero
-    """An output vector."""
+    """Cycles of an output vector."""
     vector: Count
     """Elements of an output vector."""
 
@@ -109,15 +109,15 @@ class ReductionVertex(Spec):
     output_vector: ElementsByFormat
     """Elements per output vector."""
     two_stage_depth: Count
-    """Partials from which two stages are used."""
+    """Least number of partials for two stages."""
     three_stage_depth: Count
-    """Partials from which three stages are used."""
+    """Least number of partials for three stages."""
     one_stage_depth: Count
-    """Partials up to which other sums than those of products are made in one stage."""
+    """Largest number of partials for one stage, except in sums of products."""
     strided: StridedSum
     """Sums of copies of a table, in single precision."""
     general_fixed: CountOrZero
-    """Cycles of a general reduction beside its supersteps and its data."""
+    """Additional cycles of a general reduction, besides its supersteps and its data."""
 
 
 class SliceVertex(Spec):
@@ -130,62 +130,62 @@ class SliceVertex(Spec):
     elements_per_cycle: Count
     """Elements copied per cycle and tile."""
     inner: bool = True
-    """Whether the contracted axis can be sliced, whose partial results are then added."""
+    """Whether the contracted axis can be sliced; its partial results are then added."""
     rearranged: bool = False
-    """Whether the result of a slice takes another layout when it is joined to the others."""
+    """Whether the result of a slice changes its layout when slices are joined."""
 
 
 class PlannedLookUp(Spec):
-    """What a planner takes a look-up for, in worker cycles."""
+    """Cycles of a look-up as the library's planner estimates them, in worker cycles."""
 
     worker_fixed: CountOrZero
-    """Set-up of a look-up."""
+    """Setup of a look-up."""
     per_index: CountOrZero
-    """A row that lies on this tile."""
+    """Cycles of a row on this tile."""
 
 
 class GatherVertex(Spec):
     """Row look-ups and row updates, in worker cycles."""
 
     worker_fixed: CountOrZero
-    """Set-up of a look-up."""
+    """Setup of a look-up."""
     per_index: CountOrZero
-    """A row that lies on this tile."""
+    """Cycles of a row on this tile."""
     cycles_per_pair: CountOrZero
-    """Two elements of such a row."""
+    """Cycles of two elements of such a row."""
     skip: CountOrZero
-    """A row that lies elsewhere."""
+    """Cycles of a row on another tile."""
     planned: PlannedLookUp
-    """The first two of these as the library's planner has them."""
+    """Setup and row as the library's planner estimates them."""
     divide: CountOrZero
-    """An index by a number that is no power of two."""
+    """Cycles to divide an index by a number that is no power of two."""
     update_worker_fixed: CountOrZero
-    """Set-up of an update."""
+    """Setup of an update."""
     update_per_index: CountOrZero
-    """A row to update on this tile."""
+    """Cycles of a row to update on this tile."""
     update_cycles_per_atom: CountOrZero
-    """A 32-bit word of such a row."""
+    """Cycles of a 32-bit word of such a row."""
     update_skip: CountOrZero
-    """A row to update that lies elsewhere."""
+    """Cycles of a row to update on another tile."""
 
 
 class UpdateRow(Spec):
     """Row updates in one format, in worker cycles."""
 
     fixed: CountOrZero
-    """Set-up of a call."""
+    """Setup of a call."""
     per_index: CountOrZero
-    """A row of the worker's own part, its first word included."""
+    """Cycles of a row of the worker's part, with its first word."""
     cycles_per_word: CountOrZero
-    """Each further 32-bit word of such a row."""
+    """Cycles of each further 32-bit word of such a row."""
     two_words: CountOrZero
-    """A whole row of two words, which needs no loop."""
+    """Cycles of a whole row of two words, which needs no loop."""
     four_words: CountOrZero
-    """A whole row of four words."""
+    """Cycles of a whole row of four words."""
 
 
 class UpdateVertex(Spec):
-    """Planned updates of rows, scaled and added; workers share the rows and each scans all indices."""
+    """Planned updates of rows, scaled and added; workers divide the rows, and each scans all indices."""
 
     half: UpdateRow
     """Half precision."""
@@ -194,7 +194,7 @@ class UpdateVertex(Spec):
 
 
 class SeedVertex(Spec):
-    """Setting generators of random numbers."""
+    """Seeding of random number generators."""
 
     fixed: CountOrZero
     """Supervisor cycles of a call."""
@@ -208,21 +208,21 @@ class CompareSwapVertex(Spec):
     fixed: CountOrZero
     """Supervisor cycles of a call."""
     worker_fixed: CountOrZero
-    """Set-up of a worker."""
+    """Setup of a worker."""
     entry: CountOrZero
-    """An entry of the work list."""
+    """Cycles of an entry of the work list."""
     first_pair: CountOrZero
-    """The first pair of an entry."""
+    """Cycles of the first pair of an entry."""
     pair: CountOrZero
-    """Each further pair, swapped."""
+    """Cycles of each further pair, swapped."""
     block: CountOrZero
-    """A run of pairs at one distance."""
+    """Cycles of a series of pairs at one distance."""
     turn: CountOrZero
-    """A change of order."""
+    """Cycles of a change of order."""
 
 
 class ElementwiseVertex(Spec):
-    """One elementwise vertex: [worker cycles, elements] per step."""
+    """Elementwise vertex: [worker cycles, elements] per step."""
 
     half: Pair
     """Half precision."""
@@ -233,20 +233,20 @@ class ElementwiseVertex(Spec):
 
 
 class Origin(Spec):
-    """Evidence for numbers of a file, where it is not that of the whole file."""
+    """Evidence for numbers of a file, if it differs from that of the whole file."""
 
     source: str
     """Key of the bibliography."""
     basis: Basis
-    """Where the numbers come from."""
+    """How the numbers were obtained."""
     level: Level | None = None
     """Level of evidence at which calibrated numbers are fitted."""
     note: str
-    """What the numbers were chosen on."""
+    """Data that the numbers were chosen on."""
 
 
 class Vertices(Spec):
-    """All vertices of one generation of tiles; one source for the whole file, but for what `origins` names."""
+    """Vertices of one generation of tiles; one source for the whole file, except for numbers under `origins`."""
 
     kind: Literal["vertices"] = "vertices"
     """What the file describes."""
@@ -255,33 +255,33 @@ class Vertices(Spec):
     source: str
     """Key of the bibliography."""
     basis: Basis
-    """Where the cycles come from."""
+    """How the cycles were obtained."""
     origins: Annotated[dict[str, Origin], Info("no time follows from them")] = Field(default_factory=dict)
     """Evidence for numbers of other origin, by their key paths in the file."""
     call: Call
-    """Starting programs."""
+    """Start of programs."""
     amp: AmpVertex
     """The matrix vertex."""
     nx1: Nx1Vertex
     """The matrix vertex for spatial kernels."""
     slic: SlicVertex | None = None
-    """Short kernels of grouped convolutions; left out of libraries that do not have it."""
+    """Short kernels of grouped convolutions; left out for libraries without this vertex."""
     vmac: VmacVertex | None = None
-    """Vector multiply-adds over groups; likewise."""
+    """Vector multiply-adds over groups; left out for libraries without this vertex."""
     hmac: HmacVertex
     """Dot products."""
     outer_product: OuterProductVertex
-    """A single input channel."""
+    """Convolutions with a single input channel."""
     pool: PoolVertex
     """Pooling."""
     transform: Annotated[TransformVertex, Info("the software stack says what copies cost")]
     """Copies of operands."""
     reduction: ReductionVertex
-    """Sums of partials."""
+    """Sums of partial results."""
     slice: SliceVertex
-    """Serialised operands."""
+    """Slices of serialised operands."""
     gather: GatherVertex
-    """Rows of tables."""
+    """Look-ups and updates of rows of tables."""
     update: UpdateVertex
     """Planned updates of rows of tables."""
     compare_swap: CompareSwapVertex
@@ -299,7 +299,7 @@ class Vertices(Spec):
         return self
 
     def number_at(self, key: str) -> Any:
-        """Return what stands at a key path; None if there is no such key."""
+        """Return the value at a key path, or None if there is no such key."""
         part: Any = self
         for name in key.split("."):
             keys = keys_of(type(part)) if isinstance(part, Spec) else {}

@@ -1,4 +1,4 @@
-"""Keys that are right and change nothing in what is asked: a result tells them, so that nobody counts on them."""
+"""Keys without effect: valid keys that change nothing in the result, which a result lists as a warning."""
 
 from __future__ import annotations
 
@@ -46,30 +46,30 @@ _OTHERS: Final[Mapping[Activity, tuple[str, ...]]] = {
         *(*_TRAINING, _HALVED, "forward_call", "forward_exchange", "process_input_bandwidth", "stream_time"),
     ),
 }
-"""Keys of a software stack that belong to other activities."""
+"""Keys of a software stack that apply to other activities only."""
 _HEADS: Final = "the head of `task: {}` has none"
 _Found = Iterator[tuple[KeyPath, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class WithoutEffect:
-    """A key that was written and changes nothing."""
+    """Key that was written and has no effect."""
 
     key: str
     reason: str
 
 
 def without_effect(loaded: LoadedScenario) -> tuple[WithoutEffect, ...]:
-    """Keys that were written beside or in a scenario and change nothing in what it asks."""
+    """Return the keys of a scenario, its variant or overrides that have no effect on its result."""
     found = ((path, reason) for path, reason in _rules(loaded.spec) if _is_written(loaded, path))
     return tuple(WithoutEffect(".".join(map(str, path)), reason) for path, reason in found)
 
 
 def _is_written(loaded: LoadedScenario, path: KeyPath) -> bool:
-    """Whether the scenario itself has a key, or what was laid over it, rather than a file that it names."""
+    """Return True if the scenario itself or a layer over it has a key, rather than a file that it names."""
     document = loaded.document
-    if document.at(path) in (None, False, 0):
-        return False  # what is not there is not missed either
+    if document.value_at(path) in (None, False, 0):
+        return False  # same as leaving it out
     place = document.places.get(path, "")
     own = loaded.inputs[0][0] if loaded.written.path else ""
     return not any(place.startswith(f"{file}:") for file, _ in loaded.inputs if file != own)
@@ -77,7 +77,7 @@ def _is_written(loaded: LoadedScenario, path: KeyPath) -> bool:
 
 def _rules(spec: Any) -> _Found:
     for key in _OTHERS[spec.activity]:
-        yield ("software", key), f"it belongs to other activities than {spec.activity.words}"
+        yield ("software", key), f"it belongs to other activities than {spec.activity.label}"
     yield from _of_bert(spec.model) if spec.model.kind == "bert" else ()
     yield from _of_experts(getattr(spec.model, "experts", None))
     if spec.activity is Activity.FORWARD:
@@ -95,17 +95,17 @@ def _rules(spec: Any) -> _Found:
 
 
 def _of_schedules(spec: Any) -> _Found:
-    """The stack's where the scenario says another one, and both where there is nothing to schedule."""
+    """Yield the stack's schedule if the scenario overrides it, and both if there is nothing to schedule."""
     if spec.parallelism.stage_count(spec.model) == 1:
         yield ("software", "schedule"), "there is one pipeline stage"
-        if not getattr(spec.parallelism, "is_phased", False):  # which refuses the other
+        if not getattr(spec.parallelism, "is_phased", False):  # phased execution refuses the key
             yield ("parallelism", "schedule"), "there is one pipeline stage"
     elif spec.parallelism.schedule is not None:
         yield ("software", "schedule"), "`parallelism.schedule` says when stages run which micro-batch"
 
 
 def _of_bert(model: Any) -> _Found:
-    """Parts of the heads for pre-training."""
+    """Yield parts of the pre-training heads that other tasks do not have."""
     if model.task != "pretraining":
         for key in ("mlm_transform", "next_sentence"):
             yield ("model", key), _HEADS.format(model.task)
@@ -116,7 +116,7 @@ def _of_bert(model: Any) -> _Found:
 
 
 def _of_experts(experts: Any) -> _Found:
-    """How many tokens the fullest gets, where each has a room of its own."""
+    """Yield keys for the load of the fullest expert if a capacity factor sets the number of rows."""
     if experts is not None and experts.capacity_factor is not None:
         for key in ("routing", "imbalance"):
             reason = "products have as many rows as `capacity_factor` gives room for; warnings tell dropped tokens"
@@ -131,7 +131,7 @@ def _of_forward_passes() -> _Found:
 
 
 def _of_transformers(spec: Any, parallelism: ParallelismSpec) -> _Found:
-    """Calls of convolutional networks, and parts of phased execution."""
+    """Yield keys of convolutional networks, and keys of phased execution without effect."""
     for key in _CONVNETS:
         yield ("software", key), "`parallelism.updates_per_session_call` says what a call of a transformer runs"
     yield ("software", "recomputes_pipelines"), "`parallelism.recomputation` says what is recomputed"
@@ -157,8 +157,8 @@ def _of_chains(spec: Any) -> _Found:
 
 
 def _of_places(spec: Any, parallelism: ParallelismSpec) -> _Found:
-    """Where the head is on one IPU, and what lies next to one another where there is one of it."""
-    if parallelism.group_count == 1 and not parallelism.is_phased:  # which refuses it
+    """Yield the place of the head if there is one IPU, and an order of neighbours that changes nothing."""
+    if parallelism.group_count == 1 and not parallelism.is_phased:  # phased execution refuses the key
         yield ("parallelism", "head_on"), "the first IPU, or group of IPUs, is the last"
     ipus = parallelism.ipus_per_replica
     counts = {

@@ -1,4 +1,4 @@
-"""How messages name what was written and what could have been."""
+"""Parts of messages: values as written, known names, and suggestions."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 
 _LONGEST = 40
 _YAML = frozenset(",:{}[]#&*!|>'\"%@`")
-"""What YAML would take as something else within text."""
+"""Characters with a meaning in YAML."""
 _KINDS = {
     "ipu": "IPU",
     "software": "software stack",
 }
 
 
-def shown(value: Any) -> str:
-    """A value as a message shows it.
+def quoted(value: Any) -> str:
+    """Return a value as a message shows it.
 
-    >>> shown(3.5), shown(True), shown(None), shown([1, 2])
+    >>> quoted(3.5), quoted(True), quoted(None), quoted([1, 2])
     ('`3.5`', '`true`', 'nothing', 'a list')
     """
     if value is None:
@@ -36,7 +36,7 @@ def shown(value: Any) -> str:
 
 
 def dotted(path: Iterable[object]) -> str:
-    """A key path as it is written.
+    """Return a key path with dots.
 
     >>> dotted(["run", "epochs"])
     'run.epochs'
@@ -45,7 +45,7 @@ def dotted(path: Iterable[object]) -> str:
 
 
 def setting(path: Iterable[object], value: Any) -> str:
-    """The option of the command line that sets a key, ready to be pasted.
+    """Return the command-line option that sets a key, ready to paste into a shell.
 
     >>> setting(["system", "host_count"], 4), setting(["system", "machine", "ipu", "clock"], "2 GHz")
     ('--set system.host_count=4', "--set 'system.machine.ipu.clock=2 GHz'")
@@ -54,7 +54,7 @@ def setting(path: Iterable[object], value: Any) -> str:
 
 
 def flow(value: Any) -> str:
-    """A value as YAML on one line."""
+    """Return a value as YAML on one line."""
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     if isinstance(value, dict):
@@ -66,9 +66,9 @@ def flow(value: Any) -> str:
 
 
 def nearest(written: str, known: Iterable[str]) -> str | None:
-    """The known name that was most likely meant; None if none is like it.
+    """Return the known name that was most likely meant, or None if no name is similar.
 
-    Swapped characters are a likelier slip than one too few, and the case of letters counts for nothing.
+    Swapped characters are a likelier slip than a missing one; case is ignored.
 
     >>> nearest("bow_pod46", ["bow_pod4", "bow_pod64"]), nearest("BOW", ["bow"]), nearest("colour", ["size"])
     ('bow_pod64', 'bow', None)
@@ -81,7 +81,7 @@ def nearest(written: str, known: Iterable[str]) -> str | None:
 
 
 def known_here(written: str, known: Iterable[str], otherwise: str = "remove it", meant: str = "") -> str:
-    """The cure for a name that is not known: what was meant, and all that are known.
+    """Return the cure for an unknown name: the name that was probably meant, and all known names.
 
     >>> known_here("colr", ["colour", "size"])
     'did you mean `colour`? known here: colour, size'
@@ -95,7 +95,7 @@ def known_here(written: str, known: Iterable[str], otherwise: str = "remove it",
 
 
 def kind_name(kind: str) -> str:
-    """A kind of file in words.
+    """Return the title of a kind of file.
 
     >>> kind_name("software"), kind_name("pod")
     ('software stack', 'pod')
@@ -104,7 +104,7 @@ def kind_name(kind: str) -> str:
 
 
 def with_article(kind: str) -> str:
-    """A kind of file with its article.
+    """Return a kind of file with its article.
 
     >>> with_article("ipu"), with_article("machine")
     ('an IPU', 'a machine')
@@ -114,7 +114,7 @@ def with_article(kind: str) -> str:
 
 
 def counted(count: int, word: str) -> str:
-    """A number of things.
+    """Return a count with its noun in singular or plural.
 
     >>> counted(1, "IPU"), counted(4, "IPU")
     ('1 IPU', '4 IPUs')

@@ -1,6 +1,6 @@
 """Files of YAML 1.2 as documents.
 
-A file that was parsed before, here or by another process, is not parsed again as long as its content is the same.
+A file that this or another process has parsed before is not parsed again while its content is unchanged.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _read(content: bytes, name: str, digest: str) -> Document:
 
 
 def _parser() -> bytes:
-    """A hash of the code that parses; the first file of the library names its version."""
+    """Return a hash of the code that parses and of the library's version."""
     ours = (Path(__file__).with_name(f"{each}.py") for each in ("document", "yaml_file", "yaml_text"))
     return disk.source([disk.library("ruamel.yaml"), *ours])
 
@@ -57,18 +57,18 @@ def _from_json(written: Mapping[str, Any]) -> Document:
 
 def parse_yaml(text: str, name: str) -> Document:
     """Parse a text; `name` stands for the file in messages."""
-    from podsim.scenario.yaml_text import parsed  # the library takes its time to be imported
+    from podsim.scenario.yaml_text import parsed  # slow import
 
     return parsed(text, name)
 
 
 _COUNT = re.compile("[1-9][0-9]{0,17}")
 _QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)? [A-Za-z]+(/[A-Za-z]+)?")
-"""Such as `17 GB/s`: to YAML a text, which needs no parser to be taken for one."""
+"""Quantities such as `17 GB/s`, which are plain text in YAML and need no parser."""
 
 
 def parse_value(text: str) -> Any:
-    """A single value as it would be read in a file; text that is not YAML is taken as it stands."""
+    """Return a single value as it would be read in a file; text that is not YAML stays text."""
     if _COUNT.fullmatch(text):
         return int(text)
     if _QUANTITY.fullmatch(text):

@@ -1,4 +1,4 @@
-"""The parser of YAML 1.2: a text to plain data with the place of every key, or every problem at once."""
+"""Parser of YAML 1.2: from a text to plain data with the place of every key, or to all problems."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def parsed(text: str, name: str) -> Document:
 
 
 def parsed_value(text: str) -> Any:
-    """A single value as it would be read in a file; text that is not YAML is taken as it stands."""
+    """Return a single value as it would be read in a file; text that is not YAML stays text."""
     try:
         node = _compose(text, "")
         reader = _Reader("")
@@ -54,7 +54,7 @@ def parsed_value(text: str) -> Any:
 
 
 def _compose(text: str, name: str) -> Node | None:
-    """The tree of a text, None for an empty one."""
+    """Return the tree of a text, or None for an empty text."""
     yaml = YAML(typ="safe", pure=True)
     yaml.Composer = _BoundedComposer
     try:
@@ -69,7 +69,7 @@ def _compose(text: str, name: str) -> Node | None:
 
 
 def _syntax(problem: str) -> tuple[str, str]:
-    """What is wrong and what to do, for a problem that the parser found."""
+    """Return the message and the cure for a problem that the parser found."""
     if problem in _TOO_MUCH:
         return problem, _TOO_MUCH[problem]
     if problem == "but found another document":
@@ -90,7 +90,7 @@ _TOO_MUCH = {
 
 
 class _BoundedComposer(Composer):
-    """A composer that stops in the middle of a file with too many nodes or levels."""
+    """Composer that stops in the middle of a file with too many nodes or levels."""
 
     def __init__(self, loader: Any = None) -> None:
         super().__init__(loader)
@@ -115,7 +115,7 @@ def _excess(node_count: int, depth: int) -> str:
 
 
 class _Reader:
-    """Turns nodes into data, noting places and problems."""
+    """Converter of nodes into data, which records places and problems."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -165,7 +165,7 @@ class _Reader:
 
 
 def _scalar(node: ScalarNode) -> Any:
-    """A scalar by YAML 1.2's core schema; quoted text stays text."""
+    """Convert a scalar by YAML 1.2's core schema; quoted text stays text."""
     text: str = node.value
     if node.style is not None:
         return text

@@ -40,8 +40,8 @@ _MOST_BLOCKS = 420
 def choose(loaded: LoadedScenario, watch: Watch, *, prune: bool = True) -> tuple[LoadedScenario, Choice]:
     """Choose the division of a scenario that leaves it open; without `prune` the choice is the same, but slower."""
     if loaded.spec.activity is Activity.GENERATION:
-        return choose_decoder(loaded, loaded.of(GenerationScenario), watch)
-    spec = loaded.of(TrainingScenario)
+        return choose_decoder(loaded, loaded.require(GenerationScenario), watch)
+    spec = loaded.require(TrainingScenario)
     divisions, timed, reserve = _searched(loaded, spec, watch, prune=prune)
     best_s, best = timed[0]
     fastest: dict[object, tuple[float, Found]] = {}  # of each kind, with its time [s]

@@ -100,7 +100,7 @@ def _tried_with_margin(
 def _shares(loaded: LoadedScenario, spec: GenerationScenario) -> tuple[float, ...]:
     """Shares of memory for temporaries that may be tried, the largest first: with more, no operation is slower."""
     given = float(spec.memory.available_memory_proportion)
-    if loaded.gives("memory", "available_memory_proportion"):
+    if loaded.has_key("memory", "available_memory_proportion"):
         return (given,)
     return (given, *(share for share in _SMALLER_SHARES if share < given))
 
@@ -158,7 +158,7 @@ def _divisions(loaded: LoadedScenario, spec: GenerationScenario) -> Iterator[Lay
     auto, asked = loaded.auto, generation_job(spec)
     assert isinstance(auto, AutoInferenceSpec)
     given, domain = asked.layout.weight_storage, spec.system.domain_ipu_count
-    for weights in (given,) if loaded.gives("memory", "weights") else (ON_CHIP, STREAMING):
+    for weights in (given,) if loaded.has_key("memory", "weights") else (ON_CHIP, STREAMING):
         for stages in (auto.pipeline_stages,) if auto.pipeline_stages else powers_of_two(domain):
             for shards in (auto.tensor_parallel,) if auto.tensor_parallel else powers_of_two(domain // stages):
                 if auto.batches_in_flight <= stages:

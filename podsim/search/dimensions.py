@@ -181,7 +181,7 @@ class Pins:
 
     def of(self, key: Key) -> Any:
         """The value of a key that is given, or None."""
-        if not self._kept or not self._loaded.gives(*key):
+        if not self._kept or not self._loaded.has_key(*key):
             return None
         found: Any = self._loaded.auto if key[0] == "parallelism" else getattr(self._loaded.spec, key[0])
         for part in key[1:]:
@@ -193,7 +193,7 @@ class Pins:
         auto = self._loaded.auto
         for name in type(auto).model_fields if auto is not None else ():
             value = getattr(auto, name)
-            if name != "auto" and value is not None and self._loaded.gives("parallelism", name):
+            if name != "auto" and value is not None and self._loaded.has_key("parallelism", name):
                 yield name, value
 
     def words(self) -> Iterator[str]:

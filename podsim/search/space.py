@@ -43,7 +43,7 @@ class LayoutSpace:
         assert isinstance(auto, AutoTrainingSpec)
         self.spec, self.batch_size, self._workload = spec, batch_of(spec), workload
         self.auto: AutoTrainingSpec = auto if pinned else type(auto)(auto=True)
-        self._gives = loaded.gives if pinned else lambda *_: False
+        self._gives = loaded.has_key if pinned else lambda *_: False
         self.family = _family(spec, auto)  # how a division of such a model is written
         self.shards = spec.parallelism.shards.count  # IPUs that share every stage
         # why the last number of replicas that was refused cannot be, and what to do

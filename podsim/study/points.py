@@ -22,7 +22,7 @@ from podsim.scenario.document import Document, KeyPath
 from podsim.scenario.library import display_path, find
 from podsim.scenario.load import validated
 from podsim.scenario.quantity import Count, Flag
-from podsim.scenario.wording import dotted, shown
+from podsim.scenario.wording import dotted, quoted
 from podsim.scenario.yaml_file import read_yaml
 from podsim.study.expression import Expression, expressions_in, interpolate, key_named
 from podsim.study.store import COLUMNS, SCENARIO, VARIANT
@@ -71,7 +71,7 @@ def number_and_unit(value: object) -> tuple[float, str] | None:
 def _one_value(given: Any) -> Any:
     do = "write for example `8 GB/s` or `12`"
     if not isinstance(given, Value):
-        raise BadValueError(f"needs a number or a text, not {shown(given)}", do)
+        raise BadValueError(f"needs a number or a text, not {quoted(given)}", do)
     if isinstance(given, float) and not math.isfinite(given):
         raise BadValueError(f"needs a finite number, not {given}", do)
     return given

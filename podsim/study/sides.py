@@ -28,7 +28,7 @@ from podsim.runs import run
 from podsim.scenario import LoadedScenario, variant_names
 from podsim.scenario.assumptions import Value, scenario_keys
 from podsim.scenario.library import data_root, find
-from podsim.scenario.wording import known_here, shown
+from podsim.scenario.wording import known_here, quoted
 from podsim.units import seconds_to_ps
 from podsim.user_file import MOST_BYTES, content_of
 from podsim.watch import Watch, silent
@@ -340,7 +340,7 @@ def subject_of(data: Mapping[str, Any], label: str, taken: str) -> Subject:
     """Return a side of a comparison from the `to_dict` form of a result, with its label and origin."""
     written = data.get("schema_version", SCHEMA_VERSION)
     if written != SCHEMA_VERSION:
-        what = f"this result has schema version {shown(written)}, this podsim reads {SCHEMA_VERSION}"
+        what = f"this result has schema version {quoted(written)}, this podsim reads {SCHEMA_VERSION}"
         raise PodsimError(what, where=label, do=f"{_AGAIN} of this version")
     activity = next((of for key, of in _MARKS.items() if key in data), None)
     if activity is None or "simulated" not in data:
@@ -355,7 +355,7 @@ def subject_of(data: Mapping[str, Any], label: str, taken: str) -> Subject:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"])).removeprefix("figures.")
         is_missing = first["type"] == "missing" or first["input"] is None
-        what = "is missing" if is_missing else f"is {shown(first['input'])}"
+        what = "is missing" if is_missing else f"is {quoted(first['input'])}"
         raise PodsimError(f"this is no result that can be compared: `{key}` {what}", where=label, do=_AGAIN) from None
     memory = _fullest(record.tenants)
     figures = {keys[name]: value for name, value in record.figures.items()}

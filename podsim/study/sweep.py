@@ -268,7 +268,7 @@ def _check_runs(space: StudySpace, numbers: Sequence[int]) -> None:
 def _place_in(study: Document, where: str) -> str:
     """Return the location of a key in the study instead of `--set`, if known."""
     key = where.removeprefix("--set ").partition("=")[0] if where.startswith("--set ") else None
-    sections = (section for section in ("keys", "derived") if key in (study.at((section,)) or {}))
+    sections = (section for section in ("keys", "derived") if key in (study.value_at((section,)) or {}))
     return next((study.where((section, str(key))) for section in sections), "") or where
 
 

@@ -345,7 +345,7 @@ def _assignments(loaded: LoadedScenario, name: str, factor: float) -> dict[str, 
     hardware = dict(hardware_keys(loaded.spec))
     numbers = {key: hardware[key] for key in PARAMETERS.get(name, ()) if key in hardware}
     if name not in PARAMETERS:
-        written = hardware.get(name) or loaded.document.at(tuple(name.split(".")))
+        written = hardware.get(name) or loaded.document.value_at(tuple(name.split(".")))
         if written is None:
             do = known_here(name, PARAMETERS, "use one, or the full key of a number")
             where = f"--times {name}={factor:g}"

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from podsim.errors import NoPlanError
-from podsim.scenario.hardware import given
+from podsim.scenario.hardware import present
 from podsim.scenario.ipu import Ipu
 from podsim.tiles.account import Account
 from podsim.tiles.conv_cost import KINDS, SplitArrays, enumerate_splits, split_costs
@@ -149,7 +149,7 @@ def _least_cycles(ipu: Ipu, method: Method, dtype: str) -> float:
         case "amp":
             per_tap = float(in_grains * ipu.amp.cycles_per_position(dtype))
         case "vmac":
-            vmac = given(vertices.vmac)
+            vmac = present(vertices.vmac)
             per_tap = in_grains * vmac.tap * method.group_grain / vmac.half_width
         case "hmac":
             per_tap = float(vertices.hmac.output + shape.in_channels / vertices.hmac.products_per_cycle(dtype))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from podsim.models.op import DTYPE_BYTES
-from podsim.scenario.hardware import given
+from podsim.scenario.hardware import present
 from podsim.scenario.ipu import Ipu
 from podsim.tiles.amp import weight_load_cycles
 from podsim.tiles.vector import ceil_div
@@ -90,7 +90,7 @@ def nx1_cycles(
     """
     v, count = ipu.vertices.nx1, ipu.tile.worker_count
     passes, load = weight_load_cycles(ipu, dtype, partials)
-    load += v.filter_load.of(filter_height) + v.pass_
+    load += v.filter_load.for_rows(filter_height) + v.pass_
     taps = share.kernel_rows * share.kernel_width
     slowest, fastest = workers
     inner = share.kernel_rows * v.kernel_row + taps * (v.kernel_position + passes * load)
@@ -112,9 +112,9 @@ def _zero_cycles(ipu: Ipu, share: TileShare, partials: str) -> Any:
 
 def slic_worker_cycles(ipu: Ipu, segments: RowSegments, stride: int, partials: str) -> Cycles:
     """Return the slowest worker's time for one part of a kernel row, output stride 1 or 2. [worker cycles]"""
-    vertex = given(ipu.vertices.slic)
-    passes = vertex.passes.of(partials)
-    short, slope = vertex.row_positions.of(stride), vertex.row_cycles_per_position.of(stride)
+    vertex = present(ipu.vertices.slic)
+    passes = vertex.passes.for_format(partials)
+    short, slope = vertex.row_positions.for_stride(stride), vertex.row_cycles_per_position.for_stride(stride)
     cycles = segments.worker_cycles(
         lambda n: vertex.work_item + passes * (vertex.row + slope * np.maximum(n - short, 0))
     )
@@ -131,7 +131,7 @@ def slic_cycles(ipu: Ipu, share: TileShare, slowest_worker: Any, channels: int, 
         channels: Channels of one group: 1, 2 or 4.
         phases: Number of sub-kernels into which zeros between the inputs divide a row of the kernel.
     """
-    vertex = given(ipu.vertices.slic)
+    vertex = present(ipu.vertices.slic)
     sub_kernels = share.kernel_rows * phases * ceil_div(ceil_div(share.kernel_width, phases), vertex.kernel_width)
     load = vertex.weight_load[channels.bit_length() - 1]
     per_part = vertex.sub_kernel + load + ipu.tile.worker_count * slowest_worker
@@ -141,10 +141,10 @@ def slic_cycles(ipu: Ipu, share: TileShare, slowest_worker: Any, channels: int, 
 
 def vmac_cycles(ipu: Ipu, share: TileShare, group_width: int) -> Cycles:
     """Return the cycles of multiply-adds over 8 or 16 groups at once; `conv_groups` counts such sets. [cycles]"""
-    vertex, count = given(ipu.vertices.vmac), ipu.tile.worker_count
+    vertex, count = present(ipu.vertices.vmac), ipu.tile.worker_count
     vectors = group_width // vertex.half_width
     segments = ceil_div(share.positions * share.kernel_rows, count)
-    worker = vertex.worker.of(vectors) + segments * (vertex.segment + vertex.tap * vectors * share.kernel_width)
+    worker = vertex.worker.for_width(vectors) + segments * (vertex.segment + vertex.tap * vectors * share.kernel_width)
     clear = ceil_div(share.positions * group_width * DTYPE_BYTES["fp16"], ipu.tile.vector_width_bytes)
     reduce = vertex.reduce + vertex.reduce_cycles_per_output * share.positions
     one = vertex.group + clear + share.in_groups * (vertex.in_channel + count * worker) + reduce

@@ -85,8 +85,8 @@ def reduce_vertex_cycles(ipu: Ipu, outputs: Any, depth: Any, dtype: str) -> Any:
     Source: [poplibs_poplin], contiguous-input reduction of convolution partials.
     """
     vertex = ipu.vertices.reduction
-    vectors = ceil_div(ceil_div(outputs, vertex.output_vector.of(dtype)), ipu.tile.worker_count)
-    per_vector = vertex.cycles_per_partial * depth + vertex.output_overhead.of(dtype)
+    vectors = ceil_div(ceil_div(outputs, vertex.output_vector.for_format(dtype)), ipu.tile.worker_count)
+    per_vector = vertex.cycles_per_partial * depth + vertex.output_overhead.for_format(dtype)
     return vertex.fixed + ipu.tile.worker_count * (vertex.worker_fixed + vectors * per_vector)
 
 

@@ -75,7 +75,7 @@ def layout_cycles(ipu: Ipu, byte_count: float, cycles_per_byte: float, piece_byt
     """
     call, piece = ipu.vertices.call, math.gcd(piece_bytes, PIECE_BYTES)
     if piece < PIECE_BYTES:
-        cycles, copied = call.pieces.of(piece)
+        cycles, copied = call.pieces.for_chunk(piece)
         cycles_per_byte = cycles / copied
     copies = 2 * tile_copy_cycles(ipu, byte_count, cycles_per_byte)
     return copies + byte_count / ipu.exchange.bytes_per_cycle

@@ -20,8 +20,8 @@ from podsim import memo
 from podsim.errors import Problem, SpecError
 from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.library import shipped, shipped_names
-from podsim.scenario.resolve import REFERENCES, assigned, laid_over, read_written
-from podsim.scenario.wording import dotted, flow, nearest, shown
+from podsim.scenario.resolve import REFERENCES, assigned, merged_layers, read_written
+from podsim.scenario.wording import dotted, flow, nearest, quoted
 from podsim.scenario.yaml_file import parse_yaml
 
 DIVISION: Final = "parallelism."
@@ -106,7 +106,7 @@ class Question:
     def yaml(self, scratch: Path) -> str:
         """Return an equivalent scenario as YAML; it keeps the names of shipped parts."""
         written = read_written(self.source(scratch))
-        data = dict(laid_over(written, self.variant or None, self.overrides).data)
+        data = dict(merged_layers(written, self.variant or None, self.overrides).data)
         if self.overrides:
             data.pop("description", None)  # it describes the unchanged scenario
         return "\n".join((f"# {self.command()}", *_block(data, ""), ""))
@@ -131,7 +131,7 @@ def read_query(query: str, named: Iterable[str], default: str) -> Question:
     elif question.scenario not in named and shipped(question.scenario, "scenario") is None:
         close = nearest(question.scenario, shipped_names()["scenarios"])
         do = f"did you mean `{close}`?" if close else "name a shipped one, or start `podsim ui FILE.yaml`"
-        what = f"{shown(question.scenario)} is neither shipped nor named at the start of `podsim ui`"
+        what = f"{quoted(question.scenario)} is neither shipped nor named at the start of `podsim ui`"
         raise SpecError([Problem("address", "scenario", what, do)])
     for text in (value for name, value in pairs if name == "set"):
         _check_names(assigned(text).data)
@@ -153,7 +153,7 @@ def _check_names(data: Mapping[str, Any], own: Sequence[str] = ()) -> None:
     if wrong:
         what = "{} is no shipped name, and a page reads no other file"
         do = "write a shipped name, or start `podsim ui FILE.yaml`, which reads what that file names"
-        raise SpecError([Problem("page", dotted(path), what.format(shown(name)), do) for path, name in wrong])
+        raise SpecError([Problem("page", dotted(path), what.format(quoted(name)), do) for path, name in wrong])
 
 
 def _named_files(data: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -24,7 +24,7 @@ from podsim.runs import run
 from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.assumptions import Assumption, assumptions, numbers, with_number
 from podsim.scenario.library import data_root
-from podsim.scenario.resolve import BASE, VARIANTS, laid_over, read_named
+from podsim.scenario.resolve import BASE, VARIANTS, merged_layers, read_named
 from podsim.scenario.scenario import Scenario
 from podsim.units import UNITS, parse_quantity
 from podsim.validation.fit import Fit, Solution, correlated, least_squares
@@ -144,7 +144,7 @@ def _at_its_row(measured: Measurement, error: PodsimError) -> Iterator[Problem]:
         do = each.do or "mend the scenario"
         if each.key == VARIANTS:
             do = "write the scenario alone, or one of its variants behind `@`"
-        yield Problem(measured.row.at(column), column, str(each).partition("\n")[0], do)
+        yield Problem(measured.row.place(column), column, str(each).partition("\n")[0], do)
 
 
 def _model(measured: Measurement) -> Modelled:
@@ -276,7 +276,7 @@ def in_unit_of(each: Assumption, value: float, dimension: str) -> str:
 
 def base_of(loaded: LoadedScenario, folder: Path) -> str:
     """Return the name of a scenario's software stack, as a file in a folder would write it."""
-    stack: Any = laid_over(loaded.written, loaded.variant, loaded.overrides).data.get("software")
+    stack: Any = merged_layers(loaded.written, loaded.variant, loaded.overrides).data.get("software")
     if isinstance(stack, Mapping) and set(stack) == {BASE}:
         stack = stack[BASE]
     if not isinstance(stack, str):

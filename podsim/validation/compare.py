@@ -11,7 +11,7 @@ from podsim.errors import PodsimError
 from podsim.result.reference_data import PADDLE, rows, scenario_name
 from podsim.scenario import load_ipu
 from podsim.scenario.ipu import Ipu
-from podsim.scenario.wording import shown
+from podsim.scenario.wording import quoted
 from podsim.tiles import Chip, MatMulShape, planned_matmul
 from podsim.tiles.amp import amp_vertex_cycles
 from podsim.validation.comparison import NotRun, RowComparison, Validation, same_runs
@@ -64,7 +64,7 @@ def validate(progress: Progress = watched) -> tuple[RowComparison, ...]:
         PodsimError: `progress` is not a function.
     """
     if not callable(progress):
-        what = f"published figures are compared all together: {shown(progress)} is no function that shows progress"
+        what = f"published figures are compared all together: {quoted(progress)} is no function that shows progress"
         raise PodsimError(what, do="call `podsim.validate()`; `podsim.check` takes scenarios of your own")
     return validation(progress).comparisons
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from podsim.metrics import OUTPUT_TOKEN, THROUGHPUT, TIME, TOKENS, UPDATE
 from podsim.scenario.csv_file import Row, rows_of, text_of
-from podsim.scenario.wording import known_here, shown
+from podsim.scenario.wording import known_here, quoted
 from podsim.units import UNITS
 
 NEEDED: Final = ("scenario", "metric", "value", "unit", "source")
@@ -66,10 +66,10 @@ def _measurement(row: Row, before: Sequence[Measurement]) -> Measurement:
             raise row.wrong(name, "is empty", cure)
     metric, unit = texts["metric"], texts["unit"]
     if metric not in _METRICS:
-        raise row.wrong("metric", f"{shown(metric or None)} is not known", known_here(metric, _METRICS, "choose one"))
+        raise row.wrong("metric", f"{quoted(metric or None)} is not known", known_here(metric, _METRICS, "choose one"))
     factors = {each: (figure, factor) for figure, units in _METRICS[metric] for each, factor in units.items()}
     if unit not in factors:
-        what = f"unit {shown(unit or None)} does not fit `{metric}`"
+        what = f"unit {quoted(unit or None)} does not fit `{metric}`"
         raise row.wrong("unit", what, f"write for example `{_EXAMPLE.get(metric, 'samples/s')}`; {', '.join(factors)}")
     figure, factor = factors[unit]
     value = row.number("value", *_ABOVE, "12.5")

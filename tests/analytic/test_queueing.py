@@ -77,7 +77,7 @@ def test_one_server_with_constant_service(load: float) -> None:
 def test_decode_steps_serve_as_prefills_do() -> None:
     """M/D/1 again, with the service time in 100 tokens after the first: 100 steps of 1 ms."""
     steps, load = LinearSteps(step_s=0.001), Load(((1, 101),), COUNT, seed=5)
-    wait = serve(Service(steps, ONE_BY_ONE), load.at(7.0)).queueing
+    wait = serve(Service(steps, ONE_BY_ONE), load.at_rate(7.0)).queueing
     assert wait.mean_s == pytest.approx(0.7 * 0.1 / (2 * 0.3), rel=0.05)
 
 
@@ -107,7 +107,7 @@ def test_waits_follow_the_recursion(servers: int, load: float) -> None:
 def test_sequences_that_never_wait_for_places() -> None:
     """M/D/∞: 200 steps of 1 ms, whatever the batch; who comes during a step joins at its end, 0.5 ms later."""
     outcome = serve(
-        Service(LinearSteps(step_s=0.001), ContinuousBatching(1_000)), Load(((1, 201),), 20_000, seed=3).at(500.0)
+        Service(LinearSteps(step_s=0.001), ContinuousBatching(1_000)), Load(((1, 201),), 20_000, seed=3).at_rate(500.0)
     )
     assert outcome.queueing.mean_s == pytest.approx(0.0005, rel=0.02)
     assert outcome.latency.mean_s == pytest.approx(0.2005, rel=0.001)
@@ -119,7 +119,7 @@ def test_sequences_that_never_wait_for_places() -> None:
 @pytest.mark.parametrize("rate", [1.0, 5.0, 9.99, 10.0])
 def test_even_arrivals_below_saturation_do_not_wait(rate: float) -> None:
     """D/D/1 up to and at ρ = 1."""
-    outcome = serve(Service(PROMPTS, ONE_BY_ONE), Load(((MEAN_TOKENS, 1),), 1_000, pattern="fixed").at(rate))
+    outcome = serve(Service(PROMPTS, ONE_BY_ONE), Load(((MEAN_TOKENS, 1),), 1_000, pattern="fixed").at_rate(rate))
     assert (outcome.queueing.p99_s, outcome.queueing.mean_s, outcome.mean_waiting) == (0, 0, 0)
     assert (outcome.latency.p50_s, outcome.latency.p99_s) == (SERVICE_S, SERVICE_S)
     assert outcome.queue_grows is False
@@ -128,7 +128,7 @@ def test_even_arrivals_below_saturation_do_not_wait(rate: float) -> None:
 @pytest.mark.parametrize("rate", [10.1, 12.5, 40.0])
 def test_even_arrivals_above_saturation_wait_longer_and_longer(rate: float) -> None:
     """D/D/1 with ρ > 1: request k waits k·(S - 1/λ), and requests leave at the rate of the server."""
-    outcome = serve(Service(PROMPTS, ONE_BY_ONE), Load(((MEAN_TOKENS, 1),), 1_000, pattern="fixed").at(rate))
+    outcome = serve(Service(PROMPTS, ONE_BY_ONE), Load(((MEAN_TOKENS, 1),), 1_000, pattern="fixed").at_rate(rate))
     line = outcome.timeline
     for number in (0, 1, 500, 999):
         waited = line.start_ps[number] - line.requests.arrival_ps[number]

@@ -24,7 +24,7 @@ def service(batching: Batching) -> Service:
 @pytest.mark.skipif(not is_available(), reason="built without a C compiler")
 @pytest.mark.parametrize("batching", BATCHINGS)
 def test_a_hundred_thousand_requests(batching: Batching) -> None:
-    many = replace(LOAD, request_count=100_000).at(12.0)
+    many = replace(LOAD, request_count=100_000).at_rate(12.0)
     begin = time.process_time()
     serve(service(batching), many)
     assert time.process_time() - begin < 3.0
@@ -32,7 +32,7 @@ def test_a_hundred_thousand_requests(batching: Batching) -> None:
 
 @pytest.mark.parametrize("batching", BATCHINGS)
 def test_ten_thousand_requests_without_a_compiler(batching: Batching) -> None:
-    requests = LOAD.at(12.0)
+    requests = LOAD.at_rate(12.0)
     begin = time.process_time()
     served_in_python(service(batching), requests)
     assert time.process_time() - begin < 5.0

@@ -128,7 +128,7 @@ def spent_on_energy_s(scenario: str) -> float:
 
 def whole_run(scenario: str, updates: int) -> tuple[float, int]:
     """Processor time of a run with noise on every IPU, in every pipeline cycle, with its building, and events. [s]"""
-    spec, plan = load_scenario(scenario).spec.of(TrainingScenario), plan_of(scenario)
+    spec, plan = load_scenario(scenario).spec.require(TrainingScenario), plan_of(scenario)
     begin = time.process_time()
     found = run_updates(job_of(spec, plan, updates, explicit=True), 0)
     return time.process_time() - begin, found.event_count

@@ -39,7 +39,7 @@ def test_a_study_is_what_its_command_takes(study: ListedStudy) -> None:
         case "check":
             assert all(load_scenario(case.path, case.variant).spec.expect for case in cases_of([file], file.parent))
         case "serve":
-            assert load_scenario(study.name).gives("serving")
+            assert load_scenario(study.name).has_key("serving")
         case _:
             pytest.fail(study.command)
 

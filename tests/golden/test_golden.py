@@ -149,7 +149,7 @@ class Recorded:
         elif isinstance(result, ForwardResult):
             self.behind = results_of_passes(result)
         else:
-            self.behind = results_of_training(result, loaded.spec.of(TrainingScenario))
+            self.behind = results_of_training(result, loaded.spec.require(TrainingScenario))
         if isinstance(loaded.spec, GenerationScenario) and loaded.spec.serving is not None:
             self.behind["serving"] = results_of_serving(serve(loaded, loads=[0.8]))
         return result

@@ -30,7 +30,7 @@ def run(scenario: Mapping[str, Any] | LoadedScenario, **options: Any) -> Result:
 
 
 def _run_loaded(loaded: LoadedScenario) -> Result:
-    return podsim.serve(loaded) if loaded.gives("serving") else podsim.run(loaded)
+    return podsim.serve(loaded) if loaded.has_key("serving") else podsim.run(loaded)
 
 
 def times(result: Result) -> dict[str, float]:

@@ -29,7 +29,7 @@ LARGE = (
 
 def is_as_fast_as_random_ones(auto: LoadedScenario, drawn: int, seed: int) -> None:
     loaded, choice = choose(auto, silent)
-    spec = loaded.of(TrainingScenario)
+    spec = loaded.require(TrainingScenario)
     chosen_s = update_s(spec)
     assert chosen_s is not None, "what is chosen leaves the reserve free"
     found = list(random_layouts(spec, spec.parallelism.batch_size, Random(seed), drawn))
@@ -37,7 +37,7 @@ def is_as_fast_as_random_ones(auto: LoadedScenario, drawn: int, seed: int) -> No
     fastest = min(found, key=lambda each: each.update_s)
     assert fastest.update_s >= chosen_s * _AS_FAST, fastest.spec.parallelism
     if choice.replaced is not None and auto.replaced is not None:
-        given = update_s(auto.replaced.of(TrainingScenario))
+        given = update_s(auto.replaced.require(TrainingScenario))
         assert given is None or given >= chosen_s
 
 
@@ -57,8 +57,8 @@ def test_the_layout_of_the_file_is_a_candidate() -> None:
     name = "gpt3_175b_pod256"
     auto = load_scenario(name, overrides=["parallelism=auto"])
     assert auto.replaced is not None
-    given = auto.replaced.of(TrainingScenario)
-    assert given.parallelism == load_scenario(name).of(TrainingScenario).parallelism
+    given = auto.replaced.require(TrainingScenario)
+    assert given.parallelism == load_scenario(name).require(TrainingScenario).parallelism
     assert given.memory.io_tiles == 128
     for other in ("parallelism.tensor_parallel=32", "batch_size=256"):
         assert load_scenario(name, overrides=["parallelism.auto=true", other]).replaced is None

@@ -114,7 +114,7 @@ def followed(lead: Lead[Found], bounds: tuple[float, ...] = ()) -> Iterator[tupl
 @pytest.mark.parametrize("case", CASES)
 def test_no_bound_is_above_the_time_of_what_it_stands_for(case: str) -> None:
     loaded = loaded_of(case)
-    leads = Divisions(loaded, loaded.of(TrainingScenario)).leads()
+    leads = Divisions(loaded, loaded.require(TrainingScenario)).leads()
     seen = 0
     for lead in leads[:: 1 + len(leads) // 25]:
         for bounds, time_s in followed(lead):
@@ -148,7 +148,7 @@ def test_no_pipeline_is_faster_than_its_blocks(
 def test_the_last_bounds_of_phases_are_close() -> None:
     """Loads and stores of one IPU are all that there is; only what IPUs of a machine share can take longer."""
     loaded = loaded_of("gpt in phases")
-    leads = Divisions(loaded, loaded.of(TrainingScenario)).leads()
+    leads = Divisions(loaded, loaded.require(TrainingScenario)).leads()
     ratios = [bounds[-1] / time_s for lead in leads[::8] for bounds, time_s in followed(lead)]
     assert len(ratios) >= 10
     assert min(ratios) > 0.5

@@ -70,7 +70,7 @@ def test_a_verb_of_one_kind_says_which_one_is_meant(activity: Activity) -> None:
         with pytest.raises(PodsimError) as failure:
             VERBS[other][0](SCENARIOS[activity])
         assert str(failure.value) == (
-            f"scenario describes {activity.words}, not {other.words}\n  do: use podsim.run, or {activity.verb}"
+            f"scenario describes {activity.label}, not {other.label}\n  do: use podsim.run, or {activity.verb}"
         )
 
 
@@ -99,7 +99,7 @@ def test_forward_passes_do_the_forward_work_of_training(model: dict[str, object]
     result = podsim.infer(common | {"forward": {"batch_size": 2}})
     layers = {"decoder": 12, "t5": 12}[str(model["kind"])]
     division = {"micro_batch_size": 2, "accumulation_factor": 1, "replication_factor": 1, "layers_per_ipu": [layers]}
-    trained = load(common | {"parallelism": division}).of(TrainingScenario)
+    trained = load(common | {"parallelism": division}).require(TrainingScenario)
     assert result.flop_per_batch == trained.model.workload(trained.data, trained.formats, 2).forward_flop
 
 

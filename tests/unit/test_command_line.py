@@ -367,7 +367,7 @@ def test_the_list_says_what_loading_says() -> None:
         assert (scenario.description, scenario.variants) == (loaded.spec.description, variant_names(scenario.name))
         kind = "training"
         if isinstance(loaded.spec, GenerationScenario):
-            kind = "serving" if loaded.gives("serving") else "generation"
+            kind = "serving" if loaded.has_key("serving") else "generation"
         elif isinstance(loaded.spec, ForwardScenario):
             kind = "forward"
         assert scenario.kind == kind

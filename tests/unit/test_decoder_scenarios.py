@@ -79,7 +79,7 @@ scenarios = pytest.mark.parametrize(("name", "known"), SCENARIOS.items(), ids=SC
 
 
 def spec_of(name: str) -> GenerationScenario:
-    return load_scenario(name).of(GenerationScenario)
+    return load_scenario(name).require(GenerationScenario)
 
 
 @scenarios
@@ -145,7 +145,7 @@ def test_more_tokens_cost_more_experts_to_stream() -> None:
 )
 def test_a_preset_s_experts_can_be_changed_and_it_is_said(override: str, read: int, said: str) -> None:
     result = run("mixtral_8x7b_pod16", overrides=[override])
-    shape = load_scenario("mixtral_8x7b_pod16", overrides=[override]).of(GenerationScenario).model.shape
+    shape = load_scenario("mixtral_8x7b_pod16", overrides=[override]).require(GenerationScenario).model.shape
     batch = Batch(1, 1, dropout=False, attention_dropout=False, context_length=768, cached=True)
     up = next(op for op in causal_decoder(shape, batch).blocks["feed_forward"].forward if op.name == "feed_forward/up")
     assert isinstance(up, MatMul)

@@ -45,7 +45,7 @@ def passes(scenario: Any, *overrides: str) -> Workload:
 
 def read(scenario: Any, *overrides: str) -> Workload:
     loaded = load_scenario(scenario, overrides=overrides)
-    spec = loaded.of(ForwardScenario)
+    spec = loaded.require(ForwardScenario)
     return spec.model.read(spec, loaded.folder, silent).workload
 
 

@@ -782,6 +782,6 @@ def test_a_graph_in_single_precision() -> None:
     text = import_model("model.onnx", Request(dimensions={"rows": 8}, activity="forward", precision="fp32"))
     Path("single.yaml").write_text(text)
     assert "  weights: fp32" in text
-    spec = load_scenario("single.yaml").of(ForwardScenario)
+    spec = load_scenario("single.yaml").require(ForwardScenario)
     workload = spec.model.read(spec, Path(), silent).workload
     assert workload.activation_dtype == "fp32"

@@ -634,7 +634,7 @@ def test_every_key_of_every_architecture_is_checked_where_it_stands(name: str, v
 def test_a_replica_may_have_as_many_ipus_as_there_are_layers() -> None:
     """Of the 16 of a pod: 1, 2 and 4 for a model of 4 layers, and no 8, some of which would hold nothing."""
     layers = ["model.layer_count=4", "parallelism.layers_per_ipu=[1, 1, 1, 1]"]
-    spec = load_scenario("gpt2_small_wikitext_pod16", overrides=layers).of(TrainingScenario)
+    spec = load_scenario("gpt2_small_wikitext_pod16", overrides=layers).require(TrainingScenario)
     assert list(_ipu_counts(spec)) == [1, 2, 4]
 
 
@@ -660,7 +660,7 @@ def test_a_terminal_is_told_what_fits_how_it_is_divided_and_the_smallest_pod(
     used_bytes = result.memory.used_bytes(result.memory.fullest_ipu() or 0)
     assert fits.startswith(f"fits: IPU-POD16, {result.simulated.ipus_used} of 16 IPUs in use")
     assert f"holds {used_bytes / 2**20:.0f} MiB of 897 MiB ({100 * used_bytes / (897 * 2**20):.0f} %)" in fits
-    parallelism = loaded.document.at(("parallelism",))
+    parallelism = loaded.document.value_at(("parallelism",))
     assert f"tensor_parallel: {parallelism['tensor_parallel']}" in divided
     assert verdict == [f"verdict: {each}" for each in result.verdict]
     assert "never compared with a published run" in verdict[0]

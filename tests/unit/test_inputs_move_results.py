@@ -76,14 +76,14 @@ def case(name: str, overrides: tuple[str, ...]) -> tuple[Scenario, Probe[Any], M
     spec = load_scenario(name, overrides=overrides).spec
     probe: Probe[Any]
     if spec.activity is Activity.GENERATION:
-        asked = generation_job(spec.of(GenerationScenario))
+        asked = generation_job(spec.require(GenerationScenario))
         probe = GenerationProbe(generation_job, generation_cost_model(asked))
     elif spec.activity is Activity.FORWARD:
-        passes = spec.of(ForwardScenario)
+        passes = spec.require(ForwardScenario)
         workload = passes.model.read(passes, Path(), silent).workload
         probe = ForwardProbe(workload, cost_model(forward_job(passes, workload)))
     else:
-        job = training_job(spec.of(TrainingScenario))
+        job = training_job(spec.require(TrainingScenario))
         probe = TrainingProbe(job, cost_model(job), TrainingOutcome(1.0, 1.0))
     measure = probe(spec, resplit=True)
     assert measure is not None

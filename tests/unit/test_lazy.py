@@ -42,7 +42,7 @@ def shared_costs(name: str, *overrides: str) -> object:
     from podsim.placement.plan import shared_cost_model
     from podsim.scenario import TrainingScenario
 
-    return shared_cost_model(training_job(load(name, overrides=overrides).of(TrainingScenario)))
+    return shared_cost_model(training_job(load(name, overrides=overrides).require(TrainingScenario)))
 
 
 def test_a_shared_model_gives_the_numbers_of_a_fresh_one() -> None:

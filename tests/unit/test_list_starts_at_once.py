@@ -73,7 +73,7 @@ def test_it_is_kept_until_a_file_changes(tmp_path: Path, monkeypatch: pytest.Mon
     made = catalogue()
     assert [scenario.description for scenario in made.scenarios] == ["first"]
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_made", None)
+        patch.setattr(module, "_catalogue_of", None)
         assert catalogue() == made
     (tmp_path / "one.yaml").write_text("description: second\nmodel: {kind: bert}\nsystem: ipu_pod16\n")
     assert [scenario.description for scenario in catalogue().scenarios] == ["second"]

@@ -36,7 +36,7 @@ EVEN, LATE = (
 
 
 def job(name: str, *overrides: str, updates: int = 100, explicit: bool = False, engine: Engine = "auto") -> RunSeries:
-    spec = load_scenario(name, overrides=overrides).spec.of(TrainingScenario)
+    spec = load_scenario(name, overrides=overrides).spec.require(TrainingScenario)
     return job_of(spec, plan_of(name, *overrides), updates, seed=7, explicit=explicit, engine=engine)
 
 
@@ -142,7 +142,7 @@ def test_what_is_drawn_follows_from_seed_and_number_alone() -> None:
 
 
 def job_of_seed(seed: int) -> RunSeries:
-    spec = load_scenario(POD16, overrides=[LATE]).spec.of(TrainingScenario)
+    spec = load_scenario(POD16, overrides=[LATE]).spec.require(TrainingScenario)
     return job_of(spec, plan_of(POD16, LATE), 3, seed=seed)
 
 

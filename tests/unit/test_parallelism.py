@@ -231,8 +231,8 @@ def test_a_given_division_gives_way_and_leaves_its_batch() -> None:
     assert loaded.auto is not None
     assert isinstance(loaded.spec, TrainingScenario)
     assert loaded.spec.batch_size == 2 * 96 * 8
-    assert not loaded.gives("memory", "available_memory_proportion")
-    assert not loaded.gives("memory", "optimizer_state")
+    assert not loaded.has_key("memory", "available_memory_proportion")
+    assert not loaded.has_key("memory", "optimizer_state")
 
 
 @pytest.mark.parametrize(

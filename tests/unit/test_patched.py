@@ -54,7 +54,7 @@ WRONG = [
 
 def all_of(loaded: LoadedScenario) -> list[object]:
     document: Document = loaded.document
-    keys = [(*path,) for path in document.places if document.at(path) is not None]
+    keys = [(*path,) for path in document.places if document.value_at(path) is not None]
     return [
         *(loaded.name, loaded.spec, loaded.spec.model_dump(), loaded.resolved, document.data, loaded.inputs),
         *(loaded.notices, tuple(loaded.changes), loaded.overrides, loaded.shipped_name, type(loaded.spec)),
@@ -79,7 +79,7 @@ def test_values_are_laid_over_one_another(monkeypatch: pytest.MonkeyPatch) -> No
     overrides = [override for name, override in VALUES if name == BERT and not override.startswith(OWNERS)]
     overrides += [f"{MACHINE}.ipu.clock=1.4 GHz"]
     expected, loaded = all_of(anew(BERT, *overrides)), load_scenario(BERT)
-    monkeypatch.setattr("podsim.scenario.load.laid_out", None)
+    monkeypatch.setattr("podsim.scenario.load.resolved_layers", None)
     for override in overrides:
         loaded = load_scenario(loaded, overrides=[override])
     assert loaded.spec.system.machine.ipu.clock_hz == 1.4e9

@@ -23,7 +23,7 @@ SQUAD, SIGLIP = "bert_base_256_c600", "siglip_so400m_c600"
 
 def read(scenario: Any, *overrides: str, variant: str | None = None) -> Workload:
     loaded = load_scenario(scenario, variant, overrides)
-    spec = loaded.of(ForwardScenario)
+    spec = loaded.require(ForwardScenario)
     return spec.model.read(spec, loaded.folder, silent).workload
 
 
@@ -63,10 +63,10 @@ def test_wide_loads_take_half_as_long() -> None:
 
 def test_a_scenario_asks_for_wide_loads() -> None:
     loaded = load_scenario("bert_base_c600")
-    spec = loaded.of(ForwardScenario)
+    spec = loaded.require(ForwardScenario)
     job = forward_job(spec, read("bert_base_c600"))
     assert cost_model(job).ipu.amp.weight_load_width_bytes == 2 * C600.amp.weight_load_width_bytes
-    assert load_scenario(SQUAD).of(ForwardScenario).memory.wide_weight_loads is False
+    assert load_scenario(SQUAD).require(ForwardScenario).memory.wide_weight_loads is False
 
 
 def test_a_process_converts_two_scores_of_each_token() -> None:

@@ -71,7 +71,7 @@ class _Parts:
         self.parts.begin(spec)
         hop_s = self._of("hop", lambda: float(spec.system.machine.ipu_link.hop_latency_s))
         self._of("call", lambda: float(spec.software.host_call_s))
-        micros = self.parts.is_now("micros", round(hop_s * 1e6))
+        micros = self.parts.register("micros", round(hop_s * 1e6))
         return hop_s, self._of("twice", lambda: 2.0 * micros, "micros")
 
     def _of(self, name: str, make: Callable[[], float], *made_of: str) -> float:
@@ -79,7 +79,7 @@ class _Parts:
             self.made.append(name)
             return make()
 
-        return self.parts.of(name, made, *made_of)
+        return self.parts.reuse(name, made, *made_of)
 
 
 def test_only_what_has_read_what_differs_is_made_again() -> None:
@@ -113,8 +113,8 @@ def test_what_is_made_of_a_part_that_was_made_again_is_made_again() -> None:
 
     def twice_the_hop(spec: Any) -> float:
         parts.begin(spec)
-        hop_s = parts.of("hop", lambda: float(spec.system.machine.ipu_link.hop_latency_s))
-        return parts.of("twice", lambda: 2 * hop_s, "hop")
+        hop_s = parts.reuse("hop", lambda: float(spec.system.machine.ipu_link.hop_latency_s))
+        return parts.reuse("twice", lambda: 2 * hop_s, "hop")
 
     assert twice_the_hop(watched(with_number(spec, hop, 1e-6))[0]) == 2e-6
     assert twice_the_hop(with_number(spec, hop, 3e-6)) == 6e-6

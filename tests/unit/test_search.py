@@ -151,7 +151,7 @@ IPUS: dict[str, tuple[int, dict[str, object], set[int]]] = {
 @pytest.mark.parametrize(("layers", "pins", "counts"), IPUS.values(), ids=IPUS)
 def test_ipus_of_a_replica(layers: int, pins: dict[str, object], counts: set[int]) -> None:
     loaded = load_scenario(bert_scenario(layers, **pins))
-    way = next(shared(loaded.of(TrainingScenario), Pins(loaded)))
+    way = next(shared(loaded.require(TrainingScenario), Pins(loaded)))
     smaller = way.model_copy(update={"system": system_of(small_pod(1))})
     found = [set(Search(loaded, each).space._ipu_counts()) for each in (way, smaller)]
     assert found == [counts, {count for count in counts if count <= 4}], "on a pod of eight, and of four"
@@ -184,7 +184,7 @@ def test_a_bound_of_phases_is_in_proportion_to_the_samples_of_a_replica() -> Non
     found = {}
     for batch, replicas in ((8, 1), (16, 1), (16, 2)):
         loaded = load_scenario(phased_decoder(batch, replicas))
-        spec, pins = loaded.of(TrainingScenario), Pins(loaded)
+        spec, pins = loaded.require(TrainingScenario), Pins(loaded)
         way, *_ = in_phases(spec, pins)
         search = PhasedSearch(spec, pins, reserve=0.0)
         found[batch, replicas] = search._least_s(way, way) - call_s(search._job(way))

@@ -59,14 +59,14 @@ def times(outcome: ServingOutcome) -> list[list[float]]:
 
 
 def test_even_arrivals_do_not_drift() -> None:
-    arrivals = Load(((1, 1),), 300_001, pattern="fixed").at(3.0).arrival_ps
+    arrivals = Load(((1, 1),), 300_001, pattern="fixed").at_rate(3.0).arrival_ps
     assert arrivals[:4] == (0, 333_333_333_333, 666_666_666_667, PS_PER_S)
     assert arrivals[-1] == 100_000 * PS_PER_S
 
 
 def test_gaps_of_random_arrivals_are_exponential() -> None:
     """Mean 1/λ, and the share exp(-1) of gaps is longer than that; 20,000 gaps tell to about 2 %."""
-    gaps = np.diff(Load(((1, 1),), 20_001, seed=7).at(4.0).arrival_ps) / PS_PER_S
+    gaps = np.diff(Load(((1, 1),), 20_001, seed=7).at_rate(4.0).arrival_ps) / PS_PER_S
     assert gaps.mean() == pytest.approx(0.25, rel=0.02)
     assert gaps.std() == pytest.approx(0.25, rel=0.03)
     assert (gaps > 0.25).mean() == pytest.approx(math.exp(-1), rel=0.03)
@@ -76,25 +76,25 @@ def test_a_seed_fixes_all_and_another_changes_it() -> None:
     def load(seed: int) -> Load:
         return Load(((1, 1), (2, 2), (3, 3)), 50, seed)
 
-    assert load(1).at(2.0) == load(1).at(2.0)
-    assert load(1).at(2.0).arrival_ps != load(2).at(2.0).arrival_ps
-    assert load(1).at(2.0).prompt_tokens != load(2).at(2.0).prompt_tokens
+    assert load(1).at_rate(2.0) == load(1).at_rate(2.0)
+    assert load(1).at_rate(2.0).arrival_ps != load(2).at_rate(2.0).arrival_ps
+    assert load(1).at_rate(2.0).prompt_tokens != load(2).at_rate(2.0).prompt_tokens
 
 
 def test_seeded_arrivals_stay_the_same_over_versions() -> None:
     """-ln(1 - u) of the first numbers of Python's generator, seeded with this text."""
-    assert Load(((1, 1),), 3, seed=1).at(1.0).arrival_ps == (0, 883_432_250_652, 2_300_371_769_436)
+    assert Load(((1, 1),), 3, seed=1).at_rate(1.0).arrival_ps == (0, 883_432_250_652, 2_300_371_769_436)
 
 
 def test_another_rate_keeps_rhythm_and_lengths() -> None:
     load = Load(((1, 1), (200, 30)), 50, seed=3)
-    slow, fast = load.at(1.0), load.at(4.0)
+    slow, fast = load.at_rate(1.0), load.at_rate(4.0)
     assert (slow.prompt_tokens, slow.output_tokens) == (fast.prompt_tokens, fast.output_tokens)
     assert all(abs(one - 4 * other) <= 2 for one, other in zip(slow.arrival_ps, fast.arrival_ps, strict=True))
 
 
 def test_lengths_are_drawn_in_pairs_and_evenly() -> None:
-    drawn = Load(((1, 10), (2, 20)), 10_000).at(1.0)
+    drawn = Load(((1, 10), (2, 20)), 10_000).at_rate(1.0)
     assert set(zip(drawn.prompt_tokens, drawn.output_tokens, strict=True)) == {(1, 10), (2, 20)}
     assert drawn.prompt_tokens.count(1) == pytest.approx(5_000, rel=0.03)
 
@@ -264,7 +264,7 @@ def test_an_error_of_a_step_passes_through_the_compiled_core() -> None:
         yield names[0]
         raise KeyboardInterrupt
 
-    many = Load(((1, 1),), 1_001).at(1.0)
+    many = Load(((1, 1),), 1_001).at_rate(1.0)
     with pytest.raises(KeyboardInterrupt):
         served_compiled(Service(STEPS, ContinuousBatching(1)), many, interrupted)
 
@@ -381,7 +381,7 @@ def test_load_curve_rises_and_ends_above_saturation() -> None:
 
 def test_more_than_can_be_served_is_an_answer() -> None:
     """One request/s can be served; 4/s come for 250 s, and the last leaves after 1,000 s."""
-    outcome = serve(Service(STEPS, ContinuousBatching(1)), Load(((100, 1),), 1_000, pattern="fixed").at(4.0))
+    outcome = serve(Service(STEPS, ContinuousBatching(1)), Load(((100, 1),), 1_000, pattern="fixed").at_rate(4.0))
     assert outcome.queue_grows is True
     assert outcome.warning == (
         "the queue grows: 4 requests/s come and 1/s are served; waiting and latency depend on how long the run lasts\n"
@@ -538,19 +538,22 @@ ONE = requests((0, 1, 1))
 RATE = "do: give a finite rate above 0, for example 2.5"
 BATCH = "do: give a whole number of 1 or more"
 BAD_ARGUMENTS = {
-    "no rate": (lambda: Load(((1, 1),), 5).at(0.0), f"a rate of 0 requests/s cannot be served\n  {RATE}"),
-    "negative rate": (lambda: Load(((1, 1),), 5).at(-2.0), f"a rate of -2 requests/s cannot be served\n  {RATE}"),
-    "endless rate": (lambda: Load(((1, 1),), 5).at(math.inf), f"a rate of inf requests/s cannot be served\n  {RATE}"),
+    "no rate": (lambda: Load(((1, 1),), 5).at_rate(0.0), f"a rate of 0 requests/s cannot be served\n  {RATE}"),
+    "negative rate": (lambda: Load(((1, 1),), 5).at_rate(-2.0), f"a rate of -2 requests/s cannot be served\n  {RATE}"),
+    "endless rate": (
+        lambda: Load(((1, 1),), 5).at_rate(math.inf),
+        f"a rate of inf requests/s cannot be served\n  {RATE}",
+    ),
     "a rate of a curve": (
         lambda: load_curve(Service(STEPS, ContinuousBatching(1)), Load(((1, 1),), 5), [1.0, math.nan]),
         f"a rate of nan requests/s cannot be served\n  {RATE}",
     ),
     "a rate too low": (
-        lambda: Load(((1, 1),), 5, pattern="fixed").at(1e-9),
+        lambda: Load(((1, 1),), 5, pattern="fixed").at_rate(1e-9),
         "5 requests at 1e-09/s come over more than 100 days\n  do: give fewer requests, or a higher rate",
     ),
     "a rate next to nothing": (
-        lambda: Load(((1, 1),), 5).at(5e-324),
+        lambda: Load(((1, 1),), 5).at_rate(5e-324),
         "5 requests at 4.94066e-324/s come over more than 100 days\n  do: give fewer requests, or a higher rate",
     ),
     "no requests": (lambda: Load(((1, 1),), 0), "`0` requests cannot be served\n  do: give 1 to 1,000,000 requests"),

@@ -33,7 +33,7 @@ def result() -> ServingResult:
 
 
 def asked(call_s: float, batch: int = 4) -> Generation:
-    spec = with_number(load_scenario(SERVING).of(GenerationScenario), CALL, call_s)
+    spec = with_number(load_scenario(SERVING).require(GenerationScenario), CALL, call_s)
     assert isinstance(spec, GenerationScenario)
     return replace(generation_job(spec).laid_out(micro_batch_size=batch), prompt_tokens=512, output_tokens=256)
 

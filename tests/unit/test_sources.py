@@ -71,7 +71,7 @@ def phases_of(*steps: Exchange | Work | Barrier, lanes: int = 2, count: int = 1)
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return make_plan(training_job(load_scenario("bert_v1.1_pod16_closed").of(TrainingScenario)))
+    return make_plan(training_job(load_scenario("bert_v1.1_pod16_closed").require(TrainingScenario)))
 
 
 def test_a_transfer_has_a_latency_and_the_fullest_of_its_channels(plan: Plan) -> None:

@@ -37,7 +37,7 @@ def updates(result: RunResult) -> float | None:
 
 def condition(source: str, *overrides: str) -> str | None:
     """Return why the time to train of a scenario is conditional, without running it."""
-    spec = load_scenario(source, overrides=list(overrides)).of(TrainingScenario)
+    spec = load_scenario(source, overrides=list(overrides)).require(TrainingScenario)
     per_pack = make_plan(training_job(spec)).workload.samples_per_micro_batch / spec.parallelism.micro_batch_size
     return convergence_condition(spec, spec.parallelism.batch_size * per_pack)
 

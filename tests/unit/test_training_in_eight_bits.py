@@ -239,4 +239,4 @@ def test_phases_load_and_store_weights_of_eight_bits() -> None:
     layers = [next(phase for phase in plan.phases if phase.title == "layer") for plan in (half, stored)]
     matrices = 4 * HIDDEN**2 + 3 * HIDDEN * INNER
     assert layers[0].exchanged.weight_bytes - layers[1].exchanged.weight_bytes == matrices
-    assert load_scenario(scenario).of(TrainingScenario).precision.weights == "fp16"
+    assert load_scenario(scenario).require(TrainingScenario).precision.weights == "fp16"

@@ -27,7 +27,7 @@ def test_forward_asks_for_forward_passes() -> None:
 
 def pass_workload(scenario: dict[str, object]) -> Workload:
     loaded = load_scenario(scenario)
-    spec = loaded.of(ForwardScenario)
+    spec = loaded.require(ForwardScenario)
     return spec.model.read(spec, loaded.folder, silent).workload
 
 

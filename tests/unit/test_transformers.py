@@ -33,7 +33,7 @@ def scenario(model: dict[str, object], layers: int, **changes: object) -> Any:
         "data": DATA[str(model["kind"])],
         "parallelism": PARALLELISM | {"layers_per_ipu": [layers]},
     }
-    return load_scenario(values | changes).of(TrainingScenario)
+    return load_scenario(values | changes).require(TrainingScenario)
 
 
 def of(spec: TrainingScenario, micro_batch_size: int = 1) -> Workload:

@@ -175,7 +175,7 @@ def test_forward_passes_of_an_evaluation_are_not_fitted() -> None:
     """
     steps_ms = {}
     for pod in (64, 128, 256):
-        plan = make_plan(training_job(load_scenario(f"bert_v2.0_pod{pod}_closed").of(TrainingScenario)))
+        plan = make_plan(training_job(load_scenario(f"bert_v2.0_pod{pod}_closed").require(TrainingScenario)))
         program = compile_evaluation(plan)
         steps_ms[plan.layout.accumulation_factor] = execute(program).makespan_ps / 1e9
     assert (steps_ms[96] - steps_ms[36]) / 60 == pytest.approx(1.24, rel=0.18)

@@ -30,7 +30,7 @@ def rows() -> tuple[NoisyRow, ...]:
 
 
 def noise_of(row: NoisyRow) -> Noise:
-    found = load_scenario(row.logged.scenario).spec.of(TrainingScenario).software.noise
+    found = load_scenario(row.logged.scenario).spec.require(TrainingScenario).software.noise
     assert found
     return found
 
@@ -54,7 +54,7 @@ def met_share(row: NoisyRow) -> float:
 
     A log-normal draw has Phi(z - 2 width) of its second moment below the quantile z of its normal distribution.
     """
-    software = load_scenario(row.logged.scenario).spec.of(TrainingScenario).software
+    software = load_scenario(row.logged.scenario).spec.require(TrainingScenario).software
     updates_per_call = row.logged.updates / row.logged.calls
     of_mean = noise_of(row).call_spread_s * math.sqrt(updates_per_call) / software.host_call_s
     width = math.sqrt(math.log1p(of_mean**2))

@@ -129,7 +129,7 @@ def differences(row: dict[str, str]) -> Iterator[tuple[str, str]]:
             yield column, f"{column} is {has[column]}, published {said}"
         if not said:
             for key in SAID_BY.get(column, ()):
-                if loaded.document.at(tuple(key.split("."))) is not None:
+                if loaded.document.value_at(tuple(key.split("."))) is not None:
                     yield column, f"{key} is not published"
 
 

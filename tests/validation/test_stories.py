@@ -117,7 +117,7 @@ def test_hours_of_bert_large() -> None:
     states(BERT, "The same gain once more would make 13.2 h of 11.4.")
     assert round(ours * found["v1.0"] / found["v1.1"], 1) == 13.2
     states(BERT, "the number of weight updates is assumed, 7,038 and 2,137")
-    runs = [load_scenario(f"bert_large_{phase}_pod64").of(TrainingScenario).run for phase in bert_large.PHASES]
+    runs = [load_scenario(f"bert_large_{phase}_pod64").require(TrainingScenario).run for phase in bert_large.PHASES]
     assert [getattr(run, "samples", None) for run in runs] == [7038 * 65_536, 2137 * 16_384]
     assert [row.hours for row in bert_large.hours_rows(bert(), (64,))] == [gpus, pytest.approx(ours), published]
 
@@ -132,7 +132,7 @@ def test_hours_of_efficientnet() -> None:
     states(EFFICIENTNET, "it would be 1.81 h; with five session calls per epoch")
     states(EFFICIENTNET, "and both, 1.83 h, 2 % more than published")
     assert (round(every, 2), round(both, 2), round(both / published - 1, 2)) == (1.81, 1.83, 0.02)
-    resnet = load_scenario("resnet50_v1.1_pod256").of(TrainingScenario).run
+    resnet = load_scenario("resnet50_v1.1_pod256").require(TrainingScenario).run
     assert (f"run.session_calls_per_epoch={getattr(resnet, 'session_calls_per_epoch', None)}",) == efficientnet_b4.CALLS
 
 
@@ -148,7 +148,7 @@ def test_what_scaling_costs_efficientnet() -> None:
     assert round(efficientnet_b4.hours(small) / efficientnet_b4.hours(large), 1) == 14.1
     said = "16 micro-batches instead of 256: an IPU loses 12 % of its speed, four tenths of it to bubbles"
     states(EFFICIENTNET, said)
-    factors = [load_scenario(name).of(TrainingScenario).parallelism.accumulation_factor for name in networks()]
+    factors = [load_scenario(name).require(TrainingScenario).parallelism.accumulation_factor for name in networks()]
     assert (factors[0], factors[-1]) == (256, 16)
     growth = ipu_time_s(large) - ipu_time_s(small)
     assert round(1 - ipu_time_s(small) / ipu_time_s(large), 2) == 0.12
@@ -179,7 +179,7 @@ def test_costs_of_packing() -> None:
     states(PACKING, "podsim adds a square mask to the scores where sequences without packs add a row")
     states(PACKING, "and predicts two more positions per pack")
     for case in packing.CASES:
-        data = load_scenario(case.scenario, overrides=case.packed).of(TrainingScenario).data
+        data = load_scenario(case.scenario, overrides=case.packed).require(TrainingScenario).data
         assert getattr(data, "masked_token_count", None) == case.masked + 2
 
 

@@ -141,7 +141,7 @@ def _checked(run: Logged, name: str, overrides: Sequence[str]) -> LoadedScenario
     cure = f"name a scenario that trains {run.benchmark.title}, or leave `--scenario` out"
     if loaded.spec.activity is not Activity.TRAINING:
         raise PodsimError(f"{loaded.name} trains nothing, and the logs are of training", where="--scenario", do=cure)
-    if loaded.of(TrainingScenario).benchmark != run.benchmark.name:
+    if loaded.require(TrainingScenario).benchmark != run.benchmark.name:
         raise PodsimError(f"the log is of {run.benchmark.title}, and {loaded.name} is not", where=run.name, do=cure)
     return loaded
 

@@ -1,4 +1,4 @@
-"""Serving under load: requests arrive, wait, are batched, and leave with their last token."""
+"""Serving under load: arrival, queueing and batching of requests."""
 
 from podsim.runs.serving.arrivals import Load, Requests, Users, read_arrivals
 from podsim.runs.serving.outcome import Percentiles, QueueLength, ServingOutcome, Timeline

@@ -1,4 +1,4 @@
-"""Requests and when they come: at a given rate, at random or evenly, with lengths fixed or drawn; or as in a file."""
+"""Requests and their arrivals: at a rate, at random or evenly, with fixed or random lengths; or from a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from podsim.errors import PodsimError
 from podsim.scenario.csv_file import Row, rows_of, text_of
-from podsim.scenario.wording import shown
+from podsim.scenario.wording import quoted
 from podsim.units import PS_PER_S, seconds_to_ps
 
 MAX_REQUESTS: Final = 1_000_000
@@ -34,9 +34,9 @@ PATTERNS: Final = ("poisson", "fixed")
 class Requests:
     """Requests in the order of their arrival."""
 
-    arrival_ps: tuple[int, ...]  # when each request arrives, never before the one ahead of it [ps]
+    arrival_ps: tuple[int, ...]  # arrival of each request, in order [ps]
     prompt_tokens: tuple[int, ...]  # tokens of its prompt, 1 or more
-    output_tokens: tuple[int, ...]  # tokens to generate for it, 1 or more; the first of them comes with the prefill
+    output_tokens: tuple[int, ...]  # tokens to generate for it, 1 or more; the prefill generates the first
 
     def __post_init__(self) -> None:
         counts = {len(self.arrival_ps), len(self.prompt_tokens), len(self.output_tokens)}
@@ -52,13 +52,13 @@ class Requests:
     def __len__(self) -> int:
         return len(self.arrival_ps)
 
-    def first(self, count: int) -> Requests:
-        """As many of them, as they come."""
+    def head(self, count: int) -> Requests:
+        """Return the first `count` requests."""
         return Requests(self.arrival_ps[:count], self.prompt_tokens[:count], self.output_tokens[:count])
 
     @property
     def span_ps(self) -> int:
-        """From the first arrival to the last. [ps]"""
+        """Time from the first arrival to the last. [ps]"""
         return self.arrival_ps[-1] - self.arrival_ps[0]
 
 
@@ -66,11 +66,11 @@ class Requests:
 class Users:
     """Users who send a request, wait for its last token, think, and send the next: a closed loop.
 
-    Whatever serves them, N users = X·(R + Z): a rate of X, a latency of R and a thought of Z [denning1978].
+    For any service, N users = X·(R + Z), with the rate X, the latency R and the think time Z [denning1978].
     """
 
-    first_ps: tuple[int, ...]  # when each user sends the first request, in order [ps]
-    # how long the user thinks behind each request, in the order in which requests arrive, at least 1 [ps]
+    first_ps: tuple[int, ...]  # first request of each user, in order [ps]
+    # think time after each request, in the order in which requests arrive, at least 1 [ps]
     think_ps: tuple[int, ...]
     prompt_tokens: tuple[int, ...]
     output_tokens: tuple[int, ...]
@@ -78,8 +78,8 @@ class Users:
     def __len__(self) -> int:
         return len(self.think_ps)
 
-    def first(self, count: int) -> Users:
-        """As many requests, of the same users."""
+    def head(self, count: int) -> Users:
+        """Return the first `count` requests of the same users."""
         return Users(
             self.first_ps[:count], self.think_ps[:count], self.prompt_tokens[:count], self.output_tokens[:count]
         )
@@ -87,13 +87,13 @@ class Users:
 
 @dataclass(frozen=True)
 class Load:
-    """Requests that can come at any rate.
+    """Requests that can arrive at any rate.
 
-    The seed fixes lengths and gaps apart from each other: at another rate the same requests come in the
-    same rhythm, only faster, so that points of a load curve differ by nothing but their rate.
+    The seed determines lengths and gaps independently of each other. At another rate the same requests arrive in the
+    same rhythm, only faster, so that points of a load curve differ in their rate only.
     """
 
-    # (prompt, output) tokens; each request draws one of these pairs, all equally likely
+    # (prompt, output) tokens; each request samples one of these pairs, all equally likely
     lengths: tuple[tuple[int, int], ...]
     request_count: int
     seed: int = 0  # seed of gaps and lengths
@@ -106,12 +106,12 @@ class Load:
         for place, name in enumerate(("prompt", "output")):
             _check_lengths(name, [pair[place] for pair in self.lengths])
         if self.pattern not in PATTERNS:
-            raise PodsimError(f"{shown(self.pattern)} is not a pattern of arrivals", do="use `poisson` or `fixed`")
+            raise PodsimError(f"{quoted(self.pattern)} is not a pattern of arrivals", do="use `poisson` or `fixed`")
 
-    def at(self, rate_per_s: float) -> Requests:
-        """The requests at a rate; the first comes at 0.
+    def at_rate(self, rate_per_s: float) -> Requests:
+        """Return the requests at a rate; the first one arrives at 0.
 
-        >>> Load(((128, 16),), 3, pattern="fixed").at(2.0).arrival_ps
+        >>> Load(((128, 16),), 3, pattern="fixed").at_rate(2.0).arrival_ps
         (0, 500000000000, 1000000000000)
         """
         check_rate(rate_per_s)
@@ -123,13 +123,13 @@ class Load:
         return Requests(tuple(arrival_ps.tolist()), *self._drawn)
 
     def at_once(self) -> Requests:
-        """The same requests, all of which arrive at the start."""
+        """Return the same requests, all of which arrive at the start."""
         return Requests((0,) * self.request_count, *self._drawn)
 
     def of_users(self, count: int, think_s: float) -> Users:
-        """The same requests, sent by users who wait for their answers and think for `think_s` on average. [s]
+        """Return the same requests, sent by users who wait for answers and then think for a mean time of `think_s`.
 
-        Every user thinks before the first request: at random times, or evenly over the time that one thinks.
+        Every user thinks before the first request: for a random time, or such that the users start evenly.
 
         >>> Load(((128, 16),), 4, pattern="fixed").of_users(2, 3.0).first_ps
         (0, 1500000000000)
@@ -161,14 +161,14 @@ class Load:
 
     @cached_property
     def _drawn(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Prompts and outputs."""
+        """Prompt and output tokens of all requests."""
         random_, lengths, count = random.Random(f"lengths {self.seed}").random, self.lengths, len(self.lengths)
         prompts, outputs = zip(*[lengths[int(random_() * count)] for _ in range(self.request_count)], strict=True)
         return prompts, outputs
 
 
 def check_rate(rate_per_s: float) -> None:
-    """Refuse a rate at which nothing would ever arrive."""
+    """Refuse a rate that is not finite and above 0."""
     if not (math.isfinite(rate_per_s) and rate_per_s > 0):
         raise PodsimError(
             f"a rate of {rate_per_s:g} requests/s cannot be served", do="give a finite rate above 0, for example 2.5"
@@ -178,7 +178,7 @@ def check_rate(rate_per_s: float) -> None:
 def check_request_count(count: int) -> None:
     """Refuse zero requests, and more than a run can handle."""
     if not _is_whole(count) or not 1 <= count <= MAX_REQUESTS:
-        raise PodsimError(f"{shown(count)} requests cannot be served", do=f"give 1 to {MAX_REQUESTS:,} requests")
+        raise PodsimError(f"{quoted(count)} requests cannot be served", do=f"give 1 to {MAX_REQUESTS:,} requests")
 
 
 def _is_whole(value: object) -> bool:
@@ -187,10 +187,10 @@ def _is_whole(value: object) -> bool:
 
 def _check_lengths(name: str, lengths: Sequence[int]) -> None:
     if set(map(type, lengths)) <= {int} and min(lengths) >= 1 and max(lengths) <= MAX_TOKENS:
-        return  # a million of them are looked at as one
+        return  # fast check of a million lengths
     for length in lengths:
         if not _is_whole(length) or not 1 <= length <= MAX_TOKENS:
-            raise PodsimError(f"{name} of {shown(length)} tokens", do=f"give 1 to {MAX_TOKENS:,} tokens")
+            raise PodsimError(f"{name} of {quoted(length)} tokens", do=f"give 1 to {MAX_TOKENS:,} tokens")
 
 
 def _check_arrivals(arrival_ps: Sequence[int]) -> None:
@@ -212,16 +212,16 @@ _LATEST_S: Final = 1e10
 
 
 def read_arrivals(path: Path, most_tokens: int = 2 * MAX_TOKENS) -> Requests:
-    """Requests of a CSV file, timed from the first arrival, none longer than `most_tokens` with its output.
+    """Read the requests of a CSV file, timed from the first arrival; longer sequences than `most_tokens` are refused.
 
-    The first line names the columns: `arrival_s` in seconds from any origin, `prompt_tokens` and `output_tokens`, in
-    any order; others are ignored, as are blank lines.
+    The first line names the columns, in any order: `arrival_s` in seconds from any origin, `prompt_tokens` and
+    `output_tokens`. Other columns and blank lines are ignored.
     """
     return parse_arrivals(text_of(path), str(path), most_tokens)
 
 
 def parse_arrivals(text: str, name: str, most_tokens: int = 2 * MAX_TOKENS) -> Requests:
-    r"""Requests of a text in the form of such a file, none longer than `most_tokens` with its output.
+    r"""Read the requests of a text in CSV form; longer sequences than `most_tokens` are refused.
 
     >>> parse_arrivals("arrival_s,prompt_tokens,output_tokens\n5,128,16\n5.5,64,8\n", "trace.csv").arrival_ps
     (0, 500000000000)

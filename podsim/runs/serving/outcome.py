@@ -1,4 +1,4 @@
-"""Outcome of serving: times that requests saw, how many there were over time, and what the replicas did meanwhile."""
+"""Outcome of serving: latencies of requests, numbers of requests over time, and utilization of replicas."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _STANDARD_ERRORS = 2
 
 @dataclass(frozen=True, slots=True)
 class CountPath:
-    """A count that changes at instants; each count holds until the next instant, the last one for ever."""
+    """Step function of time; each count holds until the next instant, the last one for ever."""
 
-    time_ps: Int64s  # instants in order, no two alike [ps]
+    time_ps: Int64s  # instants in order, all different [ps]
     count: Int64s
 
-    def at(self, time_ps: NDArray[Any]) -> Int64s:
-        """The count at any instants from the first on."""
+    def counts_at(self, time_ps: NDArray[Any]) -> Int64s:
+        """Return the counts at the given instants."""
         return self.count[np.searchsorted(self.time_ps, time_ps, side="right") - 1]
 
     @property
@@ -41,7 +41,7 @@ class CountPath:
 
 
 def count_path(up_ps: Sequence[int] | Int64s, down_ps: Sequence[int] | Int64s, end_ps: int) -> CountPath:
-    """One up at each of some instants, one down at each of others; ups and downs of one instant are settled.
+    """Return a count that increases at some instants and decreases at others; changes of one instant are combined.
 
     >>> path = count_path([0, 2], [3, 5], 6)
     >>> path.time_ps.tolist(), path.count.tolist(), path.area_ps
@@ -57,21 +57,21 @@ def count_path(up_ps: Sequence[int] | Int64s, down_ps: Sequence[int] | Int64s, e
 
 @dataclass(frozen=True, slots=True)
 class QueueLength:
-    """Requests that wait, over time, in equal intervals from the first arrival to the last token."""
+    """Queue length over time, in equal intervals from the first arrival to the last token."""
 
-    time_s: tuple[float, ...]  # ends of the intervals, one more than there are intervals [s]
+    time_s: tuple[float, ...]  # edges of the intervals, one more than intervals [s]
     mean: tuple[float, ...]  # mean over each interval
-    peak: tuple[int, ...]  # most at any time of each interval
+    peak: tuple[int, ...]  # maximum over each interval
 
 
 def draw(path: CountPath) -> QueueLength:
-    """A path in equal intervals: their means keep its integral, their peaks its extremes."""
+    """Return a path in equal intervals: their means keep its integral, their peaks its extremes."""
     end = int(path.time_ps[-1])
     intervals = min(DRAWN_INTERVALS, end)
     edges = np.array([end * number // intervals for number in range(intervals + 1)], np.int64)
     times = np.sort(np.concatenate([edges, path.time_ps]), kind="stable")  # which merges what is in order
     times = times[np.append(True, np.diff(times) > 0)]
-    counts, starts = path.at(times[:-1]), np.searchsorted(times, edges[:-1])
+    counts, starts = path.counts_at(times[:-1]), np.searchsorted(times, edges[:-1])
     means = np.add.reduceat(counts * np.diff(times).astype(np.float64), starts) / np.diff(edges)
     peaks = np.maximum.reduceat(counts, starts)
     return QueueLength(
@@ -80,61 +80,60 @@ def draw(path: CountPath) -> QueueLength:
 
 
 def grows(path: CountPath, arrival_count: int, last_arrival_ps: int) -> bool | None:
-    """Whether a queue grows while requests come, or None if they are too few to tell.
+    """Return True if a queue grows while requests arrive, or None if they are too few for a decision.
 
-    The last three quarters of the time of arrivals are cut into slices. If the queue gains more per slice
-    than two standard errors of that gain, it grows. A queue that only swings gains about nothing, since what
-    one slice gains another gives back.
+    The last three quarters of the time of arrivals are divided into slices. The queue grows if its mean gain per slice
+    exceeds two standard errors. In a queue that only fluctuates, gains and losses of slices cancel.
 
     Source: [law2015] for means of batches; the rule itself is this project's.
     """
     if arrival_count < _FEWEST_ARRIVALS or last_arrival_ps < _SLICES:
         return None
     edges = np.linspace(_WARM_UP * last_arrival_ps, last_arrival_ps, _SLICES + 1)
-    gains = np.diff(path.at(edges).astype(np.float64))
+    gains = np.diff(path.counts_at(edges).astype(np.float64))
     return bool(gains.mean() > _STANDARD_ERRORS * gains.std(ddof=1) / np.sqrt(_SLICES))
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """When everything happened, request by request."""
+    """Times of all events of each request."""
 
     requests: Requests
-    start_ps: tuple[int, ...]  # when the prefill of each began [ps]
-    first_token_ps: tuple[int, ...]  # when its prefill ended, with its first token [ps]
-    last_token_ps: tuple[int, ...]  # when it left [ps]
-    busy_ps: tuple[int, ...]  # time that each batch of each replica worked, the first ones of all replicas first [ps]
+    start_ps: tuple[int, ...]  # start of the prefill of each request [ps]
+    first_token_ps: tuple[int, ...]  # end of the prefill, with the first token [ps]
+    last_token_ps: tuple[int, ...]  # last token [ps]
+    busy_ps: tuple[int, ...]  # busy time of each batch of each replica; the first batches of all replicas first [ps]
 
     @property
     def makespan_ps(self) -> int:
-        """From the first arrival to the last token of all. [ps]"""
+        """Time from the first arrival to the last token of all requests. [ps]"""
         return max(self.last_token_ps) - self.requests.arrival_ps[0]
 
     @property
     def waiting(self) -> CountPath:
-        """Requests in the queue, from the first arrival on."""
+        """Number of requests in the queue, from the first arrival on."""
         return self._path(self.requests.arrival_ps, self.start_ps)
 
     @property
     def present(self) -> CountPath:
-        """Requests in the queue or in a batch, from the first arrival on."""
+        """Number of requests in the queue or in a batch, from the first arrival on."""
         return self._path(self.requests.arrival_ps, self.last_token_ps)
 
     def _path(self, up_ps: Sequence[int], down_ps: Sequence[int]) -> CountPath:
         return count_path(self.since_first(up_ps), self.since_first(down_ps), self.makespan_ps)
 
     def since_first(self, times_ps: Sequence[int]) -> Int64s:
-        """Times from the first arrival on. [ps]"""
+        """Return times relative to the first arrival. [ps]"""
         origin = self.requests.arrival_ps[0]
         return np.asarray([time - origin for time in times_ps] if origin else times_ps, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """A time over all requests.
+    """Distribution of a time over all requests.
 
-    A percentile is the smallest observed time that at least this share of the requests does not exceed
-    (nearest rank; the first definition of [hyndman1996]): never a value that no request had.
+    A percentile is the smallest observed time that at least this share of the requests does not exceed (nearest rank;
+    the first definition of [hyndman1996]). It is always the time of a request.
     """
 
     p50_s: float  # half of the requests [s]
@@ -144,7 +143,7 @@ class Percentiles:
 
 
 def percentiles_of(times_ps: Sequence[int] | Int64s, divisors: Sequence[int] | Int64s | None = None) -> Percentiles:
-    """Percentiles of times, each divided by a whole number if any are given.
+    """Return the percentiles of times, each divided by a whole number if divisors are given.
 
     >>> percentiles_of([10**12 * seconds for seconds in range(1, 101)])
     Percentiles(p50_s=50.0, p95_s=95.0, p99_s=99.0, mean_s=50.5)
@@ -158,7 +157,7 @@ def percentiles_of(times_ps: Sequence[int] | Int64s, divisors: Sequence[int] | I
 
 @dataclass(frozen=True, slots=True)
 class ServingOutcome:
-    """A run under load, from the first arrival to the last token."""
+    """Result of a run under load, from the first arrival to the last token."""
 
     timeline: Timeline = field(repr=False)
     queueing: Percentiles  # from arrival to the start of the prefill [s]
@@ -170,12 +169,12 @@ class ServingOutcome:
     offered_per_s: float | None  # rate of arrivals, from the first to the last; None if all come at once [1/s]
     throughput_requests_per_s: float
     throughput_tokens_per_s: float  # output tokens ÷ makespan [1/s]
-    utilization: float  # share of the makespan in which batches are worked on, mean over all that can be in flight
-    mean_batch: float  # sequences in a batch that are not done, mean over the time in which replicas work
+    utilization: float  # busy share of the makespan, mean over all batches that can be in flight
+    mean_batch: float  # unfinished sequences in a batch, mean over the busy time
     mean_waiting: float  # requests in the queue, mean over the makespan
     mean_present: float  # requests in the queue or in a batch, mean over the makespan
     queue: QueueLength = field(repr=False)  # requests in the queue over time
-    queue_grows: bool | None  # whether the queue grows as long as requests come; None if they are too few to tell
+    queue_grows: bool | None  # True if the queue grows while requests arrive; None if they are too few for a decision
 
     @property
     def warning(self) -> str | None:
@@ -190,7 +189,7 @@ class ServingOutcome:
 
 
 def outcome_of(timeline: Timeline, *, closed: bool = False) -> ServingOutcome:
-    """All figures of a run; if `closed`, no more than the users, who wait for answers, can be in the queue."""
+    """Return all metrics of a run; if `closed`, users wait for answers and the queue cannot grow."""
     requests, makespan = timeline.requests, timeline.makespan_ps
     waiting, busy = timeline.waiting, sum(timeline.busy_ps)
     arrival, start, first, last = map(
@@ -211,7 +210,7 @@ def outcome_of(timeline: Timeline, *, closed: bool = False) -> ServingOutcome:
         throughput_requests_per_s=len(requests) * PS_PER_S / makespan,
         throughput_tokens_per_s=sum(requests.output_tokens) * PS_PER_S / makespan,
         utilization=busy / (makespan * len(timeline.busy_ps)),
-        mean_batch=sum((last - start).tolist()) / busy,  # in whole numbers, which may be beyond 64 bits
+        mean_batch=sum((last - start).tolist()) / busy,  # exact integers, which may exceed 64 bits
         mean_waiting=waiting.area_ps / makespan,
         mean_present=timeline.present.area_ps / makespan,
         queue=draw(waiting),

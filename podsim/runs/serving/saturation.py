@@ -1,7 +1,7 @@
 """A service at several rates, and the largest rate that it can serve.
 
-Source: [baccelli1995]: a queue is stable below the rate at which it serves when requests always wait.
-Assumes: who comes earlier makes nobody later. Batches can break that, so a run on either side confirms it.
+Source: [baccelli1995]: a queue is stable below the rate at which it serves when requests always wait. Assumes: an
+earlier arrival delays no other request. Batches can violate this, so a run on either side confirms the rate.
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ _ROUNDS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class LoadPoint:
-    """A service at one rate."""
+    """Outcome of a service at one rate."""
 
-    rate_per_s: float  # rate of arrivals that was asked for [1/s]
+    rate_per_s: float  # requested rate of arrivals [1/s]
     outcome: ServingOutcome
 
 
 def load_curve(
     service: Service, load: Load, rates_per_s: Iterable[float], watch: Watch = silent
 ) -> tuple[LoadPoint, ...]:
-    """The same requests at several rates, in the order given."""
+    """Serve the same requests at several rates, in the given order."""
     rates = tuple(rates_per_s)
     for rate in rates:
         check_rate(rate)
     names = watch([f"{rate:.4g} requests/s" for rate in rates])
-    return tuple(LoadPoint(rate, serve(service, load.at(rate))) for _, rate in zip(names, rates, strict=True))
+    return tuple(LoadPoint(rate, serve(service, load.at_rate(rate))) for _, rate in zip(names, rates, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class Saturation:
-    """The largest rate at which the queue does not grow without bound."""
+    """Largest rate at which the queue does not grow without bound."""
 
-    rate_per_s: float  # that rate: at which requests are served as long as some wait [1/s]
-    below: LoadPoint = field(repr=False)  # A run a little below it
-    above: LoadPoint = field(repr=False)  # A run a little above it
+    rate_per_s: float  # rate at which requests are served while others wait [1/s]
+    below: LoadPoint = field(repr=False)  # run slightly below the rate
+    above: LoadPoint = field(repr=False)  # run slightly above the rate
 
     @property
     def confirmed(self) -> bool:
-        """Whether the queue holds below and grows above; with too few requests neither shows."""
+        """True if the queue is stable below and grows above; too few requests confirm neither."""
         return self.below.outcome.queue_grows is False and self.above.outcome.queue_grows is True
 
 
 def saturation(service: Service, load: Load, *, margin: float, watch: Watch = silent) -> Saturation:
-    """Saturation: found by overload, which must fill all places often, confirmed a share `margin` below and above."""
+    """Find the saturation by overload, and confirm it by runs at a share `margin` below and above."""
     if not 0 < margin < 1:
         raise PodsimError(f"a margin of {margin:g}", do="give a share between 0 and 1, for example 0.05")
     rate = capacity_per_s(service, load)
@@ -65,11 +65,11 @@ def saturation(service: Service, load: Load, *, margin: float, watch: Watch = si
 
 
 def capacity_per_s(service: Service, load: Load) -> float:
-    """Rate at which requests start while others wait. [1/s]
+    """Return the rate at which requests start while others wait. [1/s]
 
-    A first run, with all requests there at the start, gives an estimate; all places fill at once there, and
-    sequences of equal length would run in step for ever. So a second run, at twice the estimate, lets them
-    come one by one, and its second half is measured.
+    A first run, with all requests present at the start, gives an estimate. All places fill at once there, so sequences
+    of equal length would run in step for ever. So a second run at twice the estimate lets them arrive one by one, and
+    its second half is measured.
     """
     fewest = _ROUNDS * service.place_count
     if load.request_count < fewest:
@@ -79,11 +79,11 @@ def capacity_per_s(service: Service, load: Load) -> float:
         )
     size = service.batching.size
     estimate = _start_rate_per_s(timeline_of(service, load.at_once()), size)
-    return _start_rate_per_s(timeline_of(service, load.at(_OVERLOAD * estimate)), size)
+    return _start_rate_per_s(timeline_of(service, load.at_rate(_OVERLOAD * estimate)), size)
 
 
 def _start_rate_per_s(timeline: Timeline, size: int) -> float:
-    """Starts per time from the middle one to the last that is sure to belong to a full batch. [1/s]"""
+    """Return starts per time, from the middle start to the last one that certainly belongs to a full batch. [1/s]"""
     starts = sorted(timeline.start_ps)
     last = starts[-size]
     middle = starts[(len(starts) - size) // 2]

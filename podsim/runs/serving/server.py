@@ -1,8 +1,9 @@
-"""Replicas behind one queue, from instant to instant in whole picoseconds; `podsim/engine/_core.c` does the same.
+"""Replicas that serve one queue, event by event in whole picoseconds; `podsim/engine/_core.c` implements the same.
 
-At one instant requests arrive first; then every batch that is idle or has ended a step decides: those of the replicas
-with the fewest other batches first, then in order of number. The steps that begin there take the time of as many
-batches as are then in flight in their replica; other batches of it take on that pace with their next step.
+At one instant requests arrive first. Then every batch that is idle or has ended a step decides: batches of the replicas
+with the fewest other batches first, then in order of number. The steps that begin at this instant take their time with
+the number of batches then in flight in their replica. Other batches of the replica change their pace with their next
+step.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from numpy.typing import NDArray
 from podsim.errors import PodsimError
 from podsim.runs.serving.arrivals import MAX_SPAN_DAYS, MAX_SPAN_PS, Requests, Users
 from podsim.runs.serving.outcome import ServingOutcome, Timeline, outcome_of
-from podsim.scenario.wording import shown
+from podsim.scenario.wording import quoted
 from podsim.units import PS_PER_S, seconds_to_ps
 from podsim.watch import PORTION, Watch, in_portions, silent
 
 NEVER: Final = (1 << 63) - 1
-"""When a request arrives of which that is not known yet. [ps]"""
+"""Arrival time of a request that is not known yet. [ps]"""
 
 _core_serve: Callable[..., None] | None = None
 with suppress(ImportError):
@@ -36,34 +37,36 @@ with suppress(ImportError):
 
 
 class StepTimes(Protocol):
-    """Time of the steps of one replica."""
+    """Times of the steps of one replica."""
 
     def prefill_s(self, batch: int, prompt_tokens: int) -> float:
-        """A batch of prompts, padded to the longest, until their first output tokens. [s]"""
+        """Return the time of a batch of prompts, padded to the longest, until their first output tokens. [s]"""
 
     def decode_s(self, batch: int, context_tokens: int) -> float:
-        """One more token for every sequence of a batch, the longest of which has `context_tokens` already. [s]"""
+        """Return the time of one more token per sequence of a batch; the longest has `context_tokens` so far. [s]"""
 
     def decode_steps_s(self, batch: int, contexts: range) -> Sequence[float] | NDArray[np.float64]:
-        """One more token at each of some contexts; whatever knows many at once has its own. [s]"""
+        """Return the times of one more token at each context; classes that know many at once override this. [s]"""
         return [self.decode_s(batch, context) for context in contexts]
 
     @property
     def max_batch(self) -> int:
-        """Sequences that a replica can hold."""
+        """Number of sequences that a replica can hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class StaticBatching:
-    """A batch stays together until the last token of its longest output.
+    """Batching in which a batch stays together until the last token of its longest output.
 
-    It starts when a replica is free and `size` requests wait, or the oldest has waited long enough.
-    Sequences that are done keep their place: a step takes the time of the whole batch, at the context of
-    the longest prompt. A request nevertheless leaves with its own last token.
+    A batch starts when a replica is free and `size` requests wait, or the oldest has waited for `longest_wait_s`.
+    Finished sequences keep their places: a step takes the time of the whole batch, at the context of the longest
+    prompt. But a request leaves with its own last token.
     """
 
-    size: int  # most requests of a batch
-    longest_wait_s: float = 0.0  # how long the oldest request waits for others; 0 starts with whatever is there [s]
+    size: int  # largest number of requests in a batch
+    longest_wait_s: float = (
+        0.0  # time that the oldest request waits for others; 0 to start with any that are present [s]
+    )
 
     def __post_init__(self) -> None:
         _check_size(self.size)
@@ -76,14 +79,14 @@ class StaticBatching:
 
 @dataclass(frozen=True, slots=True)
 class ContinuousBatching:
-    """Sequences join between steps and leave when they are done.
+    """Batching in which sequences join between steps and leave when they are finished.
 
-    Whenever a step has ended and places are free, waiting requests take them and are prefilled together
-    while the running sequences pause; then all decode. Source: [yu2022] for scheduling between steps,
-    [agrawal2024] for prefills ahead of decodes.
+    Whenever a step has ended and places are free, waiting requests take them and are prefilled together while the
+    running sequences pause; then all decode. Source: [yu2022] for scheduling between steps, [agrawal2024] for prefills
+    ahead of decodes.
     """
 
-    size: int  # most sequences at a time
+    size: int  # largest number of sequences at a time
 
     def __post_init__(self) -> None:
         _check_size(self.size)
@@ -94,24 +97,23 @@ Batching = StaticBatching | ContinuousBatching
 
 def _check_size(size: int) -> None:
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-        raise PodsimError(f"a batch of {shown(size)} requests", do="give a whole number of 1 or more")
+        raise PodsimError(f"a batch of {quoted(size)} requests", do="give a whole number of 1 or more")
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
     """Replicas with their batching and times of steps."""
 
-    steps: StepTimes  # time of the steps of a batch that a replica works on alone
-    batching: Batching  # how requests become batches
-    replica_count: int = 1  # equal replicas that take from one queue
-    # times of the same steps while 2, 3, … batches are in flight in a replica; without any, a replica works on one
-    # batch at a time
+    steps: StepTimes  # times of steps with one batch in flight
+    batching: Batching  # rule that forms batches
+    replica_count: int = 1  # equal replicas that serve one queue
+    # times of the same steps with 2, 3, … batches in flight; empty if a replica processes one batch at a time
     crowded: tuple[StepTimes, ...] = ()
 
     def __post_init__(self) -> None:
         count = self.replica_count
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-            raise PodsimError(f"{shown(count)} replicas cannot serve", do="give a whole number of 1 or more")
+            raise PodsimError(f"{quoted(count)} replicas cannot serve", do="give a whole number of 1 or more")
         if self.batching.size > self.steps.max_batch:
             raise PodsimError(
                 f"a batch of {self.batching.size} does not fit a replica that holds {self.steps.max_batch}",
@@ -120,12 +122,12 @@ class Service:
 
     @property
     def place_count(self) -> int:
-        """Sequences that all replicas can run together."""
+        """Number of sequences that all replicas can run together."""
         return self.batching.size * self.replica_count * self.batches_in_flight
 
     @property
     def batches_in_flight(self) -> int:
-        """Batches that a replica can work on at a time."""
+        """Number of batches that a replica can process at a time."""
         return 1 + len(self.crowded)
 
 
@@ -135,14 +137,14 @@ Coming = Requests | Users
 def serve(service: Service, requests: Coming, watch: Watch = silent) -> ServingOutcome:
     """Serve all requests to the last token of the last one.
 
-    More than can be served is no reason to run for ever: the queue grows until the last arrival and is then
-    worked off; `ServingOutcome.queue_grows` tells.
+    A load above the saturation ends too: the queue grows until the last arrival and is then worked off;
+    `ServingOutcome.queue_grows` shows it.
     """
     return outcome_of(timeline_of(service, requests, watch), closed=isinstance(requests, Users))
 
 
 def timeline_of(service: Service, requests: Coming, watch: Watch = silent) -> Timeline:
-    """Serve all requests, and return when everything happened, without figures."""
+    """Serve all requests, and return the times of all events, without metrics."""
     timeline = served_compiled(service, requests, watch) or served_in_python(service, requests, watch)
     if timeline.makespan_ps > MAX_SPAN_PS:
         raise PodsimError(
@@ -153,7 +155,7 @@ def timeline_of(service: Service, requests: Coming, watch: Watch = silent) -> Ti
 
 
 def served_compiled(service: Service, requests: Coming, watch: Watch = silent) -> Timeline | None:
-    """Serve in the compiled core; None without one, or with times that do not fit into 64 bits."""
+    """Serve in the compiled core; return None without a core, or if times do not fit into 64 bits."""
     if _core_serve is None:
         return None
     batching, count, paces = service.batching, len(requests), _paces(service)
@@ -177,12 +179,12 @@ def served_compiled(service: Service, requests: Coming, watch: Watch = silent) -
 
 
 def _thoughts(requests: Coming) -> Sequence[int]:
-    """How long users think behind each request; nothing where requests come by themselves. [ps]"""
+    """Return the think times of users after each request; empty if requests arrive by themselves. [ps]"""
     return requests.think_ps if isinstance(requests, Users) else ()
 
 
 def _arrivals(requests: Coming) -> Sequence[int]:
-    """When requests arrive, as far as that is known before any is served. [ps]"""
+    """Return the arrivals of requests, as far as they are known before serving. [ps]"""
     if isinstance(requests, Requests):
         return requests.arrival_ps
     return [*requests.first_ps, *[NEVER] * (len(requests) - len(requests.first_ps))]
@@ -200,9 +202,9 @@ def served_in_python(service: Service, requests: Coming, watch: Watch = silent) 
 
 
 def _paces(service: Service) -> list[StepTable]:
-    """Tables while 1, 2, … batches are in flight.
+    """Return tables of steps with 1, 2, … batches in flight.
 
-    Whatever the steps remember between runs, each run asks anew: it depends on its own arguments only.
+    Each run uses new tables, so that it depends on its own arguments only, whatever the steps cache between runs.
     """
     return [StepTable(steps) for steps in (service.steps, *service.crowded)]
 
@@ -212,14 +214,14 @@ def _wait_ps(batching: Batching) -> int:
 
 
 def _stays(batching: Batching) -> bool:
-    """Whether sequences that are done keep their places until all of their batch are."""
+    """Return True if finished sequences keep their places until their whole batch is finished."""
     return isinstance(batching, StaticBatching)
 
 
 class StepTable:
     """Times of steps in whole picoseconds, with running sums over contexts that grow token by token.
 
-    Each step is rounded by itself, so that a sum over many equals what stepping through them gives.
+    Each step is rounded by itself, so that a sum over many steps equals the sum of single steps.
     """
 
     def __init__(self, steps: StepTimes) -> None:
@@ -228,7 +230,7 @@ class StepTable:
         self._decode: dict[int, _Sums] = {}
 
     def prefill_ps(self, batch: int, prompt_tokens: int) -> int:
-        """A batch of prompts. [ps]"""
+        """Return the time of the prefill of a batch of prompts. [ps]"""
         key = batch, prompt_tokens
         if key not in self._prefill:
             seconds = self._steps.prefill_s(batch, prompt_tokens)
@@ -236,7 +238,7 @@ class StepTable:
         return self._prefill[key]
 
     def steps_ps(self, batch: int, first: int, stop: int) -> list[int]:
-        """Decode steps at contexts from the first to the one before the last, each asked for anew. [ps]"""
+        """Return the times of decode steps at contexts from `first` to `stop` - 1, without cache. [ps]"""
         times_s = np.asarray(self._steps.decode_steps_s(batch, range(first, stop)), np.float64)
         times_ps = np.rint(times_s * PS_PER_S)  # as seconds_to_ps rounds
         if not (np.isfinite(times_ps) & (times_ps >= 1)).all():
@@ -245,7 +247,7 @@ class StepTable:
         return list(map(int, times_ps.tolist()))
 
     def decode_ps(self, batch: int, context_tokens: int, count: int) -> int:
-        """Time of a number of steps in a row, the first at this context. [ps]"""
+        """Return the time of `count` consecutive steps, the first at this context. [ps]"""
         if not count:
             return 0
         sums = self._covering(batch, context_tokens, count)
@@ -253,7 +255,7 @@ class StepTable:
         return sums.sums[first + count] - sums.sums[first]
 
     def steps_until(self, batch: int, context_tokens: int, most: int, elapsed_ps: int) -> int:
-        """Steps until the first end of a step that is not before `elapsed_ps`; at most `most`."""
+        """Return the number of steps until a step ends at or after `elapsed_ps`, at most `most`."""
         sums = self._covering(batch, context_tokens, most)
         first = context_tokens - sums.first
         return bisect_left(sums.sums, sums.sums[first] + elapsed_ps, first, first + most) - first
@@ -275,14 +277,14 @@ class StepTable:
 
 @dataclass(slots=True)
 class _Sums:
-    """Time of all steps from the first context on: none, one, two, … of them. [ps]"""
+    """Running sums of the times of all steps from the first context on: of 0, 1, 2, … steps. [ps]"""
 
     first: int
     sums: list[int]
 
 
 def _whole(seconds: float, what: str) -> int:
-    """A time of a step. [ps]"""
+    """Return the time of a step as a whole number. [ps]"""
     time_ps = seconds_to_ps(seconds) if math.isfinite(seconds) else 0
     if time_ps < 1:
         raise PodsimError(f"a {what} takes {seconds:g} s", do="give every step a finite time of 1 ps or more")
@@ -291,24 +293,24 @@ def _whole(seconds: float, what: str) -> int:
 
 @dataclass(slots=True, eq=False)
 class _Slot:
-    """The place of a batch in a replica: at any time a prefill, a stretch of decode steps, or nothing."""
+    """Place of a batch in a replica, which is idle, in a prefill, or in a stretch of decode steps."""
 
     copy: int
     table: StepTable
     idle: bool = True
-    due_ps: int | None = None  # when it has to decide again; None if only an arrival can change anything [ps]
-    since_ps: int = 0  # when it began what it does [ps]
-    busy_ps: int = 0  # time it has worked [ps]
-    joining: range = range(0)  # requests whose prompts are taken in
-    # sequences: steps of this slot after which each is done, and its context minus those so far
+    due_ps: int | None = None  # time of its next decision; None if only an arrival can change anything [ps]
+    since_ps: int = 0  # start of its current work [ps]
+    busy_ps: int = 0  # busy time so far [ps]
+    joining: range = range(0)  # requests in prefill
+    # sequences: step count of this slot at which each ends, and its context minus the step count
     members: dict[int, tuple[int, int]] = field(default_factory=dict)
     step_count: int = 0  # decode steps so far
-    running: int = 0  # sequences that hold a place
-    context: int = 0  # tokens of the longest
-    stretch: int = 0  # decode steps under way
+    running: int = 0  # occupied places
+    context: int = 0  # tokens of the longest sequence
+    stretch: int = 0  # decode steps in progress
 
     def begin(self, now_ps: int, table: StepTable, prompt_tokens: tuple[int, ...]) -> None:
-        """Start what has been decided, unless that is nothing."""
+        """Start the work that was decided, if any."""
         if self.idle:
             return
         self.since_ps, self.table = now_ps, table
@@ -319,7 +321,7 @@ class _Slot:
             self.due_ps = now_ps + table.decode_ps(self.running, self.context, self.stretch)
 
     def cut(self, now_ps: int) -> None:
-        """Let a stretch of decode steps end with the step under way."""
+        """End a stretch of decode steps with the step in progress."""
         if self.stretch > 1:
             elapsed = now_ps - self.since_ps
             self.stretch = self.table.steps_until(self.running, self.context, self.stretch, elapsed)
@@ -327,21 +329,21 @@ class _Slot:
 
 
 class _Run:
-    """One run of a service; requests are known by their numbers, in the order of their arrival."""
+    """Run of a service; requests are identified by their numbers, in the order of their arrival."""
 
     def __init__(self, service: Service, requests: Coming) -> None:
         self._think_ps, self._arrival_ps = _thoughts(requests), list(_arrivals(requests))
         self._requests, self._size = requests, service.batching.size
         self._wait_ps, self._stays = _wait_ps(service.batching), _stays(service.batching)
         self._paces, self._copies = _paces(service), service.replica_count
-        # The first slots of all replicas come before the second ones.
+        # The first slots of all replicas come before their second slots.
         self._slots = [_Slot(copy, pace) for pace in self._paces for copy in range(self._copies)]
         self._running = [0] * self._copies
         self._come = self._taken = 0  # requests up to these have arrived, and started
         self._start_ps, self._first_token_ps, self._last_token_ps = ([-1] * len(requests) for _ in range(3))
 
     def timeline(self, watch: Watch) -> Timeline:
-        """From instant to instant, until all have come and nothing is due."""
+        """Process events until all requests have arrived and nothing is due."""
         arrival_ps, coming = self._arrival_ps, in_portions(range(len(self._requests)), "request", watch)
         come = next(coming, None)
         while True:
@@ -363,7 +365,7 @@ class _Run:
         return Timeline(_as_they_came(self._requests, arrival_ps), *map(tuple, stamps))
 
     def _decide_all(self, now: int) -> None:
-        """First all say what they do, since their pace depends on how many batches of a replica run."""
+        """Let all due slots decide before any slot begins, since the pace depends on the number of running batches."""
         running, wait = self._running, self._come > self._taken
         deciding = [
             slot for slot in self._slots if (slot.due_ps is not None and slot.due_ps <= now) or (wait and slot.idle)
@@ -382,7 +384,7 @@ class _Run:
                         slot.cut(now)
 
     def _decide(self, slot: _Slot, now: int) -> None:
-        """Account for what has ended; then take in those who wait, or else decode."""
+        """Record finished work; then start waiting requests, or else decode."""
         requests, members = self._requests, slot.members
         if not slot.idle:
             slot.busy_ps += now - slot.since_ps
@@ -416,7 +418,7 @@ class _Run:
             slot.idle, slot.due_ps = True, deadline
 
     def _come_again(self, number: int, now: int) -> None:
-        """A user who has the last token of a request thinks, then sends the next one, as long as any are to be sent."""
+        """Schedule the next request of the user who has just received a last token, while requests are left."""
         if self._think_ps:
             insort(self._arrival_ps, now + self._think_ps[number], self._come)
             self._arrival_ps.pop()

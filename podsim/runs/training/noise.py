@@ -1,7 +1,7 @@
 """Runs with noise: weight updates in the engine, percentiles of updates, epochs and the time to train.
 
-What a run draws follows from the seed and its number alone, whatever processes and engine. Updates beyond those that
-the engine is asked for are drawn from the simulated ones, independent but for what all of a run bears.
+The samples of a run follow from the seed and its number only, whatever the processes and the engine. Weight updates
+beyond the simulated ones are sampled from them, independently except for the level of the run.
 """
 
 from __future__ import annotations
@@ -34,35 +34,35 @@ from podsim.units import PS_PER_S
 from podsim.workers import mapped
 
 _EVENTS_PER_PROCESS: Final = 10_000_000
-"""So many are worth the start of a process."""
+"""Number of events that is worth the start of a process."""
 _LARGE: Final = 1_000_000
-"""Events of a weight update whose program takes so much memory that one at a time is enough."""
+"""Number of events of a weight update whose program takes so much memory that only one runs at a time."""
 _SEEDS: Final = 2**63
-"""So many has the engine."""
+"""Number of seeds of the engine."""
 IN_ENGINE, BEYOND = range(2)
-"""What random numbers are for, so that none are used twice."""
+"""Purposes of random numbers, so that none are used twice."""
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunSeries:
-    """What all runs have in common."""
+    """Common input of all runs."""
 
     program: Program  # one weight update
     call: NoisyCall
-    updates: int
-    unsteady: int  # how many come before these
+    updates: int  # weight updates of each run
+    unsteady: int  # weight updates simulated before them
     seed: int
-    explicit: bool  # whether every machine and every pipeline cycle is simulated
+    explicit: bool  # True if every machine and every pipeline cycle is simulated
     engine: Engine
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Updates:
-    """The weight updates of one run."""
+    """Weight updates of one run."""
 
     times_s: Floats
-    level_s: float  # what all of them take more or less than those of other runs [s]
+    level_s: float  # difference of all of them from those of other runs [s]
     event_count: int
     engine: str
 
@@ -74,7 +74,7 @@ def job_of(
     updates: int,
     seed: int = 0,
     *,
-    explicit: bool = False,  # whether every machine and every pipeline cycle is simulated
+    explicit: bool = False,  # True to simulate every machine and every pipeline cycle
     engine: Engine = "auto",
 ) -> RunSeries:
     """Prepare runs."""
@@ -90,7 +90,7 @@ def job_of(
 
 
 def run_updates(job: RunSeries, number: int) -> Updates:
-    """The weight updates of one run."""
+    """Simulate the weight updates of one run."""
     generator = generator_of(job.seed, number, IN_ENGINE)
     levels = job.call.levels
     level_ps = int(levels[generator.integers(len(levels))])
@@ -98,21 +98,21 @@ def run_updates(job: RunSeries, number: int) -> Updates:
     with no_search():
         program = repeat_program(job.program, job.call.jitters(level_ps), job.updates + job.unsteady, seed)
         trace = execute(program, explicit=job.explicit, engine=job.engine)
-    # A weight update ends where its last replica does.
+    # A weight update ends with its last replica.
     ends = [0, *map(max, zip(*trace.turns.values(), strict=True))]
     times_s = [(end - begin) / PS_PER_S for begin, end in pairwise(ends)]
     return Updates(np.array(times_s[job.unsteady :]), level_ps / PS_PER_S, trace.event_count, trace.engine)
 
 
 def generator_of(seed: int, number: int, purpose: int) -> np.random.Generator:
-    """Random numbers of a run."""
+    """Return the random number generator of a run."""
     return np.random.default_rng((seed, number, purpose))
 
 
 def all_runs(
     job: RunSeries, count: int, event_count: int, follow: Follow = unseen, processes: int = 0
 ) -> list[Updates]:
-    """The weight updates of all runs, in order."""
+    """Simulate the weight updates of all runs, in order."""
     total = event_count * (job.updates + job.unsteady) * count
     if not processes:
         most = 1 if event_count > _LARGE else total // _EVENTS_PER_PROCESS
@@ -128,13 +128,13 @@ def all_runs(
 
 
 EVENT_BUDGET: Final = 50_000_000
-"""Events of all runs together that the engine is asked for, but one weight update of each run at least."""
+"""Events that the engine simulates in all runs together, but at least one weight update of each run."""
 _UPDATES_WITHOUT_END: Final = 1000
-"""Weight updates of a run that a scenario gives no end."""
+"""Weight updates of a run without an end in its scenario."""
 _MEAN_OF_RISE: Final = 1 / 2
-"""Of what grows evenly from nothing."""
+"""Mean of a quantity that grows evenly from 0, relative to its end."""
 _ADDED_ONE_BY_ONE: Final = 10_000
-"""Draws beyond which their sum is normally distributed."""
+"""Number of samples beyond which their sum is taken as normally distributed."""
 
 
 def noisy(
@@ -145,11 +145,11 @@ def noisy(
     event_count: int,
     seeds: Seeds,
     *,
-    explicit: bool = False,  # whether every machine and every pipeline cycle is simulated
+    explicit: bool = False,  # True to simulate every machine and every pipeline cycle
     engine: Engine = "auto",
     follow: Follow = unseen,
 ) -> Noisy:
-    """Percentiles of a run with noise."""
+    """Return the percentiles of a run with noise."""
     run, epoch = _updates_of_run(outcome, plan), _updates_of_epoch(spec, outcome)
     per_update = max(1, event_count // (1 + unsteady_updates(plan)))
     most = EVENT_BUDGET // (per_update * seeds.count)
@@ -158,7 +158,7 @@ def noisy(
     runs = all_runs(job, seeds.count, per_update, follow)
     drift = float(job.call.drift) if run else 0.0
     times_s = np.concatenate([each.times_s + drift * update_s * np.linspace(0, 1, updates) for each in runs])
-    # What all updates of a run bear does not belong to what they differ by.
+    # The common level of a run's updates is not part of the differences between updates.
     pool = np.concatenate([each.times_s - each.level_s for each in runs])
     drifting_s = drift * update_s * _MEAN_OF_RISE
     ends = _ends(outcome, update_s, run, lambda count: _sums(runs, count, pool, seeds.seed, drifting_s))
@@ -185,7 +185,7 @@ def noisy(
 def _ends(
     outcome: TrainingOutcome, update_s: float, count: int | None, sums: Callable[[int], Iterable[float]]
 ) -> list[float]:
-    """When each run ends, the rest of it as without noise; nothing without an end of the run. [s]"""
+    """Return the end of each run, with noise in weight updates only; empty if the run has no end. [s]"""
     without_s = outcome.percentiles["p50"] if outcome.percentiles else outcome.time_to_train_s
     if without_s is None or count is None:
         return []
@@ -193,7 +193,7 @@ def _ends(
 
 
 def _sums(runs: Sequence[Updates], count: int, pool: Floats, seed: int, drifting_s: float) -> Iterator[float]:
-    """Weight updates of each run: those simulated, the rest drawn from the pool, plus a drift each. [s]"""
+    """Yield the time of each run's weight updates: simulated ones, sampled ones for the rest, and drift. [s]"""
     mean_s, deviation_s = float(np.mean(pool)), float(np.std(pool))
     for number, run in enumerate(runs):
         known_s, rest = float(np.sum(run.times_s[:count])), max(0, count - len(run.times_s))
@@ -206,7 +206,7 @@ def _sums(runs: Sequence[Updates], count: int, pool: Floats, seed: int, drifting
 
 
 def _updates_of_run(outcome: TrainingOutcome, plan: Plan) -> int | None:
-    """Weight updates of a run on average, with those that evaluations in the training program go through."""
+    """Return the mean weight updates of a run, including evaluations in the training program."""
     if not outcome.runs:
         return None
     in_program = plan.software.evaluation == "training_program"
@@ -216,14 +216,14 @@ def _updates_of_run(outcome: TrainingOutcome, plan: Plan) -> int | None:
 
 
 def _evaluating(run: TrainingRun | EpochRun, outcome: TrainingOutcome) -> int:
-    """Calls of the training program that evaluate."""
+    """Return the number of calls of the training program that evaluate."""
     if isinstance(run, EpochRun) or outcome.schedule is None:
         return 0
     return run.evaluation_count * math.ceil(outcome.schedule.evaluation_samples / outcome.samples_per_update)
 
 
 def _updates_of_epoch(spec: TrainingScenario, outcome: TrainingOutcome) -> int | None:
-    """Weight updates of an epoch, in whole session calls where runs end with them."""
+    """Return the weight updates of an epoch, in whole session calls if runs end with them."""
     if outcome.runs and isinstance(outcome.runs[0], EpochRun):
         return outcome.runs[0].updates_after(1)
     samples = spec.data.samples_per_epoch

@@ -1,9 +1,9 @@
 """Time-to-train: a run of set-up, weight updates and evaluations, from the time of one weight update.
 
-How many samples it needs is given, or drawn from MLPerf's reference convergence points. A run of a fixed number of
-epochs has a host loop, checkpoints, and a validation of every checkpoint at the end.
+Its number of samples is given, or sampled from MLPerf's reference convergence points. A run of a fixed number of epochs
+has a host loop, checkpoints, and a validation of every checkpoint at the end.
 
-Source: [mlperf_logs] for what such runs consist of, [tensorflow_cnns] for the host loop.
+Source: [mlperf_logs] for the parts of such runs, [tensorflow_cnns] for the host loop.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The parts of a run."""
+    """Parameters of a run of weight updates and evaluations."""
 
     update_s: float  # time of one weight update [s]
     samples_per_update: float  # samples trained by one weight update
     setup_s: float  # from the start of the run to the first weight update [s]
     evaluation_every_samples: int | None  # samples between evaluations; None for a run without
     evaluation_samples: int
-    # time in which as many samples are evaluated as one weight update trains; that of a weight update if left out [s]
+    # time to evaluate as many samples as one weight update trains; that of a weight update if left out [s]
     evaluation_step_s: float | None = None
 
     @property
     def evaluation_s(self) -> float:
         """Time of one evaluation. [s]
 
-        It runs on whole batches, either in the training program with its optimizer zeroed, so that each
-        lasts as long as a weight update, or in a program of forward passes. Source: [mlperf_logs].
+        An evaluation processes whole batches, either in the training program with its optimizer zeroed, where each
+        takes the time of a weight update, or in a program of forward passes. Source: [mlperf_logs].
         """
         step_s = self.update_s if self.evaluation_step_s is None else self.evaluation_step_s
         return math.ceil(self.evaluation_samples / self.samples_per_update) * step_s
@@ -56,7 +56,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class TrainingRun:
-    """One run from start to convergence."""
+    """Run from start to convergence."""
 
     update_count: int  # weight updates
     evaluation_count: int
@@ -71,7 +71,7 @@ class TrainingRun:
 
 
 def run_of_updates(schedule: Schedule, update_count: int) -> TrainingRun:
-    """A run of a fixed number of weight updates, and the evaluations whose mark it passes."""
+    """Return a run of a fixed number of weight updates, with the evaluations that fall into it."""
     every = schedule.evaluation_every_samples
     evaluations = 0 if every is None else math.floor(update_count * schedule.samples_per_update / every)
     return TrainingRun(
@@ -84,10 +84,10 @@ def run_of_updates(schedule: Schedule, update_count: int) -> TrainingRun:
 
 
 def runs_to_convergence(schedule: Schedule, samples: Iterable[float]) -> Iterator[TrainingRun]:
-    """Runs that end at the first evaluation at which so many samples have been seen.
+    """Yield runs that end at the first evaluation after the given numbers of samples.
 
-    An evaluation takes place after the weight update that passes its mark, so a logged number of
-    samples may lie up to one update above the mark it belongs to. Runs that end at the same mark are equal.
+    An evaluation takes place after the weight update that passes its mark, so a logged number of samples may be up to
+    one update above its mark. Runs that end at the same mark are equal.
     """
     every, per_update = schedule.evaluation_every_samples, schedule.samples_per_update
     if every is None:
@@ -111,7 +111,7 @@ def _run_of_evaluations(schedule: Schedule, every: float, marks: int) -> Trainin
 
 
 class Timed(Protocol):
-    """A run of some kind."""
+    """Run of any kind."""
 
     @property
     def time_to_train_s(self) -> float:
@@ -119,12 +119,12 @@ class Timed(Protocol):
 
 
 def percentiles(runs: Sequence[Timed]) -> dict[str, float]:
-    """`p10`, `p50`, `p90` of time-to-train: the value that this share of runs does not exceed. [s]"""
+    """Return `p10`, `p50`, `p90` of time-to-train: the value that this share of runs does not exceed. [s]"""
     return draws.percentiles(run.time_to_train_s for run in runs)
 
 
 def mean_run(runs: Sequence[TrainingRun]) -> dict[str, float]:
-    """Mean time of each part of a run. [s]"""
+    """Return the mean time of each part of a run. [s]"""
     count = len(runs)
     return {
         part: math.fsum(getattr(run, f"{part}_s") for run in runs) / count
@@ -133,7 +133,7 @@ def mean_run(runs: Sequence[TrainingRun]) -> dict[str, float]:
 
 
 def mean_update_count(runs: Sequence[TrainingRun]) -> float:
-    """Weight updates of a run, on average."""
+    """Return the mean number of weight updates of a run."""
     return math.fsum(run.update_count for run in runs) / len(runs)
 
 
@@ -151,7 +151,7 @@ class ReferencePoint:
 
 
 def evaluation_interval_samples(batch_size: float) -> int:
-    """Samples between evaluations by MLPerf's rule for BERT: floor(0.05·(230.23·GBS + 3e6) / 25000)·25000.
+    """Return the samples between evaluations by MLPerf's rule for BERT: floor(0.05·(230.23·GBS + 3e6) / 25000)·25000.
 
     Source: [mlperf_training_rules].
 
@@ -165,7 +165,7 @@ def evaluation_interval_samples(batch_size: float) -> int:
 def draw_samples_to_converge(
     points: Sequence[ReferencePoint], batch_size: float, draw_count: int, seed: int
 ) -> tuple[float, ...]:
-    """Samples to converge of imagined runs: a quantile, interpolated between the reference points around the batch."""
+    """Sample the samples to converge of runs: quantiles, interpolated between the reference points around the batch."""
     known = sorted(points, key=lambda point: point.batch_size)
     if not known or not known[0].batch_size <= batch_size <= known[-1].batch_size:
         span = f"{known[0].batch_size} to {known[-1].batch_size}" if known else "none"
@@ -182,7 +182,7 @@ def draw_samples_to_converge(
 
 
 def _numbers(data: Sequence[object]) -> tuple[float, ...]:
-    """Draws as they were kept."""
+    """Return cached samples."""
     found = tuple(each for each in data if isinstance(each, float))
     if len(found) != len(data):
         raise TypeError(data)
@@ -190,13 +190,13 @@ def _numbers(data: Sequence[object]) -> tuple[float, ...]:
 
 
 def _source() -> bytes:
-    """A hash of the code that draws, and of the version of the library with the random numbers."""
+    """Return a hash of the code that samples, and of the version of the library of random numbers."""
     return disk.source([Path(__file__), disk.library("numpy").with_name("version.py")])
 
 
 def _drawn(known: Sequence[ReferencePoint], batch_size: float, draw_count: int, seed: int) -> tuple[float, ...]:
-    """The draws, between reference points in the order of their batch sizes."""
-    import numpy as np  # large, and known draws do without
+    """Sample between reference points, which are in the order of their batch sizes."""
+    import numpy as np  # slow import, not needed for cached samples
 
     quantiles = np.random.default_rng(seed).random(draw_count)
     upper = next(i for i, point in enumerate(known) if point.batch_size >= batch_size)
@@ -208,7 +208,7 @@ def _drawn(known: Sequence[ReferencePoint], batch_size: float, draw_count: int, 
 
 
 def mlperf_score(values: Sequence[float]) -> float:
-    """MLPerf's olympic mean: drop the best and the worst run, average the rest; fewer than three are averaged.
+    """Return MLPerf's olympic mean: the mean without the best and the worst run; of fewer than three runs, of all.
 
     >>> mlperf_score([1.0, 2.0, 3.0, 10.0])
     2.5
@@ -219,7 +219,7 @@ def mlperf_score(values: Sequence[float]) -> float:
 
 @lru_cache
 def reference_points(benchmark: str) -> tuple[ReferencePoint, ...]:
-    """Samples to converge of MLPerf's reference runs, by batch size. Source: [mlperf_rcp]."""
+    """Return the samples to converge of MLPerf's reference runs, by batch size. Source: [mlperf_rcp]."""
     with data_file("reference_data/mlperf_rcp.csv").open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["benchmark"] == benchmark]
     return tuple(ReferencePoint(int(row["gbs"]), tuple(int(run) for run in row["runs"].split())) for row in rows)
@@ -227,7 +227,7 @@ def reference_points(benchmark: str) -> tuple[ReferencePoint, ...]:
 
 @dataclass(frozen=True, slots=True)
 class EpochRun:
-    """The parts of a run of epochs."""
+    """Run of epochs, with its parts."""
 
     update_s: float  # time of one weight update [s]
     samples_per_update: float  # samples trained by one weight update
@@ -236,7 +236,7 @@ class EpochRun:
     updates_per_session_call: int  # weight updates that one call from the host runs; the last call is a whole one
     setup_s: float = 0.0  # from the start of the run to the first weight update [s]
     checkpoint_every_epochs: int = 0  # epochs between checkpoints, the last after the last epoch; 0 for none
-    checkpoint_s: float = 0.0  # what a checkpoint adds to the training [s]
+    checkpoint_s: float = 0.0  # time that a checkpoint adds to the training [s]
     validation_setup_s: float = 0.0  # building and loading the validation program, once [s]
     restore_s: float = 0.0  # loading one checkpoint [s]
     evaluation_s: float = 0.0  # evaluating one checkpoint [s]
@@ -247,7 +247,7 @@ class EpochRun:
         return self._calls_of(self.epoch_count, math.ceil) * self.updates_per_session_call
 
     def updates_after(self, epoch: int) -> int:
-        """Weight updates at the end of an epoch: an epoch ends with the last call that ends in it, the run one later.
+        """Return the weight updates at the end of an epoch, in whole calls: rounded down, but up at the end of the run.
 
         Source: [mlperf_logs].
         """
@@ -256,13 +256,13 @@ class EpochRun:
         return self._calls_of(epoch, math.floor) * self.updates_per_session_call
 
     def _calls_of(self, epochs: float, whole: Callable[[float], int]) -> int:
-        """Session calls of so many epochs."""
+        """Return the number of session calls of `epochs` epochs."""
         wanted = int(self.samples_per_epoch * epochs // self.samples_per_update)
         return whole(wanted / self.updates_per_session_call)
 
     @property
     def checkpoint_count(self) -> int:
-        """Checkpoints: one every n epochs, the last after the last epoch."""
+        """Number of checkpoints: one every n epochs, the last after the last epoch."""
         return math.ceil(self.epoch_count / self.checkpoint_every_epochs) if self.checkpoint_every_epochs else 0
 
     @property
@@ -294,33 +294,33 @@ class EpochRun:
 
 _ROUNDING: Final = 1e-12
 _DRAWS: Final = 1000
-"""Imagined runs where the length of a run is not known for a batch."""
+"""Number of sampled runs if the length of a run is not known for a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingOutcome:
-    """Time-to-train and its parts."""
+    """Time-to-train with its parts."""
 
     samples_per_update: float
-    time_to_train_s: float | None = None  # when convergence is given; the olympic mean over several given runs [s]
-    percentiles: Mapping[str, float] | None = None  # `p10`, `p50`, `p90` of time-to-train when convergence is drawn [s]
+    time_to_train_s: float | None = None  # if convergence is given; the olympic mean over several given runs [s]
+    percentiles: Mapping[str, float] | None = None  # `p10`, `p50`, `p90` of time-to-train if convergence is sampled [s]
     # mean time of set-up, training, checkpoints and evaluation [s]
     breakdown: Mapping[str, float] = field(default_factory=dict)
-    update_count: float | None = None  # weight updates of the run, on average
-    times_s: tuple[float, ...] = ()  # time of each run that is given or drawn [s]
+    update_count: float | None = None  # mean weight updates of a run
+    times_s: tuple[float, ...] = ()  # time of each given or sampled run [s]
     runs: tuple[TrainingRun | EpochRun, ...] = ()
-    # the parts that they are made of, where they end after a number of samples or weight updates
+    # parameters of runs that end after a number of samples or weight updates
     schedule: Schedule | None = None
-    notes: tuple[str, ...] = ()  # what a reader must know of how they come about
+    notes: tuple[str, ...] = ()  # remarks for the user on the time to train
 
 
 def train(spec: TrainingScenario, plan: Plan, update_s: float) -> TrainingOutcome:
-    """The run of a scenario, given the time of one weight update."""
+    """Return the run of a scenario, from the time of one weight update."""
     if spec.run is None:
         return TrainingOutcome(_samples_per_update(plan))
     if isinstance(spec.run, RunSpec):
         return _samples(spec, spec.run, _schedule(spec.run, _samples_per_update(plan), plan, update_s), plan)
-    from podsim.scenario.convnet_training import EpochRunSpec  # whose sections transformers do without
+    from podsim.scenario.convnet_training import EpochRunSpec  # not needed for transformers
 
     if isinstance(spec.run, EpochRunSpec):
         return _epochs(spec, spec.run, plan, update_s)
@@ -336,7 +336,7 @@ def _samples(spec: TrainingScenario, run: RunSpec, schedule: Schedule, plan: Pla
             return _without_updates(updates, schedule, plan)
         updates = updates.count
     if updates is not None:
-        return _given([run_of_updates(schedule, updates)], schedule)
+        return _given_outcome([run_of_updates(schedule, updates)], schedule)
     samples = run.samples_to_converge
     if isinstance(samples, LoggedConvergence):
         if samples.batch_size != plan.layout.batch_size:
@@ -347,7 +347,7 @@ def _samples(spec: TrainingScenario, run: RunSpec, schedule: Schedule, plan: Pla
     if isinstance(samples, (int, float)):
         samples = (samples,)
     if isinstance(samples, tuple):
-        return _given(list(runs_to_convergence(schedule, samples)), schedule)
+        return _given_outcome(list(runs_to_convergence(schedule, samples)), schedule)
     if samples is None:
         return TrainingOutcome(schedule.samples_per_update)
     points = reference_points(spec.benchmark or "")
@@ -365,7 +365,7 @@ def _converged(drawn: Sequence[float], schedule: Schedule) -> TrainingOutcome:
 
 
 def _without_updates(updates: LoggedUpdates, schedule: Schedule, plan: Plan) -> TrainingOutcome:
-    """Return an outcome without a time to train, for weight updates of another batch, and what to write instead."""
+    """Return an outcome without a time to train, since weight updates are given for another batch, and the cure."""
     here = plan.layout.batch_size
     samples = math.ceil(updates.count * updates.batch_size * (schedule.samples_per_update / here) * (1 - _ROUNDING))
     why = f"{updates.count:,} of run.weight_updates are of a batch of {updates.batch_size:,}, and the batch is {here:,}"
@@ -374,7 +374,7 @@ def _without_updates(updates: LoggedUpdates, schedule: Schedule, plan: Plan) -> 
 
 
 def _other_rules(spec: TrainingScenario, logged: LoggedConvergence, schedule: Schedule, plan: Plan) -> str:
-    """Return the note that the logged runs are of the open division and the drawn ones of the closed division."""
+    """Return a note that the logged runs are of the open division and the sampled ones of the closed division."""
     here, known = plan.layout.batch_size, logged.batch_size
     own = sum(logged.runs) / len(logged.runs)
     try:
@@ -394,7 +394,7 @@ def _other_rules(spec: TrainingScenario, logged: LoggedConvergence, schedule: Sc
 def _at_another_batch(
     spec: TrainingScenario, plan: Plan, known: int, of_drawn: Callable[[Sequence[float]], TrainingOutcome]
 ) -> TrainingOutcome:
-    """The run drawn from reference runs of the very network at this batch; without any no time to train, and why."""
+    """Return the run sampled from reference runs of the same network at this batch, or without a time to train."""
     samples, here = _samples_per_update(plan), plan.layout.batch_size
     why = f"how long the run goes on is logged for {known:,} per weight update, not for {here:,}"
     try:
@@ -405,7 +405,7 @@ def _at_another_batch(
     return replace(of_drawn(drawn), notes=(f"{why}: drawn from MLPerf's reference runs",))
 
 
-def _given(runs: list[TrainingRun], schedule: Schedule) -> TrainingOutcome:
+def _given_outcome(runs: list[TrainingRun], schedule: Schedule) -> TrainingOutcome:
     times_s = tuple(run.time_to_train_s for run in runs)
     score = mlperf_score(times_s)
     parts, updates = mean_run(runs), mean_update_count(runs)
@@ -473,12 +473,12 @@ def _epoch_run(spec: TrainingScenario, run: EpochRunSpec, plan: Plan, update_s: 
 
 
 def _checkpoint_bytes(plan: Plan) -> float:
-    """Weights in single precision, as checkpoints hold them. [B]"""
+    """Return the size of the weights in single precision, as in checkpoints. [B]"""
     return (plan.workload.whole or plan.workload).parameter_count * DTYPE_BYTES["fp32"]
 
 
 def _checkpoint_s(plan: Plan) -> float:
-    """Reading the weights back over the host link, and what the framework adds. [s]"""
+    """Return the time to read the weights over the host link, plus the framework's overhead. [s]"""
     cost = plan.software.checkpoint_s
     if cost is None:
         raise MissingDataError(
@@ -502,7 +502,7 @@ def _validation_setup_s(validation: ValidationSpec, plan: Plan) -> float:
 
 
 def _evaluation_s(samples: int, plan: Plan) -> float:
-    """The forward pass over the validation set on all replicas. [s]"""
+    """Return the time of the forward passes over the validation set on all replicas. [s]"""
     rounds = math.ceil(samples / (plan.layout.micro_batch_size * plan.layout.replication_factor))
     slowest = max(stage.forward.cycles for stage in plan.stages)
     return (rounds + len(plan.stages) - 1) * slowest / plan.system.machine.ipu.clock_hz

@@ -1,4 +1,4 @@
-"""One training run from its start to its end, part by part."""
+"""Parts of one training run, from start to end."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from podsim.runs.training.outcome import EpochRun, Schedule, TrainingRun
 
 @dataclass(frozen=True, slots=True)
 class RunPart:
-    """A part of a run."""
+    """Part of a run."""
 
     kind: str  # `setup`, `training`, `checkpoint`, `load` or `evaluation`
-    time_s: float  # how long it takes [s]
-    update_count: int  # weight updates of the run when it ends
-    epoch: int = 0  # the epoch that it is part of, or whose checkpoint it is about; 0 without epochs
+    time_s: float  # duration [s]
+    update_count: int  # weight updates of the run at its end
+    epoch: int = 0  # its epoch, or the epoch of its checkpoint; 0 without epochs
 
 
 def parts_of_samples(run: TrainingRun, schedule: Schedule) -> Iterator[RunPart]:
-    """Set-up, then training up to each evaluation's mark, and each evaluation; their times add up to the run's."""
+    """Yield set-up, training up to each evaluation's mark, and each evaluation; their times add up to the run's."""
     yield RunPart("setup", run.setup_s, 0)
     done = 0
     for mark in range(1, run.evaluation_count + 1):
@@ -33,9 +33,9 @@ def parts_of_samples(run: TrainingRun, schedule: Schedule) -> Iterator[RunPart]:
 
 
 def parts_of_epochs(run: EpochRun) -> Iterator[RunPart]:
-    """Set-up, epochs with their checkpoints, and the validation of each; their times add up to the run's.
+    """Yield set-up, epochs, checkpoints, and the validation of each checkpoint; their times add up to the run's.
 
-    The last epoch has a checkpoint, so that the first may not. Source: [mlperf_logs].
+    The last epoch has a checkpoint, so that the first may have none. Source: [mlperf_logs].
     """
     yield RunPart("setup", run.setup_s, 0)
     saved, done = _saved_epochs(run), 0
@@ -53,7 +53,7 @@ def parts_of_epochs(run: EpochRun) -> Iterator[RunPart]:
 
 
 def epochs_of(run: EpochRun) -> int:
-    """Epochs that are begun."""
+    """Return the number of started epochs."""
     return math.ceil(run.epoch_count)
 
 

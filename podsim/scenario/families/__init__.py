@@ -1,1 +1,1 @@
-"""Families of models: a module for each, with its keys, its checks and its builder."""
+"""Families of models: one module for each, with its keys, its checks and its builder."""

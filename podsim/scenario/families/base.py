@@ -1,4 +1,4 @@
-"""What families of models have in common."""
+"""Base classes of all families of models."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A model for forward passes, with its warnings and files."""
+    """Model for forward passes, with its warnings and files."""
 
     workload: Workload  # the model for one batch
-    warnings: tuple[str, ...] = ()  # what it leaves out
-    files: tuple[tuple[str, str], ...] = ()  # (path, SHA-256) of what it was read from
+    warnings: tuple[str, ...] = ()  # parts of the model that are left out
+    files: tuple[tuple[str, str], ...] = ()  # (path, SHA-256) of every file read
 
 
 def passes_of(trained: Workload, spec: ForwardScenario) -> Workload:
-    """The forward passes of a model that podsim builds, in the formats that are asked for."""
+    """Return the forward passes of a built model in the requested formats."""
     passes, precision = trained.forward_only(), spec.precision
     if precision.narrows_products:
         return with_products_in_fp8(passes, attention=precision.attention_products is not None)
@@ -40,7 +40,7 @@ def passes_of(trained: Workload, spec: ForwardScenario) -> Workload:
 
 
 class ModelSpec(Spec):
-    """A model of any family."""
+    """Model of any family."""
 
     kind: str
     """Family of the model."""
@@ -48,98 +48,98 @@ class ModelSpec(Spec):
     @property
     @abstractmethod
     def title(self) -> str:
-        """Its published name, or its family with layers and width."""
+        """Published name, or family with layers and width."""
 
     def findings(self, spec: Any) -> Iterator[Finding]:
-        """What does not add up between the model and what goes in."""
+        """Yield contradictions between the model and its data."""
         yield from ()
 
     @abstractmethod
     def read(self, spec: ForwardScenario, folder: Path, watch: Watch) -> Reading:
-        """The model for one batch of forward passes."""
+        """Return the model for one batch of forward passes."""
 
 
 class BuiltModelSpec(ModelSpec):
-    """A model that podsim builds from its dimensions."""
+    """Model that podsim builds from its dimensions."""
 
     reference_benchmark: ClassVar[str | None] = None
-    """Benchmark of MLPerf with reference runs of the family."""
+    """MLPerf benchmark with reference runs of the family."""
     reference_words: ClassVar[str] = ""
-    """What those runs train."""
+    """Description of these reference runs."""
     beside: ClassVar[frozenset[str]] = frozenset({"size"})
     """Keys that the other keys say again, or that are of how the model is computed and not of what it learns."""
 
     widens_functions: ClassVar[bool] = False
-    """Whether its norms and activation functions may have a format of their own in forward passes."""
+    """Whether norms and activation functions may have a format of their own in forward passes."""
 
     @property
     def reads_images(self) -> bool:
-        """Whether its samples are images, which workers of a host stack ahead of time."""
+        """True if samples are images, which workers of a host load ahead of time."""
         return False
 
     def benchmark_on(self, data: Any) -> str | None:
-        """Benchmark of MLPerf whose very network and data these are."""
+        """Return the MLPerf benchmark that has this model and data, if any."""
         return None
 
     def tokens_per_sample(self, data: Any) -> int | None:
-        """Tokens that a sample trains, where all of them are read and written: not those of padded sequences."""
+        """Return the number of tokens per sample if sequences have no padding, or else None."""
         return None
 
     def warnings(self, data: Any, batch_size: int) -> Iterator[str]:
-        """What a reader must know of a model that is trained on micro-batches of so many samples."""
+        """Yield warnings about a model trained on micro-batches of `batch_size` samples."""
         yield from ()
 
     def shortest_sequence(self, data: Any) -> int:
-        """Positions of the shortest sequence whose attention a transformer computes."""
+        """Return the number of positions of the shortest sequence that has attention."""
         lengths = (getattr(data, key, None) for key in ("sequence_length", "source_length", "target_length"))
         return min(filter(None, lengths), default=1)
 
     @property
     def placed_layers(self) -> int:
-        """Layers that a division places; none where it names blocks."""
+        """Number of layers that a layout places; 0 where a layout names blocks."""
         return 0
 
     @property
     def placed_decoder_layers(self) -> int:
-        """The placed layers that belong to the decoder of an encoder-decoder."""
+        """Number of placed layers that belong to the decoder of an encoder-decoder."""
         return 0
 
     @property
     def shares_embedding(self) -> bool:
-        """Whether the head uses the embedding's weights."""
+        """True if the head shares the embedding's weights."""
         return False
 
     @property
     def norm_replicas(self) -> int:
-        """Neighbouring replicas over which batch norm takes its statistics."""
+        """Number of neighbouring replicas over which batch norm computes its statistics."""
         return 1
 
     @abstractmethod
     def workload(self, data: Any, formats: Formats, batch_size: int, shards: Shards = WHOLE) -> Workload:
-        """The graph of one micro-batch."""
+        """Return the graph of one micro-batch."""
 
     def read(self, spec: ForwardScenario, folder: Path, watch: Watch) -> Reading:
-        """The model without dropout, for one batch."""
+        """Return the model without dropout, for one batch."""
         formats = Formats(spec.precision.activations, spec.precision.activations, spec.precision.functions)
         model = self.workload(spec.data.without_dropout(), formats, spec.batch_size)
         return Reading(passes_of(model, spec))
 
 
 class GeneratorSpec(BuiltModelSpec):
-    """A model that generates text token by token."""
+    """Model that generates text token by token."""
 
     @property
     @abstractmethod
     def shape(self) -> DecoderShape:
-        """Its dimensions, for training as for generation."""
+        """Dimensions, for training and for generation."""
 
     @abstractmethod
     def position_findings(self, token_count: int, key: KeyPath, do: str) -> Iterator[Finding]:
-        """A finding if there are too few learned positions for a number of tokens; `key` is to blame, `do` the cure."""
+        """Yield a problem at `key` with the cure `do` if a model has too few learned positions for `token_count`."""
 
 
 def with_preset(raw: Any, presets: Mapping[Any, Mapping[str, Any]]) -> Any:
-    """The keys of a model, with the numbers of a published size for those that are left out, in mappings as well."""
+    """Return the keys of a model, completed by the numbers of its published size, also in nested mappings."""
     size = raw.get("size") if isinstance(raw, dict) else None
     return _under(presets[size], raw) if isinstance(size, str) and size in presets else raw
 
@@ -151,7 +151,7 @@ def _under(preset: Any, written: Any) -> Any:
 
 
 def sized(family: str, layer_count: int, hidden_size: int) -> str:
-    """A transformer without a published name.
+    """Return the name of a transformer without a published name.
 
     >>> sized("BERT", 12, 768)
     'BERT, 12 layers, width 768'
@@ -160,12 +160,12 @@ def sized(family: str, layer_count: int, hidden_size: int) -> str:
 
 
 def named(kind: str, size: str | None) -> str:
-    """A model by its family and published size."""
+    """Return the name of a model from its family and published size."""
     return f"{kind} {size}" if size else kind
 
 
 def batch_of(data: Any, formats: Formats, size: int, sequence_length: int) -> Batch:
-    """What goes through a transformer together."""
+    """Return the batch of a transformer."""
     return Batch(
         size=size,
         sequence_length=sequence_length,

@@ -1,4 +1,4 @@
-"""BERT and its relatives: encoders of sequences."""
+"""BERT and similar encoders of sequences."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from podsim.scenario.transformer_training import TRANSFORMER_TRAINING, DropoutDa
 from podsim.scenario.wording import setting
 
 _TWO_CLASSES = 2
-# Of MLPerf's benchmark, packed or not. Source: [mlperf_training_rules].
+# Sequence length of MLPerf's benchmark, packed or not. Source: [mlperf_training_rules].
 _REFERENCE_TOKENS = 512
 
 
@@ -31,12 +31,12 @@ class PackingSpec(Spec):
     """Several sequences in one row of tokens."""
 
     sequences_per_pack: Annotated[float, Field(strict=True, ge=1, allow_inf_nan=False)]
-    """Real sequences per pack, on average."""
+    """Mean number of real sequences per pack."""
     max_sequences_per_pack: Count
     """Slots for sequences in a pack."""
     shared_mask: Flag = False
-    """Whether the mask that tells sequences of a pack apart is made once, and handed from stage to stage with the
-    activations, as PyTorch has it; each stage makes its own otherwise."""
+    """Whether the mask that separates the sequences of a pack is computed once and sent from stage to stage with the
+    activations, as in PyTorch; otherwise each stage computes its own."""
 
     @model_validator(mode="after")
     def _mean_is_possible(self) -> PackingSpec:
@@ -77,7 +77,7 @@ _PRESETS: dict[str, dict[str, int]] = {
 
 
 class BertSpec(BuiltModelSpec):
-    """A BERT. `size` presets the four dimensions; any of them overrides it."""
+    """BERT. `size` presets the four dimensions; each can be overridden."""
 
     reference_benchmark: ClassVar[str | None] = "bert"
     reference_words: ClassVar[str] = "BERT-Large in pre-training on sequences of 512 tokens with LAMB"
@@ -102,21 +102,22 @@ class BertSpec(BuiltModelSpec):
     attention_bias: Flag = True
     """Biases in the four attention projections."""
     split_qkv: Flag = False
-    """Queries, keys and values have weights of their own, as LAMB scales each tensor by itself. They lie side by side,
-    so that one product still makes all three: so do PopART's `split_qkv` and PyTorch's fused attention."""
+    """Separate weights for queries, keys and values, as LAMB scales each tensor by itself. The weights are adjacent, so
+    that one product still computes all three, as with PopART's `split_qkv` and PyTorch's fused attention."""
     qkv_products: Literal[1, 3] = 1
-    """Products that make queries, keys and values. Three, each with weights of its own, are slower, as in graphs that
-    nobody has rewritten for IPUs."""
+    """Number of products that compute queries, keys and values. Three, each with its own weights, are slower; graphs
+    that were not rewritten for IPUs have three."""
     activation: Literal["gelu", "gelu_erf"] = "gelu"
-    """Function of the feed-forward block: one operation of the library, by the hyperbolic tangent, as PopART, PopTorch
-    and TensorFlow have it; or, by the error function, five, as in an ONNX graph whose operations nobody joins."""
+    """Function of the feed-forward block. `gelu`: one operation of the library, by the hyperbolic tangent, as in
+    PopART, PopTorch and TensorFlow. `gelu_erf`: five operations, by the error function, as in an unfused ONNX graph."""
     scaled_queries: Flag = False
-    """Queries are scaled before they meet keys, as PopRT's `fused_attention` has it, in place of scores."""
+    """Whether queries are scaled before the product with keys, as in PopRT's `fused_attention`; otherwise scores
+    are."""
     square_mask: Flag = False
-    """The mask of padding is a square for each sequence, laid out like its scores, in place of a row."""
+    """Whether the padding mask is a square for each sequence, laid out like its scores; otherwise it is a row."""
     relative_position_count: CountOrZero = 0
-    """Rows of a table of relative positions, from which each forward pass looks up what is added to scores, as in
-    MPNet; 0 without one."""
+    """Rows of a table of relative positions, which each forward pass looks up and adds to the scores, as in MPNet; 0
+    without such a table."""
     pooler: Flag = True
     """The dense layer in front of the next-sentence head."""
     mlm_transform: Flag = True
@@ -124,7 +125,7 @@ class BertSpec(BuiltModelSpec):
     token_type_count: CountOrZero = 2
     """Rows of the segment embedding; 0 without one."""
     next_sentence: Flag = True
-    """The next-sentence head beside the masked tokens."""
+    """Whether there is a next-sentence head in addition to the masked tokens."""
     task: Literal["pretraining", "span", "classes"] = "pretraining"
     """Masked tokens; or, in fine-tuning, the span of an answer (SQuAD) or the class of a sequence (CLUE)."""
     class_count: Count | None = None
@@ -132,18 +133,18 @@ class BertSpec(BuiltModelSpec):
 
     @property
     def _published(self) -> str | None:
-        """The published size that has its four dimensions."""
+        """Published size with the same four dimensions."""
         sizes = (size for size, preset in _PRESETS.items() if all(getattr(self, key) == preset[key] for key in preset))
         return next(sizes, None)
 
     @property
     def title(self) -> str:
-        """By its dimensions."""
+        """Published name, or layers and width."""
         size = self._published
         return f"BERT-{size.title()}" if size else sized("BERT", self.layer_count, self.hidden_size)
 
     def benchmark_on(self, data: DataSpec) -> str | None:
-        """BERT-Large on sequences of 512 tokens, the second phase of its pre-training, is a benchmark of its own."""
+        """Return `bert` for BERT-Large on sequences of 512 tokens, the second phase of pre-training."""
         trained = self.task == "pretraining" and self.next_sentence and data.sequence_length == _REFERENCE_TOKENS
         return "bert" if trained and self._published == "large" else None
 
@@ -166,16 +167,16 @@ class BertSpec(BuiltModelSpec):
 
     @property
     def placed_layers(self) -> int:
-        """Encoder layers."""
+        """Number of encoder layers."""
         return self.layer_count
 
     @property
     def shares_embedding(self) -> bool:
-        """The head of masked tokens does."""
+        """True in pre-training, whose masked-token head shares the embedding."""
         return self.task == "pretraining"
 
     def workload(self, data: DataSpec, formats: Formats, batch_size: int, shards: Shards = WHOLE) -> Workload:
-        """The graph of one micro-batch of sequences, or packs."""
+        """Return the graph of one micro-batch of sequences or packs."""
         shape = BertShape(
             micro_batch_size=batch_size,
             sequence_length=data.sequence_length,
@@ -212,7 +213,7 @@ class BertSpec(BuiltModelSpec):
         return bert(shape, named("BERT", self.size))
 
     def findings(self, spec: Any) -> Iterator[Finding]:
-        """Problems of positions, masks and packs."""
+        """Yield problems of positions, masks and packs."""
         data: DataSpec = spec.data
         if self.position_count is not None and self.position_count < data.sequence_length:
             yield (

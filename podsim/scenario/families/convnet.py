@@ -36,21 +36,21 @@ from podsim.scenario.wording import counted
 from podsim.watch import Watch
 
 _GROUPS = 4
-# Depth, groups, their width, pixels, classes and images of the training set of MLPerf's benchmark.
+# Depth, groups, width of a group, pixels, classes and training images of MLPerf's benchmark.
 _BENCHMARK = (50, 1, 64, 224, 1000, 1_281_167)
 _PLAIN, _GROUPED = (1, 64), (32, 4)
 _PIXELS, _CLASSES = 224, 1000
 
 
 class NormSpec(Spec):
-    """Normalisation."""
+    """Normalisation layers."""
 
     kind: Literal["batch", "group"] = "batch"
     """Batch norm, or group norm, which needs no statistics over the batch."""
     replicas: Count = 1
-    """Neighbouring replicas over which batch norm takes its statistics."""
+    """Neighbouring replicas over which batch norm computes its statistics."""
     groups: Count = _GROUPS
-    """Groups of channels of group norm."""
+    """Number of channel groups of group norm."""
 
     @model_validator(mode="after")
     def _group_norm_is_local(self) -> NormSpec:
@@ -65,13 +65,13 @@ class NormSpec(Spec):
         return self
 
     def style(self, *, trained: bool) -> NormStyle:
-        """The normalisation as builders take it; that of a trained network shares no statistics."""
+        """Return the normalisation for builders; a trained network shares no statistics."""
         groups = self.groups if self.kind == "group" else 0
         return NormStyle(groups=groups, folded=True) if trained else NormStyle(self.replicas, groups)
 
 
 def images(size: int | None, class_count: int) -> str:
-    """What a network reads and tells apart, where that is not as in ImageNet.
+    """Return the input size and the number of classes, where they differ from ImageNet's.
 
     >>> images(224, 1000), images(380, 10)
     ('', ', images of 380 pixels, 10 classes')
@@ -81,13 +81,13 @@ def images(size: int | None, class_count: int) -> str:
 
 
 class ConvnetSpec(BuiltModelSpec):
-    """A convolutional network."""
+    """Convolutional network."""
 
     beside: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def reads_images(self) -> bool:
-        """Always."""
+        """Always True."""
         return True
 
     @abstractmethod
@@ -106,7 +106,7 @@ class ConvnetSpec(BuiltModelSpec):
         return self._workload(blocks, formats, batch_size, images.element_count * data.pixel_bytes, decoded)
 
     def read(self, spec: ForwardScenario, folder: Path, watch: Watch) -> Reading:
-        """The trained model for one batch."""
+        """Return the trained model for one batch."""
         formats = Formats(spec.precision.activations, spec.precision.activations)
         data, size = spec.data, spec.batch_size
         images, blocks = self.network(size, formats, trained=True)
@@ -135,7 +135,7 @@ class ResNetSpec(ConvnetSpec):
     kind: Literal["resnet"]
     """Family of the model."""
     depth: Literal[18, 34, 50, 101, 152] = 50
-    """Layers."""
+    """Number of layers."""
     groups: Count = 1
     """Groups of the 3x3 convolutions; 32 for ResNeXt 32x4d."""
     width_per_group: Count = 64
@@ -143,25 +143,25 @@ class ResNetSpec(ConvnetSpec):
     image_size: Count = 224
     """Height and width of an image."""
     class_count: Count = 1000
-    """Classes."""
+    """Number of classes."""
     norm: NormSpec = NormSpec()
-    """Normalisation."""
+    """Normalisation layers."""
 
     def benchmark_on(self, data: ImageDataSpec) -> str | None:
-        """ResNet-50 on ImageNet is a benchmark of its own."""
+        """Return `resnet` for ResNet-50 on ImageNet."""
         shape = (self.depth, self.groups, self.width_per_group, self.image_size, self.class_count)
         return "resnet" if (*shape, data.samples_per_epoch) == _BENCHMARK else None
 
     @property
     def title(self) -> str:
-        """By depth and groups."""
+        """Name with depth and groups."""
         names = {_PLAIN: f"ResNet-{self.depth}", _GROUPED: f"ResNeXt-{self.depth} 32x4d"}
         widths = f"ResNet-{self.depth}, {self.groups} groups of {self.width_per_group} channels"
         return names.get((self.groups, self.width_per_group), widths) + images(self.image_size, self.class_count)
 
     @property
     def norm_replicas(self) -> int:
-        """Neighbouring replicas over which its norm takes statistics."""
+        """Number of neighbouring replicas over which its norm computes statistics."""
         return self.norm.replicas
 
     def network(
@@ -181,25 +181,25 @@ class EfficientNetSpec(ConvnetSpec):
     size: Literal["b0", "b1", "b2", "b3", "b4"] = "b0"
     """A published size."""
     group_size: Count = 1
-    """Channels of a group of the spatial convolutions: 1 is depthwise, 16 the variant."""
+    """Channels in a group of the spatial convolutions: 1 for depthwise ones, 16 in the variant."""
     expand_ratio: Count = 6
-    """Widening inside a block; 4 in the variant."""
+    """Expansion of channels inside a block; 4 in the variant."""
     image_size: Count | None = None
     """Height and width of an image; the published one if left out."""
     class_count: Count = 1000
-    """Classes."""
+    """Number of classes."""
     norm: NormSpec = NormSpec()
-    """Normalisation."""
+    """Normalisation layers."""
 
     @property
     def title(self) -> str:
-        """By its size."""
+        """Name with its size."""
         groups = "" if self.group_size == 1 else f", groups of {self.group_size} channels"
         return f"EfficientNet-{self.size.upper()}{groups}{images(self.image_size, self.class_count)}"
 
     @property
     def norm_replicas(self) -> int:
-        """Neighbouring replicas over which its norm takes statistics."""
+        """Number of neighbouring replicas over which its norm computes statistics."""
         return self.norm.replicas
 
     def network(
@@ -223,17 +223,17 @@ class EfficientNetV2Spec(ConvnetSpec):
     class_count: Count = 1000
     """Outputs: classes, or predicted numbers with `loss: l1`."""
     hidden_widths: tuple[Count, ...] = ()
-    """Widths of dense layers in front of the output, with nothing between them."""
+    """Widths of dense layers before the output, with nothing between them."""
     loss: Literal["cross_entropy", "l1"] = "cross_entropy"
     """Cross entropy with smoothed labels, or the mean absolute error of predicted numbers."""
     stochastic_depth: Probability | None = None
     """Probability that the last block is dropped, image by image; 0 for none, the published one if left out."""
     norm: NormSpec = NormSpec()
-    """Normalisation."""
+    """Normalisation layers."""
 
     @property
     def title(self) -> str:
-        """Name by its size and its outputs."""
+        """Name with its size and its outputs."""
         name, outputs = f"EfficientNetV2-{self.size.upper()}", counted(self.class_count, "predicted number")
         if self.loss == "l1":
             return f"{name}{images(self.image_size, _CLASSES)}, {outputs}"
@@ -241,7 +241,7 @@ class EfficientNetV2Spec(ConvnetSpec):
 
     @property
     def norm_replicas(self) -> int:
-        """Neighbouring replicas over which its norm takes statistics."""
+        """Number of neighbouring replicas over which its norm computes statistics."""
         return self.norm.replicas
 
     def network(
@@ -262,7 +262,7 @@ class EfficientNetV2Spec(ConvnetSpec):
 
 
 class ConductivityCnnSpec(ConvnetSpec):
-    """A chain of convolutions that predicts one number from an image or a volume; each dimension is a parameter."""
+    """Chain of convolutions that predicts one number from an image or a volume; each dimension is a parameter."""
 
     kind: Literal["conductivity_cnn"]
     """Family of the model."""
@@ -275,11 +275,11 @@ class ConductivityCnnSpec(ConvnetSpec):
     channels: Annotated[tuple[Count, ...], Field(min_length=1)] = (32, 64, 128, 256)
     """Output channels of each convolution; each is followed by pooling over windows of 2."""
     dense_widths: tuple[Count, ...] = (256,)
-    """Widths of the dense layers in front of the output."""
+    """Widths of the dense layers before the output."""
 
     @property
     def title(self) -> str:
-        """By its convolutions and what it reads."""
+        """Name with the number of convolutions and the input."""
         what = "images" if self.dimension_count < 3 else "volumes"
         return f"convolutional network, {len(self.channels)} convolutions, {what} of {self.image_size}"
 

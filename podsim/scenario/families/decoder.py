@@ -1,4 +1,4 @@
-"""Decoders: models that write one token after another."""
+"""Decoders: models that generate one token after another."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from podsim.scenario.forward import PassSpec
 from podsim.scenario.quantity import Count, CountOrZero, Flag, LayerCount, Quantity, Real
 from podsim.scenario.scenario import Finding
 from podsim.scenario.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
-from podsim.scenario.wording import counted, shown
+from podsim.scenario.wording import counted, quoted
 
 _BIASES = get_args(Bias)
 _WORTH_TELLING = 0.001
@@ -37,12 +37,12 @@ def _biases(raw: Any) -> Any:
         return raw
     do = "write for example `[qkv, projection]`"
     if not isinstance(raw, (list, tuple)):
-        raise BadValueError(f"needs true, false or a list of dense layers, not {shown(raw)}", do)
+        raise BadValueError(f"needs true, false or a list of dense layers, not {quoted(raw)}", do)
     for place, name in enumerate(raw):
         if name not in _BIASES:
-            raise BadValueError(f"{shown(name)} is not one of {', '.join(f'`{each}`' for each in _BIASES)}", do)
+            raise BadValueError(f"{quoted(name)} is not one of {', '.join(f'`{each}`' for each in _BIASES)}", do)
         if name in raw[:place]:
-            raise BadValueError(f"{shown(name)} is in the list twice", "keep one of the two")
+            raise BadValueError(f"{quoted(name)} is in the list twice", "keep one of the two")
     return tuple(raw)
 
 
@@ -58,25 +58,25 @@ _CapacityFactor = Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]
 
 
 class ExpertsSpec(Spec):
-    """Feed-forward networks of a layer, of which each token goes through a few [jiang2024].
+    """Mixture of experts: several feed-forward networks in a layer, a few of which process each token [jiang2024].
 
-    A batch of n tokens reads E·(1 - (1 - k/E)^n) of E experts with k per token: those that at least one of them is
-    routed to, on average, if each chooses at random.
+    A batch of n tokens reads E·(1 - (1 - k/E)^n) of E experts, with k experts per token. This is the mean number of
+    experts with at least one token, if each token chooses at random.
     """
 
     count: Count
-    """Networks of each layer, every one as wide as feed_forward_size says."""
+    """Number of experts in each layer; each is as wide as `feed_forward_size`."""
     per_token: Count
-    """How many of them each token goes through."""
+    """Number of experts that process a token."""
     routing: Routing = "even"
-    """`even` gives all experts as many tokens. With `random` each token chooses at random: products have as many rows
-    as the fullest expert gets tokens on average."""
+    """`even`: all experts get the same number of tokens. `random`: each token chooses at random, and products have as
+    many rows as the fullest expert gets tokens on average."""
     imbalance: _Imbalance | None = None
-    """Tokens of the fullest expert over those that it would get if all got as many: with a range, results show what it
-    moves. An alternative to `routing: random`."""
+    """Tokens of the fullest expert over the mean of all experts. With a range, results show the effect of the range. An
+    alternative to `routing: random`."""
     capacity_factor: _CapacityFactor | None = None
-    """Room of each expert over the tokens that it would get if all got as many [lepikhin2021]: products have as many
-    rows, and tokens beyond are dropped. Room for all of them if left out."""
+    """Capacity of each expert over the mean number of tokens of an expert [lepikhin2021]. Products have that many rows,
+    and tokens beyond are dropped. No limit if left out."""
 
     @model_validator(mode="after")
     def _enough(self) -> ExpertsSpec:
@@ -94,13 +94,13 @@ class ExpertsSpec(Spec):
 
     @property
     def load(self) -> Experts:
-        """As the model is built."""
+        """Experts in the form that the builder takes."""
         imbalance = 1.0 if self.imbalance is None else float(self.imbalance)
         return Experts(self.count, self.per_token, self.routing, imbalance, self.capacity_factor)
 
 
 class DecoderSpec(GeneratorSpec):
-    """A decoder. `size` presets its dimensions; any of them overrides it."""
+    """Decoder. `size` presets its dimensions; each can be overridden."""
 
     beside: ClassVar[frozenset[str]] = frozenset({"size", "experts.routing", "experts.imbalance", "multiplies_by_mask"})
     kind: Literal["decoder"]
@@ -109,9 +109,9 @@ class DecoderSpec(GeneratorSpec):
     """A published size [touvron2023] [radford2019] [brown2020] [wang2021] [yang2024]
     [mesnard2024] [black2022] [almazrouei2023] [jiang2024]."""
     layer_count: LayerCount
-    """Layers."""
+    """Number of layers."""
     hidden_size: Count
-    """Width."""
+    """Width of the model."""
     feed_forward_size: Count
     """Inner width of the feed-forward block."""
     head_count: Count
@@ -123,41 +123,41 @@ class DecoderSpec(GeneratorSpec):
     vocabulary_size: Count
     """Rows of the embedding."""
     position_count: CountOrZero = 0
-    """Rows of learned positions; needed without rotary ones."""
+    """Rows of learned positions; needed without rotary positions."""
     gated: Flag = True
-    """Whether the feed-forward block is gated: three matrices in place of two."""
+    """Whether the feed-forward block is gated: three matrices instead of two."""
     activation: Literal["gelu", "relu", "relu_squared", "swish"] | None = None
-    """Function of the feed-forward block; `swish` if it is gated and `gelu` otherwise, if left out."""
+    """Function of the feed-forward block. If left out: `swish` if the block is gated, or else `gelu`."""
     experts: ExpertsSpec | None = None
-    """Several feed-forward networks in each layer, and how many of them a token goes through; one if left out."""
+    """Experts of each layer; one feed-forward network if left out."""
     norm: Literal["rms", "rms_plus_one", "layer"] = "rms"
-    """Normalisation; `rms_plus_one` scales by one more than its weights."""
+    """Normalisation layers; `rms_plus_one` scales by its weights plus 1."""
     rotary: Flag = True
-    """Rotary positions; learned ones otherwise."""
+    """Rotary positions; otherwise positions are learned."""
     rotary_size: Count | None = None
-    """Width of each head that rotary positions turn; all of it if left out."""
+    """Width of each head that rotary positions turn; the whole head if left out."""
     attention_window: Count | None = None
-    """Tokens that a token attends to at most. Longer sequences are refused, since windows are not simulated; in shorter
-    ones a window changes nothing. No limit if left out."""
+    """Largest number of tokens that a token attends to. Longer sequences are refused, since windows are not simulated;
+    in shorter sequences a window changes nothing. No limit if left out."""
     parallel_blocks: Literal["none", "one_norm", "two_norms"] = "none"
-    """Whether attention and feed-forward block read the same input, so that their results are added up at once: both
-    under one norm, or each under its own; one follows the other if `none`."""
+    """Whether attention and feed-forward block read the same input, so that their results are added at once: both with
+    one norm, or each with its own. `none`: one follows the other."""
     bias: Biases = False
-    """Biases of dense layers: `true` for those of all layers, `false` for none, or a list of those that have them."""
+    """Biases of dense layers: `true` for those in all layers, `false` for none, or a list of the layers with a bias."""
     scaled_embedding: Flag = False
-    """Whether words are scaled by the root of the width."""
+    """Whether word embeddings are scaled by the square root of the width."""
     tied_embedding: Flag = False
     """Whether the head shares the embedding's weights."""
     multiplies_by_mask: Flag = False
-    """Whether, in whole sequences, every layer makes the mask from integers, multiplies scores by it and takes a large
-    number off where it is zero, as GPT-2 in PyTorch does; the softmax is then in single precision. Otherwise all layers
-    add one mask."""
+    """Whether every layer computes the mask from integers, multiplies the scores by it and subtracts a large number
+    where it is zero, as GPT-2 in PyTorch does. Applies to whole sequences; the softmax is then in single precision.
+    Otherwise all layers add one mask."""
 
     @model_validator(mode="before")
     @classmethod
     def _fill_preset(cls, raw: Any) -> Any:
         if isinstance(raw, dict) and "size" in raw:
-            # What a preset says of the other kind of positions is not meant.
+            # The user's kind of positions overrides the preset's: drop the preset's key of the other kind.
             rotary = raw.get("rotary")
             other = {"position_count": 0} if rotary is True else {"rotary_size": None} if rotary is False else {}
             raw = other | raw
@@ -193,7 +193,7 @@ class DecoderSpec(GeneratorSpec):
 
     @property
     def title(self) -> str:
-        """The published size with its very shape, or layers and width."""
+        """Published name if the shape is identical, or else layers and width."""
         experts = Experts(self.experts.count, self.experts.per_token) if self.experts else None
         shape = replace(self.shape, experts=experts, multiplies_by_mask=False)
         for size in PRESETS:
@@ -205,12 +205,12 @@ class DecoderSpec(GeneratorSpec):
 
     @property
     def placed_layers(self) -> int:
-        """All of them."""
+        """Number of layers."""
         return self.layer_count
 
     @property
     def shares_embedding(self) -> bool:
-        """As the model has it."""
+        """True if the head shares the embedding's weights."""
         return self.tied_embedding
 
     @property
@@ -221,7 +221,7 @@ class DecoderSpec(GeneratorSpec):
 
     @property
     def shape(self) -> DecoderShape:
-        """Its dimensions, for training as for generation."""
+        """Dimensions, for training and for generation."""
         return DecoderShape(
             layer_count=self.layer_count,
             hidden_size=self.hidden_size,
@@ -245,16 +245,16 @@ class DecoderSpec(GeneratorSpec):
         )
 
     def workload(self, data: DecoderDataSpec, formats: Formats, batch_size: int, shards: Shards = WHOLE) -> Workload:
-        """The graph of one micro-batch of sequences."""
+        """Return the graph of one micro-batch of sequences."""
         batch = batch_of(data, formats, batch_size, data.sequence_length)
         return causal_decoder(self.shape, batch, named("decoder", self.size), shards)
 
     def tokens_per_sample(self, data: DecoderDataSpec) -> int:
-        """Those of a sequence."""
+        """Return the number of tokens of a sequence."""
         return data.sequence_length
 
     def warnings(self, data: DecoderDataSpec, batch_size: int) -> Iterator[str]:
-        """Tokens that experts have no room for."""
+        """Yield a warning if experts drop tokens."""
         experts, tokens = self.shape.experts, batch_size * data.sequence_length
         if experts and (dropped := experts.dropped_share(tokens)) >= _WORTH_TELLING:
             yield (
@@ -263,15 +263,15 @@ class DecoderSpec(GeneratorSpec):
             )
 
     def findings(self, spec: Any) -> Iterator[Finding]:
-        """Sequences that are longer than the model has positions."""
+        """Yield problems of sequences that are longer than the model's positions or window."""
         data: DecoderDataSpec = spec.data
         cure = "shorten it, or raise model.position_count"
         yield from self.position_findings(data.sequence_length, ("data", "sequence_length"), cure)
 
     def position_findings(self, token_count: int, key: KeyPath, do: str) -> Iterator[Finding]:
-        """Yield findings of a number of tokens: too few learned positions, or more tokens than a window has.
+        """Yield a problem if there are too few learned positions, or more tokens than a window has.
 
-        `key` is to blame, `do` the cure.
+        `key` is the place of the problem, `do` the cure.
         """
         if self.attention_window and token_count > self.attention_window:
             what = f"{token_count} tokens are more than the attention window of {self.attention_window}, and windows"

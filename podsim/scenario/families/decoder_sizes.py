@@ -1,4 +1,4 @@
-"""Published sizes of decoders: what they preset of a model."""
+"""Published sizes of decoders, as presets of model keys."""
 
 from __future__ import annotations
 
@@ -135,4 +135,4 @@ NAMES: dict[Size, str] = {
     "falcon_40b": "Falcon-40B",
     "mixtral_8x7b": "Mixtral-8x7B",
 }
-"""As people write them."""
+"""Published names, as titles show them."""

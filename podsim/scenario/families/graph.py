@@ -17,22 +17,23 @@ from podsim.watch import Watch
 
 
 class GraphSpec(ModelSpec):
-    """A graph of operators, read from a file."""
+    """Graph of operators, read from a file."""
 
     kind: Literal["graph"]
     """Family of the model."""
     file: str
-    """An ONNX file, or shapes of a PyTorch model, from the folder of the scenario or the working folder."""
+    """An ONNX file, or shapes of a PyTorch model; looked up in the folder of the scenario, then in the working
+    folder."""
     dimensions: dict[str, Count] = Field(default_factory=dict)
     """Sizes of the dimensions that the file leaves open, by name."""
 
     @property
     def title(self) -> str:
-        """By its file."""
+        """Name with its file."""
         return f"graph of {Path(self.file).name}"
 
     def read(self, spec: ForwardScenario, folder: Path, watch: Watch) -> Reading:
-        """The graph of the file beside the scenario, or in the working folder."""
+        """Return the graph in the file next to the scenario, or in the working folder."""
         from podsim.models.graph import read_graph
 
         graph = read_graph(self._path(folder), self.dimensions, spec.precision.activations, watch)
@@ -44,12 +45,12 @@ class GraphSpec(ModelSpec):
         beside = folder / self.file
         try:
             return beside if beside.exists() else Path(self.file)
-        except OSError:  # who reads it says what is wrong with it
+        except OSError:  # the reader of the file reports the problem
             return beside
 
 
 class ForwardDataSpec(BatchesSpec):
-    """What goes in."""
+    """Input of the graph."""
 
     samples_per_batch: Count | None = None
     """Samples of one batch; the first axis of the graph's first input if left out."""

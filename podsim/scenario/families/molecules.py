@@ -27,26 +27,26 @@ _NUMBER_BYTES = {"int8": 1, "int32": 4}
 
 
 class MoleculeDataSpec(TrainingDataSpec):
-    """The molecules, in packs of equal size; a padded data set has one graph in each pack."""
+    """Molecules in packs of equal size; a padded data set has one graph in each pack."""
 
     samples_per_epoch: Count
-    """Graphs of an epoch, without those of a last incomplete batch."""
+    """Graphs of an epoch, without the last incomplete batch."""
     pack_nodes: Count
-    """Places for atoms in a pack."""
+    """Room for atoms in a pack."""
     pack_graphs: Count = 1
-    """Places for graphs in a pack."""
+    """Room for graphs in a pack."""
     graphs_per_pack: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] = 1.0
-    """Graphs that really are in a pack, on average."""
+    """Mean number of graphs in a pack."""
     number_format: Literal["int8", "int32"] = "int32"
     """Format of atomic numbers on their way from the host."""
     position_format: NumberFormat = "fp32"
     """Format of positions on their way from the host."""
     loader: Literal["asynchronous", "synchronous", "none"] = "asynchronous"
-    """Whether batches are loaded ahead of an epoch, only when it begins, or not at all (synthetic data)."""
+    """When batches are loaded: ahead of an epoch, at its beginning, or never (synthetic data)."""
     loader_workers: Count | None = None
-    """Workers of a loader, each of which builds whole batches of a session call; as many as keep up if left out."""
+    """Workers of a loader, each of which builds whole batches of a session call; if left out, enough to keep up."""
     prefetch_depth: Count = 1
-    """Micro-batches that wait ready in front of each replica."""
+    """Micro-batches in the prefetch queue of each replica."""
 
     @model_validator(mode="after")
     def _graphs_have_a_place(self) -> MoleculeDataSpec:
@@ -57,20 +57,20 @@ class MoleculeDataSpec(TrainingDataSpec):
 
     @property
     def ready_micro_batches(self) -> int | None:
-        """As the scenario says."""
+        """Micro-batches in the prefetch queue of each replica."""
         return self.prefetch_depth
 
     @property
     def is_synthetic(self) -> bool:
-        """Whether nothing comes from the host."""
+        """True if nothing comes from the host."""
         return self.loader == "none"
 
     def samples_ahead(self, layout: TrainingLayoutSpec) -> float:
-        """Graphs of a weight update that each worker loads, as all of them load at the same time."""
+        """Return the graphs of a weight update that each worker loads, with all workers at the same time."""
         return 0.0 if self.is_synthetic else layout.batch_size * self.graphs_per_pack / (self.loader_workers or inf)
 
     def late_samples(self, layout: TrainingLayoutSpec, updates_per_call: float) -> float:
-        """Graphs of a call whose loading an epoch waits for, once, as its weight updates bear them."""
+        """Return the graphs whose loading delays the epoch, as an equal share for each call."""
         if self.loader != "synchronous":
             return 0.0
         updates = self.samples_per_epoch / (layout.batch_size * self.graphs_per_pack)
@@ -78,33 +78,33 @@ class MoleculeDataSpec(TrainingDataSpec):
 
 
 class SchNetSpec(BuiltModelSpec):
-    """SchNet, whose edges are found on the device [schutt2018]."""
+    """SchNet that computes its edges on the device [schutt2018]."""
 
     kind: Literal["schnet"]
     """Family of the model."""
     features: Count = 100
-    """Features of atoms, and filters of edges."""
+    """Features of atoms, and number of filters of edges."""
     block_count: Count = 4
     """Interaction blocks."""
     gaussians: Count = 25
-    """Functions that a distance is expanded in."""
+    """Number of Gaussian functions into which a distance is expanded."""
     neighbours: Count = 28
     """Edges that end at each atom."""
     fast_softplus: Flag = True
-    """Whether the activation is written without PyTorch's threshold."""
+    """Whether the activation is computed without PyTorch's threshold."""
 
     @property
     def title(self) -> str:
-        """By its dimensions."""
+        """Name with its dimensions."""
         return f"SchNet, {self.block_count} interactions, {self.features} features"
 
     @property
     def reads_images(self) -> bool:
-        """As those of images are, its batches are stacked by workers."""
+        """Always True: workers of a host load batches ahead of time, as for images."""
         return True
 
     def workload(self, data: MoleculeDataSpec, formats: Formats, batch_size: int, shards: Shards = WHOLE) -> Workload:
-        """The graph of one micro-batch of packs."""
+        """Return the graph of one micro-batch of packs."""
         shape = SchNetShape(
             features=self.features,
             blocks=self.block_count,
@@ -116,7 +116,7 @@ class SchNetSpec(BuiltModelSpec):
         )
         atom = _NUMBER_BYTES[data.number_format] + _AXES * DTYPE_BYTES[data.position_format]
         sent = 0 if data.is_synthetic else shape.atoms * atom + shape.graphs * (_START_BYTES + _TARGET_BYTES)
-        # Atomic numbers, positions, starts of graphs and what is learned of them, which the loop counts.
+        # Inputs: atomic numbers, positions, starts of graphs. The training loop counts the targets.
         fed = HostTensors(inputs=3, labels=1, results=2, targets=shape.graphs)
         tensors = HostTensors() if data.is_synthetic else fed
         return schnet(shape, formats, batch_size * data.graphs_per_pack, sent, tensors)
@@ -132,7 +132,7 @@ class MoleculeOptimizerSpec(TrainingOptimizerSpec):
 
     @property
     def state_formats(self) -> tuple[NumberFormat, ...]:
-        """Both moments."""
+        """Formats of both moments."""
         return (self.state, self.state)
 
 

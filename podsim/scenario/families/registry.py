@@ -1,4 +1,4 @@
-"""Which sections a scenario has: a table of families of models and activities."""
+"""Registry of families of models and activities, which determines the sections of a scenario."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from podsim.scenario.activity import Activity
 from podsim.scenario.document import Document
 from podsim.scenario.family import Family
 from podsim.scenario.scenario import Scenario
-from podsim.scenario.wording import known_here, shown
+from podsim.scenario.wording import known_here, quoted
 
 _SCENARIOS: Final = {
     Activity.TRAINING: "TrainingScenario",
     Activity.GENERATION: "GenerationScenario",
     Activity.FORWARD: "ForwardScenario",
 }
-"""What scenarios of an activity are, by their name in `podsim.scenario`, which imports them when they are used."""
+"""Class names in `podsim.scenario` of the scenarios of an activity; imported on use."""
 _MODULES: Final = {
     "bert": "bert",
     "vit": "vision",
@@ -35,22 +35,22 @@ _MODULES: Final = {
     "graph": "graph",
     "schnet": "molecules",
 }
-"""Where the family of each kind of model is; imported when it is asked for."""
+"""Module with the family of each kind of model; imported on use."""
 
 
 def family(kind: str) -> Family:
-    """The family of a kind of model."""
+    """Return the family of a kind of model."""
     return family_in(_MODULES[kind])
 
 
 def family_in(module: str) -> Family:
-    """The family that a module of `podsim.scenario.families` describes."""
+    """Return the family that a module of `podsim.scenario.families` describes."""
     found: Family = import_module(f"podsim.scenario.families.{module}").FAMILY
     return found
 
 
 def forms() -> dict[str, type[Scenario]]:
-    """Scenarios of every family and activity, by a name of the two."""
+    """Return the scenario classes of every family and activity, by `family_activity`."""
     return {
         f"{module}_{activity}": form(module, activity)
         for module in dict.fromkeys(_MODULES.values())
@@ -59,21 +59,21 @@ def forms() -> dict[str, type[Scenario]]:
 
 
 def activities_with(known: Callable[[type[Scenario]], bool]) -> list[Activity]:
-    """Activities of which the scenarios of any family are as asked for."""
+    """Return the activities with a scenario class that satisfies the predicate."""
     return list(dict.fromkeys(each.activity for each in forms().values() if known(each)))
 
 
 @lru_cache
 def form(module: str, activity: Activity) -> type[Scenario]:
-    """The scenario of an activity with the sections of a family."""
+    """Return the scenario class of an activity with the sections of a family."""
     found = family_in(module)
     sections = {"model": (found.model, ...)} | dict(found.sections[activity])
-    make: Any = create_model  # mypy knows sections that are written out only
+    make: Any = create_model  # mypy accepts literal sections only
     made: type[Scenario] = make(
         _name(module, activity),
         __base__=getattr(scenario, _SCENARIOS[activity]),
         __module__=__name__,
-        __doc__=f"One question about {activity.words} of {found.words}.",
+        __doc__=f"One question about {activity.label} of {found.label}.",
         **sections,
     )
     return made
@@ -84,7 +84,7 @@ def _name(module: str, activity: Activity) -> str:
 
 
 def __getattr__(name: str) -> type[Scenario]:
-    """The form of that name, for those who unpickle a scenario."""
+    """Return the scenario class of a name, as unpickling needs it."""
     for module in dict.fromkeys(_MODULES.values()):
         for activity in Activity:
             if name == _name(module, activity):
@@ -93,12 +93,12 @@ def __getattr__(name: str) -> type[Scenario]:
 
 
 def form_of(document: Document) -> type[Scenario]:
-    """The scenario that a document describes, by the kind of its model and by its keys."""
+    """Return the scenario class for a document, from the kind of its model and from its keys."""
     return form(_module_of(document), activity_of(document))
 
 
 def activity_of(document: Document) -> Activity:
-    """The activity that a document asks for."""
+    """Return the activity of a document."""
     can = family_in(_module_of(document)).sections
     if Activity.FORWARD in can and (len(can) == 1 or "forward" in document.data):
         return Activity.FORWARD
@@ -111,10 +111,10 @@ def activity_of(document: Document) -> Activity:
 
 
 def _module_of(document: Document) -> str:
-    """The module of the kind that is written; a missing or wrong kind is reported like any other key."""
+    """Return the module of the document's model kind; the default form reports a missing kind like any other key."""
     model = document.data.get("model")
     kind = model.get("kind") if isinstance(model, dict) else None
     if isinstance(kind, str) and kind not in _MODULES:
-        where, message = document.where(("model", "kind")), f"{shown(kind)} is not a family of models"
+        where, message = document.where(("model", "kind")), f"{quoted(kind)} is not a family of models"
         raise SpecError([Problem(where, "model.kind", message, known_here(kind, _MODULES, "use one"))])
     return _MODULES.get(str(kind), "bert")

@@ -40,13 +40,13 @@ class Seq2SeqDataSpec(DropoutDataSpec):
     """The training data of an encoder-decoder."""
 
     source_length: Count
-    """Tokens of a sequence that is read."""
+    """Tokens of an input sequence."""
     target_length: Count
-    """Tokens of a sequence that is written."""
+    """Tokens of an output sequence."""
 
 
 class Seq2SeqSpec(BuiltModelSpec):
-    """An encoder-decoder of the T5 family. `size` presets its dimensions; any of them overrides it."""
+    """Encoder-decoder of the T5 family. `size` presets its dimensions; each can be overridden."""
 
     kind: Literal["t5"]
     """Family of the model."""
@@ -57,7 +57,7 @@ class Seq2SeqSpec(BuiltModelSpec):
     decoder_layer_count: LayerCount | None = None
     """Layers of the decoder; as many as the encoder's if left out."""
     hidden_size: Count
-    """Width."""
+    """Width of the model."""
     feed_forward_size: Count
     """Inner width of the feed-forward blocks."""
     head_count: Count
@@ -71,8 +71,8 @@ class Seq2SeqSpec(BuiltModelSpec):
     tied_embedding: Flag = True
     """Whether the head shares the embedding's weights."""
     qkv_products: Literal[1, 3] = 1
-    """Products that make queries, keys and values of a sequence. Three are slower, as in graphs that nobody has
-    rewritten for IPUs."""
+    """Number of products that compute queries, keys and values of a sequence. Three are slower; graphs that were not
+    rewritten for IPUs have three."""
 
     @model_validator(mode="before")
     @classmethod
@@ -81,7 +81,7 @@ class Seq2SeqSpec(BuiltModelSpec):
 
     @property
     def title(self) -> str:
-        """By its dimensions."""
+        """Published name, or layers and width."""
         whole = self.placed_decoder_layers == self.layer_count
         sizes = (size for size, preset in _T5.items() if all(getattr(self, key) == preset[key] for key in preset))
         size = next(sizes, None) if whole else None
@@ -92,25 +92,25 @@ class Seq2SeqSpec(BuiltModelSpec):
 
     @property
     def placed_layers(self) -> int:
-        """Layers of encoder and decoder."""
+        """Number of layers of encoder and decoder."""
         return self.layer_count + self.placed_decoder_layers
 
     @property
     def placed_decoder_layers(self) -> int:
-        """Layers of the decoder."""
+        """Number of layers of the decoder."""
         return self.decoder_layer_count or self.layer_count
 
     @property
     def shares_embedding(self) -> bool:
-        """Whether the head shares the embedding's weights."""
+        """True if the head shares the embedding's weights."""
         return self.tied_embedding
 
     def tokens_per_sample(self, data: Seq2SeqDataSpec) -> int:
-        """Those of both sequences."""
+        """Return the number of tokens of both sequences."""
         return data.source_length + data.target_length
 
     def workload(self, data: Seq2SeqDataSpec, formats: Formats, batch_size: int, shards: Shards = WHOLE) -> Workload:
-        """The graph of one micro-batch of pairs of sequences."""
+        """Return the graph of one micro-batch of pairs of sequences."""
         shape = Seq2SeqShape(
             encoder_layer_count=self.layer_count,
             decoder_layer_count=self.placed_decoder_layers,

@@ -41,21 +41,21 @@ class VisionDataSpec(DropoutDataSpec):
     pixel_format: Literal["uint8"] | NumberFormat = "uint8"
     """Format of images on their way from the host."""
     prefetch_depth: Count | None = None
-    """Micro-batches that wait ready in front of each replica; those of the software stack if left out."""
+    """Micro-batches in the prefetch queue of each replica; the software stack's if left out."""
 
     @property
     def host_decodes(self) -> bool:
-        """As the scenario says."""
+        """True if host servers decode each image."""
         return self.decoded_by_host
 
     @property
     def ready_micro_batches(self) -> int | None:
-        """As the scenario says."""
+        """Micro-batches in the prefetch queue of each replica, or None for the software stack's."""
         return self.prefetch_depth
 
 
 class VisionSpec(BuiltModelSpec):
-    """A vision transformer. `size` presets four dimensions; any of them overrides it."""
+    """Vision transformer. `size` presets four dimensions; each can be overridden."""
 
     beside: ClassVar[frozenset[str]] = frozenset({"size", "attention_padding"})
     widens_functions: ClassVar[bool] = True
@@ -64,9 +64,9 @@ class VisionSpec(BuiltModelSpec):
     size: Literal["base", "large"] | None = None
     """A published size [dosovitskiy2021]."""
     layer_count: LayerCount
-    """Layers."""
+    """Number of layers."""
     hidden_size: Count
-    """Width."""
+    """Width of the model."""
     feed_forward_size: Count
     """Inner width of the feed-forward block."""
     head_count: Count
@@ -74,20 +74,21 @@ class VisionSpec(BuiltModelSpec):
     image_size: Count = 224
     """Height and width of an image, in pixels."""
     patch_size: Count = 16
-    """Height and width of a patch, in pixels; what is left of an image beyond whole patches is not read."""
+    """Height and width of a patch, in pixels; pixels beyond the last whole patch are ignored."""
     class_token: Flag = True
-    """A class token in front of the patches; without one, classes are read off the mean of the patches."""
+    """Whether there is a class token before the patches; otherwise classes are computed from the mean of the
+    patches."""
     class_count: CountOrZero = 1000
-    """Classes; 0 for forward passes that return what classes would be read off."""
+    """Number of classes; 0 for forward passes that return the features instead."""
     divides_scores: Flag = True
-    """Whether scores are divided by the root of the width of a head, as ViT has it, which is slower than to multiply
-    them by its inverse."""
+    """Whether scores are divided by the square root of the width of a head, as in ViT, which is slower than multiplying
+    by its inverse."""
     attention_padding: Flag = False
-    """Sequences are padded in attention to whole pieces of eight bytes, as PopRT's pass of that name does."""
+    """Whether attention pads sequences to a multiple of eight bytes, as PopRT's pass of that name does."""
 
     @property
     def title(self) -> str:
-        """By its dimensions, with the edge of a patch."""
+        """Published name with the size of a patch, or layers and width."""
         sizes = (size for size, preset in _VIT.items() if all(getattr(self, key) == preset[key] for key in preset))
         size = next(sizes, None)
         if size is None:
@@ -96,7 +97,7 @@ class VisionSpec(BuiltModelSpec):
 
     @property
     def reads_images(self) -> bool:
-        """Always."""
+        """Always True."""
         return True
 
     @model_validator(mode="before")
@@ -116,7 +117,7 @@ class VisionSpec(BuiltModelSpec):
 
     @property
     def placed_layers(self) -> int:
-        """All layers."""
+        """Number of layers."""
         return self.layer_count
 
     @property
@@ -124,16 +125,16 @@ class VisionSpec(BuiltModelSpec):
         return PatchEmbedding(self.image_size, self.patch_size, class_token=self.class_token)
 
     def shortest_sequence(self, data: VisionDataSpec) -> int:
-        """Patches of an image, and the class token."""
+        """Return the number of patches of an image, plus the class token."""
         return self._patches.sequence_length
 
     def findings(self, spec: Any) -> Iterator[Finding]:
-        """Training without classes."""
+        """Yield a problem if a model is trained without classes."""
         if not self.class_count and spec.activity is Activity.TRAINING:
             yield ("model", "class_count"), "no classes, and so no loss to train with", "raise it"
 
     def workload(self, data: VisionDataSpec, formats: Formats, batch_size: int, shards: Shards = WHOLE) -> Workload:
-        """The graph of one micro-batch of images."""
+        """Return the graph of one micro-batch of images."""
         shape = VisionShape(
             layer_count=self.layer_count,
             hidden_size=self.hidden_size,

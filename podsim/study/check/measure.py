@@ -28,7 +28,7 @@ from podsim.result.files import write_atomically
 from podsim.runs import run
 from podsim.scenario import LoadedScenario, load_scenario, variant_names
 from podsim.scenario.library import display_path, is_as_shipped, shipped
-from podsim.scenario.wording import nearest, shown
+from podsim.scenario.wording import nearest, quoted
 from podsim.scenario.yaml_file import read_yaml
 from podsim.study.check.verdict import NOT_READ, Baseline, Measured, Verdict, uses, verdict_on
 from podsim.study.store import DONE, Store, figures_of, status_of
@@ -73,7 +73,7 @@ def check(
         raise PodsimError("there is nothing to check", do="give scenario files, folders of them, or shipped names")
     for path in paths:
         if not isinstance(path, str | Path):
-            what = f"what is checked is a path or the name of a scenario, not {shown(path)}"
+            what = f"what is checked is a path or the name of a scenario, not {quoted(path)}"
             raise PodsimError(what, do="write a scenario into a file, and give its path")
     if baseline is not None and against is not None:
         raise PodsimError("a revision does without a baseline", do="leave `against` or `baseline` out")

@@ -21,7 +21,7 @@ from podsim.scenario.auto import AUTO
 from podsim.scenario.document import Document
 from podsim.scenario.library import HARDWARE, data_file
 from podsim.scenario.pins import PARALLELISM
-from podsim.scenario.resolve import assigned, lay_over
+from podsim.scenario.resolve import assigned, merge_recorded
 from podsim.scenario.wording import flow
 from podsim.search.choice import Candidate
 from podsim.study.plan.goal import CHOSEN, TOGETHER, Goal, Job, Place, figures, place_named
@@ -393,10 +393,10 @@ def written(scenario: str, loaded: LoadedScenario, chosen: Candidate | None, abo
     name, base = (path.stem, str(path.resolve())) if path.is_file() else (scenario, scenario)
     variant = [loaded.written.variants[loaded.variant]] if loaded.variant else []
     layers = [*map(Document, variant), *map(assigned, loaded.overrides)]
-    data = _absolute(reduce(lay_over, layers, Document({})).data, (Path(), loaded.folder))
+    data = _absolute(reduce(merge_recorded, layers, Document({})).data, (Path(), loaded.folder))
     if chosen is not None:
         # Keys of a given layout are replaced one by one, so other placement keys have to be removed.
-        given, parallelism = loaded.written.document.at, chosen.parallelism
+        given, parallelism = loaded.written.document.value_at, chosen.parallelism
         gone = {key: None for key in _PLACEMENTS if key not in parallelism and given((PARALLELISM, key)) is not None}
         section, memory = (data[key] if isinstance(data.get(key), dict) else {} for key in (PARALLELISM, _MEMORY))
         pinned = {key: value for key, value in section.items() if key not in (AUTO, *_PLACEMENTS)}

@@ -31,7 +31,7 @@ from podsim.scenario.load import validated
 from podsim.scenario.quantity import Count, CountOrZero
 from podsim.scenario.scenario import Scenario
 from podsim.scenario.serving import Rate
-from podsim.scenario.wording import known_here, shown
+from podsim.scenario.wording import known_here, quoted
 from podsim.scenario.yaml_file import read_yaml
 from podsim.study.points import CombinedSpec, StudySpace, Varied, space_of
 from podsim.study.store import figures_of
@@ -285,7 +285,7 @@ def place_named(text: str) -> Place:
     if match is None:
         return Place(text)
     if not _IPUS.fullmatch(match[1]):
-        what = f"{shown(text)} is no partition: {shown(match[1])} is not a number of IPUs from 1 to 999999"
+        what = f"{quoted(text)} is no partition: {quoted(match[1])} is not a number of IPUs from 1 to 999999"
         do = f"write a whole number in the digits 0 to 9, without zeros in front, as in `8 of {printable(match[2])}`"
         raise PodsimError(what, do=do)
     return Place(match[2], int(match[1]))
@@ -403,7 +403,7 @@ class Goal:
 def goal_of(name: str | Path) -> Goal:
     """Return the goal of a file, a shipped study or a scenario, by path or name."""
     if not isinstance(name, str | Path):
-        what = f"a goal is a path or the name of a scenario or study, not {shown(name)}"
+        what = f"a goal is a path or the name of a scenario or study, not {quoted(name)}"
         raise PodsimError(what, do="write a scenario into a file, and give its path")
     file = shipped(str(name), "study") or Path(name)
     data = read_yaml(file).data if file.is_file() and file.suffix in {".yaml", ".yml"} else None
@@ -515,7 +515,7 @@ def check_figures(goal: Goal, specs: Sequence[Scenario]) -> None:
     what = f"`{of_requests[0]}` is a figure" if of_requests else "a rate is one"
     for job, spec in zip(goal.work, specs, strict=True):
         if goal.is_served and spec.activity is not Activity.GENERATION:
-            what = f"{what} of requests that are served, and {job.name or job.scenario} is {spec.activity.words}"
+            what = f"{what} of requests that are served, and {job.name or job.scenario} is {spec.activity.label}"
             raise PodsimError(what, do="serve a scenario whose model is of kind `decoder`, or count other figures")
     of_jobs = [names_of(spec, served=goal.is_served) for spec in specs]
     wanted = [(name, TOTALS if len(specs) > 1 else of_jobs[0]) for name in counted]
