@@ -34,7 +34,7 @@ def number(key: str, value: float = 2.0, source: str = "here") -> Assumption:
 class Stands:
     """What a result stands on, as it was measured: inputs from 1 to 3, whose value is 2 if nothing else is said."""
 
-    late = 0.0
+    slowdown = 0.0
 
     def __init__(
         self, moved: dict[str, tuple[float, float]], unmeasured: tuple[str, ...] = (), *others: Assumption
