@@ -64,6 +64,8 @@ WORKLOADS = Memo(32)
 """Models as graphs, by what describes them."""
 ROUTES = Memo(64)
 """Routes between the IPUs of a link domain, by topology and links."""
+HALVINGS = Memo(4096)
+"""Steps of collectives by recursive halving, by links, time of a sync and members."""
 TIMETABLES = Memo(64)
 """Which stages are active in which pipeline cycle, by stages, micro-batches and schedule."""
 DRAWS = Memo(64)
@@ -102,5 +104,6 @@ def of_file(key: Hashable, read: Callable[[], _Value]) -> _Value:
 
 def forget() -> None:
     """Drop all that this process remembers, so that the next run makes everything again."""
-    for each in (DOCUMENTS, VALUES, PLANS, CHIPS, COSTS, WORKLOADS, ROUTES, TIMETABLES, DRAWS, ASKED, SOURCES, _FILES):
+    runs = TIMETABLES, DRAWS, ASKED, SOURCES, _FILES
+    for each in (DOCUMENTS, VALUES, PLANS, CHIPS, COSTS, WORKLOADS, ROUTES, HALVINGS, *runs):
         each.forget()
