@@ -127,24 +127,25 @@ class CostedChain:
         """What is kept of that for the backward pass. [B]"""
         return self.per_block(self.workload.input_elements) * self.workload.stash_bytes
 
-    def held_bytes(self, job: PlanInput) -> Costs:
-        """Weights, accumulators and optimizer state on chip of every range of blocks. [B]"""
-        one = job.precision.accumulator_bytes
-
-        def block_bytes(name: str) -> float:
-            """Of one block. [B]"""
-            owned = [parameter for parameter in self.workload.blocks[name].parameters if parameter.tied_to is None]
-            sizes = [each.element_count for each in owned]
-            on_chip = job.layout.optimizer_storage == ON_CHIP
-            stored = job.precision.stored_bytes(owned) + sum(sizes) * one
-            return stored + (state_bytes(sizes, job) if on_chip else 0)
-
-        return ranges(self.per_block(block_bytes))
-
     def least_cycles(self, *, recompute: bool) -> tuple[float, float]:
         """Cycles of all blocks, and of the longest, with unlimited memory. [cycles]"""
         cycles = self.forward[-1] + (self.redone[-1] if recompute else 0) + self.backward[-1]
         return float(cycles.sum()), float(cycles.max())
+
+
+def held_bytes(workload: Workload, job: PlanInput) -> Costs:
+    """Return the weights, accumulators and optimizer state on chip of every range of blocks. [B]"""
+    one = job.precision.accumulator_bytes
+
+    def block_bytes(name: str) -> float:
+        owned = [parameter for parameter in workload.blocks[name].parameters if parameter.tied_to is None]
+        sizes = [each.element_count for each in owned]
+        on_chip = job.layout.optimizer_storage == ON_CHIP
+        stored = job.precision.stored_bytes(owned) + sum(sizes) * one
+        return stored + (state_bytes(sizes, job) if on_chip else 0)
+
+    values = {name: block_bytes(name) for name in workload.blocks}
+    return ranges(np.array([values[name] for name in workload.order], dtype=float))
 
 
 def is_tied(workload: Workload) -> bool:
