@@ -56,6 +56,8 @@ VALUES = Memo(1024)
 """Single values, by their text."""
 PLANS = Memo(20_000)
 """Plans of products and convolutions, by chip, operation and share of memory."""
+SPLITS = Memo(512)
+"""Splits of products that may be the cheapest, by chip, product and formats."""
 CHIPS = Memo(64)
 """Hashes of chips, by their parts."""
 COSTS = Memo(8)
@@ -105,5 +107,5 @@ def of_file(key: Hashable, read: Callable[[], _Value]) -> _Value:
 def forget() -> None:
     """Drop all that this process remembers, so that the next run makes everything again."""
     runs = TIMETABLES, DRAWS, ASKED, SOURCES, _FILES
-    for each in (DOCUMENTS, VALUES, PLANS, CHIPS, COSTS, WORKLOADS, ROUTES, HALVINGS, *runs):
+    for each in (DOCUMENTS, VALUES, PLANS, SPLITS, CHIPS, COSTS, WORKLOADS, ROUTES, HALVINGS, *runs):
         each.forget()
