@@ -62,8 +62,10 @@ CHIPS = Memo(64)
 """Hashes of chips, by their parts."""
 COSTS = Memo(8)
 """Cost models, which remember stages that were costed, by chip and stack."""
-WORKLOADS = Memo(32)
-"""Models as graphs, by what describes them."""
+WORKLOADS = Memo(256)
+"""Models as graphs, by what describes them; a search goes through hundreds of shards and micro-batches."""
+BARE = Memo(256)
+"""Blocks whose operations take no time, by the model that they are of."""
 ROUTES = Memo(64)
 """Routes between the IPUs of a link domain, by topology and links."""
 HALVINGS = Memo(4096)
@@ -107,5 +109,5 @@ def of_file(key: Hashable, read: Callable[[], _Value]) -> _Value:
 def forget() -> None:
     """Drop all that this process remembers, so that the next run makes everything again."""
     runs = TIMETABLES, DRAWS, ASKED, SOURCES, _FILES
-    for each in (DOCUMENTS, VALUES, PLANS, SPLITS, CHIPS, COSTS, WORKLOADS, ROUTES, HALVINGS, *runs):
+    for each in (DOCUMENTS, VALUES, PLANS, SPLITS, CHIPS, COSTS, WORKLOADS, BARE, ROUTES, HALVINGS, *runs):
         each.forget()

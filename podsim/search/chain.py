@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from podsim import memo
 from podsim.models import Workload
 from podsim.placement.alive import LiveOp, Needs, needs
 from podsim.placement.cuts import Segment, kept_elements
@@ -190,7 +191,13 @@ def chain_of(workload: Workload, model: CostModel, proportions: Sequence[float])
 
 
 def bare_chain(workload: Workload) -> CostedChain:
-    """Blocks whose operations take no time and need no temporaries."""
+    """Return the blocks as if their operations took no time and needed no temporaries."""
+    # Keeping the model alive keeps its id unique.
+    chain: CostedChain = memo.BARE.get(id(workload), lambda: _bare_chain(workload))
+    return chain
+
+
+def _bare_chain(workload: Workload) -> CostedChain:
     nothing = np.zeros((1, len(workload.order)))
     bare = {
         name: needs(workload, name, *([LiveOp(op) for op in ops] for ops in (block.forward, block.backward)))

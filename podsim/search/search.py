@@ -377,9 +377,5 @@ class Search:
 
     def _make_slices(self, micro_batch_size: int, recompute: bool, bare: bool) -> Slices:
         last = self._job.software.recompute_last_segment
-        if bare:
-            workload = self._job.workload_of(micro_batch_size)
-            chain = self._model.memoize(workload, ("bare chain",), lambda: bare_chain(workload))
-        else:
-            chain = self._chain(micro_batch_size)
+        chain = bare_chain(self._job.workload_of(micro_batch_size)) if bare else self._chain(micro_batch_size)
         return self.space.family.slices(chain, recompute=recompute, recompute_last=last)
