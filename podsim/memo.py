@@ -56,14 +56,20 @@ VALUES = Memo(1024)
 """Single values, by their text."""
 PLANS = Memo(20_000)
 """Plans of products and convolutions, by chip, operation and share of memory."""
+SPLITS = Memo(512)
+"""Splits of products that may be the cheapest, by chip, product and formats."""
 CHIPS = Memo(64)
 """Hashes of chips, by their parts."""
 COSTS = Memo(8)
 """Cost models, which cache the cost of stages, by chip and stack."""
-WORKLOADS = Memo(32)
-"""Model graphs, by their specification."""
+WORKLOADS = Memo(256)
+"""Model graphs, by their specification; a search uses hundreds of shards and micro-batches."""
+BARE = Memo(256)
+"""Blocks whose operations take no time, by model."""
 ROUTES = Memo(64)
 """Routes between the IPUs of a link domain, by topology and links."""
+HALVINGS = Memo(4096)
+"""Steps of collectives by recursive halving, by links, time of a sync and members."""
 TIMETABLES = Memo(64)
 """Which stages are active in which pipeline cycle, by stages, micro-batches and schedule."""
 DRAWS = Memo(64)
@@ -102,5 +108,6 @@ def file_content(key: Hashable, read: Callable[[], _Value]) -> _Value:
 
 def forget() -> None:
     """Drop all that this process remembers, so that the next run makes everything again."""
-    for each in (DOCUMENTS, VALUES, PLANS, CHIPS, COSTS, WORKLOADS, ROUTES, TIMETABLES, DRAWS, ASKED, SOURCES, _FILES):
+    runs = TIMETABLES, DRAWS, ASKED, SOURCES, _FILES
+    for each in (DOCUMENTS, VALUES, PLANS, SPLITS, CHIPS, COSTS, WORKLOADS, BARE, ROUTES, HALVINGS, *runs):
         each.forget()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import TypeAlias
 
 from podsim.models import Workload
 from podsim.models.op import DTYPE_BYTES, Conv, Elementwise, MatMul, Op, Reduce
@@ -91,7 +92,7 @@ def needs(workload: Workload, name: str, forward: Sequence[LiveOp], backward: Se
     first = _Pass(forward, stored)
     back = _Pass(backward, stored)
     gradients = {name for name in back.given if name.endswith("gradient")}
-    alone = (alive for _, alive in first.alive(input_bytes, first.given))
+    alone = [Alive(*alive) for _, alive in first.alive(input_bytes, first.given)]
     training = list(first.alive())
     redone = list(first.alive(lasting=block.kept_results)) if block.kept_results else training
     return Needs(
@@ -103,9 +104,13 @@ def needs(workload: Workload, name: str, forward: Sequence[LiveOp], backward: Se
     )
 
 
-def _most(alive: Iterable[tuple[int, Alive]]) -> int:
+_InUse: TypeAlias = tuple[int, int]
+"""Bytes of tensors and of temporaries. [B]"""
+
+
+def _most(alive: Iterable[tuple[int, _InUse]]) -> int:
     """Return the largest memory in use. [B]"""
-    return max((each.byte_count for _, each in alive), default=0)
+    return max((tensors + temporaries for _, (tensors, temporaries) in alive), default=0)
 
 
 class _Pass:
@@ -129,7 +134,7 @@ class _Pass:
         arriving: Collection[str] = (),  # names of the arriving tensor, which is freed after its last reader
         kept_bytes: int = 0,  # tensors that another pass kept for this one; counted until they are read [B]
         lasting: Collection[str] = (),  # results that stay to the end, since another pass reads them
-    ) -> Iterator[tuple[int, Alive]]:
+    ) -> Iterator[tuple[int, _InUse]]:
         """Yield the index of each operation with the memory in use while it copies operands, and while it runs."""
         until = max((self._last[name] for name in arriving), default=-1)
         kept = [min(kept_bytes, unread) for unread in self._unread(self.given.difference(arriving))]
@@ -149,25 +154,28 @@ class _Pass:
                 held_bytes += self._made[place] - held.get(task.op.name, 0)
                 held[task.op.name] = self._made[place]
 
-    def _during(self, place: int, held_bytes: int, dying: Mapping[str, int], read_bytes: int) -> Iterator[Alive]:
+    def _during(self, place: int, held_bytes: int, dying: Mapping[str, int], read_bytes: int) -> Iterator[_InUse]:
         """Yield the memory in use while operands are copied, then while the operation runs."""
         task, size, copied = self._tasks[place], self._made[place], self._copied[place]
         if copied:
             held_bytes += sum(copied.values())
-            yield Alive(held_bytes)
+            yield held_bytes, 0
             held_bytes -= sum(dying[name] for name in copied if name in dying)
             held_bytes -= min(read_bytes, sum(copied[name] for name in copied if name in self.given))
         # A cast to eight bits cannot run in place: it reads two bytes for each byte it writes.
         in_place = isinstance(task.op, Elementwise) and task.op.dtype != "fp8"
         over = in_place and any(each >= size for each in dying.values())
-        made = Alive(held_bytes + (0 if over else size), task.last_bytes)
-        yield max(made, Alive(held_bytes, task.temporary_bytes), key=lambda alive: alive.byte_count)
+        made_bytes = held_bytes + (0 if over else size)
+        if made_bytes + task.last_bytes >= held_bytes + task.temporary_bytes:
+            yield made_bytes, task.last_bytes
+        else:
+            yield held_bytes, task.temporary_bytes
 
-    def with_made(self, known: Iterable[tuple[int, Alive]], kept_bytes: int) -> Iterator[tuple[int, Alive]]:
+    def with_made(self, known: Iterable[tuple[int, _InUse]], kept_bytes: int) -> Iterator[tuple[int, _InUse]]:
         """Yield the memory in use, but at least the kept tensors that have been computed so far."""
         made = list(accumulate(self._made))
-        for place, alive in known:
-            yield place, Alive(max(alive.tensors, min(made[place], kept_bytes)), alive.temporaries)
+        for place, (tensors, temporaries) in known:
+            yield place, (max(tensors, min(made[place], kept_bytes)), temporaries)
 
     def _unread(self, names: Collection[str]) -> list[int]:
         """Return the bytes of `names` that each operation and later ones read; the list ends with 0. [B]"""

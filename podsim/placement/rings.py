@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from podsim import memo
 from podsim.placement.topologies import topology_of
 from podsim.placement.topology import Channel, Routes
 from podsim.scenario.hardware import System
@@ -87,10 +88,16 @@ class RingLayout:
 
 def halves(system: System, routes: Routes, members: Sequence[int]) -> Steps:
     """Return the steps of a reduce-scatter or all-gather by recursive halving in a link domain, neighbours first."""
-    ipus, found, apart = sorted(members), list[tuple[int, float, float]](), 1
+    sync_s = system.machine.ipu.multi_ipu_sync_s
+    ipus = tuple(sorted(members))
+    return memo.HALVINGS.get((routes.key, sync_s, ipus), lambda: _halves(sync_s, routes, ipus))
+
+
+def _halves(sync_s: float, routes: Routes, ipus: tuple[int, ...]) -> Steps:
+    found, apart = list[tuple[int, float, float]](), 1
     while apart < len(ipus):
         pairs = [(here, ipus[place ^ apart]) for place, here in enumerate(ipus) if place ^ apart < len(ipus)]
-        latency_s = system.machine.ipu.multi_ipu_sync_s + max(routes.latency_s(*pair) for pair in pairs)
+        latency_s = sync_s + max(routes.latency_s(*pair) for pair in pairs)
         sent = ((there, routes.between(here, there).channels, 1.0) for here, there in pairs)
         found.append((1, latency_s, _fullest_s(sent) / (2 * apart)))
         apart *= 2

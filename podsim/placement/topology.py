@@ -32,11 +32,12 @@ class Routes:
         self._system, self._per_domain = system, system.domain_ipu_count
         machine, link = system.machine, system.machine.ipu_link
         self._known: dict[tuple[int, int], Route] = {}
+        self.key: tuple[object, ...] = ()  # equal where all routes are
         if link is not None:
             rates = machine.rung_bytes_per_s, machine.rail_bytes_per_s
             made_of = (system.topology, self._per_domain, machine.ipu_count, rates)
-            latencies = link.first_hop_latency_s, link.hop_latency_s, link.rung_latency_s
-            self._known = memo.ROUTES.get((*made_of, *latencies), dict)
+            self.key = (*made_of, link.first_hop_latency_s, link.hop_latency_s, link.rung_latency_s)
+            self._known = memo.ROUTES.get(self.key, dict)
 
     def between(self, source: int, target: int) -> Route:
         """Return the route between two IPUs of one link domain, numbered across the pod."""

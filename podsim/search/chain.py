@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from podsim import memo
 from podsim.models import Workload
 from podsim.placement.alive import LiveOp, Needs, needs
 from podsim.placement.cuts import Segment, kept_elements
@@ -127,24 +128,25 @@ class CostedChain:
         """What is kept of that for the backward pass. [B]"""
         return self.per_block(self.workload.input_elements) * self.workload.stash_bytes
 
-    def held_bytes(self, job: PlanInput) -> Costs:
-        """Weights, accumulators and optimizer state on chip of every range of blocks. [B]"""
-        one = job.precision.accumulator_bytes
-
-        def block_bytes(name: str) -> float:
-            """Of one block. [B]"""
-            owned = [parameter for parameter in self.workload.blocks[name].parameters if parameter.tied_to is None]
-            sizes = [each.element_count for each in owned]
-            on_chip = job.layout.optimizer_storage == ON_CHIP
-            stored = job.precision.stored_bytes(owned) + sum(sizes) * one
-            return stored + (state_bytes(sizes, job) if on_chip else 0)
-
-        return ranges(self.per_block(block_bytes))
-
     def least_cycles(self, *, recompute: bool) -> tuple[float, float]:
         """Cycles of all blocks, and of the longest, with unlimited memory. [cycles]"""
         cycles = self.forward[-1] + (self.redone[-1] if recompute else 0) + self.backward[-1]
         return float(cycles.sum()), float(cycles.max())
+
+
+def held_bytes(workload: Workload, job: PlanInput) -> Costs:
+    """Return the weights, accumulators and optimizer state on chip of every range of blocks. [B]"""
+    one = job.precision.accumulator_bytes
+
+    def block_bytes(name: str) -> float:
+        owned = [parameter for parameter in workload.blocks[name].parameters if parameter.tied_to is None]
+        sizes = [each.element_count for each in owned]
+        on_chip = job.layout.optimizer_storage == ON_CHIP
+        stored = job.precision.stored_bytes(owned) + sum(sizes) * one
+        return stored + (state_bytes(sizes, job) if on_chip else 0)
+
+    values = {name: block_bytes(name) for name in workload.blocks}
+    return ranges(np.array([values[name] for name in workload.order], dtype=float))
 
 
 def is_tied(workload: Workload) -> bool:
@@ -189,7 +191,13 @@ def chain_of(workload: Workload, model: CostModel, proportions: Sequence[float])
 
 
 def bare_chain(workload: Workload) -> CostedChain:
-    """Blocks whose operations take no time and need no temporaries."""
+    """Return the blocks as if their operations took no time and needed no temporaries."""
+    # Keeping the model alive keeps its id unique.
+    chain: CostedChain = memo.BARE.get(id(workload), lambda: _bare_chain(workload))
+    return chain
+
+
+def _bare_chain(workload: Workload) -> CostedChain:
     nothing = np.zeros((1, len(workload.order)))
     bare = {
         name: needs(workload, name, *([LiveOp(op) for op in ops] for ops in (block.forward, block.backward)))

@@ -35,8 +35,8 @@ from podsim.scenario import LoadedScenario, TrainingScenario
 from podsim.scenario.wording import counted
 from podsim.search.best_first import Found, Lead
 from podsim.search.bounds import added_up_s, alone_ps, call_s, rings_of_first, shard_sums_s
-from podsim.search.chain import CostedChain, Costs, Slices, bare_chain, chain_of, is_tied
-from podsim.search.prices import Prices, capacity_bytes, price
+from podsim.search.chain import CostedChain, Costs, Slices, bare_chain, chain_of, held_bytes, is_tied
+from podsim.search.prices import CutChain, Prices, capacity_bytes, price
 from podsim.search.space import LayoutSpace
 from podsim.units import ps_to_seconds
 
@@ -174,9 +174,10 @@ class Search:
     def leads(self) -> Iterator[Lead[Found]]:
         """Every group, whatever its micro-batches."""
         for group in self.groups():
-            settings = list(self.space.micro_batches(group))
-            self.considered_count += len(settings)
-            if settings and not self._weights_fit(settings[0]):
+            weights_fit = self._weights_fit(group)
+            settings = list(self.space.micro_batches(group, None if weights_fit else 1))
+            self.considered_count += len(settings) if weights_fit else self.space.micro_batch_count(group)
+            if settings and not weights_fit:
                 self.misfits[settings[0]] = settings[0]
             elif settings:
                 bound_s = min(self._least_s(each) for each in (settings[0], settings[-1]))
@@ -197,12 +198,25 @@ class Search:
         yield Lead(self.bound_s(setting), partial(self._planned, setting))
 
     def _planned(self, setting: Layout) -> Iterator[Lead[Found]]:
-        """Cut as well as can be.
+        """Yield the layout with the cuts whose slowest stage is fastest."""
+        cut = self._prices(setting).fastest()
+        if cut is None:
+            self.misfits[setting] = setting
+        else:
+            yield Lead(self._slowest_s(setting, cut), partial(self._evaluated, setting, cut))
+
+    def _slowest_s(self, setting: Layout, cut: CutChain) -> float:
+        """Return what no layout with a setting stays below, as no cuts have a faster slowest stage. [s]"""
+        longest = (cut.cycles - cut.handed_cycles) * setting.accumulation_factor
+        return longest / self._job.system.machine.ipu.clock_hz + self._call_s(setting)
+
+    def _evaluated(self, setting: Layout, cut: CutChain | None) -> Iterator[Lead[Found]]:
+        """Yield the plan of a layout.
 
         Where the first IPU updates its weights after the others, one that holds less may make up for a longer stage.
         """
-        known_s, limit_bytes = float("inf"), float("inf")
-        while (cut := self._prices(setting).fastest(limit_bytes)) is not None:
+        known_s = float("inf")
+        while cut is not None:
             # Cuts that leave more free were timed by the search that asks for that.
             layout = replace(cut.layout, reserve=0.0)
             try:
@@ -212,11 +226,12 @@ class Search:
             estimate_s = self._estimates.setdefault(layout, found.estimate_s if found else float("inf"))
             if estimate_s >= known_s:
                 return
-            known_s, limit_bytes = estimate_s, cut.end_bytes
+            known_s = estimate_s
             if found:
                 yield found.lead()
             if not (self._job.software.update_first_ipu_apart and is_tied(self._job.workload_of(1))):
                 return
+            cut = self._prices(setting).fastest(cut.end_bytes)
         if known_s == float("inf"):
             self.misfits[setting] = setting
 
@@ -316,7 +331,7 @@ class Search:
         key = setting.optimizer_storage, setting.replicated_tensor_sharding and setting.shard_count
         if key not in self._held:
             workload = self._job.workload_of(1)
-            held = bare_chain(workload).held_bytes(replace(self._job, layout=setting))
+            held = held_bytes(workload, replace(self._job, layout=setting))
             self._held[key] = float(held[0, -1]), float(np.diagonal(held, 1).max())
         (total, largest), places = self._held[key], setting.ipus_per_replica // self.space.shards
         capacity = capacity_bytes(replace(self._job, layout=setting))
@@ -362,9 +377,5 @@ class Search:
 
     def _make_slices(self, micro_batch_size: int, recompute: bool, bare: bool) -> Slices:
         last = self._job.software.recompute_last_segment
-        if bare:
-            workload = self._job.workload_of(micro_batch_size)
-            chain = self._model.memoize(workload, ("bare chain",), lambda: bare_chain(workload))
-        else:
-            chain = self._chain(micro_batch_size)
+        chain = bare_chain(self._job.workload_of(micro_batch_size)) if bare else self._chain(micro_batch_size)
         return self.space.family.slices(chain, recompute=recompute, recompute_last=last)

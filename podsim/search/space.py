@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from math import prod
 
 from podsim.models import Workload
@@ -187,13 +188,22 @@ class LayoutSpace:
             return (self.spec.memory.state.replicated_tensor_sharding,)
         return (True, False) if replicas > 1 else (False,)
 
-    def micro_batches(self, group: Layout) -> Iterator[Layout]:
-        """A group with every micro-batch that it allows, the smallest first."""
+    def micro_batches(self, group: Layout, most: int | None = None) -> Iterator[Layout]:
+        """Yield a group with every micro-batch that it allows, or with `most` of them, the smallest first."""
+        for size, factor in islice(self._micro_batches(group), most):
+            yield replace(group, micro_batch_size=size, accumulation_factor=factor)
+
+    def micro_batch_count(self, group: Layout) -> int:
+        """Return the number of micro-batches that a group allows."""
+        return sum(1 for _ in self._micro_batches(group))
+
+    def _micro_batches(self, group: Layout) -> Iterator[tuple[int, int]]:
+        """Yield sizes of micro-batches with their numbers per weight update."""
         stages = self._stage_count(group.ipus_per_replica)
         for size in divisors(self.batch_size // group.replication_factor, MOST_SAMPLES):
             factor = self._accumulation(group.replication_factor, size, stage_count=stages)
             if factor is not None and self.auto.micro_batch_size in (None, size):
-                yield replace(group, micro_batch_size=size, accumulation_factor=factor)
+                yield size, factor
 
 
 def _family(spec: TrainingScenario, auto: AutoTrainingSpec) -> Family:

@@ -24,6 +24,7 @@ from podsim.tiles.split import (
     choose,
     distinct_parts,
     final_cast_cycles,
+    frontier,
     serial_slices,
     slice_cycles,
     sum_partials,
@@ -49,6 +50,38 @@ class _Candidates:
     column_grains: NDArray[Any]
 
 
+@dataclass(frozen=True, slots=True)
+class CostedSplits:
+    """Splits of a product, one of which is the cheapest for any share of memory."""
+
+    ipu: Ipu
+    shape: MatMulShape
+    dtype: str
+    partials: str
+    candidates: _Candidates
+    parts: dict[str, NDArray[Any]]  # cycles of every candidate, by kind of work [cycles]
+    cycles: NDArray[Any]
+    temporary: NDArray[Any]  # [B]
+
+    def plan(self, available_memory_proportion: float) -> MatMulPlan:
+        """Return the cheapest split whose temporaries fit."""
+        index = choose(self.cycles, self.temporary, self.ipu.tile.memory_bytes, available_memory_proportion)
+        c = self.candidates
+        return MatMulPlan(
+            shape=self.shape,
+            dtype=self.dtype,
+            partials=self.partials,
+            group_parts=int(c.groups[index]),
+            row_parts=int(c.rows[index]),
+            inner_parts=int(c.inner[index]),
+            column_parts=int(c.columns[index]),
+            column_slices=int(c.column_slices[index]),
+            inner_slices=int(c.inner_slices[index]),
+            account=Account(**{kind: float(values[index]) for kind, values in self.parts.items()}),
+            temporary_bytes_per_tile=int(self.temporary[index]),
+        )
+
+
 def plan_matmul(
     ipu: Ipu,
     shape: MatMulShape,
@@ -61,27 +94,20 @@ def plan_matmul(
     When nothing fits, the bound is doubled until it passes twice the tile's memory and then dropped; the memory plan
     decides if the whole graph fits.
     """
+    return costed_splits(ipu, shape, dtype, partials).plan(available_memory_proportion)
+
+
+def costed_splits(ipu: Ipu, shape: MatMulShape, dtype: str, partials: str) -> CostedSplits:
+    """Return the splits that are the cheapest for some share of memory."""
     _refuse_beyond_reason(shape)
     candidates = _enumerate(ipu, shape, dtype)
     parts = _cost(ipu, shape, candidates, dtype, partials)
-    cycles = sum(parts.values())
+    cycles = np.asarray(sum(parts.values()))
     temporary = _temporary_bytes(candidates, ipu, dtype, partials)
-    index = choose(np.asarray(cycles), temporary, ipu.tile.memory_bytes, available_memory_proportion)
-    account = Account(**{kind: float(values[index]) for kind, values in parts.items()})
-    c = candidates
-    return MatMulPlan(
-        shape=shape,
-        dtype=dtype,
-        partials=partials,
-        group_parts=int(c.groups[index]),
-        row_parts=int(c.rows[index]),
-        inner_parts=int(c.inner[index]),
-        column_parts=int(c.columns[index]),
-        column_slices=int(c.column_slices[index]),
-        inner_slices=int(c.inner_slices[index]),
-        account=account,
-        temporary_bytes_per_tile=int(temporary[index]),
-    )
+    best = frontier(cycles, temporary)
+    kept = _Candidates(*(getattr(candidates, name)[best] for name in _Candidates.__slots__))
+    parts = {kind: values[best] for kind, values in parts.items()}
+    return CostedSplits(ipu, shape, dtype, partials, kept, parts, cycles[best], temporary[best])
 
 
 def _refuse_beyond_reason(shape: MatMulShape) -> None:

@@ -56,9 +56,12 @@ def planned_matmul(
     """Return the cached result of `plan_matmul`."""
 
     def plan() -> MatMulPlan:
-        from podsim.tiles.matmul import plan_matmul
+        from podsim.tiles.matmul import costed_splits
 
-        return plan_matmul(chip.ipu, shape, dtype, partials, available_memory_proportion)
+        splits = memo.SPLITS.get(
+            (chip.key, shape, dtype, partials), lambda: costed_splits(chip.ipu, shape, dtype, partials)
+        )
+        return splits.plan(available_memory_proportion)
 
     key = (chip.key, shape, dtype, partials, available_memory_proportion)
     return memo.PLANS.get(key, lambda: disk.cached(_on_disk(key), plan, asdict, _matmul_plan))

@@ -37,6 +37,18 @@ def choose(cycles: NDArray[Any], temporary: NDArray[Any], tile_bytes: int, propo
     return int(np.argmin(np.where(cheapest, temporary, np.iinfo(np.int64).max)))
 
 
+def frontier(cycles: NDArray[Any], temporary: NDArray[Any]) -> NDArray[Any]:
+    """Return the indices of the candidates that `choose` may return, the cheapest first.
+
+    >>> frontier(np.array([3, 1, 2, 1]), np.array([10, 50, 60, 40]))
+    array([3, 0])
+    """
+    order = np.lexsort((temporary, cycles))
+    least = np.minimum.accumulate(temporary[order])
+    best: NDArray[Any] = order[np.concatenate([[True], least[1:] < least[:-1]])]
+    return best
+
+
 def serial_slices(ipu: Ipu) -> tuple[tuple[int, int], ...]:
     """Return the numbers of serial slices of (columns, contracted axis), first (1, 1)."""
     return (*_COLUMN_SLICES, *(_INNER_SLICES if ipu.vertices.slice.inner else ()))

@@ -12,7 +12,7 @@ from podsim.scenario.assumptions import with_value
 from podsim.scenario.ipu import Ipu
 from podsim.tiles import MatMulShape
 from podsim.tiles.matmul import plan_matmul
-from podsim.tiles.split import reduce_vertex_cycles, slice_cycles
+from podsim.tiles.split import choose, frontier, reduce_vertex_cycles, slice_cycles
 from podsim.tiles.vector import elementwise_cycles
 from podsim.validation.compare import compare_gemms
 from podsim.validation.comparison import summarize
@@ -127,3 +127,14 @@ def test_bow_runs_the_same_plan_faster_by_its_clock() -> None:
 
 def test_ipu_is_plain_data() -> None:
     assert isinstance(GC200, Ipu)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 6), st.integers(1, 40)), min_size=1, max_size=30),
+    st.floats(min_value=0.01, max_value=1.0),
+)
+def test_the_frontier_holds_what_is_chosen_of_all(splits: list[tuple[int, int]], share: float) -> None:
+    """For any share of a tile of 10 bytes, with ties, and where nothing fits twice the tile."""
+    cycles, temporary = (np.array(column) for column in zip(*splits, strict=True))
+    best = frontier(cycles, temporary)
+    assert best[choose(cycles[best], temporary[best], 10, share)] == choose(cycles, temporary, 10, share)

@@ -225,6 +225,7 @@ def test_the_reserve_is_given_up_only_where_nothing_leaves_it(
 
     spec = SimpleNamespace(memory=SimpleNamespace(reserve=None), software=SimpleNamespace(memory_reserve=0.1))
     monkeypatch.setattr(auto, "Divisions", Stood)
+    monkeypatch.setattr(auto, "_refined", lambda _, timed, *, prune: timed)
     loaded = cast(Any, SimpleNamespace(replaced=None))
     _, timed, reserve = auto._searched(loaded, cast(Any, spec), silent, prune=True)
     assert looked == looks
