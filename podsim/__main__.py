@@ -1,4 +1,4 @@
-"""The process of the command line, `podsim` or `python -m podsim`: signals end it without a traceback."""
+"""Process of the command line, `podsim` or `python -m podsim`; signals end it without a traceback."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def main() -> None:
         sys.exit(_BY_SIGNAL + number)
 
     def send_again(_: object) -> None:
-        """Once more, a moment later: this one could not go up, as from the callback of a weak reference."""
+        """Send the interrupt again a moment later, because this one was lost in a callback."""
         from threading import Timer
 
         timer = Timer(_MOMENT_S, os.kill, (os.getpid(), received[0]))
@@ -35,18 +35,18 @@ def main() -> None:
     try:
         _run_command()
     except BaseException:
-        # Libraries may have made another error of the interruption.
+        # Libraries may have converted the interruption to another error.
         if received:
             sys.exit(_BY_SIGNAL + received[0])
         raise
     finally:
-        # Nothing is left to tidy up: the interpreter may be ended while it ends.
+        # Nothing is left to clean up, so a signal may end the interpreter at once.
         for each in heeded:
             signal.signal(each, signal.SIG_DFL)
 
 
 def _run_command() -> None:
-    """The command that was asked for; a list and a run without options come without the parser, which takes long."""
+    """Run the requested command; plain runs skip the parser, which is slow to import."""
     name, *words = sys.argv[1:] or [""]
     is_plain = not any(word.startswith("-") for word in words) and "_PODSIM_COMPLETE" not in os.environ
     if name == "run" and is_plain and len(words) == 1:

@@ -1,4 +1,4 @@
-"""The public home of capacity planning: which system and division reach a goal best."""
+"""Public module of capacity planning."""
 
 from podsim.study.plan import Answer, Goal, Job, Option, Part, PlanResult, find_systems, read_goal
 

@@ -1,7 +1,7 @@
-"""What is kept on disk from one process to the next; `PODSIM_CACHE` names another folder, or `off` for none.
+"""Disk cache; `PODSIM_CACHE` names another folder, or is `off`.
 
-An entry is a file named by a hash of all that its value was made from, moved to its place at once, with a checksum: one
-that is damaged is made again. Whatever the folder refuses is no error.
+An entry is a file with a checksum, written atomically and named by a hash of all inputs of its value. A damaged entry
+is computed again. A folder that cannot be written is not an error.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from podsim.errors import PodsimError
 _Value = TypeVar("_Value")
 SWITCH = "PODSIM_CACHE"
 _MOST_BYTES = 1 << 26
-"""No entry is as large."""
+"""Size above which no entry is read."""
 _PLAIN: dict[Any, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}
 _MOST_PER_FOLDER = 64
-"""Entries of one of the 256 folders, beyond which the older half of them is removed."""
+"""Entries of one of the 256 folders beyond which the older half is removed."""
 
 
 def folder() -> Path | None:
-    """The cache folder of podsim; None where it is switched off or the user has none."""
+    """Return podsim's cache folder; None if it is switched off or the user has none."""
     wish, given = os.environ.get(SWITCH, ""), Path(os.environ.get("XDG_CACHE_HOME", ""))
     if wish and (wish == "off" or Path(wish).is_absolute()):
         return None if wish == "off" else Path(wish)
@@ -38,12 +38,12 @@ def folder() -> Path | None:
         do = f"use {SWITCH}=off, the whole path of a folder, or leave it out"
         raise PodsimError(f"`{wish}` is neither off nor a whole path", where=SWITCH, do=do)
     try:
-        return (given if given.is_absolute() else _of_platform()) / "podsim"
+        return (given if given.is_absolute() else _platform_folder()) / "podsim"
     except RuntimeError:  # there is no home folder
         return None
 
 
-def _of_platform() -> Path:
+def _platform_folder() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches"
     if sys.platform == "win32":
@@ -52,7 +52,7 @@ def _of_platform() -> Path:
 
 
 def digest(parts: Iterable[bytes]) -> str:
-    """A hash of texts, each apart from the next."""
+    """Return a hash of a sequence of byte strings, which depends on their boundaries."""
     whole = hashlib.sha256()
     for part in parts:
         whole.update(b"%d:" % len(part))
@@ -61,39 +61,41 @@ def digest(parts: Iterable[bytes]) -> str:
 
 
 def source(files: Iterable[Path]) -> bytes:
-    """A hash of source files: what they made must be made again when they change."""
+    """Return a hash of source files, so that cached results expire when the code changes."""
     contents = (path.read_bytes() if path.is_file() else b"" for path in sorted(files))
     return digest([__version__.encode(), *contents]).encode()
 
 
 def simulator() -> str:
-    """A hash of the code that simulates."""
+    """Return a hash of podsim's own code."""
     return source(Path(__file__).resolve().parent.rglob("*.py")).decode()
 
 
 def library(name: str) -> Path:
-    """The first file of a library, which is not imported."""
+    """Return the first file of a library, without importing it."""
     found = importlib.util.find_spec(name)
     assert found is not None
     assert found.origin is not None
     return Path(found.origin)
 
 
-def kept(key: str, make: Callable[[], _Value], write: Callable[[_Value], Any], read: Callable[[Any], _Value]) -> _Value:
-    """A value from disk, or made and kept there. `write`: turns it into what JSON can hold."""
+def cached(
+    key: str, make: Callable[[], _Value], write: Callable[[_Value], Any], read: Callable[[Any], _Value]
+) -> _Value:
+    """Return a value from the disk cache, or make and store it."""
     root = folder()
     if root is None:
         return make()
     path = root / key[:2] / f"{key[2:]}.json"
     with suppress(OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, ArithmeticError):
-        return read(_load(path))  # unless it is not there, or damaged
+        return read(_load(path))  # raises if it is missing or damaged
     value = make()
     _save(path, json.dumps(write(value)).encode())
     return value
 
 
 def typed(value: _Value) -> _Value:
-    """A dataclass that was read, if its plain fields hold what they are declared to."""
+    """Return a dataclass read from disk; raise `TypeError` if a plain field has another type than declared."""
     for field in fields(value):  # type: ignore[arg-type]
         held = getattr(value, field.name)
         if is_dataclass(held):

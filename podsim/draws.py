@@ -1,4 +1,4 @@
-"""How often a run is repeated, with uncertain inputs drawn from their ranges or with noise, and what came of it."""
+"""Settings and results of repeated runs: Monte Carlo samples of uncertain inputs, and runs with noise."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from podsim.errors import PodsimError
 
 MOST_DRAWS: Final = 1_000_000
 MOST_SEEDS: Final = 10_000
-SHARE: Final = 0.8  # of the draws, how many lie in a range: those from P10 to P90
+SHARE: Final = 0.8  # share of the samples in a range, from P10 to P90
 Z: Final = 1.2816
-"""Standard deviations below which nine tenths of a normal distribution lie."""
+"""P90 of the standard normal distribution."""
 _PERCENTILES, _PER_CENT = (10, 50, 90), 100
 
 
@@ -37,14 +37,14 @@ class _Repeated:
 
 
 class Draws(_Repeated):
-    """How often inputs are drawn: `count` times, from 1 to 1,000,000, with a `seed` that is not negative."""
+    """Number of Monte Carlo samples, `count` from 1 to 1,000,000, and a `seed` that is not negative."""
 
     MOST, WHAT = MOST_DRAWS, "draws of the uncertain inputs"
     CURE = "draw from 1 to {:,} times, for example 200"
 
 
 class Seeds(_Repeated):
-    """How often a run is repeated with noise: `count` times, from 1 to 10,000, with seeds made of one `seed`."""
+    """Number of runs with noise, `count` from 1 to 10,000, with seeds derived from one `seed`."""
 
     MOST, WHAT = MOST_SEEDS, "runs with noise"
     CURE = "ask for 1 to {:,}, for example 100"
@@ -52,43 +52,44 @@ class Seeds(_Repeated):
 
 @dataclass(frozen=True, slots=True)
 class Uncertainty:
-    """What came of the draws."""
+    """Result of sampling uncertain inputs."""
 
     draws: int
     seed: int
-    impossible: int  # draws whose run is impossible, such as those in which the model does not fit
-    drawn: tuple[str, ...]  # keys of the inputs that were drawn
-    held: tuple[str, ...]  # keys of those that kept their values: none, since all are drawn
-    metrics: Mapping[str, Mapping[str, float]]  # `p10`, `p50` and `p90` of a metric: what this share does not exceed
+    impossible: int  # samples with an impossible run, for example if the model does not fit
+    drawn: tuple[str, ...]  # keys of the sampled inputs
+    held: tuple[str, ...]  # keys of the inputs that kept their values: none, since all are sampled
+    metrics: Mapping[str, Mapping[str, float]]  # `p10`, `p50` and `p90` of each metric
     model_scatter: float | None = None
-    """Standard deviation of the factor common to all times of a draw, which stands for what the model itself gets
-    wrong; None where the software stack gives none."""
+    """Standard deviation of the model error, a factor common to all times of a sample; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Noisy:
-    """What came of the runs with noise; percentiles are `p10`, `p50` and `p90`, what this share does not exceed."""
+    """Result of runs with noise, as percentiles `p10`, `p50` and `p90`."""
 
     seeds: int
     seed: int
     engine: str
     event_count: int
-    machines: int  # that wait for the latest of them
-    run_updates: int | None  # of a run, evaluations in the training program included; None without an end of the run
-    simulated_updates: int  # in each run; the rest was drawn from those of all runs
+    machines: int  # machines that wait for the slowest one
+    run_updates: (
+        int | None
+    )  # weight updates of a run, with evaluations in the training program; None if the run has no end
+    simulated_updates: int  # simulated updates of each run; the others are sampled from those of all runs
     weight_update_s: Mapping[str, float]  # percentiles of single weight updates
     mean_weight_update_s: float
-    longer_s: float  # than a weight update without noise, the mean
+    longer_s: float  # mean delay relative to a weight update without noise
     jitter_s: float  # standard deviation of weight updates within a run
-    waiting_s: float  # what a session call takes longer, on average, since all machines wait for the latest
-    drift: float  # how much longer a weight update takes at the end of a run than at its start
-    drifting_s: float  # what it takes longer for that, on average over a run
+    waiting_s: float  # mean delay of a session call, because all machines wait for the slowest one
+    drift: float  # relative slowdown of a weight update from start to end of a run
+    drifting_s: float  # mean delay by drift over a run
     epoch_s: Mapping[str, float] | None  # percentiles of the weight updates of an epoch; None where that is not known
     time_to_train_s: Mapping[str, float] | None  # percentiles of the whole run
 
 
 def percentiles(values: Iterable[float]) -> dict[str, float]:
-    """`p10`, `p50` and `p90`: the value that this share of them does not exceed.
+    """Return `p10`, `p50` and `p90`: values that this share of the samples does not exceed.
 
     >>> percentiles([4.0, 1.0, 3.0, 2.0])
     {'p10': 1.0, 'p50': 2.0, 'p90': 4.0}
@@ -99,14 +100,14 @@ def percentiles(values: Iterable[float]) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Between what a figure lies in four fifths of the draws: from what a tenth of them does not exceed on."""
+    """Range of a metric in 80 % of the samples, from P10 to P90."""
 
     low: float
     high: float
     share: float = SHARE
 
     def holding(self, value: float) -> Range:
-        """The range, as wide as to hold a value.
+        """Return the range, widened to include a value.
 
         >>> Range(2.0, 3.0).holding(1.5)
         Range(low=1.5, high=3.0, share=0.8)
@@ -115,7 +116,7 @@ class Range:
 
 
 def range_of(values: Iterable[float]) -> Range:
-    """The range of some draws.
+    """Return the range of samples.
 
     >>> range_of(range(1, 21))
     Range(low=2, high=18, share=0.8)

@@ -1,4 +1,4 @@
-"""What can go wrong, and what each tells its reader.
+"""Errors of podsim.
 
 PodsimError             everything a user can mend; printed without a traceback
 ├── SpecError           a file is wrong: all its problems in one raise, each with its place
@@ -22,31 +22,31 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 _MOST_TOLD = 50
-"""Problems of a file that its error prints; all are in `SpecError.problems`."""
+"""Most problems of a file that an error prints; all are in `SpecError.problems`."""
 
 
 class _PortableError(Exception):
-    """Pickled and copied by its parts, since `Exception` would call the constructor with the message alone.
+    """Exception that can be pickled and copied; `Exception` would call the constructor with only the message.
 
-    Without it a worker of `multiprocessing.Pool` that raises kills the thread that collects results.
+    Otherwise a worker of `multiprocessing.Pool` that raises would kill the thread that collects results.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The class, the arguments of `Exception`, and every attribute, notes included."""
+        """Pickle the class, the arguments of `Exception`, and every attribute, notes included."""
         return _rebuilt, (type(self), self.args), self.__dict__.copy()
 
 
 def _rebuilt(kind: type[_PortableError], arguments: tuple[Any, ...]) -> _PortableError:
-    """An error without its attributes; its constructor is not called."""
+    """Return an error without its attributes; its constructor is not called."""
     return kind.__new__(kind, *arguments)
 
 
 class PodsimError(_PortableError):
-    """What is wrong, where, and what to do about it.
+    """Error that says what is wrong, where, and what to do about it.
 
     Attributes:
-        message: What is wrong.
-        where: `file:line:column [key.path]`, if a file is to blame.
+        message: Description of the error.
+        where: `file:line:column [key.path]`, if the error is in a file.
         do: The cure.
     """
 
@@ -55,7 +55,7 @@ class PodsimError(_PortableError):
         self.message, self.where, self.do = message, where, do
 
     def __str__(self) -> str:
-        """`where: message`, then the cure on a line of its own."""
+        """Return `where: message`, then the cure on a line of its own."""
         first = f"{self.where}: {self.message}" if self.where else self.message
         return f"{first}\n  do: {self.do}" if self.do else first
 
@@ -67,7 +67,7 @@ class PodsimError(_PortableError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong in a file."""
+    """Error in a file."""
 
     where: str  # `file:line:column`
     key: str  # dotted path of the key, empty for the whole file
@@ -75,7 +75,7 @@ class Problem:
     do: str | None = None  # the cure, if one is known
 
     def __str__(self) -> str:
-        """`file:line:column [key]: message`, then the cure on a line of its own."""
+        """Return `file:line:column [key]: message`, then the cure on a line of its own."""
         place = " ".join(part for part in (self.where, f"[{self.key}]" if self.key else "") if part)
         text = f"{place}: {self.message}" if place else self.message
         return f"{text}\n  do: {self.do}" if self.do else text
@@ -93,7 +93,7 @@ class SpecError(PodsimError):
     """A specification or scenario is wrong.
 
     Attributes:
-        problems: Everything found, in order of place.
+        problems: All problems, in order of place.
     """
 
     def __init__(self, problems: Sequence[Problem]) -> None:
@@ -111,7 +111,7 @@ class ModelError(PodsimError):
 
 
 class InfeasibleError(PodsimError):
-    """What was asked for cannot be done on this hardware."""
+    """Request that this hardware cannot meet."""
 
 
 class DoesNotFitError(InfeasibleError):

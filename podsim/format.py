@@ -1,4 +1,4 @@
-"""Numbers as people read them; those that messages need too are in `podsim.units`."""
+"""Formatting of numbers for readers; functions that messages need too are in `podsim.units`."""
 
 import re
 from math import inf
@@ -17,15 +17,15 @@ _UNITS: Final = {
     JOULES: ((1e-3, "uJ", 1e-6), (1.0, "mJ", 1e-3), (1e3, "J", 1.0), (1e6, "kJ", 1e3), (inf, "kWh", 3.6e6)),
     WATTS: ((1e3, "W", 1.0), (inf, "kW", 1e3)),
 }
-"""By SI unit: below which value another suits, its name, and how much it is."""
+"""Displayed units by SI unit: upper limit of the value, name, and size in the SI unit."""
 _AXES: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 _ENOUGH: Final = 2.0
-"""Of its unit is the least that an axis goes up to."""
+"""Least length of an axis in its unit."""
 _HEADLINE_DIGITS: Final = 4
 
 
 def _unit_of(value: float, unit: str, digits: int) -> tuple[str, float]:
-    """The unit that suits a value rounded to so many digits, and how much it is of the SI unit."""
+    """Return the unit that suits a value rounded to `digits` digits, and its size in the SI unit."""
     return next(
         (name, scale)
         for limit, name, scale in _UNITS[unit]
@@ -39,9 +39,9 @@ def _scaled(value: float, unit: str, digits: int = 3) -> str:
 
 
 def format_duration_s(seconds: float, digits: int = 3) -> str:
-    """A duration in the unit that suits it. [s]
+    """Format a duration in a suitable unit. [s]
 
-    Minutes begin at two minutes and hours at two hours, so that a run time keeps the unit it is quoted in.
+    Minutes are used from two minutes on and hours from two hours on, as run times are usually quoted.
 
     >>> format_duration_s(0.0013), format_duration_s(12.4), format_duration_s(1563.0)
     ('1.3 ms', '12.4 s', '26.1 min')
@@ -50,17 +50,17 @@ def format_duration_s(seconds: float, digits: int = 3) -> str:
 
 
 def unit_of_duration(seconds: float, digits: int) -> tuple[str, float]:
-    """The unit that suits a duration, and how long it is. [s]"""
+    """Return the unit that suits a duration, and its length. [s]"""
     return _unit_of(seconds, SECONDS, digits)
 
 
 def unit_of_energy(energy_j: float) -> tuple[str, float]:
-    """The unit that suits an energy, and how much it is. [J]"""
+    """Return the unit that suits an energy, and its size. [J]"""
     return _unit_of(energy_j, JOULES, 3)
 
 
 def format_power_w(power_w: float) -> str:
-    """Power in the unit that suits it. [W]
+    """Format a power in a suitable unit. [W]
 
     >>> format_power_w(21.04), format_power_w(4936.6)
     ('21 W', '4.94 kW')
@@ -69,7 +69,7 @@ def format_power_w(power_w: float) -> str:
 
 
 def format_energy_j(energy_j: float) -> str:
-    """Energy in joules, from a megajoule on in kilowatt-hours. [J]
+    """Format an energy in joules, from a megajoule on in kilowatt-hours. [J]
 
     >>> format_energy_j(0.1724), format_energy_j(3229.0), format_energy_j(7.2e6)
     ('172 mJ', '3.23 kJ', '2 kWh')
@@ -78,7 +78,7 @@ def format_energy_j(energy_j: float) -> str:
 
 
 def unit_for_s(longest_s: float) -> tuple[float, str]:
-    """The unit of an axis that goes up to a time: its length and its name. [s]
+    """Return the length and the name of the unit for an axis up to a time. [s]
 
     >>> unit_for_s(12.5), unit_for_s(0.15)
     ((1.0, 's'), (0.001, 'ms'))
@@ -87,7 +87,7 @@ def unit_for_s(longest_s: float) -> tuple[float, str]:
 
 
 def format_range(low: str, high: str) -> str:
-    """Ends of a range, as they stand behind a figure.
+    """Return the ends of a range, to follow a value.
 
     >>> format_range("21 ms", "14 s"), format_range("3.9 requests/s", "6.1 requests/s")
     ('80 %: 21 ms to 14 s', '80 %: 3.9 to 6.1 requests/s')
@@ -96,7 +96,7 @@ def format_range(low: str, high: str) -> str:
 
 
 def format_span(low: str, high: str) -> str:
-    """Two figures with their unit, which is told once if both have it.
+    """Return two values joined by `to`; a unit that they share is written once.
 
     >>> format_span("9.1 min", "11 min"), format_span("4", "5")
     ('9.1 to 11 min', '4 to 5')
@@ -106,7 +106,7 @@ def format_span(low: str, high: str) -> str:
 
 
 def format_figure(metric: Metric, value: float, currency: str = "") -> str:
-    """A figure as its unit asks for; rates without theirs, which stands in their head.
+    """Format a value in its unit; for a rate the column heading shows the unit.
 
     >>> from podsim.metrics import COST, ENERGY, METRICS
     >>> format_figure(METRICS[COST], 8.5466, "USD"), format_figure(METRICS["mfu"], 0.4)
@@ -128,7 +128,7 @@ def format_figure(metric: Metric, value: float, currency: str = "") -> str:
 
 
 def format_ends(metric: Metric, value: float, low: float, high: float) -> str:
-    """The ends of the range of a figure, in the unit in which it is shown, which is left out.
+    """Return the ends of a metric's range, in the unit of its value, without the unit.
 
     >>> from podsim.metrics import METRICS, TIME, TOKENS, UPDATE
     >>> [format_ends(METRICS[UPDATE], 0.6379, 0.6071, 0.6652), format_ends(METRICS[TOKENS], 4904.3, 4702.4, 5156.4)]
@@ -143,7 +143,7 @@ def format_ends(metric: Metric, value: float, low: float, high: float) -> str:
 
 
 def format_count(value: float) -> str:
-    """A count, with thousands grouped; a fraction shows four significant digits.
+    """Format a count with grouped thousands; a fraction has four significant digits.
 
     >>> format_count(2171427), format_count(1413.44), format_count(2.03681)
     ('2,171,427', '1,413', '2.037')
@@ -152,7 +152,7 @@ def format_count(value: float) -> str:
 
 
 def format_counted(count: int, what: str) -> str:
-    """A count and what is counted.
+    """Return a count with its noun.
 
     >>> format_counted(1, "scenario"), format_counted(2000, "figure")
     ('1 scenario', '2,000 figures')
@@ -161,7 +161,7 @@ def format_counted(count: int, what: str) -> str:
 
 
 def format_percent(ratio: float, decimals: int = 1) -> str:
-    """A ratio as a percentage.
+    """Format a ratio as a percentage.
 
     >>> format_percent(0.5812)
     '58.1 %'
@@ -170,7 +170,7 @@ def format_percent(ratio: float, decimals: int = 1) -> str:
 
 
 def format_error(ratio: float, decimals: int = 1) -> str:
-    """A relative error as a percentage with its sign, which nothing has where it is rounded to zero.
+    """Format a relative error as a percentage with its sign; an error that rounds to zero has none.
 
     >>> format_error(0.0123), format_error(-0.2), format_error(-0.0004)
     ('+1.2 %', '-20.0 %', '0.0 %')
@@ -180,7 +180,7 @@ def format_error(ratio: float, decimals: int = 1) -> str:
 
 
 def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
-    """Sort key that puts `ipu2` before `ipu10`.
+    """Return a sort key that puts `ipu2` before `ipu10`.
 
     >>> sorted(["ipu10", "ipu2"], key=natural_key)
     ['ipu2', 'ipu10']
@@ -190,7 +190,7 @@ def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
 
 
 def in_title(words: str) -> str:
-    """Words as they begin a line; only the first letter changes.
+    """Return words with a capital first letter, and all other letters unchanged.
 
     >>> in_title("time to train of IPUs")
     'Time to train of IPUs'

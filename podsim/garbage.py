@@ -1,4 +1,4 @@
-"""Work that makes many small objects and no cycles among them."""
+"""Garbage collection during work that creates many small objects without reference cycles."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_search() -> Iterator[None]:
-    """Objects go as their last reference goes; looking for cycles among them takes up to half of the time."""
+    """Switch off the search for reference cycles, which takes up to half of the time; reference counting goes on."""
     searched = gc.isenabled()
     gc.disable()
     try:

@@ -1,7 +1,8 @@
-"""What podsim asks of git, in the repository of a file and nowhere else.
+"""Git commands in the repository of a file.
 
-Hooks, aliases and `git rebase --exec` hand down variables that name a repository, an index or a store of objects. They
-are those of whoever called, and may not be those of the file: with them, git would empty the commit that is being made.
+Hooks, aliases and `git rebase --exec` set variables that name a repository, an index or an object store. These belong
+to the caller's repository, which may not be that of the file, and git would damage a commit in progress. So they are
+removed from the environment.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ from podsim.errors import PodsimError
 from podsim.user_file import MOST_BYTES, read_at_most
 
 READ: Final = (".yaml", ".yml", ".onnx", ".csv", ".json")
-"""What a scenario may name, and what names it."""
+"""Suffixes of scenarios and of files that scenarios name."""
 _NO_PLACE: Final = (
     *("GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM"),
     *("GIT_SSL_", "GIT_TRACE", "GIT_CONFIG_", "GIT_EXEC_PATH"),
     *("GIT_ASKPASS", "GIT_SSH", "GIT_TERMINAL_PROMPT", "GIT_HTTP_", "GIT_PROXY_", "GIT_ALLOW_PROTOCOL", "GIT_PROTOCOL"),
 )
-"""Beginnings of what is kept of `GIT_*`: how git is set up and how it reaches other machines, and no place in it."""
+"""Prefixes of the `GIT_*` variables to keep: settings and connections, but no repository."""
 _LINK, _FILE = "120000", "100"
-"""Modes of symbolic links, and of ordinary files."""
+"""Mode of symbolic links, and prefix of the modes of ordinary files."""
 _FETCH: Final = "fetch the revision with its files"
 _LOOKED_BACK: Final = 50
-"""Commits of a file in which a content is looked for."""
+"""Number of commits of a file to search."""
 
 
 def git(folder: Path, where: str, do: str, *arguments: str, given: bytes = b"") -> bytes:
-    """What git prints in the repository of a folder; `where` and `do` are place and cure where it refuses."""
+    """Run git in the repository of a folder and return its output; `where` and `do` belong to its errors."""
     program = shutil.which("git")
     if program is None:
         what = "git is not installed, which finds files at a revision"
@@ -54,12 +55,12 @@ def git(folder: Path, where: str, do: str, *arguments: str, given: bytes = b"") 
 
 
 def top_of(folder: Path, where: str, do: str) -> Path:
-    """The folder of the repository that a folder lies in."""
+    """Return the top folder of the repository that contains a folder."""
     return Path(os.fsdecode(git(folder, where, do, "rev-parse", "--show-toplevel")).rstrip("\n"))
 
 
 def commit_of(top: Path, where: str, name: str) -> str:
-    """The full hash of the commit that a revision names: a branch, a tag, a hash, `HEAD~3`."""
+    """Return the full hash of a revision: a branch, a tag, a hash, `HEAD~3`."""
     do = "`git log --oneline` lists revisions"
     try:
         asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
@@ -70,7 +71,7 @@ def commit_of(top: Path, where: str, name: str) -> str:
 
 
 def blobs(top: Path, where: str, commit: str) -> dict[PurePosixPath, str]:
-    """Hashes of the ordinary files of a commit by their paths."""
+    """Return the hashes of the ordinary files of a commit by path."""
     return {path: blob for path, (mode, blob) in _entries(top, where, commit).items() if mode.startswith(_FILE)}
 
 
@@ -78,19 +79,23 @@ def extract(top: Path, where: str, commit: str, folder: Path, wanted: Callable[[
     """Write files of a commit, and links that stay inside, to an empty folder; the repository is not touched."""
     entries = {path: entry for path, entry in _entries(top, where, commit).items() if wanted(path)}
     texts = dict(zip(entries, _contents(top, where, [blob for _, blob in entries.values()]), strict=True))
-    for path, (mode, _) in sorted(entries.items(), key=lambda each: each[1][0] == _LINK):  # through no link of its own
+    for path, (mode, _) in sorted(
+        entries.items(), key=lambda each: each[1][0] == _LINK
+    ):  # links last, so that no file is written through one
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         if mode != _LINK:
             target.write_bytes(texts[path])
             continue
         link = PurePosixPath(os.fsdecode(texts[path]))
-        if not link.is_absolute() and link.parts.count("..") < len(path.parts):  # inside, whatever other links do
+        if not link.is_absolute() and link.parts.count("..") < len(
+            path.parts
+        ):  # the target is inside, whatever other links do
             target.symlink_to(link)
 
 
 def first_change(file: Path, agreed: Collection[str]) -> int | None:
-    """The first line that a file does not have as when its SHA-256 was one of these; None if git does not know that."""
+    """Return the first line that differs from the version with one of these SHA-256; None if git cannot tell."""
     try:
         top = top_of(file.parent, str(file), "")
         path = PurePosixPath(file.resolve().relative_to(top).as_posix())
@@ -107,7 +112,7 @@ def first_change(file: Path, agreed: Collection[str]) -> int | None:
 
 
 def _entries(top: Path, where: str, commit: str, *paths: PurePosixPath) -> dict[PurePosixPath, tuple[str, str]]:
-    """Mode and hash of the files and links of a commit by their paths."""
+    """Return mode and hash of the files and links of a commit by path."""
     asked = [str(path) for path in paths]
     listed = os.fsdecode(git(top, where, _FETCH, "ls-tree", "-r", "-z", "--full-tree", commit, *asked))
     split = (line.partition("\t") for line in listed.split("\0") if line)

@@ -1,7 +1,7 @@
-"""What a process remembers from one run to the next, the only state that outlives a run.
+"""Caches of a process, the only state that outlives a run.
 
-Values by all that they were made from, within bounds, the longest unused going first. Threads may use it at once, and
-forks leave it usable.
+Keys contain all inputs of a value. Sizes are bounded, and the least recently used value is removed first. Caches are
+safe with threads and forks.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Memo:
         self._known: OrderedDict[Hashable, Any] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], _Value]) -> _Value:
-        """The value of a key, made where it is not known; an error of `make` is not remembered."""
+        """Return the value of a key; make it if it is missing. An error of `make` is not cached."""
         with _LOCK:
             if key in self._known:
                 self._known.move_to_end(key)
                 known: _Value = self._known[key]
                 return known
-        value = make()  # without the lock: two threads may make the same value, and neither waits for the other
+        value = make()  # without the lock: two threads may compute the same value, and neither waits
         with _LOCK:
             self._known[key] = value
             while len(self._known) > self._most:
@@ -41,7 +41,7 @@ class Memo:
         return value
 
     def __len__(self) -> int:
-        """How many values are known."""
+        """Return the number of values."""
         return len(self._known)
 
     def forget(self) -> None:
@@ -51,7 +51,7 @@ class Memo:
 
 
 DOCUMENTS = Memo(256)
-"""Parsed files, by their displayed path and what is in them."""
+"""Parsed files, by displayed path and content."""
 VALUES = Memo(1024)
 """Single values, by their text."""
 PLANS = Memo(20_000)
@@ -59,19 +59,19 @@ PLANS = Memo(20_000)
 CHIPS = Memo(64)
 """Hashes of chips, by their parts."""
 COSTS = Memo(8)
-"""Cost models, which remember stages that were costed, by chip and stack."""
+"""Cost models, which cache the cost of stages, by chip and stack."""
 WORKLOADS = Memo(32)
-"""Models as graphs, by what describes them."""
+"""Model graphs, by their specification."""
 ROUTES = Memo(64)
 """Routes between the IPUs of a link domain, by topology and links."""
 TIMETABLES = Memo(64)
 """Which stages are active in which pipeline cycle, by stages, micro-batches and schedule."""
 DRAWS = Memo(64)
-"""Samples to convergence of imagined runs."""
+"""Sampled numbers of samples to convergence."""
 ASKED = Memo(32)
-"""Scenarios and baselines of the planner page, by question; those of files that may change are not among them."""
+"""Scenarios and baselines of the planner page, by question, except those of files that may change."""
 SOURCES = Memo(16)
-"""Hashes of the code that makes what is kept on disk."""
+"""Hashes of the code that computes cached values."""
 
 
 _FILES = Memo(1024)
@@ -95,8 +95,8 @@ def hold_files() -> None:
     _holders.append(None)
 
 
-def of_file(key: Hashable, read: Callable[[], _Value]) -> _Value:
-    """What a file holds: read each time, or once while files are held; an error is not remembered."""
+def file_content(key: Hashable, read: Callable[[], _Value]) -> _Value:
+    """Return the content of a file, cached while files are held; an error is not cached."""
     return _FILES.get(key, read) if _holders else read()
 
 

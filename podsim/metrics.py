@@ -1,7 +1,7 @@
-"""The figures of podsim: key, label, unit, which way is better, and where a result has them. Each stands here once.
+"""Table of all metrics: key, label, unit, direction, and path in a result.
 
-All others ask this table: results, sweeps, checks, plans, comparisons, charts and pages. Keys of JSON results that are
-written another way, such as `latency.p99_s` of `latency_p99_s`, lead to the same metric.
+Results, sweeps, checks, plans, comparisons, charts and pages use this table. Keys in the JSON of results that differ,
+such as `latency.p99_s` for `latency_p99_s`, lead to the same metric.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ THROUGHPUT, BATCHES = "throughput_samples_per_s", "batches_per_s"
 TOKENS, STEPS = "tokens_per_s", "steps_per_s"
 UPDATE, TIME, PERCENTILES = "weight_update_s", "time_to_train_s", "time_to_train_percentiles"
 CONDITION, IF_IT_CONVERGES = "time_to_train_condition", "if it converges"
-"""Key of why a time to train holds only if the run converges, and the words behind such a time."""
+"""Key of the condition of a time to train, and the text behind a time with this condition."""
 _PERCENTILE: Final = f"{PERCENTILES}.p"
 FIRST_TOKEN, OUTPUT_TOKEN, LATENCY = "time_to_first_token_s", "time_per_output_token_s", "latency_s"
 REQUESTS, SERVED_TOKENS = "throughput_requests_per_s", "throughput_tokens_per_s"
@@ -32,16 +32,16 @@ _RATE: Final = "saturation.rate_per_s"
 COST, HOURLY, ENERGY = "cost_per_run", "cost_per_hour", "energy_per_run_j"
 POWER, RACK_POWER = "mean_power_w", "rack_power_w"
 IPUS: Final = "ipus"
-"""IPUs of the pod or partition; a figure of options of a plan, which no result has."""
+"""Number of IPUs of the pod or partition; a metric of plan options, not of results."""
 FULLEST, IN_PROCESSOR, STREAMING = "memory.fullest_ipu_bytes", "in_processor_memory", "streaming_memory"
 HEADLINES: Final = (THROUGHPUT, TOKENS)
-"""Rates by which results are compared unless another figure is asked for, the first that is there."""
+"""Default metrics for comparisons; the first that a result has is used."""
 LOW, HIGH = "_low", "_high"
-"""Behind the key of a figure: an end of its range."""
+"""Suffixes of the keys for the ends of a range."""
 
 
 def at(path: str, value: Any) -> Any:
-    """What attributes, or items of mappings, lead to; None if one of them is missing."""
+    """Return the value at a dotted path of attributes or items; None if one is missing."""
     for part in path.split("."):
         value = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)
     return value
@@ -52,20 +52,20 @@ class Metric:
     """A figure that results, plans, checks and comparisons tell."""
 
     key: str
-    label: str  # in words, without its unit
+    label: str  # text without unit
     unit: str  # `1` for shares, empty for plain numbers of a study
-    better: int  # NEITHER where that depends on other figures; goals take less of those
+    better: int  # NEITHER if undefined; goals then prefer less
     of: tuple[str, ...] = ()  # activities whose results have it
-    counted: str = ""  # by a rate
-    follows: str = ""  # the figure that it is in proportion to, or to whose inverse, and whose range it shares
-    short: tuple[str, ...] = ()  # other names that goals may have for it
-    written: str = ""  # the key of a JSON result, where that is another
-    path: str = ""  # of attributes, or items of mappings, that lead to it; its key by default
-    getter: Callable[[Any], Any] | None = None  # finds what no path leads to
-    is_family: bool = False  # a mapping, whose numbers are figures of their own: `breakdown.matmul`
+    counted: str = ""  # counted noun of a rate
+    follows: str = ""  # metric that it, or its inverse, is proportional to, and whose range it shares
+    short: tuple[str, ...] = ()  # short names in goals
+    written: str = ""  # key in the JSON of a result, if different
+    path: str = ""  # dotted path of attributes or items; its key by default
+    getter: Callable[[Any], Any] | None = None  # function instead of a path
+    is_family: bool = False  # True for a mapping whose items are metrics: `breakdown.matmul`
 
     def get(self, result: Any) -> Any:
-        """Its value in a result; None if the result has none, or nothing on the way to it."""
+        """Return the value in a result; None if the result does not have it."""
         if self.getter:
             return self.getter(result)
         return at(self.path or self.key, result)
@@ -82,7 +82,7 @@ class Metric:
 
     @property
     def words(self) -> str:
-        """The figure in a sentence: its label, or what a rate counts where that says no more."""
+        """Text for the metric in a sentence: its label, or the heading of a rate."""
         return self.head if self.label == self.counted else self.label
 
     @property
@@ -97,20 +97,20 @@ class Metric:
 
     @property
     def more_is_better(self) -> bool:
-        """Whether it is better if there is more of it."""
+        """True if a larger value is better."""
         return self.better == MORE
 
     @property
     def is_cost(self) -> bool:
-        """Whether it needs a price."""
+        """True if the metric needs a price."""
         return self.unit in (MONEY, PER_MONEY)
 
     def rank(self, value: float) -> float:
-        """A key for sorting that puts the better first."""
+        """Return a sort key; a better value has a smaller key."""
         return -value if self.more_is_better else value
 
     def slowed(self, value: float, factor: float) -> float:
-        """Its value where all takes longer by a factor: a time grows, a rate or a share of a peak falls.
+        """Return the value after a slowdown by a factor: a time grows, a rate or a share of a peak falls.
 
         >>> METRICS[TOKENS].slowed(8.0, 2.0), METRICS[UPDATE].slowed(8.0, 2.0)
         (4.0, 16.0)
@@ -119,20 +119,20 @@ class Metric:
 
 
 def _fullest(where: str, result: Any) -> int | None:
-    """Memory in use on the IPU where most is. [B]"""
+    """Return the memory in use on the fullest IPU. [B]"""
     fullest = result.memory.fullest_ipu(where)
     return None if fullest is None else int(result.memory.used_bytes(fullest, where))
 
 
 def _ratio(above: tuple[str, ...], below: str, factor: float, result: Any) -> float | None:
-    """A figure over another, in which the first counts that is there."""
+    """Return a metric over another; of the numerators, the first available counts."""
     rate = next((found for key in above if (found := METRICS[key].get(result))), None)
     spent = METRICS[below].get(result)
     return factor * rate / spent if rate and spent else None
 
 
 def _rack_power_w(result: Any) -> float | None:
-    """Mean power of as many machines as a rack holds. [W]"""
+    """Return the mean power of a full rack of machines. [W]"""
     power_w, meter = METRICS[POWER].get(result), result.meter
     if not power_w or meter is None:
         return None
@@ -141,16 +141,16 @@ def _rack_power_w(result: Any) -> float | None:
 
 
 _RATES: Final = {"samples": (THROUGHPUT,), "tokens": (TOKENS, SERVED_TOKENS), "requests": (REQUESTS,)}
-"""What is done in a second, and the figures that say how much of it."""
+"""Rate metrics by counted noun."""
 _DOERS: Final = {"samples": (TRAINING, FORWARD), "tokens": (GENERATION, SERVING), "requests": (SERVING,)}
 WAITS: Final = {
     name: name.replace("_", " ") for name in ("queueing", "time_to_first_token", "time_per_output_token", "latency")
 }
-"""What requests that are served wait for, in words."""
+"""Label of each latency of requests."""
 SERVED_SHARES: Final = {"p50": "P50", "p95": "P95", "p99": "P99", "mean": "mean"}
-"""What is told of each of these, in words."""
+"""Label of each statistic of a latency."""
 
-OWN: Final = (
+RUN_METRICS: Final = (
     Metric(FIRST_TOKEN, "time to first token", SECONDS, LESS, (GENERATION,)),
     Metric(OUTPUT_TOKEN, "time per output token", SECONDS, LESS, (GENERATION,)),
     Metric(TOKENS, "tokens", PER_SECOND, MORE, (GENERATION,), counted="tokens"),
@@ -181,9 +181,9 @@ OWN: Final = (
     Metric("breakdown", "breakdown", SECONDS, LESS, (TRAINING, GENERATION, FORWARD), is_family=True),
     Metric("run_breakdown", "run", SECONDS, LESS, (TRAINING,), is_family=True),
 )
-"""What results say of their run, in the order of tables."""
+"""Metrics of runs, in the order of tables."""
 SPENT: Final = (
-    # Less power is no gain where IPUs wait longer, nor a loss; the energy of what is done tells.
+    # Less power is no gain if IPUs wait longer; compare the energy per unit of work.
     Metric(POWER, "mean power", WATTS, NEITHER, _EACH, short=("power",)),
     Metric("energy_per_sample_j", "energy per sample", JOULES, LESS, (TRAINING, FORWARD), follows=THROUGHPUT),
     Metric("energy_per_token_j", "energy per token", JOULES, LESS, (GENERATION, SERVING), follows=TOKENS),
@@ -194,7 +194,7 @@ SPENT: Final = (
     Metric("cost_per_million_tokens", "cost per million tokens", MONEY, LESS, (GENERATION, SERVING), "", TOKENS),
     Metric(COST, "cost per run", MONEY, LESS, (TRAINING,), follows=TIME, short=("cost", "budget")),
 )
-"""Power, energy and cost; those that a result does not have are left out."""
+"""Metrics of power, energy and cost; a result may lack some."""
 MADE: Final = (
     Metric(RACK_POWER, "rack power", WATTS, NEITHER, _EACH, short=("rack_power",), getter=_rack_power_w),
     *(
@@ -206,7 +206,7 @@ MADE: Final = (
         )
     ),
 )
-"""What plans make of the figures of a result; those that it does not have are left out."""
+"""Metrics that plans derive from a result; a result may lack some."""
 _OTHERS: Final = (
     *(
         Metric(f"{_PERCENTILE}{share}", f"time to train, P{share}", SECONDS, LESS, follows=leader)
@@ -217,15 +217,15 @@ _OTHERS: Final = (
     Metric(STREAMING, "streaming memory, fullest IPU", BYTES, LESS, getter=partial(_fullest, STREAMING)),
     Metric(IPUS, "IPUs", IPU, LESS),
 )
-METRICS: Final[Mapping[str, Metric]] = {each.key: each for each in (*OWN, *SPENT, *MADE, *_OTHERS)}
+METRICS: Final[Mapping[str, Metric]] = {each.key: each for each in (*RUN_METRICS, *SPENT, *MADE, *_OTHERS)}
 """All metrics by their keys."""
 SHORT: Final[Mapping[str, str]] = {name: each.key for each in METRICS.values() for name in each.short}
-"""Keys by the short names that goals may have for them; columns of studies go by names of their own."""
+"""Keys by short names in goals; columns of studies have no short names."""
 _WRITTEN: Final = {each.written: each for each in METRICS.values() if each.written}
 
 
 def find_metric(name: str) -> Metric | None:
-    """The metric of a key, or of its path in a JSON result; None of what is no figure.
+    """Return the metric of a key or of its path in a JSON result; None for other names.
 
     >>> [find_metric(name).key for name in ("latency.p99_s", "latency_p99_s")]
     ['latency_p99_s', 'latency_p99_s']
@@ -248,10 +248,10 @@ def find_metric(name: str) -> Metric | None:
 
 
 def metric_of(name: str) -> Metric:
-    """The metric of a name; a column of a study that is no figure is a plain number, of which less comes first."""
+    """Return the metric of a name; an unknown column of a study is a plain number, smaller first."""
     return METRICS.get(name) or find_metric(name) or Metric(name, name.replace("_", " "), "", NEITHER)
 
 
 def metrics_of(activity: str) -> tuple[Metric, ...]:
-    """What results of an activity, or of `serving`, say of their run, in the order of tables."""
-    return tuple(each for each in OWN if activity in each.of)
+    """Return the metrics of an activity, or of `serving`, in the order of tables."""
+    return tuple(each for each in RUN_METRICS if activity in each.of)

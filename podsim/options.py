@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 Engine = Literal["auto", "simpy", "compiled"]
-"""What runs programs; `auto` takes the faster one that can."""
+"""Engines; `auto` is the fastest that can run the program."""
 Fit = Literal["refuse", "warn"]
-"""What becomes of a job that is larger than the memories: an error, or a warning and a result all the same."""
+"""Treatment of a job that does not fit: an error, or a warning with a result."""
 Overrides = Sequence[str] | Mapping[str, Any]
 """`key.path=value` texts, or values by key path, that replace keys of a scenario."""
 Factors = Sequence[str] | Mapping[str, float]
@@ -16,10 +16,10 @@ Factors = Sequence[str] | Mapping[str, float]
 Limits = Sequence[str] | Mapping[str, str]
 """`FIGURE=BOUND` texts, or bounds by figure."""
 Division = Literal["given", "chosen"]
-"""Divisions of a model over IPUs: as its scenario says, or chosen."""
+"""Layouts of a model: given by the scenario, or chosen by podsim."""
 Lease = Literal["machines", "partition", "pod"]
-"""What is paid for: machines in use, all of a partition, or its whole pod."""
+"""Paid machines: those in use, all of a partition, or its whole pod."""
 Half = Literal["fp16", "fp32"]
 """Number formats of sums, and of rows of tables."""
 Over = Literal["tiles", "ipus"]
-"""What takes part in a collective."""
+"""Participants of a collective."""

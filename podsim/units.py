@@ -1,6 +1,6 @@
-"""Units: quantities as text at the edges, SI base units inside, integer picoseconds in the engine.
+"""Units: quantities as text in input and output, SI base units inside, integer picoseconds in the engine.
 
-A parser of its own: messages name the file and the cure, and start-up time counts in milliseconds.
+This parser is not a library because messages name the cure, and start-up time counts in milliseconds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BITS_PER_BYTE: Final = 8
 _LONGEST_TEXT: Final = 60
 _BYTE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _EXACT: Final = Context(prec=2 * _LONGEST_TEXT, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
-"""Decimal numbers are multiplied as they are written and rounded once, so that `3 ms` is `3000 us`."""
+"""Context for exact products of decimal numbers, which are rounded once, so that `3 ms` equals `3000 us`."""
 
 _QUANTITY: Final = re.compile(
     r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?\.?(?:inf|nan))\s*(\S*)\s*", re.I
@@ -76,7 +76,7 @@ class NotFiniteError(QuantityError):
 
 
 def parse_quantity(text: str | int | float, dimension: str) -> float:
-    """A quantity in its SI base unit.
+    """Parse a quantity and return it in its SI base unit.
 
     >>> parse_quantity("16 GB/s", "bytes_per_s"), parse_quantity("624 KiB", "bytes")
     (16000000000.0, 638976.0)
@@ -100,7 +100,7 @@ def parse_quantity(text: str | int | float, dimension: str) -> float:
 
 
 def parse_price(text: object, per: Mapping[str, float], example: str) -> tuple[float, str]:
-    """An amount of money, per some unit, and its currency.
+    """Parse a price and return its amount per unit, and its currency.
 
     >>> parse_price("1.5 USD", {"": 1.0}, "1.5 USD"), parse_price("120 EUR/MWh", {"kWh": 1, "MWh": 1000}, "")
     ((1.5, 'USD'), (0.12, 'EUR'))
@@ -121,7 +121,7 @@ def parse_price(text: object, per: Mapping[str, float], example: str) -> tuple[f
 
 
 def seconds_to_ps(seconds: float) -> int:
-    """Seconds as a whole number of picoseconds, rounded half to even. [ps]
+    """Convert seconds to a whole number of picoseconds, rounded half to even. [ps]
 
     >>> seconds_to_ps(1.5e-6)
     1500000
@@ -130,7 +130,7 @@ def seconds_to_ps(seconds: float) -> int:
 
 
 def cycles_to_ps(cycles: float, clock_hz: float) -> int:
-    """Clock cycles as a whole number of picoseconds, rounded half to even. [ps]
+    """Convert clock cycles to a whole number of picoseconds, rounded half to even. [ps]
 
     >>> cycles_to_ps(1.33e6, 1.33e9)
     1000000000
@@ -139,7 +139,7 @@ def cycles_to_ps(cycles: float, clock_hz: float) -> int:
 
 
 def ps_to_seconds(picoseconds: int) -> float:
-    """Picoseconds as seconds.
+    """Convert picoseconds to seconds.
 
     >>> ps_to_seconds(1_500_000)
     1.5e-06
@@ -148,7 +148,7 @@ def ps_to_seconds(picoseconds: int) -> float:
 
 
 def format_significant(value: float, digits: int = 3) -> str:
-    """A number with a limited count of significant digits, thousands grouped and no trailing zeros.
+    """Format a number with a limited count of significant digits, grouped thousands and no trailing zeros.
 
     Digits before the decimal point are never rounded away.
 
@@ -164,7 +164,7 @@ def format_significant(value: float, digits: int = 3) -> str:
 
 
 def format_bytes(size_bytes: float, digits: int = 3) -> str:
-    """A size in binary units. [B]
+    """Format a size in binary units. [B]
 
     >>> format_bytes(940_572_672), format_bytes(512), format_bytes(1.13 * 2**30)
     ('897 MiB', '512 B', '1.13 GiB')

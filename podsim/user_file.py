@@ -1,4 +1,4 @@
-"""Files of users, which may be devices, pipes, links to them, or larger than they say."""
+"""Safe reading of users' files, which may be devices, pipes, or larger than reported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_FILE = "this is not a file but a device or a pipe"
 @contextmanager
 def opened(path: Path) -> Iterator[BufferedReader]:
     """Open a regular file for reading; raise OSError or ValueError for everything else, without waiting for a pipe."""
-    _check_kind(path.stat().st_mode)  # before it is opened, which may do something to a device
+    _check_kind(path.stat().st_mode)  # before it is opened, because opening may act on a device
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     with os.fdopen(os.open(path, flags), "rb") as file:
         _check_kind(os.fstat(file.fileno()).st_mode)

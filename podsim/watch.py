@@ -1,7 +1,7 @@
-"""Watching long work: the names of its steps pass through a function that may show them.
+"""Progress of long work.
 
-In a notebook a line below the cell shows how far work is that takes longer than two seconds; `PODSIM_PROGRESS=off` in
-the environment keeps it away.
+In a notebook, a line below the cell shows the progress of work that takes longer than two seconds;
+`PODSIM_PROGRESS=off` in the environment switches it off.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Final, TextIO, TypeVar
 
-Watch = Callable[[Sequence[str]], Iterable[str]]  # passes names on, and may show how far along they are
-Tell = Callable[[int, int], None]  # is told how many things are done, and of how many
+Watch = Callable[[Sequence[str]], Iterable[str]]  # passes on the names of steps, and may show progress
+Tell = Callable[[int, int], None]  # progress callback, called with the number done and the total
 SWITCH: Final = "PODSIM_PROGRESS"
 PORTION: Final = 1000  # items that share a name
-_PATIENCE_S: Final = 2.0  # work that is done before is not shown
+_PATIENCE_S: Final = 2.0  # shorter work is not shown
 _BLOCKS: Final = 20
 _Item = TypeVar("_Item")
 
@@ -27,7 +27,7 @@ def silent(names: Sequence[str]) -> Iterable[str]:
     return names
 
 
-def untold(_done: int, _total: int) -> None:
+def no_progress(_done: int, _total: int) -> None:
     """Show nothing."""
 
 
@@ -46,9 +46,9 @@ def in_portions(items: Sequence[_Item], what: str, watch: Watch) -> Iterator[_It
 def progress_line(
     what: str, stream: TextIO | None = None, clock: Callable[[], float] = monotonic
 ) -> Iterator[Callable[..., None]]:
-    """A line on standard error, or another stream, that is written over from two seconds on and is gone at the end.
+    """Show a progress line on standard error or another stream, from two seconds on until the end.
 
-    Gives a function that is told how much is done, of how much, and perhaps the name of what is next.
+    Yield a callback that takes the number done, the total, and optionally the name of the next item.
     """
     output, begin_s, shown = stream or sys.stderr, clock(), ""
 
@@ -71,7 +71,7 @@ def progress_line(
 
 
 def is_notebook() -> bool:
-    """Whether a kernel of Jupyter runs this process; IPython in a terminal has none."""
+    """Return True if a kernel of Jupyter runs this process; IPython in a terminal has none."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return hasattr(shell, "kernel") and os.environ.get(SWITCH) != "off"
@@ -90,9 +90,9 @@ def watched(names: Sequence[str]) -> Iterator[str]:
 
 @contextmanager
 def telling(tell: Tell | None, what: str) -> Iterator[Tell]:
-    """The function that is told of things that are counted; a line where it is left out in a notebook."""
+    """Yield the progress callback; by default a progress line in a notebook and nothing elsewhere."""
     if tell is not None or not is_notebook():
-        yield tell or untold
+        yield tell or no_progress
     else:
         with progress_line(f"podsim: {what}") as line:
             yield line

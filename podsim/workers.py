@@ -1,7 +1,7 @@
-"""One function over many items: in this process, on the cores of this computer, or on a Dask cluster.
+"""Parallel map of a function: in this process, on the cores of this computer, or on a Dask cluster.
 
-Results come as they are ready. Items travel in portions that take about a quarter of a second, and the function is sent
-once to each process, so that neither costs more than the work. Work of processes that die is done again by others.
+Results are yielded as they are ready. Items are sent in portions of about a quarter of a second, and the function once
+to each process, so that communication costs less than the work. Other processes repeat the work of a process that dies.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from podsim.errors import PodsimError
 from podsim.memo import files_held, hold_files
 from podsim.packages import optional
 
-_PORTION_S: Final = 0.25  # work of a portion; what an interruption can lose on each process
+_PORTION_S: Final = 0.25  # time of a portion, the most that an interruption loses on each process
 _MOST_TOGETHER: Final = 256
 _AHEAD: Final = 3  # portions that wait for each process or thread
 _MOST_DEATHS: Final = 3
@@ -32,7 +32,7 @@ _TIMEOUT_S: Final = 10
 _Item = TypeVar("_Item")
 _Made = TypeVar("_Made")
 _Submit = Callable[[Sequence[Any]], "Future[tuple[Sequence[Any], float]]"]
-"""Begins a portion somewhere, of which results come with the time that they took. [s]"""
+"""Function that submits a portion; the future has its results and their time. [s]"""
 
 
 def mapped(
@@ -44,12 +44,12 @@ def mapped(
     few: int = 2,
     lead: int = 0,
 ) -> Iterator[list[tuple[_Item, _Made]]]:
-    """Items with what a function makes of them, in portions as they are ready.
+    """Yield items with the results of a function, in portions as they are ready.
 
-    The function is one that processes can be sent, such as one of a module or a `partial` of it. As many items are made
-    at a time as there are `processes`, cores by default, or threads of the workers of a Dask `scheduler` at an address
-    such as `tcp://10.0.0.1:8786`. Less than a `few` items are made in this process, and the first of many, the `lead`,
-    before others start, which then need not import and plan the same.
+    The function has to be picklable, such as a function of a module or a `partial` of it. `processes` is the number of
+    processes, by default the number of cores. `scheduler` is the address of a Dask scheduler, such as
+    `tcp://10.0.0.1:8786`. Fewer than `few` items run in this process. The first `lead` items of many run here before
+    other processes start, which then need not import and plan the same.
     """
     if not items:
         return
@@ -61,7 +61,7 @@ def mapped(
             yield from ([(item, make(item))] for item in items)
     else:
         with files_held():
-            yield [(item, make(item)) for item in items[:lead]]  # processes begin with what this one then knows
+            yield [(item, make(item)) for item in items[:lead]]  # processes then start with these caches
             yield from _on_cores(make, items[lead:], processes or os.cpu_count() or 1)
 
 
@@ -90,7 +90,7 @@ class _Portions:
 def _gathered(
     submit: _Submit, items: Sequence[Any], portions: _Portions, begun: list[range]
 ) -> Iterator[list[tuple[Any, Any]]]:
-    """What comes of portions that were begun before and of those that remain; `begun` holds those without a result."""
+    """Yield the results of portions already begun and of the remaining ones; `begun` lists those without a result."""
     futures = {submit(items[part.start : part.stop]): part for part in begun}
     while True:
         while len(futures) < _AHEAD * portions.workers and (part := next(portions, None)) is not None:
@@ -106,8 +106,8 @@ def _gathered(
             yield list(zip(items[part.start : part.stop], made, strict=True))
 
 
-def _made(make: Callable[[_Item], _Made], portion: Sequence[_Item]) -> tuple[Sequence[_Made], float]:
-    """What is made of a portion, and the time that it took. [s]"""
+def _portion_results(make: Callable[[_Item], _Made], portion: Sequence[_Item]) -> tuple[Sequence[_Made], float]:
+    """Return the results of a portion, and the time taken. [s]"""
     start_s = time.perf_counter()
     with files_held():
         made = [make(item) for item in portion]
@@ -140,7 +140,7 @@ def _pooled(
 ) -> Iterator[list[tuple[_Item, _Made]]]:
     with ProcessPoolExecutor(portions.workers, initializer=_prepare, initargs=(make,)) as pool:
         try:
-            yield from _gathered(lambda portion: pool.submit(_of_worker, portion), items, portions, begun)
+            yield from _gathered(lambda portion: pool.submit(_worker_results, portion), items, portions, begun)
         except BaseException:
             # Whoever interrupts waits for nobody. Otherwise the pool is waited for: a thread of it that still closes
             # its pipes while this process ends makes `concurrent.futures` write to one that is closed (OSError).
@@ -149,7 +149,7 @@ def _pooled(
 
 
 _make: list[Callable[[Any], Any]] = []
-"""The function of a process that works for another."""
+"""Function of a worker process."""
 
 
 def _prepare(make: Callable[[Any], Any]) -> None:
@@ -166,8 +166,8 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _of_worker(portion: Sequence[Any]) -> tuple[Sequence[Any], float]:
-    return _made(_make[0], portion)
+def _worker_results(portion: Sequence[Any]) -> tuple[Sequence[Any], float]:
+    return _portion_results(_make[0], portion)
 
 
 # A cluster
@@ -175,7 +175,7 @@ def _of_worker(portion: Sequence[Any]) -> tuple[Sequence[Any], float]:
 
 @contextmanager
 def _cluster(make: Callable[[Any], Any], address: str) -> Iterator[tuple[_Submit, int]]:
-    """What begins portions on the workers of a Dask scheduler, and how many threads these have."""
+    """Yield a function that submits portions to a Dask scheduler, and the number of its threads."""
     distributed = optional("distributed", "a scheduler needs")
 
     async def knock() -> None:
@@ -195,9 +195,12 @@ def _cluster(make: Callable[[Any], Any], address: str) -> Iterator[tuple[_Submit
         if set(known.values()) != {simulator()}:
             what, do = "workers have another version of podsim than this process", "install the same one everywhere"
             raise PodsimError(what, where=address, do=do)
-        held = client.submit(_same, make, pure=False)  # made again where it is lost with a worker
-        yield partial(client.get_executor(pure=False).submit, _made, held), max(1, sum(client.nthreads().values()))
+        held = client.submit(_identity, make, pure=False)  # submitted again if it is lost with a worker
+        yield (
+            partial(client.get_executor(pure=False).submit, _portion_results, held),
+            max(1, sum(client.nthreads().values())),
+        )
 
 
-def _same(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _identity(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return make

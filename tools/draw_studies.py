@@ -27,7 +27,7 @@ CHARTS: dict[str, str | None] = {
     "memory_or_recomputation": None,
     "llama2_7b_scaling": "mfu",
 }
-"""Studies that are drawn, and the figure that each chart shows."""
+"""Studies to draw, and the metric of each chart."""
 
 
 def draw(name: str, metric: str | None, folder: Path) -> None:

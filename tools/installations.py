@@ -1,4 +1,4 @@
-"""`./dev installations`: pages are followed by a reader who installed only what they name.
+"""`./dev installations`: run pages of the documentation with only the packages that they name.
 
 Each extra of pyproject.toml, and none, gets an environment with the built wheel and the versions of the lock file. The
 commands and blocks of Python of README, the tutorial and the guides run there in an empty folder, the imports of each
@@ -98,7 +98,7 @@ def _packages(environment: Path) -> Path:
 
 @dataclass
 class Environments:
-    """Environments by the extras that are installed in them; one is made when it is first asked for.
+    """Environments by installed extras; each is created on first use.
 
     They share a folder with the packages that podsim always needs, so that these are installed once.
     """
@@ -360,7 +360,7 @@ def follow_notebook(path: Path, environments: Environments) -> tuple[list[Proble
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Follow the named pages and notebooks, or all, with the wheel that is named first."""
+    """Run the named pages and notebooks, or all, with the wheel named first."""
     wheel, *names = arguments
     known = {path.relative_to(ROOT).as_posix(): path for path in (*read_pages(), *sorted(NOTEBOOKS.glob("*.ipynb")))}
     if unknown := set(names) - set(known):

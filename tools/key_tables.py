@@ -28,7 +28,7 @@ Where a quantity is asked for, `{value: 16 GB/s, source: …, basis: …}` does 
 def section(
     title: str, schema: dict[str, Any], definitions: dict[str, Any], path: str, level: int = 2
 ) -> Iterator[str]:
-    """A table of the keys of a mapping, then a section for each mapping in it."""
+    """Yield a table of the keys of a mapping, then a section for each inner mapping."""
     rows = rows_of(schema, definitions)
     yield f"\n{'#' * level} {title}\n"
     if description := schema.get("description"):
@@ -43,21 +43,21 @@ def section(
 
 @dataclass(frozen=True)
 class KeyRow:
-    """One key of a mapping."""
+    """Row of a table of keys."""
 
     key: str
-    value: str  # what may stand there, in words
-    default: str  # what stands there if it is left out, or that it is required
+    value: str  # description of the allowed values
+    default: str  # default value, or `required`
     meaning: str
-    inner: tuple[dict[str, Any], ...]  # schemas of the mappings that may stand there
+    inner: tuple[dict[str, Any], ...]  # schemas of the mappings that are allowed
 
     def text(self) -> str:
-        """The row of a table that starts with `HEADER`."""
+        """Return the row of a table that starts with `HEADER`."""
         return f"| `{self.key}` | {self.value} | {self.default} | {self.meaning} |"
 
 
 def rows_of(schema: dict[str, Any], definitions: dict[str, Any]) -> list[KeyRow]:
-    """The keys of a mapping, in the order of its schema."""
+    """Return the keys of a mapping, in the order of its schema."""
     required, rows = schema.get("x-required", schema.get("required", [])), []
     for key, value in schema["properties"].items():
         found = tuple(definitions_of(value, definitions))
@@ -69,7 +69,7 @@ def rows_of(schema: dict[str, Any], definitions: dict[str, Any]) -> list[KeyRow]
 
 
 def type_text(schema: dict[str, Any]) -> str:
-    """What may stand at a key, in words."""
+    """Return a description of the values that a key allows."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"{_FILES[name]} file, or mapping with `base`" if name in _FILES else BELOW
@@ -114,7 +114,7 @@ def _word(value: Any) -> Any:
 
 
 def _is_sourced(schema: dict[str, Any]) -> bool:
-    """Whether it is the long form of a quantity, explained once per page."""
+    """Return True for the long form of a quantity, which a page explains once."""
     return "basis" in schema.get("properties", {})
 
 
@@ -140,7 +140,7 @@ def _default_text(key: str, schema: dict[str, Any], required: list[str]) -> str:
 
 
 def definitions_of(schema: dict[str, Any], definitions: dict[str, Any]) -> list[dict[str, Any]]:
-    """The mappings that a key, or each entry of its list, may refer to."""
+    """Return the mappings that a key, or the entries of its list, may refer to."""
     given = schema.get("anyOf", [schema])
     options = [option for each in given for option in each.get("oneOf", [each])]
     entries = [each["items"] for each in options if each.get("type") == "array" and "items" in each]
@@ -149,7 +149,7 @@ def definitions_of(schema: dict[str, Any], definitions: dict[str, Any]) -> list[
 
 
 def family_of(schema: dict[str, Any]) -> str:
-    """Of several mappings that may stand at a key, which one."""
+    """Return the text that distinguishes one of several mappings at a key."""
     if "auto" in schema["properties"]:
         return " with `auto`"
     kind = schema["properties"].get("kind", {}).get("const")
@@ -157,5 +157,5 @@ def family_of(schema: dict[str, Any]) -> str:
 
 
 def one_line(text: str) -> str:
-    """Text for a cell of a table."""
+    """Return text for a cell of a table."""
     return " ".join(text.split()).replace("|", "\\|")

@@ -42,12 +42,12 @@ def pages() -> dict[str, str]:
 
 
 def main() -> int:
-    """Write the pages, or name those that are out of date."""
+    """Write the pages, or name outdated ones."""
     return renewed({FOLDER / name: text for name, text in pages().items()})
 
 
 def schema_page(title: str, intro: str, kinds: Mapping[str, str], *, with_kind: bool = False) -> str:
-    """A page about one or more kinds of file."""
+    """Return a page about one or more kinds of file."""
     lines = [NOTE, f"\n# {title}\n", intro, "", QUANTITIES]
     for kind, heading in kinds.items():
         schema = part_schema(kind)
@@ -56,7 +56,7 @@ def schema_page(title: str, intro: str, kinds: Mapping[str, str], *, with_kind: 
 
 
 def command_page() -> str:
-    """A page about the command line."""
+    """Return a page about the command line."""
     lines = [
         NOTE,
         "\n# Command line\n",
@@ -67,8 +67,8 @@ def command_page() -> str:
     lines += [f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items()]
     for name, command in _commands(typer.main.get_command(app), "podsim"):
         lines += [f"\n## `{name}`\n", one_line(command.help or ""), ""]
-        lines += ["| argument | default | meaning |\n|---|---|---|"] if _shown(command) else []
-        lines += [_parameter_row(parameter) for parameter in _shown(command)]
+        lines += ["| argument | default | meaning |\n|---|---|---|"] if _options(command) else []
+        lines += [_parameter_row(parameter) for parameter in _options(command)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -80,7 +80,7 @@ def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
             yield f"{name} {key}", inner
 
 
-def _shown(command: Any) -> list[Any]:
+def _options(command: Any) -> list[Any]:
     return [parameter for parameter in command.params if parameter.name != "help"]
 
 

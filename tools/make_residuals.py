@@ -1,9 +1,8 @@
-"""Writes how far predictions of published runs are off without the rows of their origin, and what follows from it.
+"""Writes the errors of predictions of published runs, fitted without the rows of their origin, and the error model.
 
 The constants that are fitted to weight updates and passes are fitted again to the calibration rows of the other
-origins, by least squares, each also drawn to the middle of its range as far as the range is wide. They act linearly on
-the logarithm of a time within what they move here: a run is simulated once with each constant moved. `--check` derives
-what follows from the rows again.
+origins, by least squares with a prior at the middle of each range. They are taken to act linearly on the logarithm of a
+time, so that a run is simulated once per constant. `--check` derives the error model from the rows again.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ import numpy as np
 from podsim.metrics import METRICS, OUTPUT_TOKEN, THROUGHPUT, UPDATE
 from podsim.result.evidence import (
     FILE,
-    Alike,
     Compared,
     Residuals,
+    SimilarityWeights,
     dimensions_of,
     features_of,
     interval_score,
@@ -36,7 +35,7 @@ from podsim.scenario.activity import Activity
 from podsim.scenario.assumptions import assumptions, numbers, with_number
 from podsim.validation.compare import validate
 from podsim.validation.comparison import RowComparison, evidence, level_of, origin_of
-from podsim.validation.coverage import constant_sigma, left_out, share_of
+from podsim.validation.coverage import constant_sigma, left_out_runs, share_of
 from podsim.validation.reference_data import CALIBRATION
 
 TARGET = Path(__file__).resolve().parent.parent / FILE
@@ -44,15 +43,15 @@ _LEVEL = "update or pass"
 _METRIC = {Activity.TRAINING: UPDATE, Activity.GENERATION: OUTPUT_TOKEN, Activity.FORWARD: THROUGHPUT}
 _MOVED = 1.02
 _ROW_ERROR = 0.03
-"""What a row is weighed with against the range of a constant."""
+"""Standard error of a row, relative to the range of a constant."""
 _HALVES = (1.0, 0.5, 0.25)
 _SPREADS = (0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2)
 _STEPS = (0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1)
 _STEP = 0.03
-"""With which weights are chosen."""
+"""Step with which the weights are chosen."""
 _CHANGES = tuple(0.01 * step for step in range(1, 51))
 _LEAST_CHANGE = 0.05
-"""Logarithms of a change that are smaller say little beside the scatter of two measurements."""
+"""Least logarithm of a change: smaller ones drown in the scatter of two measurements."""
 _DIGITS = 5
 _MACHINE, _CHIP = "system.machine.", "system.machine.ipu."
 Ends = tuple[str, float, str, float]
@@ -78,7 +77,7 @@ class Constants:
 
 
 def points_of(comparisons: Sequence[RowComparison], known: Constants) -> Iterator[Point]:
-    """Every row of a weight update or a pass that is simulated."""
+    """Yield every row of a simulated weight update or pass."""
     moved: dict[str, Any] = {}
     done = set()
     for row in comparisons:
@@ -105,7 +104,7 @@ def points_of(comparisons: Sequence[RowComparison], known: Constants) -> Iterato
 
 
 def _moved(title: str, known: Constants) -> tuple[Compared, float, dict[str, float]]:
-    """Features of a run, the variance that its inputs give it, and its slopes."""
+    """Return the features of a run, the variance due to its inputs, and its slopes."""
     name, _, variant = title.partition("@")
     result = run(name, variant=variant or None)
     stands_on: Any = result.assumptions
@@ -114,9 +113,9 @@ def _moved(title: str, known: Constants) -> tuple[Compared, float, dict[str, flo
     sign = -1 if METRICS[metric].more_is_better else 1
 
     def log_time(changed: Any) -> float:
-        return sign * math.log(probe(changed, anew=True).metrics[metric])
+        return sign * math.log(probe(changed, resplit=True).metrics[metric])
 
-    parts = StandsOn(spec, probe, anew=True).of_inputs(metric)
+    parts = StandsOn(spec, probe, resplit=True).input_contributions(metric)
     fitted = {
         _constant(assumption): assumption
         for assumption in assumptions(spec)
@@ -152,12 +151,12 @@ def _widen(ranges: dict[str, Ends], key: str, text: str, value: float) -> None:
 
 
 def _constant(each: Any) -> str:
-    """A constant, apart from one of the same key that another stack has."""
+    """Return a name for a constant that is unique across stacks."""
     return f"{each.key} = {each.value}"
 
 
 def without_origins(points: Sequence[Point], known: Constants) -> tuple[Compared, ...]:
-    """The runs, each with its error where constants are fitted without the rows of its origin."""
+    """Return the runs, with errors of predictions fitted without the rows of their origin."""
     names = list(known.value)
     everything = _fitted(points, known, names)
     of_origin = {
@@ -178,7 +177,7 @@ def without_origins(points: Sequence[Point], known: Constants) -> tuple[Compared
 
 
 def _fitted(points: Iterable[Point], known: Constants, names: Sequence[str]) -> Any:
-    """Constants less what they are, by least squares over the calibration rows and the middles of ranges."""
+    """Return the changes of constants, by least squares over the calibration rows and the middles of ranges."""
     matrix, right = [], []
     for point in points:
         if point.run.role == CALIBRATION:
@@ -192,22 +191,22 @@ def _fitted(points: Iterable[Point], known: Constants, names: Sequence[str]) -> 
 
 
 def derived(runs: Sequence[Compared]) -> Residuals:
-    """A table of runs with what follows from them, each chosen by the score of runs whose whole origin is left out."""
-    first = Residuals(tuple(runs), Alike(1.0, 1.0, 1.0, 1.0), _STEP)
+    """Return an error model of runs, its parameters chosen by the score of predicting left-out origins."""
+    first = Residuals(tuple(runs), SimilarityWeights(1.0, 1.0, 1.0, 1.0), _STEP)
     given = product(_HALVES, _HALVES, _HALVES, _SPREADS)
-    found = min((replace(first, alike=Alike(*each)) for each in given), key=_score)
+    found = min((replace(first, alike=SimilarityWeights(*each)) for each in given), key=_score)
     found = min((replace(found, step=each) for each in _STEPS), key=_score)
     return replace(found, change=_change(runs))
 
 
 def _score(table: Residuals) -> float:
-    return share_of("", left_out(table)).score
+    return share_of("", left_out_runs(table)).score
 
 
 def _change(runs: Sequence[Compared]) -> float:
-    """What changes are off by, as a share of them: of pairs of runs of a model and a stack on other machines.
+    """Return the relative error of changes, from pairs of runs with one model and stack on other machines.
 
-    The pairs of a stack and a model count together as one, since they share what they are off by.
+    The pairs of a stack and a model count together as one, because their errors are correlated.
     """
     groups: dict[str, list[tuple[float, float]]] = {}
     for one, other in combinations(runs, 2):
@@ -222,7 +221,7 @@ def _change(runs: Sequence[Compared]) -> float:
 
 
 def _is_pair(one: Compared, other: Compared) -> bool:
-    """Whether runs are of the same model with the same stack, and differ in version, IPUs or chip."""
+    """Return True for runs of the same model and stack that differ in version, IPUs or chip."""
 
     def model_of(each: Compared) -> tuple[dict[str, str], dict[str, float]]:
         names = {name: value for name, value in each.names.items() if name != "links"}
@@ -232,7 +231,7 @@ def _is_pair(one: Compared, other: Compared) -> bool:
 
 
 def kernels_of(comparisons: Sequence[RowComparison]) -> dict[str, float]:
-    """Standard deviations that serve the rows of each group best that is measured alone."""
+    """Return the standard deviations with the least score for each group of microbenchmarks."""
     groups: dict[str, list[Compared]] = {}
     for row in comparisons:
         if not row.scenarios:
@@ -243,7 +242,7 @@ def kernels_of(comparisons: Sequence[RowComparison]) -> dict[str, float]:
 
 
 def _rounded(value: Any) -> Any:
-    """Numbers with as many digits as matter, so that the file is the same on every machine."""
+    """Round numbers to the digits that matter, so that the file is the same on every machine."""
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}")
     if isinstance(value, Mapping):
@@ -252,13 +251,13 @@ def _rounded(value: Any) -> Any:
 
 
 def plain_of(runs: Sequence[Compared]) -> dict[str, Any]:
-    """What follows from the runs alone."""
+    """Return the parameters that follow from the runs alone."""
     found = derived(runs)
     return {"alike": asdict(found.alike), "step": found.step, "change": found.change}
 
 
 def main() -> int:
-    """Write the file, which takes minutes, or say that what it holds does not follow from its rows."""
+    """Write the file, which takes minutes; with `--check` report whether it follows from its rows."""
     if "--check" in sys.argv[1:] or "--derive" in sys.argv[1:]:
         plain = json.loads(TARGET.read_text(encoding="utf-8"))
         again = _rounded(plain_of(tuple(Compared(**each) for each in plain["runs"])))
@@ -283,7 +282,7 @@ def main() -> int:
 
 
 def _write(plain: Mapping[str, Any]) -> None:
-    """The file, a run in each line."""
+    """Write the file with one run per line."""
     head = [
         f"{json.dumps(name)}: {json.dumps(each, ensure_ascii=False)}" for name, each in plain.items() if name != "runs"
     ]

@@ -47,7 +47,7 @@ _LEAST_SHARE = 0.01
 
 
 def page() -> str:
-    """The text of the page."""
+    """Return the text of the page."""
     families = {scenario: _family(scenario) for scenario in catalogue().scenarios}
     order = [*_FAMILIES, *sorted(set(families.values()) - set(_FAMILIES))]
     scenarios = sorted(families, key=lambda each: (order.index(families[each]), each.name))
@@ -64,7 +64,7 @@ def _family(listed: ListedScenario) -> str:
 
 
 def scenario_row(listed: ListedScenario) -> str:
-    """A scenario with its command, its headline, what was published, and where its time goes."""
+    """Return a scenario's row: command, headline, published values and largest parts."""
     result = podsim.run(listed.name)
     shown = [tile for tile in result.headline() if tile.key in _SHOWN]
     answers = [_answer(tile) for tile in shown]
@@ -78,13 +78,13 @@ def scenario_row(listed: ListedScenario) -> str:
 
 
 def _answer(tile: Tile) -> str:
-    """A figure with its range; what a rate is its unit tells, what a time is has to be said."""
+    """Return a metric with its range; a rate is identified by its unit, a time by its label."""
     name = "" if tile.key.endswith("_per_s") else f"{tile.label.lower()} "
     return f"{name}{tile.value} ({tile.range})" if tile.range else f"{name}{tile.value}"
 
 
 def bars(result: Answer) -> list[str]:
-    """The largest parts of the time of a result, as bars of blocks."""
+    """Return the largest parts of the time of a result as text bars."""
     time_ps = result.decode.breakdown_ps if isinstance(result, GenerationResult) else result.breakdown_ps
     whole = sum(time_ps.values())
     largest = sorted(time_ps.items(), key=lambda part: -part[1])[:_PARTS]
@@ -93,7 +93,7 @@ def bars(result: Answer) -> list[str]:
 
 
 def _studies() -> Iterator[str]:
-    """Each study with its command, and its chart if one is drawn."""
+    """Yield each study with its command, and its chart if there is one."""
     pages = {path: path.read_text(encoding="utf-8") for path in sorted(PICTURES.glob("*.md"))}
     for study in catalogue().studies:
         command = f"podsim {study.command} {study.name}"

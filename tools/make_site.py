@@ -36,7 +36,7 @@ _LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "sour
 
 
 def navigation(node: Any = None) -> list[str]:
-    """Paths of the pages that `mkdocs.yml` lists, in their order."""
+    """Return the paths of the pages in `mkdocs.yml`, in their order."""
     if node is None:
         node = YAML(typ="safe").load(CONFIG)["nav"]
     if isinstance(node, str):
@@ -46,14 +46,14 @@ def navigation(node: Any = None) -> list[str]:
 
 
 def source_of(page: str) -> Path:
-    """The file of the repository that a page of the navigation is made from."""
+    """Return the file of the repository that a page of the navigation is made from."""
     path = ROOT / page
     notebook = path.with_suffix(".ipynb")
     return notebook if notebook.is_file() else path
 
 
 def links_of(text: str) -> Iterator[str]:
-    """Relative links of a page, without the headings that they lead to."""
+    """Yield the relative links of a page, without headings."""
     yield from (link for line in _outside_of_code(text) for link in LINK.findall(line) if not _SCHEME.match(link))
 
 
@@ -70,13 +70,13 @@ def _outside_of_code(text: str) -> Iterator[str]:
 
 
 def terms(glossary: str) -> dict[str, str]:
-    """Meaning of each word of the glossary; words that share a row share their meaning."""
+    """Return the meaning of each term of the glossary; terms of one row share it."""
     rows = _TERM_ROW.findall(glossary)
     return {word: meaning for words, meaning in rows for word in words.split(", ")}
 
 
 def with_targets(glossary: str) -> str:
-    """The glossary with a target for links in each row."""
+    """Return the glossary with a link target in each row."""
     return _TERM_ROW.sub(
         lambda row: row[0].replace(
             "| **", "| " + "".join(f'<a id="{_anchor(w)}"></a>' for w in row[1].split(", ")) + "**", 1
@@ -90,7 +90,7 @@ def _anchor(word: str) -> str:
 
 
 def linked(text: str, words: Mapping[str, str], glossary: str) -> str:
-    """A page whose words of the glossary are links to it, each where it first stands in a sentence.
+    """Return a page in which the first use of each glossary term is a link to the glossary.
 
     Headings, tables, code, emphasis and other links are left alone.
     """
@@ -103,7 +103,7 @@ def linked(text: str, words: Mapping[str, str], glossary: str) -> str:
 
 
 def _linked_line(line: str, left: dict[str, str], glossary: str) -> str:
-    """A line with links; words that get one are taken from those that are left."""
+    """Return a line with links, and remove linked terms from `left`."""
     if not left:
         return line
     longest_first = sorted(left, key=len, reverse=True)
@@ -126,7 +126,7 @@ def _linked_line(line: str, left: dict[str, str], glossary: str) -> str:
 
 
 def page_of_notebook(path: Path, folder: Path, name: str) -> str:
-    """A notebook as a page, with its outputs as they are kept."""
+    """Return a notebook as a page, with its stored outputs."""
     parts: list[str] = []
     for number, cell in enumerate(nbformat.read(path, as_version=4).cells):  # type: ignore[no-untyped-call]
         if cell.cell_type == "markdown":
@@ -169,7 +169,7 @@ def stage(folder: Path) -> None:
 
 
 def _copy_linked(text: str, source: Path, folder: Path, pages: list[str]) -> None:
-    """Copy pictures, tables and scenarios that a page links to; pages and notebooks are collected by themselves."""
+    """Copy pictures, tables and scenarios that a page links to; pages and notebooks are collected elsewhere."""
     for link in links_of(text):
         path = (source.parent / link).resolve()
         if not path.is_file() or not path.is_relative_to(ROOT):
@@ -216,7 +216,7 @@ def _without_colour(text: str) -> str:
 
 
 class _Built(HTMLParser):
-    """What a built page holds: targets of links, links, and what is loaded when it is shown."""
+    """Parser that collects link targets, links and loaded files of a built page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -225,7 +225,7 @@ class _Built(HTMLParser):
         self.loads: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note one element."""
+        """Record one element."""
         values = {name: value or "" for name, value in attrs}
         self.ids |= {values[name] for name in ("id", "name") if name in values}
         if tag == "a" and "href" in values:
@@ -235,7 +235,7 @@ class _Built(HTMLParser):
 
 
 def faults(site: Path) -> list[str]:
-    """Links of built pages that lead nowhere, and what pages would load from elsewhere; one line each."""
+    """Return broken links of built pages, and files that pages would load from elsewhere."""
     pages: dict[Path, _Built] = {}
     for path in sorted(site.rglob("*.html")):
         pages[path] = _Built()

@@ -2,9 +2,9 @@
 
     python tools/mlperf_log.py bert_v2.0_pod64_closed FOLDER
 
-They follow the rules that MLPerf's checkers hold, and say in each file that nothing was measured: the
-submitter is `podsim (simulated)`, the status `research`, and `podsim_simulated` names the scenario. What they say of
-the optimizer and a simulation does not know is taken from what was published, and never made up.
+The files follow the rules that MLPerf's checkers test, and state that nothing was measured: the submitter is `podsim
+(simulated)`, the status `research`, and `podsim_simulated` names the scenario. Optimizer settings that a simulation
+does not know come from published files.
 
 Source: [mlperf_logs] for submissions, [mlperf_rcp] for MLPerf's reference runs, [mlperf_training_rules] for lines.
 """
@@ -101,7 +101,7 @@ _RESNET_EVALUATED: Final = "`--set run.checkpoint.every_epochs=4 --set run.valid
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the rules ask of the result files of a benchmark."""
+    """Requirements of the rules on the result files of a benchmark."""
 
     run_count: int  # runs of a submission
     target: float  # the quality at which a run ends
@@ -163,7 +163,7 @@ def write_result_files(
 
 
 def _timelines(result: RunResult, benchmark: Benchmark) -> Iterator[tuple[RunPart, ...]]:
-    """The first runs that the time to train is made of, part by part; again from the first if there are too few."""
+    """Yield runs of the time to train, divided into parts; runs repeat if there are too few."""
     outcome = _converging(result, benchmark)
     for run in islice(cycle(outcome.runs), RULES[benchmark.name].run_count):
         if isinstance(run, EpochRun):
@@ -178,7 +178,7 @@ def _timelines(result: RunResult, benchmark: Benchmark) -> Iterator[tuple[RunPar
 
 
 def _converging(result: RunResult, benchmark: Benchmark) -> TrainingOutcome:
-    """Runs that end because they converge, or because the epochs are over after which their network has converged."""
+    """Return runs that end by convergence, or after the epochs in which their network converges."""
     outcome, run = result.outcome, section(result.scenario, "run")
     if outcome is None or not outcome.runs:
         what = "nothing says when the run ends for this model, data and batch size, so there is no time to train"
@@ -203,7 +203,7 @@ def _submission(result: RunResult, benchmark: Benchmark, round_name: str, divisi
 
 
 def _head(submission: _Submission, log: RunLog, index: int) -> Iterator[Event]:
-    """All that stands before `run_start`; a simulation has no initialisation, so that it takes no time."""
+    """Yield the lines before `run_start`; the simulated initialisation takes no time."""
     result, scenario = submission.result, submission.result.scenario
     data, layout = section(scenario, "data"), section(scenario, "parallelism")
     lines: dict[str, object] = {
@@ -223,7 +223,7 @@ def _head(submission: _Submission, log: RunLog, index: int) -> Iterator[Event]:
     }
     if (span := _norm_span(section(scenario, "model"), layout)) is not None:
         lines["model_bn_span"] = span
-    yield Event("podsim_simulated", log.start_ms, True, _said(submission))
+    yield Event("podsim_simulated", log.start_ms, True, _statement(submission))
     yield from (Event(key, log.start_ms, value) for key, value in lines.items())
     for tensor in RULES[submission.benchmark.name].tensors:
         yield Event("weights_initialization", log.start_ms, None, {"tensor": tensor})
@@ -231,13 +231,13 @@ def _head(submission: _Submission, log: RunLog, index: int) -> Iterator[Event]:
 
 
 def _norm_span(model: Mapping[str, Any], layout: Mapping[str, Any]) -> int | None:
-    """Images over which a batch norm takes statistics; None without one."""
+    """Return the number of images over which a batch norm takes statistics; None without batch norm."""
     norm = section(model, "norm")
     return int(norm["replicas"] * layout["micro_batch_size"]) if norm.get("kind") == "batch" else None
 
 
-def _said(submission: _Submission) -> dict[str, object]:
-    """Statement of a file about itself: that it is no measurement, and where its values come from."""
+def _statement(submission: _Submission) -> dict[str, object]:
+    """Return the statement of a file about itself: it is not a measurement, and where its values come from."""
     result = submission.result
     return {
         "statement": "Simulated by podsim; nothing in this file was measured, and it is no submission to MLPerf.",
@@ -251,7 +251,7 @@ def _said(submission: _Submission) -> dict[str, object]:
 
 
 def _notes(submission: _Submission, logs: list[RunLog]) -> Iterator[str]:
-    """Notes for the reader of the files."""
+    """Yield notes for the reader of the files."""
     name, round_name = submission.benchmark.title, submission.round_name
     yield f"{name} by the rules of MLPerf Training {round_name}, {submission.division} division"
     yield f"learning rates are those of {submission.optimizer.origin}"
@@ -284,7 +284,7 @@ class Hyperparameters:
 def hyperparameters(
     benchmark: str, batch_size: int, factor: int, optimizer: str, round_name: str, division: str, ipu_count: int
 ) -> Hyperparameters:
-    """Those published for a batch size: of the same round, division and pod before others, of reference runs last."""
+    """Return the published hyperparameters for a batch size, preferably of the same round, division and pod."""
     table = [row for row in rows("mlperf_hyperparameters") if row["benchmark"] == benchmark]
     found = [row for row in table if int(row["gbs"]) == batch_size and row["optimizer"] == optimizer]
     if not found:
@@ -300,7 +300,7 @@ def hyperparameters(
 
 
 def number(text: str) -> float:
-    """A number as a table has it: whole where it is written so.
+    """Return a number as a table has it: an integer if it is written as one.
 
     >>> number("700"), number("5e-05")
     (700, 5e-05)
@@ -353,7 +353,7 @@ class RunLog:
 
     @property
     def counts_epochs(self) -> bool:
-        """True if it consists of epochs; otherwise its evaluations are told apart by the samples before them."""
+        """True if the run has epochs; otherwise the samples before them identify evaluations."""
         return any(part.epoch for part in self.parts)
 
     @property
@@ -362,7 +362,7 @@ class RunLog:
         return round(max(part.update_count for part in self.parts) * self.samples_per_update)
 
     def placed(self) -> tuple[_Placed, ...]:
-        """The parts with their times; rounded after they are added up, so that errors do not grow."""
+        """Return the parts with their times; rounding follows summation, so that errors do not grow."""
         ends = [0.0, *accumulate(part.time_s for part in self.parts)]
         times = [self.start_ms + round(end_s * _MS_PER_S) for end_s in ends]
         return tuple(
@@ -371,10 +371,10 @@ class RunLog:
 
 
 def run_events(run: RunLog) -> Iterator[Event]:
-    """From `run_start` to `run_stop`.
+    """Yield the lines from `run_start` to `run_stop`.
 
-    Only the last evaluation has an accuracy, the target of the benchmark: a simulation knows that a run
-    reaches it, and nothing of the evaluations before.
+    Only the last evaluation has an accuracy, the target of the benchmark: a simulation assumes that a run reaches it,
+    and does not predict earlier evaluations.
     """
     placed = run.placed()
     yield Event("run_start", run.start_ms)
@@ -383,7 +383,7 @@ def run_events(run: RunLog) -> Iterator[Event]:
 
 
 def _blocks(run: RunLog, placed: Sequence[_Placed]) -> Iterator[Event]:
-    """Blocks of training, numbered from 1, with an evaluation behind each."""
+    """Yield the blocks of training, numbered from 1, with an evaluation after each."""
     index, last = 0, _last_evaluation(placed)
     for each in placed:
         samples = round(each.part.update_count * run.samples_per_update)
@@ -397,7 +397,7 @@ def _blocks(run: RunLog, placed: Sequence[_Placed]) -> Iterator[Event]:
 
 
 def _evaluation(run: RunLog, each: _Placed, epoch: int, *, is_last: bool) -> Iterator[Event]:
-    """One evaluation; where there are no epochs, samples tell how far the training is."""
+    """Yield the lines of one evaluation; without epochs, samples show the progress of training."""
     about = {"epoch_num": epoch}
     yield Event("eval_start", each.start_ms, None, about)
     if is_last:
@@ -410,7 +410,7 @@ def _last_evaluation(placed: Sequence[_Placed]) -> _Placed:
 
 
 def _epochs(run: RunLog, placed: Sequence[_Placed]) -> Iterator[Event]:
-    """One block of all epochs, then all evaluations; a checkpoint is part of the epoch that it follows."""
+    """Yield one block of all epochs, then all evaluations; a checkpoint belongs to the epoch before it."""
     training = [each for each in placed if each.part.kind in ("training", "checkpoint")]
     about = {"first_epoch_num": 1}
     yield Event("block_start", training[0].start_ms, None, about | {"epoch_count": training[-1].part.epoch})
@@ -430,7 +430,7 @@ ROUNDS: Final = ("1.1", "2.0")
 
 
 def round_of(sdk: str) -> str:
-    """The round whose submissions ran on a version of the SDK."""
+    """Return the round whose submissions used a version of the SDK."""
     taken = {row["round"].removeprefix("v") for row in rows("mlperf_submissions") if _runs_on(row["sdk"], sdk)}
     known = sorted(taken & set(ROUNDS))
     if known:
@@ -446,7 +446,7 @@ def _runs_on(text: str, sdk: str) -> bool:
 
 
 def reference_mean(benchmark: str, round_name: str, batch_size: int) -> float | None:
-    """Samples or epochs to converge of MLPerf's reference runs at a batch size, or between two; None outside.
+    """Return the mean samples or epochs to converge of MLPerf's reference runs at a batch size, interpolated.
 
     Only points that MLPerf's checker keeps, of this round or an earlier one. Source: [mlperf_rcp].
     """
@@ -490,7 +490,7 @@ def write_folder(folder: Path, texts: Sequence[str]) -> tuple[Path, ...]:
 
 
 def text_of(event: Event) -> str:
-    """The line of an event as the logger of MLPerf writes it."""
+    """Return the line of an event as the logger of MLPerf writes it."""
     kind = {"_start": "INTERVAL_START", "_stop": "INTERVAL_END"}
     end = event.key[event.key.rfind("_") :]
     data = {

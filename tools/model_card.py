@@ -16,9 +16,9 @@ from podsim.show.markdown import to_markdown
 from podsim.validation import RowComparison
 from podsim.validation.comparison import sizes_of
 from podsim.validation.coverage import Coverage
-from podsim.validation.freedom import freedom
+from podsim.validation.identifiability import identifiability
 from podsim.validation.reference_data import CALIBRATION, HOLD_OUT
-from podsim.validation.show import freedom_table
+from podsim.validation.show import identifiability_table
 
 _DATA = Path(__file__).resolve().parent.parent / "reference_data"
 _BLIND = "blind_predictions.csv"
@@ -32,7 +32,7 @@ _ALONE = "measured alone: products, convolutions, transfers"
 _GROUPED = "convolutions in groups on Mk1, SDK 1.0"
 _LINES = (_ALONE, _GROUPED, _MLPERF, _ELSEWHERE, _ANSWERS, _CHANGES)
 _COUNTED = (_FITS, _WHOLE_RUNS)
-"""Lines whose rows are right or wrong; an error in per cent would mean nothing."""
+"""Lines whose rows are right or wrong, without an error in per cent."""
 _ACTIVITIES = {"training": "training", "forward": "forward passes", "generation": "text generation"}
 _NUMBERS = ("layer_count", "hidden_size", "depth", "sequence_length", "ipu_count")
 _OTHERS = ("stack", "execution", "shards", "experts", "formats", "links")
@@ -40,7 +40,7 @@ _MOST_FAULTS = 8
 
 
 def line_of(group: str) -> str:
-    """Which line of the short table a group of `podsim validate` belongs to."""
+    """Return the line of the short table that a group of `podsim validate` belongs to."""
     if "averages of whole runs" in group:
         return _WHOLE_RUNS
     if group.startswith("fits"):
@@ -57,10 +57,10 @@ def line_of(group: str) -> str:
 
 
 def accuracy_in_short(comparisons: Sequence[RowComparison], ranges: Coverage) -> str:
-    """Errors of rows that nothing is fitted to, of those apart that share no configuration with a row that is.
+    """Return errors of rows without fitted constants, and separately of rows that share no fitted configuration.
 
-    Averages of whole runs hold what is not simulated, such as compilation: a prediction is an upper bound of them.
-    In the line of each origin are all runs, each predicted with constants that are fitted without its origin.
+    Averages of whole runs include work that is not simulated, such as compilation, so a prediction is an upper bound.
+    The line of each origin has all runs, predicted with constants fitted without their origin.
     """
     fitted = {row.configuration for row in comparisons if row.role == CALIBRATION and row.configuration}
     rows = [replace(row, group=line_of(row.group)) for row in comparisons if row.role == HOLD_OUT]
@@ -81,7 +81,7 @@ def accuracy_in_short(comparisons: Sequence[RowComparison], ranges: Coverage) ->
 
 
 def _right(rows: Sequence[RowComparison]) -> tuple[str, str]:
-    """Rows, and how many of them are right: as what happened, or not below what was measured."""
+    """Return the numbers of rows and of correct rows: the right outcome, or not below the measurement."""
     right = sum(row.error >= 0 if row.group == _WHOLE_RUNS else row.error == 0 for row in rows)
     return str(len(rows)), f"{right} of {len(rows)}"
 
@@ -94,7 +94,7 @@ def _errors(errors: Sequence[float]) -> tuple[str, str, str]:
 
 
 def envelope_table() -> str:
-    """What was compared, by activity and kind of model."""
+    """Return a table of validated runs by activity and kind of model."""
     runs = residuals().runs
     cells, lines = [], []
     for activity, words in _ACTIVITIES.items():
@@ -116,7 +116,7 @@ def _span(values: Sequence[float]) -> str:
 
 
 def faults_table(comparisons: Sequence[RowComparison]) -> str:
-    """The largest errors of what nothing is fitted to, one of each configuration, but for averages of whole runs."""
+    """Return a table of the largest errors of rows without fitted constants, one per configuration."""
     rows = [row for row in comparisons if row.role == HOLD_OUT and line_of(row.group) != _WHOLE_RUNS]
     by_size = sorted(rows, key=lambda row: -abs(row.error))
     worst = list({(row.group, row.configuration or row.name): row for row in reversed(by_size)}.values())[::-1]
@@ -129,12 +129,12 @@ def _figures(row: RowComparison) -> tuple[str, str]:
 
 
 def fitted_table(comparisons: Sequence[RowComparison]) -> str:
-    """How much was chosen to meet published figures, and how many there are."""
-    return to_markdown(replace(freedom_table(freedom(comparisons)), title=""))
+    """Return a table of the numbers of fitted choices and of published figures."""
+    return to_markdown(replace(identifiability_table(identifiability(comparisons)), title=""))
 
 
 def blind_table() -> str:
-    """Sizes of the errors of predictions that were made before the measurements were known."""
+    """Return a table of errors of predictions that were made before the measurements were known."""
     with (_DATA / _BLIND).open(encoding="utf-8", newline="") as file:
         made: list[Mapping[str, str]] = list(csv.DictReader(file))
     cells = []

@@ -1,10 +1,10 @@
-"""Defects put into the code one at a time: which of them does no test see?
+"""Mutation testing: which defects, put into the code one at a time, does no test detect?
 
     python tools/mutants.py show report study cli ui result --seed 20261123
 
 draws 40 places by a seed, changes each in a copy of the tree, and runs the test files that name its module or what it
-defines until one fails. What survives is printed with its line. Draw before the work that is to be judged, and commit
-the seed: `--list` prints the places alone.
+defines until one fails. Survivors are printed with their lines. Choose the seed before the work to be judged, and
+commit it. `--list` only prints the places.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Mutant:
         return f"{place}: `{before[self.start : self.end]}` -> `{self.text}`: {before.strip()}"
 
     def applied(self) -> str:
-        """The text of the file with it."""
+        """Return the text of the file with the mutant."""
         lines = self.path.read_text(encoding="utf-8").split("\n")
         before = lines[self.line - 1]
         lines[self.line - 1] = before[: self.start] + self.text + before[self.end :]
@@ -72,7 +72,7 @@ class Mutant:
 
 
 def mutants_of(path: Path) -> Iterator[Mutant]:
-    """Every place of a file that could be written otherwise: signs, conditions, numbers, truth."""
+    """Yield every possible mutant of a file: signs, conditions, numbers, truth values."""
     source = path.read_text(encoding="utf-8")
     lines, tree = source.split("\n"), ast.parse(source)
     for node in ast.walk(tree):
@@ -94,7 +94,7 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
 
 
 def _columns(lines: list[str], node: ast.expr) -> tuple[int, int]:
-    """Where a node of one line begins and ends, in characters; `ast` counts bytes."""
+    """Return the first and last column of a one-line node in characters; `ast` counts bytes."""
     line = lines[node.lineno - 1].encode()
     return len(line[: node.col_offset].decode()), len(line[: node.end_col_offset].decode())
 
@@ -116,8 +116,8 @@ def _around(path: Path, lines: list[str], node: ast.expr, form: str) -> Iterator
         yield Mutant(path, node.lineno, start, end, form.format(lines[node.lineno - 1][start:end]))
 
 
-def drawn(rooms: list[str], count: int, seed: int) -> list[Mutant]:
-    """So many places of the rooms, each as likely as any other."""
+def sample_mutants(rooms: list[str], count: int, seed: int) -> list[Mutant]:
+    """Sample `count` mutants of packages with equal probability."""
     files = sorted(path for room in rooms for path in (ROOT / "podsim" / room).rglob("*.py"))
     return random.Random(seed).sample([mutant for path in files for mutant in mutants_of(path)], count)
 
@@ -140,7 +140,7 @@ def tests_for(path: Path) -> list[str]:
 
 
 def passes(tests: list[str], copy: Path) -> bool:
-    """Whether no test of these files fails in a copy of the tree; what takes too long counts as failed."""
+    """Return True if all tests of these files pass in a copy of the tree; a timeout counts as a failure."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider", *tests]
     environment = os.environ | {"PYTHONPATH": str(copy), "PODSIM_CACHE": str(copy / ".cache")}
     try:
@@ -152,12 +152,12 @@ def passes(tests: list[str], copy: Path) -> bool:
 
 @cache
 def _passes_alone(test: str, copy: Path) -> bool:
-    """Whether a test file passes without a mutant, tried once."""
+    """Return True if a test file passes without a mutant; the result is cached."""
     return passes([test], copy)
 
 
 def survives(mutant: Mutant, copy: Path) -> bool:
-    """Whether no test fails with a mutant, of those that pass without it; it is taken out again."""
+    """Return True if no test that passes without a mutant fails with it; the file is restored afterwards."""
     target = copy / mutant.path.relative_to(ROOT)
     tests = [test for test in tests_for(mutant.path) if _passes_alone(test, copy)]
     target.write_text(mutant.applied(), encoding="utf-8")
@@ -175,7 +175,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--list", action="store_true", help="print the places alone")
     asked = parser.parse_args()
-    mutants = drawn(asked.rooms, asked.count, asked.seed)
+    mutants = sample_mutants(asked.rooms, asked.count, asked.seed)
     if asked.list:
         print(*mutants, sep="\n")
         return

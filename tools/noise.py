@@ -1,9 +1,9 @@
-"""How much weight updates differ from one another, in logged runs of MLPerf.
+"""Spread of weight updates in logged runs of MLPerf.
 
-Runs are logged in stretches: training blocks of BERT, epochs of ResNet-50, and how many weight updates each has.
-A block of updates with a call from the host each tells the spread of a call: its time, from block to block, differs by
-that of one call times the root of their number, if calls are independent. Evaluations are blocks of few calls and say
-the same. Neighbours are compared, so that slow drift is left out; it is counted apart.
+Logs have the time and the number of weight updates of each block (BERT) or epoch (ResNet-50). If each update has one
+call from the host and calls are independent, the standard deviation of a block is that of a call times the square root
+of their number. Evaluations are blocks of few calls and give a second estimate. Neighbouring blocks are compared, so
+that slow drift is excluded; it is measured separately.
 
 Source: [mlperf_logs].
 """
@@ -39,14 +39,14 @@ _NEIGHBOURS = 3
 """Blocks on either side that a block is compared with."""
 _PASSES = 5
 _PULL = 0.25
-"""Weight of the distance from the marks beside that from the neighbours, both in updates."""
+"""Weight of the distance from the marks relative to that from the neighbours, both in updates."""
 _SLACK = 0.7
-"""How far the sequences of a run are from their average, in those of an update."""
+"""Deviation of the sequences of a run from their average, in sequences of an update."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedRun:
-    """One run."""
+    """Logged run."""
 
     block_s: Floats  # time of each training block, or of each epoch. [s]
     updates: Floats  # weight updates of each
@@ -71,7 +71,7 @@ class LoggedRuns:
 
 
 def logged_runs(role: str | None = None) -> Iterator[LoggedRuns]:
-    """Submissions, each with its runs; those of PaddlePaddle, whose blocks end otherwise, are left out."""
+    """Yield submissions with their runs; PaddlePaddle's are left out, because their blocks end differently."""
     known = {_key(row): row for row in rows("mlperf_submissions")}
     known_to_noise = (row for row in rows("mlperf_intervals") if row["framework"] != PADDLE)
     chosen = (row for row in known_to_noise if role in (None, row["role"]))
@@ -110,7 +110,7 @@ def _numbers(text: str) -> Floats:
 
 
 def updates_at_nominal_marks(samples: Floats, per_update: float) -> Floats:
-    """Weight updates of each block where the log counts the same for each update: a block ends beyond its mark.
+    """Return updates per block for a log with a fixed count per update: a block ends beyond its mark.
 
     >>> updates_at_nominal_marks(np.array([200_000, 400_000, 600_000]), 6144).tolist()
     [33.0, 33.0, 32.0]
@@ -119,7 +119,7 @@ def updates_at_nominal_marks(samples: Floats, per_update: float) -> Floats:
 
 
 def updates_of_samples(block_s: Floats, samples: Floats, per_update: float) -> Floats:
-    """Weight updates of each block where the log counts real sequences, which differ from update to update.
+    """Return updates per block for a log of real sequences, whose number varies between updates.
 
     Where the log has the sequences trained by the end of a block, their number says it. Where it has marks alone, a
     block ends with the first update beyond its mark, give or take what updates differ by; if that leaves a choice,
@@ -137,7 +137,7 @@ def updates_of_samples(block_s: Floats, samples: Floats, per_update: float) -> F
 
 
 def _most_even(wanted: Floats, ends: Sequence[Sequence[float]], marks: Floats) -> Floats:
-    """Updates by block, close to what is wanted, with ends that lie half an update behind the marks on average.
+    """Return updates per block close to `wanted`, whose ends lie half an update behind the marks on average.
 
     The first block, which may be slow, may have any.
     """
@@ -157,7 +157,7 @@ def _most_even(wanted: Floats, ends: Sequence[Sequence[float]], marks: Floats) -
 
 
 def _around(values: Floats, number: int) -> float:
-    """The median of the neighbours of a value; the first block, which may be slow, is none."""
+    """Return the median of the neighbours of a value, without the first block, which may be slow."""
     first = max(1, number - _NEIGHBOURS)
     return float(np.median(np.concatenate([values[first:number], values[number + 1 : number + 1 + _NEIGHBOURS]])))
 
@@ -172,7 +172,7 @@ def _updates_of_epochs(spec: TrainingScenario, count: int) -> Floats:
 _OF_NORMAL = 1.4826
 """Standard deviation of a normal distribution over its median absolute deviation."""
 LATE_S = 0.04
-"""An evaluation that lasts longer than those around it by more has met a late call. [s]"""
+"""Delay relative to neighbouring evaluations from which on an evaluation had a slow call. [s]"""
 _WINDOW = 3
 """Evaluations on either side that one is compared with."""
 _THIRDS = 3
@@ -182,7 +182,7 @@ _WITHOUT_CHECKPOINT = 0.45
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How much the blocks of a submission's runs differ."""
+    """Spread of the blocks of a submission's runs."""
 
     scenario: str  # the scenario that replays it
     role: str  # `calibration` or `hold-out`
@@ -207,13 +207,13 @@ class Spread:
 
 
 def spread_of(logged: LoggedRuns) -> Spread:
-    """Spread of the runs of a submission."""
+    """Return the spread of the runs of a submission."""
     steady = [_steady(run) for run in logged.runs]
     medians = np.array([np.median(run.update_s) for run in steady])
     calls = float(np.median([np.median(run.updates) for run in steady])) / max(1, round(logged.updates_per_call))
     update_s, updates = float(np.median(medians)), calls * max(1, round(logged.updates_per_call))
-    apart = _apart(logged, steady) * updates / math.sqrt(calls)
-    late = [each for run in logged.runs for each in _late(run.evaluation_s)]
+    apart = _chance_differences(logged, steady) * updates / math.sqrt(calls)
+    late = [each for run in logged.runs for each in _delays(run.evaluation_s)]
     beyond = [each - LATE_S for each in late if each > LATE_S]
     first = [_first_s(run) for run in logged.runs]
     return Spread(
@@ -226,14 +226,14 @@ def spread_of(logged: LoggedRuns) -> Spread:
         updates=updates,
         variation=_root_mean([_relative(run, np.std) for run in steady]),
         call_s=float(np.sqrt(np.mean(apart**2) / 2)),
-        usual_call_s=_usual(apart),
+        usual_call_s=_robust_sigma(apart),
         correlation=float(np.mean([_correlation(run.update_s) for run in steady])),
         skewness=float(np.mean([_skewness(run.update_s) for run in steady])),
         first_s=float(np.median(first)),
         worst_first_s=max(first),
         drift=float(np.mean([_relative(run, _rise) for run in steady])),
         between_runs=float(np.std(medians, ddof=1) / update_s),
-        usual_evaluation_s=_usual(_evaluations_apart(logged)),
+        usual_evaluation_s=_robust_sigma(_evaluations_apart(logged)),
         evaluation_calls=len(late) * logged.calls_per_evaluation,
         late_calls=len(beyond),
         late_s=float(np.mean(beyond)) if beyond else 0.0,
@@ -241,7 +241,7 @@ def spread_of(logged: LoggedRuns) -> Spread:
 
 
 def _steady(run: LoggedRun) -> LoggedRun:
-    """Without the first block; of epochs, those without a checkpoint in or before them, which are faster."""
+    """Return the run without its first block; of epochs, only those without a checkpoint."""
     kept = np.arange(len(run.block_s)) > 0
     if not len(run.evaluation_s):
         kept &= run.update_s <= np.quantile(run.update_s, _WITHOUT_CHECKPOINT)
@@ -249,16 +249,17 @@ def _steady(run: LoggedRun) -> LoggedRun:
 
 
 def _first_s(run: LoggedRun) -> float:
-    """Time the first block takes beyond others; nothing is said of epochs, which may hold a checkpoint. [s]"""
+    """Return the extra time of the first block; zero for epochs, which may contain a checkpoint. [s]"""
     if not len(run.evaluation_s):
         return 0.0
     return float(run.block_s[0] - run.updates[0] * np.median(run.update_s[1:]))
 
 
-def _apart(logged: LoggedRuns, steady: Sequence[LoggedRun]) -> Floats:
-    """Differences of the mean update of blocks that nothing but chance makes different. [s]
+def _chance_differences(logged: LoggedRuns, steady: Sequence[LoggedRun]) -> Floats:
+    """Return differences of the mean update between blocks that differ only by chance. [s]
 
-    Neighbours of one run; of epochs, which have checkpoints, the same ones of two runs.
+    Blocks are compared with neighbours of the same run, and epochs, which have checkpoints, with the same epoch of
+    other runs.
     """
     if logged.calls_per_evaluation:
         return np.concatenate([np.diff(run.update_s) for run in steady])
@@ -270,19 +271,19 @@ def _apart(logged: LoggedRuns, steady: Sequence[LoggedRun]) -> Floats:
     return np.concatenate([(one - other)[fast] for one, other in combinations(whole, 2)])
 
 
-def _usual(apart: Floats) -> float:
-    """Standard deviation of what differs so, from the middle half of the differences."""
+def _robust_sigma(apart: Floats) -> float:
+    """Return the standard deviation, from the middle half of pairwise differences."""
     return float(np.median(np.abs(apart)) * _OF_NORMAL / math.sqrt(2)) if len(apart) else 0.0
 
 
 def _evaluations_apart(logged: LoggedRuns) -> Floats:
-    """Differences of neighbouring evaluations, each as one of a single call; the first of a run may be slow. [s]"""
+    """Return differences of neighbouring evaluations per call; the first of a run may be slow. [s]"""
     apart = [np.diff(run.evaluation_s[1:]) for run in logged.runs]
     return np.concatenate(apart) / math.sqrt(max(1, logged.calls_per_evaluation))
 
 
-def _late(evaluation_s: Floats) -> Iterator[float]:
-    """How much longer each evaluation but the first takes than the median of those around it. [s]"""
+def _delays(evaluation_s: Floats) -> Iterator[float]:
+    """Yield the delay of each evaluation but the first relative to the median of its neighbours. [s]"""
     for number in range(1, len(evaluation_s)):
         near = evaluation_s[max(1, number - _WINDOW) : number + _WINDOW + 1]
         yield float(evaluation_s[number] - np.median(near))
@@ -337,7 +338,7 @@ class NoisyRow:
 
 
 def noisy_rows(role: str | None, seed: int, watch: Watch) -> tuple[NoisyRow, ...]:
-    """Submissions whose software stacks have noise, each with runs of its own."""
+    """Return submissions whose software stacks have noise, each with simulated runs."""
     known = {
         logged_run.scenario: logged_run
         for logged_run in logged_runs(role)
@@ -365,6 +366,6 @@ def _row(logged: LoggedRuns, seed: int) -> NoisyRow:
 
 
 def mean_factor(rows: Sequence[NoisyRow]) -> float:
-    """By what factor spreads are off, in the root mean square of its logarithm; 1 for no row."""
+    """Return the geometric root mean square factor between predicted and logged spread; 1 without rows."""
     squares = [math.log(row.factor) ** 2 for row in rows]
     return math.exp(math.sqrt(math.fsum(squares) / max(1, len(squares))))

@@ -24,7 +24,7 @@ _HALVINGS = 60
 
 
 def noise_fits() -> tuple[Fit, ...]:
-    """Every constant that is fitted to the spread of logged runs, anew."""
+    """Fit again every constant of the spread of logged runs."""
     chosen = [(logged_run, spread_of(logged_run)) for logged_run in logged_runs(CALIBRATION)]
     shared = [(each, row) for each, row in chosen if row.evaluation_calls]
     found = list(_fits_of_stack([row for _, row in shared], _noise(shared[0][0])))
@@ -53,22 +53,22 @@ def _noise(logged: LoggedRuns) -> Noise:
 
 @dataclass(frozen=True, slots=True)
 class LateCalls:
-    """How often a machine is late for a call, and by how much. [s]"""
+    """Probability that a machine is slow in a call, and its mean delay. [s]"""
 
     share: float
     mean_s: float
 
 
 def fitted_call_s(rows: Sequence[Spread]) -> float:
-    """Standard deviation of a call that no machine is late for: that of the row with the fewest machines. [s]"""
+    """Return the standard deviation of a call without slow machines: that of the row with the fewest machines. [s]"""
     return min(rows, key=lambda row: row.machines).usual_call_s
 
 
 def fitted_late_calls(rows: Sequence[Spread], call_s: float) -> LateCalls:
-    """As often as evaluations met a late call, and so late that neighbouring blocks differ as they do.
+    """Return the probability from late evaluations, and the delay from differences of neighbouring blocks.
 
-    A delay that is met with a share q and has the mean m is beyond t in q exp(-t / m) of all calls, and adds 2 q m² to
-    the variance of a call. Both hold for each machine, as long as q is small.
+    An exponential delay with probability q and mean m exceeds t in a share q exp(-t / m) of all calls, and adds 2 q m²
+    to the variance of a call. For small q, both hold for each machine.
     """
     machine_calls = sum(row.machines * row.evaluation_calls for row in rows)
     beyond = sum(row.late_calls for row in rows) / machine_calls
@@ -85,11 +85,11 @@ def fitted_late_calls(rows: Sequence[Spread], call_s: float) -> LateCalls:
 
 
 def fitted_run_s(rows: Sequence[Spread]) -> float:
-    """Standard deviation from run to run of what a call takes. [s]"""
+    """Return the standard deviation of call times between runs. [s]"""
     return math.sqrt(sum((row.between_runs * row.update_s * row.updates / row.calls) ** 2 for row in rows) / len(rows))
 
 
 def fitted_drift(rows: Sequence[Spread], noise: Noise) -> float:
-    """How much longer an update takes at the end of a run than at its start, if it grows evenly."""
+    """Return the relative slowdown of an update from start to end of a run, if it grows linearly."""
     slowing = [row.drift for row in rows if row.machines >= (noise.drift_machine_count or 1)]
     return _END_OVER_THIRDS * sum(slowing) / len(slowing)

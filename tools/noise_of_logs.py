@@ -1,4 +1,4 @@
-"""Prints how much weight updates of logged runs differ, what the constants of noise say of them, and their fit."""
+"""Prints the spread of weight updates in logged runs, the predicted spread, and the fit of the noise constants."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from podsim.program.noise import late_table, latest_of
+from podsim.program.noise import late_table, maximum_moments
 from podsim.report.table import Table, columns
 from podsim.scenario.software import Noise
 from podsim.show.markdown import to_markdown
@@ -30,7 +30,7 @@ _NOTHING = ("–", "–")
 
 
 def rows_of_noise() -> tuple[Row, ...]:
-    """All submissions with the noise of their software stack."""
+    """Return all submissions with the noise of their software stack."""
     return tuple(
         (spread_of(logged_run), logged_run.spec.software.noise)
         for logged_run in logged_runs()
@@ -39,12 +39,12 @@ def rows_of_noise() -> tuple[Row, ...]:
 
 
 def logged_table(rows: Sequence[Row]) -> Table:
-    """How much the blocks of each submission differ."""
+    """Return a table of the spread of the blocks of each submission."""
     return Table(_LOGGED, [tuple(_logged(row)) for row, _ in rows])
 
 
 def predicted_table(rows: Sequence[Row]) -> Table:
-    """How much calls and neighbouring blocks of each submission differ, beside what is predicted."""
+    """Return a table of the spread of calls and neighbouring blocks, logged and predicted."""
     return Table(_PREDICTED, [tuple(_predicted(row, noise)) for row, noise in rows])
 
 
@@ -81,9 +81,9 @@ class Expected:
 
 
 def expected(row: Spread, noise: Noise) -> Expected:
-    """The predicted spread of a submission."""
+    """Return the predicted spread of a submission."""
     table = late_table(noise, 1.0)
-    mean, deviation = (each / PS_PER_S for each in latest_of(table, row.machines))
+    mean, deviation = (each / PS_PER_S for each in maximum_moments(table, row.machines))
     call_s = math.hypot(noise.call_spread_s, deviation)
     share, mean_s = noise.late_call_share or 0.0, noise.late_call_time_s or 1.0
     return Expected(

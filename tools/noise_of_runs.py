@@ -1,4 +1,4 @@
-"""How much weight updates of logged runs differ, and those of runs with noise, as an answer."""
+"""Report on the spread of weight updates in logged runs and in runs with noise."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tools.noise import RUNS, NoisyRow, mean_factor
 
 @dataclass(frozen=True, slots=True)
 class NoiseHeld:
-    """How much weight updates of submissions differ, logged and with noise."""
+    """Spread of the weight updates of submissions, logged and simulated with noise."""
 
     rows: Sequence[NoisyRow]
     seed: int  # what the seeds of the runs were made of
 
     def report(self) -> Report:
-        """A row for each submission."""
+        """Return a report with a row for each submission."""
         heads = columns(
             *("submission", ">update", ">bare", ">noisy", ">blocks", ">noisy", ">factor", ">runs", ">noisy")
         )
@@ -29,7 +29,7 @@ class NoiseHeld:
         return report_of("How much weight updates of logged runs differ, and of runs with noise", [table])
 
     def to_json(self) -> str:
-        """The same for programs."""
+        """Return the rows as JSON text."""
         return json.dumps({"runs": RUNS, "seed": self.seed, "rows": list(map(_plain_noisy, self.rows))}, indent=2)
 
 

@@ -17,7 +17,7 @@ _LARGEST = "asynchronous_64"  # the scenario itself
 
 
 def epochs_table(comparisons: Sequence[RowComparison]) -> str:
-    """Seconds of an epoch of SchNet on QM9, predicted and published, by replicas and by how batches are loaded."""
+    """Return seconds of an epoch of SchNet on QM9, predicted and published, by replicas and by kind of loader."""
     spec: Any = load_scenario(_SCHNET).spec
     graphs = spec.data.samples_per_epoch
     epochs: dict[tuple[int, str], tuple[str, str]] = {}

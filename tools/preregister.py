@@ -1,4 +1,4 @@
-"""Predictions that are written before measurements are known, and scored when they are.
+"""Predictions that are written before measurements are known, and scored afterwards.
 
 The file names every shipped scenario with what is predicted of it, a fingerprint of code, specifications and
 scenarios, and one of the predictions themselves. Measurements are filled in at `measured`, and nothing else.
@@ -85,7 +85,7 @@ def _shipped() -> list[str]:
 
 
 def _rows(title: str, result: Result) -> Iterator[dict[str, Any]]:
-    """A row for each quantity, without a measurement."""
+    """Yield a row without measurement for each quantity."""
     for quantity, value, unit in _quantities(result):
         yield {"row": title, "quantity": quantity, "unit": unit, "predicted": value, "measured": None}
 
@@ -105,13 +105,13 @@ def _quantities(result: Result) -> Iterator[tuple[str, float, str]]:
 
 
 def _seal(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A hash of the predictions, whatever is measured."""
+    """Return a hash of the predictions, independent of measurements."""
     parts = ("row", "quantity", "unit", "predicted")
     return disk.digest(json.dumps([row[part] for part in parts]).encode() for row in rows)
 
 
 def _fingerprint() -> dict[str, str]:
-    """Hashes of all that predictions are made from."""
+    """Return hashes of all inputs of predictions."""
     folders = {
         "code": (Path(__file__).parent.parent, "*.py"),
         "specifications": (data_file("hardware_specs"), "*.yaml"),

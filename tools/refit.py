@@ -46,7 +46,7 @@ from podsim.validation.microbenchmarks import Measured, measured, mk1
 from podsim.validation.reference_data import CALIBRATION, CALLED, EVALUATED, calibration_rows, submissions
 from podsim.validation.runs import GRAPHS
 from podsim.validation.show import report_of
-from podsim.validation.show_fits import fits_table, plain_fits, together
+from podsim.validation.show_fits import correlation_lines, fits_table, plain_fits
 
 _MS_PER_S = 1000
 _LAYOUT, _CALL = "layout_change_cycles_per_byte", "host_call"
@@ -62,7 +62,7 @@ _TERA = 1e12
 
 
 def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
-    """Refit every calibrated constant."""
+    """Fit every calibrated constant again."""
     names = [scenario_name(row) for row in calibration_rows("bert")]
     sums = [*map(_logged, calibration_rows("bert")), call_of_pair(trained(_POPART))]
     software = load_scenario(names[0]).spec.software
@@ -112,7 +112,7 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
 
 
 def configurations(titles: Iterable[str]) -> int:
-    """How many of these runs are evidence beside each other."""
+    """Return the number of independent configurations."""
     return len({evidence(loaded(title)) for title in titles})
 
 
@@ -131,7 +131,7 @@ def _shifted(key: str, committed_in: Callable[[Software], float | None], points:
 
 
 def _evaluation_call() -> Fit:
-    """Cost of an evaluation of forward passes, less those passes; mean over the submissions that fit."""
+    """Return the cost of an evaluation without its forward passes, as a mean over the submissions that fit."""
     found = {scenario_name(row): row for row in submissions("bert", [EVALUATED])}
     software = load_scenario(next(iter(found))).spec.software
     committed = software.evaluation_call_s
@@ -145,7 +145,7 @@ def _evaluation_call() -> Fit:
 
 
 def _missed_by_an_evaluation(name: str, row: dict[str, str]) -> float | None:
-    """Time that the logged median takes longer than predicted, per call; None for a run that does not fit. [s]"""
+    """Return measured less predicted time per call; None for a run that does not fit. [s]"""
     try:
         evaluations_s = simulate(name).run_breakdown["evaluation"]
     except InfeasibleError:
@@ -155,7 +155,7 @@ def _missed_by_an_evaluation(name: str, row: dict[str, str]) -> float | None:
 
 
 def _pytorch_fits() -> tuple[Fit, ...]:
-    """What the host adds to weight updates of PyTorch, over all declared runs, and to those of networks on graphs."""
+    """Return the fits of the host time per weight update of PyTorch, for declared runs and for graph networks."""
     updates = trained(_PYTORCH)
     return (
         *_host_fits((_STREAM,), [row for row in updates if row["scope"] != GRAPHS], _PYTORCH),
@@ -164,13 +164,13 @@ def _pytorch_fits() -> tuple[Fit, ...]:
 
 
 def trained(framework: str) -> list[dict[str, str]]:
-    """Published weight updates of a framework that constants are fitted to."""
+    """Return the published weight updates of a framework that constants are fitted to."""
     declared = (row for row in rows("published_throughput") if row["role"] == CALIBRATION)
     return [row for row in declared if row["metric"] == "throughput" and row["framework"].startswith(framework)]
 
 
 def _host_fits(keys: tuple[str, ...], trained: Sequence[Mapping[str, str]], words: str) -> tuple[Fit, ...]:
-    """Times of a host, fitted together by least squares of relative misses."""
+    """Fit times of a host together by least squares of relative errors."""
     names = [row["scenario"] for row in trained]
     nothing = dict.fromkeys(keys, 0.0)
     modelled = [_update_s(name, _seconds(nothing)) for name in names]
@@ -182,7 +182,7 @@ def _host_fits(keys: tuple[str, ...], trained: Sequence[Mapping[str, str]], word
     measured = [_samples(name) / float(row["value"]) for name, row in zip(names, trained, strict=True)]
     misses = [each - alone for each, alone in zip(measured, modelled, strict=True)]
     found = least_squares(slopes, misses, [1 / each for each in measured])
-    software, where = load_scenario(*_of(names[0])).spec.software, " ".join(row["id"] for row in trained)
+    software, where = load_scenario(*_split_title(names[0])).spec.software, " ".join(row["id"] for row in trained)
     committed = [_seconds_of(software)[key] for key in keys]
     fits = [
         Fit(f"software.{key} ({words})", old, new, "s", where, error, configurations=configurations(names))
@@ -192,7 +192,7 @@ def _host_fits(keys: tuple[str, ...], trained: Sequence[Mapping[str, str]], word
 
 
 def _seconds_of(software: Software) -> dict[str, float]:
-    """Times of the host by key; none where the stack does not have it."""
+    """Return times of the host by key; zero where the stack has none."""
     return {
         _STREAM: float(software.stream_s or 0.0),
         _TARGET: float(software.target_s or 0.0),
@@ -200,8 +200,8 @@ def _seconds_of(software: Software) -> dict[str, float]:
     }
 
 
-def _of(name: str) -> tuple[str, str | None]:
-    """The scenario and the variant of `scenario@variant`."""
+def _split_title(name: str) -> tuple[str, str | None]:
+    """Return the scenario and the variant of `scenario@variant`."""
     scenario, _, variant = name.partition("@")
     return scenario, variant or None
 
@@ -211,7 +211,7 @@ def _seconds(times: Mapping[str, float]) -> list[str]:
 
 
 def _simulated_update(name: str, overrides: Iterable[str] = ()) -> RunResult:
-    scenario, variant = _of(name)
+    scenario, variant = _split_title(name)
     return simulate(scenario, variant=variant, overrides=[*overrides])
 
 
@@ -220,13 +220,13 @@ def _update_s(name: str, overrides: Iterable[str] = ()) -> float:
 
 
 def _samples(name: str) -> float:
-    """Samples of a weight update."""
+    """Return the samples of a weight update."""
     result = _simulated_update(name)
     return result.throughput_samples_per_s * result.weight_update_s
 
 
 def _epoch_fits() -> tuple[Fit, Fit]:
-    """Times of a checkpoint and of the set-up of a validation, means over the declared runs that log them."""
+    """Return the times of a checkpoint and of a validation's set-up, as means over the declared runs."""
     declared = {scenario_name(row): row for row in calibration_rows("resnet")}
     saved, validated = (
         {name: row for name, row in declared.items() if row[column]} for column in (_SAVED_S, _VALIDATION_S)
@@ -258,7 +258,7 @@ def _epoch_fits() -> tuple[Fit, Fit]:
 
 
 def _checkpoint_s(name: str, count: float) -> float:
-    """Predicted time of one of the run's checkpoints, transfer of the weights included. [s]"""
+    """Return the predicted time of one of the run's checkpoints, transfer of the weights included. [s]"""
     return simulate(name).run_breakdown["checkpoint"] / count
 
 
@@ -269,11 +269,11 @@ class Refitted:
     fits: Sequence[Fit]
 
     def report(self) -> Report:
-        """A row for each constant, then how far they go together."""
-        return report_of("Constants of podsim, fitted again", [fits_table(self.fits), *together(self.fits)])
+        """Return a report with a row for each constant, and their correlations."""
+        return report_of("Constants of podsim, fitted again", [fits_table(self.fits), *correlation_lines(self.fits)])
 
     def to_json(self) -> str:
-        """The same for programs."""
+        """Return the fits as JSON text."""
         return json.dumps(plain_fits(self.fits), indent=2)
 
 
@@ -286,20 +286,20 @@ class _Sum:
     scale_s: float  # what a miss is held against. [s]
 
     def miss_s(self, layout: float, call_s: float) -> float:
-        """How much longer it is predicted to be. [s]"""
+        """Return predicted less measured time. [s]"""
         changes = (f"software.{_LAYOUT}={layout}", f"software.{_CALL}={call_s * _MS_PER_S} ms")
         predicted = (weight * _update_s(name, changes) for name, weight in self.weights.items())
         return math.fsum(predicted) - self.measured_s
 
 
 def _logged(row: dict[str, str]) -> _Sum:
-    """The weight update of a submission."""
+    """Return the weight update of a submission."""
     measured_s = float(row["step_ms_median"]) / _MS_PER_S
     return _Sum({scenario_name(row): 1.0}, measured_s, measured_s)
 
 
 def call_of_pair(pair: Sequence[Mapping[str, str]]) -> _Sum:
-    """Two updates with the same cycles, so weighted that none of them is left: on few IPUs there are more of them."""
+    """Return two updates weighted so that their cycles cancel: calls of few IPUs have more updates."""
     found = {row["scenario"]: _simulated_update(row["scenario"]) for row in pair}
     cycles = {
         name: sum(phase.seconds for phase in made.phases if phase.name.split()[0] in _CYCLES)
@@ -313,7 +313,7 @@ def call_of_pair(pair: Sequence[Mapping[str, str]]) -> _Sum:
 
 
 def _newton_step(sums: Sequence[_Sum], layout: float, call_s: float) -> Solution:
-    """One step towards the two constants that meet weight updates and the call of a pair; both act almost linearly."""
+    """Return one Newton step towards the two constants that match weight updates and the call of a pair."""
     here = [each.miss_s(layout, call_s) for each in sums]
     slopes = [
         [
@@ -330,7 +330,7 @@ def _setup_s(names: Sequence[str]) -> float:
 
 
 def _overhead(bow: Ipu) -> float:
-    """The superstep overhead with the least RMS error, on a grid as fine as the data deserve."""
+    """Return the superstep overhead with the least RMS error, on a grid as fine as the data allow."""
     return min(_OVERHEADS, key=lambda cycles: _rms(with_value(bow, "superstep.overhead", cycles)))
 
 
@@ -352,7 +352,7 @@ _POSITIONS = (4, 5, 6)
 
 
 def link_fits() -> tuple[Fit, ...]:
-    """Latencies of the IPU-Links of Mk1 from words between two chips, and what many messages at once take."""
+    """Return the latencies of the IPU-Links of Mk1, from messages between two chips and many messages at once."""
     link = present(mk1().machine.ipu_link)
     words = [
         row for row in measured("transfer") if row.role == CALIBRATION and row.arguments["byte_count"] == _WORD_BYTES
@@ -378,7 +378,7 @@ def link_fits() -> tuple[Fit, ...]:
 
 
 def _hops(row: Measured) -> list[bool]:
-    """For each hop of a route, whether it crosses a rung."""
+    """Return for each hop of a route whether it crosses a rung."""
     ends = (int(str(row.arguments[end]).removeprefix("ipu")) for end in ("source", "target"))
     return ["/rung" in channel.id and "rail" not in channel.id for channel in Routes(mk1()).between(*ends).channels]
 
@@ -393,7 +393,7 @@ def _linked(names: Sequence[str], committed: Sequence[float], found: Solution, u
 
 
 def convolution_fits() -> tuple[Fit, Fit]:
-    """Superstep of Mk1 and cycles of a position with half inputs and single partials, from measured convolutions."""
+    """Return the superstep of Mk1 and the cycles per position with FP16 inputs and FP32 partials."""
     ipu, used = mk1().machine.ipu, [row for row in measured("convolution") if row.role == CALIBRATION]
     key = f"amp.{_POSITION}"
     committed = ipu.amp.half_partials_float_cycles_per_position or ipu.amp.half_cycles_per_position
@@ -408,7 +408,7 @@ def convolution_fits() -> tuple[Fit, Fit]:
 
 
 def _superstep_of(ipu: Ipu, used: Sequence[Measured]) -> tuple[Solution, float]:
-    """The superstep that fits best with the splits as they are, and the squares of relative misses that remain."""
+    """Return the best superstep with unchanged splits, and the remaining squares of relative errors."""
     costs = [cost_convolution(**row.arguments | {"ipu": ipu}) for row in used]
     cycles = [cost.op.flop / row.value_si * ipu.clock_hz for cost, row in zip(costs, used, strict=True)]
     supersteps = [cost.plan.account.superstep / ipu.superstep.overhead_cycles for cost in costs]
@@ -430,7 +430,7 @@ class PublishedTime:
 
 
 def best_shift(points: Iterable[PublishedTime]) -> tuple[float, float | None]:
-    """The amount to add to a constant, and its standard error.
+    """Return the amount to add to a constant, and its standard error.
 
     >>> add, error = best_shift([PublishedTime("a", 10.0, 9.0, 1.0), PublishedTime("b", 10.0, 7.0, 1.0)])
     >>> round(add, 6), round(error, 6)
@@ -446,13 +446,13 @@ def best_shift(points: Iterable[PublishedTime]) -> tuple[float, float | None]:
 
 
 def call_points() -> tuple[PublishedTime, ...]:
-    """Weight updates of convolutional networks; the more of them in a session call, the less of it each bears."""
+    """Return weight updates of convolutional networks, which share the time of a session call."""
     chosen = ((scenario_name(row), float(row["step_ms_pure"]) / _MS_PER_S) for row in submissions("resnet", CALLED))
     return tuple(point for title, published_s in chosen if (point := _call_point(title, published_s)))
 
 
 def _call_point(title: str, published_s: float) -> PublishedTime | None:
-    """None for a run that does not fit."""
+    """Return the point of a host call; None for a run that does not fit."""
     committed_s = float(load_scenario(title).spec.software.host_call_s)
 
     def predict(call_s: float) -> float:
@@ -465,13 +465,13 @@ def _call_point(title: str, published_s: float) -> PublishedTime | None:
 
 
 def _point(title: str, published_s: float, committed: float, predict: Callable[[float], float]) -> PublishedTime:
-    """A constant that acts linearly: the prediction with it, and with twice as much."""
+    """Return the prediction with a constant, and its slope, for a constant that acts linearly."""
     once_s, twice_s = predict(committed), predict(2 * committed)
     return PublishedTime(title, published_s, once_s, (twice_s - once_s) / committed)
 
 
 def forward_fits() -> tuple[Fit, ...]:
-    """`forward_call` and `forward_exchange`."""
+    """Return the fits of `forward_call` and `forward_exchange`."""
     chosen = [row for row in rows("forward_calls") if row["role"] == CALIBRATION]
     software = load_scenario(chosen[0]["scenario"]).spec.software
     call_s, answer_s = software.forward_call_s, software.forward_exchange_s
@@ -498,7 +498,7 @@ def forward_fits() -> tuple[Fit, ...]:
 
 
 def _interval_gap_s(row: Mapping[str, str], call_s: float) -> float:
-    """How much longer a batch takes in a row of queued calls than it is modelled to, the call apart. [s]"""
+    """Return measured less modelled time of a batch in a queue of calls, without the call itself. [s]"""
     result = _simulated(row)
     samples = result.samples_per_batch * result.replication_factor
     modelled_s = samples / result.throughput_samples_per_s - call_s / result.batches_per_call

@@ -44,7 +44,7 @@ _NO_ROOT: Final = "this is no git repository"
 
 @dataclass(frozen=True, slots=True)
 class Reproduced:
-    """What was made again."""
+    """Hashes of all figures, computed again."""
 
     version: str
     data: str  # hash of the files of data
@@ -54,7 +54,7 @@ class Reproduced:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What was made again beside what was agreed on."""
+    """Comparison of recomputed figures with the agreed ones."""
 
     now: Reproduced  # what was made again
     agreed: Reproduced  # what was agreed on
@@ -78,12 +78,12 @@ class Comparison:
 
     @property
     def holds(self) -> bool:
-        """Whether all that was made is what it was, and nothing is missing or new."""
+        """True if all figures are unchanged, none is missing and none is new."""
         return not (self.differing or self.missing or self.added)
 
 
 def kind_of(name: str) -> str:
-    """Of what a figure is: the part of its name before the colon.
+    """Return the source of a figure: the part of its name before the colon.
 
     >>> kind_of("notebooks/packing.ipynb: chart 1")
     'notebooks/packing.ipynb'
@@ -92,7 +92,7 @@ def kind_of(name: str) -> str:
 
 
 def digest_of(numbers: object) -> str:
-    """A hash of numbers and words, the same on every machine.
+    """Return a hash of numbers and words that is equal on all machines.
 
     >>> digest_of([0.1 + 0.2, "a"]) == digest_of([0.3, "a"]), digest_of(1.0) == digest_of(1.001)
     (True, False)
@@ -101,7 +101,7 @@ def digest_of(numbers: object) -> str:
 
 
 def _canonical(value: Any) -> object:
-    """Plain types, with numbers to nine digits; what comes out of sums in another order is the same."""
+    """Return plain types with numbers of nine digits, which do not depend on the order of sums."""
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return value
     if isinstance(value, Mapping):
@@ -112,9 +112,9 @@ def _canonical(value: Any) -> object:
 
 
 def reproduced(
-    watch: Watch, root: Path | None = None, only: str = "", keep: Keep = lambda _name, _shown: None
+    watch: Watch, root: Path | None = None, only: str = "", keep: Keep = lambda _name, _cell_values: None
 ) -> Reproduced:
-    """Every figure, made again from the data."""
+    """Compute every figure again from the data."""
     figures = dict(_accuracy(watch)) if only in ACCURACY or only in LEFT_OUT else {}
     figures = {name: figure for name, figure in figures.items() if only in kind_of(name)}
     if root is not None:
@@ -128,12 +128,12 @@ def reproduced(
 
 
 def compared(now: Reproduced, root: Path | None, agreed: Path | None = None) -> Comparison:
-    """What was made again beside what was agreed on."""
+    """Compare recomputed figures with the agreed ones."""
     return Comparison(now, read(agreed or data_file(FILE)), _NO_ROOT if root is None else _commit(root))
 
 
 def read(path: Path) -> Reproduced:
-    """What was agreed on."""
+    """Read the agreed figures."""
     try:
         return Reproduced(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
@@ -142,12 +142,12 @@ def read(path: Path) -> Reproduced:
 
 
 def write(now: Reproduced, path: Path) -> None:
-    """Agree on what was made."""
+    """Write the agreed figures."""
     write_atomically(path, (json.dumps(asdict(now), indent=1, ensure_ascii=False) + "\n").encode())
 
 
 def repository() -> Path | None:
-    """The folder that holds the notebooks beside the data; None in an installed package."""
+    """Return the folder with notebooks and data; None in an installed package."""
     root = data_root()
     return root if (root / NOTEBOOKS).is_dir() else None
 
@@ -176,7 +176,7 @@ def _sha256(path: Path) -> str:
 
 
 def _accuracy(watch: Watch) -> Iterator[tuple[str, str]]:
-    """Every row of the accuracy page, and the tables of errors."""
+    """Yield every row of the accuracy page, and the tables of errors."""
     found = validation(watch).comparisons
     names: Counter[str] = Counter()
     for row in found:
@@ -189,7 +189,7 @@ def _accuracy(watch: Watch) -> Iterator[tuple[str, str]]:
 
 
 def _lines(kind: str, what: str, table: Table) -> Iterator[tuple[str, str]]:
-    """The rows of a table by what stands in their first cell."""
+    """Yield a hash of each row of a table, named by its first cell."""
     for row in table.rows:
         first, *others = map(str, row)
         yield f"{kind}: {what}, {first}", digest_of(others)
@@ -200,12 +200,12 @@ def _notebooks(root: Path | None) -> list[Path]:
 
 
 def _charts(root: Path, watch: Watch, only: str, keep: Keep) -> Iterator[tuple[str, str]]:
-    """What the cells of each notebook show: the numbers of charts and tables."""
+    """Yield hashes of the numbers in the charts and tables of each notebook."""
     paths = {path.name: path for path in _notebooks(root) if only in f"{NOTEBOOKS}/{path.name}"}
     with _importable(root):
         for name in watch(list(paths)):
             cells = json.loads(paths[name].read_text(encoding="utf-8"))["cells"]
-            shown = _shown([_text(cell["source"]) for cell in cells if cell["cell_type"] == "code"])
+            shown = _cell_values([_text(cell["source"]) for cell in cells if cell["cell_type"] == "code"])
             for number, each in enumerate(shown, 1):
                 keep(f"{paths[name].stem}_{number}", each)
                 yield f"{NOTEBOOKS}/{name}: figure {number}", digest_of(numbers_of(each))
@@ -215,8 +215,8 @@ def _text(source: str | Sequence[str]) -> str:
     return source if isinstance(source, str) else "".join(source)
 
 
-def _shown(cells: Sequence[str]) -> Iterator[Any]:
-    """What the last lines of cells give, where they are expressions."""
+def _cell_values(cells: Sequence[str]) -> Iterator[Any]:
+    """Yield the values of the last lines of cells that are expressions."""
     names: dict[str, Any] = {"__name__": "notebook"}
     for source in cells:
         tree = ast.parse(source)
@@ -227,7 +227,7 @@ def _shown(cells: Sequence[str]) -> Iterator[Any]:
 
 
 def numbers_of(shown: Any) -> object:
-    """The numbers and words that a chart of matplotlib draws, or that a frame of pandas or a text holds."""
+    """Return the numbers and words in a chart of matplotlib, a frame of pandas or a text."""
     if hasattr(shown, "to_dict") and hasattr(shown, "columns"):
         return {str(name): [*shown[name]] for name in shown.columns} | {"index": [*map(str, shown.index)]}
     if not hasattr(shown, "axes"):

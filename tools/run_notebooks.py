@@ -20,7 +20,7 @@ _QUIET = ["--log-level=ERROR"]
 
 
 def read(path: Path) -> Any:
-    """The notebook as it is kept."""
+    """Read a notebook with its stored outputs."""
     return nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
 
 
@@ -39,7 +39,7 @@ def executed(path: Path) -> Any:
 
 
 def texts(notebook: Any) -> list[list[str]]:
-    """What each cell prints; a picture counts as there or not, since fonts and libraries move its pixels."""
+    """Return the output of each cell; a picture only counts as present, because fonts change its pixels."""
     return [[_text(output) for output in cell.get("outputs", ())] for cell in notebook.cells]
 
 

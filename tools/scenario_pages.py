@@ -102,7 +102,7 @@ def scenario_pages() -> dict[str, str]:
 
 
 def _parts() -> list[_Part]:
-    """Every mapping below the keys of a scenario; those that are the same in several kinds are one."""
+    """Return every mapping below the keys of a scenario; equal mappings of several kinds are merged."""
     found: dict[tuple[str, ...], _Part] = {}
     for kind in _KINDS:
         schema = part_schema(kind)
@@ -121,7 +121,7 @@ def _parts() -> list[_Part]:
 
 
 def _below(schema: dict[str, Any], definitions: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each mapping below another, with its path, each before those below it."""
+    """Yield each mapping below another with its path, parents first."""
     for row in rows_of(schema, definitions):
         for part in row.inner:
             inner = f"{path}.{row.key}" if path else row.key
@@ -130,7 +130,7 @@ def _below(schema: dict[str, Any], definitions: dict[str, Any], path: str) -> It
 
 
 def _label(kinds: Iterable[str]) -> str:
-    """Kinds of scenarios in words: activities, with the models where it is not all of them."""
+    """Return text for kinds of scenarios: activities, with the models unless all are meant."""
     models: dict[str, list[str]] = {}
     for kind in kinds:
         activity, model = _KINDS[kind]
@@ -155,7 +155,7 @@ def _listed(words: list[str]) -> str:
 
 
 def _activity(activity: str, parts: list[_Part]) -> Iterator[str]:
-    """The keys of the scenarios of an activity; a row that some of them have says which."""
+    """Yield the keys of an activity's scenarios; a row that only some kinds have names them."""
     kinds = [kind for kind, (each, _) in _KINDS.items() if each == activity]
     rows: dict[tuple[str, str], list[str]] = {}
     for kind in kinds:
@@ -173,7 +173,7 @@ def _activity(activity: str, parts: list[_Part]) -> Iterator[str]:
 
 
 def _section(part: _Part, parts: list[_Part]) -> Iterator[str]:
-    """The keys of a mapping."""
+    """Yield the keys of a mapping."""
     yield f"\n## {part.title}\n"
     if part.description:
         yield f"{part.description}\n"
@@ -187,7 +187,7 @@ def _section(part: _Part, parts: list[_Part]) -> Iterator[str]:
 
 
 def _links(parts: list[_Part]) -> str:
-    """Where the keys of a mapping are explained; of several that may stand at a key, each."""
+    """Return links to the keys of the mappings that a key allows."""
     targets = [f"{_INDEX}_{part.page}.md#{_anchor(part.title)}" for part in parts]
     if len(parts) == 1:
         return f"[mapping]({targets[0]})"
@@ -196,12 +196,12 @@ def _links(parts: list[_Part]) -> str:
 
 
 def _anchor(title: str) -> str:
-    """The target of a heading, as it is made of its words."""
+    """Return the link target of a heading."""
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 def _index(parts: list[_Part]) -> str:
-    """Which page has which keys."""
+    """Return the index of keys by page."""
     lines = [
         NOTE,
         "\n# Scenario files\n",

@@ -26,13 +26,13 @@ _MS_PER_S, _GIGA = 1e3, 1e9
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]], text_columns: Collection[int]) -> str:
-    """A table whose columns are aligned to the right, apart from those of text."""
+    """Return a table whose columns are right-aligned, except text columns."""
     ruler = ["---" if column in text_columns else "--:" for column in range(len(header))]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, ruler, *rows))
 
 
 def _paragraph(text: str) -> str:
-    """Text in lines of the width of a page."""
+    """Return text in lines of the width of a page."""
     return fill(" ".join(text.split()), _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
@@ -72,7 +72,7 @@ pipeline together [amdahl1967]. *Simulated* is the ratio of the two runs.
 
 
 def bow_page() -> str:
-    """Every training workload on both chips."""
+    """Return a page with every training workload on both chips."""
     rows = bow_over_gc200()
     return "\n".join([_NOTE, _BOW_INTRO, _bow_table(rows), "", _bow_conclusion(rows)])
 
@@ -135,7 +135,7 @@ step are in milliseconds and go through all stages; with several sequences in fl
 
 
 def llama_page() -> str:
-    """LLaMa2-7B on more and more IPUs."""
+    """Return a page of LLaMa2-7B on increasing numbers of IPUs."""
     streamed, resident = rows_of_pods(STREAMED), rows_of_pods(RESIDENT)
     return "\n".join(
         [
@@ -196,7 +196,7 @@ def _streamed_conclusion(rows: Sequence[PodRow]) -> str:
 
 
 def _widest_one(rows: Sequence[PodRow]) -> PodRow:
-    """The row with the most shards and one stage."""
+    """Return the row with the most shards and one stage."""
     return max((row for row in rows if row.stages == 1), key=lambda row: row.shards)
 
 

@@ -1,4 +1,4 @@
-"""What developers ask of podsim's accuracy: `./dev truth --help` lists the commands."""
+"""Commands for developers on podsim's accuracy: `./dev truth --help` lists them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def noise(
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
 ) -> None:
     """Compare how much logged runs differ with runs that have noise; half a minute."""
-    Seeds(1, seed)  # refuses what is none
+    Seeds(1, seed)  # refuses an invalid seed
     show(NoiseHeld(noisy_rows(role, seed, lambda names: track(names, "simulating")), seed), output_format)
 
 

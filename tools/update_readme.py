@@ -23,12 +23,12 @@ GRAPHS = "docs/guides/graph-networks.md"
 
 
 def accuracy(comparisons: tuple[RowComparison, ...]) -> str:
-    """The summary of the rows that nothing is fitted to."""
+    """Return the summary of the rows without fitted constants."""
     return to_markdown(summary_table([row for row in comparisons if row.role == HOLD_OUT], title=""))
 
 
 def renewed(text: str, section: str, table: str) -> str:
-    """The text with what stands between the markers of a section replaced."""
+    """Replace the text between the markers of a section."""
     begin, end = f"<!-- {section}: begin -->\n", f"<!-- {section}: end -->"
     head, found, rest = text.partition(begin)
     _, ended, tail = rest.partition(end)
@@ -37,8 +37,8 @@ def renewed(text: str, section: str, table: str) -> str:
     return f"{head}{begin}\n{table}\n{end}{tail}"
 
 
-def made() -> tuple[tuple[str, str, str], ...]:
-    """File, section and text of everything that is written."""
+def generated_texts() -> tuple[tuple[str, str, str], ...]:
+    """Return file, section and text of everything to write."""
     ranges, comparisons = coverage(residuals()), validate()
     in_short = accuracy_in_short(comparisons, ranges)
     return (
@@ -56,7 +56,7 @@ def made() -> tuple[tuple[str, str, str], ...]:
 
 def main() -> int:
     """Write the files, or say that one is out of date."""
-    sections = made()
+    sections = generated_texts()
     is_old = False
     for name, section, table in sections:
         old = (ROOT / name).read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ from podsim.chakra.messages import COLLECTIVE_TYPES, NODE_TYPES, message_class, 
 from podsim.chakra.unroll import MOST_NODES
 from podsim.chakra.write import GROUPS, OWN, TYPES
 from podsim.errors import PodsimError
-from podsim.harmless import line
+from podsim.escaped import line
 from podsim.program import recorded
 from podsim.program.recorded import Kind, Node, Recorded
 from podsim.user_file import content_of

@@ -14,7 +14,7 @@ from podsim.engine import execute
 from podsim.engine.trace import IDLE, Trace
 from podsim.errors import PodsimError
 from podsim.format import format_count, format_duration_s, format_percent, natural_key
-from podsim.program.recorded import COMPUTE, WAITING, Recorded, replayed
+from podsim.program.recorded import COMPUTE, WAITING, Recorded, replay_program
 from podsim.report.report import Report, Section
 from podsim.report.table import Table, columns
 from podsim.scenario import System, load_hardware
@@ -135,7 +135,7 @@ def replay(
     if len(graph.ranks) > pod.ipu_count:
         what = f"the trace has {len(graph.ranks)} ranks, and {pod.name} has {pod.ipu_count} IPUs"
         raise PodsimError(what, where=str(folder), do="name a larger pod with --system; `podsim list` shows them")
-    trace = execute(replayed(graph, pod, stack.collective_rings, stack.rings_of_shards), record=record)
+    trace = execute(replay_program(graph, pod, stack.collective_rings, stack.rings_of_shards), record=record)
     return Replay(pod.name, stack.name, sum(map(len, graph.ranks)), _recorded_ps(graph), trace)
 
 

@@ -259,7 +259,7 @@ for _heading, _commands in _COMMANDS.items():
 app.add_typer(_cost, name="cost", rich_help_panel="What there is")
 for _name, _place in _COSTS.items():
     _meaning = _COLLECTIVES.get(_name)
-    _help = _meaning and f"Show what {'an' if _name[0] == 'a' else 'a'} {_name} costs: {_meaning}."
+    _help = _meaning and f"Show the predicted time of {'an' if _name[0] == 'a' else 'a'} {_name}: {_meaning}."
     _fixed = {"name": _name} if _meaning else {}
     _cost.command(_name, help=_help)(asks(f"podsim.result.{_place}", **_fixed)(_cost_of))
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Final
 
 from podsim.errors import InfeasibleError, PodsimError
-from podsim.harmless import terminal
+from podsim.escaped import terminal
 
 EXIT_CODES: Final = {
     0: "done",

@@ -76,7 +76,7 @@ def _compare(
     from podsim.show.progress import track
     from podsim.validation.compare import validation
     from podsim.validation.comparison import verdicts_on
-    from podsim.validation.freedom import freedom
+    from podsim.validation.identifiability import identifiability
     from podsim.validation.show import Accuracy
 
     everything = validation(lambda names: track(names, "simulating"))
@@ -89,7 +89,7 @@ def _compare(
     shares = (percent if percent is None else percent / _PERCENT for percent in limits.values())
     verdicts = verdicts_on(chosen.comparisons, *shares)
     has_runs = any(row.scenarios for row in chosen.comparisons)
-    fitted = freedom(chosen.comparisons) if has_runs and not summary_only else None
+    fitted = identifiability(chosen.comparisons) if has_runs and not summary_only else None
     accuracy = Accuracy(chosen, verdicts, summary_only, fitted)
     show(accuracy, output_format, own={"csv": lambda: to_csv(accuracy.rows())})
     if not all(verdict.is_kept for verdict in verdicts):

@@ -1,8 +1,8 @@
-"""When things happen: a small discrete-event engine that knows nothing of IPUs, on SimPy and compiled."""
+"""Discrete-event engine, on SimPy and compiled: takes a program, returns a trace, knows nothing about IPUs."""
 
+from podsim.engine.chunks import Chunks
 from podsim.engine.executor import execute
-from podsim.engine.pieces import Pieces
 from podsim.engine.trace import PhaseRecord, Record, Trace, expand
 from podsim.options import Engine
 
-__all__ = ["Engine", "PhaseRecord", "Pieces", "Record", "Trace", "execute", "expand"]
+__all__ = ["Chunks", "Engine", "PhaseRecord", "Record", "Trace", "execute", "expand"]

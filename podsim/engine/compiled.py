@@ -1,6 +1,6 @@
-"""Runs a program in the compiled engine: the same times as on SimPy, without a timeline.
+"""Execution of a program in the compiled engine: the same times as on SimPy, without a timeline.
 
-The program is laid out as flat arrays of whole numbers; a row is made once for each object that lanes and phases share.
+The program becomes flat arrays of integers. An object that several lanes and phases share becomes one row.
 """
 
 from __future__ import annotations
@@ -10,38 +10,38 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
 
+from podsim.engine.deadlock import STOPPED, TRANSFER, deadlock_error
 from podsim.engine.sharing import capacities, weight_of
-from podsim.engine.stuck import STOPPED, TRANSFER, waiting_for_ever
 from podsim.engine.trace import CONTENTION, IDLE, PhaseRecord, Trace
-from podsim.engine.variation import JITTER, SLOWED, slowdowns_of
+from podsim.engine.variation import JITTER, SLOWED, slowdowns_by_name
 from podsim.garbage import no_search
 from podsim.program.task import Acquire, Barrier, Exchange, Group, Program, Release, Step, Transfer, Work
 
 WORK, MEET, TAKE, GIVE, SEND, NOISY, STEADY, STEADY_NOISY = range(8)
 _LONGEST, _LARGEST, _HEAVIEST, _ROOMIEST = 1 << 50, 1 << 48, 1 << 66, 1 << 52
-"""Time of a transfer on an idle channel [ps], its size, their quotient, and the room of a channel.
+"""Limits of a transfer's time on an idle channel [ps], its size, its weight, and a channel's capacity.
 
-Below these, products fit into 128 bits.
+Below these limits, products fit into 128 bits.
 """
 _NEVER = (1 << 63) - 1
 _HALF_BITS = 32
 
 PER_OP, PER_SEQUENCE, PER_CHARGE, PER_TRANSFER, PER_LOAD, PER_GROUP, PER_PHASE = 3, 4, 2, 5, 4, 7, 2
 PER_SLOW_LANE, PER_CHANGE = 5, 3
-"""Numbers in a row of each list."""
+"""Number of columns of each array."""
 
 Known = dict[str, int]
 
 
 class TooLargeError(Exception):
-    """Times or sizes that the compiled engine cannot hold.
+    """Times or sizes that exceed the range of the compiled engine.
 
-    A transfer of 18 minutes or of 2^48 bytes, a channel 16 times as fast as it was, a lane slow for over 106 days.
+    Examples: a transfer of 18 minutes or 2^48 bytes, a channel at 16 times its speed, a lane slow for over 106 days.
     """
 
 
 class Flat:
-    """The rows of a program."""
+    """Arrays of a program, in rows of fixed width."""
 
     def __init__(self) -> None:
         self.ops = array("q")  # (code, what, kind) of every step
@@ -52,23 +52,23 @@ class Flat:
         self.groups: list[int] = []  # (first lane, lanes, first phase, phases, warm-up, accounted, turns)
         self.phases: list[int] = []  # (repetitions, kind of waiting at the end)
         self.of_lane = array("q")  # sequence of every lane in every phase of its group
-        self.bases: list[int] = []  # where those of each group begin
-        self.noises: list[int] = []  # (first of the table, bits of its length, stream, whether relative) of each jitter
+        self.bases: list[int] = []  # index of the first entry of each group in `of_lane`
+        self.noises: list[int] = []  # (offset in `tables`, log2 of the table's length, stream, relative) per jitter
         self.tables: list[int] = []
         self.slow_lanes: list[int] = []  # (lane, start, end, numerator and denominator of its speed), by lane and time
-        self.slow_channels: list[int] = []  # (time, channel, room from then on), by time
-        self.parties: list[int] = []  # lanes that meet at each barrier
-        self.tokens: list[int] = []  # of each semaphore at the start
+        self.slow_channels: list[int] = []  # (time, channel, capacity from that time on), by time
+        self.parties: list[int] = []  # number of lanes that meet at each barrier
+        self.tokens: list[int] = []  # initial tokens of each semaphore
         self.kinds: Known = {}
         self.sent: set[str] = set()  # kinds of transfers
         self.channels: Known = {}
-        self.barriers: Known = {}  # number of each barrier; those at the ends of phases come last, one for each group
+        self.barriers: Known = {}  # number of each named barrier; the barrier at the ends of a group's phases follows
         self.semaphores: Known = {}
         self.lanes: list[str] = []
 
 
 class _Layout:
-    """Lays out one program; rows are found again by the identity of tasks, which the program keeps alive."""
+    """Conversion of one program; rows are cached by the identity of tasks, which the program keeps alive."""
 
     def __init__(self, program: Program) -> None:
         self.flat = flat = Flat()
@@ -157,7 +157,7 @@ class _Layout:
         return number
 
     def _work(self, work: Work) -> tuple[int, tuple[tuple[int, int], ...]]:
-        """Its time, and that of each kind."""
+        """Return the time of work, and its time by kind."""
         parts = tuple((self._kind(kind), time) for kind, time in work.parts)
         found = self._works[id(work)] = sum(time for _, time in parts), parts
         return found
@@ -177,7 +177,7 @@ class _Layout:
         return op
 
     def _exchange(self, step: Exchange) -> int:
-        """Its transfers by latency."""
+        """Append the transfers of an exchange in order of latency; return the row of the first."""
         flat = self.flat
         first = len(flat.transfers) // PER_TRANSFER
         ordered = step.transfers
@@ -208,7 +208,7 @@ class _Layout:
         return self.flat.kinds.setdefault(name, len(self.flat.kinds))
 
     def _vary(self) -> None:
-        """Jitter, slow lanes and slow channels; a table that several jitters share is laid out once."""
+        """Append jitter, slow lanes and slow channels; a table that several jitters share is stored once."""
         flat, tables = self.flat, dict[int, int]()
         for jitter in self._program.jitters.values():
             table = tables.setdefault(id(jitter.table), len(flat.tables))
@@ -217,7 +217,7 @@ class _Layout:
             flat.noises += table, len(jitter.table).bit_length() - 1, jitter.stream, int(jitter.relative)
         lanes = {name: number for number, name in enumerate(flat.lanes)} if self._program.slowdowns else {}
         changes: list[tuple[int, int, int]] = []
-        for name, slowdowns in slowdowns_of(self._program.slowdowns).items():
+        for name, slowdowns in slowdowns_by_name(self._program.slowdowns).items():
             if name not in lanes:
                 channel = flat.channels.setdefault(name, len(flat.channels))
                 rooms = capacities(slowdowns)
@@ -241,15 +241,15 @@ class _Layout:
 
 
 def flatten(program: Program) -> Flat:
-    """The arrays of a program."""
+    """Return the arrays of a program."""
     return _Layout(program).lay_out()
 
 
 _STUCK, _TOO_LARGE = 1, 2
 _LOOKS_EVERY = 1 << 22
-"""Events after which a run looks whether it is to be interrupted."""
+"""Number of events between two checks for an interrupt."""
 _NEVER_LOOKS = 1 << 62
-"""More events than any run comes to."""
+"""Number of events that no run reaches."""
 _IN_TRANSFER, _ENDED = -2, -3
 
 
@@ -260,12 +260,12 @@ with suppress(ImportError):
 
 
 def is_available() -> bool:
-    """Whether podsim was built with a C compiler."""
+    """Return True if podsim was built with a C compiler."""
     return _core_run is not None
 
 
 def run_compiled(program: Program, *, explicit: bool, watch: Iterable[int] = ()) -> Trace | None:
-    """`podsim.engine.execute` in C; None without the compiled engine, or with times that it cannot hold."""
+    """Run a program in C; return None without the compiled engine, or if a time or size exceeds its range."""
     if _core_run is None:
         return None
     try:
@@ -277,7 +277,7 @@ def run_compiled(program: Program, *, explicit: bool, watch: Iterable[int] = ())
 
 
 class _Execution:
-    """One run of a program; OverflowError if something does not fit into 64 bits."""
+    """Run of one program in C; raises OverflowError if a value does not fit into 64 bits."""
 
     def __init__(self, program: Program, flat: Flat, explicit: bool) -> None:
         self._program, self._flat = program, flat
@@ -299,7 +299,7 @@ class _Execution:
         if code == _TOO_LARGE:
             return None
         if code == _STUCK:
-            raise waiting_for_ever(list(self._stuck()))
+            raise deadlock_error(list(self._waiting_lanes()))
         return self._trace()
 
     def _laid_out(self, explicit: bool) -> tuple[object, ...]:
@@ -328,8 +328,8 @@ class _Execution:
             array("q", sizes),
         )
 
-    def _stuck(self) -> Iterator[tuple[str, str]]:
-        """(lane, what it waits for)."""
+    def _waiting_lanes(self) -> Iterator[tuple[str, str]]:
+        """Yield (lane, name of what it waits for) for every lane that has not ended."""
         flat, groups = self._flat, self._program.groups
         names = [*flat.barriers, *(f"end of a phase of {group.name}" for group in groups), *flat.semaphores]
         others = {_IN_TRANSFER: TRANSFER, -1: STOPPED}

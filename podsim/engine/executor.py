@@ -1,4 +1,4 @@
-"""Runs a program, on the engine that is asked for or on the faster one."""
+"""Execution of a program on the requested engine, by default on the faster one."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def execute(
     program: Program,  # groups of lanes with their phases
     *,
     explicit: bool = True,
-    record: bool = False,  # keep a timeline, which only SimPy does
-    tie_seed: int | None = None,  # shuffle the order of events at one instant, on SimPy; the answer must not change
+    record: bool = False,  # keep a timeline; needs SimPy
+    tie_seed: int | None = None,  # seed of a random order of simultaneous events; needs SimPy, the result is the same
     watch: Iterable[int] = (),
     engine: Engine = "auto",
 ) -> Trace:
-    """Run a program to its end.
+    """Run a program to its end and return the trace.
 
-    `explicit`: run every repetition of every phase, but for those that are seen to be like the one before, whose
-    outcome is the same; otherwise each repeated phase is run once and its time multiplied. That gives the same answer
-    if all repetitions are alike: the lanes of a group start each of them together, and groups that share a channel or a
-    barrier must too; `watch`: numbers of events after which it is asked for the next number, so that it sees how far
-    the run is; once it has no more, the run goes on to its end; `engine`: `simpy`, or `compiled`, which gives the same
-    answer sooner; `auto` takes `compiled` where it can.
+    `explicit`: run every repetition of every phase; the compiled engine skips repetitions that cannot differ from the
+    one before. Otherwise each repeated phase runs once and its time is multiplied. The two agree if all repetitions
+    are equal, that is if groups that share a channel or a barrier start each repetition together.
+    `watch`: iterator that reports progress. Each number is the number of events until the next number is requested;
+    when there are no more numbers, the run goes on to its end without reports.
+    `engine`: `simpy`, or `compiled`, which gives the same trace faster; `auto` uses `compiled` where possible.
     """
     if engine != "simpy":
         reason = _why_not(record=record, shuffled=tie_seed is not None)
@@ -45,7 +45,7 @@ def execute(
 
 
 def _why_not(*, record: bool, shuffled: bool) -> str:
-    """Why the compiled engine cannot be used; empty if it can."""
+    """Return why the compiled engine cannot be used, or "" if it can."""
     if not is_available():
         return "podsim was installed without a C compiler, so there is no compiled engine"
     if record or shuffled:

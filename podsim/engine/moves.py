@@ -1,4 +1,4 @@
-"""What the steps of lanes become when they are run: work, waits at barriers and for tokens, exchanges."""
+"""Executable form of the steps of lanes on SimPy: work, waits at barriers, waits for tokens, exchanges."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from operator import attrgetter
 
 from simpy import Environment, Event
 
+from podsim.engine.deadlock import STOPPED
 from podsim.engine.network import Loads, Network
-from podsim.engine.stuck import STOPPED
 from podsim.program.task import Acquire, Barrier, Exchange, Group, Release, Step, Transfer, Work
 
 # (lane, kind, name, start, end, receiver of a message)
@@ -19,7 +19,7 @@ _Stretch = tuple[str, str, int]
 
 
 class Meeting:
-    """A barrier: re-arms when all its parties have come."""
+    """Barrier that re-arms when all its parties have arrived."""
 
     __slots__ = ("env", "event", "name", "parties", "waiting")
 
@@ -29,7 +29,7 @@ class Meeting:
         self.waiting: list[str] = []
 
     def arrive(self, lane: str) -> Event | None:
-        """An event to wait for, or None for the one who came last."""
+        """Return the event that the lane has to wait for, or None if the lane is the last to arrive."""
         self.waiting.append(lane)
         if len(self.waiting) < self.parties:
             return self.event
@@ -41,7 +41,7 @@ class Meeting:
 
 
 class Semaphore:
-    """Tokens that one lane gives and another takes."""
+    """Counter of tokens that one lane releases and another takes."""
 
     __slots__ = ("env", "taker", "tokens", "waiting")
 
@@ -51,7 +51,7 @@ class Semaphore:
         self.taker = ""
 
     def arrive(self, lane: str) -> Event | None:
-        """An event to wait for, or None if there was a token."""
+        """Take a token; return the event that the lane has to wait for, or None if there was a token."""
         if self.tokens:
             self.tokens -= 1
             return None
@@ -59,7 +59,7 @@ class Semaphore:
         return self.waiting
 
     def release(self) -> None:
-        """Hand a token to the one who waits, or lay it down."""
+        """Hand a token to the waiting lane, or store it."""
         if self.waiting is None:
             self.tokens += 1
         else:
@@ -69,14 +69,14 @@ class Semaphore:
 
 @dataclass(frozen=True, slots=True)
 class Give:
-    """A token to hand over."""
+    """Release of a token."""
 
     semaphore: Semaphore
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A barrier to arrive at, or tokens of which to take one, and the kind of time that waiting there is."""
+    """Wait at a barrier or for a token, with the kind of time that the wait is accounted as."""
 
     place: Meeting | Semaphore
     kind: str
@@ -84,14 +84,14 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """An exchange: its transfers by latency, with their channels."""
+    """Exchange: its transfers in order of latency, with their channel loads."""
 
     transfers: Sequence[tuple[Transfer, Loads]]
 
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """Work that nothing interrupts, with its time by kind."""
+    """Uninterrupted work, with its time by kind."""
 
     duration: int
     stretches: Sequence[_Stretch]
@@ -100,7 +100,7 @@ class Busy:
     steady: bool = False
 
     def records(self, lane: str, start: int, lasting: int) -> Iterator[Entry]:
-        """Every stretch with its begin and end; the last one bears what jitter or slowness adds."""
+        """Yield every stretch with its begin and end; the last stretch includes what jitter or slowness adds."""
         end = start + lasting
         for number, (kind, name, duration) in enumerate(self.stretches):
             begin, start = start, end if number == len(self.stretches) - 1 else min(end, start + duration)
@@ -112,7 +112,7 @@ NOTHING = Busy(0, (), ())
 
 
 class Moves:
-    """Moves of the steps of a program, each made once."""
+    """Moves for the steps of a program; equal steps share one move."""
 
     def __init__(self, env: Environment, network: Network, semaphores: Mapping[str, int]) -> None:
         self._env, self._network = env, network
@@ -137,23 +137,23 @@ class Moves:
             self.meeting(key).parties += 1
 
     def meeting(self, name: str) -> Meeting:
-        """The barrier of that name."""
+        """Return the barrier with this name, creating it on first use."""
         return self._meetings.setdefault(name, Meeting(self._env, name))
 
     def stop(self, lane: str) -> None:
-        """A lane that works at no speed, for ever."""
+        """Record that a lane works at no speed and therefore never ends."""
         self._stopped.append(lane)
 
-    def stuck(self) -> list[tuple[str, str]]:
-        """(lane, what it waits for) of all that wait."""
+    def waiting_lanes(self) -> list[tuple[str, str]]:
+        """Return (lane, name of what it waits for) for every lane that waits."""
         waiting = [(lane, meeting.name) for meeting in self._meetings.values() for lane in meeting.waiting]
         waiting += [
             (semaphore.taker, key) for key, semaphore in self._semaphores.items() if semaphore.waiting is not None
         ]
         return waiting + [(lane, STOPPED) for lane in self._stopped]
 
-    def of(self, steps: Sequence[Step]) -> list[Move]:
-        """Steps with names looked up; work in a row that is alike is one move, an exchange of nothing is left out."""
+    def moves_for(self, steps: Sequence[Step]) -> list[Move]:
+        """Return the moves for some steps; adjacent work is merged into one move, an empty exchange is left out."""
         moves: list[Move] = []
         works: list[Work] = []
         for step in steps:
@@ -180,7 +180,7 @@ class Moves:
         if isinstance(step, Release):
             return Give(self._semaphores[step.key])
         if isinstance(step, Work):
-            return _made([step], step.jitter)
+            return _busy_move([step], step.jitter)
         assert isinstance(step, Exchange)
         ordered = sorted(step.transfers, key=attrgetter("latency_ps"))
         return Send([(each, self._loads_of(each)) for each in ordered]) if ordered else NOTHING
@@ -188,7 +188,7 @@ class Moves:
     def _busy(self, works: Sequence[Work]) -> Busy:
         key = tuple(map(id, works))
         if key not in self._busy_moves:
-            self._busy_moves[key] = _made(works)
+            self._busy_moves[key] = _busy_move(works)
         return self._busy_moves[key]
 
     def _loads_of(self, transfer: Transfer) -> Loads:
@@ -199,14 +199,14 @@ class Moves:
 
 
 def charge(account: dict[str, int], moves: Sequence[Move], count: int) -> None:
-    """Account the work of `count` repetitions: unlike waiting and transfers, it is known beforehand."""
+    """Add the work of `count` repetitions to an account; its time is known before the run, unlike that of waits."""
     for move in moves:
         if isinstance(move, Busy):
             for kind, duration in move.totals:
                 account[kind] = account.get(kind, 0) + duration * count
 
 
-def _made(works: Sequence[Work], jitter: str = "") -> Busy:
+def _busy_move(works: Sequence[Work], jitter: str = "") -> Busy:
     stretches = [(kind, work.name, duration) for work in works for kind, duration in work.parts]
     totals: dict[str, int] = {}
     for kind, _, duration in stretches:

@@ -1,7 +1,7 @@
 """Transfers under way on the channels of a program; docs/background/engine.md has the rules.
 
-What is left of a transfer is counted in parts of 2^62, and its end is rounded up to the next picosecond, so that the
-order of events at one instant changes nothing.
+The remainder of a transfer is stored in units of 2^-62 of its size, and its end is rounded up to the next picosecond,
+so that the order of events at one instant does not change the result.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from podsim.engine.sharing import (
 )
 from podsim.program.task import Transfer
 
-# Behind everything else that happens at the same instant: SimPy uses 0 (urgent) and 1 (normal).
+# Priority after all other events of the same instant: SimPy uses 0 (urgent) and 1 (normal).
 _LAST = 2
 _LEFT_BITS = 62
 _ALL = 1 << _LEFT_BITS
 _SLACK = _ALL >> 8
-"""By how much of a picosecond a transfer may be short of its end: more than rounding what is left adds up to."""
+"""Remainder, as a fraction of a picosecond, that counts as finished; larger than the accumulated rounding error."""
 
 Loads = tuple[ChannelLoad, ...]
-"""Channels of a transfer; those that it needs no time on are left out."""
+"""Loads of a transfer on its channels, without channels on which it takes no time."""
 
 
 class Flow(Sharer):
-    """A transfer under way."""
+    """Transfer under way on SimPy."""
 
     __slots__ = (
         *("alone", "begin", "duration", "end", "finish", "left", "lost", "noted", "rival", "since"),
@@ -48,13 +48,13 @@ class Flow(Sharer):
         self.transfer, self.loads, self.waiter = transfer, loads, waiter
         self.size, self.kind = transfer.units, transfer.kind
         self.alone, self.noted, self.rival = -1, -1, ""
-        self.lost: dict[str, int] = {}  # to transfers of each other kind [ps]
-        self.spans: list[tuple[int, int, int]] = []  # (begin, end, what all of it takes at that speed) [ps]
+        self.lost: dict[str, int] = {}  # time lost to transfers of each other kind [ps]
+        self.spans: list[tuple[int, int, int]] = []  # (begin, end, time of the whole transfer at this speed) [ps]
         self.left = _ALL
         self.duration = self.finish = self.since = self.begin = self.end = -1
 
     def note(self, now: int) -> None:
-        """Add up what it lost since its speed changed."""
+        """Record the time lost to other kinds, and the span at constant speed, since the last change of speed."""
         if 0 < self.alone < self.duration:
             lost = (now - self.noted) * (self.duration - self.alone) // self.duration
             self.lost[self.rival] = self.lost.get(self.rival, 0) + lost
@@ -64,7 +64,7 @@ class Flow(Sharer):
 
 
 class Waiter:
-    """Counts the transfers that a lane waits for."""
+    """Counter of the open transfers that a lane waits for, with the event of their completion."""
 
     __slots__ = ("done", "open")
 
@@ -73,7 +73,7 @@ class Waiter:
 
 
 class Network:
-    """All channels of a program and the transfers on them."""
+    """Channels of a program and the transfers on them."""
 
     def __init__(self, env: Environment) -> None:
         self._env = env
@@ -86,7 +86,7 @@ class Network:
         self.started = 0
 
     def loads(self, transfer: Transfer) -> Loads:
-        """The channels of a transfer."""
+        """Return the loads of a transfer on its channels."""
         size = transfer.units
         return tuple(
             ChannelLoad(self._channels.setdefault(name, SharedChannel()), time, weight_of(time, size))
@@ -95,7 +95,7 @@ class Network:
         )
 
     def change(self, name: str, capacities: Mapping[int, int]) -> None:
-        """Let a channel have other room from given times on. [ps]"""
+        """Set the capacity of a channel from each given time [ps] on."""
         channel = self._channels.setdefault(name, SharedChannel())
         for time, capacity in capacities.items():
             self._call(lambda _, room=capacity: self._set(channel, room), time, priority=0)
@@ -106,7 +106,7 @@ class Network:
         self._settle_soon()
 
     def start(self, flow: Flow) -> None:
-        """Let a transfer flow from this instant on; shares are settled once all of the instant have started."""
+        """Start a transfer now; speeds are computed once all transfers of this instant have started."""
         self.started += 1
         flow.begin = now = int(self._env.now)
         for load in flow.loads:
@@ -129,12 +129,12 @@ class Network:
         self._env.schedule(event, priority, delay)  # type: ignore[arg-type]
 
     def _settle(self, _: Event | None = None) -> None:
-        """End every transfer that is due, then give all that depend on a changed channel their new speed."""
+        """End every transfer that is due, then recompute the speeds of all transfers affected by a changed channel."""
         self._settling = False
         now = int(self._env.now)
         if self._wake_at == now:
             self._wake_at = -1
-        # What is due goes first: whoever starts at the same instant must not find it still there.
+        # Transfers that are due end first: a transfer that starts at the same instant does not share with them.
         ends = self._ends
         while ends and ends[0][0] <= now:
             finish, _number, flow = heapq.heappop(ends)

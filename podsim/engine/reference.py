@@ -1,4 +1,4 @@
-"""Runs a program on SimPy: a process per lane, barriers between them, channels they share."""
+"""Reference engine on SimPy: one process per lane, barriers between lanes, shared channels."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from simpy import Environment, Event
 from simpy.core import EmptySchedule
 from simpy.events import Timeout
 
+from podsim.engine.deadlock import TRANSFER, deadlock_error
 from podsim.engine.moves import Busy, Entry, Give, Meeting, Move, Moves, Send, Wait, charge
 from podsim.engine.network import Flow, Network, Waiter
 from podsim.engine.sharing import capacities
-from podsim.engine.stuck import TRANSFER, waiting_for_ever
-from podsim.engine.trace import CONTENTION, IDLE, ChannelUse, PhaseRecord, Record, Trace, without_nothing
-from podsim.engine.variation import JITTER, SLOWED, drawn, end_of_work, slowdowns_of
+from podsim.engine.trace import CONTENTION, IDLE, ChannelUse, PhaseRecord, Record, Trace, without_zeros
+from podsim.engine.variation import JITTER, SLOWED, end_of_work, sample_jitter, slowdowns_by_name
 from podsim.garbage import no_search
 from podsim.program.task import Group, Phase, Program
 
@@ -26,14 +26,14 @@ _TIE_BITS = 32
 
 
 def _shuffled(seed: int) -> Iterator[int]:
-    """Ids by which SimPy orders events of one instant, at random."""
+    """Yield event ids that make SimPy order simultaneous events at random."""
     generator = random.Random(seed)
     for number in count():
         yield generator.getrandbits(_TIE_BITS) << _TIE_BITS | number
 
 
 class _Log:
-    """What a repetition of a phase leaves in the timeline."""
+    """Timeline entries of one repetition of a phase."""
 
     __slots__ = ("entries", "uses")
 
@@ -45,7 +45,7 @@ class _Log:
 def run_on_simpy(
     program: Program, *, explicit: bool, record: bool = False, tie_seed: int | None = None, watch: Iterable[int] = ()
 ) -> Trace:
-    """Run a program to its end; `podsim.engine.execute` says what the arguments are."""
+    """Run a program to its end on SimPy; `podsim.engine.execute` documents the arguments."""
     return _Execution(program, explicit=explicit, record=record, tie_seed=tie_seed).run(watch)
 
 
@@ -53,7 +53,7 @@ _Timed = TypeVar("_Timed", Record, ChannelUse)
 
 
 class _Execution:
-    """One run of a program."""
+    """Run of one program on SimPy."""
 
     def __init__(self, program: Program, *, explicit: bool, record: bool, tie_seed: int | None) -> None:
         self._program, self._explicit, self._record = program, explicit, record
@@ -70,7 +70,7 @@ class _Execution:
         self._channels: set[str] = set()
         self._phases: list[PhaseRecord] = []
         self._moves = Moves(self._env, self._network, program.semaphores)
-        self._slow = slowdowns_of(program.slowdowns)
+        self._slow = slowdowns_by_name(program.slowdowns)
         self._start = self._end = self._steps = 0
         self._turns: dict[str, list[int]] = {}
         self._exchanging: dict[str, str] = {}
@@ -90,19 +90,19 @@ class _Execution:
         with no_search():
             self._advance(watch)
             self._env.run()
-        if waiting := [*self._moves.stuck(), *self._exchanging.items()]:
-            raise waiting_for_ever(waiting)
+        if waiting := [*self._moves.waiting_lanes(), *self._exchanging.items()]:
+            raise deadlock_error(waiting)
         makespan = self._end - self._start
         for account in self._accounts.values():
             _add(account, IDLE, makespan - sum(account.values()))
         return Trace(
             makespan_ps=makespan,
-            lanes={lane: without_nothing(account) for lane, account in self._accounts.items()},
+            lanes={lane: without_zeros(account) for lane, account in self._accounts.items()},
             records=_in_order(self._shifted(self._records)),
             channels=frozenset(self._channels),
             phases=tuple(sorted(self._phases, key=lambda p: (p.group, p.start_ps))),
             event_count=self._steps + self._network.started,
-            helpers={lane: without_nothing(account) for lane, account in self._helpers.items()},
+            helpers={lane: without_zeros(account) for lane, account in self._helpers.items()},
             turns={name: tuple(end - self._start for end in ends) for name, ends in self._turns.items()},
             messages=_in_order(self._shifted(self._messages)),
             shared=self._shared,
@@ -110,7 +110,7 @@ class _Execution:
         )
 
     def _advance(self, watch: Iterable[int]) -> None:
-        """Through as many events as are asked for, or to the end."""
+        """Execute as many events as `watch` requests, or all."""
         step = self._env.step
         with suppress(EmptySchedule):
             for count in watch:
@@ -118,7 +118,7 @@ class _Execution:
                     step()
 
     def _shifted(self, records: Iterable[_Timed]) -> Iterator[_Timed]:
-        """Records from the end of the warm-up on."""
+        """Yield the records after the warm-up, with times relative to its end."""
         for record in records:
             if record.end_ps > self._start:
                 start = max(record.start_ps - self._start, 0)
@@ -132,11 +132,11 @@ class _Execution:
         for turn, number in product(range(group.turns), range(len(group.phases))):
             phase, counts = group.phases[number], turn > 0 or number >= group.warm_up
             if turn == 0 and number == group.warm_up:
-                account.clear()  # what came before was the warm-up
+                account.clear()  # discard the warm-up
                 self._shared.pop(lane, None)
                 if group.accounted:
                     self._start = now
-            moves = [*self._moves.of(phase.steps.get(lane, ())), Wait(join, phase.wait_kind)]
+            moves = [*self._moves.moves_for(phase.steps.get(lane, ())), Wait(join, phase.wait_kind)]
             charge(account, moves, phase.count)
             begin = now
             now = yield from self._phase(lane, phase, moves, now, account, visits, counts=counts)
@@ -158,7 +158,7 @@ class _Execution:
         *,
         counts: bool,
     ) -> Generator[Event, None, int]:
-        """All repetitions of a phase; when they are over. [ps]"""
+        """Run all repetitions of a phase; return the time of their end. [ps]"""
         env, begin = self._env, now
         rounds, weight = (phase.count, 1) if self._explicit else (1, phase.count)
         self._steps += len(moves) * rounds
@@ -166,7 +166,7 @@ class _Execution:
             start = now
             log = _Log() if self._record and counts else None
             for move in moves:
-                # Most moves are stretches of work: kept free of a generator of their own.
+                # Most moves are work: inlined, since a generator for each would be slow.
                 if type(move) is Busy:
                     lasting = self._lasting(move, lane, now, account, visits, weight)
                     if lasting is None:
@@ -199,10 +199,10 @@ class _Execution:
     def _lasting(
         self, move: Busy, lane: str, now: int, account: dict[str, int], visits: dict[str, int], weight: int
     ) -> int | None:
-        """How long work takes that begins now, with jitter and slowness; None at no speed. [ps]"""
+        """Return the duration of work that begins now, with jitter and slowdowns; None at no speed. [ps]"""
         lasting = move.duration
         if move.jitter:
-            lasting += (extra := self._drawn(move, visits))
+            lasting += (extra := self._sampled_jitter(move, visits))
             _add(account, JITTER, extra * weight)
         if lane in self._slow and not move.steady:
             end = end_of_work(self._slow[lane], now, lasting)
@@ -212,15 +212,15 @@ class _Execution:
             lasting = end - now
         return lasting
 
-    def _drawn(self, move: Busy, visits: dict[str, int]) -> int:
-        """How much longer work takes this time. [ps]"""
+    def _sampled_jitter(self, move: Busy, visits: dict[str, int]) -> int:
+        """Return the change of the duration of work by jitter, at the next visit of its stream. [ps]"""
         visit = visits[move.jitter] = visits.get(move.jitter, -1) + 1
-        return drawn(self._program.seed, self._program.jitters[move.jitter], visit, move.duration)
+        return sample_jitter(self._program.seed, self._program.jitters[move.jitter], visit, move.duration)
 
     def _exchange(
         self, send: Send, lane: str, start: int, account: dict[str, int], weight: int, log: _Log | None
     ) -> Generator[Event, None, int]:
-        """Start transfers as their latencies pass, wait for the last to end, and return when that is."""
+        """Start each transfer after its latency, wait for the last to end, and return that time. [ps]"""
         env, network, now = self._env, self._network, start
         waiter = Waiter(Event(env), len(send.transfers))
         flows = [Flow(transfer, loads, waiter) for transfer, loads in send.transfers]

@@ -1,8 +1,9 @@
 """How transfers share channels: max-min fairness [bertsekas1992], in whole numbers; see docs/background/engine.md.
 
-The speeds of all transfers rise together until a channel is full. A speed is written as the time that all of a transfer
-would take at it, in whole picoseconds; the room of a channel is counted in parts of 2^48, and channels that are full at
-the same speed are settled together, so that no order of transfers or channels changes anything.
+The speeds of all transfers rise together until a channel is full. A speed is stored as the time of the whole transfer
+at that speed, in whole picoseconds. The capacity of a channel is stored in units of 2^-48 of its full speed. Channels
+that fill at the same speed are settled together, so that the result does not depend on the order of transfers or
+channels.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from podsim.program.task import Slowdown
 
 CHANNEL_BITS = 48
 WHOLE = 1 << CHANNEL_BITS
-"""The room of a channel at its full speed."""
+"""Capacity of a channel at its full speed."""
 _RIVAL_BITS = 13
-"""Kinds of transfers are compared by parts of 2^13 of a channel's room."""
+"""Resolution of the comparison between kinds of transfers: 2^-13 of a channel's capacity."""
 NO_SPEED = 0
-"""Stands for the time of a transfer that gets no room at all."""
+"""Marker in place of the time of a transfer whose channel has no capacity."""
 
 
 class SharedChannel:
-    """Carries the transfers that are on it now."""
+    """Channel with the transfers that are on it now, and its current capacity."""
 
     __slots__ = ("capacity", "users")
 
@@ -33,15 +34,15 @@ class SharedChannel:
 
 @dataclass(frozen=True, slots=True)
 class ChannelLoad:
-    """What a transfer asks of one channel."""
+    """Load that one transfer puts on one channel."""
 
     channel: SharedChannel
-    time_ps: int  # how long the transfer needs on it alone [ps]
-    weight: int  # the same per unit of its size, in parts of 2^48
+    time_ps: int  # time of the transfer alone on the channel [ps]
+    weight: int  # time per unit of the transfer's size [2^-48 ps]
 
 
 class Sharer:
-    """A transfer under way, with its size and what it asks of channels."""
+    """Transfer under way, with its size and its load on each channel."""
 
     __slots__ = ("kind", "loads", "size")
     kind: str
@@ -50,7 +51,7 @@ class Sharer:
 
 
 def capacities(slowdowns: Iterable[Slowdown]) -> Mapping[int, int]:
-    """The room of a channel from each of these times on, given its slowdowns in order. [ps]"""
+    """Return the capacity of a channel from each time [ps] on, given its slowdowns in order."""
     rooms: dict[int, int] = {}
     for slowdown in slowdowns:
         rooms[slowdown.start_ps] = slowdown.speed.numerator * WHOLE // slowdown.speed.denominator
@@ -60,12 +61,12 @@ def capacities(slowdowns: Iterable[Slowdown]) -> Mapping[int, int]:
 
 
 def weight_of(time_ps: int, size: int) -> int:
-    """What one unit of a transfer's size asks of a channel, in parts of 2^48 of a picosecond, at least one of them."""
+    """Return the time on a channel per unit of a transfer's size, at least 1. [2^-48 ps]"""
     return max(1, (time_ps << CHANNEL_BITS) // size)
 
 
 def dependent(changed: Iterable[SharedChannel]) -> set[Sharer]:
-    """Transfers whose speeds depend on what these channels carry, be it by way of others."""
+    """Return the transfers whose speeds depend on these channels, directly or through other transfers."""
     seen, ahead = set(changed), list(changed)
     found: set[Sharer] = set()
     while ahead:
@@ -79,7 +80,7 @@ def dependent(changed: Iterable[SharedChannel]) -> set[Sharer]:
 
 
 def fair_times(flows: Collection[Sharer]) -> Mapping[Sharer, int]:
-    """Return how long each transfer would take at its fair speed, or `NO_SPEED`, if nothing else were there. [ps]"""
+    """Return the time of each transfer at its fair speed among `flows`, or `NO_SPEED`. [ps]"""
     rooms: dict[SharedChannel, int] = {}
     weights: dict[SharedChannel, int] = {}
     for flow in flows:
@@ -103,10 +104,10 @@ def fair_times(flows: Collection[Sharer]) -> Mapping[Sharer, int]:
 
 
 def separate_times(times: Mapping[Sharer, int]) -> Mapping[Sharer, tuple[int, str]]:
-    """Return what transfers would take without those of other kinds, and the kind that takes most of their channels.
+    """Return the time of each transfer without other kinds of transfers, and the kind that slows it most.
 
     Args:
-        times: What all that depend on each other take together. [ps]
+        times: Time of each transfer at its fair speed; transfers that share channels are all in it. [ps]
     """
     if all(len({flow.kind for flow in load.channel.users}) == 1 for flow in times for load in flow.loads):
         return {}
@@ -118,7 +119,7 @@ def separate_times(times: Mapping[Sharer, int]) -> Mapping[Sharer, tuple[int, st
 
 
 def _rival(flow: Sharer, times: Mapping[Sharer, int]) -> str:
-    """Return the other kind that takes most room on the channels of a transfer; its own if there is no other."""
+    """Return the other kind that uses most capacity of a transfer's channels, or the transfer's kind if it is alone."""
     taken: dict[str, int] = {}
     for used in flow.loads:
         for other in used.channel.users:
@@ -134,7 +135,7 @@ def _rival(flow: Sharer, times: Mapping[Sharer, int]) -> str:
 def _tightest(
     channels: list[SharedChannel], weights: Mapping[SharedChannel, int], rooms: Mapping[SharedChannel, int]
 ) -> tuple[int, int, list[SharedChannel]]:
-    """The channels that are full first, with the weight on them and the room that they have."""
+    """Return the channels that fill first, with the weight on each and the capacity left on each."""
     weight, room = 0, 1
     full: list[SharedChannel] = []
     for channel in channels:
@@ -147,5 +148,5 @@ def _tightest(
 
 
 def _rounded(numerator: int, denominator: int) -> int:
-    """To the nearest whole number, halves up."""
+    """Return the quotient, rounded to the nearest integer, halves up."""
     return (2 * numerator + denominator) // (2 * denominator)

@@ -6,33 +6,33 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 IDLE = "idle"
-"""Kind of time of a lane that has come to its end before others."""
+"""Kind of time after a lane's own end, until the last lane ends."""
 
 
 CONTENTION = "contention"
-"""Kind of time that exchanges lose to transfers of other kinds on their channels."""
+"""Kind of time that exchanges lose to other kinds of transfers on shared channels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One stretch of time of a lane or channel."""
+    """Interval during which a lane or channel is busy with one thing."""
 
     lane: str  # the lane, or the channel that was occupied
     kind: str
     name: str
     start_ps: int  # begin of the first repetition [ps]
     end_ps: int  # end of the first repetition [ps]
-    repeat_count: int = 1  # repetitions that it stands for
+    repeat_count: int = 1  # number of repetitions that this record represents
     repeat_period_ps: int = 0  # from the start of one repetition to the next [ps]
-    receiver: str = ""  # the lane that a message goes to
+    receiver: str = ""  # receiving lane of a message
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelUse:
-    """Constant use of a channel by one transfer, in each of some repetitions."""
+    """Interval in which one transfer uses a constant share of a channel."""
 
     channel: str
-    share: float  # of the channel's speed
+    share: float  # share of the channel's speed
     start_ps: int  # begin in the first repetition [ps]
     end_ps: int  # end in the first repetition [ps]
     repeat_count: int = 1
@@ -41,7 +41,7 @@ class ChannelUse:
 
 @dataclass(frozen=True, slots=True)
 class PhaseRecord:
-    """One phase of one group, all repetitions together."""
+    """Time span of one phase of one group, from the first repetition to the last."""
 
     group: str
     name: str
@@ -52,31 +52,31 @@ class PhaseRecord:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """An execution."""
+    """Outcome of an execution."""
 
     makespan_ps: int  # end of the last task [ps]
-    lanes: Mapping[str, Mapping[str, int]]  # time of every lane by kind; each adds up to the makespan [ps]
-    records: tuple[Record, ...]  # the timeline, if it was asked for, with the channels as lanes of their own
-    channels: frozenset[str]  # names among the records' lanes that are channels
-    phases: tuple[PhaseRecord, ...]  # when each phase of each group ran
-    # steps that lanes took, meetings at the ends of phases and transfers, those of repetitions included that an engine
-    # need not step through: the same on every engine
+    lanes: Mapping[str, Mapping[str, int]]  # time by kind, per lane; the kinds of a lane add up to the makespan [ps]
+    records: tuple[Record, ...]  # timeline of lanes and channels; empty unless requested
+    channels: frozenset[str]  # names of the channels among the lanes of `records`
+    phases: tuple[PhaseRecord, ...]  # time span of each phase of each group
+    # number of steps of lanes, barriers at the ends of phases, and transfers; includes repetitions that an engine
+    # does not execute one by one, and is the same on every engine
     event_count: int
-    # time by kind of the lanes that are not accounted, after their warm-up [ps]
+    # time by kind of the lanes of groups that are not accounted, after their warm-up [ps]
     helpers: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    # when each turn of each accounted group ended [ps]
+    # end of each turn of each accounted group [ps]
     turns: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    engine: str = "simpy"  # which engine ran the program, `simpy` or `compiled`
-    # transfers to other lanes, from when the sender turned to them until they were there, if the timeline was asked for
+    engine: str = "simpy"  # engine that ran the program, `simpy` or `compiled`
+    # transfers to other lanes, from the start of the sender's exchange to the arrival; empty unless requested
     messages: tuple[Record, ...] = ()
-    # of each lane that lost time to other kinds: time by (kind that lost it, kind that it shared channels with) [ps]
+    # for each lane that lost time to other kinds: lost time by (kind that lost it, kind that caused it) [ps]
     shared: Mapping[str, Mapping[tuple[str, str], int]] = field(default_factory=dict)
-    # how full the channels were over time, if the timeline was asked for
+    # use of channels over time; empty unless the timeline was requested
     uses: tuple[ChannelUse, ...] = ()
 
 
 def expand(records: Iterable[Record]) -> Iterator[Record]:
-    """Every repetition as a record of its own."""
+    """Yield each repetition of each record as a separate record."""
     for record in records:
         for number in range(record.repeat_count):
             shift = number * record.repeat_period_ps
@@ -89,6 +89,6 @@ def expand(records: Iterable[Record]) -> Iterator[Record]:
             )
 
 
-def without_nothing(account: Mapping[str, int]) -> dict[str, int]:
-    """An account without the kinds that took no time."""
+def without_zeros(account: Mapping[str, int]) -> dict[str, int]:
+    """Return an account without the kinds that took no time."""
     return {kind: time for kind, time in account.items() if time}

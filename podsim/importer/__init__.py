@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from podsim.errors import PodsimError
-from podsim.harmless import printable
+from podsim.escaped import printable
 from podsim.importer.reader import read_config
 from podsim.importer.request import Request
 from podsim.models.graph.torch_shapes import SUFFIX

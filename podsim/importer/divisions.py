@@ -23,17 +23,17 @@ from podsim.placement.job import training_job
 from podsim.placement.layout import with_stages
 from podsim.placement.memory import IpuMemory
 from podsim.placement.plan import cost_model, job_memory
-from podsim.placement.search.auto import choose
-from podsim.placement.search.choice import Choice
-from podsim.placement.search.dimensions import divisors
-from podsim.placement.search.space import accumulation
-from podsim.result.division import choice_yaml, division_words
+from podsim.result.division import choice_yaml, division_text
 from podsim.scenario import ForwardScenario, LoadedScenario, System, load_scenario
 from podsim.scenario.pods import larger_pods
 from podsim.scenario.sections import shard_findings
 from podsim.scenario.training import TrainingLayoutSpec, TrainingScenario
 from podsim.scenario.transformer_training import ParallelismSpec
 from podsim.scenario.wording import counted
+from podsim.search.auto import choose
+from podsim.search.choice import Choice
+from podsim.search.dimensions import divisors
+from podsim.search.space import accumulation
 from podsim.units import format_bytes
 from podsim.watch import Watch
 
@@ -67,11 +67,11 @@ def division_lines(choice: Choice, first: str) -> Iterator[str]:
     yield from comment_lines(first)
     others = [candidate for candidate in choice.candidates[1:] if candidate.fits][:_RUNNERS_UP]
     if others:
-        words = "; ".join(f"{division_words(other)}: {other.verdict}" for other in others)
+        words = "; ".join(f"{division_text(other)}: {other.verdict}" for other in others)
         yield from comment_lines(f"Next: {words}.")
     misfit = next((candidate for candidate in choice.candidates if not candidate.fits), None)
     if misfit is not None:
-        yield from comment_lines(f"Too large: {division_words(misfit)}: {misfit.verdict}.")
+        yield from comment_lines(f"Too large: {division_text(misfit)}: {misfit.verdict}.")
     yield choice_yaml(choice.chosen)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from podsim.errors import PodsimError
-from podsim.harmless import printable
+from podsim.escaped import printable
 from podsim.importer.divisions import fitted_pipeline, pipeline_section
 from podsim.importer.reader import Entry
 from podsim.importer.request import Request

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from podsim.errors import Problem, SpecError
-from podsim.harmless import printable
+from podsim.escaped import printable
 from podsim.importer import decoder_config, encoder_config
 from podsim.importer.any_decoder import any_decoder, has_dimensions
 from podsim.importer.reader import ConfigFile, Reader

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from podsim.errors import InfeasibleError
+from podsim.escaped import printable
 from podsim.format import format_figure
-from podsim.harmless import printable
 from podsim.importer import ONNX, import_model
 from podsim.importer.request import Request
 from podsim.metrics import HEADLINES, METRICS

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from podsim.errors import Problem, SpecError
-from podsim.harmless import printable
+from podsim.escaped import printable
 from podsim.scenario.wording import quoted
 from podsim.user_file import content_of
 

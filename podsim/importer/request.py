@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from podsim.errors import PodsimError
-from podsim.harmless import printable
+from podsim.escaped import printable
 from podsim.importer.reader import ConfigFile, Entry, Reader
 from podsim.importer.scenario_text import ScenarioSection
 from podsim.models.graph.node import LARGEST_DIMENSION

@@ -19,11 +19,11 @@ from podsim.importer.request import Imported, Request, header, option, top
 from podsim.importer.scenario_text import ScenarioSection, as_mapping, scenario_text
 from podsim.placement.generation import generation_job
 from podsim.placement.job import training_job
-from podsim.placement.search.choice import Choice
 from podsim.scenario import Activity, ForwardScenario, GenerationScenario, LoadedScenario, load_scenario
 from podsim.scenario.software import PHASED_STACK
 from podsim.scenario.training import TrainingScenario
 from podsim.scenario.wording import quoted
+from podsim.search.choice import Choice
 from podsim.watch import Watch
 
 ACTIVITIES = {"train": Activity.TRAINING, "forward": Activity.FORWARD, "generate": Activity.GENERATION}

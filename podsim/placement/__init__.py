@@ -1,4 +1,4 @@
-"""How a workload is divided over IPUs, and whether it fits."""
+"""Division of a workload over IPUs, and its memory."""
 
 from podsim.placement.cuts import Stage
 from podsim.placement.layout import Layout, PlanInput

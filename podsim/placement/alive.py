@@ -1,9 +1,9 @@
-"""What a block needs of memory while it runs: tensors that are alive, and temporaries of the operation at work.
+"""Memory of a block while it runs: live tensors, and temporaries of the current operation.
 
-An elementwise operation writes over an operand that nothing reads later. A product reads copies of operands that do not
-lie where its plan wants them; operands are gone when its partial results are summed, which are the result where the sum
-is not split. Source: [poplibs_poplin] for temporaries of products; [popart_inplacing] for results in the place of
-operands.
+An elementwise operation overwrites an operand that nothing reads later. A product copies operands whose layout is not
+that of its plan. The copies are freed before its partial results are summed; if the sum is not split, the partial
+results are the result. Source: [poplibs_poplin] for temporaries of products; [popart_inplacing] for results in the
+place of operands.
 """
 
 from __future__ import annotations
@@ -20,51 +20,51 @@ from podsim.tiles.plans import ConvPlan, MatMulPlan
 
 @dataclass(frozen=True, slots=True)
 class LiveOp:
-    """An operation with its temporaries."""
+    """Operation with its temporaries."""
 
     op: Op
-    temporary_bytes: int = 0  # on all tiles, as many as on the fullest [B]
-    # those of them that are still there when the result is made; none if they become the result [B]
+    temporary_bytes: int = 0  # temporaries of the fullest tile, times the number of tiles [B]
+    # temporaries that remain when the result is written; 0 if they become the result [B]
     last_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """What is alive while one operation works. [B]"""
+    """Memory in use while one operation runs. [B]"""
 
-    tensors: int = 0  # operands, the result, and what later operations read
+    tensors: int = 0  # operands, the result, and tensors that later operations read
     temporaries: int = 0
 
     @property
     def byte_count(self) -> int:
-        """Both together. [B]"""
+        """Sum of tensors and temporaries. [B]"""
         return self.tensors + self.temporaries
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The most that a block needs at once, by pass."""
+    """Peak memory of a block, by pass."""
 
-    forward: Alive  # A forward pass alone, with the block's input
-    first_bytes: int = 0  # A forward pass in training; its input and what it keeps are apart [B]
-    redone_bytes: int = 0  # one that is redone, with what it keeps; its input is apart [B]
-    backward_bytes: int = 0  # the backward pass; what was kept for it is apart [B]
-    behind_redone_bytes: int = 0  # the same with what was kept, as far as it is still to be read [B]
+    forward: Alive  # forward pass without training, including the block's input
+    first_bytes: int = 0  # forward pass in training, without its input and its kept tensors [B]
+    redone_bytes: int = 0  # recomputed forward pass with its kept tensors, without its input [B]
+    backward_bytes: int = 0  # backward pass, without kept tensors [B]
+    behind_redone_bytes: int = 0  # backward pass with the kept tensors that it has still to read [B]
 
 
 def tasks(costs: Sequence[OpCost], tile_count: int) -> list[LiveOp]:
-    """Operations with the temporaries that their costs say."""
+    """Return operations with their temporaries, from their costs."""
     return [_task(cost, cost.temporary_bytes_per_tile * tile_count) for cost in costs]
 
 
 def _task(cost: OpCost, temporary_bytes: int) -> LiveOp:
-    """Copies are gone once partial results are summed; a tile copies what it reads whole, with what it holds of it."""
+    """Return an operation with all its temporaries, and with the temporaries that remain until the result is ready."""
     if cost.plan is None:
         return LiveOp(cost.op, temporary_bytes, temporary_bytes)
     inner, slices = _inner(cost.plan)
     if slices > 1:
         return LiveOp(cost.op, temporary_bytes, temporary_bytes)
-    # Of a sum that is split, tiles hold what they send and what they receive.
+    # If the sum is split, tiles hold both the partial results to send and those received.
     copies = 2 if inner > 1 else 1
     if inner == 1 and cost.op.dtype == cost.plan.partials:
         copies = 0
@@ -73,14 +73,14 @@ def _task(cost: OpCost, temporary_bytes: int) -> LiveOp:
 
 
 def _inner(plan: MatMulPlan | ConvPlan) -> tuple[int, int]:
-    """Parts of the sums of a product, or of a convolution as the product that it is, and slices one after the other."""
+    """Return the number of parts of the sums of a product or convolution, and the number of sequential slices."""
     if isinstance(plan, MatMulPlan):
         return plan.inner_parts, plan.inner_slices * plan.column_slices
     return plan.in_parts * plan.kernel_parts, plan.in_slices * plan.out_slices
 
 
 def needs(workload: Workload, name: str, forward: Sequence[LiveOp], backward: Sequence[LiveOp]) -> Needs:
-    """What a block needs."""
+    """Return the memory that a block needs in each pass."""
     block, element_bytes = workload.blocks[name], workload.activation_bytes
     input_bytes = workload.input_elements(name) * element_bytes or workload.host_input_bytes
     if block.live_elements is not None:
@@ -104,19 +104,19 @@ def needs(workload: Workload, name: str, forward: Sequence[LiveOp], backward: Se
 
 
 def _most(alive: Iterable[tuple[int, Alive]]) -> int:
-    """The fullest moment. [B]"""
+    """Return the largest memory in use. [B]"""
     return max((each.byte_count for _, each in alive), default=0)
 
 
 class _Pass:
-    """Operations in order, with who reads what last."""
+    """Operations of a pass in order, with the last reader of each tensor."""
 
     def __init__(self, passed: Sequence[LiveOp], stored: Collection[str]) -> None:
         self._tasks = passed
         self._made = [_made_bytes(task.op) for task in passed]
         self._copied = [_copied(task.op) for task in passed]
         self._last = {name: place for place, task in enumerate(passed) for name in task.op.inputs}
-        # names of what they read and neither make nor find stored
+        # names of tensors from other passes: read here, but neither computed here nor stored as parameters
         self.given = {
             name
             for name in self._last
@@ -126,11 +126,11 @@ class _Pass:
     def alive(
         self,
         arriving_bytes: int = 0,
-        arriving: Collection[str] = (),  # the names under which it is read; it is gone behind the last
-        kept_bytes: int = 0,  # what another pass kept for this one; of that, what is still to be read is alive [B]
-        lasting: Collection[str] = (),  # results that stay to the end, as another pass reads them
+        arriving: Collection[str] = (),  # names of the arriving tensor, which is freed after its last reader
+        kept_bytes: int = 0,  # tensors that another pass kept for this one; counted until they are read [B]
+        lasting: Collection[str] = (),  # results that stay to the end, since another pass reads them
     ) -> Iterator[tuple[int, Alive]]:
-        """What is alive during each operation, with its place; while operands are copied first."""
+        """Yield the index of each operation with the memory in use while it copies operands, and while it runs."""
         until = max((self._last[name] for name in arriving), default=-1)
         kept = [min(kept_bytes, unread) for unread in self._unread(self.given.difference(arriving))]
         held, held_bytes = dict[str, int](), 0
@@ -150,27 +150,27 @@ class _Pass:
                 held[task.op.name] = self._made[place]
 
     def _during(self, place: int, held_bytes: int, dying: Mapping[str, int], read_bytes: int) -> Iterator[Alive]:
-        """Copies of operands, then the operation without the originals that are read no more."""
+        """Yield the memory in use while operands are copied, then while the operation runs."""
         task, size, copied = self._tasks[place], self._made[place], self._copied[place]
         if copied:
             held_bytes += sum(copied.values())
             yield Alive(held_bytes)
             held_bytes -= sum(dying[name] for name in copied if name in dying)
             held_bytes -= min(read_bytes, sum(copied[name] for name in copied if name in self.given))
-        # A cast into eight bits reads two bytes where it writes one.
+        # A cast to eight bits cannot run in place: it reads two bytes for each byte it writes.
         in_place = isinstance(task.op, Elementwise) and task.op.dtype != "fp8"
         over = in_place and any(each >= size for each in dying.values())
         made = Alive(held_bytes + (0 if over else size), task.last_bytes)
         yield max(made, Alive(held_bytes, task.temporary_bytes), key=lambda alive: alive.byte_count)
 
     def with_made(self, known: Iterable[tuple[int, Alive]], kept_bytes: int) -> Iterator[tuple[int, Alive]]:
-        """What is alive, or what has been made so far of that which is kept, if that is more."""
+        """Yield the memory in use, but at least the kept tensors that have been computed so far."""
         made = list(accumulate(self._made))
         for place, alive in known:
             yield place, Alive(max(alive.tensors, min(made[place], kept_bytes)), alive.temporaries)
 
     def _unread(self, names: Collection[str]) -> list[int]:
-        """What each operation and those behind it read of these, at most; nothing behind the last. [B]"""
+        """Return the bytes of `names` that each operation and later ones read; the list ends with 0. [B]"""
         sizes: dict[str, int] = {}
         unread = [0]
         for task in reversed(self._tasks):
@@ -182,7 +182,7 @@ class _Pass:
 
 
 def _copied(op: Op) -> dict[str, int]:
-    """Operands of a product that do not lie where its plan wants them, by name. [B]"""
+    """Return the bytes of operands that a product has to copy into the layout of its plan, by name. [B]"""
     copied: dict[str, int] = {}
     if isinstance(op, MatMul):
         for place, arranged in enumerate((op.left_arranged, op.right_arranged)):
@@ -192,13 +192,13 @@ def _copied(op: Op) -> dict[str, int]:
 
 
 def _made_bytes(op: Op) -> int:
-    """The result, unless it is added to what is stored. [B]"""
+    """Return the bytes of a new result; 0 if it is added to a stored tensor. [B]"""
     stored = any(name.endswith("/accumulator") for name in op.inputs)
     return 0 if stored else op.byte_count
 
 
 def _operand_bytes(op: Op, place: int) -> int:
-    """What an operation reads, by its place among the operands. [B]"""
+    """Return the bytes of an operand, by its position. [B]"""
     match op:
         case MatMul() | Conv():
             return op.operand_elements[place] * DTYPE_BYTES[op.operand_dtype]

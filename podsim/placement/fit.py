@@ -1,7 +1,7 @@
-"""The answer when a replica does not fit.
+"""Error for a replica that does not fit.
 
-What is too large, which changes would help, and whether a pipeline, which keeps weights and gradients of a stage on its
-IPUs, is the wrong method for a model that the pod could hold.
+The error names what is too large and the changes that help. It also says if a pipeline, which keeps the weights and
+gradients of a stage on its IPUs, cannot train a model that the memory of the pod could hold.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from podsim.placement.memory import IpuMemory
 from podsim.units import format_bytes
 
 HELPS = "any of these makes it fit: "
-"""How cures begin that were tried and work."""
+"""Beginning of suggestions that were tried and work."""
 _STORAGE_NAMES = {"in_processor_memory": "In-Processor-Memory", "streaming_memory": "streaming memory"}
 _LARGEST_TENANTS = 3
 _MOST_CURES = 4
@@ -35,13 +35,13 @@ def does_not_fit(
     *,
     advise: bool = True,
 ) -> DoesNotFitError:
-    """The error for the fullest IPU, with cures that work; `others` are tried where all changes do not help."""
+    """Return the error for the fullest IPU, with changes that help; `others` are tried if no `changes` help."""
     do = _advice(given, dict(changes), dict(others), memory_of) if advise else None
     return DoesNotFitError(misfit_text(memory), do=do)
 
 
 def misfit_text(memory: Sequence[IpuMemory]) -> str:
-    """The memory that the fullest IPU needs and has, with its largest tenants."""
+    """Return a text with the memory that the fullest IPU needs and has, and its largest tenants."""
     worst = max(memory, key=lambda ipu: max(_overflow(ipu, storage) for storage in _STORAGE_NAMES))
     storage = max(_STORAGE_NAMES, key=lambda name: _overflow(worst, name))
     capacity = _capacity_bytes(worst, storage)
@@ -54,7 +54,7 @@ def misfit_text(memory: Sequence[IpuMemory]) -> str:
 
 
 def overflow(memory: Sequence[IpuMemory]) -> float:
-    """What the fullest memory needs as a share of what it has."""
+    """Return the used share of the fullest memory, above 1 if it does not fit."""
     return max(_overflow(ipu, storage) for ipu in memory for storage in _STORAGE_NAMES)
 
 
@@ -67,7 +67,7 @@ def _capacity_bytes(ipu: IpuMemory, storage: str) -> int:
 
 
 def _overflow(ipu: IpuMemory, storage: str) -> float:
-    """Share of a storage that is asked for, above 1 where it does not fit."""
+    """Return the used share of a storage, above 1 if it does not fit."""
     return ipu.used_bytes(storage) / _capacity_bytes(ipu, storage)
 
 
@@ -97,7 +97,7 @@ CURE = (
 
 
 def missing_method(job: PlanInput) -> str | None:
-    """Why no pipeline trains a model that the pod could hold; None if one has room or the pod has not."""
+    """Return why no pipeline can train a model that the pod could hold; None if one can, or the pod is too small."""
     if job.optimizer is None or not job.workload.layers or job.workload.whole or job.layout.phased:
         return None
     workload, system = job.workload, job.system
@@ -123,17 +123,17 @@ def missing_method(job: PlanInput) -> str | None:
     )
 
 
-def lacking(refused: DoesNotFitError, lacks: str) -> MissingMethodError:
-    """The same refusal with what podsim lacks; cures that do not help there give way."""
+def with_missing_method(refused: DoesNotFitError, lacks: str) -> MissingMethodError:
+    """Return the refusal with the missing method added; suggestions that do not help there are dropped."""
     cure = f"{refused.do}; or {CURE}" if refused.do and refused.do.startswith(HELPS) else CURE
     return MissingMethodError(f"{refused.message}; {lacks}", where=refused.where, do=cure)
 
 
 def _held_bytes(job: PlanInput, workload: Workload) -> list[int]:
-    """Weights and accumulators of each block in the order of the model; tied ones count once. [B]"""
+    """Return the bytes of weights and accumulators of each block in order; tied tensors count once. [B]"""
 
     def block_bytes(name: str) -> int:
-        """Of one block. [B]"""
+        """Return the bytes of weights and accumulators of one block. [B]"""
         own = [parameter for parameter in workload.blocks[name].parameters if parameter.tied_to is None]
         elements = sum(each.element_count for each in own)
         return job.precision.stored_bytes(own) + elements * job.precision.accumulator_bytes
@@ -143,7 +143,7 @@ def _held_bytes(job: PlanInput, workload: Workload) -> list[int]:
 
 
 def least_fullest(sizes: Sequence[int], parts: int) -> int:
-    """The fullest part of the most even way to cut a sequence into so many parts, or fewer.
+    """Return the size of the largest part, for the most even division of a sequence into at most `parts` parts.
 
     >>> least_fullest([3, 1, 1, 3], 2), least_fullest([3, 1, 1, 3], 3), least_fullest([3, 1, 1, 3], 9)
     (4, 3, 3)
@@ -156,7 +156,7 @@ def least_fullest(sizes: Sequence[int], parts: int) -> int:
 
 
 def _parts(sizes: Sequence[int], most: int) -> int:
-    """Parts that hold no more than so much each."""
+    """Return the number of parts with at most `most` each."""
     count, filled = 1, 0
     for size in sizes:
         if filled + size > most:

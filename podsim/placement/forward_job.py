@@ -1,4 +1,4 @@
-"""From a checked scenario of forward passes to a job for the planner."""
+"""Conversion of a validated scenario of forward passes into a job for the planner."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from podsim.scenario import ForwardScenario
 
 
 def forward_job(spec: ForwardScenario, workload: Workload, fit: Fit = "refuse") -> PlanInput:
-    """The job that a scenario describes, and what becomes of it where it does not fit."""
+    """Return the planner's input for a scenario of forward passes."""
     system, parallelism, stages = spec.system, spec.parallelism, spec.parallelism.pipeline_stages
     replicas = parallelism.replication_factor
     layout = Layout(
@@ -27,7 +27,7 @@ def forward_job(spec: ForwardScenario, workload: Workload, fit: Fit = "refuse") 
         replicas_per_process=parallelism.replicas_per_process or max(1, system.domain_ipu_count // stages),
         prefetch_depth=spec.calls.prefetch_depth,
         io_tiles=spec.memory.io_tiles,
-        # In a call of one batch nothing is computed while it comes and goes.
+        # In a call of one batch, its transfers cannot overlap with computation.
         overlapped_io=spec.calls.batches_per_call > 1,
         numbers_converted=spec.calls.numbers_converted,
         wide_weight_loads=spec.memory.wide_weight_loads,
@@ -39,7 +39,7 @@ def forward_job(spec: ForwardScenario, workload: Workload, fit: Fit = "refuse") 
         software=spec.software,
         workload_of=lambda _: workload,
         layout=layout,
-        precision=Precision.of(spec.precision.activations, spec.precision.matmul_partials),
+        precision=Precision.from_formats(spec.precision.activations, spec.precision.matmul_partials),
         changes=(
             *fewer_io_tiles(layout),
             *smaller_temporaries(layout),

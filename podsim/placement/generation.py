@@ -1,4 +1,4 @@
-"""Text generation: two steps, prefill and decode, with one layout, each planned as a forward pass of its own."""
+"""Planning of text generation: prefill and decode share one layout, and each is planned as a forward pass."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from podsim.placement.layout import (
     weights_streamed,
 )
 from podsim.placement.memory import IpuMemory, Tenant, code, kv_cache, reserve, temporaries_of_step, weights
-from podsim.placement.plan import Plan, cost_model, costed
+from podsim.placement.plan import Plan, cost_model, plan_stages
 from podsim.scenario import GenerationScenario
 from podsim.scenario.hardware import System
 from podsim.scenario.software import Software
@@ -43,33 +43,33 @@ StepName = Literal["prefill", "decode"]
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A question about a decoder: its batch, prompt and output, and its layout."""
+    """Planner's request for text generation: a decoder with its batch, prompt, output and layout."""
 
     system: System
     software: Software
     shape: DecoderShape
-    layout: Layout  # how it is laid out; a micro-batch is the sequences that go through the network together
+    layout: Layout  # the micro-batch size is the number of sequences that run together
     precision: Precision
-    dtype: DType  # that of activations, keys and values
+    dtype: DType  # format of activations, keys and values
     prompt_tokens: int
     output_tokens: int
     fit: Fit = "refuse"
 
     @property
     def sequence_length(self) -> int:
-        """Prompt and output together."""
+        """Number of tokens of prompt and output together."""
         return self.prompt_tokens + self.output_tokens
 
     def laid_out(self, **fields: Any) -> Generation:
-        """The question with some fields of its layout replaced."""
+        """Return the request with some fields of its layout replaced."""
         return replace(self, layout=replace(self.layout, **fields))
 
     def job(self, name: StepName) -> PlanInput:
-        """The forward pass of a step."""
+        """Return the planner's input for the forward pass of a step."""
         return PlanInput(self.system, self.software, partial(self._workload, name), self.layout, self.precision)
 
     def _workload(self, name: StepName, batch_size: int) -> Workload:
-        """The prompt, or one token in the middle of the output; without a cache the whole sequence, padded."""
+        """Return the model of a step: the prompt, one token in mid-output, or without a cache the padded sequence."""
         tokens = context = self.prompt_tokens
         if self.layout.kv_cache == "none":
             tokens = context = self.sequence_length
@@ -95,16 +95,16 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The plans of both steps."""
+    """Plans of prefill and decode."""
 
-    prefill: Plan  # of the step that takes in a prompt
-    decode: Plan  # of the step that makes one token, in the middle of the output
-    # tenants of the first IPU of each stage while either runs; those that share it are alike
+    prefill: Plan  # plan of the step that reads the prompt
+    decode: Plan  # plan of the step that generates one token, in the middle of the output
+    # tenants of the first IPU of each stage, with the larger temporaries of both steps; other IPUs of a stage are equal
     memory: tuple[IpuMemory, ...]
 
 
 def with_layers(asked: Generation, count: int) -> Generation:
-    """The question with a number of layers in each stage."""
+    """Return the request with `count` layers in each stage."""
     layout = asked.layout
     stages = layout.stage_count
     shape = replace(asked.shape, layer_count=count * stages)
@@ -112,7 +112,7 @@ def with_layers(asked: Generation, count: int) -> Generation:
 
 
 def with_stages_of_shards(asked: Generation, stages: int, shards: int) -> Generation:
-    """The question with a number of stages, each shared by a number of IPUs."""
+    """Return the request with a number of stages, each shared by a number of IPUs."""
     return asked.laid_out(
         ipus_per_replica=stages * shards,
         cuts=_even_cuts(asked.shape, stages, shards),
@@ -121,12 +121,12 @@ def with_stages_of_shards(asked: Generation, stages: int, shards: int) -> Genera
 
 
 def _even_cuts(shape: DecoderShape, stages: int, shards: int) -> Cuts:
-    """Every step has its layers at the same places."""
+    """Return cuts with the same layers in prefill and decode."""
     return cuts_of_layers(causal_decoder(shape, Batch(1, 1)), even_layers(shape.layer_count, stages), shards)
 
 
 def generation_layout(shape: DecoderShape, stages: int, shards: int, proportion: float, **fields: Any) -> Layout:
-    """Layers spread evenly over stages, each shared by neighbouring IPUs."""
+    """Return a layout with layers spread evenly over stages, each shared by adjacent IPUs."""
     cuts, ipus = _even_cuts(shape, stages, shards), stages * shards
     return Layout(ipus_per_replica=ipus, cuts=cuts, available_memory_proportion=(proportion,) * ipus, **fields)
 
@@ -146,19 +146,19 @@ def plan_generation(asked: Generation, model: CostModel | None = None, *, advise
 
 
 def generation_cost_model(asked: Generation) -> CostModel:
-    """Costs of single operations on the tiles that compute."""
+    """Return the cost model of single operations on the compute tiles."""
     return cost_model(asked.job("decode"))
 
 
 def draft_steps(asked: Generation, model: CostModel) -> Steps:
-    """Both steps and the memory they need, whether or not they fit."""
+    """Plan both steps and their memory, without a check that they fit."""
     prefill, decode = plan_step(asked, "prefill", model), plan_step(asked, "decode", model)
     return Steps(prefill, decode, tuple(_memory(asked, (prefill, decode), model)))
 
 
 def plan_step(asked: Generation, name: StepName, model: CostModel) -> Plan:
-    """One of the two, without its memory."""
-    return costed(asked.job(name), model)
+    """Plan one of the two steps, without its memory."""
+    return plan_stages(asked.job(name), model)
 
 
 def _memory(asked: Generation, steps: Sequence[Plan], model: CostModel) -> Iterator[IpuMemory]:
@@ -202,7 +202,7 @@ def _changed(change: Callable[[Layout], Layout], asked: Generation) -> Generatio
 
 
 def generation_job(spec: GenerationScenario, fit: Fit = "refuse") -> Generation:
-    """The question that a scenario describes, and what becomes of it where it does not fit."""
+    """Return the planner's request for a scenario of text generation."""
     generation, parallelism, memory, shape = spec.generation, spec.parallelism, spec.memory, spec.model.shape
     formats = spec.precision
     group_size = (formats.weight_group_size or INT4_GROUP_SIZE) if formats.weights == "int4" else 0
@@ -223,7 +223,7 @@ def generation_job(spec: GenerationScenario, fit: Fit = "refuse") -> Generation:
             io_tiles=memory.io_tiles,
             reserve=memory.reserve or 0.0,
         ),
-        precision=Precision.of(formats.weights, formats.matmul_partials, group_size=group_size),
+        precision=Precision.from_formats(formats.weights, formats.matmul_partials, group_size=group_size),
         dtype=formats.activations,
         prompt_tokens=generation.prompt_tokens,
         output_tokens=generation.output_tokens,

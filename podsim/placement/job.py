@@ -1,4 +1,4 @@
-"""From a checked scenario of training to a job for the planner."""
+"""Conversion of a validated scenario of training into a job for the planner."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from podsim.scenario.transformer_training import MemorySpec, ParallelismSpec, St
 from podsim.scenario.wording import known_here
 
 _BUFFERED = 3
-"""Micro-batches in front of a replica that nobody says anything of."""
+"""Default number of prefetched micro-batches of a replica, if neither scenario nor software stack has one."""
 
 
 def training_job(
     spec: TrainingScenario, workload_of: Callable[..., Workload] | None = None, fit: Fit = "refuse"
 ) -> PlanInput:
-    """The job that a scenario describes."""
+    """Return the planner's input for a scenario of training."""
     system, software, precision = spec.system, spec.software, spec.precision
     workload_of = workload_of or lru_cache(maxsize=None)(partial(_workload, spec))
     layout = _layout(spec, workload_of(spec.parallelism.micro_batch_size), system, software)
@@ -55,16 +55,18 @@ def training_job(
         software=software,
         workload_of=workload_of,
         layout=layout,
-        precision=Precision.of(precision.common_weights, precision.matmul_partials, precision.gradient_accumulation),
+        precision=Precision.from_formats(
+            precision.common_weights, precision.matmul_partials, precision.gradient_accumulation
+        ),
         optimizer=_optimizer(spec.optimizer, precision.common_weights),
         changes=tuple(_changes(spec, layout)),
-        others=tuple(_others(spec, layout)),
+        others=tuple(_larger_changes(spec, layout)),
         fit=fit,
     )
 
 
 def _workload(spec: TrainingScenario, micro_batch_size: int, shards: int | None = None) -> Workload:
-    """The model, or its largest shard, as the software stack writes it, stashed as the scenario says."""
+    """Return the model, or its largest shard, in the formats of scenario and software stack."""
     stash, narrow = spec.precision.stash, spec.precision.weights if spec.precision.narrows_products else None
     sharing = spec.parallelism.shards if shards is None else replace(spec.parallelism.shards, count=shards)
     sharing = replace(sharing, expert_groups=min(sharing.expert_groups, sharing.count))
@@ -75,7 +77,7 @@ def _workload(spec: TrainingScenario, micro_batch_size: int, shards: int | None 
         shard = with_training_in_fp8(shard, stored=narrow == "fp8") if narrow else shard
         return replace(shard, stash_dtype=stash, whole=whole)
 
-    # Specifications hold lists and mappings, and can be no key themselves.
+    # Specifications contain lists and mappings, so they are not hashable.
     return memo.WORKLOADS.get(
         (repr((spec.model, spec.data, spec.formats)), micro_batch_size, stash, narrow, sharing), build
     )
@@ -134,7 +136,7 @@ def _cuts(spec: TrainingScenario, workload: Workload) -> Cuts:
             count, head_apart = given.group_count * given.chunk_count, given.head_on_first_ipu(spec.model)
             layers = given.layers_per_ipu or even_layers(spec.model.placed_layers, count)
             return cuts_of_layers(workload, layers, shards, chunks=given.chunk_count, head_apart=head_apart)
-    from podsim.scenario.convnet_training import ImageParallelismSpec  # whose sections transformers do without
+    from podsim.scenario.convnet_training import ImageParallelismSpec  # not needed for transformers
 
     order, images = workload.order, spec.parallelism
     assert isinstance(images, ImageParallelismSpec)
@@ -143,7 +145,7 @@ def _cuts(spec: TrainingScenario, workload: Workload) -> Cuts:
 
 
 def _held(stage: StageSpec) -> Counter[str]:
-    """Blocks of a stage as it is written."""
+    """Return the number of blocks of each kind in a stage of the scenario."""
     attention, feed_forward = ENCODER
     counts = {
         EMBEDDING: int(stage.embedding),
@@ -156,7 +158,7 @@ def _held(stage: StageSpec) -> Counter[str]:
 
 
 def _known(names: Sequence[str], order: Sequence[str], key: str) -> Sequence[str]:
-    """Names of blocks behind the first, which a split or checkpoint cannot precede."""
+    """Return `names`, or raise an error if one is not a block after the first."""
     for name in names:
         if name not in order[1:]:
             what = f"`{name}` is not a block of the network behind its first"
@@ -171,7 +173,7 @@ def _optimizer(spec: TrainingOptimizerSpec, weights: str) -> Optimizer:
 
 
 def _changes(spec: TrainingScenario, layout: Layout) -> Iterator[Change]:
-    """Changes that the scenario leaves open where it does not fit."""
+    """Yield the changes that may be suggested if the job does not fit."""
     yield from fewer_io_tiles(layout)
     yield from recomputation_on(layout, spec.parallelism.redone)
     if spec.memory.state_can_move:
@@ -185,8 +187,8 @@ def _changes(spec: TrainingScenario, layout: Layout) -> Iterator[Change]:
             yield "parallelism.batch_serialisation: false", partial(replace, batch_serialised=False)
 
 
-def _others(spec: TrainingScenario, layout: Layout) -> Iterator[Change]:
-    """Far fewer samples at once, and another way of training it."""
+def _larger_changes(spec: TrainingScenario, layout: Layout) -> Iterator[Change]:
+    """Yield larger changes, to be tried if no other change helps: far fewer samples, or phased execution."""
     yield from far_fewer_samples(layout, "parallelism.micro_batch_size")
     if isinstance(spec.parallelism, ParallelismSpec) and not layout.phased:
         words = "parallelism.execution: phased, in place of stages on IPUs of their own"

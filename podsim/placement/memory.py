@@ -1,4 +1,4 @@
-"""What each IPU's memory holds, and whether it fits."""
+"""Memory of each IPU: tenants, capacity, and fit."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from podsim.models.block import Parameter
 from podsim.placement.alive import Needs
 from podsim.placement.cuts import Segment, kept_bytes, kept_input
 from podsim.placement.layout import ON_CHIP, STREAMING, PlanInput
-from podsim.placement.stage_cost import StageCost, state_bytes, updated
+from podsim.placement.stage_cost import StageCost, state_bytes, updated_parameters
 from podsim.scenario.ipu import Ipu
 
 RESERVE = "reserve"
-"""Memory that is left free on purpose, as a tenant."""
+"""Name of the tenant for memory that is left free on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """Something that occupies memory. [B]"""
+    """Part of an IPU's memory with one purpose."""
 
     # `weights`, `accumulators`, `optimizer_state`, `stash`, `kv_cache`, `activations`, `temporaries`, `code` or
     # `reserve`
     name: str
-    byte_count: int  # its size on one IPU [B]
+    byte_count: int  # size on one IPU [B]
     storage: str = "in_processor_memory"  # `in_processor_memory` or `streaming_memory`
 
 
 @dataclass(frozen=True, slots=True)
 class IpuMemory:
-    """The tenants of one IPU of a replica."""
+    """Tenants of one IPU of a replica."""
 
     ipu: int  # position in the replica
     tenants: tuple[Tenant, ...]
@@ -38,12 +38,12 @@ class IpuMemory:
     streaming_capacity_bytes: int
 
     def used_bytes(self, storage: str = "in_processor_memory") -> int:
-        """Sum of the tenants of one storage. [B]"""
+        """Return the total size of the tenants of one storage. [B]"""
         return sum(tenant.byte_count for tenant in self.tenants if tenant.storage == storage)
 
     @property
     def fits(self) -> bool:
-        """Whether both storages hold their tenants."""
+        """True if both storages have room for their tenants."""
         return (
             self.used_bytes() <= self.capacity_bytes
             and self.used_bytes("streaming_memory") <= self.streaming_capacity_bytes
@@ -51,7 +51,7 @@ class IpuMemory:
 
 
 def memory_plan(job: PlanInput, costs: Sequence[StageCost], ipu: Ipu) -> tuple[IpuMemory, ...]:
-    """The tenants of every IPU of a replica."""
+    """Return the tenants of every IPU of a replica."""
     workload, streaming = job.workload, job.system.machine.streaming_memory.capacity_per_ipu_bytes
 
     def tenants(local: int) -> Iterator[Tenant]:
@@ -63,7 +63,7 @@ def memory_plan(job: PlanInput, costs: Sequence[StageCost], ipu: Ipu) -> tuple[I
             yield stash(held, workload, job)
             yield temporaries_of_training(held, workload, job)
         else:
-            # Of the block that takes most of both while it runs.
+            # The block with the largest sum of activations and temporaries sets both.
             forward = (block.needs.forward for cost in held for block in cost.blocks.values())
             most = max(forward, key=lambda alive: alive.byte_count)
             yield Tenant("activations", most.tensors)
@@ -78,11 +78,11 @@ def memory_plan(job: PlanInput, costs: Sequence[StageCost], ipu: Ipu) -> tuple[I
 
 
 def weights(held: Sequence[StageCost], workload: Workload, job: PlanInput) -> Iterator[Tenant]:
-    """The weights of the stages of an IPU; if they are streamed, room on the chip for what is loaded at once."""
+    """Yield the weights of the stages on an IPU; if they are streamed, also the buffer for them on the chip."""
     owners = _owners(held)
 
     def stored(segment: Segment, there: Collection[str]) -> int:
-        """The weights of a segment, except those tied to blocks on the same IPU. [B]"""
+        """Return the bytes of the weights of a segment, except those tied to blocks on the same IPU. [B]"""
         return job.precision.stored_bytes(
             parameter for name in segment.blocks for parameter in _stored(workload.blocks[name], there)
         )
@@ -92,19 +92,19 @@ def weights(held: Sequence[StageCost], workload: Workload, job: PlanInput) -> It
     if job.layout.weight_storage == ON_CHIP:
         yield Tenant("weights", every)
         return
-    # Loads that overlap need a second slot; the largest thing that is loaded sets its size.
+    # Overlapping loads need a second slot; the largest segment sets the size of a slot.
     slots = 2 if job.layout.io_tiles else 1
     yield Tenant("weights", slots * max(stored(segment, ()) for segment in segments))
     yield Tenant("weights", every, STREAMING)
 
 
 def accumulators(held: Sequence[StageCost], workload: Workload, job: PlanInput) -> Tenant:
-    """A gradient for every weight."""
+    """Return the accumulators: one gradient for every weight."""
     return Tenant("accumulators", _parameter_count(held, workload) * job.precision.accumulator_bytes)
 
 
 def _parameter_count(held: Sequence[StageCost], workload: Workload) -> int:
-    """Elements stored on an IPU."""
+    """Return the number of parameters stored on an IPU."""
     owners = _owners(held)
     return sum(
         repeats * parameter.element_count
@@ -119,26 +119,26 @@ def _owners(held: Sequence[StageCost]) -> set[str]:
 
 
 def _stored(block: Block, owners: Collection[str]) -> Iterator[Parameter]:
-    """A tied tensor is stored once where it shares an IPU and a format with its owner, and copied elsewhere."""
+    """Yield the stored parameters of a block, except those tied to an owner on the same IPU in the same format."""
     for parameter in block.parameters:
         if parameter.tied_to is None or parameter.dtype or parameter.tied_to.split("/")[0] not in owners:
             yield parameter
 
 
 def optimizer_state(held: Sequence[StageCost], workload: Workload, job: PlanInput) -> Tenant:
-    """Optimizer state of the weights of an IPU, or of its shard of them."""
-    sizes = [each.element_count for cost in held for each in updated(cost.stage, workload)]
+    """Return the optimizer state of the weights of an IPU, or of a shard of these weights."""
+    sizes = [each.element_count for cost in held for each in updated_parameters(cost.stage, workload)]
     return Tenant("optimizer_state", state_bytes(sizes, job), job.layout.optimizer_storage)
 
 
 def stash(held: Sequence[StageCost], workload: Workload, job: PlanInput) -> Tenant:
-    """Activations kept from the forward to the backward pass, for all micro-batches in flight."""
+    """Return the activations kept from the forward to the backward pass, for all micro-batches in flight."""
     kept = {cost.stage.index: kept_bytes(cost.stage, workload, recompute=job.layout.recompute) for cost in held}
     return Tenant("stash", job.layout.pipeline().most_kept(kept, job.layout.accumulation_factor))
 
 
 def temporaries_of_training(held: Sequence[StageCost], workload: Workload, job: PlanInput) -> Tenant:
-    """The largest peak of any segment; segments run one after the other."""
+    """Return the largest peak of any segment; segments run one after the other."""
     peaks = (
         segment_peak_bytes(
             segment,
@@ -153,11 +153,11 @@ def temporaries_of_training(held: Sequence[StageCost], workload: Workload, job: 
 
 
 def segment_peak_bytes(segment: Segment, workload: Workload, needs: Mapping[str, Needs], *, recompute: bool) -> int:
-    """Peak of what lives only while a segment runs: recomputed activations, live tensors, temporaries. [B]"""
+    """Return the peak memory while a segment runs: recomputed activations, live tensors, temporaries. [B]"""
     size, peak = workload.activation_bytes, 0
-    # The input is back in the format of activations while the segment runs.
+    # While the segment runs, its input is converted back to the format of activations.
     recomputed = workload.input_elements(segment.blocks[0]) * size if workload.stash_bytes < size else 0
-    # The backward pass runs from the last block to the first and frees what lies behind it.
+    # The backward pass runs from the last block to the first and frees the tensors of finished blocks.
     for place, name in enumerate(segment.blocks):
         one = needs[name]
         if recompute:
@@ -170,7 +170,7 @@ def segment_peak_bytes(segment: Segment, workload: Workload, needs: Mapping[str,
 
 
 def kv_cache(cost: StageCost, decode: Workload, job: PlanInput, sequence_length: int) -> Iterator[Tenant]:
-    """Keys and values of whole sequences for all layers; in streaming memory, with those of one layer on the chip."""
+    """Yield the keys and values of all layers; if they are in streaming memory, also a buffer for one layer."""
     if job.layout.kv_cache == "none":
         return
     token = decode.activation_bytes * sequence_length
@@ -185,17 +185,17 @@ def kv_cache(cost: StageCost, decode: Workload, job: PlanInput, sequence_length:
 
 
 def temporaries_of_step(costs: Sequence[StageCost]) -> Tenant:
-    """Peak of activations and temporaries of operations while a block of a step runs."""
+    """Return the peak of activations and temporaries while a block of a step runs."""
     needs = (block.needs.forward.byte_count for cost in costs for block in cost.blocks.values())
     return Tenant("temporaries", max(needs))
 
 
 def reserve(job: PlanInput, ipu: Ipu) -> Iterator[Tenant]:
-    """What is left free, if anything is."""
+    """Yield the reserved memory, if there is any."""
     if job.layout.reserve:
         yield Tenant(RESERVE, round(job.layout.reserve * ipu.memory_bytes))
 
 
 def code(job: PlanInput, ipu: Ipu) -> Tenant:
-    """The program on every tile."""
+    """Return the program on all tiles."""
     return Tenant("code", job.code_bytes_per_tile * ipu.tile.count)

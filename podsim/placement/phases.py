@@ -1,6 +1,7 @@
-"""Phased execution: segments run one after the other on all IPUs of a replica, and keep everything else off the chip.
+"""Costs and memory of phased execution: all IPUs of a replica run one segment after the other.
 
-How: docs/background/streaming-memory.md. The last segment is both. Source: [popxl_bert], [popxl_rts_tutorial].
+Tensors of other segments are in streaming memory; see docs/background/streaming-memory.md. The last segment has one
+phase for both its forward and backward pass. Source: [popxl_bert], [popxl_rts_tutorial].
 """
 
 from __future__ import annotations
@@ -20,30 +21,30 @@ from podsim.tiles.model import CostModel
 
 @dataclass(frozen=True, slots=True)
 class PhaseCost:
-    """A segment of which each repetition has phases of its own; sizes are those of one IPU."""
+    """Costs of a segment in phased execution, with sizes per IPU and per repetition."""
 
-    segment: Segment  # its blocks, and how often it repeats
+    segment: Segment  # blocks, and number of repetitions
     title: str
-    cost: StageCost  # its passes for one micro-batch
-    input_bytes: int  # what it reads of what it is handed for a micro-batch, as it is kept for the backward pass [B]
-    anew_bytes: int  # of these, what the repetition before it did not read [B]
-    output_bytes: int  # what it hands on and has changed, in the format in which it is kept; 0 of the last [B]
-    given_back_bytes: int  # gradients of its output that are handed to it; 0 of the last [B]
-    handed_back_bytes: int  # gradients of its input that it hands on; 0 of the first [B]
-    kept_bytes: int  # what its backward pass reads beside its input; 0 if it is recomputed or follows at once [B]
-    exchanged: UpdateCost  # all its tensors, as replicas gather and reduce them
-    updated: UpdateCost
-    tied: UpdateCost  # those of which the phase of another segment has stored gradients before
+    cost: StageCost  # passes of one micro-batch
+    input_bytes: int  # input that the segment reads per micro-batch, in the format of the stash [B]
+    new_input_bytes: int  # input that the previous repetition has not read [B]
+    output_bytes: int  # changed part of the output, in the format of the stash; 0 for the last segment [B]
+    given_back_bytes: int  # gradients of the output, loaded by the backward pass; 0 for the last segment [B]
+    handed_back_bytes: int  # gradients of the input, stored by the backward pass; 0 for the first segment [B]
+    kept_bytes: int  # other tensors that the backward pass reads; 0 if recomputed or if it follows immediately [B]
+    exchanged: UpdateCost  # all tensors of the segment, which replicas gather and reduce
+    updated: UpdateCost  # tensors that the segment owns and updates
+    tied: UpdateCost  # tensors for which the phase of another segment has already stored gradients
 
 
 def phase_costs(
     stage: Stage,
     workload: Workload,
     model: CostModel,
-    job: PlanInput,  # what is trained, and how that is laid out
+    job: PlanInput,
     blocks: Mapping[str, BlockCost] | None = None,
 ) -> tuple[PhaseCost, ...]:
-    """The segments of the one stage, in the order of the forward pass; `blocks` replaces the model's costs."""
+    """Cost the segments of the single stage, in the order of the forward pass; `blocks` replaces the model's costs."""
     layout = job.layout
     singles = [replace(stage, segments=(replace(each, count=1),)) for each in stage.segments]
     if blocks is None:
@@ -100,7 +101,7 @@ def _phase(
         title={names: title for title, names in workload.layers.items()}.get(segment.blocks, first.name),
         cost=cost,
         input_bytes=input_bytes,
-        anew_bytes=input_bytes - repeated * workload.stash_bytes,
+        new_input_bytes=input_bytes - repeated * workload.stash_bytes,
         output_bytes=output * workload.stash_bytes,
         given_back_bytes=given_back * workload.activation_bytes,
         handed_back_bytes=read * workload.activation_bytes,
@@ -112,7 +113,7 @@ def _phase(
 
 
 def _update(ipu: int, tensors: Sequence[Parameter], workload: Workload, model: CostModel, job: PlanInput) -> UpdateCost:
-    """The update of some tensors, which is the same whatever else differs in how the job is laid out."""
+    """Return the cached cost of updating some tensors; the key has only what the cost depends on."""
     layout, software = job.layout, job.software
     shards = layout.shard_count if layout.replicated_tensor_sharding else 0
     laid_out = layout.reduction_merge_bytes, shards, layout.tensor_parallel, job.precision, job.optimizer
@@ -128,7 +129,7 @@ def _tensors(cost: StageCost, workload: Workload) -> Iterator[Parameter]:
 
 
 def phased_memory(phases: Sequence[PhaseCost], model: CostModel, job: PlanInput) -> tuple[IpuMemory, ...]:
-    """The tenants of each IPU of a replica: on the chip those of the fullest phase."""
+    """Return the tenants of each IPU of a replica; the fullest phase sets the tenants of the chip."""
     ipu, streaming = model.ipu, job.system.machine.streaming_memory.capacity_per_ipu_bytes
     moments = [moment for phase in phases for moment in (_passing(phase, job, ipu), _updating(phase))]
     fullest = max(moments, key=lambda tenants: sum(tenant.byte_count for tenant in tenants))
@@ -137,10 +138,10 @@ def phased_memory(phases: Sequence[PhaseCost], model: CostModel, job: PlanInput)
 
 
 def _passing(phase: PhaseCost, job: PlanInput, ipu: Ipu) -> tuple[Tenant, ...]:
-    """What is on the chip in the backward phase of a segment, or in that which is both.
+    """Return the tenants of the chip in the backward phase of a segment, or in the phase with both passes.
 
-    I/O tiles that overlap hold what is loaded ahead, gathered, and what is still to be stored; what they have no room
-    for lies on the others.
+    With overlapping loads, I/O tiles hold the tensors of the next micro-batch and those still to be stored. The part
+    that exceeds their memory is on the compute tiles.
     """
     workload, layout = job.workload, job.layout
     blocks = [workload.blocks[name] for name in phase.segment.blocks]
@@ -162,7 +163,7 @@ def _passing(phase: PhaseCost, job: PlanInput, ipu: Ipu) -> tuple[Tenant, ...]:
 
 
 def _updating(phase: PhaseCost) -> tuple[Tenant, ...]:
-    """What is on the chip in the optimizer phase of a segment."""
+    """Return the tenants of the chip in the optimizer phase of a segment."""
     return (
         Tenant("weights", phase.updated.weight_bytes),
         Tenant("accumulators", phase.updated.gradient_bytes),
@@ -171,22 +172,22 @@ def _updating(phase: PhaseCost) -> tuple[Tenant, ...]:
 
 
 def _streamed(phases: Sequence[PhaseCost], job: PlanInput) -> Iterator[Tenant]:
-    """What is in streaming memory: shards of all tensors, and activations of the micro-batches of a phase.
+    """Yield the tenants of streaming memory: shards of all tensors, and activations of the micro-batches of a phase.
 
-    Gradients of activations have one place for each micro-batch, which every phase reads and writes over. Samples and
-    what is kept inside a segment are whole on each IPU; the rest is divided if IPUs that share layers do so.
+    Gradients of activations have one slot per micro-batch, which every phase reads and overwrites. Samples and tensors
+    kept inside a segment are complete on each IPU. The rest is divided over `Layout.activation_shards` IPUs.
     """
     layout = job.layout
 
     def sum_bytes(name: str) -> int:
-        """Of all segments. [B]"""
+        """Return the total size over all segments. [B]"""
         return sum(phase.segment.count * getattr(phase.updated, name) for phase in phases)
 
     yield Tenant("weights", sum_bytes("weight_bytes"), STREAMING)
     yield Tenant("accumulators", sum_bytes("gradient_bytes"), STREAMING)
     yield Tenant("optimizer_state", sum_bytes("state_bytes"), STREAMING)
     kept = phases[0].input_bytes + sum(phase.segment.count * phase.kept_bytes for phase in phases)
-    shared = [phase.input_bytes + (phase.segment.count - 1) * phase.anew_bytes for phase in phases[1:]]
+    shared = [phase.input_bytes + (phase.segment.count - 1) * phase.new_input_bytes for phase in phases[1:]]
     if layout.batch_serialised:
         shared.append(max(phase.handed_back_bytes for phase in phases))
     parts = sum(-(-byte_count // layout.activation_shards) for byte_count in shared)

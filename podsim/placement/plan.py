@@ -1,4 +1,4 @@
-"""The plan: stages with their costs, the weight update, and the memory they need."""
+"""Plan of a run: stages with their costs, the weight update, and memory."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from podsim import memo
 from podsim.errors import NoPlanError
 from podsim.models import Workload
 from podsim.placement.cuts import Cuts, cuts_at, stages_of
-from podsim.placement.fit import does_not_fit, lacking, missing_method
+from podsim.placement.fit import does_not_fit, missing_method, with_missing_method
 from podsim.placement.layout import Layout, Optimizer, PlanInput, Precision
 from podsim.placement.memory import IpuMemory, memory_plan
 from podsim.placement.phases import PhaseCost, phase_costs, phased_memory
-from podsim.placement.rings import Around, halves
+from podsim.placement.rings import RingLayout, halves
 from podsim.placement.stage_cost import StageCost, UpdateCost, block_cost, stage_costs, update_costs
 from podsim.scenario.hardware import System
 from podsim.scenario.software import Software
@@ -24,33 +24,33 @@ from podsim.tiles.model import CostModel
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that is decided before time starts."""
+    """Layout of a job with the costs of its parts: the input of the compiler."""
 
     system: System
     software: Software
-    workload: Workload  # the model for one micro-batch
-    layout: Layout  # how it is laid out
+    workload: Workload  # model for one micro-batch
+    layout: Layout
     precision: Precision
-    optimizer: Optimizer | None  # what updates its weights; None where nothing is trained
+    optimizer: Optimizer | None  # None without training
     stages: tuple[StageCost, ...]
-    memory: tuple[IpuMemory, ...] = ()  # the tenants of every IPU of a replica
-    updates: tuple[UpdateCost, ...] = ()  # the weight update of every IPU of a replica; none where nothing is trained
-    phases: tuple[PhaseCost, ...] = ()  # the segments of the one stage, where each runs in phases of its own
+    memory: tuple[IpuMemory, ...] = ()  # tenants of every IPU of a replica
+    updates: tuple[UpdateCost, ...] = ()  # weight update of every IPU of a replica; empty without training
+    phases: tuple[PhaseCost, ...] = ()  # segments in phased execution; otherwise empty
 
     def handed_over_bytes(self, stage: int) -> int:
-        """Bytes that a stage hands to the next for one micro-batch. [B]"""
+        """Return the bytes that a stage sends to the next for one micro-batch. [B]"""
         reads = any(each.stage.reads_carried for each in self.stages[stage + 1 :])
         carried = self.workload.carried_elements if reads else 0
         return self.handed_back_bytes(stage) + carried * self.workload.activation_bytes
 
     def handed_back_bytes(self, stage: int) -> int:
-        """Bytes of the gradients of what a stage hands to the next. [B]"""
+        """Return the bytes of the gradients of a stage's result. [B]"""
         block = self.workload.blocks[self.stages[stage].stage.last_block]
         return block.output_elements * self.workload.activation_bytes
 
 
 def cost_model(job: PlanInput) -> CostModel:
-    """Costs of single operations on the tiles that compute."""
+    """Return the cost model of single operations on the compute tiles."""
     machine, software = job.system.machine, job.software
     ipu = machine.ipu.with_wide_weight_loads if job.layout.wide_weight_loads else machine.ipu
     return CostModel(
@@ -62,17 +62,17 @@ def cost_model(job: PlanInput) -> CostModel:
 
 
 def _neighbours(job: PlanInput) -> Neighbours | None:
-    """The first replicas, as many as sum together."""
+    """Return the replicas that sum activations together, or None if the model has no such sums."""
     count, system, software = job.workload.summed_replicas, job.system, job.software
     if not count:
         return None
-    ring = Around.of_shards(system, software.collective_rings, range(min(count, system.domain_ipu_count)))
+    ring = RingLayout.around(system, software.collective_rings, range(min(count, system.domain_ipu_count)))
     small = halves(system, ring.routes, ring.members)
     return Neighbours(small, ring.steps, software.halved_bytes, system.machine.ipu.clock_hz)
 
 
 def shared_cost_model(job: PlanInput) -> CostModel:
-    """The costs that all runs of this process on the same chip and stack have in common."""
+    """Return a cost model whose cache is shared by all runs of this process on the same chip and stack."""
     model = cost_model(job)
     return memo.COSTS.get(model.without_neighbours.key, lambda: model.without_neighbours).with_neighbours(
         model.neighbours
@@ -90,7 +90,7 @@ def make_plan(job: PlanInput, model: CostModel | None = None, *, advise: bool = 
             return _draft(changed, model if layout.io_tiles == job.layout.io_tiles else cost_model(changed)).memory
 
         refused = does_not_fit(plan.memory, job.layout, job.changes, memory_of, job.others, advise=advise)
-        raise refused if (lacks := missing_method(job)) is None else lacking(refused, lacks)
+        raise refused if (lacks := missing_method(job)) is None else with_missing_method(refused, lacks)
     if job.optimizer is None or plan.phases:
         return plan
     updates = model.without_neighbours.memoize(
@@ -109,13 +109,13 @@ def make_plan(job: PlanInput, model: CostModel | None = None, *, advise: bool = 
 
 
 def job_memory(job: PlanInput, model: CostModel | None = None) -> tuple[IpuMemory, ...]:
-    """The tenants of every IPU of a replica, whether or not they fit."""
+    """Return the tenants of every IPU of a replica, without a check that they fit."""
     return _draft(job, model or cost_model(job)).memory
 
 
 def _draft(job: PlanInput, model: CostModel) -> Plan:
-    """The plan without the weight update, whether or not it fits."""
-    plan = costed(job, model)
+    """Return the plan without the weight update and without a check that it fits."""
+    plan = plan_stages(job, model)
     ipu, machine, optimizer = model.ipu, job.system.machine, job.optimizer
     capacities = ipu.tile.count, ipu.tile.memory_bytes, machine.streaming_memory.capacity_per_ipu_bytes
     if job.layout.phased:
@@ -139,8 +139,8 @@ def _draft(job: PlanInput, model: CostModel) -> Plan:
     return replace(plan, memory=memory)
 
 
-def costed(job: PlanInput, model: CostModel) -> Plan:
-    """The stages with their costs; no memory and no weight update."""
+def plan_stages(job: PlanInput, model: CostModel) -> Plan:
+    """Return the plan with the costs of its stages, without memory and weight update."""
     workload, layout = job.workload, job.layout
     cuts = layout.cuts or cuts_of_even_time(job, model)
     recompute_last = job.software.recompute_last_segment and not layout.phased
@@ -164,15 +164,15 @@ _HALVINGS = 40
 
 @dataclass(frozen=True, slots=True)
 class UncutPart:
-    """A part of the chain that is not cut."""
+    """Smallest part of a model that is not divided between stages."""
 
     cycles: float
-    kept_bytes: int  # what it keeps in memory [B]
-    running_bytes: int  # what it takes while it runs; pieces of a stage run one after the other [B]
+    kept_bytes: int  # memory in use all the time [B]
+    running_bytes: int  # memory in use while it runs; the parts of a stage run one after the other [B]
 
 
 def cuts_of_even_time(job: PlanInput, model: CostModel) -> Cuts:
-    """The forward pass of a model cut into a stage for each IPU."""
+    """Return cuts that give the stages of the forward pass equal times, one stage for each IPU."""
     workload, count, proportion = job.workload, job.layout.ipus_per_replica, job.layout.available_memory_proportion[0]
     if count > len(workload.order):
         what = f"{count} pipeline stages for a model that can be cut into {len(workload.order)} parts"
@@ -190,9 +190,9 @@ def cuts_of_even_time(job: PlanInput, model: CostModel) -> Cuts:
 
 
 def even_cuts(pieces: Sequence[UncutPart], stage_count: int, room_bytes: int) -> tuple[int, ...]:
-    """Places before which the chain is cut, so that the longest stage is as short as can be.
+    """Return the positions of cuts that minimise the time of the longest stage.
 
-    If no cuts keep every stage within the room, it is the memory that is evened out.
+    If no cuts let every stage fit its memory, the cuts minimise the largest memory of a stage.
 
     >>> even_cuts([UncutPart(cycles, 0, 0) for cycles in (3, 1, 1, 3)], 2, 0)
     (2,)
@@ -207,7 +207,7 @@ def even_cuts(pieces: Sequence[UncutPart], stage_count: int, room_bytes: int) ->
 
 
 def _least(cuts_within: Callable[[float], list[int] | None], most: float) -> list[int] | None:
-    """The cuts of the least limit that has any, to within a 2^-40th of the greatest."""
+    """Return the cuts for the smallest limit that has cuts, to within 2^-40 of `most`, or None."""
     found, low, high = cuts_within(most), 0.0, most
     for _ in range(_HALVINGS if found is not None else 0):
         middle = (low + high) / 2
@@ -225,7 +225,7 @@ def _cut(pieces: Sequence[UncutPart], stage_count: int, cycles: float, room_byte
     time, kept, running = 0.0, 0, 0
     for place, piece in enumerate(pieces):
         time, kept, running = time + piece.cycles, kept + piece.kept_bytes, max(running, piece.running_bytes)
-        # Later stages must not be left without a piece.
+        # Every later stage needs at least one part.
         each_its_own = len(pieces) - place == stage_count - len(cuts) - 1
         if place and (each_its_own or time > cycles or kept + running > room_bytes):
             cuts.append(place)

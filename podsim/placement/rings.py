@@ -1,8 +1,8 @@
-"""How chips reduce and gather: rings, and halves for small messages; docs/background/collectives.md says which links.
+"""Algorithms of collectives between chips: rings, and recursive halving for small messages.
 
-Source: [gcl_topologies] for the rings; inferred: each ring has one IPU-Link of every connection, as long as a rail has
-as many; more rings share all. IPUs meet after each step. Assumed: small messages go by halves [thakur2005], and up to
-which size.
+docs/background/collectives.md describes the links. Source: [gcl_topologies] for the rings. Inferred: each ring has one
+IPU-Link of every connection, if a rail has that many links; otherwise all rings share all links. IPUs synchronise after
+each step. Assumed: recursive halving for small messages [thakur2005], and its size limit.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from podsim.scenario.hardware import System
 from podsim.tiles.collective import Steps
 
 OWN_LINK = "/ring"
-"""Behind the name of a connection in that of the links which the rings of a direction have to themselves."""
+"""Suffix of the names of channels with links that belong to the rings of one direction only."""
 
 
 def ring_of(system: System, members: Sequence[int]) -> tuple[int, ...]:
-    """IPUs, which are given from the first to the last, in the order of a ring: straight along where they lie apart."""
+    """Return IPUs, given in ascending order, in the order of a ring; IPUs that are not adjacent stay in order."""
     if len(members) == 1 or members[-1] - members[0] >= len(members):
         return tuple(members)
     return topology_of(system).ring(members)
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
-    """IPUs that reduce or gather together."""
+class RingLayout:
+    """Ring of IPUs that reduce or gather together, with its links."""
 
     routes: Routes
-    members: tuple[int, ...]  # the IPUs, in order
-    ring_count: int  # rings that the data is divided over; every other one goes the other way
-    # of the IPU-Link that each has to itself; None where they share all of a connection [B/s]
+    members: tuple[int, ...]  # IPUs in ring order
+    ring_count: int  # rings over which data is divided; they alternate in direction
+    # bandwidth of the IPU-Link of each ring; None if rings share all links of a connection [B/s]
     own_link_bytes_per_s: float | None
-    step_latency_s: float  # sync and longest route of one step [s]
+    step_latency_s: float  # latency of one step: sync and longest route [s]
 
     @classmethod
-    def of(cls, system: System, routes: Routes, ring_count: int, members: tuple[int, ...]) -> Self:
-        """The ring over some IPUs, which are in order."""
+    def from_members(cls, system: System, routes: Routes, ring_count: int, members: tuple[int, ...]) -> Self:
+        """Return the ring over some IPUs in the given order."""
         ends = zip(members, (*members[1:], members[0]), strict=True)
         longest_s = max((routes.latency_s(here, there) for here, there in ends if here != there), default=0.0)
         link, links, sync_s = (
@@ -53,12 +53,12 @@ class Around:
         return cls(routes, members, ring_count, own, sync_s + longest_s)
 
     @classmethod
-    def of_shards(cls, system: System, ring_count: int, members: Sequence[int]) -> Self:
-        """The ring around the IPUs that share a layer."""
-        return cls.of(system, Routes(system), ring_count, ring_of(system, members))
+    def around(cls, system: System, ring_count: int, members: Sequence[int]) -> Self:
+        """Return the ring around the IPUs that share a layer."""
+        return cls.from_members(system, Routes(system), ring_count, ring_of(system, members))
 
     def sent(self, ipu: int, byte_count: float) -> Iterator[tuple[int, tuple[Channel, ...], float]]:
-        """Receiver, links and bytes of what an IPU sends in one of the n - 1 steps, each a part of n of all bytes."""
+        """Yield receiver, channels and bytes of each message of an IPU in one of the n - 1 steps, which moves 1/n."""
         place, count = self.members.index(ipu), len(self.members)
         chunk, back = byte_count / count / self.ring_count, self.ring_count // 2
         for way, rings in ((1, self.ring_count - back), (-1, back)):
@@ -72,12 +72,12 @@ class Around:
             yield neighbour, channels, rings * chunk
 
     def steps_of(self, system: System, byte_count: float, halved_bytes: float) -> Steps:
-        """Those of a reduce-scatter or an all-gather: around the ring, or by halves."""
+        """Return the steps of a reduce-scatter or all-gather: around the ring or, for small messages, by halving."""
         return halves(system, self.routes, self.members) if byte_count <= halved_bytes else self.steps
 
     @property
     def steps(self) -> Steps:
-        """Those of one time around."""
+        """Steps of one pass around the ring."""
         count = len(self.members)
         if count == 1:
             return Steps(())
@@ -86,7 +86,7 @@ class Around:
 
 
 def halves(system: System, routes: Routes, members: Sequence[int]) -> Steps:
-    """The steps in which IPUs of a link domain reduce by halves, or gather: neighbours first."""
+    """Return the steps of a reduce-scatter or all-gather by recursive halving in a link domain, neighbours first."""
     ipus, found, apart = sorted(members), list[tuple[int, float, float]](), 1
     while apart < len(ipus):
         pairs = [(here, ipus[place ^ apart]) for place, here in enumerate(ipus) if place ^ apart < len(ipus)]
@@ -98,7 +98,7 @@ def halves(system: System, routes: Routes, members: Sequence[int]) -> Steps:
 
 
 def _fullest_s(sent: Iterator[tuple[int, tuple[Channel, ...], float]]) -> float:
-    """What the fullest link takes. [s]"""
+    """Return the time of the fullest link. [s]"""
     loads: dict[Channel, float] = defaultdict(float)
     for _, channels, byte_count in sent:
         for channel in channels:

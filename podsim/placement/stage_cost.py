@@ -1,4 +1,4 @@
-"""Costs of the passes of each pipeline stage on its IPU, and of its weight update, communication apart."""
+"""Costs of the passes of each pipeline stage on its IPU, and of its weight update, without communication."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from podsim.tiles.plans import ConvPlan, MatMulPlan
 
 @dataclass(frozen=True, slots=True)
 class BlockCost:
-    """One block with the cost of every operation."""
+    """Cost of a block, with the cost of every operation."""
 
     block: str
     forward: tuple[OpCost, ...]
     backward: tuple[OpCost, ...]
     forward_account: Account  # sum of the forward pass [cycles]
-    redone_account: Account  # of that, what is redone where the block ends a segment [cycles]
+    redone_account: Account  # recomputation of the block at the end of a segment [cycles]
     backward_account: Account  # sum of the backward pass [cycles]
     temporary_bytes_per_tile: int  # largest temporaries of any operation [B]
     needs: Needs  # memory while it runs
-    # names of operations that are not redone where the block ends a segment
+    # names of operations that are not recomputed if the block is at the end of a segment
     unread_results: frozenset[str] = frozenset()
 
 
@@ -38,15 +38,15 @@ class StageCost:
     """Cost of one pipeline stage for one micro-batch."""
 
     stage: Stage
-    blocks: Mapping[str, BlockCost]  # cost of each kind of block it holds
-    forward: Account  # the forward pass [cycles]
-    recompute: Account  # what is redone of the forward pass before the backward pass [cycles]
-    backward: Account  # the backward pass with gradient accumulation [cycles]
+    blocks: Mapping[str, BlockCost]  # cost of each kind of block
+    forward: Account  # forward pass [cycles]
+    recompute: Account  # recomputation before the backward pass [cycles]
+    backward: Account  # backward pass with gradient accumulation [cycles]
     recomputed: tuple[Segment, ...]
-    redoes_all: bool = False  # whether they are as a whole; otherwise up to what the backward pass reads
+    redoes_all: bool = False  # True if whole segments are recomputed; otherwise up to the last result that is read
 
     def redone(self, segment: Segment) -> tuple[tuple[str, OpCost], ...]:
-        """(block, operation with its cost) of what is redone of a segment, in order."""
+        """Return (block, operation with its cost) for the recomputed operations of a segment, in order."""
         last = self.blocks[segment.blocks[-1]]
         unread = frozenset[str]() if self.redoes_all else last.unread_results
         ops = ((name, cost) for name in segment.blocks for cost in self.blocks[name].forward)
@@ -54,7 +54,7 @@ class StageCost:
 
     @property
     def cycles(self) -> float:
-        """All passes of one micro-batch. [cycles]"""
+        """Cycles of all passes of one micro-batch. [cycles]"""
         return self.forward.cycles + self.recompute.cycles + self.backward.cycles
 
 
@@ -64,11 +64,11 @@ def stage_costs(
     model: CostModel,
     available_memory_proportion: Sequence[float],  # share of tile memory for temporaries of a product, per IPU
     *,
-    recompute: bool,  # whether the forward pass is redone before the backward pass
-    recompute_last: bool = True,  # whether that holds for the last segment of all, whose backward pass follows at once
+    recompute: bool,  # True if the forward pass is recomputed before the backward pass
+    recompute_last: bool = True,  # True if this includes the last segment, whose backward pass follows immediately
     redoes_all: bool = False,
 ) -> tuple[StageCost, ...]:
-    """Cost every stage, each block once per share of memory; `redoes_all`: whole segments are redone [popxl_addons]."""
+    """Cost every stage; `redoes_all`: whole segments are recomputed [popxl_addons]."""
     known: dict[tuple[str, float], BlockCost] = {}
     costs = []
     for stage in stages:
@@ -90,7 +90,7 @@ def stage_costs(
 
 
 def _stash_casts(stage: Stage, workload: Workload, model: CostModel, *, recompute: bool) -> Account:
-    """One pass over what each segment keeps, into the narrower format or back."""
+    """Return the cost of casting what each segment keeps into the narrower format, or back."""
 
     def cast(segment: Segment) -> Account:
         kept = kept_elements(replace(segment, count=1), workload, recompute=recompute)
@@ -100,10 +100,10 @@ def _stash_casts(stage: Stage, workload: Workload, model: CostModel, *, recomput
 
 
 def block_cost(name: str, workload: Workload, model: CostModel, proportion: float) -> BlockCost:
-    """Cost every operation of a block, with a share of tile memory for temporaries of each.
+    """Cost every operation of a block, with a share of tile memory for its temporaries.
 
-    All that takes no time on links is costed once, whatever the links are; so is what does not depend on the times of
-    supersteps and copies, the memory that it needs.
+    Costs that do not depend on links are cached for all pods with the same chip. Memory is cached separately, since it
+    does not depend on the times of supersteps and copies.
     """
     block = workload.blocks[name]
 
@@ -146,7 +146,7 @@ def block_cost(name: str, workload: Workload, model: CostModel, proportion: floa
 
 
 def product_rates(costs: Iterable[StageCost], clock_hz: float) -> dict[str, float]:
-    """Work of products, forward and backward, per second that they take, as a chip names its energy. [FLOP/s]"""
+    """Return the rate of matrix products and convolutions, by their name in the chip's energy table. [FLOP/s]"""
     flop, cycles = Counter[str](), 0.0
     for cost in costs:
         for name, count in cost.stage.blocks:
@@ -170,7 +170,7 @@ def stage_cost(
     *,
     redoes_all: bool = False,
 ) -> StageCost:
-    """The cost of a stage from those of its blocks, some segments being redone, as a whole or as far as needed."""
+    """Return the cost of a stage from the costs of its blocks; `recomputed` segments are redone."""
     backward = total(blocks[name].backward_account.times(count) for name, count in stage.blocks)
     again = _forward(recomputed, blocks) if redoes_all else _redone(recomputed, blocks)
     return StageCost(stage, blocks, _forward(stage.segments, blocks), again, backward, recomputed, redoes_all)
@@ -181,7 +181,7 @@ def _forward(segments: Sequence[Segment], blocks: Mapping[str, BlockCost]) -> Ac
 
 
 def _redone(segments: Sequence[Segment], blocks: Mapping[str, BlockCost]) -> Account:
-    """The same up to the last result that a backward pass reads of each segment, the end of which is kept."""
+    """Return the cost of recomputing segments up to the last result that a backward pass reads."""
     inner = (replace(segment, blocks=segment.blocks[:-1]) for segment in segments)
     ends = (blocks[segment.blocks[-1]].redone_account.times(segment.count) for segment in segments)
     return _forward(tuple(inner), blocks) + total(ends)
@@ -205,31 +205,31 @@ _PASSES: dict[str, tuple[str, ...]] = {
     "lars": _SGD_PASSES,  # [you2017]
     "rmsprop": ("square", "scale", "scaled_add", "sqrt", "divide", *_SGD_PASSES),  # [tan2019]
 }
-# Whose norms per tensor make the trust ratio.
+# Tensors whose norms form the trust ratio.
 _TRUST_NORMS: dict[str, tuple[str, ...]] = {"lamb": ("weight", "update"), "lars": ("weight", "gradient")}
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateCost:
-    """The weight update on one IPU of a replica."""
+    """Cost of the weight update on one IPU of a replica."""
 
     ipu: int  # position in the replica
-    parameter_count: int  # trained elements on it
+    parameter_count: int  # number of trained elements on the IPU
     collective_count: int  # collectives at full bandwidth: one per large tensor, or per merged buffer
-    # (elements, how many) of all collectives of gradients; those that software merges are one
+    # (elements, number of collectives) of gradients; merged collectives count as one
     collective_sizes: tuple[tuple[int, int], ...]
-    small_tensor_count: int  # collectives of tensors that are all-reduced whole
-    # collectives of norms that replicas with shards of the state exchange for trust ratios and clipping
+    small_tensor_count: int  # all-reduces of tensors too small to be sharded
+    # collectives of norms between replicas with shards of the state, for trust ratios and clipping
     norm_count: int
-    shard_norm_count: int  # those that the IPUs which share its layers exchange for the same
+    shard_norm_count: int  # collectives of norms between the IPUs that share a layer
     gather: Account  # rearrangement of the gradients into the layout of the collective [cycles]
     optimizer: Account  # the update of this IPU's shard [cycles]
     scatter: Account  # rearrangement of the new weights and clearing of the accumulators [cycles]
     state_bytes: int  # optimizer state that this IPU reads and writes [B]
-    state_tensor_count: int  # tensors that it is made of, each read and written by itself
-    weight_bytes: int
-    handed_out_bytes: int
-    gradient_bytes: int
+    state_tensor_count: int  # tensors of optimizer state, each read and written separately
+    weight_bytes: int  # weights of this IPU's shard [B]
+    handed_out_bytes: int  # all weights, which replicas gather after the update [B]
+    gradient_bytes: int  # gradients of this IPU's shard [B]
     tensor_count: int  # tensors of weights, and of gradients
 
 
@@ -240,12 +240,12 @@ def update_costs(
     held: tuple[list[Parameter], ...] = tuple([] for _ in range(job.layout.ipus_per_replica))
     for stage in stages:
         for ipu in stage.ipus:
-            held[ipu].extend(updated(stage, workload))
+            held[ipu].extend(updated_parameters(stage, workload))
     return tuple(update_cost(ipu, tensors, model, job) for ipu, tensors in enumerate(held))
 
 
-def updated(stage: Stage, workload: Workload) -> list[Parameter]:
-    """Every tensor that a stage updates; tied tensors are updated by their owner."""
+def updated_parameters(stage: Stage, workload: Workload) -> list[Parameter]:
+    """Return all tensors that a stage updates; a tied tensor is updated by its owner."""
     return [
         parameter
         for name, repeats in stage.blocks
@@ -256,7 +256,7 @@ def updated(stage: Stage, workload: Workload) -> list[Parameter]:
 
 
 def update_cost(ipu: int, tensors: Sequence[Parameter], model: CostModel, job: PlanInput) -> UpdateCost:
-    """The update of tensors on one IPU."""
+    """Return the cost of updating some tensors on one IPU."""
     layout, optimizer, sizes = job.layout, _trained_by(job), [tensor.element_count for tensor in tensors]
     merged = layout.reduction_merge_bytes
     large = [tensor for tensor in tensors if merged or tensor.element_count >= job.software.sharding_threshold]
@@ -297,7 +297,7 @@ def update_cost(ipu: int, tensors: Sequence[Parameter], model: CostModel, job: P
 
 
 def _collectives(sizes: Sequence[int], job: PlanInput) -> Mapping[int, int]:
-    """How many collectives add up gradients of tensors of these sizes, by their elements."""
+    """Return the number of collectives of gradients of tensors with these sizes, by their elements."""
     if job.software.collectives_merged:
         return {sum(sizes): 1}
     if merged := job.layout.reduction_merge_bytes:
@@ -308,7 +308,7 @@ def _collectives(sizes: Sequence[int], job: PlanInput) -> Mapping[int, int]:
 
 
 def _laid_out(sizes: Iterable[int], model: CostModel) -> Account:
-    """Tensors of these bytes change their layout."""
+    """Return the cost of changing the layout of tensors with these sizes. [B]"""
     return total(model.layout_change(size).times(count) for size, count in Counter(sizes).items())
 
 
@@ -318,13 +318,13 @@ def _trained_by(job: PlanInput) -> Optimizer:
 
 
 def _share(size: int, job: PlanInput) -> int:
-    """Elements of a tensor that one replica updates."""
+    """Return the number of elements of a tensor that one replica updates."""
     sharded = job.layout.replicated_tensor_sharding and size >= job.software.sharding_threshold
     return -(-size // (job.layout.shard_count if sharded else 1))
 
 
 def state_bytes(sizes: Iterable[int], job: PlanInput) -> int:
-    """Optimizer state of tensors of these sizes on one IPU. [B]"""
+    """Return the bytes of optimizer state on one IPU for tensors with these numbers of elements. [B]"""
     return _trained_by(job).state_bytes_per_parameter * sum(_share(size, job) for size in sizes)
 
 
@@ -334,7 +334,7 @@ def _norms(optimizer: Optimizer) -> tuple[str, ...]:
 
 
 def _tensor_cost(elements: int, stored: str | None, model: CostModel, optimizer: Optimizer) -> Account:
-    """The update of a shard; IPUs hold many that are equal."""
+    """Return the cached cost of updating a shard; IPUs hold many equal shards."""
     return model.memoize(
         optimizer,
         (elements, stored),
@@ -343,7 +343,7 @@ def _tensor_cost(elements: int, stored: str | None, model: CostModel, optimizer:
 
 
 def _passes(elements: int, stored: str | None, optimizer: Optimizer) -> Iterator[Op]:
-    """Elementwise passes and norms of the update of one tensor's shard; of one in FP8 the largest element scales it."""
+    """Yield the elementwise passes and norms of the update of a tensor's shard; FP8 also needs the largest element."""
     dtype = optimizer.dtype
     for number, function in enumerate(_PASSES[optimizer.kind]):
         if function == "cast" and not optimizer.casts:

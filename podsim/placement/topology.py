@@ -1,4 +1,4 @@
-"""Routes: which channels, one per direction of a connection, a transfer occupies, and when its first byte arrives."""
+"""Routes between IPUs: the channels that a transfer occupies, and its latency."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from podsim.scenario.hardware import System, present
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """One direction of one connection."""
+    """Connection in one direction."""
 
     id: str
     bandwidth_bytes_per_s: float
@@ -19,14 +19,14 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A way through the pod."""
+    """Path through the pod."""
 
-    channels: tuple[Channel, ...]  # what a transfer occupies, all at once
-    latency_s: float  # before the first byte arrives [s]
+    channels: tuple[Channel, ...]  # channels that a transfer occupies, all at once
+    latency_s: float  # time until the first byte arrives [s]
 
 
 class Routes:
-    """Routes over the IPU-Links of a pod, found once for all pods with the same links."""
+    """Routes over the IPU-Links of a pod, cached for all pods with the same links."""
 
     def __init__(self, system: System) -> None:
         self._system, self._per_domain = system, system.domain_ipu_count
@@ -39,7 +39,7 @@ class Routes:
             self._known = memo.ROUTES.get((*made_of, *latencies), dict)
 
     def between(self, source: int, target: int) -> Route:
-        """The route between two IPUs of one link domain, numbered across the pod."""
+        """Return the route between two IPUs of one link domain, numbered across the pod."""
         known = self._known.get((source, target))
         if known is not None:
             return known
@@ -65,17 +65,17 @@ class Routes:
         return found
 
     def latency_s(self, source: int, target: int) -> float:
-        """Of the route between two IPUs of one link domain. [s]"""
+        """Return the latency of the route between two IPUs of one link domain. [s]"""
         return self.between(source % self._per_domain, target % self._per_domain).latency_s
 
 
 def route(system: System, source: int, target: int) -> Route:
-    """The route over IPU-Links between two IPUs of one link domain, numbered across the pod."""
+    """Return the route over IPU-Links between two IPUs of one link domain, numbered across the pod."""
     return Routes(system).between(source, target)
 
 
 def gw_hops(system: System, source: int, target: int) -> tuple[tuple[Channel, ...], ...]:
-    """What each hop between IPUs of two link domains occupies: up to the gateway, over GW-Links, down to the IPU."""
+    """Return the channels of each hop between IPUs of two link domains: to the gateway, over GW-Links, to the IPU."""
     link = present(system.machine.gw_link)
     gateway, peer = (ipu // system.machine.ipu_count for ipu in (source, target))
     up = Channel(f"ipu{source}/gw/up", link.buffer_write_bytes_per_s)
@@ -89,13 +89,13 @@ def gw_hops(system: System, source: int, target: int) -> tuple[tuple[Channel, ..
 
 
 def gateway_channels(system: System, ipu: int, direction: str) -> tuple[Channel, ...]:
-    """An IPU's link to (`read`) or from its gateway, which everything off the pod shares; none on a mere card."""
+    """Return the channel from (`read`) or to an IPU's gateway, shared by all off-pod traffic; a plain card has none."""
     link = system.machine.gateway_link
     return () if link is None else (Channel(f"ipu{ipu}/gateway/{direction}", link.bandwidth_bytes_per_s),)
 
 
 def streaming_channels(system: System, ipu: int, direction: str, io_tiles: int = 0) -> tuple[Channel, ...]:
-    """To streaming memory: its share, which `io_tiles` cap (0: all), the link to the gateway, the machine's memory."""
+    """Return the channels to streaming memory: the IPU's share, the link to the gateway, the memory of the machine."""
     memory, chip = system.machine.streaming_memory, system.machine.ipu
     rate = memory.read_bytes_per_s if direction == "read" else memory.write_bytes_per_s
     ports = chip.exchange_bytes_per_s(io_tiles or chip.tile.count)

@@ -1,4 +1,4 @@
-"""From a plan to a program: lanes, pipeline cycles and the weight update, or those of an evaluation."""
+"""Compilation of a plan into a program: lanes, pipeline cycles and weight update, or the passes of an evaluation."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from podsim.scenario.assumptions import Parts
 from podsim.scenario.faults import FaultSpec
 
 PLANNED, FED = "planned", "fed"
-"""Parts that others are made of: what stages and updates cost, and what reaches the first IPU of each replica."""
+"""Names of inputs of compiled parts: the costs of stages and updates, and the feed of each replica's first IPU."""
 _Passes = Mapping[int, tuple[tuple[Phase, ...], tuple[Group, ...]]]
-"""Of each replica, and the groups of tiles that help it."""
+"""Phases of each replica, with the groups of I/O tiles that work for it."""
 
 
 @no_search()
 def compile_program(
     plan: Plan,
     *,
-    explicit: bool = False,  # keep every replica; otherwise one stands for all that nothing distinguishes
-    faults: Sequence[FaultSpec] = (),  # parts of the pod that are slower all the time; with any, every replica is kept
-    parts: Parts | None = None,  # knows what of it is as in another run
+    explicit: bool = False,  # simulate every replica; otherwise one represents all equal replicas
+    faults: Sequence[FaultSpec] = (),  # parts of the pod that are slower all the time; if any, `explicit` is implied
+    parts: Parts | None = None,  # cache of the parts that a run shares with another run
     in_order: bool = False,
 ) -> Program:
-    """One weight update as tasks; `in_order`: phases as they run, as a timeline shows them, not folded."""
+    """Compile one weight update; `in_order`: keep phases in the order in which they run, as a timeline shows them."""
     explicit = explicit or bool(faults)
     feed = Feed(plan, replicas_of(plan, explicit=explicit), faults)
     program = _training(plan, explicit, feed, parts=parts or Parts(), in_order=in_order)
@@ -43,18 +43,18 @@ def compile_program(
 
 @no_search()
 def compile_noisy(plan: Plan, call: Call, *, explicit: bool = False) -> Program:
-    """One weight update with noise, gone through again and again; unless `explicit`, replicas alike are one."""
+    """Compile one weight update with noise, to be repeated; unless `explicit`, one replica represents equal ones."""
     feed = Feed(plan, replicas_of(plan, explicit=explicit), is_repeated=True)
     return _training(plan, explicit, feed, Parts(), call)
 
 
 def unsteady_updates(plan: Plan) -> int:
-    """Weight updates at the start of a run until what is buffered in front of replicas is in a steady state."""
+    """Return the number of weight updates before the prefetch buffers of the replicas reach a steady state."""
     return Feed(plan, replicas_of(plan)).steady_from - 1
 
 
-def in_turns(program: Program, jitters: Mapping[str, Jitter], updates: int, seed: int) -> Program:
-    """A program that is gone through again and again."""
+def repeat_program(program: Program, jitters: Mapping[str, Jitter], updates: int, seed: int) -> Program:
+    """Return the program with each group repeated `updates` times, and with jitter."""
     groups = tuple(replace(group, turns=updates) for group in program.groups)
     return replace(program, groups=groups, jitters=jitters, seed=seed)
 
@@ -62,7 +62,7 @@ def in_turns(program: Program, jitters: Mapping[str, Jitter], updates: int, seed
 def _training(
     plan: Plan, explicit: bool, feed: Feed, parts: Parts, call: Call | None = None, *, in_order: bool = False
 ) -> Program:
-    """Passes and weight update of every replica, each with replicas of its own, whose routes it looks up."""
+    """Compile the passes and the weight update of every replica."""
     uneven = not explicit and not replicas_of(plan).alike
     in_order = in_order or explicit or uneven
 
@@ -73,17 +73,19 @@ def _training(
     def updates() -> dict[int, tuple[Phase, ...]]:
         replicas = replicas_of(plan, explicit=explicit)
         rings = Rings(plan, replicas)
-        return {each: tuple(update_phases(plan, replicas, each, rings, in_order=in_order)) for each in replicas.kept}
+        return {
+            each: tuple(update_phases(plan, replicas, each, rings, in_order=in_order)) for each in replicas.simulated
+        }
 
     replicas = replicas_of(plan, explicit=explicit)
-    parts.register(FED, (feed.is_live, {each: feed.input_steps(each) for each in replicas.kept}))
+    parts.register(FED, (feed.is_live, {each: feed.input_steps(each) for each in replicas.simulated}))
     cycles, update = parts.reuse("cycles", passes, PLANNED, FED), parts.reuse("updates", updates, PLANNED)
     program = _program(plan, replicas, feed, cycles, update, call or training_call(plan))
-    return _written_out(program) if uneven else program
+    return _unfolded(program) if uneven else program
 
 
-def _written_out(program: Program) -> Program:
-    """Every repetition as a phase of its own: replicas that share links in other ways do not start them together."""
+def _unfolded(program: Program) -> Program:
+    """Return a program in which every repetition is a separate phase, since unequal replicas do not run in step."""
     return replace(
         program,
         groups=tuple(
@@ -94,29 +96,29 @@ def _written_out(program: Program) -> Program:
 
 
 def _passes(plan: Plan, replicas: Replicas, feed: Feed, *, trains: bool, in_order: bool = False) -> _Passes:
-    """The passes of all micro-batches of each replica, and groups of tiles that help: pipeline cycles, or phases."""
+    """Return the passes of all micro-batches of each replica, with groups of I/O tiles: pipeline cycles, or phases."""
     if plan.phases:
         return {
             each: Phases(plan, replicas, each, feed, trains=trains, in_order=in_order).groups()
-            for each in replicas.kept
+            for each in replicas.simulated
         }
     timetable = Timetable(plan, trains=trains)
     return {
         each: (tuple(Pipeline(plan, replicas, each, timetable, feed, in_order=in_order).phases()), ())
-        for each in replicas.kept
+        for each in replicas.simulated
     }
 
 
 @no_search()
 def compile_evaluation(plan: Plan) -> Program:
-    """The forward passes of as many micro-batches as a weight update has, and their call from the host."""
+    """Compile the forward passes of as many micro-batches as a weight update has, and their call from the host."""
     call_s = plan.software.evaluation_call_s
     if call_s is None:
         what = f"{plan.software.name} does not say what a session call for an evaluation costs"
         raise MissingDataError(what, do="set `software.evaluation_call`, for example to `50 ms`", key="run.evaluation")
     replicas = replicas_of(plan)
     feed = Feed(plan, replicas)
-    passes, updates = _passes(plan, replicas, feed, trains=False), dict.fromkeys(replicas.kept, ())
+    passes, updates = _passes(plan, replicas, feed, trains=False), dict.fromkeys(replicas.simulated, ())
     return _program(plan, replicas, feed, passes, updates, evaluation_call(plan, call_s))
 
 
@@ -128,12 +130,12 @@ def _program(
     updates: Mapping[int, tuple[Phase, ...]],
     call: Call,
 ) -> Program:
-    """Replicas with what helps and feeds them, and the processes that call them."""
-    phases = {each: (*passes[each][0], *updates[each], call.phase(plan, replicas, each)) for each in replicas.kept}
-    groups = (_group(plan, replicas, each, phases[each], feed) for each in replicas.kept)
+    """Return the program of replicas, their I/O tiles, their feed, and the host processes that call them."""
+    phases = {each: (*passes[each][0], *updates[each], call.phase(plan, replicas, each)) for each in replicas.simulated}
+    groups = (_group(plan, replicas, each, phases[each], feed) for each in replicas.simulated)
     helpers = (
-        replace(group, phases=_apart(replicas, group.phases, feed))
-        for each in replicas.kept
+        replace(group, phases=_split_repetitions(replicas, group.phases, feed))
+        for each in replicas.simulated
         for group in passes[each][1]
     )
     processes = call.processes(plan, replicas, feed.update_count)
@@ -141,33 +143,33 @@ def _program(
 
 
 def replicas_of(plan: Plan, *, explicit: bool = False) -> Replicas:
-    """The replicas that a program of this plan holds."""
+    """Return the replicas that the program of a plan simulates."""
     return Replicas(plan.system, plan.layout, explicit, decodes=plan.workload.host_decode_count > 0)
 
 
 def passes_one_by_one(plan: Plan) -> int:
-    """Pipeline cycles of all lanes that are not folded: those of replicas that wait for host servers."""
+    """Return the number of pipeline cycles of all lanes that are not folded, since replicas wait for host servers."""
     replicas = replicas_of(plan)
     feed, layout = Feed(plan, replicas), plan.layout
-    lanes = len(replicas.kept) * layout.ipus_per_replica
+    lanes = len(replicas.simulated) * layout.ipus_per_replica
     return feed.update_count * layout.accumulation_factor * lanes if feed.is_live else 0
 
 
 def _group(plan: Plan, replicas: Replicas, replica: int, phases: tuple[Phase, ...], feed: Feed) -> Group:
-    phases = _apart(replicas, phases, feed)
+    phases = _split_repetitions(replicas, phases, feed)
     lanes = tuple(replicas.lanes(replica))
     return Group(f"replica{replica}", lanes, phases * feed.update_count, len(phases) * (feed.update_count - 1))
 
 
-def _apart(replicas: Replicas, phases: tuple[Phase, ...], feed: Feed) -> tuple[Phase, ...]:
-    """Phases whose repetitions are alike; replicas that come later meet the others in the first, unlike the rest."""
+def _split_repetitions(replicas: Replicas, phases: tuple[Phase, ...], feed: Feed) -> tuple[Phase, ...]:
+    """Separate the first repetition of each phase, in which replicas that start later wait for the others."""
     if replicas.alike:
         return phases
-    return tuple(part for phase in phases for part in _repetitions(phase, one_by_one=feed.is_live))
+    return tuple(part for phase in phases for part in _split_phase(phase, one_by_one=feed.is_live))
 
 
-def _repetitions(phase: Phase, *, one_by_one: bool) -> tuple[Phase, ...]:
-    """All repetitions of a phase apart, or the first and the rest of them."""
+def _split_phase(phase: Phase, *, one_by_one: bool) -> tuple[Phase, ...]:
+    """Split a phase into single repetitions, or into the first and the rest."""
     if one_by_one:
         return (replace(phase, count=1),) * phase.count
     return tuple(replace(phase, count=count) for count in (1, phase.count - 1) if count)

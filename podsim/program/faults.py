@@ -1,4 +1,4 @@
-"""Faults of parts of a pod as slowdowns of lanes and channels."""
+"""Conversion of faults of a pod into slowdowns of lanes and channels."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from podsim.scenario.faults import FaultSpec
 from podsim.scenario.hardware import System
 
 _PARTS_OF_ONE: Final = 10**6
-"""Shares are told apart to a millionth."""
+"""Resolution of the remaining speed: one millionth."""
 
 
 def with_faults(program: Program, system: System, faults: Iterable[FaultSpec]) -> Program:
-    """A program in which these parts are slower all the time."""
+    """Return a program in which the faulty parts are slower all the time."""
     channels = channels_of(program)
     found = (
         Slowdown(name, Fraction(fault.share).limit_denominator(_PARTS_OF_ONE))
@@ -30,7 +30,7 @@ def with_faults(program: Program, system: System, faults: Iterable[FaultSpec]) -
 
 
 def slow_parts(fault: FaultSpec, system: System, channels: Iterable[str]) -> Iterator[str]:
-    """Names of the lanes and channels that a fault slows."""
+    """Yield the names of the lanes and channels that a fault slows."""
     match fault.subject:
         case "ipu":
             yield f"ipu{fault.ipu}"
@@ -60,7 +60,7 @@ def _link(system: System, source: int, target: int) -> str:
 
 
 def _is_part(channel: str, fault: FaultSpec) -> bool:
-    """Whether a channel belongs to a part of a machine; its GW-Links are those to it as well as those from it."""
+    """Return True if a channel belongs to the faulty part of a machine; GW-Links count in both directions."""
     place, _, rest = channel.partition("/")
     machine = f"machine{fault.machine}"
     match fault.part:
@@ -74,7 +74,7 @@ def _is_part(channel: str, fault: FaultSpec) -> bool:
 
 
 def channels_of(program: Program) -> list[str]:
-    """Names of all channels, in order."""
+    """Return the names of all channels of a program, in order of first use."""
     found: dict[str, None] = {}
     for group in program.groups:
         for phase in group.phases:

@@ -1,7 +1,8 @@
-"""Forward passes as tasks: one batch through an idle replica, and session calls of many batches.
+"""Compilation of forward passes: one batch through an idle replica, and session calls of many batches.
 
-In each pipeline cycle every stage takes in the next batch; then all IPUs synchronise and hand on in one merged
-exchange. The first reads from the gateway's buffer, the last sends its result to the host. Source: [popart_pipelining].
+In each pipeline cycle every stage processes a batch. Then all IPUs synchronise and send activations to the next stage
+in one merged exchange. The first stage reads from the gateway's buffer; the last sends its result to the host. Source:
+[popart_pipelining].
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from podsim.errors import MissingDataError
 from podsim.placement.plan import Plan
 from podsim.placement.topology import Channel, streaming_channels
 from podsim.program.feed import Feed, io_tile_copy
-from podsim.program.host import Call, forward_call, served
+from podsim.program.host import Call, forward_call, served_replicas
 from podsim.program.passes import BUBBLE, IMBALANCE, INTER_IPU, SYNC, work
 from podsim.program.replicas import Replicas
 from podsim.program.task import Barrier, Exchange, Group, Phase, Program, Step, Transfer, Work
@@ -24,18 +25,18 @@ _WAYS = ("read", "write")
 
 
 def compile_one_batch(plan: Plan) -> Program:
-    """One batch from its arrival at an idle replica to its result: call, input, stages, output."""
+    """Compile one batch from its arrival at an idle replica to its result: call, input, stages, output."""
     replicas, call = Replicas(plan.system, plan.layout, explicit=False), forward_call(plan, _call_s(plan), 1)
     (process, *_) = call.processes(plan, replicas)
     return Program((_Replica(plan, replicas, 0, call).one_batch(), process))
 
 
 def compile_calls(plan: Plan, *, explicit: bool = False) -> Program:
-    """A session call in which replicas run their batches; without `explicit` one stands for all that are alike."""
+    """Compile a session call of all replicas; unless `explicit`, one replica represents all equal replicas."""
     replicas = Replicas(plan.system, plan.layout, explicit)
     feed = Feed(plan, replicas)
-    call = forward_call(plan, _call_s(plan), served(plan) * plan.layout.accumulation_factor)
-    groups = (_Replica(plan, replicas, replica, call).calls(feed) for replica in replicas.kept)
+    call = forward_call(plan, _call_s(plan), served_replicas(plan) * plan.layout.accumulation_factor)
+    groups = (_Replica(plan, replicas, replica, call).calls(feed) for replica in replicas.simulated)
     return Program((*groups, *feed.groups(), *call.processes(plan, replicas, feed.update_count)), feed.semaphores())
 
 
@@ -48,7 +49,7 @@ def _call_s(plan: Plan) -> float:
 
 
 class _Replica:
-    """The common part of the phases of one replica."""
+    """Phases of the forward passes of one replica."""
 
     def __init__(self, plan: Plan, replicas: Replicas, replica: int, call: Call) -> None:
         self._plan, self._replicas, self._replica = plan, replicas, replica
@@ -59,18 +60,18 @@ class _Replica:
         ipu = plan.system.machine.ipu
         self._work = [work(f"stage {cost.stage.index}", cost.forward, ipu.clock_hz) for cost in plan.stages]
         self._sync = Work("sync", ((SYNC, cycles_to_ps(ipu.multi_ipu_sync_cycles, ipu.clock_hz)),))
-        # What a batch's exchange with the host takes beside its transfers.
+        # Fixed time of a batch's exchange with the host, in addition to its transfers.
         seconds = plan.software.forward_exchange_s
         self._answer = (Work("host exchange", ((HOST, seconds_to_ps(seconds)),)),) if seconds else ()
-        # In a row of batches the IPU does not wait for what is under way to the host.
+        # With several batches in a call, the IPU does not wait until a result has reached the host.
         self._output: Step = Exchange((self._host_transfer("write"),))
-        if plan.layout.fetching_tiles:  # which hand the result on to the host during the next batch
+        if plan.layout.fetching_tiles:  # I/O tiles send the result to the host during the next batch
             sent = plan.handed_over_bytes(self._last)
             self._output = io_tile_copy("copy to I/O tiles", plan.system, plan.layout, sent)
         self._hand_over = [Exchange((self._activations(stage),)) for stage in range(self._last)]
 
     def one_batch(self) -> Group:
-        """Stage after stage."""
+        """Return the phases of one batch: call, input, one stage after the other, output."""
         first, last = (self._host_transfer(way, self._plan.system.machine.host_link.latency_s) for way in _WAYS)
         phases = [self._call, self._phase("input", 0, *self._answer, Exchange((first,)))]
         for stage, work_of_stage in enumerate(self._work):
@@ -81,7 +82,7 @@ class _Replica:
         return Group(f"replica{self._replica}", tuple(self._lanes), tuple(phases))
 
     def calls(self, feed: Feed) -> Group:
-        """The call, then pipeline cycles: fill, main, flush."""
+        """Return the phases of a session call: the call, then pipeline cycles (fill, main, flush)."""
         phases = (self._call, *self._cycles(feed))
         warm_up = len(phases) * (feed.update_count - 1)
         return Group(f"replica{self._replica}", tuple(self._lanes), phases * feed.update_count, warm_up)
@@ -96,14 +97,14 @@ class _Replica:
         if count > self._last:
             main = self._cycle("main", range(self._last + 1), feed)
             times = count - self._last
-            # Batches that are waited for may each come after another time.
+            # The waits for input differ between batches, so cycles are not folded.
             yield from [main] * times if feed.is_live else [replace(main, count=times)]
         for cycle in range(count, count + self._last):
             active = range(cycle - count + 1, min(cycle, self._last) + 1)
             yield self._cycle(f"flush {cycle - count}", active, feed)
 
     def _cycle(self, name: str, active: range, feed: Feed) -> Phase:
-        """One cycle in which some of the stages have a batch."""
+        """Return one pipeline cycle, in which the stages in `active` have a batch."""
         wait = IMBALANCE if name == "main" else BUBBLE
         steps = {lane: tuple(self._steps(stage, active, feed, wait)) for stage, lane in enumerate(self._lanes)}
         return Phase(name, 1, steps, wait)
@@ -129,7 +130,7 @@ class _Replica:
         )
 
     def _host_transfer(self, direction: str, latency_s: float = 0.0) -> Transfer:
-        """A transfer between host and IPU that streams through the gateway."""
+        """Return a transfer between host and IPU that streams through the gateway."""
         system = self._plan.system
         reads = direction == "read"
         ipu = self._ipus[0 if reads else -1]

@@ -1,7 +1,8 @@
-"""A step of text generation as tasks.
+"""Compilation of a step of text generation.
 
-Weights come in, shards compute and add up in a ring, stages hand on, the host samples. Streamed weights are waited for,
-or I/O tiles load the next layer's meanwhile [popxl_llama] [gcl_topologies].
+IPUs load weights, shards compute and sum their results in a ring, each stage sends activations to the next, and the
+host samples. IPUs wait for streamed weights, unless I/O tiles load the next layer's weights during computation.
+Source: [popxl_llama], [gcl_topologies].
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ from podsim.units import seconds_to_ps
 
 WEIGHTS_WAIT = "weights_wait"
 _SLOTS = 2
-# With loads that overlap, the accounted step follows another one, whose end they begin under.
+# With overlapping loads, the accounted step follows a warm-up step, during which its first loads begin.
 _STEPS = 2
 
 
 def compile_step(plan: Plan, *, explicit: bool = False) -> Program:
-    """One step of one batch through all stages; without `explicit` the layers of a stage are one repeated phase."""
+    """Compile one step of a batch through all stages; unless `explicit`, layers of a stage are a repeated phase."""
     return _StepProgram(plan, explicit=explicit).program()
 
 
 def compile_turn(plan: Plan) -> Program:
-    """A turn of all stages at once, each at a batch of its own, behind another turn."""
+    """Compile a step of all stages at once, each with a different batch, after a warm-up step."""
     return _StepProgram(plan, explicit=True).turn()
 
 
 def stages_interfere(plan: Plan) -> bool:
-    """Whether a stage is slower while the others work: loads run under them, or share a machine's memory."""
+    """Return True if stages slow each other: weights load during computation, or stages share a machine's memory."""
     layout = plan.layout
     if layout.batches_in_flight == 1:
         return False
@@ -47,12 +48,12 @@ def stages_interfere(plan: Plan) -> bool:
 
 
 def loads_overlap(plan: Plan) -> bool:
-    """Whether weights are loaded while others compute."""
+    """Return True if weights are loaded while other tiles compute."""
     return plan.layout.weight_storage == STREAMING and plan.layout.io_tiles > 0
 
 
 class _StepProgram:
-    """The common part of the phases of a step."""
+    """Phases of one step of text generation."""
 
     def __init__(self, plan: Plan, *, explicit: bool) -> None:
         self._plan, self._explicit, self._workload = plan, explicit, plan.workload
@@ -68,11 +69,11 @@ class _StepProgram:
         }
 
     def program(self) -> Program:
-        """The step, after another one if loads begin under it."""
+        """Return the step, after a warm-up step if weights are loaded ahead."""
         return self._behind_warm_up(tuple(self._phases()))
 
     def turn(self) -> Program:
-        """The phases of all stages side by side."""
+        """Return the step with all stages side by side."""
         steps: dict[str, tuple[Step, ...]] = {}
         for phase in self._phases():
             for lane, step in phase.steps.items():
@@ -101,7 +102,7 @@ class _StepProgram:
         yield self._phase("sample", self._stages[-1], lambda _: (call,))
 
     def _segment(self, stage: Stage, segment: Segment) -> Iterator[Phase]:
-        """Embedding or head, or the layers of a stage."""
+        """Yield the phases of a segment: embedding, head, or the layers of a stage."""
         steps_of = partial(self._run, stage, segment)
         if segment.blocks not in self._workload.layers.values():
             yield self._phase(segment.blocks[0], stage, steps_of)
@@ -115,7 +116,7 @@ class _StepProgram:
         return Phase(name, count, {self._lane(ipu): tuple(steps_of(ipu)) for ipu in stage.ipus}, BUBBLE)
 
     def _sampling_s(self) -> float:
-        """The call for the next token, and what the host does with the logits that it is handed. [s]"""
+        """Return the time of the call for the next token and of the host's sampling from the logits. [s]"""
         software, layout = self._plan.software, self._plan.layout
         if software.token_call_s is None:
             raise MissingDataError(
@@ -126,7 +127,7 @@ class _StepProgram:
         return software.token_call_s + logits * (software.sampling_per_logit_s or 0.0)
 
     def _run(self, stage: Stage, segment: Segment, ipu: int) -> list[Step]:
-        """Blocks one after the other, once their weights are there."""
+        """Return the steps of an IPU in a segment: load weights, then run one block after the other."""
         steps = list(self._load(ipu, segment))
         for name in segment.blocks:
             block = self._workload.blocks[name]
@@ -138,19 +139,19 @@ class _StepProgram:
         return [*steps, Release(f"{self._lane(ipu)}/room")] if self._overlaps else steps
 
     def _load(self, ipu: int, segment: Segment) -> Iterator[Step]:
-        """Weights that are not on the chip."""
+        """Yield the wait for weights from I/O tiles, or the load of weights from streaming memory."""
         if self._overlaps:
             yield Acquire(f"{self._lane(ipu)}/ready", WEIGHTS_WAIT)
         elif self._plan.layout.weight_storage == STREAMING:
             yield from self._stream("weights", ipu, "read", self._read_bytes(segment))
 
     def _read_bytes(self, segment: Segment) -> int:
-        """The weights that blocks read. [B]"""
+        """Return the size of the weights that the blocks of a segment read. [B]"""
         blocks = (self._workload.blocks[name] for name in segment.blocks)
         return self._plan.precision.read_bytes(parameter for block in blocks for parameter in block.parameters)
 
     def _cache(self, ipu: int, direction: str, element_count: int) -> Iterator[Step]:
-        """Keys and values that are not on the chip."""
+        """Yield the transfer of keys and values, if they are in streaming memory."""
         if self._plan.layout.kv_cache == STREAMING:
             yield from self._stream("keys and values", ipu, direction, element_count * self._workload.activation_bytes)
 
@@ -161,7 +162,7 @@ class _StepProgram:
             )
 
     def _loaders(self, steps: int) -> Iterator[Group]:
-        """I/O tiles of every IPU: embedding, layers and head in turn, as long as there is room."""
+        """Yield a group for the I/O tiles of each IPU, which load weights in order whenever a slot is free."""
         for stage in self._stages:
             loads = [self._read_bytes(segment) for segment in stage.segments for _ in range(segment.count)]
             for ipu in stage.ipus:
@@ -176,16 +177,16 @@ class _StepProgram:
         yield Release(f"{self._lane(ipu)}/ready")
 
     def _hand_over(self, stage: Stage, ipu: int) -> Iterator[Step]:
-        """Activations to the IPU of the next stage that holds the same shard; each has, and reads, all of them."""
+        """Yield the transfer of all activations to the IPU with the same shard of the next stage."""
         target, byte_count = self._stages[stage.index + 1].ipus[stage.ipus.index(ipu)], self._workload.hidden_bytes
         yield Exchange((link_transfer(self._routes, "activations", INTER_IPU, ipu, target, byte_count),))
 
     def _all_reduce(self, stage: Stage) -> dict[int, list[Step]]:
-        """The steps of each IPU of a stage: reduce-scatter, then all-gather, n - 1 steps each."""
+        """Return the all-reduce of each IPU of a stage: reduce-scatter, then all-gather, n - 1 steps each."""
         system, count = self._plan.system, len(stage.ipus)
         if count == 1:
             return {stage.ipus[0]: []}
-        ring = Ring.of_shards(system, self._plan.software.rings_of_shards, stage.ipus)
+        ring = Ring.around(system, self._plan.software.rings_of_shards, stage.ipus)
         barrier = Barrier(f"shards of stage {stage.index}", ALL_REDUCE)
         hidden = self._workload.hidden_bytes
         return {

@@ -1,8 +1,8 @@
-"""The process on a host that calls the IPUs, as a lane; docs/background/hosts.md says what its loop does.
+"""Host process that calls the IPUs, as a lane; docs/background/hosts.md describes its loop.
 
-A round takes the longest of what a loader's worker loads, and tasks and device one after the other. Source:
-[hydronet_gnn], [poptorch_squad], [poptorch_compiler], [graphcore_results] for PyTorch; [mlperf_logs],
-[graphcore_results] for PopART and TensorFlow.
+An iteration of the loop takes the longer of two times: the loading of the next batch by the workers of the data loader,
+or the tasks of the process plus the run of the device. Source: [hydronet_gnn], [poptorch_squad], [poptorch_compiler],
+[graphcore_results] for PyTorch; [mlperf_logs], [graphcore_results] for PopART and TensorFlow.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ from podsim.units import seconds_to_ps
 LOAD, STACK, COUNT = "load samples", "stack samples", "count targets"
 HAND_OVER, OPTIMIZER_VALUES = "hand over tensors", "hand over optimizer values"
 CALL, CONVERT = "session call", "convert results"
-"""Tasks of a loop, with those above, in their order."""
+"""Tasks of the loop, in order: the five above, then these two."""
 PROCESS = "process"
-"""What names of lanes of processes begin with."""
+"""Prefix of the names of process lanes."""
 _ENDED, _BEGUN = "host", "host/call"
 _DEVICE = "device"
 
 WorksOf = Callable[[int], tuple[Work, ...]]
-"""What the IPUs of a machine do in a session call beside waiting for the process."""
+"""Work of the IPUs of a machine in a session call, by number of the machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A session call, between two programs of the IPUs."""
+    """Session call of a host process, between two runs of the device."""
 
-    tasks: tuple[Work, ...]  # what a process does, one after the other
-    works_of: WorksOf = lambda _machine: ()  # what IPUs do when it is over, by machine: those of a machine that is late
-    meanwhile: tuple[Work, ...] = ()  # what is left to workers of its loader when IPUs begin
+    tasks: tuple[Work, ...]  # work of the process, in order
+    works_of: WorksOf = lambda _machine: ()  # work of the IPUs of a machine after the call: the delay of a slow machine
+    meanwhile: tuple[Work, ...] = ()  # loading that the workers still have to do when the IPUs begin
 
     @classmethod
     def steady(cls, *tasks: tuple[str, float], loaded_s: float = 0.0) -> Call:
-        """One that always takes the same time, of tasks [s], while workers load the next batch in `loaded_s`. [s]"""
+        """Return a call of constant duration, of tasks [s], during which workers load for `loaded_s`. [s]"""
         left_s = max(0.0, loaded_s - sum(time_s for _, time_s in tasks))
         return cls(_works(tasks), meanwhile=_works([(LOAD, left_s)]))
 
     @property
     def time_ps(self) -> int:
-        """Of all tasks. [ps]"""
+        """Total time of the tasks. [ps]"""
         return sum(duration for task in self.tasks for _, duration in task.parts)
 
     def phase(self, plan: Plan, replicas: Replicas, replica: int) -> Phase:
-        """The IPUs of a replica, which wait for one another and for the process; those of a machine share steps."""
+        """Return the phase in which the IPUs of a replica wait for each other and for the process."""
         per_machine = plan.system.machine.ipu_count
         machine_of = {
             replicas.lane(replica, local): replicas.ipu(replica, local) // per_machine
@@ -62,14 +62,14 @@ class Call:
         return Phase("host call", 1, {lane: steps[machine] for lane, machine in machine_of.items()}, HOST)
 
     def processes(self, plan: Plan, replicas: Replicas, rounds: int = 1) -> Iterator[Group]:
-        """The loops of the processes of kept replicas over `rounds` programs, the last of which is accounted."""
+        """Yield the process groups of the simulated replicas, each with `rounds` calls; the last is accounted."""
         steps: tuple[Step, ...] = (
             *self.meanwhile,
             Barrier(_ENDED, _DEVICE),
             *self.tasks,
             Barrier(_BEGUN, _DEVICE),
         )
-        for number in range(ceil(len(replicas.kept) / served(plan))):
+        for number in range(ceil(len(replicas.simulated) / served_replicas(plan))):
             name = f"{PROCESS}{number}"
             phase = Phase("loop", 1, {name: steps}, _DEVICE)
             yield Group(name, (name,), (phase,) * rounds, rounds - 1, accounted=False)
@@ -81,11 +81,11 @@ def _works(tasks: Iterable[tuple[str, float]]) -> tuple[Work, ...]:
 
 
 def training_call(plan: Plan) -> Call:
-    """What a weight update bears of a session call, which may run several."""
+    """Return the part of a session call that one weight update bears; a session call may run several updates."""
     software, layout = plan.software, plan.layout
     tensors = plan.workload.host_tensors
-    targets = tensors.targets * layout.accumulation_factor * served(plan)
-    fed = served(plan) if tensors.inputs else 0
+    targets = tensors.targets * layout.accumulation_factor * served_replicas(plan)
+    fed = served_replicas(plan) if tensors.inputs else 0
     share = 1 / layout.updates_per_session_call
     values = plan.workload.parameter_tensor_count * (software.optimizer_values_per_tensor or 0)
     stream_s = software.stream_s or 0.0
@@ -101,14 +101,14 @@ def training_call(plan: Plan) -> Call:
 
 
 def evaluation_call(plan: Plan, call_s: float) -> Call:
-    """A call for the forward passes of an evaluation, of as many samples as a weight update has."""
+    """Return a call for the forward passes of an evaluation, with as many samples as a weight update has."""
     return Call.steady((STACK, _stacked_s(plan)), (CALL, call_s))
 
 
 def forward_call(plan: Plan, call_s: float, batches: int) -> Call:
-    """A call for forward passes, which hands over inputs and results of every batch."""
+    """Return a call for forward passes, which hands over the inputs and results of every batch."""
     tensors = plan.workload.host_tensors
-    # I/O tiles exchange tensors with the host meanwhile.
+    # I/O tiles exchange tensors with the host during computation.
     streams = 0 if plan.layout.fetching_tiles else batches * (tensors.inputs + tensors.results)
     return Call.steady(
         (HAND_OVER, streams * (plan.software.stream_s or 0.0)),
@@ -118,7 +118,7 @@ def forward_call(plan: Plan, call_s: float, batches: int) -> Call:
 
 
 def _conversion_s(plan: Plan) -> float:
-    """What the process does with the numbers of a batch's results before it calls again. [s]"""
+    """Return the time in which the process converts the numbers of a batch's results. [s]"""
     if not plan.layout.numbers_converted:
         return 0.0
     count, each_s = plan.workload.host_tensors.result_elements, plan.system.host.number_conversion_s
@@ -131,26 +131,26 @@ def _conversion_s(plan: Plan) -> float:
     return count * each_s
 
 
-def served(plan: Plan) -> int:
-    """Replicas that one process serves."""
+def served_replicas(plan: Plan) -> int:
+    """Return the number of replicas that one process serves."""
     return min(plan.layout.replicas_per_process, plan.layout.replication_factor)
 
 
 def _stacked_s(plan: Plan) -> float:
-    """Copying the samples of a weight update that one process hands over; images are stacked ahead of time. [s]"""
+    """Return the time to copy the samples of a weight update into batches, if the process does so in the call. [s]"""
     rate, layout = plan.software.collation_bytes_per_s, plan.layout
     if rate is None or not layout.stacked_by_caller:
         return 0.0
-    return served(plan) * layout.accumulation_factor * plan.workload.host_input_bytes / rate
+    return served_replicas(plan) * layout.accumulation_factor * plan.workload.host_input_bytes / rate
 
 
 def _streams(plan: Plan) -> float:
-    """What a process hands over or takes in a session call, one after the other. [tensors]
+    """Return the number of tensors that a process hands over or takes in a session call, one after the other.
 
-    Each tensor of each micro-batch, and once more for each replica with its results, of the last micro-batch alone.
-    Nothing where the process loads the samples itself: handing over is part of loading.
+    These are the tensors of each micro-batch and, once per replica, its inputs, labels and results of the last one.
+    There are none if the process loads the samples itself, since it hands them over while it loads.
     """
     layout, tensors = plan.layout, plan.workload.host_tensors
     sent = 0 if layout.loads_itself else tensors.inputs + tensors.labels
     micro_batches = layout.accumulation_factor * layout.updates_per_session_call
-    return served(plan) * (sent * micro_batches + sent + tensors.results) if sent else 0.0
+    return served_replicas(plan) * (sent * micro_batches + sent + tensors.results) if sent else 0.0

@@ -1,8 +1,8 @@
-"""Transfers and collectives alone on a machine: tiles of a chip, chips over IPU-Links, the host, streaming memory.
+"""Times of transfers and collectives on an idle machine: between tiles, chips, the host and streaming memory.
 
 Inside a chip nothing queues, and the busiest port of a tile sets the time [poplibs_estimators]. Between chips the
-fullest link does: what one tile sends leaves it before it enters the link, and what one receives leaves the link before
-it enters the tile; a link that carries a little of many tiles starts anew for each of those that send [citadel2019].
+fullest link sets the time. Data leaves the sending tile before it enters the link, and leaves the link before it enters
+the receiving tile. A link has a start-up time for each sending tile, which dominates small messages [citadel2019].
 """
 
 from __future__ import annotations
@@ -32,68 +32,68 @@ COLLECTIVES: Final[tuple[Collective, ...]] = (
     *("broadcast", "gather", "scatter", "reduce"),
 )
 OVER_IPUS: Final = ("all-reduce", "all-gather", "reduce-scatter")
-"""Those that can join each tile with those of its number on other chips."""
+"""Collectives that can also run between tiles with the same number on several chips."""
 SUMS: Final = ("all-reduce", "reduce-scatter", "reduce")
 ROOTED: Final = ("broadcast", "gather", "scatter")
-"""Those with a tile that sends to the others, or receives from them."""
+"""Collectives with a root tile, which sends to all others or receives from them."""
 Sent = tuple[Route, float, float]
-"""A route, the tiles that send over it, and their bytes."""
+"""Route, number of tiles that send over it, and their bytes together."""
 _PORT: Final = "port of a tile"
 _MOST_STAGES: Final = 3
-"""Of a sum over tiles [poplibs_poplin]."""
+"""Maximum number of stages of a sum over tiles [poplibs_poplin]."""
 _PIECE_ELEMENTS: Final = 64
-"""That are summed together at least, where what lies on several tiles is [poplibs_popops]."""
+"""Minimum number of elements that one tile sums in a reduction over tiles [poplibs_popops]."""
 
 
 @dataclass(frozen=True, slots=True)
-class Movement:
-    """What moves, and how long it takes."""
+class TransferTime:
+    """Predicted time of a transfer or collective, with its bytes and its bottleneck."""
 
-    parts: tuple[tuple[str, float], ...]  # (what takes the time, how long) in order, all of which add up [s]
-    moved_bytes: float  # what arrives, at all receivers together [B]
-    bound: str  # what limits the rate of a large one
+    parts: tuple[tuple[str, float], ...]  # (cause, time), in order; the times add up [s]
+    moved_bytes: float  # bytes that arrive at all receivers together [B]
+    bound: str  # bottleneck for large transfers
 
     @property
     def time_s(self) -> float:
-        """All of it. [s]"""
+        """Total time. [s]"""
         return sum(time_s for _, time_s in self.parts)
 
     @property
     def bytes_per_s(self) -> float:
-        """What arrives at all receivers together over the time. [B/s]"""
+        """Bytes that arrive at all receivers, divided by the time. [B/s]"""
         return self.moved_bytes / self.time_s
 
-    def then(self, other: Movement) -> Movement:
-        """One after the other; what arrives is what the second brings."""
+    def then(self, other: TransferTime) -> TransferTime:
+        """Return the time of this transfer followed by another one, with the bytes of the second."""
         times: dict[str, float] = defaultdict(float)
         for name, time_s in (*self.parts, *other.parts):
             times[name] += time_s
         longer = self if self.time_s > other.time_s else other
-        return Movement(tuple(times.items()), other.moved_bytes, longer.bound)
+        return TransferTime(tuple(times.items()), other.moved_bytes, longer.bound)
 
 
-def _quickest(ways: Iterable[Movement]) -> Movement:
+def _quickest(ways: Iterable[TransferTime]) -> TransferTime:
     return min(ways, key=lambda way: way.time_s)
 
 
 @dataclass(frozen=True)
-class Fabric:
-    """Tiles that take part: the first of each of some chips of a pod."""
+class Participants:
+    """Tiles that take part in a transfer or collective: the first `tile_count` tiles of each chip."""
 
     ipu: Ipu
-    tile_count: int
-    chips: Sequence[int] = (0,)  # their numbers in the pod; the root is on the first
+    tile_count: int  # participating tiles per chip
+    chips: Sequence[int] = (0,)  # numbers of the chips in the pod; the root is on the first
     system: System | None = None  # the pod; needed for several chips, the host and streaming memory
-    others: bool = False  # whether of the chip of a root no other tile takes part
+    root_alone: bool = False  # True if the root is the only participating tile of its chip
 
     @property
     def ipu_count(self) -> int:
-        """Chips."""
+        """Number of chips."""
         return len(self.chips)
 
     @property
     def all_tiles(self) -> int:
-        """Tiles of all chips together."""
+        """Number of tiles on all chips together."""
         return self.tile_count * self.ipu_count
 
     @cached_property
@@ -101,9 +101,9 @@ class Fabric:
         return Routes(present(self.system))
 
     def _word_s(self, tiles: int = 1) -> float:
-        """A word from tile to tile of a chip. [s]
+        """Return the latency of a word between tiles of a chip, when `tiles` tiles take part. [s]
 
-        Tiles that take part lie the further apart the more they are: between a pair and all tiles in proportion.
+        The latency is interpolated between that of a pair of tiles and that of all tiles.
         """
         exchange, overhead = self.ipu.exchange, self.ipu.superstep.overhead_cycles
         alone = overhead if exchange.latency_cycles is None else exchange.latency_cycles
@@ -111,29 +111,29 @@ class Fabric:
         share = (tiles - 1) / max(1, self.ipu.tile.count - 1)
         return (alone + (loaded - alone) * share) / self.ipu.clock_hz
 
-    def exchange(self, port_bytes: float, moved_bytes: float = 0.0, tiles: int = 0) -> Movement:
-        """One round of the exchange: bytes of the busiest port [B], between `tiles` apart (0: all of them)."""
+    def exchange(self, port_bytes: float, moved_bytes: float = 0.0, tiles: int = 0) -> TransferTime:
+        """Return the time of one exchange, given the bytes of the busiest port [B], among `tiles` tiles (0: all)."""
         cycles = ceil_div(int(port_bytes), self.ipu.exchange.bytes_per_cycle)
         parts = (("latency", self._word_s(tiles or self.tile_count)), ("exchange", cycles / self.ipu.clock_hz))
-        return Movement(parts, moved_bytes, _PORT)
+        return TransferTime(parts, moved_bytes, _PORT)
 
-    def read(self, byte_count: float, width_bytes: int) -> Movement:
-        """Each tile loads from its own memory, one load per cycle. `byte_count`: of each tile [B]."""
+    def read(self, byte_count: float, width_bytes: int) -> TransferTime:
+        """Return the time in which each tile loads `byte_count` bytes from its own memory, one load per cycle."""
         rate = width_bytes * self.ipu.clock_hz
-        return Movement((("loads", byte_count / rate),), byte_count * self.all_tiles, "loads")
+        return TransferTime((("loads", byte_count / rate),), byte_count * self.all_tiles, "loads")
 
-    def between_tiles(self, byte_count: float, senders: int = 1) -> Movement:
-        """Each of some tiles sends to one other tile of the chip. `byte_count`: of each [B]."""
+    def between_tiles(self, byte_count: float, senders: int = 1) -> TransferTime:
+        """Return the time in which `senders` tiles each send `byte_count` bytes to another tile of the chip."""
         return self.exchange(byte_count, byte_count * senders, senders)
 
-    def between_ipus(self, byte_count: float, source: int, target: int, *, both_ways: bool = False) -> Movement:
-        """Each tile sends to one tile of another chip. `byte_count`: of each [B]."""
+    def between_ipus(self, byte_count: float, source: int, target: int, *, both_ways: bool = False) -> TransferTime:
+        """Return the time in which each tile sends to one tile of another chip. `byte_count`: per tile [B]."""
         route = self._routes.between(source, target)
         moved = byte_count * self.tile_count * (1 + both_ways)
         return self._over_links([(route, self.tile_count, byte_count * self.tile_count)], moved, ports=self.tile_count)
 
-    def across(self, byte_count: float) -> Movement:
-        """Each tile sends to a random tile of the other half of the chips, all at once. `byte_count`: of each [B]."""
+    def across(self, byte_count: float) -> TransferTime:
+        """Return the time in which each tile sends `byte_count` bytes to a random tile in the other half of chips."""
         chips, half = self.chips, self.ipu_count // 2
         sent = []
         for place, chip in enumerate(chips):
@@ -144,12 +144,12 @@ class Fabric:
 
     def _over_links(
         self, sent: Iterable[Sent], moved_bytes: float, *, ports: int = 0, local_bytes: float = 0.0, receivers: int = 0
-    ) -> Movement:
-        """What goes over routes at once: the fullest link, the ports of tiles, or how many tiles send.
+    ) -> TransferTime:
+        """Return the time of simultaneous traffic over routes, bound by the fullest link, tile ports, or start-ups.
 
-        `ports`: tiles whose ports share all that is sent; not counted if 0; `local_bytes`: what the port of the root
-        carries within its chip beside it [B]; `receivers`: tiles of a chip that receive, neighbours to which a
-        connection has its links in proportion; all if 0. If it is one, all that a link brings passes its port too.
+        `ports`: number of tiles whose ports share all traffic; 0 ignores ports. `local_bytes`: additional traffic of
+        the root's port within its chip [B]. `receivers`: number of receiving tiles of a chip, 0 for all; they use a
+        proportional part of the links of a connection. With one receiver, all traffic of a link also passes its port.
         """
         to_one = receivers == 1
         link, port = present(present(self.system).machine.ipu_link), self.ipu.exchange_bytes_per_s(1)
@@ -164,7 +164,7 @@ class Fabric:
             for channel in route.channels:
                 links = round(channel.bandwidth_bytes_per_s / link.bandwidth_bytes_per_s)
                 used = ceil_div(links * (receivers or self.tile_count), self.tile_count)
-                # Nobody waits for the first.
+                # The first sender does not wait.
                 waiting = senders if channel in loads else max(0.0, senders - 1)
                 starts[channel] += waiting * (links / used * start_s + forwarded_s)
                 loads[channel] += byte_count
@@ -178,10 +178,10 @@ class Fabric:
             times = {_PORT: ports_s}
         times[_PORT] = times.get(_PORT, 0.0) + local_bytes / port
         parts = (("latency", latency_s), *times.items())
-        return Movement(parts, moved_bytes, max(times, key=lambda each: times[each]))
+        return TransferTime(parts, moved_bytes, max(times, key=lambda each: times[each]))
 
-    def with_host(self, byte_count: float) -> Movement:
-        """The host sends to each tile of each chip, each its own, or receives from each over the same links."""
+    def with_host(self, byte_count: float) -> TransferTime:
+        """Return the time in which the host sends different data to each tile, or receives data from each tile."""
         machine = present(self.system).machine
         machines = len({chip // machine.ipu_count for chip in self.chips})
         gateway = machine.gateway_link
@@ -194,8 +194,8 @@ class Fabric:
         latency_s = machine.host_link.latency_s + (gateway.latency_s if gateway else 0.0)
         return self._streamed(byte_count, latency_s, rates)
 
-    def with_memory(self, byte_count: float, direction: str) -> Movement:
-        """Each tile of each chip reads from streaming memory, or writes to it. `byte_count`: of each tile [B]."""
+    def with_memory(self, byte_count: float, direction: str) -> TransferTime:
+        """Return the time in which each tile reads `byte_count` bytes from streaming memory, or writes them."""
         system = present(self.system)
         rates: dict[str, float] = defaultdict(float)
         machines: dict[str, float] = {}
@@ -209,15 +209,15 @@ class Fabric:
         rates["streaming memory of a machine"] = sum(machines.values())
         return self._streamed(byte_count, system.machine.streaming_memory.latency_s, rates)
 
-    def _streamed(self, byte_count: float, latency_s: float, rates: Mapping[str, float]) -> Movement:
+    def _streamed(self, byte_count: float, latency_s: float, rates: Mapping[str, float]) -> TransferTime:
         bound, moved = min(rates, key=lambda name: rates[name]), byte_count * self.all_tiles
-        return Movement((("latency", latency_s), (bound, moved / rates[bound])), moved, bound)
+        return TransferTime((("latency", latency_s), (bound, moved / rates[bound])), moved, bound)
 
-    def collective(self, name: Collective, byte_count: int, dtype: str = "fp32") -> Movement:
-        """One collective of all tiles with nothing else on the machine.
+    def collective(self, name: Collective, byte_count: int, dtype: str = "fp32") -> TransferTime:
+        """Return the time of one collective of all tiles on an idle machine.
 
-        `byte_count`: of a tile: what it holds before a sum or an all-gather, what it sends to each other tile in an
-        all-to-all, what the root sends to all or to each, what it receives from each [B].
+        `byte_count`: bytes of one tile [B]. In a sum or an all-gather, this is the tile's input; in an all-to-all, the
+        data from one tile to another; in a broadcast, scatter or gather, the data between the root and one tile.
         """
         match name:
             case "broadcast":
@@ -239,37 +239,37 @@ class Fabric:
         return replace(best, moved_bytes=float(byte_count * (self.all_tiles - 1)))
 
     @property
-    def _others(self) -> int:
-        """Tiles that receive from a root, or send to it."""
-        return self.all_tiles - (self.tile_count if self.others else 1)
+    def _receiver_count(self) -> int:
+        """Number of tiles that receive from a root, or send to it."""
+        return self.all_tiles - (self.tile_count if self.root_alone else 1)
 
-    def _holders(self, byte_count: int, dtype: str) -> tuple[Fabric, int]:
-        """The tiles that hold a share of a sum, which are few if its elements are, and a share. [B]"""
+    def _holders(self, byte_count: int, dtype: str) -> tuple[Participants, int]:
+        """Return the tiles that each hold a share of a sum, fewer than all if elements are few, and the share. [B]"""
         elements, size = ceil_div(byte_count, DTYPE_BYTES[dtype]), DTYPE_BYTES[dtype]
         share = ceil_div(elements, self.all_tiles)
         chips = self.chips[: min(self.ipu_count, elements)]
         return replace(self, tile_count=ceil_div(ceil_div(elements, share), len(chips)), chips=chips), share * size
 
-    def _broadcast(self, byte_count: float) -> Movement:
-        """The root sends once and all listen; a chip passes on what it receives.
+    def _broadcast(self, byte_count: float) -> TransferTime:
+        """Return the time of a broadcast: the root sends once, all tiles receive, and chips forward to other chips.
 
-        On a chip two tiles that share a bus hear twice as much of what both are sent [poplibs_estimators].
+        Two tiles of a chip that share a bus receive data that is sent to both at twice the rate [poplibs_estimators].
         """
-        moved = byte_count * self._others
+        moved = byte_count * self._receiver_count
         if self.ipu_count == 1:
             heard = self.ipu.exchange.tiles_per_bus if self.tile_count > 1 else 1
             return self.exchange(ceil_div(int(byte_count), heard), moved)
         routes = [self._routes.between(self.chips[0], chip) for chip in self.chips[1:]]
         farthest = max(routes, key=lambda route: route.latency_s)
-        apart = Movement((("latency", self._word_s(self.tile_count) - self._word_s()),), 0.0, _PORT)
+        apart = TransferTime((("latency", self._word_s(self.tile_count) - self._word_s()),), 0.0, _PORT)
         return replace(apart.then(self._over_links([(farthest, 1, byte_count)], moved, ports=1)), bound=_PORT)
 
-    def _rooted(self, name: str, byte_count: float) -> Movement:
-        """To one tile from each, or from one tile to each: its port, or the links of its chip.
+    def _rooted(self, name: str, byte_count: float) -> TransferTime:
+        """Return the time of a gather or scatter, bound by the root's port or the links of its chip.
 
-        A word that comes from far is sent before it is its turn to be received, so that only the first is waited for.
+        Words from distant tiles are sent early enough to arrive in sequence, so that only the first latency counts.
         """
-        moved, gathers = byte_count * self._others, name == "gather"
+        moved, gathers = byte_count * self._receiver_count, name == "gather"
         if self.ipu_count == 1:
             return self.exchange(moved, moved, 1 if gathers else 0)
         root, *others = self.chips
@@ -281,16 +281,16 @@ class Fabric:
             return self._over_links(sent, moved, local_bytes=local, receivers=1)
         return self._over_links(sent, moved, ports=1, local_bytes=local)
 
-    def _all_gather(self, byte_count: int) -> Movement:
-        """Each tile hears all others, over the fullest link or its port."""
+    def _all_gather(self, byte_count: int) -> TransferTime:
+        """Return the time in which each tile receives from all others, bound by the fullest link or the tile's port."""
         return self._between_all(self.tile_count, byte_count)
 
-    def _all_to_all(self, byte_count: int) -> Movement:
-        """Each tile has something else for every other."""
+    def _all_to_all(self, byte_count: int) -> TransferTime:
+        """Return the time in which each tile sends different data to every other tile."""
         return self._between_all(self.tile_count**2, byte_count)
 
-    def _between_all(self, messages: int, byte_count: float) -> Movement:
-        """So many messages from each chip to each other, while the port of each tile receives from all tiles."""
+    def _between_all(self, messages: int, byte_count: float) -> TransferTime:
+        """Return the time of N messages between each pair of chips, while each tile receives from all tiles."""
         received = byte_count * (self.all_tiles - 1)
         inside = self.exchange(received, received * self.all_tiles)
         if self.ipu_count == 1:
@@ -300,25 +300,25 @@ class Fabric:
         links = self._over_links(sent, received * self.all_tiles)
         return max(inside, links, key=lambda movement: movement.time_s)
 
-    def _sum(self, elements: int, depth: int, dtype: str, *, exchanged: bool = True) -> Movement:
-        """Each tile sums some partials; of its superstep an exchange on the chip before it has had its part."""
+    def _sum(self, elements: int, depth: int, dtype: str, *, exchanged: bool = True) -> TransferTime:
+        """Return the time in which each tile sums partials; a preceding exchange hides part of its launch."""
         launch_s = self.ipu.superstep.overhead_cycles / self.ipu.clock_hz
         if exchanged:
             launch_s = max(0.0, launch_s - self._word_s(self.tile_count))
         cycles = reduce_vertex_cycles(self.ipu, elements, depth, dtype)
-        return Movement((("sums", launch_s + float(cycles) / self.ipu.clock_hz),), 0.0, "sums")
+        return TransferTime((("sums", launch_s + float(cycles) / self.ipu.clock_hz),), 0.0, "sums")
 
     def _steps(self) -> Iterable[tuple[int, int]]:
-        """Stages of a sum over the tiles of a chip, and the tiles that each of them joins."""
+        """Yield each possible number of stages of a sum over a chip, with the number of tiles that a stage joins."""
         for stages in range(1, _MOST_STAGES + 1):
-            # Whole numbers, so that no root is rounded up by an error of its last digit.
+            # Integers, so that no root is rounded up by a floating-point error.
             yield stages, next(n for n in range(1, self.tile_count + 1) if n**stages >= self.tile_count)
 
-    def _reduce(self, byte_count: int, dtype: str) -> Movement:
-        """To one tile: in pieces, the sums of which are summed there, as a library does that knows of no chips.
+    def _reduce(self, byte_count: int, dtype: str) -> TransferTime:
+        """Return the time of a sum to one tile: tiles sum parts of it, and the root sums their results.
 
-        A piece has 64 elements at least, and no more than the tiles together are enough for; the tiles that sum one
-        follow each other. So of few elements all lie on the first chip, and whatever the others hold crosses the links.
+        The library ignores chip boundaries. A part has at least 64 elements, and consecutive tiles sum the parts. If
+        elements are few, all summing tiles are on the first chip, and the data of the other chips crosses the links.
         Source: [poplibs_popops].
         """
         elements, moved = ceil_div(byte_count, DTYPE_BYTES[dtype]), float(byte_count * (self.all_tiles - 1))
@@ -326,7 +326,7 @@ class Fabric:
             return replace(self._sum(elements, 1, dtype, exchanged=False), moved_bytes=moved)
         depth = min(self.all_tiles, max(ceil_div(_PIECE_ELEMENTS, elements), math.isqrt(self.all_tiles)))
         parts = ceil_div(self.all_tiles, depth)
-        # Pieces are cut along the elements too where there are more tiles than parts.
+        # Parts are also divided along the elements if there are more tiles than parts.
         cut = max(1, min(self.all_tiles // parts, elements * depth // _PIECE_ELEMENTS))
         share = ceil_div(elements, cut)
         gathered = self._collected(share * DTYPE_BYTES[dtype], depth, parts * cut)
@@ -337,8 +337,8 @@ class Fabric:
             way = way.then(_quickest((to_root, spread.then(self.exchange(byte_count)))))
         return replace(way, moved_bytes=moved)
 
-    def _collected(self, byte_count: int, depth: int, pieces: int) -> Movement:
-        """Partials of so many pieces come to a tile each, those of the first ones first."""
+    def _collected(self, byte_count: int, depth: int, pieces: int) -> TransferTime:
+        """Return the time in which the partials of `pieces` parts arrive; the first tiles receive one part each."""
         inside = self.exchange(byte_count * (depth - 1))
         if self.ipu_count == 1:
             return inside
@@ -349,11 +349,11 @@ class Fabric:
         links = self._over_links(sent, 0.0, receivers=min(pieces, self.tile_count))
         return max(inside, links, key=lambda movement: movement.time_s)
 
-    def _inside_scatter(self, byte_count: int, dtype: str) -> Movement:
-        """Each tile of a chip sums its share of what all of them hold, in stages whose shares get smaller."""
+    def _inside_scatter(self, byte_count: int, dtype: str) -> TransferTime:
+        """Return the time of a reduce-scatter over the tiles of each chip, in stages with shrinking shares."""
         ways = []
         for stages, joined in self._steps():
-            way, held = Movement((), 0.0, _PORT), ceil_div(byte_count, DTYPE_BYTES[dtype])
+            way, held = TransferTime((), 0.0, _PORT), ceil_div(byte_count, DTYPE_BYTES[dtype])
             for _ in range(stages):
                 share = ceil_div(held, joined)
                 sent = share * DTYPE_BYTES[dtype] * (joined - 1)
@@ -362,8 +362,8 @@ class Fabric:
             ways.append(way)
         return _quickest(ways)
 
-    def _reduce_scatter(self, byte_count: int, dtype: str) -> Movement:
-        """Sums over all tiles, of which each keeps its share: between chips only sums travel, or one tile has all."""
+    def _reduce_scatter(self, byte_count: int, dtype: str) -> TransferTime:
+        """Return the time of a reduce-scatter: chips exchange only sums, or one tile sums all and scatters."""
         best, moved = self._inside_scatter(byte_count, dtype), byte_count * (self.all_tiles - 1.0)
         if self.ipu_count > 1:
             holders, share = self._holders(byte_count, dtype)
@@ -374,8 +374,8 @@ class Fabric:
             best = _quickest((best, self._reduce(byte_count, dtype).then(holders._rooted("scatter", share))))
         return replace(best, moved_bytes=moved)
 
-    def over_chips(self, name: str, byte_count: int, software: Software) -> Movement:
-        """Corresponding tiles of all chips reduce or gather bytes each [B]: in domains, then between them."""
+    def over_chips(self, name: str, byte_count: int, software: Software) -> TransferTime:
+        """Return the time in which corresponding tiles of all chips reduce or gather, first inside link domains."""
         system = present(self.system)
         inside = defaultdict[int, list[int]](list)
         for chip in self.chips:
@@ -384,21 +384,21 @@ class Fabric:
         whole = byte_count * self.tile_count * (self.ipu_count if name == "all-gather" else 1)
         times = 2 if name == "all-reduce" else 1
         moved = float(times * whole * (self.ipu_count - 1))
-        rings = [Ring.of_shards(system, software.collective_rings, domain) for domain in domains]
+        rings = [Ring.around(system, software.collective_rings, domain) for domain in domains]
         steps = [ring.steps_of(system, whole, software.halved_bytes) for ring in rings if len(ring.members) > 1]
         latency_s = times * max((step.latency_s for step in steps), default=0.0)
         carried_s = times * max((step.s_per_byte for step in steps), default=0.0) * whole
-        # Each byte that a step sends passes the port of a tile.
+        # Each sent byte passes the port of a tile.
         ports_s = times * whole * (1 - 1 / len(domains[0])) / self.ipu.exchange_bytes_per_s(self.tile_count)
         link = ("IPU-Link", carried_s) if carried_s >= ports_s else (_PORT, ports_s)
         parts = [("latency", latency_s), link]
         if len(domains) > 1:
             parts += self._between_domains(domains, whole, times * (len(domains) - 1))
         bound = max(parts[1:], key=lambda part: part[1])[0]
-        return Movement(tuple(parts), moved, bound)
+        return TransferTime(tuple(parts), moved, bound)
 
     def _between_domains(self, domains: Sequence[Sequence[int]], whole: float, steps: int) -> list[tuple[str, float]]:
-        """So many steps over GW-Links, in each of which a chip sends a part of its part. [s]"""
+        """Return the time of `steps` steps over GW-Links; in a step, a chip sends a part of its share. [s]"""
         system, part_count = present(self.system), len(domains[0]) * len(domains)
         staged = first_fragments_bytes(system, {int(whole): 1}, part_count)
         sent = [

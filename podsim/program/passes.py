@@ -1,7 +1,7 @@
-"""The pipeline as phases: fill, main, flush.
+"""Compilation of a pipeline into phases: fill, main, flush.
 
-In each cycle every IPU runs its active stages one after the other; then all of a replica synchronise and hand on in one
-merged exchange [popart_pipelining]; placement/schedule.py says which when.
+In each cycle every IPU runs its active stages one after the other. Then all IPUs of a replica synchronise, and send
+activations and gradients in one merged exchange [popart_pipelining]. placement/schedule.py defines the active stages.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ INTER_IPU, IMBALANCE, BUBBLE, SYNC = "inter_ipu", "imbalance", "bubble", "sync"
 
 
 def work(name: str, account: Account, clock_hz: float, kind: str | None = None) -> Work:
-    """An account of cycles as a task; all of one `kind` if given."""
+    """Convert an account of cycles into a task; with `kind`, all time is of that kind."""
     parts = ((kind, account.cycles),) if kind else account.parts()
     return Work(name, tuple((part, cycles_to_ps(cycles, clock_hz)) for part, cycles in parts))
 
 
 @dataclass(frozen=True, slots=True)
 class StageWork:
-    """The passes of one stage as tasks, the same in every replica."""
+    """Passes of one stage as tasks, the same in every replica."""
 
     stage: Stage
     forward: Work
-    backward: tuple[Work, ...]  # what is redone of it, and its backward pass
-    # how often tensors go around the rings of its shards in a pass; empty without shards
+    backward: tuple[Work, ...]  # recomputation, if there is any, and the backward pass
+    # ring passes of tensors between the stage's shards, by pass; empty without shards
     sums: Mapping[Work, ShardSums]
-    # how often these exchange tokens in a pass, by what they exchange; empty unless they divide experts
+    # number of token exchanges between the stage's shards, by pass and kind; empty unless shards divide experts
     routed: Mapping[Work, Mapping[Routed, int]]
 
 
 def stage_work(plan: Plan) -> tuple[StageWork, ...]:
-    """The work of all stages."""
+    """Return the work of all stages."""
     return tuple(_passes(cost, plan.workload, plan.system.machine.ipu.clock_hz) for cost in plan.stages)
 
 
@@ -78,10 +78,10 @@ def _passes(cost: StageCost, workload: Workload, clock_hz: float) -> StageWork:
 def sums_of(
     workload: Workload, segments: Iterable[Segment], *, backward: bool = False, redone: bool = False
 ) -> ShardSums:
-    """How often tensors go around the rings of shards in a pass over segments, by their bytes.
+    """Count the ring passes of tensors between shards in a pass over segments, by the tensors' bytes.
 
-    Those that are added up do twice, to be reduced and to be gathered; others once, for one of the two. A pass that is
-    redone ends with what the backward pass reads.
+    A tensor that is all-reduced goes around twice; one that is only gathered or scattered goes around once. A
+    recomputed pass ends with the last result that the backward pass reads.
     """
     columns, rows = Counter[int](), Counter[int]()
     for segment in segments:
@@ -101,36 +101,36 @@ def sums_of(
 
 
 def shard_rings(plan: Plan, members: Sequence[int]) -> ShardRings:
-    """The rings of some IPUs that share layers, laid out for what all passes of the model add up."""
+    """Return the rings of IPUs that share layers, arranged for the sums of all passes of the model."""
     return rings_for(plan.system, plan.software, plan.workload, members, plan.layout.width_parts)
 
 
 def rings_for(
     system: System, software: Software, workload: Workload, members: Sequence[int], width_parts: int
 ) -> ShardRings:
-    """The rings of IPUs that share the layers of a model, their hidden width in `width_parts`, before it is planned."""
+    """Return the rings of IPUs that share the layers of a model with `width_parts` parts of the hidden width."""
     if width_parts == 1:
-        return ShardRings.of(system, software.rings_of_shards, members)
+        return ShardRings.from_members(system, software.rings_of_shards, members)
     segments = [Segment((name,), count) for name, count in Counter(workload.order).items()]
     sums = sums_of(workload, segments) + sums_of(workload, segments, backward=True)
-    return ShardRings.of(system, software.rings_of_shards, members, width_parts, sums)
+    return ShardRings.from_members(system, software.rings_of_shards, members, width_parts, sums)
 
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """A pipeline cycle, the same in every replica."""
+    """Pipeline cycle, the same in every replica."""
 
     name: str
     count: int
-    wait: str  # kind of time that waiting is accounted as
-    patterns: tuple[int, ...]  # number of the pattern of each IPU of a replica: which of its stages are active
+    wait: str  # kind of time of waiting
+    patterns: tuple[int, ...]  # for each IPU of a replica, index in `Timetable.patterns` of its active stages
 
 
 class Timetable:
-    """Which stages are active in which pipeline cycle of a weight update, or of the micro-batches of an evaluation."""
+    """Active stages of each pipeline cycle of a weight update, or of the micro-batches of an evaluation."""
 
     def __init__(self, plan: Plan, *, trains: bool) -> None:
-        """Of a plan; without `trains` there are forward passes only."""
+        """Compile the schedule of a plan; `trains=False` has forward passes only."""
         self._schedule, self._factor = plan.layout.pipeline(trains=trains), plan.layout.accumulation_factor
         self.stages = stage_work(plan)
         # stages on each IPU of a replica
@@ -144,7 +144,7 @@ class Timetable:
         self._known: dict[tuple[bool, bool], tuple[Cycle, ...]] = {}
 
     def cycles(self, *, alike: bool, in_order: bool) -> tuple[Cycle, ...]:
-        """All pipeline cycles; those of the main phase are one with repetitions if `alike` but for their place."""
+        """Return all pipeline cycles; if `alike`, equal cycles of the main phase are one cycle with repetitions."""
         if (alike, in_order) in self._known:
             return self._known[alike, in_order]
         if alike:
@@ -183,12 +183,12 @@ def _one_by_one(cycles: Iterable[Cycle]) -> Iterator[Cycle]:
 
 
 class Pipeline:
-    """The pipeline cycles of one replica."""
+    """Pipeline cycles of one replica."""
 
     def __init__(
         self, plan: Plan, replicas: Replicas, replica: int, timetable: Timetable, feed: Feed, *, in_order: bool = False
     ) -> None:
-        """Prepare what all cycles have in common; `in_order` keeps those apart that do not follow one another."""
+        """Prepare what all cycles share; `in_order` does not fold equal cycles that are not adjacent."""
         self._plan, self._replicas, self._replica, self._timetable = plan, replicas, replica, timetable
         self._stages, self._held = timetable.stages, timetable.held
         ipu = plan.system.machine.ipu
@@ -211,7 +211,7 @@ class Pipeline:
         return ExpertGroups(self._plan.system, self._plan.software.rings_of_shards, members)
 
     def phases(self) -> Iterator[Phase]:
-        """All pipeline cycles of one weight update, or of as many micro-batches that are only evaluated."""
+        """Yield all pipeline cycles of one weight update, or of the micro-batches of an evaluation."""
         for cycle in self._timetable.cycles(alike=self._alike, in_order=self._in_order):
             steps = {
                 lane: self._steps(local, pattern, cycle.wait)
@@ -220,7 +220,7 @@ class Pipeline:
             yield Phase(cycle.name, cycle.count, steps, cycle.wait)
 
     def _steps(self, local: int, pattern: int, wait: str) -> tuple[Step, ...]:
-        """What one IPU does in a cycle, which is the same in many cycles."""
+        """Return the steps of one IPU in a cycle; equal cycles share them."""
         key = local, pattern, wait
         known = self._known.get(key)
         if known is None:
@@ -228,12 +228,12 @@ class Pipeline:
         return known
 
     def _make_steps(self, local: int, rounds: _Rounds, wait: str) -> Iterator[Step]:
-        """Passes of the stages that are active, a meeting and a hand-over in each round."""
+        """Yield the passes of the active stages, with a barrier and an exchange in each round."""
         barrier = Barrier(f"replica{self._replica}/cycle", wait)
         held = self._held[local]
         for number, (forward, backward) in enumerate(rounds):
             if number:
-                yield barrier  # what the round before sent has arrived everywhere
+                yield barrier  # the transfers of the previous round have arrived everywhere
             for each in held:
                 if each.stage.index in forward:
                     if each.stage.index == 0:
@@ -259,7 +259,7 @@ class Pipeline:
                 yield Exchange(tuple(outgoing))
 
     def _run(self, each: StageWork, one: Work, local: int) -> Iterator[Step]:
-        """A pass, and what its shards add up and exchange, each tensor before anything reads it."""
+        """Yield a pass, followed by the exchanges of its shards."""
         yield one
         ipu = self._replicas.ipu(self._replica, local)
         if sums := each.sums.get(one):
@@ -268,9 +268,10 @@ class Pipeline:
             yield from self._experts[each.stage.ipus].steps(ipu, routed)
 
     def _boundary(self, source: int, target: int, what: str) -> dict[int, tuple[Transfer, ...]]:
-        """What each IPU of stage `source` sends to its fellow of stage `target`, if they are on different IPUs.
+        """Return the transfers from each IPU of stage `source` to its counterpart of stage `target`.
 
-        Every shard reads, and has, all of a hidden state, so that each hands on its own copy.
+        There are none if both stages are on the same IPUs. Every shard has a full copy of the hidden state, so each IPU
+        sends its copy to its counterpart.
         """
         ends = [self._stages[index].stage.ipus for index in (source, target)]
         if ends[0] == ends[1]:

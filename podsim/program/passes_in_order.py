@@ -1,4 +1,4 @@
-"""Which operations a pass is made of, in the order they run: what a timeline shows inside a task."""
+"""Operations of each pass, in execution order: a timeline shows them inside a task."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from podsim.tiles.model import OpCost
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Operations that run one after the other, all of them several times over."""
+    """Sequence of operations that is repeated."""
 
-    count: int  # how often, 1 or more
+    count: int  # number of repetitions, 1 or more
     operations: tuple[tuple[str, OpCost], ...]  # (block, operation with its cost), in order
 
 
 Passes = Mapping[str, tuple[Repeat, ...]]
-"""Operations of a task, by its name."""
+"""Operations of each task, by name of the task."""
 
 
 def training_passes(plan: Plan) -> Passes:
-    """Forward, recomputed and backward passes of every stage or phase; the backward pass goes from end to start."""
+    """Return the operations of the forward, recomputed and backward passes of every stage or phase."""
     stages = {str(cost.stage.index): cost for cost in plan.stages}
     return {
         f"{name} {title}": repeats
@@ -38,12 +38,12 @@ def training_passes(plan: Plan) -> Passes:
 
 
 def forward_passes(plan: Plan) -> Passes:
-    """The pass of every stage."""
+    """Return the operations of the forward pass of every stage."""
     return {f"stage {cost.stage.index}": tuple(_ahead(cost, cost.stage.segments)) for cost in plan.stages}
 
 
 def step_passes(plan: Plan) -> Passes:
-    """The parts of a step of text generation."""
+    """Return the operations of a step of text generation, by block."""
     blocks = {name: block for cost in plan.stages for name, block in cost.blocks.items()}
     return {
         name.replace("_", "-"): (Repeat(1, tuple((name, cost) for cost in block.forward)),)

@@ -1,7 +1,8 @@
-"""Phased execution as phases of the engine: load weights, go through micro-batches, store; the weight update apart.
+"""Compilation of phased execution: load weights, run micro-batches, store results; the weight update is separate.
 
-docs/background/streaming-memory.md says in which order. I/O tiles that overlap store what came of one micro-batch and
-load the next but one while other tiles compute, as lanes of their own. Source: [popxl_bert], [popxl_rts_tutorial].
+docs/background/streaming-memory.md describes the order. With overlapping loads, I/O tiles are separate lanes: during
+one micro-batch they store the results of the previous one and load the next. Source: [popxl_bert],
+[popxl_rts_tutorial].
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ from podsim.program.rings import IO_GATHER, TENSOR_PARALLEL, ShardSums
 from podsim.program.routed_tokens import ExpertGroups, Routed, routed_in
 from podsim.program.task import Barrier, Exchange, Group, Phase, Step, Work
 from podsim.program.transfers import host_load, streaming_transfer
-from podsim.program.update import Rings, Turn, times, turn_of
+from podsim.program.update import JointUpdate, Rings, joint_update, times
 from podsim.tiles.account import Account
 
 STREAMING_WAIT = "streaming_wait"
 _Steps = Sequence[Sequence[Step]]
-"""Of each IPU of a replica."""
+"""Steps of each IPU of a replica."""
 
 
 _Traffic = tuple[ShardSums, Mapping[Routed, int]]
-"""How often tensors go around the ring of shards, by their bytes, and how often these exchange tokens."""
+"""Ring passes of tensors between shards, and number of token exchanges between shards by kind."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Both:
-    """A phase of the tiles that compute, and what I/O tiles do meanwhile."""
+class _PhasePair:
+    """Phase of the compute tiles, with the concurrent steps of the I/O tiles."""
 
     phase: Phase
     aside: _Steps = ()
@@ -42,18 +43,18 @@ class _Both:
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """What a phase does with a micro-batch."""
+    """Passes, loads and stores of a phase for one micro-batch."""
 
     title: str
-    works: tuple[tuple[Work, _Traffic], ...]  # passes, each with what shards add up and exchange then
-    loads: tuple[tuple[str, int], ...]
-    stores: tuple[tuple[str, int], ...]  # bytes to store
-    gathers: Mapping[int, int]  # how many tensors of which parts are loaded, by the bytes of the whole
-    from_host: bool = False  # whether it loads samples from the host
+    works: tuple[tuple[Work, _Traffic], ...]  # passes, each with the traffic between shards that follows
+    loads: tuple[tuple[str, int], ...]  # (name, bytes) of tensors to load
+    stores: tuple[tuple[str, int], ...]  # (name, bytes) of tensors to store
+    gathers: Mapping[int, int]  # number of tensors that IPUs gather from their shares, by the bytes of the whole
+    from_host: bool = False  # True if the phase loads samples from the host
 
 
 class Phases:
-    """The forward and backward phases of one replica, or the forward phases of an evaluation."""
+    """Forward and backward phases of one replica, or the forward phases of an evaluation."""
 
     def __init__(
         self,
@@ -66,7 +67,10 @@ class Phases:
         in_order: bool,
         lane_count: int | None = None,
     ) -> None:
-        """`in_order`: repetitions of a segment are written out; `lane_count`: IPUs that get a lane, one for a bound."""
+        """Prepare the phases.
+
+        `in_order`: repetitions of a segment are not folded. `lane_count`: number of simulated IPUs; one gives a bound.
+        """
         self._plan, self._replicas, self._replica, self._feed = plan, replicas, replica, feed
         self._trains, self._in_order = trains, in_order
         self._rings = Rings(plan, replicas)
@@ -84,8 +88,8 @@ class Phases:
         self._met = Barrier(f"replica{replica}/io", STREAMING_WAIT)
 
     def groups(self) -> tuple[tuple[Phase, ...], tuple[Group, ...]]:
-        """The phases of the tiles that compute, and the group of I/O tiles if they overlap."""
-        both = tuple(self._all())
+        """Return the phases of the tiles that compute, and the group of I/O tiles if loads overlap with computing."""
+        both = tuple(self._all_phases())
         if not self._overlaps:
             return tuple(each.phase for each in both), ()
         lanes = [f"{lane}/io" for lane in self._lanes]
@@ -105,8 +109,8 @@ class Phases:
         name = f"I/O tiles of replica{self._replica}"
         return ahead, (Group(name, tuple(lanes), aside, accounted=False),)
 
-    def _all(self) -> Iterator[_Both]:
-        """In the order in which they run, for all micro-batches at once or for one after the other."""
+    def _all_phases(self) -> Iterator[_PhasePair]:
+        """Yield phases in the order in which they run: all micro-batches at once, or one after the other."""
         layout = self._plan.layout
         rounds = layout.accumulation_factor // layout.micro_batches_per_phase
         if not self._trains:
@@ -116,21 +120,21 @@ class Phases:
         if rounds > 1:
             yield from self._times(rounds - 1, list(self._round(is_first=False)))
 
-    def _round(self, *, is_first: bool) -> Iterator[_Both]:
-        """All phases once; behind the first round, gradients are added to those that are stored."""
+    def _round(self, *, is_first: bool) -> Iterator[_PhasePair]:
+        """Yield all phases once; after the first round, gradients are added to the stored gradients."""
         for phase in self._plan.phases[:-1]:
             yield from self._forward(phase)
         for phase in reversed(self._plan.phases):
             yield from self._backward(phase, adds=not is_first)
 
-    def _times(self, count: int, once: Sequence[_Both]) -> Iterator[_Both]:
-        """Phases several times over."""
+    def _times(self, count: int, once: Sequence[_PhasePair]) -> Iterator[_PhasePair]:
+        """Yield the phases `count` times, folded unless they are kept in order."""
         phases = times(count, [each.phase for each in once], in_order=self._in_order)
         for phase, each in zip(phases, cycle(once), strict=False):
             yield replace(each, phase=phase)
 
-    def _forward(self, cost: PhaseCost) -> Iterator[_Both]:
-        """The forward phases of a segment; without batch serialisation the next one finds what it needs on the chip."""
+    def _forward(self, cost: PhaseCost) -> Iterator[_PhasePair]:
+        """Yield the forward phases of a segment; without batch serialisation, its input is still on the chip."""
         title, from_host = f"forward {cost.title}", cost is self._plan.phases[0]
         serialised = self._plan.layout.batch_serialised
         handed = [cost.input_bytes] if serialised and not from_host else []
@@ -148,8 +152,8 @@ class Phases:
         )
         yield from self._times(cost.segment.count, [*self._weights(title, cost), *self._loop(passing)])
 
-    def _backward(self, cost: PhaseCost, *, adds: bool) -> Iterator[_Both]:
-        """The backward phases of a segment, gradients being added to those that are stored, or not."""
+    def _backward(self, cost: PhaseCost, *, adds: bool) -> Iterator[_PhasePair]:
+        """Yield the backward phases of a segment; if `adds`, its gradients are added to the stored gradients."""
         phases, passes, name = self._plan.phases, cost.cost, cost.title
         serialised, is_last = self._plan.layout.batch_serialised, cost is phases[-1]
         works = [(self._work(f"forward {name}", passes.forward), self._sums(cost))] if is_last else []
@@ -173,7 +177,7 @@ class Phases:
         )
         once = [*self._weights(title, cost), *self._loop(passing)]
         if self._shares:
-            once += map(_Both, self._turn(title, cost).reduced())
+            once += map(_PhasePair, self._turn(title, cost).reduce_phases())
         stored, known = cost.exchanged, cost.exchanged if adds else cost.tied
         if known.tensor_count:
             name = f"{title}: load gradients"
@@ -182,43 +186,45 @@ class Phases:
         yield from self._times(cost.segment.count, once)
 
     def _part(self, byte_count: int) -> int:
-        """What an IPU keeps of activations that all IPUs of a replica have. [B]"""
+        """Return the size of the share of activations that one IPU stores, if IPUs divide them. [B]"""
         return -(-byte_count // self._plan.layout.activation_shards)
 
     def _gathers(self, sizes: Iterable[int]) -> Mapping[int, int]:
-        """How many tensors IPUs gather of their parts, by the bytes of the whole."""
+        """Return how many tensors the IPUs gather from their shares, by the bytes of the whole tensor."""
         return Counter(filter(None, sizes)) if self._plan.layout.activation_shards > 1 else {}
 
-    def _turn(self, title: str, cost: PhaseCost) -> Turn:
-        return turn_of(self._plan, self._replicas, self._replica, cost.exchanged, self._rings, title, len(self._locals))
+    def _turn(self, title: str, cost: PhaseCost) -> JointUpdate:
+        return joint_update(
+            self._plan, self._replicas, self._replica, cost.exchanged, self._rings, title, len(self._locals)
+        )
 
     def _work(self, name: str, account: Account) -> Work:
         return work(name, account, self._plan.system.machine.ipu.clock_hz)
 
     def _sums(self, cost: PhaseCost, *, backward: bool = False) -> _Traffic:
-        """What shards add up and exchange in a pass over a segment."""
+        """Return the sums and token exchanges of shards in a pass over a segment."""
         if len(self._shard_rings.columns) == 1:
             return ShardSums(), {}
         workload, segments = self._plan.workload, cost.cost.stage.segments
         return sums_of(workload, segments, backward=backward), routed_in(workload, segments, backward=backward)
 
     def _computed(self, passing: _Pass, ipu: int) -> list[Step]:
-        """The passes of a micro-batch on an IPU."""
+        """Return the passes of a micro-batch on an IPU, with the exchanges of its shards."""
         return [
             step
             for work, (sums, routed) in passing.works
             for step in (work, *self._shard_rings.steps(ipu, sums), *self._experts.steps(ipu, routed))
         ]
 
-    def _weights(self, title: str, cost: PhaseCost) -> Iterator[_Both]:
-        """The weights of a segment come in; accumulators are cleared, which forward phases have none of."""
+    def _weights(self, title: str, cost: PhaseCost) -> Iterator[_PhasePair]:
+        """Yield the load of the weights of a segment, and their all-gather if replicas share them."""
         tensors = cost.exchanged
         yield self._moved(f"{title}: load weights", "read", tensors.weight_bytes, tensors.tensor_count)
         if self._shares:
-            yield from map(_Both, self._turn(title, cost).handed_out())
+            yield from map(_PhasePair, self._turn(title, cost).distribute_phases())
 
-    def _moved(self, name: str, way: str, byte_count: int, tensor_count: int) -> _Both:
-        """A load or a store of tensors one after the other, which nothing overlaps."""
+    def _moved(self, name: str, way: str, byte_count: int, tensor_count: int) -> _PhasePair:
+        """Return a load or store of tensors one after the other, which does not overlap with computing."""
         moved = (
             streaming_transfer(
                 self._plan.system, name, ipu, way, byte_count, io_tiles=self._io_tiles, tensor_count=tensor_count
@@ -227,8 +233,8 @@ class Phases:
         )
         return self._phase(name, 1, [[Exchange((each,))] for each in moved])
 
-    def _loop(self, passing: _Pass) -> Iterator[_Both]:
-        """All micro-batches of a phase."""
+    def _loop(self, passing: _Pass) -> Iterator[_PhasePair]:
+        """Yield the phases of all micro-batches."""
         count, ipus = self._plan.layout.micro_batches_per_phase, self._ipus
         loads, computed = ([make(passing, ipu) for ipu in ipus] for make in (self._loaded, self._computed))
         stores = [self._streamed(passing.title, ipu, "write", passing.stores) for ipu in ipus]
@@ -236,14 +242,14 @@ class Phases:
             bodies = zip(loads, computed, stores, strict=True)
             yield self._phase(passing.title, count, [[*load, *steps, *store] for load, steps, store in bodies])
             return
-        # What I/O tiles gather goes on as a whole; of what is stored, an IPU takes out its part.
+        # I/O tiles pass on whole gathered tensors; each IPU stores only its share.
         gathered = sum(number * (whole - self._part(whole)) for whole, number in passing.gathers.items())
         arriving, leaving = (sum(size for _, size in parts) for parts in (passing.loads, passing.stores))
         arriving += gathered
         first, between, last = (self._copied(size) for size in (arriving, arriving + leaving, leaving))
 
-        def at(number: int, repeats: int = 1) -> _Both:
-            """A micro-batch: what is stored is of the one before it, what is loaded is for the one behind it."""
+        def micro_batch(number: int, repeats: int = 1) -> _PhasePair:
+            """Return a micro-batch, while the one before is stored and the next is loaded."""
             copy = first if number == 0 else between
             aside = [
                 [*copy, *(store if number else ()), *(load if number + 1 < count else ())]
@@ -253,15 +259,15 @@ class Phases:
 
         idle: _Steps = [[]] * len(ipus)
         yield self._phase(f"{passing.title}: first load", 1, idle, loads)
-        yield at(0)
+        yield micro_batch(0)
         if count > 2:
-            yield at(1, count - 2)
-        yield at(count - 1)
+            yield micro_batch(1, count - 2)
+        yield micro_batch(count - 1)
         ends = [[*last, *store] for store in stores]
         yield self._phase(f"{passing.title}: last store", 1, [last] * len(ipus), ends)
 
     def _loaded(self, passing: _Pass, ipu: int) -> list[Step]:
-        """What a micro-batch needs, from streaming memory or, of the first phase, from the host."""
+        """Return the loads of a micro-batch from streaming memory or, in the first phase, from the host."""
         plan = self._plan
         if not passing.from_host:
             ring = self._shard_rings.columns[ipu]
@@ -274,11 +280,11 @@ class Phases:
         load = host_load(plan.system, ipu, plan.workload.host_input_bytes)
         if ipu != self._ipus[0]:
             return [Exchange((load,))]
-        sent = self._feed.transfer(self._replica)  # of which I/O tiles take in all at once
+        sent = self._feed.transfer(self._replica)  # I/O tiles load directly from the host
         return [Exchange((sent,) if plan.layout.io_tiles else (sent, load))]
 
     def _streamed(self, title: str, ipu: int, way: str, parts: Iterable[tuple[str, int]]) -> list[Step]:
-        """Tensors to or from streaming memory, one after the other."""
+        """Return the transfers of tensors to or from streaming memory, one after the other."""
         system, io_tiles = self._plan.system, self._io_tiles
         return [
             Exchange((streaming_transfer(system, f"{title} {name}", ipu, way, byte_count, io_tiles=io_tiles),))
@@ -287,11 +293,11 @@ class Phases:
         ]
 
     def _copied(self, byte_count: int) -> list[Step]:
-        """From I/O tiles to those that compute, or back."""
+        """Return the copy between I/O tiles and compute tiles, in either direction."""
         if not byte_count:
             return []
         return [io_tile_copy("copy from and to I/O tiles", self._plan.system, self._plan.layout, byte_count)]
 
-    def _phase(self, name: str, count: int, steps: _Steps, aside: _Steps = ()) -> _Both:
+    def _phase(self, name: str, count: int, steps: _Steps, aside: _Steps = ()) -> _PhasePair:
         lanes = {lane: tuple(step) for lane, step in zip(self._lanes, steps, strict=True)}
-        return _Both(Phase(name, count, lanes, IMBALANCE), aside)
+        return _PhasePair(Phase(name, count, lanes, IMBALANCE), aside)

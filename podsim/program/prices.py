@@ -1,7 +1,8 @@
-"""What sets the time of a program's tasks: the keys of the scenario that price each stretch of it.
+"""Attribution of the time of a program's tasks to the scenario keys that set it.
 
-A transfer has two: its latency, and the channel that it holds longest; work has that of its kind, a call that of its
-name. Tasks of helpers are filed under the kind of time in which others wait for them.
+A transfer has two sets of keys: those of its latency, and those of its slowest channel. Work has the keys of its kind
+of time; a task of a call has those of its name. The time of helper groups is filed under the kind of time of the lanes
+that wait for them.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from podsim.program.rings import ALL_TO_ALL
 from podsim.program.task import Exchange, Phase, Program, Step, Transfer, Work
 
 Price = tuple[str, ...]
-"""Keys of a scenario, or what they begin with; the weakest of them is what a time stands on."""
+"""Keys of a scenario, or prefixes of keys, that set a time."""
 Prices = Mapping[str, Mapping[Price, int]]
-"""By kind of time, the time of tasks under each price, all lanes together. [ps]"""
+"""Time of tasks of all lanes together, by kind of time and price. [ps]"""
 
 _MACHINE: Final = "system.machine"
 _CLOCK: Final = f"{_MACHINE}.ipu.clock"
@@ -57,12 +58,12 @@ _LATENCIES: Final[Mapping[str, Price]] = {
 }
 _GW_LINK: Final = f"{_MACHINE}.gw_link"
 _GATEWAY: Final = (f"{_MACHINE}.gateway_link.bandwidth_per_direction", f"{_MACHINE}.gateway_link.efficiency")
-# By how the name of a channel ends; what is none of these is an IPU-Link.
+# By suffix of the channel's name; any other channel is an IPU-Link.
 _CHANNELS: Final[Mapping[str, Price]] = {
     "/streaming/read": (f"{_STREAMING}.read_bandwidth_per_ipu",),
     "/streaming/write": (f"{_STREAMING}.write_bandwidth_per_ipu",),
     "/streaming": (f"{_STREAMING}.bandwidth_per_machine",),
-    # First fragments go one hop after the other.
+    # The first fragment passes the hops one after the other, so the fragment size counts.
     "/gw/up": (f"{_GW_LINK}.buffer_write_bandwidth_per_ipu", f"{_GW_LINK}.fragment_size"),
     "/gw/down": (f"{_GW_LINK}.buffer_read_bandwidth_per_ipu",),
     "/gw_link": (
@@ -95,30 +96,30 @@ TRAINING_CALLS: Final[Mapping[str, Price]] = {
     OPTIMIZER_VALUES: ("software.stream_time", "software.optimizer_values_per_tensor"),
     CALL: ("software.host_call", "software.replica_call_time"),
 }
-"""Prices of the tasks of a process that trains, by name."""
+"""Prices of the tasks of a training process, by name."""
 FORWARD_CALLS: Final[Mapping[str, Price]] = {
     HAND_OVER: ("software.stream_time",),
     CALL: ("software.forward_call",),
     CONVERT: ("system.host.number_conversion_time",),
     "host exchange": ("software.forward_exchange",),
 }
-"""Those of forward passes."""
+"""Prices of the tasks of a process that runs forward passes, by name."""
 
 
 def generation_calls(plan: Plan) -> Mapping[str, Price]:
-    """Prices of the calls of text generation, by the name of their work."""
+    """Return the prices of the calls of text generation, by name of their work."""
     handed_over = ("software.sampling_per_logit",) if plan.layout.logits_per_sequence else ()
     return {"sample": ("software.token_call", *handed_over)}
 
 
 def task_prices(program: Program, plan: Plan, calls: Mapping[str, Price]) -> Prices:
-    """The time of a program's tasks by what prices it."""
+    """Return the time of a program's tasks by the scenario keys that set it."""
     lanes = [len(group.lanes) for group in program.groups if group.accounted]
     processes = sum(group.name.startswith(PROCESS) for group in program.groups)
     found = _Tally(plan, calls, sum(lanes) // max(1, processes))
     for accounted in (True, False):
         groups = [group.phases[group.warm_up :] for group in program.groups if group.accounted is accounted]
-        # Phases that groups go through at the same time; those of the same steps once, with how often.
+        # Phases that groups run at the same time; phases with the same steps are counted together.
         known: dict[tuple[int, ...], list[Phase]] = {}
         counts: Counter[tuple[int, ...]] = Counter()
         for row in zip_longest(*groups):
@@ -132,17 +133,17 @@ def task_prices(program: Program, plan: Plan, calls: Mapping[str, Price]) -> Pri
 
 
 class _Tally:
-    """Times by kind and price, as they are found."""
+    """Sum of times by kind and price."""
 
     def __init__(self, plan: Plan, calls: Mapping[str, Price], lanes_per_process: int) -> None:
         self._plan, self._calls, self._lanes_per_process = plan, calls, lanes_per_process
-        self.times: dict[str, Counter[Price]] = {}  # those found so far [ps]
+        self.times: dict[str, Counter[Price]] = {}  # [ps]
 
     def add(self, phases: Sequence[Phase], count: int, *, helps: bool) -> None:
-        """Phases of different groups that run at the same time, so many times."""
+        """Add phases of different groups that run at the same time, `count` times."""
         lanes = []
         for phase in phases:
-            for steps in phase.steps.values():  # in order, those that come again once, each with how often it comes
+            for steps in phase.steps.values():  # distinct steps in order, each with its number of occurrences
                 counts = Counter(map(id, steps))
                 distinct = [(step, counts[key]) for key, step in {id(step): step for step in steps}.items()]
                 lanes.append((phase, distinct))
@@ -150,7 +151,7 @@ class _Tally:
         for phase, distinct in lanes:
             waited, together = phase.wait_kind if helps else None, iter(loads)
             for step, times in distinct:
-                if isinstance(step, Work):  # all lanes that a process calls wait for what it does
+                if isinstance(step, Work):  # all lanes that a process calls wait for its work
                     self._work(step, count * times * (self._lanes_per_process if helps else 1))
                 elif isinstance(step, Exchange):
                     self._exchange(step, next(together), count * times, waited)
@@ -161,7 +162,7 @@ class _Tally:
             self._file(kind, price, time_ps * count)
 
     def _exchange(self, exchange: Exchange, loads: Counter[str], count: int, waited: str | None) -> None:
-        """The one of its transfers that takes longest."""
+        """File the time of the slowest transfer of an exchange."""
         longest = max(exchange.transfers, key=lambda each: each.latency_ps + _slowest(each, loads)[1])
         channel, time_ps = _slowest(longest, loads)
         kind = waited or longest.kind
@@ -179,12 +180,12 @@ class _Tally:
         machine, io_tiles = self._plan.system.machine, self._plan.layout.io_tiles
         rates = {"read": machine.streaming_memory.read_bytes_per_s, "write": machine.streaming_memory.write_bytes_per_s}
         rate = rates.get(channel.rpartition("/streaming/")[2])
-        # I/O tiles may take in, or send, less than streaming memory would.
+        # The ports of I/O tiles may be slower than streaming memory.
         return _EXCHANGE if rate and io_tiles and machine.ipu.exchange_bytes_per_s(io_tiles) < rate else price
 
 
 def _loads(lanes: Iterable[Sequence[tuple[Step, int]]]) -> list[Counter[str]]:
-    """Time that the first, second, … exchanges of all lanes together take on each channel. [ps]"""
+    """Return the time on each channel of the first, second, … exchanges of all lanes together. [ps]"""
     loads: list[Counter[str]] = []
     for steps in lanes:
         exchanges = [step for step, _ in steps if isinstance(step, Exchange)]
@@ -197,5 +198,5 @@ def _loads(lanes: Iterable[Sequence[tuple[Step, int]]]) -> list[Counter[str]]:
 
 
 def _slowest(transfer: Transfer, loads: Counter[str]) -> tuple[str, int]:
-    """The fullest channel of a transfer, and how long all that passes over it takes. [ps]"""
+    """Return the fullest channel of a transfer, and the time of all traffic on that channel. [ps]"""
     return max(((channel, loads[channel]) for channel, _ in transfer.channels), key=lambda pair: pair[1])

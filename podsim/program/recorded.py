@@ -1,7 +1,7 @@
-"""A recorded graph: what each rank of a job did, on what it depended, and the program that does it again on a pod.
+"""Recorded graph of the operations of each rank of a job, and its compilation into a program on a pod.
 
-Rank 3 is IPU 3. It does one thing at a time, in an order that no dependency contradicts; transfers that nothing orders
-start together; receiving takes nothing of the receiver. Source: [gcl_topologies] for the rings of collectives.
+Rank 3 runs on IPU 3. A rank runs one node at a time, in an order that respects all dependencies. Independent transfers
+start together. Receiving takes no time of the receiver. Source: [gcl_topologies] for the rings of collectives.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final, Literal
 from podsim.errors import PodsimError
 from podsim.placement.rings import ring_of
 from podsim.placement.topology import Routes
-from podsim.program.movement import Fabric
+from podsim.program.movement import Participants
 from podsim.program.rings import ALL_TO_ALL, AllToAll, Ring
 from podsim.program.task import Acquire, Barrier, Exchange, Group, Phase, Program, Release, Step, Transfer, Work
 from podsim.program.transfers import first_fragments_bytes, gw_hops, link_transfer, streaming_transfer
@@ -34,9 +34,9 @@ WAITING: Final = "waiting"
 BARRIER: Final = "barrier"
 _HALVES: Final = {"reduce_scatter": 1, "all_gather": 1, "gather": 1, "scatter": 1}
 _WHOLES: Final = ("all_reduce", "broadcast", "reduce")
-"""Twice around the ring: those of one root are scattered and gathered as well, as long messages are."""
+"""Collectives of two passes around the ring; a long message from or to one root is scattered and gathered as well."""
 GATHERED: Final = ("all_gather", "gather")
-"""Of which each puts in a part, and what is counted are all parts together."""
+"""Collectives whose size is that of all parts together; each rank contributes one part."""
 COLLECTIVES: Final = (*_HALVES, *_WHOLES, ALL_TO_ALL, BARRIER)
 _LOAD_BYTES: Final = 16
 """Widest load of a tile in a cycle [citadel2019]."""
@@ -44,58 +44,58 @@ _LOAD_BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Something that a rank did."""
+    """Recorded operation of a rank."""
 
     number: int
     name: str
     kind: Kind
-    after: tuple[int, ...] = ()  # numbers of those that must have ended before it begins
-    start_ps: int = 0  # when it began; 0 where that is not recorded [ps]
-    duration_ps: int | None = None  # how long it took; None where that is not recorded [ps]
-    # moved; of a collective, what is reduced, what each has once it is gathered, or what each puts into an all-to-all
-    # with the part that it keeps [B]
+    after: tuple[int, ...] = ()  # numbers of the nodes that must have ended before this node begins
+    start_ps: int = 0  # begin; 0 if not recorded [ps]
+    duration_ps: int | None = None  # duration; None if not recorded [ps]
+    # size of a transfer or collective [B]: of a reduction its input, of an all-gather its output, of an all-to-all the
+    # input of one rank, including the part that stays there
     size_bytes: float = 0
-    operations: int = 0  # floating-point operations of computation
-    peer: int = -1  # the rank that receives, or sends
-    tag: int = 0  # tells messages between two ranks apart
-    collective: str = ""  # which; one of `COLLECTIVES`
-    group: str = ""  # name of the ranks that take part
-    tensor_count: int = 1  # tensors of a transfer or collective, each with a latency of its own
-    lane: str = ""  # what of the rank does it: nothing for the rank itself, otherwise what works beside it
-    of_shards: bool = False  # whether a collective is one of ranks that share layers
+    operations: int = 0  # floating-point operations of a computation
+    peer: int = -1  # rank that receives, or sends
+    tag: int = 0  # distinguishes messages between two ranks
+    collective: str = ""  # kind of collective; one of `COLLECTIVES`
+    group: str = ""  # name of the group of ranks that take part
+    tensor_count: int = 1  # tensors of a transfer or collective, each with its own latency
+    lane: str = ""  # lane that runs next to the rank, such as I/O tiles; empty for the rank itself
+    of_shards: bool = False  # True for a collective of ranks that share layers
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The graph of every rank."""
+    """Recorded graph of all ranks."""
 
-    ranks: tuple[tuple[Node, ...], ...]  # nodes of each, in the order of its file
-    # ranks of each group, in the order of its ring; the group without a name has all of them
+    ranks: tuple[tuple[Node, ...], ...]  # nodes of each rank, in the order of its file
+    # ranks of each named group, in the order of its ring; the empty name means all ranks
     groups: Mapping[str, tuple[int, ...]]
-    files: tuple[str, ...] = ()  # where each rank stands, for messages
+    files: tuple[str, ...] = ()  # file of each rank, for error messages
 
     def members(self, node: Node) -> tuple[int, ...]:
-        """Ranks that take part in a collective."""
+        """Return the ranks that take part in a collective."""
         return self.groups[node.group] if node.group else tuple(range(len(self.ranks)))
 
-    def wrong(self, rank: int, node: Node, what: str, do: str) -> PodsimError:
-        """An error of a node."""
+    def node_error(self, rank: int, node: Node, what: str, do: str) -> PodsimError:
+        """Return an error that names a node and its file."""
         file = self.files[rank] if self.files else f"rank {rank}"
         return PodsimError(what, where=f"{file}: node {node.number}", do=do)
 
 
-def replayed(recorded: Recorded, system: System, rings: int, shard_rings: int | None = None) -> Program:
-    """The program of a recorded graph; `shard_rings`: rings of ranks that share layers, as others if left out."""
+def replay_program(recorded: Recorded, system: System, rings: int, shard_rings: int | None = None) -> Program:
+    """Return the program of a recorded graph; `shard_rings`: rings of ranks that share layers, by default `rings`."""
     return _Replay(recorded, system, rings, shard_rings or rings).program()
 
 
 _Place = tuple[int, int]
-"""A rank, and where a node is among those of the rank."""
+"""Rank, and index of a node in the rank."""
 
 
 @dataclass(slots=True)
 class _Lane:
-    """Steps of a lane as they come about, with the transfers that are not under way yet."""
+    """Steps of a lane during compilation, with the transfers that its next exchange will start."""
 
     steps: list[Step] = field(default_factory=list)
     transfers: list[Transfer] = field(default_factory=list)
@@ -111,11 +111,11 @@ class _Replay:
         self._places = [{node.number: at for at, node in enumerate(nodes)} for nodes in recorded.ranks]
         self._lanes: dict[str, _Lane] = defaultdict(_Lane)
         self._taken: dict[_Place, list[str]] = defaultdict(list)
-        self._met = self._meetings()
+        self._collectives = self._participants()
         self._sent = self._messages()
 
     def program(self) -> Program:
-        """Lanes in an order that all ranks agree on, so that none waits for what stands behind it."""
+        """Return the program; all lanes follow one topological order of the nodes, which excludes deadlocks."""
         order = [place for place in self._in_order() if self._node(place).kind != RECEIVE]
         needs = {place: self._needs(place) for place in order}
         for place, others in needs.items():
@@ -127,7 +127,7 @@ class _Replay:
             self._add(place, needs[place])
         groups = []
         for rank in range(len(self._recorded.ranks)):
-            self._lanes.setdefault(f"ipu{rank}", _Lane())  # a rank without work has one too
+            self._lanes.setdefault(f"ipu{rank}", _Lane())  # a rank without work has a lane as well
         for name in self._lanes:
             self._flush(name)
             phase = Phase("replay", 1, {name: tuple(self._lanes[name].steps)}, WAITING)
@@ -146,14 +146,14 @@ class _Replay:
         for rank, nodes in enumerate(self._recorded.ranks):
             yield from (((rank, at), node) for at, node in enumerate(nodes) if node.kind in kinds)
 
-    def _meetings(self) -> dict[_Place, tuple[_Place, ...]]:
-        """All nodes of the collective that each is one of: the n-th of a group in each of its ranks."""
+    def _participants(self) -> dict[_Place, tuple[_Place, ...]]:
+        """Return all nodes of a node's collective, by node: the n-th collective of a group on every rank."""
         numbers: Counter[tuple[str, int]] = Counter()
         met: dict[tuple[str, int], dict[int, _Place]] = defaultdict(dict)
         for place, node in self._of_kind(COLLECTIVE):
             if place[0] not in self._recorded.members(node):
                 what = f"rank {place[0]} is not one of group `{node.group}`"
-                raise self._recorded.wrong(place[0], node, what, "add it to the group, or take the node out")
+                raise self._recorded.node_error(place[0], node, what, "add it to the group, or take the node out")
             met[node.group, numbers[node.group, place[0]]][place[0]] = place
             numbers[node.group, place[0]] += 1
         found: dict[_Place, tuple[_Place, ...]] = {}
@@ -170,22 +170,22 @@ class _Replay:
         do = "record all ranks over the same time"
         if place is None:
             what = f"rank {rank} has no {which}, which rank {first[0]} waits for it in"
-            raise self._recorded.wrong(first[0], node, what, do)
+            raise self._recorded.node_error(first[0], node, what, do)
         other = self._node(place)
         if (other.collective, other.size_bytes) != (node.collective, node.size_bytes):
             told = [f"{each.collective} of {each.size_bytes:.12g} B" for each in (node, other)]
             what = f"{which} is {told[1]} here and {told[0]} on rank {first[0]}"
-            raise self._recorded.wrong(rank, other, what, do)
+            raise self._recorded.node_error(rank, other, what, do)
 
     def _messages(self) -> dict[_Place, _Place]:
-        """The node that sends what each receives: the n-th between two ranks with a tag."""
+        """Return the sending node of each receiving node: the n-th message between two ranks with the same tag."""
         numbers: Counter[tuple[str, int, int, int]] = Counter()
         sent: dict[tuple[int, int, int, int], _Place] = {}
         received: dict[tuple[int, int, int, int], _Place] = {}
         for place, node in self._of_kind(SEND, RECEIVE):
             if not 0 <= node.peer < len(self._recorded.ranks) or node.peer == place[0]:
                 what = f"the other end is rank {node.peer}, of ranks 0 to {len(self._recorded.ranks) - 1}"
-                raise self._recorded.wrong(place[0], node, what, "name another rank of the trace")
+                raise self._recorded.node_error(place[0], node, what, "name another rank of the trace")
             ends = (place[0], node.peer) if node.kind == SEND else (node.peer, place[0])
             message = (*ends, node.tag)
             (sent if node.kind == SEND else received)[*message, numbers[node.kind, *message]] = place
@@ -193,24 +193,26 @@ class _Replay:
         for one, place in received.items():
             if one not in sent:
                 what = f"rank {one[0]} does not send what this receives: message {one[3]} with tag {one[2]}"
-                raise self._recorded.wrong(place[0], self._node(place), what, "record all ranks over the same time")
+                raise self._recorded.node_error(
+                    place[0], self._node(place), what, "record all ranks over the same time"
+                )
         return {place: sent[one] for one, place in received.items()}
 
     def _before(self, place: _Place) -> Iterator[_Place]:
-        """What a node depends on, of its rank, or the sender of what it receives."""
+        """Yield the nodes on which a node depends: nodes of its rank, and the sender of a received message."""
         node = self._node(place)
         for number in node.after:
             at = self._places[place[0]].get(number)
             if at is None:
                 what = f"depends on node {number}, which is not in the file"
-                raise self._recorded.wrong(place[0], node, what, "record the whole graph of the rank")
+                raise self._recorded.node_error(place[0], node, what, "record the whole graph of the rank")
             yield place[0], at
         if place in self._sent:
             yield self._sent[place]
 
     def _in_order(self) -> list[_Place]:
-        """All nodes so that each comes after what it depends on, those of a collective in a row; else by time."""
-        unit = {place: together[0] for place, together in self._met.items()}
+        """Return all nodes in topological order, then by recorded time; the nodes of a collective are adjacent."""
+        unit = {place: together[0] for place, together in self._collectives.items()}
         places = [(rank, at) for rank, nodes in enumerate(self._recorded.ranks) for at in range(len(nodes))]
         left: Counter[_Place] = Counter()
         after: dict[_Place, list[_Place]] = defaultdict(list)
@@ -223,7 +225,7 @@ class _Replay:
         order: list[_Place] = []
         while ready:
             place = heapq.heappop(ready)[-1]
-            order += self._met.get(place, (place,))
+            order += self._collectives.get(place, (place,))
             for other in after[place]:
                 left[other] -= 1
                 if not left[other]:
@@ -232,24 +234,24 @@ class _Replay:
             rank, at = self._on_a_cycle({unit.get(place, place): n for place, n in left.items() if n > 0}, unit)
             what = "waits for itself, by way of what it depends on"
             do = "take one of the dependencies out; collectives of two groups must come in one order on all ranks"
-            raise self._recorded.wrong(rank, self._recorded.ranks[rank][at], what, do)
+            raise self._recorded.node_error(rank, self._recorded.ranks[rank][at], what, do)
         return order
 
     def _key(self, place: _Place) -> tuple[int, int, int, _Place]:
         return self._node(place).start_ps, place[1], place[0], place
 
     def _on_a_cycle(self, left: Mapping[_Place, int], unit: Mapping[_Place, _Place]) -> _Place:
-        """A node that is reached again from itself, among those that never become ready."""
+        """Return a node that depends on itself, found among the nodes that never become ready."""
         seen: set[_Place] = set()
         place = next(iter(left))
         while place not in seen:
             seen.add(place)
-            before = (other for each in self._met.get(place, (place,)) for other in self._before(each))
+            before = (other for each in self._collectives.get(place, (place,)) for other in self._before(each))
             place = next(unit.get(other, other) for other in before if unit.get(other, other) in left)
         return place
 
     def _needs(self, place: _Place) -> list[_Place]:
-        """What has to end before a node begins; what is received stands for its sender, and for what it is after."""
+        """Return the nodes that must end before a node begins; a receive is replaced by its own dependencies."""
         found, left, seen = list[_Place](), list(self._before(place)), set[_Place]()
         while left:
             other = left.pop()
@@ -283,7 +285,7 @@ class _Replay:
         lane.steps += map(Release, self._taken[place])
 
     def _flush(self, name: str) -> None:
-        """Transfers start, and whoever waits for them may go on when all have ended."""
+        """Append an exchange of the collected transfers, after which the lanes that wait for them may continue."""
         lane = self._lanes[name]
         if lane.transfers:
             lane.steps.append(Exchange(tuple(lane.transfers)))
@@ -291,16 +293,16 @@ class _Replay:
         lane.transfers, lane.started = [], []
 
     def _computed_ps(self, node: Node) -> int:
-        """As long as it took; else a roofline of the chip, with its peak in half precision and loads of tiles. [ps]"""
+        """Return the recorded duration, or else a roofline of the chip's FP16 peak and the loads of its tiles. [ps]"""
         if node.duration_ps is not None:
             return node.duration_ps
         ipu = self._system.machine.ipu
-        tiles = Fabric(ipu, ipu.tile.count)
+        tiles = Participants(ipu, ipu.tile.count)
         loaded_s = tiles.read(node.size_bytes / ipu.tile.count, _LOAD_BYTES).time_s
         return seconds_to_ps(max(node.operations / ipu.peak_flop_per_s("fp16"), loaded_s))
 
     def _transfers(self, place: _Place, node: Node) -> tuple[Transfer, ...]:
-        """With streaming memory, or to another rank: over IPU-Links, or by hops between link domains."""
+        """Return the transfers with streaming memory or to another rank, over IPU-Links or between link domains."""
         rank = place[0]
         if node.kind != SEND:
             way = "read" if node.kind == LOAD else "write"
@@ -312,14 +314,14 @@ class _Replay:
         return (link_transfer(self._routes, node.name, SEND, rank, node.peer, node.size_bytes),)
 
     def _hops(self, rank: int, peer: int, size_bytes: float, tensor_count: int) -> tuple[Transfer, ...]:
-        """Between link domains; tensors are taken to be of one size."""
+        """Return the hops between link domains; all tensors are assumed to have one size."""
         staged = first_fragments_bytes(self._system, {ceil(size_bytes): tensor_count}, tensor_count)
         return gw_hops(self._system, rank, peer, size_bytes, staged, tensor_count)
 
     def _collective(self, place: _Place, node: Node) -> Iterator[Step]:
-        """The steps of a rank in a collective."""
+        """Yield the steps of a rank in a collective."""
         members, rank = self._recorded.members(node), place[0]
-        barrier = Barrier(f"{node.group}: {self._met[place][0]}", WAITING)
+        barrier = Barrier(f"{node.group}: {self._collectives[place][0]}", WAITING)
         if len(members) == 1:
             return
         if node.collective == BARRIER:
@@ -340,7 +342,7 @@ class _Replay:
     def _around(
         self, node: Node, members: tuple[int, ...], rank: int, barrier: Barrier, size_bytes: float, times: int
     ) -> Iterator[Step]:
-        """So many times around the ring of some ranks, which meet after each step."""
+        """Yield the steps of `times` passes around the ring of some ranks, with a barrier after each step."""
         if len(members) == 1:
             return
         ring = self._ring(self._ring_counts[node.of_shards], members)
@@ -353,19 +355,19 @@ class _Replay:
 
     def _all_to_all(self, members: tuple[int, ...]) -> AllToAll:
         if members not in self._exchanges:
-            self._exchanges[members] = AllToAll.of(self._system, self._routes, members)
+            self._exchanges[members] = AllToAll.from_members(self._system, self._routes, members)
         return self._exchanges[members]
 
     def _ring(self, count: int, members: tuple[int, ...]) -> Ring:
-        """In the order of the group; one that only counts on goes from neighbour to neighbour."""
+        """Return the ring in the order of the group; a group of consecutive ranks follows the topology's ring."""
         if (count, members) not in self._rings:
             counts_on = members == tuple(range(members[0], members[0] + len(members)))
             order = ring_of(self._system, members) if counts_on else members
-            self._rings[count, members] = Ring.of(self._system, self._routes, count, order)
+            self._rings[count, members] = Ring.from_members(self._system, self._routes, count, order)
         return self._rings[count, members]
 
     def _over_domains(self, place: _Place, node: Node, members: tuple[int, ...], barrier: Barrier) -> Iterator[Step]:
-        """An all-reduce: sums in each link domain, then of its parts over GW-Links, then all parts in each domain."""
+        """Yield an all-reduce: reduce-scatter in link domains, all-reduce over GW-Links, all-gather in link domains."""
         size, rank = self._system.domain_ipu_count, place[0]
         inside: dict[int, list[int]] = defaultdict(list)
         for member in members:
@@ -374,7 +376,7 @@ class _Replay:
         if node.collective != "all_reduce" or len({len(each) for each in inside.values()}) > 1:
             what = f"{node.collective} of {len(members)} ranks in {len(inside)} link domains of {size} IPUs"
             do = "use a pod with one link domain, or an all_reduce with as many ranks in each"
-            raise self._recorded.wrong(rank, node, f"no rings are known for an {what}", do)
+            raise self._recorded.node_error(rank, node, f"no rings are known for an {what}", do)
         at = ours.index(rank)
         peers = [each[at] for each in inside.values()]
         following = peers[(peers.index(rank) + 1) % len(peers)]
@@ -388,5 +390,5 @@ class _Replay:
 
 
 def _token(place: _Place, lane: str) -> str:
-    """Name of what a lane waits for until a node of another one has ended."""
+    """Return the name of the semaphore with which a lane waits for the end of another lane's node."""
     return f"node {place[1]} of rank {place[0]} for {lane}"

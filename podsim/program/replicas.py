@@ -1,9 +1,9 @@
-"""Which replicas a program holds, and the names of its lanes.
+"""Replicas that a program simulates, and the names of its lanes.
 
-The folded program keeps the first, as many as it takes until replicas and machines start together again; transfers
-between replicas stay on their links, so the load on the fullest link is kept as well. All are kept where machines hold,
-or servers decode for, unequal numbers of them, where they lie among one another, or begin inside machines that they do
-not fill.
+The folded program has the first replicas only: as many as start within the first machine, or one. Transfers between
+replicas remain on their links, so the load on the fullest link is unchanged. All replicas are simulated if machines
+have unequal numbers of replicas, if hosts decode for unequal numbers of replicas, if replicas interleave, or if
+replicas start inside machines that they do not fill.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from podsim.scenario.hardware import System
 
 @dataclass(frozen=True)
 class Replicas:
-    """The replicas of a program."""
+    """Replicas of a program."""
 
     system: System
     layout: Layout  # replication and sharding
     explicit: bool
-    decodes: bool = False  # whether host servers decode, and so are shared by their replicas
+    decodes: bool = False  # True if hosts decode samples, so that replicas share them
 
     @cached_property
     def routes(self) -> Routes:
@@ -33,14 +33,14 @@ class Replicas:
         return Routes(self.system)
 
     @cached_property
-    def kept(self) -> range:
-        """Replicas that the program holds."""
+    def simulated(self) -> range:
+        """Replicas that the program simulates."""
         count = self.layout.replication_factor
         return range(min(count, self._period) if self.alike and not self.explicit else count)
 
     @property
     def alike(self) -> bool:
-        """Whether machines hold all replicas alike, and servers feed them alike."""
+        """True if all machines hold equal sets of replicas, and hosts feed all replicas equally."""
         count, size, machine = (
             self.layout.replication_factor,
             self.layout.ipus_per_replica,
@@ -55,29 +55,29 @@ class Replicas:
 
     @property
     def _period(self) -> int:
-        """Replicas after which replicas and machines start together again."""
+        """Number of replicas after which a replica starts at the first IPU of a machine again."""
         return max(1, self.system.machine.ipu_count // self.layout.ipus_per_replica)
 
     @property
     def per_host(self) -> int:
-        """Replicas that a server feeds."""
+        """Number of replicas that a host feeds."""
         return -(-self.layout.replication_factor // self.system.own_host_count)
 
     def ipu(self, replica: int, local: int) -> int:
-        """Number of an IPU in the pod."""
+        """Return the number of an IPU in the pod."""
         place = replica % self.layout.replicas_per_domain
         first = self.system.first_ipu(replica - place, self.layout.ipus_per_replica)
         return first + self._strides["replicas"] * place + self._places[local]
 
     @cached_property
     def _places(self) -> list[int]:
-        """How far the IPUs of a replica lie behind its first."""
+        """Offset of each IPU of a replica from the replica's first IPU. [IPUs]"""
         places = (divmod(local, self.layout.tensor_parallel) for local in range(self.layout.ipus_per_replica))
         return [self._strides["shards"] * shard + self._strides["stages"] * group for group, shard in places]
 
     @cached_property
     def _strides(self) -> Mapping[str, int]:
-        """How far apart the next shard, stage and replica of a link domain lie. [IPUs]"""
+        """Distance between neighbouring shards, stages and replicas of a link domain. [IPUs]"""
         stride, strides = 1, dict[str, int]()
         for name in self.layout.nearest:
             strides[name] = stride
@@ -86,36 +86,36 @@ class Replicas:
 
     @cached_property
     def _counts(self) -> dict[str, int]:
-        """Shards of a layer, stages of a replica, and replicas of a link domain."""
+        """Numbers of shards of a layer, stages of a replica, and replicas of a link domain."""
         layout = self.layout
         groups = layout.ipus_per_replica // layout.tensor_parallel
         return {"shards": layout.tensor_parallel, "stages": groups, "replicas": layout.shard_count}
 
     def _order(self, nearest: tuple[str, ...]) -> list[str]:
-        """What there are several of, in an order of neighbours: nothing else moves an IPU."""
+        """Return the dimensions with more than one member, nearest first; only these affect placement."""
         return [name for name in nearest if self._counts[name] > 1]
 
     def host(self, replica: int) -> tuple[int, int]:
-        """The server that feeds a replica, and how many of its replicas each kept one stands for."""
-        return replica // self.per_host, max(1, self.per_host // len(self.kept))
+        """Return the host that feeds a replica, and the number of its replicas per simulated replica."""
+        return replica // self.per_host, max(1, self.per_host // len(self.simulated))
 
     def lane(self, replica: int, local: int) -> str:
-        """Name of an IPU's lane."""
+        """Return the name of an IPU's lane."""
         return f"ipu{self.ipu(replica, local)}"
 
     def lanes(self, replica: int) -> list[str]:
-        """Names of the lanes of all IPUs of a replica."""
+        """Return the names of the lanes of all IPUs of a replica."""
         return [self.lane(replica, local) for local in range(self.layout.ipus_per_replica)]
 
     def domain(self, replica: int) -> int:
-        """Link domain of a replica."""
+        """Return the number of a replica's link domain."""
         return replica // self.layout.replicas_per_domain
 
     def ring(self, replica: int, local: int) -> tuple[int, ...]:
-        """IPUs that reduce with this one inside its link domain, in ring order.
+        """Return the IPUs that reduce with an IPU inside its link domain, in ring order.
 
-        Neighbours form a ring as the topology has it; what lies apart, as IPUs of the same place in replicas of
-        several do, form one straight along the ladder. Source: [gcl_topologies].
+        Adjacent IPUs form the ring of the topology. IPUs that are not adjacent, as in replicas of several IPUs, form a
+        ring in ascending order. Source: [gcl_topologies].
         """
         first = self.domain(replica) * self.layout.replicas_per_domain
         last = min(first + self.layout.replicas_per_domain, self.layout.replication_factor)
@@ -123,6 +123,6 @@ class Replicas:
         return ring_of(self.system, members)
 
     def peers_in_domains(self, replica: int) -> range:
-        """The corresponding replica of every link domain that takes part."""
+        """Return the corresponding replica of every link domain."""
         per_domain = self.layout.replicas_per_domain
         return range(replica % per_domain, self.layout.replication_factor, per_domain)

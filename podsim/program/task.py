@@ -1,4 +1,4 @@
-"""Tasks: what a program tells the engine to do. Nothing here knows what an IPU is."""
+"""Program for the engine: groups of lanes, their phases and tasks. Nothing in this module depends on IPUs."""
 
 from __future__ import annotations
 
@@ -9,52 +9,52 @@ from fractions import Fraction
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A lane is busy for a fixed time."""
+    """Fixed time during which a lane is busy."""
 
     name: str
     parts: tuple[tuple[str, int], ...]  # (kind, duration), in order [ps]
-    jitter: str = ""  # name of what makes it shorter or longer each time, if anything does
-    steady: bool = False  # whether it takes as long on a lane that is slow, as what is done elsewhere does
+    jitter: str = ""  # key in `Program.jitters` of its variation; empty for none
+    steady: bool = False  # True if a slowdown of the lane does not affect it, such as work on another device
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Data that passes over shared channels, all of them at once."""
+    """Data that passes over several shared channels at once."""
 
     name: str
-    kind: str  # kind of time it is accounted as
-    channels: tuple[tuple[str, int], ...]  # (channel, time the transfer needs on that channel alone) [ps]
-    latency_ps: int = 0  # paid first, while no channel is occupied [ps]
-    # by which transfers that share a channel are treated alike, for example in bytes; 0 for the longest of the times on
-    # its channels
+    kind: str  # kind of time
+    channels: tuple[tuple[str, int], ...]  # (channel, time of the transfer on this channel alone) [ps]
+    latency_ps: int = 0  # time before the channels are occupied [ps]
+    # transfers that share a channel progress at equal rates in this unit, for example bytes; 0 stands for the longest
+    # time on a channel
     size: int = 0
-    # the lane that it goes to, if it goes to one; a timeline points at it
+    # receiving lane, if there is one; for the arrows of a timeline
     receiver: str = field(default="", compare=False)
     tensor_count: int = field(default=1, compare=False)
 
     @property
     def units(self) -> int:
-        """Its size [B], or the longest time [ps] of one without a size; at least 1."""
+        """Size [B], or the longest time on a channel [ps] if there is no size; at least 1."""
         return self.size or max((time for _, time in self.channels), default=0) or 1
 
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """What exchanges of several lanes do together; no engine looks at it."""
+    """Collective to which exchanges of several lanes belong; the engines ignore it."""
 
     name: str  # `all_reduce`, `reduce_scatter`, `all_gather` or `all_to_all`
-    members: tuple[int, ...]  # numbers of those who take part, in the order of their ring
-    # of all tensors together: what is reduced, what everybody has once it is gathered, or what each puts into an all-
-    # to-all with the part that it keeps [B]
+    members: tuple[int, ...]  # numbers of the participants, in ring order
+    # size of all tensors together [B]: of a reduction its input, of an all-gather its output, of an all-to-all the
+    # input of one member, including the part that stays there
     whole_bytes: float
     tensor_count: int  # tensors, each with the latency of every step
-    exchanges: int  # in how many exchanges of each member it is done
-    of_shards: bool = False  # whether its members share layers, for which a stack may have other rings
+    exchanges: int  # number of exchanges of each member
+    of_shards: bool = False  # True if the members share layers; a software stack may use other rings for these
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Transfers that a lane starts together; it goes on when all have ended."""
+    """Transfers that a lane starts together; the lane continues when all have ended."""
 
     transfers: tuple[Transfer, ...]
     collective: Collective | None = field(default=None, compare=False)
@@ -62,23 +62,23 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Lanes whose programs name the same key wait for one another, each time anew."""
+    """Point at which all lanes that name the same key wait for each other; re-arms after each meeting."""
 
-    key: str  # which lanes meet
-    kind: str  # kind of time that waiting is accounted as
+    key: str  # name of the barrier
+    kind: str  # kind of time of waiting
 
 
 @dataclass(frozen=True, slots=True)
 class Acquire:
-    """Take one token of a semaphore; wait for it if there is none. One lane takes, another one gives."""
+    """Removal of one token from a semaphore, with a wait if there is none; one lane acquires, another releases."""
 
     key: str
-    kind: str  # kind of time that waiting is accounted as
+    kind: str  # kind of time of waiting
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Give one token to a semaphore."""
+    """Addition of one token to a semaphore."""
 
     key: str
 
@@ -88,62 +88,60 @@ Step = Work | Exchange | Barrier | Acquire | Release
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Steps of all lanes of a group; every lane of the group joins at the end of each repetition."""
+    """Steps of all lanes of a group; the lanes wait for each other at the end of each repetition."""
 
     name: str
     count: int  # repetitions, 1 or more
-    steps: Mapping[str, tuple[Step, ...]]  # steps by lane; a lane without steps only joins
-    wait_kind: str  # kind of time that waiting at the join is accounted as
+    steps: Mapping[str, tuple[Step, ...]]  # steps by lane; a lane without steps only waits
+    wait_kind: str  # kind of time of waiting at the end
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Lanes that go through the same phases in lock-step."""
+    """Lanes that run the same phases in lock-step."""
 
-    name: str  # what the lanes have in common
+    name: str
     lanes: tuple[str, ...]
-    phases: tuple[Phase, ...]  # what they go through, in order
-    # leading phases that lead to a steady state and are not accounted; all accounted lanes of the program leave them at
-    # the same instant
+    phases: tuple[Phase, ...]  # phases in order
+    # number of leading phases that are not accounted; all accounted lanes of the program end them at the same instant
     warm_up: int = 0
-    # whether these lanes make up the result; helpers have accounts of their own, which need not add up
+    # False for helper lanes, whose accounts are separate and need not add up to the makespan
     accounted: bool = True
-    turns: int = 1  # how often they go through all of them
+    turns: int = 1  # number of repetitions of all phases
 
 
 @dataclass(frozen=True, slots=True)
 class Jitter:
-    """How much longer work takes than its parts say, drawn anew each time.
+    """Random change of the duration of work, sampled at each execution.
 
-    Lanes of one stream draw the same: the n-th time one of them does such work, it gets what the others get the n-th
-    time that they do it.
+    Lanes with the same stream get the same samples: the n-th execution on one lane varies as the n-th on another.
     """
 
-    stream: int
-    # equally likely values: 2, 4, 8 or more, a power of two. [ps], or 2^-32 of the work's own time
+    stream: int  # number of the random stream
+    # equally likely values, at least 2, a power of two in number [ps], or [2^-32 of the duration of the work]
     table: tuple[int, ...]
-    relative: bool = False  # whether the values are shares of the work's own time
+    relative: bool = False  # True if values are fractions of the duration of the work
 
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
-    """A lane that works, or a channel that carries, at a part of its speed for a time; steady work keeps its time."""
+    """Period during which a lane or channel has a part of its speed; steady work is not affected."""
 
-    name: str  # the lane or the channel; no two slowdowns of one name overlap
-    speed: Fraction  # share of its speed that is left, 0 for none of it
-    start_ps: int = 0  # when it begins [ps]
-    end_ps: int | None = None  # when it is over; None for never [ps]
+    name: str  # lane or channel; slowdowns of one name do not overlap
+    speed: Fraction  # remaining speed as a fraction of nominal
+    start_ps: int = 0  # begin [ps]
+    end_ps: int | None = None  # end; None for never [ps]
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """All groups of lanes; groups meet at barriers, semaphores and on channels only."""
+    """Groups of lanes; groups interact through barriers, semaphores and channels only."""
 
     groups: tuple[Group, ...]
-    semaphores: Mapping[str, int] = field(default_factory=dict)  # tokens that each semaphore starts with
+    semaphores: Mapping[str, int] = field(default_factory=dict)  # initial tokens of each semaphore
     jitters: Mapping[str, Jitter] = field(default_factory=dict)
     slowdowns: tuple[Slowdown, ...] = ()  # lanes and channels that are slower for a time
-    seed: int = 0  # of everything that is drawn
+    seed: int = 0  # seed of all samples
 
     @property
     def lanes(self) -> frozenset[str]:

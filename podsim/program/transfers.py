@@ -1,4 +1,4 @@
-"""Transfers over links, gateways and streaming memory as tasks of the engine."""
+"""Compilation of transfers over links, gateways and streaming memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def transfer(
     receiver: int | None = None,
     tensor_count: int = 1,
 ) -> Transfer:
-    """A transfer of `byte_count` over all of `channels` at once, to an IPU if it has a receiver."""
+    """Return a transfer of `byte_count` over all of `channels` at once, with the lane of its receiver if it has one."""
     occupied = tuple((c.id, seconds_to_ps(byte_count / c.bandwidth_bytes_per_s)) for c in channels)
     lane = "" if receiver is None else f"ipu{receiver}"
     return Transfer(name, kind, occupied, seconds_to_ps(latency_s), ceil(byte_count), lane, tensor_count)
@@ -40,15 +40,15 @@ def link_transfer(
     byte_count: float,
     latency_s: float | None = None,
 ) -> Transfer:
-    """Over IPU-Links between two IPUs of one link domain, with the route's own latency if none is given."""
+    """Return a transfer over IPU-Links between two IPUs of one link domain, by default with the route's latency."""
     path = routes.between(source, target)
     return transfer(name, kind, path.channels, byte_count, path.latency_s if latency_s is None else latency_s, target)
 
 
 def host_load(system: System, ipu: int, byte_count: float) -> Transfer:
-    """A prefetched input, from the gateway's buffer to the IPU.
+    """Return the load of a prefetched input from the gateway's buffer to the IPU.
 
-    The host fills the buffer ahead of time, so the host link itself is not waited for.
+    The host fills the buffer ahead of time, so the IPU does not wait for the host link.
     """
     channels = streaming_channels(system, ipu, "read")
     return transfer("input", HOST, channels, byte_count, system.machine.streaming_memory.latency_s)
@@ -61,10 +61,10 @@ def streaming_transfer(
     direction: str,  # `read` or `write`
     byte_count: float,  # all tensors together [B]
     *,
-    io_tiles: int = 0,  # tiles that take part, 0 for all
-    tensor_count: int = 1,  # tensors, each a remote buffer of its own
+    io_tiles: int = 0,  # number of tiles that take part, 0 for all
+    tensor_count: int = 1,  # number of tensors, each in a separate remote buffer
 ) -> Transfer:
-    """Tensors between an IPU and its streaming memory, one after the other, each after the latency."""
+    """Return the transfer of tensors between an IPU and streaming memory; each tensor has the latency."""
     channels = streaming_channels(system, ipu, direction, io_tiles)
     latency_s = tensor_count * system.machine.streaming_memory.latency_s
     return transfer(name, STREAMING, channels, byte_count, latency_s, tensor_count=tensor_count)
@@ -73,14 +73,14 @@ def streaming_transfer(
 def gw_hops(
     system: System, source: int, target: int, byte_count: float, staged_bytes: float, latencies: int
 ) -> tuple[Transfer, ...]:
-    """Between corresponding IPUs of two link domains: IPU to gateway, gateway to gateway, gateway to IPU.
+    """Return the hops between corresponding IPUs of two link domains: to the gateway, between gateways, to the IPU.
 
-    A gateway passes on a fragment once all of it is there. The first fragment of a collective takes one hop after the
-    other, those behind it move on at the same time, and the fullest hop counts; what is smaller than a fragment is
-    stored and forwarded. Source: [gcl_topologies] for the size of what is staged.
+    A gateway forwards a fragment once it has received all of it. The first fragment of a collective passes the hops one
+    after the other. The following fragments are pipelined, so that the fullest hop sets their time. A collective
+    smaller than a fragment is not pipelined. Source: [gcl_topologies] for the staged size.
 
-    `byte_count`: of all collectives together [B]; `staged_bytes`: of these, the first fragments, as
-    `first_fragments_bytes` has them [B]; `latencies`: collectives with those of small tensors, each of which pays the
+    `byte_count`: bytes of all collectives together [B]. `staged_bytes`: bytes of the first fragments, from
+    `first_fragments_bytes` [B]. `latencies`: number of collectives, including those of small tensors; each pays the
     latency of each hop.
     """
     up, over, down = gw_channels(system, source, target)
@@ -97,14 +97,17 @@ def gw_hops(
 
 
 def first_fragments_bytes(system: System, sizes: Mapping[int, int], part_count: int = 1) -> float:
-    """First fragments of what collectives send between link domains in a step: at most all that each sends. [B]"""
+    """Return the bytes of the first fragments that collectives send between link domains in one step. [B]
+
+    `sizes`: number of collectives by their bytes. `part_count`: number of parts of each collective; a step sends one.
+    """
     fragment = present(system.machine.gw_link).fragment_bytes
     most = fragment * part_count if fragment else max(sizes, default=0)
     return sum(count * min(size, most) for size, count in sizes.items()) / part_count
 
 
 def fullest_s(transfers: Iterable[Transfer]) -> tuple[float, float]:
-    """The longest latency of transfers that start together, and what their fullest channel takes. [s]"""
+    """Return the longest latency of simultaneous transfers, and the time of their fullest channel. [s]"""
     loads, latency_ps = Counter[str](), 0
     for each in transfers:
         latency_ps = max(latency_ps, each.latency_ps)

@@ -1,4 +1,4 @@
-"""The weight update as phases: reduce gradients, update, hand out weights; docs/background/model.md says how.
+"""Compilation of the weight update: reduce gradients, update, distribute weights; see docs/background/model.md.
 
 Source: [gcl_topologies], [popart_tensor_locations], [popart_bert].
 """
@@ -24,7 +24,7 @@ OPTIMIZER, UPDATE_WAIT = "optimizer", "update_wait"
 
 
 class Rings:
-    """The rings over replicas, each made once."""
+    """Cache of the rings over replicas and of the steps that replicas share."""
 
     def __init__(self, plan: Plan, replicas: Replicas) -> None:
         self._plan, self._replicas = plan, replicas
@@ -33,29 +33,29 @@ class Rings:
         self._small: dict[tuple[int, ...], Steps] = {}
         self._works: dict[tuple[object, ...], tuple[Step, ...]] = {}
 
-    def alike(self, key: tuple[object, ...], make: Callable[[], Sequence[Step]]) -> tuple[Step, ...]:
-        """Steps that are the same in every replica, made once."""
+    def shared_steps(self, key: tuple[object, ...], make: Callable[[], Sequence[Step]]) -> tuple[Step, ...]:
+        """Return cached steps that are the same in every replica."""
         if key not in self._works:
             self._works[key] = tuple(make())
         return self._works[key]
 
-    def of(self, replica: int, local: int) -> Ring:
-        """The ring of an IPU of a replica, which it shares with those of the same place in its link domain."""
+    def ring_for(self, replica: int, local: int) -> Ring:
+        """Return the ring of an IPU of a replica with its counterparts in the replicas of its link domain."""
         place = self._replicas.domain(replica), local
         if place not in self._known:
             members = self._replicas.ring(replica, local)
             system, rings = self._plan.system, self._plan.software.collective_rings
-            self._known[place] = Ring.of(system, self._replicas.routes, rings, members)
+            self._known[place] = Ring.from_members(system, self._replicas.routes, rings, members)
         return self._known[place]
 
-    def small(self, ring: Ring) -> Steps:
-        """The steps in which those of a ring reduce next to nothing."""
+    def tiny_steps(self, ring: Ring) -> Steps:
+        """Return the steps of a reduce-scatter or all-gather of a tiny tensor on a ring."""
         if ring.members not in self._small:
             self._small[ring.members] = ring.steps_of(self._plan.system, 1, self._plan.software.halved_bytes)
         return self._small[ring.members]
 
-    def of_shards(self, replica: int, local: int) -> ShardRings:
-        """The rings of the IPUs with which an IPU of a replica shares its layers."""
+    def shard_rings_for(self, replica: int, local: int) -> ShardRings:
+        """Return the rings of the IPUs with which an IPU of a replica shares its layers."""
         size = self._plan.layout.tensor_parallel
         start = local // size * size
         members = tuple(self._replicas.ipu(replica, each) for each in range(start, start + size))
@@ -70,24 +70,24 @@ def update_phases(
     replica: int,
     rings: Rings,
     *,
-    in_order: bool = False,  # whether the repetitions of a segment follow one another, where each has phases of its own
-    lane_count: int | None = None,  # how many IPUs get a lane where segments have phases of their own; all if left out
+    in_order: bool = False,  # in phased execution, keep repetitions of a segment in order instead of folding them
+    lane_count: int | None = None,  # in phased execution, number of simulated IPUs; None for all
 ) -> Iterator[Phase]:
-    """The weight update of one replica."""
+    """Yield the phases of the weight update of one replica."""
     for phase in plan.phases:
-        turn = turn_of(plan, replicas, replica, phase.updated, rings, f"update {phase.title}", lane_count)
-        yield from times(phase.segment.count, tuple(turn.updated()), in_order=in_order)
+        turn = joint_update(plan, replicas, replica, phase.updated, rings, f"update {phase.title}", lane_count)
+        yield from times(phase.segment.count, tuple(turn.optimizer_phases()), in_order=in_order)
     for members in _turns(plan):
         first, last = members[0].ipu, members[-1].ipu
         title = f"update IPU {first}" if first == last else f"update IPUs {first}-{last}"
-        turn = Turn(plan, replicas, replica, members, rings, title)
-        yield from turn.reduced()
-        yield from turn.updated()
-        yield from turn.handed_out()
+        turn = JointUpdate(plan, replicas, replica, members, rings, title)
+        yield from turn.reduce_phases()
+        yield from turn.optimizer_phases()
+        yield from turn.distribute_phases()
 
 
 def _turns(plan: Plan) -> list[list[UpdateCost]]:
-    """Groups of IPUs that update one after the other."""
+    """Return the groups of IPUs that update one after the other."""
     shards = plan.layout.tensor_parallel
     first, others = list(plan.updates[:shards]), list(plan.updates[shards:])
     if others and plan.software.clipped_updates_in_turn and plan.optimizer and plan.optimizer.gradient_clipping:
@@ -98,7 +98,7 @@ def _turns(plan: Plan) -> list[list[UpdateCost]]:
 
 
 def times(count: int, phases: Sequence[Phase], *, in_order: bool) -> Iterator[Phase]:
-    """Phases several times over: one after the other, or each as often before the next, which takes the same time."""
+    """Yield phases `count` times: in order, or folded by repeating each phase, which takes the same time."""
     if in_order:
         for _ in range(count):
             yield from phases
@@ -106,7 +106,7 @@ def times(count: int, phases: Sequence[Phase], *, in_order: bool) -> Iterator[Ph
         yield from (replace(phase, count=phase.count * count) for phase in phases if count)
 
 
-def turn_of(
+def joint_update(
     plan: Plan,
     replicas: Replicas,
     replica: int,
@@ -114,14 +114,14 @@ def turn_of(
     rings: Rings,
     title: str,
     lane_count: int | None = None,
-) -> Turn:
-    """A turn of all IPUs of a replica, which do the same, or of the first of them."""
+) -> JointUpdate:
+    """Return the joint update of all IPUs of a replica, or of the first `lane_count`, with equal costs."""
     members = [replace(cost, ipu=local) for local in range(plan.layout.ipus_per_replica)[:lane_count]]
-    return Turn(plan, replicas, replica, members, rings, title)
+    return JointUpdate(plan, replicas, replica, members, rings, title)
 
 
-class Turn:
-    """The phases in which some IPUs of a replica reduce gradients and update weights together."""
+class JointUpdate:
+    """Phases in which some IPUs of a replica reduce gradients and update weights together."""
 
     def __init__(
         self,
@@ -132,48 +132,48 @@ class Turn:
         rings: Rings,
         title: str,
     ) -> None:
-        """Prepare what the phases have in common; `title` begins their names."""
+        """Prepare what all phases share; their names begin with `title`."""
         self._plan, self._replicas, self._replica, self._members = plan, replicas, replica, members
         self._rings, self._title = rings, title
 
-    def reduced(self) -> Iterator[Phase]:
-        """Gradients of all replicas are added up; where state is sharded, each replica has the sums of its shard."""
+    def reduce_phases(self) -> Iterator[Phase]:
+        """Yield the phases that sum gradients over replicas; with sharded state, a replica gets its shard's sums."""
         size = self._plan.precision.accumulator_bytes
-        yield self.phase("gather gradients", lambda cost: self._alike("gather", cost.gather))
+        yield self.phase("gather gradients", lambda cost: self._shared_work("gather", cost.gather))
         yield from self._ring("reduce-scatter gradients", lambda cost: cost.parameter_count * size)
         if (domains := self._plan.layout.domain_count) > 1:
             yield self.phase("all-reduce over GW-Links", self._gw_step, 2 * (domains - 1))
         if not self._plan.layout.replicated_tensor_sharding:
             yield from self._ring("all-gather gradients", lambda cost: cost.parameter_count * size)
 
-    def updated(self) -> Iterator[Phase]:
-        """Weights are updated, or the shard of each replica."""
+    def optimizer_phases(self) -> Iterator[Phase]:
+        """Yield the phases that update the weights, or with sharded state the shard of each replica."""
         yield self.phase("small tensors and norms", self._small_tensors)
         yield self.phase("optimizer", self._optimizer)
 
-    def handed_out(self) -> Iterator[Phase]:
-        """Every replica has all weights, where they lie as products want them."""
+    def distribute_phases(self) -> Iterator[Phase]:
+        """Yield the phases after which every replica has all weights in the layout of matrix products."""
         if self._plan.layout.replicated_tensor_sharding:
             yield from self._ring("all-gather weights", lambda cost: cost.handed_out_bytes)
-        yield self.phase("scatter weights", lambda cost: self._alike("scatter", cost.scatter))
+        yield self.phase("scatter weights", lambda cost: self._shared_work("scatter", cost.scatter))
 
     def phase(self, name: str, steps_of: Callable[[UpdateCost], Sequence[Step]], count: int = 1) -> Phase:
-        """A phase of this turn: what each of its IPUs does."""
+        """Return a phase with the steps of every IPU that takes part in this update."""
         steps = {self._replicas.lane(self._replica, cost.ipu): tuple(steps_of(cost)) for cost in self._members}
         return Phase(f"{self._title}: {name}", count, steps, UPDATE_WAIT)
 
     def _work(self, name: str, account: Account) -> Work:
         return work(name, account, self._plan.system.machine.ipu.clock_hz, OPTIMIZER)
 
-    def _alike(self, name: str, account: Account) -> tuple[Step, ...]:
-        """One work that all replicas do alike."""
-        return self._rings.alike((name, account), lambda: [self._work(name, account)])
+    def _shared_work(self, name: str, account: Account) -> tuple[Step, ...]:
+        """Return work that is the same in all replicas."""
+        return self._rings.shared_steps((name, account), lambda: [self._work(name, account)])
 
     def _ring_of(self, cost: UpdateCost) -> Ring:
-        return self._rings.of(self._replica, cost.ipu)
+        return self._rings.ring_for(self._replica, cost.ipu)
 
     def _ring(self, name: str, byte_count: Callable[[UpdateCost], int]) -> Iterator[Phase]:
-        """One pass of every tensor around the replicas of the link domain: n - 1 steps."""
+        """Yield one pass of every tensor around the replicas of the link domain: n - 1 steps."""
         steps = len(self._ring_of(self._members[0]).members) - 1
         if steps > 0:
             what = "reduce_scatter" if name.startswith("reduce") else "all_gather"
@@ -186,7 +186,7 @@ class Turn:
             yield self.phase(name, step, steps)
 
     def _gw_step(self, cost: UpdateCost) -> list[Step]:
-        """One step of the all-reduce of a shard between the corresponding IPUs of the link domains."""
+        """Return one step of the all-reduce of a shard between the corresponding IPUs of the link domains."""
         peers = self._replicas.peers_in_domains(self._replica)
         following = peers[(peers.index(self._replica) + 1) % len(peers)]
         first, ipu, target = (self._replicas.ipu(each, cost.ipu) for each in (peers[0], self._replica, following))
@@ -202,10 +202,13 @@ class Turn:
         return [*(Exchange((hop,), whole) for hop in hops), Barrier(f"domains of ipu{first}", GW_LINK)]
 
     def _small_tensors(self, cost: UpdateCost) -> Sequence[Step]:
-        """Whole all-reduces of small tensors and of norms, which shards of a layer add up first: latency only."""
+        """Return the all-reduces of small tensors and norms, of which only the latency counts.
+
+        IPUs that share a layer sum their norms first.
+        """
         works = list[Step]()
         if cost.shard_norm_count:
-            rings = self._rings.of_shards(self._replica, cost.ipu)
+            rings = self._rings.shard_rings_for(self._replica, cost.ipu)
             ipu = self._replicas.ipu(self._replica, cost.ipu)
             for ring in (each[ipu] for each in (rings.columns, rings.rows) if each):
                 works += self._latencies("norms of shards", TENSOR_PARALLEL, ring, cost.shard_norm_count)
@@ -213,18 +216,18 @@ class Turn:
         return [*works, *self._latencies("small all-reduces", ALL_REDUCE, self._ring_of(cost), counts)]
 
     def _latencies(self, name: str, kind: str, ring: Ring, count: int) -> Sequence[Step]:
-        """The steps of so many all-reduces of next to nothing."""
+        """Return the steps of `count` all-reduces of tiny tensors."""
         if len(ring.members) == 1:
             return []
-        time_ps = seconds_to_ps(2 * count * self._rings.small(ring).latency_s)
-        return self._rings.alike((name, time_ps), lambda: [Work(name, ((kind, time_ps),), steady=True)])
+        time_ps = seconds_to_ps(2 * count * self._rings.tiny_steps(ring).latency_s)
+        return self._rings.shared_steps((name, time_ps), lambda: [Work(name, ((kind, time_ps),), steady=True)])
 
     def _optimizer(self, cost: UpdateCost) -> Sequence[Step]:
-        """Load the state, update the shard, store the state: one direction at a time, one tensor after the other.
+        """Return the steps that load the state, update the shard and store the state, one tensor after the other.
 
-        In phases weights and gradients come with it, and weights go back.
+        In phased execution, weights and gradients are loaded and weights are stored as well.
         """
-        update = self._alike("optimizer", cost.optimizer)
+        update = self._shared_work("optimizer", cost.optimizer)
         if self._plan.layout.optimizer_storage == "in_processor_memory":
             return update
         read = written = (cost.state_bytes, cost.state_tensor_count)
@@ -239,25 +242,25 @@ class Turn:
         return Exchange((streaming_transfer(self._plan.system, name, ipu, direction, size, tensor_count=tensors),))
 
 
-def machines_of(plan: Plan) -> int:
-    """Machines with an IPU of the run."""
+def machine_count(plan: Plan) -> int:
+    """Return the number of machines with an IPU of the run."""
     return plan.system.machines_of(plan.layout.replication_factor, plan.layout.ipus_per_replica)
 
 
 def waiting_s(noise: Noise | None, plan: Plan) -> float:
-    """What a weight update takes longer, on average, as all machines wait for the latest; 0 without known noise. [s]"""
+    """Return the mean extra time of a weight update in which all machines wait for the slowest; 0 without noise. [s]"""
     if noise is None or not noise.late_call_share or not noise.late_call_time_s:
         return 0.0
     share, time_s = float(noise.late_call_share) / plan.layout.updates_per_session_call, float(noise.late_call_time_s)
-    return mean_of_latest(share, time_s, machines_of(plan)) - share * time_s
+    return mean_of_maximum(share, time_s, machine_count(plan)) - share * time_s
 
 
-def mean_of_latest(share: float, mean_s: float, count: int) -> float:
-    """Mean of the largest of `count` delays, each met with chance `share` (0 to 1), then distributed exponentially. [s]
+def mean_of_maximum(share: float, mean_s: float, count: int) -> float:
+    """Return the mean of the largest of `count` delays: each zero, or with chance `share` exponential. [s]
 
-    It is the integral of (1 - (1 - share · x)^count) / x from 0 to 1, times the mean: a sum of as many terms.
+    The mean is `mean_s` times the integral of (1 - (1 - share · x)^count) / x from 0 to 1, a sum of `count` terms.
 
-    >>> mean_of_latest(1.0, 6.0, 3), mean_of_latest(0.5, 4.0, 1)
+    >>> mean_of_maximum(1.0, 6.0, 3), mean_of_maximum(0.5, 4.0, 1)
     (11.0, 2.0)
     """
     return mean_s * sum((1 - (1 - share) ** number) / number for number in range(1, count + 1))

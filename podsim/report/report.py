@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from podsim.harmless import line
+from podsim.escaped import line
 from podsim.report.chart import Chart, Sheet
 from podsim.report.table import Block, Column, Passage, Table
 

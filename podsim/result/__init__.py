@@ -1,4 +1,4 @@
-"""What was learned: the result of a run, its exact breakdown, and how sure it is.
+"""Results of runs: exact breakdowns, prediction intervals, reports and exports.
 
-Nothing here computes how long a thing takes or when it happens. `frames` loads pandas: import it where it is used.
+No module here computes durations or the order of events.
 """

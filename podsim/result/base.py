@@ -1,4 +1,4 @@
-"""The common part of all results: what they are about, what they stand on, and how they are written."""
+"""Common part of all results: scenario, metrics, sources, reports and JSON."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
-from podsim.deferred import Deferred
 from podsim.draws import Range
 from podsim.errors import PodsimError
+from podsim.escaped import short
 from podsim.format import (
     format_count,
     format_energy_j,
@@ -23,7 +23,7 @@ from podsim.format import (
     format_significant,
     format_span,
 )
-from podsim.harmless import short
+from podsim.lazy import LazySequence
 from podsim.metrics import CONDITION, FULLEST, METRICS, PER_SECOND, POWER, SPENT, TOKENS, at, metric_of, metrics_of
 from podsim.report.chart import Sheet
 from podsim.report.report import Part, Report, Section, Tile, beside, headline_table
@@ -44,15 +44,15 @@ if TYPE_CHECKING:
 
     from podsim.draws import Uncertainty
     from podsim.engine.trace import Trace
-    from podsim.placement.search.choice import Choice
     from podsim.program.passes_in_order import Passes
     from podsim.program.task import Program
+    from podsim.search.choice import Choice
 
 STANDS_ON: Final = "Assumptions by influence"
 _MOST_FIGURES: Final = 4
 _ENERGY_OF: Final = ("sample", "token", "request", "run")
 SCHEMA_VERSION: Final = 1
-"""Of the JSON of results; another number if a field gets another meaning or is gone."""
+"""Schema version of the JSON of results; it changes if a field changes its meaning or is removed."""
 _FIRST: Final = (
     "name description version schema_version simulated verdict warnings notes without_effect envelope references"
 )
@@ -62,48 +62,50 @@ _IF_GIVEN: Final = {
     **{key: key for key in (CONDITION, "learning_rate", "notes", "shared_ps")},
     "engine": "event_count",
 }
-"""Keys of JSON that are left out rather than null, by what it takes."""
+"""Keys of the JSON that are omitted instead of null, each with the key whose absence omits it."""
 
 
 def _spent(path: str, told: str) -> Any:
-    """A figure of power, energy or cost as a property; None where it is not known."""
+    """Return a property for a figure of power, energy or cost; its value is None if unknown."""
     return property(partial(at, path), doc=told)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Result(Answered):
-    """The common part of all results.
+    """Common part of all results.
 
     Attributes:
         name: Name of the scenario.
         description: Its description, as the file has it.
         version: Version of podsim that made the result.
-        simulated: Pod, chip, clock and software stack, and what differs from the file.
+        simulated: Pod, chip, clock and software stack, and the differences from the file.
         references: Measured and published figures to compare with.
-        warnings: What a reader must know before using the numbers.
+        warnings: Warnings to read before using the numbers.
         notes: Advice about the run that changes none of its numbers.
-        without_effect: Keys that were written and change nothing in what is asked.
-        envelope: Whether published runs like this one have been compared with predictions.
-        assumptions: Inputs that are neither published nor measured and move the result, by influence: `key`, `value`, …
+        without_effect: Keys of the scenario that do not change this result.
+        envelope: Features of this run that no validated run has.
+        assumptions: Inputs that are neither published nor measured and change the result, by influence: `key`, `value`,
+            …
         inputs: Path and SHA-256 of every file read.
-        event_count: Events of all repetitions that were asked for, run one by one or not, where one engine ran.
-        engine: Which one, `simpy` or `compiled`.
+        event_count: Number of events, including those of repetitions that were extrapolated; None if several engines
+            ran.
+        engine: Name of the engine, `simpy` or `compiled`.
         scenario: The scenario as resolved.
         hardware: All keys of pod and stack, with their values as they were written.
-        choice: How the division was chosen, if that was left open.
-        uncertainty: What came of the run with inputs drawn from their ranges, if that was asked for.
-        trace: The timeline, if recorded; as all that follows no part of the JSON.
+        choice: Search for the layout, if the scenario leaves it open.
+        uncertainty: Result of sampling the inputs from their ranges, if requested.
+        trace: Timeline, if recorded. This and all following attributes are not part of the JSON.
         passes: Operations of the passes in the timeline, by name of the pass.
-        stash: Bytes that a pass in the timeline leaves until the one back has ended, by its name.
-        program: Makes the program of the timeline, with every IPU, where that was recorded.
-        meter: What draws power and is paid for.
-        prices: What it is paid with, if that is given.
+        stash: Bytes that a forward pass stores until its backward pass has ended, by name of the pass.
+        program: Function that compiles the program of the timeline for every IPU, if recorded.
+        meter: Machines whose power and price count.
+        prices: Prices, if given.
     """
 
     KIND: ClassVar[str]
-    """Of what it is the result, as `podsim.metrics` names activities."""
-    OWN: ClassVar[tuple[str, ...]] = ()
-    """Keys of the JSON of this kind of result, in their order."""
+    """Activity of the run, as `podsim.metrics` names it."""
+    SPECIFIC_KEYS: ClassVar[tuple[str, ...]] = ()
+    """Keys of the JSON that only this kind of result has, in order."""
     name: str
     description: str
     version: str
@@ -140,40 +142,40 @@ class Result(Answered):
 
     @abstractmethod
     def headline(self) -> Iterator[Tile]:
-        """The figures that matter most, with their ranges."""
+        """Yield tiles with the most important metrics and their ranges."""
 
     @abstractmethod
     def conclusion(self) -> str:
-        """What a chart of it says, in a line."""
+        """Return a one-line summary for charts."""
 
     @abstractmethod
     def _sections(self) -> Iterator[Section]:
-        """What is told of this kind of result alone."""
+        """Yield the report sections that only this kind of result has."""
 
     @abstractmethod
     def work(self) -> WorkDone:
-        """What the IPUs in use do, and what comes of it."""
+        """Return the time by kind and the rates of work of the IPUs in use."""
 
     @property
     @abstractmethod
     def shares_by_basis(self) -> Mapping[str, float]:
-        """Shares of the time that is divided by what they stand on, such as `published`; empty if not known."""
+        """Shares of the broken-down time by basis of its inputs, such as `published`; empty if unknown."""
 
     @cached_property
     def ranges(self) -> Mapping[str, Range]:
-        """The middle 80 % of what figures may be, by name, measured when it is first asked for.
+        """80 % prediction intervals by metric, computed on first use.
 
-        A figure has none where it is certain, and all have none where an input that moves them was not measured.
+        A metric without uncertain inputs has no interval. No metric has one if an input has not been moved.
         """
         return measured_ranges(self)
 
     @cached_property
     def verdict(self) -> tuple[str, ...]:
-        """What a reader must know first: what most of the answer stands on, and how like it is to what was compared."""
+        """Warnings to read first: missing validation, bias, and dependence on assumed inputs."""
         return tuple(verdict_of(self))
 
     def without_ranges(self) -> Self:
-        """The same result without ranges and verdict, for which inputs that are uncertain are moved one by one."""
+        """Return a copy without ranges and verdict, which cost one run for each end of each uncertain input."""
         bare = copy(self)
         vars(bare).update(ranges={}, verdict=())
         return bare
@@ -185,7 +187,7 @@ class Result(Answered):
 
     @cached_property
     def cost(self) -> Cost | None:
-        """What it costs; None where no price is given."""
+        """Cost of the run; None without prices."""
         if self.meter is None or self.prices is None:
             return None
         return cost_of(self.prices, self.meter, self.work(), self.energy)
@@ -201,7 +203,7 @@ class Result(Answered):
         return self.simulated.machine, f"{self.name}, podsim {self.version}; {self.simulated.difference}"
 
     def figures(self) -> Iterator[tuple[str, float | None]]:
-        """The numbers of a result in one line: those of a mapping by its key, a dot and their own."""
+        """Yield each metric with its value; a metric that is a mapping yields `key.part` for each part."""
         for metric in metrics_of(self.KIND):
             value = metric.get(self)
             if isinstance(value, Mapping):
@@ -222,17 +224,17 @@ class Result(Answered):
         return "; ".join(told[:_MOST_FIGURES])
 
     def predicted(self, quantity: str) -> float | None:
-        """The predicted value of a quantity, or None if the result does not have it."""
+        """Return the predicted value of a metric, or None if the result does not have it."""
         value = getattr(self, quantity)
         return None if value is None else float(value)
 
     def error_of(self, reference: Reference) -> float | None:
-        """Predicted ÷ measured - 1, or None if the result has no such number."""
+        """Return predicted ÷ measured - 1, or None if the result has no such number."""
         predicted = self.predicted(reference.quantity)
         return None if predicted is None else predicted / reference.measured - 1
 
     def __repr__(self) -> str:
-        """Five lines: what it is about, its figures, and where the rest is."""
+        """Return five lines: scenario, metrics, and the attributes with more."""
         more = f"{type(self).__name__}: .ranges, .verdict, .plot(), .to_frame(), .to_json(); {len(self.warnings)}"
         warnings = f"{more} warning{'s' * (len(self.warnings) != 1)}"
         return "\n".join(short(each) for each in (*self._summary_lines(), warnings))
@@ -241,10 +243,11 @@ class Result(Answered):
         return self.title, *self.about, self.figures_line
 
     def report(self) -> Report:
-        """The result as data: figures with their ranges, where time goes, memory, what it stands on and how sure it is.
+        """Return the result as a report: metrics with ranges, breakdown, memory, sources and uncertainty.
 
         Returns:
-            What text, Markdown, a notebook, a page and charts are made of; what is not looked at is not made.
+            The report from which text, Markdown, notebooks, pages and charts are made; sections are computed on first
+            use.
         """
         headline = list(self.headline())
         fitted = {"calibration": " (constants were fitted to it)"}
@@ -263,9 +266,9 @@ class Result(Answered):
             sections=[
                 Section("Headline", [headline_table(headline, *measured)], short=True, paged=False),
                 *self._sections(),
-                Section(STANDS_ON, Deferred(lambda: inputs_blocks(self.assumptions)), short=True),
+                Section(STANDS_ON, LazySequence(lambda: inputs_blocks(self.assumptions)), short=True),
                 Section("How sure", [uncertainty_table(self.uncertainty)] if self.uncertainty else [], short=True),
-                Section("Sources", Deferred(self._sources)),
+                Section("Sources", LazySequence(self._sources)),
             ],
             caption=f"{self.title}\n{self.conclusion()}",
         )
@@ -292,7 +295,7 @@ class Result(Answered):
         return source_blocks(self.assumptions, rows, self.inputs)
 
     def _tile(self, key: str, more: str = "", *, label: str = "", notes: Sequence[str] = ()) -> Tile:
-        """A figure by the words and the unit of its metric, and what was measured of it."""
+        """Return the tile of a metric, with its label, unit, range and the measured values."""
         metric = METRICS[key]
         value, unit = metric.get(self), f" {metric.head}" if metric.unit == PER_SECOND else ""
         name = label or metric.label[:1].upper() + metric.label[1:]
@@ -302,8 +305,8 @@ class Result(Answered):
     def _range(self, key: str) -> str:
         return range_text(self, key)
 
-    def _in_brackets(self, key: str) -> str:
-        """The range of a figure behind it in a sentence."""
+    def _bracketed_range(self, key: str) -> str:
+        """Return the range of a metric in brackets, to follow its value in a sentence."""
         known = self._range(key)
         return f" ({known})" if known else ""
 
@@ -322,14 +325,14 @@ class Result(Answered):
                     notes.append(f"MLPerf's published score {score}{logs}")
         return notes
 
-    def _of_all_ipus(self, share: float) -> list[str]:
-        """The share of the whole pod's peak that is used, if some of its IPUs are idle."""
+    def _pod_share_note(self, share: float) -> list[str]:
+        """Return the used share of the whole pod's peak, if some of the IPUs are idle."""
         count = self.simulated.ipu_count
         of_all = f"of all {format_count(count)} IPUs {format_percent(share)}"
         return [] if self.simulated.ipus_used == count else [of_all]
 
     def spent_tiles(self) -> Iterator[Tile]:
-        """Mean power with its range, energy, and the cost where prices are given."""
+        """Yield tiles with mean power and its range, energy, and the cost if prices are given."""
         if self.energy is not None:
             span = format_span(*map(format_power_w, self.energy.range_w))
             notes = (f"range {span}", *self._measured(POWER))
@@ -349,15 +352,14 @@ class Result(Answered):
         return [row if fullest is None else row | {FULLEST: fullest}]
 
     def to_frame(self, *, ranges: bool = True) -> DataFrame:
-        """A frame of one row: its figures, as tables of `podsim sweep` have them, and their ranges.
+        """Return a data frame of one row: the metrics, in the columns of `podsim sweep`, and their ranges.
 
         Args:
-            ranges: Whether a figure with a range is followed by `<figure>_low` and `<figure>_high`, the middle 80 % of
-                what it may be. They take some 80 ms of the first look at a result, which moves its uncertain inputs one
-                by one; leave them out of frames of many results that are asked for the figures alone.
+            ranges: Add columns `<metric>_low` and `<metric>_high` with the 80 % prediction interval of each metric that
+                has one. They take about 80 ms per result; switch them off for frames of many results.
 
         Returns:
-            The row, with the units of its columns in `attrs["unit"]`: a range has that of its figure.
+            The row, with the units of its columns in `attrs["unit"]`; the ends of an interval have the metric's unit.
         """
         known, currency = self.ranges if ranges else {}, self.cost.currency if self.cost else ""
         row: dict[str, Any] = {}
@@ -370,15 +372,15 @@ class Result(Answered):
                 units |= dict.fromkeys(ends, unit_of_figure(name, currency) or "")
         return frame_of([row], units, currency)
 
-    def own(self) -> Mapping[str, object]:
-        """The numbers of this kind of result, in a fixed order of keys."""
-        return {key: getattr(self, key) for key in self.OWN}
+    def specific_numbers(self) -> Mapping[str, object]:
+        """Return the numbers that only this kind of result has, in a fixed order of keys."""
+        return {key: getattr(self, key) for key in self.SPECIFIC_KEYS}
 
     def to_dict(self) -> dict[str, object]:
-        """Plain types only, in a fixed order of keys; the trace is left out."""
+        """Return plain types in a fixed order of keys, without the trace."""
         stored: dict[str, object] = dict.fromkeys(_FIRST.split())
         stored |= {key: getattr(self, key) for key in stored if key != "schema_version"}
-        stored |= {**self.own(), **{key: getattr(self, key) for key in _LAST.split()}}
+        stored |= {**self.specific_numbers(), **{key: getattr(self, key) for key in _LAST.split()}}
         stored |= {
             "schema_version": SCHEMA_VERSION,
             "references": [{**asdict(reference), "error": self.error_of(reference)} for reference in self.references],
@@ -389,15 +391,15 @@ class Result(Answered):
         return {key: plain(value) for key, value in stored.items() if key not in left_out}
 
     def to_json(self) -> str:
-        """The result as JSON text, the same bytes for the same result."""
+        """Return the result as JSON text; equal results give equal bytes."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def tornado_sheet(result: Result) -> Sheet:
-    """A tornado: how far each input moves the headline of a result.
+    """Return a tornado chart: the change of a result's headline metric with each input.
 
     Raises:
-        PodsimError: No input that is assumed or calibrated moves the result.
+        PodsimError: No assumed or calibrated input changes the result.
     """
     chart = inputs_chart(result.assumptions)
     if chart is None:
@@ -419,7 +421,7 @@ def _cost_tile(cost: Cost, per_hour: float) -> Tile:
 
 
 def _amount(value: float) -> str:
-    """An amount of money, in hundredths from one on.
+    """Format an amount of money: two decimals from one unit on, significant digits below.
 
     >>> _amount(1234.567), _amount(0.0123456), _amount(0.0)
     ('1,234.57', '0.0123', '0')
@@ -428,7 +430,7 @@ def _amount(value: float) -> str:
 
 
 def plain(value: object) -> object:
-    """Dataclasses, mappings and sequences as dictionaries and lists."""
+    """Convert dataclasses, mappings and sequences to dictionaries and lists."""
     if hasattr(value, "to_dict"):
         return plain(value.to_dict())
     if is_dataclass(value) and not isinstance(value, type):

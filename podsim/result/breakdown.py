@@ -1,4 +1,4 @@
-"""Breakdowns that add up exactly: in picoseconds, and in seconds too."""
+"""Breakdowns that add up exactly, in picoseconds and in seconds."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -13,7 +13,8 @@ def apportion(total: int, weights: Mapping[str, int]) -> dict[str, int]:
     """Divide a whole number in proportion to weights, so that the parts add up to it exactly.
 
     Each part is its exact share rounded down; the units left over go to the largest remainders, and among
-    equal remainders to the first (Hamilton's method of largest remainders). No part is off by a whole unit.
+    equal remainders to the first (Hamilton's method of largest remainders). Each part differs from its exact share by
+    less than one unit.
 
     >>> apportion(10, {"a": 1, "b": 1, "c": 1})
     {'a': 4, 'b': 3, 'c': 3}
@@ -32,7 +33,7 @@ def apportion(total: int, weights: Mapping[str, int]) -> dict[str, int]:
 
 
 def mean_account(lanes: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
-    """Mean over the lanes of the time spent on each kind. [ps]
+    """Return the mean over the lanes of the time spent on each kind. [ps]
 
     Every lane's account must add up to the same makespan; the mean then adds up to it too, exactly.
 
@@ -49,7 +50,7 @@ def mean_account(lanes: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
 
 
 def shared_account(trace: Trace) -> dict[str, dict[str, int]]:
-    """Return the mean contention of the lanes: kinds that lost it, with the kinds that they shared channels with. [ps]
+    """Return the mean contention of the lanes by kind, and by the kind with which it shared a channel. [ps]
 
     The times add up to the contention of `mean_account`, exactly.
     """
@@ -66,10 +67,10 @@ def shared_account(trace: Trace) -> dict[str, dict[str, int]]:
 
 
 def exact_seconds(account_ps: Mapping[str, int]) -> dict[str, float]:
-    """An account in seconds whose values add up exactly to the seconds of its total. [s]
+    """Return the times of an account in seconds; they add up exactly to its total. [s]
 
-    Every value is a whole multiple of the spacing of floating-point numbers at the total. Sums of such
-    values are exact in any order, and the spacing is below a picosecond for any total under an hour.
+    Every value is a multiple of the spacing of floating-point numbers at the total, so that sums are exact in any
+    order. The spacing is below a picosecond for totals under an hour.
 
     >>> parts = exact_seconds({"matmul": 100_000_000_000, "bubble": 200_000_000_000})
     >>> sum(parts.values()) == 0.3, 0.1 + 0.2 == 0.3

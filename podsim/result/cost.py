@@ -1,6 +1,6 @@
 """Answers of `podsim cost` on one chip: products, convolutions, lookups and blocks of graph networks.
 
-Parameters of public functions are options of the command: what plans is imported when they are called.
+Parameters of the public functions are options of the command. Planners are imported on the first call.
 """
 
 from __future__ import annotations
@@ -28,39 +28,39 @@ if TYPE_CHECKING:
     from podsim.tiles import Account, ConvPlan, MatMulPlan
     from podsim.tiles.plans import SliceKind
 
-_IN_GROUPS: Final = "convolution in groups"  # as residuals call what is measured
+_IN_GROUPS: Final = "convolution in groups"  # name of the measurements in the residuals
 _TOO_LARGE_CURE: Final = "make the product smaller, or divide it among more IPUs"
-_STACK: Final = "pytorch_geometric_sdk_3.1"  # whose copies between layouts a block pays
+_STACK: Final = "pytorch_geometric_sdk_3.1"  # stack whose layout copies a block includes
 _KERNELS: Final = {
     "multi-slice": ("gather", 1),
     "multi-update-add": ("scatter-add", 3),
     "schnet-block": ("SchNet block", 3),
 }
-"""As what it was measured, forwards in single precision, and copies of the result that a turn of the loop makes: out of
-it and, of a sum, into the next and onto its zeros."""
+"""Measured kernel (forward, FP32) by operation, and the number of copies of the result in each iteration of the
+benchmark loop."""
 _SHOWN: Final = {
     "time_s": ("time", "us", 1e-6),
     "flop_per_s": ("rate", "TFLOP/s", 1e12),
     "bytes_per_s": ("bandwidth", "GB/s", 1e9),
 }
-"""Figures with a range: label, unit, and what it is in SI."""
+"""Metrics with a range: label, displayed unit, and size of the unit in SI."""
 _PERCENT: Final = 0.01
-_MOST_TOLD, _LONGEST = 10, 5  # members of a figure that people are told of, and the largest where there are more
+_MOST_TOLD, _LONGEST = 10, 5  # most members of a mapping to print, and number of the largest ones if there are more
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Cost(Answered):
-    """What one operation, transfer or collective costs, with nothing else on the machine.
+    """Predicted time of one operation, transfer or collective on an idle machine.
 
     Attributes:
-        title: What it is, and on what.
+        title: Operation and chip.
         ipu: The chip.
         cycles: Tile cycles. [cycles]
         time_s: Its time. [s]
         sigma: Standard deviation of the logarithm of predicted over measured time.
-        asked: What was asked for, as JSON has it.
-        found: What came out, as JSON has it.
-        notes: What a reader must know.
+        asked: Inputs, as in the JSON.
+        found: Outputs, as in the JSON.
+        notes: Notes for the reader.
     """
 
     title: str
@@ -79,12 +79,12 @@ class Cost(Answered):
 
     @property
     def lines(self) -> Sequence[tuple[str, str]]:
-        """What came out, for people, by what it is; the time first."""
+        """Label and text of each output, the time first."""
         hidden = ("ranges", "breakdown", "notes")
         shown = [key for key, value in self.found.items() if value != "" and not key.startswith(hidden)]
-        return [(_SHOWN.get(key, (key.replace("_", " "),))[0], self._said(key, self.found[key])) for key in shown]
+        return [(_SHOWN.get(key, (key.replace("_", " "),))[0], self._value_text(key, self.found[key])) for key in shown]
 
-    def _said(self, key: str, value: Any) -> str:
+    def _value_text(self, key: str, value: Any) -> str:
         if key in _SHOWN:
             _, unit, scale = _SHOWN[key]
             figure, low, high = (format_significant(end / scale) for end in (value, *ends_of(value, self.sigma)))
@@ -92,7 +92,7 @@ class Cost(Answered):
         match value:
             case dict():
                 largest = sorted(value, key=lambda name: -value[name])[:_LONGEST] if len(value) > _MOST_TOLD else value
-                told = ", ".join(f"{name.replace('_', ' ')} {self._said(key, value[name])}" for name in largest)
+                told = ", ".join(f"{name.replace('_', ' ')} {self._value_text(key, value[name])}" for name in largest)
                 return told + f", and of {len(value) - _LONGEST} more" * (len(value) > _MOST_TOLD)
             case list():
                 return _by(value)
@@ -103,19 +103,19 @@ class Cost(Answered):
         return format_bytes(value) if "bytes" in key else f"{value:,.0f}"
 
     def to_dict(self) -> dict[str, Any]:
-        """What `--json` prints."""
+        """Return the content of `--json`."""
         return {**self.asked, **self.found}
 
     def to_json(self) -> str:
-        """The same as text."""
+        """Return the cost as JSON text."""
         return json.dumps(self.to_dict(), indent=2)
 
     def to_text(self) -> str:
-        """The same as `text`."""
+        """Return the cost as plain text."""
         return self.text()
 
     def report(self) -> Report:
-        """What is known of it, and what its time is made of."""
+        """Return the cost as a report, with the breakdown of its time."""
         in_cycles = "breakdown_cycles" in self.found
         unit, scale, digits = ("cycles", 1.0, 0) if in_cycles else ("us", 1e-6, 3)
         parts = self.found["breakdown_cycles" if in_cycles else "breakdown_s"]
@@ -138,12 +138,12 @@ class Cost(Answered):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MatMulCost(Cost):
-    """One matrix product on one chip.
+    """Predicted time of one matrix product on one chip.
 
     Attributes:
-        plan: How it is split, and its cycles by kind.
-        flop: Its work, a multiply-add being two operations. [FLOP]
-        flop_per_s: Its rate. [FLOP/s]
+        plan: Split over the tiles, and cycles by kind.
+        flop: Number of operations; a multiply-add counts as two. [FLOP]
+        flop_per_s: Rate. [FLOP/s]
     """
 
     plan: MatMulPlan
@@ -153,13 +153,13 @@ class MatMulCost(Cost):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ConvolutionCost(Cost):
-    """One pass of a convolution on one chip.
+    """Predicted time of one pass of a convolution on one chip.
 
     Attributes:
         op: The pass.
-        plan: How it is split, and its cycles by kind.
-        flop: Its work, a multiply-add being two operations, and padding counted as work. [FLOP]
-        flop_per_s: Its rate. [FLOP/s]
+        plan: Split over the tiles, and cycles by kind.
+        flop: Number of operations; a multiply-add counts as two, and padding is included. [FLOP]
+        flop_per_s: Rate. [FLOP/s]
     """
 
     op: Conv
@@ -170,11 +170,11 @@ class ConvolutionCost(Cost):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class KernelCost(Cost):
-    """An operation, or a block of them, called in a loop on one chip.
+    """Predicted time of an operation or a block of operations in a loop on one chip.
 
     Attributes:
         account: Tile cycles by kind, the loop included.
-        loop_cycles: Those of the loop around it. [cycles]
+        loop_cycles: Cycles of the loop itself. [cycles]
     """
 
     account: Account
@@ -189,17 +189,17 @@ def cost_matmul(
     partials: Half | None = None,
     memory: float = 0.6,
 ) -> MatMulCost:
-    """Plan one matrix product and show what it costs.
+    """Plan one matrix product and show its predicted time.
 
     Args:
         shape: ROWSxINNERxCOLUMNS, or GROUPSxROWSxINNERxCOLUMNS.
         ipu: A chip: gc200, bow, c600, gc2, or a file.
         dtype: Format of the operands.
-        partials: Format of the partial results; half where the chip gains by it if left out.
+        partials: Format of the partial results; by default `fp16` on chips that are faster with it.
         memory: Available-memory proportion, above 0 and at most 1.
 
     Returns:
-        Time and rate with their ranges, how it is split, and cycles by kind.
+        Time and rate with their ranges, the split over tiles, and cycles by kind.
 
     Raises:
         PodsimError: The shape, the formats or the memory proportion are wrong.
@@ -254,25 +254,25 @@ def cost_convolution(
     memory: float = 0.6,
     ipu: str | Ipu = "gc200",
 ) -> ConvolutionCost:
-    """Plan one pass of a convolution and show what it costs.
+    """Plan one pass of a convolution and show its predicted time.
 
     Args:
         image: Height and width of the input: `56`, or `56x48`; in Python two numbers, too.
         in_channels: Input channels of all groups together.
         out_channels: Output channels of all groups together.
         filter: Height and width of the filter: `3`, or `1x7`.
-        stride: From one output position to the next: `2`, or `2x1`.
+        stride: Distance between output positions: `2`, or `2x1`.
         padding: `same` for as many outputs as input positions over the stride, `valid` for none, or a width of zeros.
         groups: Groups; as many as channels for a depthwise convolution.
         batch: Images.
-        direction: Which pass.
+        direction: Pass to cost.
         dtype: Format of the operands.
-        partials: Format of the partial results; half where the chip gains by it if left out.
+        partials: Format of the partial results; by default `fp16` on chips that are faster with it.
         memory: Available-memory proportion, above 0 and at most 1.
         ipu: A chip: gc200, bow, c600, gc2, or a file.
 
     Returns:
-        Time and rate with their ranges, how it is split, and cycles by kind.
+        Time and rate with their ranges, the split over tiles, and cycles by kind.
 
     Raises:
         PodsimError: A number or a format is wrong.
@@ -361,7 +361,7 @@ def cost_multi_slice(
     ipu: str | Ipu = "gc200",
     loop_supersteps: int = 4,
 ) -> KernelCost:
-    """Plan the lookup of rows of a table (a gather) and show what it costs.
+    """Plan the lookup of rows of a table (a gather) and show its predicted time.
 
     Args:
         rows: Rows of the table.
@@ -373,7 +373,7 @@ def cost_multi_slice(
         loop_supersteps: Supersteps of a loop around the operation that carries its result on; no loop if 0.
 
     Returns:
-        Time with its range, how it is split, and cycles by kind, the loop included.
+        Time with its range, the split over tiles, and cycles by kind, the loop included.
 
     Raises:
         PodsimError: A number is wrong.
@@ -397,7 +397,7 @@ def cost_multi_update_add(
     ipu: str | Ipu = "gc200",
     loop_supersteps: int = 4,
 ) -> KernelCost:
-    """Plan the addition of rows to a table of zeros (a scatter-add) and show what it costs.
+    """Plan the addition of rows to a table of zeros (a scatter-add) and show its predicted time.
 
     Args:
         rows: Rows of the table.
@@ -409,7 +409,7 @@ def cost_multi_update_add(
         loop_supersteps: Supersteps of a loop around the operation that carries its result on; no loop if 0.
 
     Returns:
-        Time with its range, how it is split, and cycles by kind, the loop included.
+        Time with its range, the split over tiles, and cycles by kind, the loop included.
 
     Raises:
         PodsimError: A number is wrong.
@@ -433,7 +433,7 @@ def cost_schnet_block(
     ipu: str | Ipu = "gc200",
     loop_supersteps: int = 4,
 ) -> KernelCost:
-    """Show what an interaction block of SchNet costs: filters of edges, messages along them, dense layers of atoms.
+    """Show the predicted time of an interaction block of SchNet: edge filters, messages and dense layers of atoms.
 
     Args:
         nodes: Rows of atoms.
@@ -475,7 +475,7 @@ def cost_schnet_block(
 
 
 def hardware(given: Any, kind: str) -> Any:
-    """A chip, pod or software stack, by its name or as it is."""
+    """Return a chip, pod or software stack; a name is looked up, an object returned unchanged."""
     from podsim.scenario import load_hardware, load_ipu
 
     if not isinstance(given, str):
@@ -484,7 +484,7 @@ def hardware(given: Any, kind: str) -> Any:
 
 
 def whole_numbers(given: str | int | Sequence[int], between: str) -> tuple[int, ...]:
-    """Numbers of a text with a sign between them, none where there is anything else; or what is given as numbers.
+    """Parse numbers with a sign between them, return none for other text; return given numbers unchanged.
 
     >>> whole_numbers("1x7", "x"), whole_numbers(3, "x"), whole_numbers("0,a", ",")
     ((1, 7), (3,), ())
@@ -504,13 +504,13 @@ def require(
 
 
 def ranges_of(sigma: float, **figures: float) -> dict[str, Any]:
-    """Figures, then their ranges, as JSON has them."""
+    """Return metrics, then their ranges, in the form of the JSON."""
     ends = {key: dict(zip(("low", "high"), ends_of(value, sigma), strict=True)) for key, value in figures.items()}
     return {**figures, "ranges": {"share": SHARE, **ends}}
 
 
 def ends_of(value: float, sigma: float) -> tuple[float, float]:
-    """The middle 80 % of what a time or a rate may be, in its unit."""
+    """Return the ends of the 80 % prediction interval of a time or rate, in its unit."""
     factor = math.exp(Z * sigma)
     return value / factor, value * factor
 
@@ -520,7 +520,7 @@ def _by(extents: Iterable[int]) -> str:
 
 
 def _two(name: str, given: str | int | Sequence[int]) -> tuple[int, int]:
-    """Height and width, of one number or two."""
+    """Return height and width from one number or two."""
     axes = whole_numbers(given, "x")
     what = f"`{_by(axes) or given}` is not a number, or a height and a width"
     require(len(axes) in (1, 2), what, f"--{name}", do="write for example `3` or `1x7`")
@@ -549,7 +549,7 @@ def _chip(given: str | Ipu, memory: float) -> Ipu:
 
 
 def _partials(ipu: Ipu, dtype: str, partials: str | None) -> str:
-    """The format of partial results: half where the matrix unit computes more of them at once."""
+    """Return the format of partial results: FP16 where the matrix unit computes more of them at once."""
     gains = ipu.amp.half_conv_units > ipu.amp.half_partials_float_conv_units
     sums = partials or ("fp32" if dtype == "fp32" or (dtype == "fp16" and not gains) else "fp16")
     what, cure = f"{dtype} operands have no {sums} partials", "leave it out, or use fp16 operands"
@@ -562,10 +562,10 @@ def _partials(ipu: Ipu, dtype: str, partials: str | None) -> str:
 def _on_chip(
     ipu: Ipu, account: Account, measured_as: str, plan: Any = None, flop: int = 0, **more: Any
 ) -> dict[str, Any]:
-    """What costs on one chip have in common; with a rate where the matrix unit works."""
+    """Return the fields that all costs on one chip share, with a rate if the matrix unit is used."""
     from podsim.result.evidence import residuals
 
-    sigma, cycles = residuals().of_kernel(measured_as), account.cycles
+    sigma, cycles = residuals().kernel_sigma(measured_as), account.cycles
     made: dict[str, Any] = {"ipu": ipu, "cycles": cycles, "time_s": cycles / ipu.clock_hz, "sigma": sigma}
     figures, found = {"time_s": made["time_s"]}, {"cycles": cycles}
     if flop:
@@ -587,7 +587,7 @@ def _kernel_chip(given: str | Ipu, memory: float, dtype: str, extents: Mapping[s
 def _slices(
     kind: SliceKind, extents: dict[str, int], dtype: Half, memory: float, ipu: str | Ipu, loop_supersteps: int
 ) -> KernelCost:
-    """Lookups or updates of rows, whose loop needs no superstep for indices that lie on one tile."""
+    """Return the cost of lookups or updates of rows, whose loop needs no superstep for indices on one tile."""
     from podsim.tiles import Chip, SliceShape, planned_slices
 
     chip, shape = _kernel_chip(ipu, memory, dtype, extents), SliceShape(**extents)
@@ -608,7 +608,7 @@ def _slices(
 def _looped(
     title: str, asked: Mapping[str, Any], work: tuple[Ipu, Account, int, float], plan: Any = None, **found: Any
 ) -> KernelCost:
-    """The work of a chip with a loop around it, of so many supersteps with one copy of so large a result of a tile."""
+    """Return the cost of a kernel inside a benchmark loop, which adds supersteps and copies of a tile's result."""
     from podsim.tiles import Account
 
     ipu, account, supersteps, result_bytes = work

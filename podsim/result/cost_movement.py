@@ -1,4 +1,4 @@
-"""Answers of `podsim cost` to transfers and collectives; what moves is imported when it is asked."""
+"""Answers of `podsim cost` for transfers and collectives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from podsim.result.cost import Cost, hardware, ranges_of, require, whole_numbers
 from podsim.units import format_bytes, parse_quantity
 
 if TYPE_CHECKING:
-    from podsim.program.movement import Collective, Fabric, Movement
+    from podsim.program.movement import Collective, Participants, TransferTime
     from podsim.scenario import Software, System
 
 _LARGEST_BYTES = 1e9
@@ -25,21 +25,21 @@ _ENDS = "`tile`, `ipu0` with the number of a chip, `ipus`, `random`, `host`, `me
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MovementCost(Cost):
-    """A transfer or a collective, with nothing else on the machine.
+    """Predicted time of a transfer or a collective on an idle machine.
 
     Attributes:
-        what: Which, in words.
-        fabric: What takes part.
-        byte_count: Of a tile; see `cost_transfer` and `cost_collective`. [B]
-        movement: What moves, and its time by cause.
-        held_bytes: What the fullest tile holds in the end. [B]
-        bytes_per_s: What arrives at all receivers together over the time. [B/s]
+        what: Description of the transfer.
+        participants: Participating tiles and chips.
+        byte_count: Bytes of a tile; see `cost_transfer` and `cost_collective`. [B]
+        movement: Transferred bytes and time by cause.
+        held_bytes: Content of the fullest tile at the end. [B]
+        bytes_per_s: Bytes that arrive at all receivers, over the time. [B/s]
     """
 
     what: str
-    fabric: Fabric
+    participants: Participants
     byte_count: float
-    movement: Movement
+    movement: TransferTime
     held_bytes: float
     bytes_per_s: float
 
@@ -57,21 +57,20 @@ def cost_collective(
     system: str | System = "ipu_pod16",
     software: str | Software = "popart_sdk_2.5",
 ) -> MovementCost:
-    """Show what a collective costs with nothing else on the machine.
+    """Show the predicted time of a collective on an idle machine.
 
     Args:
-        name: Which: `all-reduce`, `all-gather`, `reduce-scatter`, `all-to-all`, `broadcast`, `gather`, `scatter` or
-            `reduce`.
-        byte_count: Of each tile: what it holds before a sum or an all-gather, what it sends to each other tile in an
-            all-to-all, what the root sends to all or to each, or receives from each: `4`, or `40 kB`. [B]
-        ipus: Chips that take part, the first ones of the pod, unless they are named.
+        name: `all-reduce`, `all-gather`, `reduce-scatter`, `all-to-all`, `broadcast`, `gather`, `scatter` or `reduce`.
+        byte_count: Bytes of each tile, `4` or `40 kB`: content before a sum or an all-gather, data for each other tile
+            in an all-to-all, or data that the root sends to or receives from each tile. [B]
+        ipus: Number of chips that take part: the first ones of the pod.
         tiles: Tiles of each chip; all if left out.
-        over: All tiles with all, or with those of their number on other chips, as in replicated tensors, which is meant
-            with several chips if left out. Others than all-reduce, all-gather and reduce-scatter are always over tiles,
-            as all are on one chip.
-        between: Numbers of the chips that take part, in place of `ipus`: `0,5`; the root is on the first.
-        others: Of the chip of a root, only the root takes part in a `broadcast`, `gather` or `scatter`.
-        dtype: Format of what is summed.
+        over: `tiles` is one collective of all tiles. `ipus` is a collective for each tile number, of the tiles with
+            that number on all chips, as in replicated tensors; it is the default with several chips. One chip always
+            uses `tiles`, and so do other collectives than all-reduce, all-gather and reduce-scatter.
+        between: Numbers of the chips that take part, instead of `ipus`: `0,5`; the root is on the first.
+        others: Only the root of its chip takes part in a `broadcast`, `gather` or `scatter`.
+        dtype: Format of the summed values.
         system: A pod: ipu_pod16, dss8440, or a file.
         software: The software stack, whose rings join chips.
 
@@ -99,10 +98,10 @@ def cost_collective(
     )
     count = len(chips)
     over_ipus = count > 1 and name in OVER_IPUS and over != "tiles"
-    fabric = _fabric(system, chips, tiles, joined=not over_ipus)
+    participants = _participants(system, chips, tiles, joined=not over_ipus)
     byte_count = _bytes(byte_count)
-    what = f"`{byte_count:g}` bytes of {fabric.all_tiles} tile{'s' * (fabric.all_tiles > 1)} are no {name}"
-    is_possible = byte_count == int(byte_count) and (fabric.all_tiles > 1 or name in SUMS)
+    what = f"`{byte_count:g}` bytes of {participants.all_tiles} tile{'s' * (participants.all_tiles > 1)} are no {name}"
+    is_possible = byte_count == int(byte_count) and (participants.all_tiles > 1 or name in SUMS)
     require(is_possible, what, "--bytes", do="use a whole number of bytes, and two tiles or more")
     what = f"{name}{f' of {dtype}' if name in SUMS else ''} over {'chips' if over_ipus else 'tiles'}"
     if over_ipus:
@@ -112,17 +111,17 @@ def cost_collective(
         domains = Counter(chip // size for chip in chips)
         uneven = f"{count} IPUs do not lie evenly in {len(domains)} link domains of {size} of {pod.name}"
         require(len({*domains.values()}) == 1, uneven, "--ipus", do="take as many of each")
-        movement = fabric.over_chips(name, int(byte_count), stack)
+        movement = participants.over_chips(name, int(byte_count), stack)
         what += f" with {stack.name}"
     else:
         rootless = f"a {name} of {count} IPU{'s' * (count > 1)} has no root with others"
         cure = "use broadcast, gather or scatter, and two IPUs or more"
         require(not others or (count > 1 and name in ROOTED), rootless, "--others", do=cure)
-        movement = replace(fabric, others=others).collective(name, int(byte_count), dtype)
+        movement = replace(participants, root_alone=others).collective(name, int(byte_count), dtype)
     held = byte_count
     if name in ("all-gather", "all-to-all", "gather", "scatter"):
-        held *= fabric.ipu_count if over_ipus else fabric.all_tiles
-    return _cost("collective", what, fabric, byte_count, movement, held, is_measured=not over_ipus)
+        held *= participants.ipu_count if over_ipus else participants.all_tiles
+    return _cost("collective", what, participants, byte_count, movement, held, is_measured=not over_ipus)
 
 
 def cost_transfer(
@@ -136,16 +135,17 @@ def cost_transfer(
     load_bytes: int = 16,
     system: str | System = "ipu_pod16",
 ) -> MovementCost:
-    """Show what a transfer costs: between tiles, chips, host and chips, or with streaming memory.
+    """Show the predicted time of a transfer: between tiles, chips, host and chips, or with streaming memory.
 
     Args:
-        byte_count: Of each tile: `4`, or `40 kB`. [B]
+        byte_count: Bytes of each tile: `4`, or `40 kB`. [B]
         source: `tile`, `ipu0` with the number of a chip in the pod, `ipus`, `host`, `memory` for streaming memory, or
             `local` for loads of a tile from its own memory.
-        target: The same; `random` is a tile of the other half of the chips, another for each sender.
-        ipus: Chips that take part, the first ones of the pod, unless two are named.
-        tiles: Tiles of each; if left out one between tiles, and all otherwise.
-        both_ways: As much goes back at the same time, between two chips.
+        target: Receiver, written like the sender; `random` is a different tile for each sender, on the other half of
+            the chips.
+        ipus: Number of chips that take part: the first ones of the pod, unless two are named.
+        tiles: Tiles of each chip; by default one for transfers between tiles, and otherwise all.
+        both_ways: Transfer the same amount back at the same time, between two chips.
         load_bytes: Width of a load, for `local`: 4, 8 or 16. [B]
         system: A pod: ipu_pod16, dss8440, or a file.
 
@@ -165,29 +165,29 @@ def cost_transfer(
     named = [int(end[1]) for end in ends if end]
     between = (source, target) == ("tile", "tile")
     count = 2 if len(named) == 2 else ipus
-    fabric = _fabric(system, tuple(range(count)), 1 if between and tiles is None else tiles)
+    participants = _participants(system, tuple(range(count)), 1 if between and tiles is None else tiles)
     pod: System = hardware(system, "pod")
-    inner = {source, target} - {*_CHIPS}  # the end that is no chip of those that take part
+    inner = {source, target} - {*_CHIPS}  # the end that is not a participating chip
     if between:
-        movement = fabric.between_tiles(byte_count, fabric.tile_count)
+        movement = participants.between_tiles(byte_count, participants.tile_count)
     elif len(named) == 2:
         first, last = named
         most = pod.domain_ipu_count
         what = f"IPU {first} and IPU {last} are not two of the {most} that IPU-Links join in {pod.name}"
         require(first != last and max(named) < most, what, "--to", do=f"use two numbers from 0 to {most - 1}")
-        movement = fabric.between_ipus(byte_count, first, last, both_ways=both_ways)
+        movement = participants.between_ipus(byte_count, first, last, both_ways=both_ways)
     elif source in _CHIPS and target == "random" and count > 1:
-        movement = fabric.across(byte_count)
+        movement = participants.across(byte_count)
     elif inner == {"host"} and len({source, target}) == 2:
-        movement = fabric.with_host(byte_count)
+        movement = participants.with_host(byte_count)
     elif inner == {"memory"} and len({source, target}) == 2:
-        need, machine = byte_count * fabric.tile_count, pod.machine
+        need, machine = byte_count * participants.tile_count, pod.machine
         room = machine.streaming_memory.capacity_per_ipu_bytes
         what = f"an IPU moves {format_bytes(need)}; its streaming memory on {machine.name} holds {format_bytes(room)}"
         require(need <= room, what, "--bytes", do="move less, or use a system with streaming memory: `--system`")
-        movement = fabric.with_memory(byte_count, "read" if source == "memory" else "write")
+        movement = participants.with_memory(byte_count, "read" if source == "memory" else "write")
     elif source == "local" and target in ("tile", "local"):
-        movement = fabric.read(byte_count, load_bytes)
+        movement = participants.read(byte_count, load_bytes)
     else:
         what = f"nothing is known of a transfer from `{source}` to `{target}` with {ipus} IPUs"
         cure = f"use {_ENDS}; from or to `host` and `memory` it is `ipus`; `random` needs two IPUs"
@@ -197,12 +197,14 @@ def cost_transfer(
     require(not both_ways or len(named) == 2, what, "--both-ways", do=cure)
     what = f"transfer from {source}" + ("" if source == "local" else f" to {target}") + ", both ways" * both_ways
     is_measured = source != "memory" and target not in ("host", "memory")
-    return _cost("transfer", what, fabric, byte_count, movement, byte_count, is_measured=is_measured)
+    return _cost("transfer", what, participants, byte_count, movement, byte_count, is_measured=is_measured)
 
 
-def _fabric(system: str | System, chips: tuple[int, ...], tiles: int | None, *, joined: bool = True) -> Fabric:
-    """Tiles of some chips, which IPU-Links join or not."""
-    from podsim.program.movement import Fabric
+def _participants(
+    system: str | System, chips: tuple[int, ...], tiles: int | None, *, joined: bool = True
+) -> Participants:
+    """Return the participating tiles of some chips; IPU-Links may join the chips."""
+    from podsim.program.movement import Participants
 
     pod: System = hardware(system, "pod")
     chip = pod.machine.ipu
@@ -215,23 +217,30 @@ def _fabric(system: str | System, chips: tuple[int, ...], tiles: int | None, *, 
     what = f"{tiles} tiles are not from 1 to the {chip.tile.count} of {chip.name}"
     is_possible = tiles is None or 1 <= tiles <= chip.tile.count
     require(is_possible, what, "--tiles", do="use fewer, or leave it out for all")
-    return Fabric(chip, tiles or chip.tile.count, chips, pod)
+    return Participants(chip, tiles or chip.tile.count, chips, pod)
 
 
 def _cost(
-    kind: str, what: str, fabric: Fabric, byte_count: float, movement: Movement, held: float, *, is_measured: bool
+    kind: str,
+    what: str,
+    participants: Participants,
+    byte_count: float,
+    movement: TransferTime,
+    held: float,
+    *,
+    is_measured: bool,
 ) -> MovementCost:
-    """The answer; `is_measured` says whether it was on the chip that was measured."""
+    """Return the cost of a transfer; `is_measured` is True for a kind that was measured on one chip."""
     from podsim.result.evidence import residuals
     from podsim.scenario.hardware import present
 
-    ipu, chips, tiles = fabric.ipu, fabric.ipu_count, fabric.tile_count
-    sigma = residuals().of_kernel(kind if is_measured and ipu.name == _MEASURED else f"{kind} of {ipu.name}")
+    ipu, chips, tiles = participants.ipu, participants.ipu_count, participants.tile_count
+    sigma = residuals().kernel_sigma(kind if is_measured and ipu.name == _MEASURED else f"{kind} of {ipu.name}")
     where = f"{tiles} tile{'s' * (tiles > 1)} of {f'each of {chips}' if chips > 1 else 'one'} {ipu.name}"
     time_s, bytes_per_s, memory = movement.time_s, movement.bytes_per_s, ipu.tile.memory_bytes
     cycles = time_s * ipu.clock_hz
     over = f"does not fit: a tile would hold {format_bytes(held)}; it has {format_bytes(memory)}"
-    of = {"ipu": ipu.name, "ipus": chips, "tiles": tiles, "system": present(fabric.system).name}
+    of = {"ipu": ipu.name, "ipus": chips, "tiles": tiles, "system": present(participants.system).name}
     moved = {"cycles": cycles, "moved_bytes": movement.moved_bytes, "fullest_tile_bytes": held, "bound": movement.bound}
     parts = {cause: part_s for cause, part_s in movement.parts if part_s}
     return MovementCost(
@@ -244,7 +253,7 @@ def _cost(
         found={**ranges_of(sigma, time_s=time_s, bytes_per_s=bytes_per_s), **moved, "breakdown_s": parts},
         notes=[over] if held > memory else [],
         what=what,
-        fabric=fabric,
+        participants=participants,
         byte_count=byte_count,
         movement=movement,
         held_bytes=held,
@@ -253,7 +262,7 @@ def _cost(
 
 
 def _bytes(given: str | float) -> float:
-    """A number of bytes, with a unit or without.
+    """Return a number of bytes, written with or without a unit.
 
     >>> _bytes("4"), _bytes("40 kB")
     (4, 40000)

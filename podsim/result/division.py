@@ -1,4 +1,4 @@
-"""A division that was chosen: the table of what was weighed, and the keys to keep it."""
+"""Layouts found by the search: tables of the candidates, and the keys to write into a scenario."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any, Final
 
 from podsim.format import format_count, format_duration_s, format_percent
-from podsim.placement.search.choice import Candidate, Choice
 from podsim.report.table import Block, Cell, Cells, Column, Passage, Table, columns
 from podsim.scenario.wording import counted, flow
+from podsim.search.choice import Candidate, Choice
 
 _DIGITS: Final = 4
 _REPLICAS: Final = "replication_factor"
@@ -20,7 +20,7 @@ _WIDTH: Final = 78
 
 
 def division_blocks(choice: Choice) -> tuple[Block, ...]:
-    """The chosen division, the runners-up, and those that do not fit; then YAML to paste."""
+    """Return tables of the chosen layout, the runners-up and layouts that do not fit, then YAML to paste."""
     chosen, candidates = choice.chosen, choice.candidates
     heads, rows = (_training_rows if _REPLICAS in chosen.parallelism else _decoder_rows)(choice)
     filled = [candidate.used_bytes / candidate.capacity_bytes for candidate in candidates]
@@ -38,7 +38,7 @@ def division_blocks(choice: Choice) -> tuple[Block, ...]:
             keys = "parallelism.tensor_parallel, or memory.weights: streamed,"
         full = f"The fullest IPU is {format_percent(filled[place])} full."
         notes.append(f"{full} A larger memory.reserve, a pinned {keys} leaves room.")
-    notes += [f"{division_words(each)}: {each.verdict}" for each in candidates if not each.fits]
+    notes += [f"{division_text(each)}: {each.verdict}" for each in candidates if not each.fits]
     counts = f"{format_count(choice.considered_count)} considered, {choice.simulated_count} simulated"
     notes.append(counts)
     table = Table(heads, rows, headline(choice), notes, place)
@@ -48,13 +48,13 @@ def division_blocks(choice: Choice) -> tuple[Block, ...]:
 def headline(choice: Choice) -> str:
     """Return what was chosen, its gain over the division that it replaces, and what lies behind the reserve."""
     chosen, given, behind = choice.chosen, choice.replaced, choice.behind
-    parts = [f"Division chosen automatically: {division_words(chosen)}"]
+    parts = [f"Division chosen automatically: {division_text(chosen)}"]
     if given is not None:
         parts.append(f"{_faster(chosen, given)} the division of the file")
     if behind is not None:
         free = format_percent(1 - behind.used_bytes / behind.capacity_bytes)
         parts.append(
-            f"{division_words(behind)} would be {_faster(behind, chosen)} this, but leaves {free} of memory free, "
+            f"{division_text(behind)} would be {_faster(behind, chosen)} this, but leaves {free} of memory free, "
             f"less than the reserve of {format_percent(choice.reserve)}"
         )
     return "; ".join(parts)
@@ -95,7 +95,7 @@ def _training_rows(choice: Choice) -> tuple[tuple[Column, ...], list[Cells]]:
 
 
 def _shards(candidate: Candidate) -> int:
-    """IPUs that share every layer."""
+    """Return the number of IPUs that share every layer."""
     return int(candidate.parallelism.get("tensor_parallel", 1))
 
 
@@ -115,7 +115,7 @@ def _decoder_rows(choice: Choice) -> tuple[tuple[Column, ...], list[Cells]]:
 
 
 def choice_yaml(candidate: Candidate) -> str:
-    """The keys of a division as they are written in a scenario.
+    """Return the keys of a layout as they are written in a scenario.
 
     >>> keys = dict(used_bytes=0, streaming_bytes=0, capacity_bytes=1, fits=True, verdict="")
     >>> print(choice_yaml(Candidate(parallelism={"tensor_parallel": 4}, memory={"weights": "resident"}, **keys)))
@@ -128,7 +128,7 @@ def choice_yaml(candidate: Candidate) -> str:
 
 
 def section_lines(title: str, keys: Mapping[str, Any]) -> Iterator[str]:
-    """A section of a scenario as it is written, no wider than a page; a list goes on in a line that is further in."""
+    """Yield the lines of a section of a scenario, wrapped to the width of a page."""
     yield f"{title}:"
     for key, value in keys.items():
         lines = [f"  {key}: {flow(value)}"]
@@ -138,8 +138,8 @@ def section_lines(title: str, keys: Mapping[str, Any]) -> Iterator[str]:
         yield from (fill(line, _WIDTH) for line in lines)
 
 
-def division_words(candidate: Candidate) -> str:
-    """A division in a few words."""
+def division_text(candidate: Candidate) -> str:
+    """Return a short description of a layout."""
     keys = candidate.parallelism
     if _REPLICAS not in keys:
         return f"{keys['tensor_parallel']} x {keys['pipeline_stages']} IPUs, {candidate.memory['weights']}"
@@ -151,7 +151,7 @@ def division_words(candidate: Candidate) -> str:
 
 
 def ipus_of(keys: Mapping[str, Any]) -> int:
-    """IPUs of a replica."""
+    """Return the number of IPUs of a replica."""
     shards = int(keys.get("tensor_parallel", 1))
     if "stages" in keys:
         return shards * len({stage["ipu"] for stage in keys["stages"]})

@@ -1,13 +1,16 @@
-"""Published runs that were compared, what is new about another run beside them, and how far off it may be therefore.
+"""Validated runs, the features of a run that none of them has, and the model error that follows.
 
-`reference_data/residuals.json` has every run that was compared, with its features and the logarithm of its predicted
-over its measured time, predicted without any row of its own origin: an MLPerf campaign, a vendor's table, a paper.
-The scatter of another run is the mean size of these errors, in which runs that are alike count more, times what makes
-of it the standard deviation whose middle 80 % has the least interval score [gneiting2007]. What no run has is taken as
-the least favourable of what runs have, and adds a step, which is that with the least score as well.
+`reference_data/residuals.json` has every validated run with its features and its log error, the logarithm of predicted
+over measured time. Constants are fitted without the rows of the run's origin (an MLPerf round, a vendor's table, a
+paper).
+
+The model error of another run is the weighted mean of absolute log errors. Similar runs have larger weights. The factor
+`spread` turns this mean into the standard deviation whose 80 % interval has the least interval score [gneiting2007]. A
+feature that no run has is treated as the least favourable feature of the runs, and adds a step, which is chosen by the
+score too.
 
     sigma = spread * (sum of w * |error|) / (sum of w), sigma^2 += step^2 * (new features + log2(size / largest))
-    w = stack * activity * model / rows of the configuration, each factor 1 where the run is the same in it
+    w = stack * activity * model / rows of the configuration, each factor 1 if the run is equal in it
 """
 
 from __future__ import annotations
@@ -31,9 +34,9 @@ from podsim.scenario.scenario import Scenario
 
 FILE: Final = "reference_data/residuals.json"
 _MISSED: Final = 10
-"""What a missed per cent weighs beside one of width, for a middle of 80 %: 2 / (1 - 0.8)."""
+"""Weight of the miss relative to the width in the interval score of an 80 % interval: 2 / (1 - 0.8)."""
 _ALIKE: Final = 1e-4
-"""Numbers that differ by less are the same: those of the file have five digits."""
+"""Relative difference below which numbers are equal: the file has five digits."""
 WORDS: Final = {
     "activity": "{activity}",
     "stack": "{activity} with {}",
@@ -49,55 +52,55 @@ WORDS: Final = {
     "sequence_length": "sequence length",
     "ipu_count": "IPUs",
 }
-"""Features in words: of names as they stand in a sentence, of numbers what is counted."""
+"""Text of each feature: a phrase for a categorical feature, the counted noun for a numerical one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A published run beside its prediction."""
+    """Published run with its prediction."""
 
-    row: str  # its name
-    origin: str  # the campaign, table, paper or notebook that it was published in
-    configuration: str  # what it shares with rows that are no evidence beside it
+    row: str  # name of the row
+    origin: str  # campaign, table, paper or notebook in which it was published
+    configuration: str  # equal for rows that are not independent evidence
     role: str  # `calibration` or `hold-out`
-    names: Mapping[str, str]  # features that are names
-    sizes: Mapping[str, float]  # features that are numbers
-    error: float  # logarithm of predicted over measured time, constants fitted without the rows of its origin
-    known_variance: float  # what uncertain inputs and the measurement explain of its square
+    names: Mapping[str, str]  # categorical features
+    sizes: Mapping[str, float]  # numerical features
+    error: float  # logarithm of predicted over measured time; constants are fitted without the rows of its origin
+    known_variance: float  # variance of the error that uncertain inputs and the measurement explain
     sample_s: float  # predicted time of a sample, or of a token
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
-    """What a run counts beside one that is the same in all."""
+class SimilarityWeights:
+    """Weights of validated runs that differ from a run, relative to the weight of an equal one."""
 
-    stack: float  # with another framework
-    activity: float  # of another activity
-    model: float  # of another family or of other sizes
-    spread: float  # standard deviation over the mean size of errors
+    stack: float  # weight of a run with another framework
+    activity: float  # weight of a run of another activity
+    model: float  # weight of a run of another family or with other sizes
+    spread: float  # ratio of standard deviation to mean absolute error
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was compared that is like a run."""
+    """Validated runs that are similar to a run."""
 
     sigma: float  # standard deviation of the logarithm of predicted over measured time
-    new: tuple[str, ...] = ()  # what of it no compared run has, in words
+    new: tuple[str, ...] = ()  # text of each feature that no validated run has
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """Whether published runs like a simulated one have been compared with predictions.
+    """Features of a run that no validated run has.
 
     Attributes:
-        outside: What of it no compared run has; empty inside of the envelope.
+        outside: Text of each such feature; empty inside the validated envelope.
     """
 
     outside: Sequence[str] = ()
 
     @property
     def inside(self) -> bool:
-        """Whether compared runs have all of it."""
+        """True if validated runs have all features of the run."""
         return not self.outside
 
     @property
@@ -106,7 +109,7 @@ class Envelope:
         return "" if self.inside else f"unknown: never compared with a published run: {'; '.join(self.outside)}"
 
     def to_dict(self) -> dict[str, object]:
-        """Plain types only."""
+        """Return plain types."""
         return {"inside": self.inside, "outside": list(self.outside)}
 
 
@@ -116,49 +119,49 @@ _Ends = tuple[str, float, str, float]
 
 @dataclass(frozen=True)
 class Residuals:
-    """All runs that were compared, and what follows from leaving some of them out.
+    """Validated runs, with an error model fitted to them by cross-validation.
 
-    Numbers of a machine itself, its chips apart, are known by how many IPUs it has: a card's memory says nothing of
-    that of a machine with four.
+    Numbers of a machine, except those of its chips, are grouped by its number of IPUs: the memory of a card says
+    nothing about that of a machine with four IPUs.
     """
 
     runs: tuple[Compared, ...]
-    alike: Alike  # what runs count that differ
-    step: float = 0.0  # standard deviation that each new feature adds, and each doubling beyond all runs
-    kernels: Mapping[str, float] = field(default_factory=dict)  # standard deviations of what is measured alone
-    change: float = 0.0  # standard deviation of the logarithm of a change, as a share of it
-    machine: Mapping[str, _Ends] = field(default_factory=dict)  # least and greatest number, as written and in SI units
+    alike: SimilarityWeights  # weights of runs that differ
+    step: float = 0.0  # standard deviation added by each new feature, and by each doubling beyond the range of all runs
+    kernels: Mapping[str, float] = field(default_factory=dict)  # standard deviations of microbenchmarks
+    change: float = 0.0  # relative standard deviation of the logarithm of a change
+    machine: Mapping[str, _Ends] = field(default_factory=dict)  # smallest and largest number, as text and in SI units
     machines: Mapping[str, Mapping[str, _Ends]] = field(default_factory=dict)
 
-    def of(self, names: Mapping[str, str], sizes: Mapping[str, float]) -> Evidence:
-        """The evidence for a run with features that are names and features that are numbers."""
-        new = tuple(self._new(names, sizes))
+    def evidence_for(self, names: Mapping[str, str], sizes: Mapping[str, float]) -> Evidence:
+        """Return the evidence for a run with categorical features `names` and numerical features `sizes`."""
+        new = tuple(self._new_features(names, sizes))
         variance = self.scatter(names, sizes) ** 2 + self.step**2 * sum(steps for steps, _ in new)
         return Evidence(math.sqrt(variance), tuple(words for _, words in new))
 
-    def of_kernel(self, name: str) -> float:
-        """Standard deviation of what is measured alone, by its name; what nobody measured is a step beyond all."""
+    def kernel_sigma(self, name: str) -> float:
+        """Return the standard deviation of a microbenchmark; without measurements, the largest plus a step."""
         return self.kernels.get(name) or math.hypot(max(self.kernels.values()), self.step)
 
     def scatter(self, names: Mapping[str, str], sizes: Mapping[str, float]) -> float:
-        """The standard deviation that runs show which are like it; arguments as of `of`.
+        """Return the standard deviation of log errors of similar runs; arguments as in `evidence_for`.
 
-        An activity, a stack, a family or a size that no run has is the least favourable of those that runs have.
+        An activity, stack, family or size that no run has is treated as the least favourable one of the runs.
         """
-        same = self._same(names)
+        same = self._same_activity(names)
         activities, stacks = ({run.names[name] for run in same} for name in ("activity", "stack"))
         of_kind = [run for run in same if run.names["family"] == names["family"]]
-        near = list(same)  # where the family is known, those whose numbers are nearest to what lies beyond all of them
+        near = list(same)  # for a known family, the runs with the numbers nearest to the values outside the range
         if of_kind:
             near = []
-            for name, _, ends in _beyond(sizes, of_kind):
+            for name, _, ends in _beyond_range(sizes, of_kind):
                 nearest = min(ends, key=lambda end: abs(math.log(sizes[name] / end)))
                 near += [run for run in of_kind if run.sizes.get(name) == nearest]
-        models = {_model_of(names["family"], sizes)} | {_model_of(run.names["family"], run.sizes) for run in near}
+        models = {_model_key(names["family"], sizes)} | {_model_key(run.names["family"], run.sizes) for run in near}
         return max(self._mean(*like) for like in product(activities, {names["stack"]} & stacks or stacks, models))
 
     def _mean(self, activity: str, stack: str, model: _Model) -> float:
-        """Mean size of errors, as a standard deviation."""
+        """Return the weighted mean absolute error as a standard deviation."""
         errors = weights = 0.0
         for weight, error, other_activity, other_stack, other_model in self._rows:
             weight *= 1.0 if other_activity == activity else self.alike.activity
@@ -174,42 +177,44 @@ class Residuals:
         rows = Counter((run.origin, run.configuration) for run in self.runs)
         of_each = ((1 / rows[run.origin, run.configuration], run, run.names) for run in self.runs)
         return [
-            (share, abs(run.error), names["activity"], names["stack"], _model_of(names["family"], run.sizes))
+            (share, abs(run.error), names["activity"], names["stack"], _model_key(names["family"], run.sizes))
             for share, run, names in of_each
         ]
 
-    def _same(self, names: Mapping[str, str]) -> Sequence[Compared]:
-        """Runs of an activity; all of them where it has none."""
+    def _same_activity(self, names: Mapping[str, str]) -> Sequence[Compared]:
+        """Return the runs with the same activity, or all runs if none has it."""
         return [run for run in self.runs if run.names["activity"] == names["activity"]] or self.runs
 
-    def _new(self, names: Mapping[str, str], sizes: Mapping[str, float]) -> Iterator[tuple[float, str]]:
-        """How many steps off each feature is that no run has, and the feature in words."""
-        same, words = self._same(names), Activity(names["activity"]).label
+    def _new_features(self, names: Mapping[str, str], sizes: Mapping[str, float]) -> Iterator[tuple[float, str]]:
+        """Yield the number of steps and the text of each feature that no validated run has."""
+        same, words = self._same_activity(names), Activity(names["activity"]).label
         for name, value in names.items():
             if not any(run.names.get(name) == value for run in same):
                 yield 1.0, WORDS[name].format(value, activity=words)
         of_kind = [run for run in same if run.names["family"] == names["family"]] or same
-        for name, far, ends in _beyond(sizes, of_kind):
+        for name, far, ends in _beyond_range(sizes, of_kind):
             least, most = (format_count(int(end)) for end in ends)
             span = least if least == most else f"{least} to {most}"
             yield math.log2(far), f"{WORDS[name]} {format_count(int(sizes[name]))} ({span})"
 
 
-def _beyond(sizes: Mapping[str, float], runs: Sequence[Compared]) -> Iterator[tuple[str, float, tuple[float, float]]]:
-    """Numbers that lie beyond those of all runs, how many times, and the least and greatest of these."""
+def _beyond_range(
+    sizes: Mapping[str, float], runs: Sequence[Compared]
+) -> Iterator[tuple[str, float, tuple[float, float]]]:
+    """Yield each number outside the range of all runs, its factor beyond the range, and the range."""
     for name, value in sizes.items():
         known = [run.sizes[name] for run in runs if name in run.sizes]
         if known and (far := max(value / max(known), min(known) / value)) > 1:
             yield name, far, (min(known), max(known))
 
 
-def _model_of(family: str, sizes: Mapping[str, float]) -> _Model:
-    """What two runs share that train or ask the same model, on however many IPUs."""
+def _model_key(family: str, sizes: Mapping[str, float]) -> _Model:
+    """Return the identity of a model: family and sizes, without the number of IPUs."""
     return family, tuple((name, value) for name, value in sizes.items() if name != "ipu_count")
 
 
 def interval_score(sigma: float, error: float) -> float:
-    """Width of the middle 80 % about a prediction, and ten times what it misses by, of logarithms [gneiting2007].
+    """Return the interval score of logarithms: interval width plus ten times the miss [gneiting2007].
 
     >>> round(interval_score(0.1, 0.0), 4), round(interval_score(0.1, -0.2), 4)
     (0.2563, 0.9747)
@@ -219,14 +224,14 @@ def interval_score(sigma: float, error: float) -> float:
 
 
 def are_alike(one: Any, other: Any) -> bool:
-    """Whether two scenarios ask for the same activity of the same model with the same framework."""
+    """Return True if two scenarios have the same activity, model and framework."""
     names, others = features_of(one), features_of(other)
-    models = _model_of(names["family"], dimensions_of(one)), _model_of(others["family"], dimensions_of(other))
+    models = _model_key(names["family"], dimensions_of(one)), _model_key(others["family"], dimensions_of(other))
     return models[0] == models[1] and all(names[each] == others[each] for each in ("activity", "stack"))
 
 
 def features_of(spec: Any) -> dict[str, str]:
-    """What a run is like, by name, its division chosen; what it does not have is left out."""
+    """Return the categorical features of a run with a chosen layout; absent features are left out."""
     activity, division, model, precision = spec.activity, spec.parallelism, spec.model, getattr(spec, "precision", None)
     shards = getattr(division, "tensor_parallel", 1)
     of_weights = str(spec.memory.weights) if activity is Activity.GENERATION else ""
@@ -245,7 +250,7 @@ def features_of(spec: Any) -> dict[str, str]:
 
 
 def dimensions_of(spec: Any) -> dict[str, float]:
-    """How large it is, by what is counted; what a kind of model does not have is left out."""
+    """Return the numerical features of a run, such as layers and IPUs; absent features are left out."""
     model, of_tokens = spec.model, getattr(spec, "generation", None) or getattr(spec, "data", None)
     found = {
         "layer_count": getattr(model, "layer_count", None),
@@ -258,12 +263,12 @@ def dimensions_of(spec: Any) -> dict[str, float]:
 
 
 def ipu_count(spec: Any) -> int:
-    """IPUs that a run uses."""
+    """Return the number of IPUs that a run uses."""
     return (one_copy if spec.activity is Activity.GENERATION else replicas_in_use)(spec).ipus_used
 
 
 def framework_of(name: str) -> str:
-    """A framework without its version.
+    """Return the name of a framework without its version.
 
     >>> framework_of("TensorFlow 2"), framework_of("PopART")
     ('TensorFlow', 'PopART')
@@ -272,13 +277,13 @@ def framework_of(name: str) -> str:
 
 
 def evidence_of(spec: Scenario) -> Evidence:
-    """What was compared that is like a run, its division chosen; a stack that gives `model_scatter` is believed."""
-    compared, given = residuals().of(features_of(spec), dimensions_of(spec)), spec.software.model_scatter
+    """Return the evidence for a run with a chosen layout; `model_scatter` of its stack takes precedence."""
+    compared, given = residuals().evidence_for(features_of(spec), dimensions_of(spec)), spec.software.model_scatter
     return compared if given is None else replace(compared, sigma=float(given))
 
 
 def numbers_beyond(spec: Scenario) -> Iterator[tuple[str, float, str]]:
-    """Keys of machine and stack beyond all compared runs, the nearest number of these, and both in words."""
+    """Yield machine and stack numbers outside the validated range: key, nearest validated number, and text."""
     table = residuals()
     known = {**table.machine, **table.machines.get(f"{spec.system.machine.ipu_count}", {})}
     for key, number, _ in numbers(spec):
@@ -293,7 +298,7 @@ def numbers_beyond(spec: Scenario) -> Iterator[tuple[str, float, str]]:
 
 @lru_cache
 def residuals() -> Residuals:
-    """What ships."""
+    """Return the validated runs that ship with podsim."""
     plain = json.loads(data_file(FILE).read_text(encoding="utf-8"))
     runs = tuple(Compared(**each) for each in plain.pop("runs"))
-    return Residuals(runs=runs, alike=Alike(**plain.pop("alike")), **plain)
+    return Residuals(runs=runs, alike=SimilarityWeights(**plain.pop("alike")), **plain)

@@ -1,4 +1,4 @@
-"""What faults cost: how much longer a weight update takes with them, and who waits for whom."""
+"""Cost of faults: additional time of a weight update, and the IPUs that wait for others."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class FaultReport:
-    """What faults cost; one of the stretches is that of all other numbers of the result."""
+    """Cost of faults; one of the stretches is described by all other numbers of the result."""
 
     weight_update_without_s: float
     stretches: tuple[StretchReport, ...]
@@ -50,25 +50,25 @@ class FaultReport:
 
 
 def waiting(healthy: Trace, slow: Trace) -> tuple[Waiting, ...]:
-    """IPUs by how their time changes, those first that are slowed most, then small groups."""
+    """Return groups of IPUs by change of their time, the slowest first, then small groups."""
     alike: dict[tuple[tuple[str, int], ...], list[int]] = {}
     for lane, account in slow.lanes.items():
         more = tuple(_more(healthy.lanes[lane], account))
         alike.setdefault(more, []).append(int(lane.removeprefix("ipu")))
-    # Where only a few IPUs change in a way of their own, the fault is near.
+    # A small group of IPUs with the same change is close to the fault.
     ordered = sorted(alike.items(), key=lambda each: (-dict(each[0]).get(SLOWED, 0), len(each[1]), each[1][0]))
     return tuple(Waiting(tuple(ipus), {kind: ps_to_seconds(ps) for kind, ps in more}) for more, ipus in ordered)
 
 
 def _more(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-    """Changes by kind. [ps]"""
+    """Yield the change of time by kind. [ps]"""
     for kind in in_kind_order({**before, **after}):
         if change := after.get(kind, 0) - before.get(kind, 0):
             yield kind, change
 
 
 def fault_tables(report: FaultReport, ipu_count: int) -> Iterator[Table]:
-    """The stretches of the run, and who waits for whom in the one that the other numbers are of."""
+    """Yield the stretches of the run, and the waiting times of the shown stretch."""
     rows = []
     for number, stretch in enumerate(report.stretches):
         mark = " (shown here)" if number == report.shown and len(report.stretches) > 1 else ""
@@ -98,7 +98,7 @@ def fault_tables(report: FaultReport, ipu_count: int) -> Iterator[Table]:
 
 
 def _changes(more_s: Mapping[str, float]) -> Iterator[str]:
-    """The largest changes, each with its sign."""
+    """Yield the largest changes, with their signs."""
     largest = max((abs(change) for change in more_s.values()), default=0.0)
     for kind, change in sorted(more_s.items(), key=lambda each: -abs(each[1]))[:_MOST_KINDS]:
         if abs(change) >= _LEAST_SHARE * largest:
@@ -106,7 +106,7 @@ def _changes(more_s: Mapping[str, float]) -> Iterator[str]:
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """Numbers with those in a row put together.
+    """Return numbers as text, with consecutive numbers as ranges.
 
     >>> ranges([0, 1, 2, 5])
     '0-2, 5'

@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all."""
+"""Atomic writing of files, and checks of output paths."""
 
 import os
 import secrets
@@ -12,7 +12,7 @@ from podsim.scenario.library import data_file
 
 
 def check_writable(path: str | Path) -> None:
-    """Refuse a path that cannot be written, before the work whose result it is to hold.
+    """Refuse a path that cannot be written, before the computation of its content.
 
     Raises:
         OutputError: The folder is missing or is a file, the path is a folder, or it may not be written.
@@ -26,7 +26,7 @@ def check_writable(path: str | Path) -> None:
 
 
 def _wrong_with(target: Path) -> tuple[str, str] | None:
-    """What is wrong with a place to write to, and what to do."""
+    """Return why a path cannot be written to and what to do, or None if it can."""
     folder = target.parent
     if target.is_dir():
         return "this is a folder, not a file", "give the name of a file inside the folder"
@@ -54,7 +54,7 @@ def check_outputs(outputs: Mapping[str, str | Path | None], inputs: Iterable[tup
     """Refuse outputs that would overwrite one another or what is read, however their paths are spelled.
 
     Raises:
-        OutputError: Two of them are the same file, be it through links.
+        OutputError: Two paths are the same file, perhaps through links.
     """
     taken = [(purpose, Path(path)) for purpose, path in inputs]
     for purpose, given in outputs.items():
@@ -67,16 +67,16 @@ def check_outputs(outputs: Mapping[str, str | Path | None], inputs: Iterable[tup
 
 
 def check_not_read(path: str | Path, purpose: str, inputs: Iterable[tuple[str, str]]) -> None:
-    """Refuse to overwrite a file that a result stands on.
+    """Refuse to overwrite a file that a result was computed from.
 
     Raises:
-        OutputError: It is one of them.
+        OutputError: The path is such a file.
     """
     check_outputs({purpose: path}, files_read(inputs))
 
 
 def files_read(inputs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Path]]:
-    """What each file is that was read, and every path that its displayed path may stand for."""
+    """Yield a description and a path for each file that was read, and for each file its displayed path may mean."""
     for shown, _ in inputs:
         yield from (("a file that is read", path) for path in (Path(shown), data_file(shown)))
 
@@ -94,10 +94,10 @@ def _is_device(path: Path) -> bool:
 
 
 def write_atomically(path: str | Path, data: bytes) -> None:
-    """Write a file so that a reader sees all of it or what was there before; a failure leaves nothing.
+    """Write a file so that readers see either the old or the complete new content; a failure leaves no file.
 
-    The bytes go to a temporary file in the same folder that then takes the name. A symbolic link keeps
-    pointing where it did; a device or a pipe is written directly.
+    The bytes go to a temporary file in the same folder, which is then renamed. The target of a symbolic link is
+    replaced and the link kept. A device or a pipe is written directly.
 
     Raises:
         OutputError: The path cannot be written.

@@ -1,4 +1,4 @@
-"""The results of text generation and of forward passes: latency, throughput, and what bounds each kind of step."""
+"""Results of text generation and of forward passes: latency, throughput, and the bound of each kind of step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from podsim.units import ps_to_seconds
 
 _DIGITS: Final = 4
 _ONE_SCALE: Final = 4
-"""Steps of which one is no more than so many times as long as the other are drawn to one scale."""
+"""Largest ratio of two step times that are drawn on one scale."""
 
 
 class InferenceResult(Result):
@@ -43,25 +43,25 @@ class InferenceResult(Result):
 
     @property
     def shares_by_basis(self) -> Mapping[str, float]:
-        """Shares of a decode step, or of a session call, by what they stand on."""
+        """Shares of a decode step, or of a session call, by basis of its inputs."""
         return self.step.sources.shares
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class GenerationResult(InferenceResult):
-    """The result of simulated text generation.
+    """Result of simulated text generation.
 
     Attributes:
         batch_size: Sequences that go through the network together.
-        batches_in_flight: Batches one behind the other.
+        batches_in_flight: Batches that are in the pipeline at the same time.
         output_tokens: Tokens generated for a prompt.
-        prefill: The step that takes in a prompt and makes its first token.
-        decode: The step that makes one more token, in the middle of the output.
+        prefill: Step that reads a prompt and generates its first token.
+        decode: Step that generates one more token, in the middle of the output.
         memory: Tenants and capacities of the first IPU of each pipeline stage.
     """
 
     KIND = GENERATION
-    OWN = (
+    SPECIFIC_KEYS = (
         *("time_to_first_token_s", "time_per_output_token_s", TOKENS, STEPS, "latency_s", "steps", "memory"),
         *("energy", "cost"),
     )
@@ -84,12 +84,12 @@ class GenerationResult(InferenceResult):
 
     @property
     def time_to_first_token_s(self) -> float:
-        """From the arrival of a prompt at an idle machine to its first token. [s]"""
+        """Time from the arrival of a prompt at an idle machine to its first token. [s]"""
         return self.prefill.time_s
 
     @property
     def time_per_output_token_s(self) -> float:
-        """From one token of a sequence to its next: one step, or the turns of all batches at the slowest stage. [s]"""
+        """Time between two tokens of a sequence: a decode step, or the time of all batches at the slowest stage. [s]"""
         return ps_to_seconds(self.decode.interval_ps(self.batches_in_flight))
 
     @property
@@ -104,11 +104,11 @@ class GenerationResult(InferenceResult):
 
     @property
     def latency_s(self) -> float:
-        """From the arrival of a prompt at an idle machine to its last token. [s]"""
+        """Time from the arrival of a prompt at an idle machine to its last token. [s]"""
         return self.time_to_first_token_s + (self.output_tokens - 1) * self.time_per_output_token_s
 
     def headline(self) -> Iterator[Tile]:
-        """Times of tokens, rates, sequences, power, energy and cost."""
+        """Yield tiles with times of tokens, rates, sequences, power, energy and cost."""
         yield self._tile("time_to_first_token_s")
         yield self._tile("time_per_output_token_s")
         steps = f"{format_significant(self.steps_per_s, _DIGITS)}/s"
@@ -119,8 +119,8 @@ class GenerationResult(InferenceResult):
         yield from self.spent_tiles()
 
     def conclusion(self) -> str:
-        """Tokens per second, and when the first and the next ones come."""
-        rate = f"{format_significant(self.tokens_per_s)} tokens/s{self._in_brackets(TOKENS)}"
+        """Return tokens per second, and the times of the first and of further tokens."""
+        rate = f"{format_significant(self.tokens_per_s)} tokens/s{self._bracketed_range(TOKENS)}"
         first, later = (f"after {format_duration_s(step.time_s)}, bound by {step.bound}" for step in self.steps)
         return f"{rate}: first token {first}; next {later}"
 
@@ -136,14 +136,14 @@ class GenerationResult(InferenceResult):
         yield Section("Memory", list(memory_blocks(self.memory)), short=True, plotted=True)
 
     def work(self) -> WorkDone:
-        """Decode steps of all batches in flight."""
+        """Return the decode steps of all batches in flight."""
         density = self.decode.density(self.batches_in_flight)
         return WorkDone(self.breakdown_ps, {"token": self.tokens_per_s}, self.decode.products, density)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ForwardResult(InferenceResult):
-    """The result of simulated forward passes.
+    """Result of simulated forward passes.
 
     Attributes:
         samples_per_batch: Samples that go through the network together.
@@ -151,16 +151,16 @@ class ForwardResult(InferenceResult):
         replication_factor: Copies of the model.
         parameter_count: Parameters of the model.
         flop_per_batch: Work of matrix products and convolutions of one batch. [FLOP]
-        peak_flop_per_s: Of all IPUs that are used. [FLOP/s]
-        batch: One batch from its arrival at an idle replica to its result.
-        call: A session call in the steady state, in which every replica runs its batches.
-        ipus: How each IPU of the first replica spends a call.
+        peak_flop_per_s: Peak of all IPUs in use. [FLOP/s]
+        batch: Report of one batch, from its arrival at an idle replica to its result.
+        call: Report of a session call in the steady state, in which every replica runs its batches.
+        ipus: Time of each IPU of the first replica in a call, by kind.
         memory: Tenants and capacities of the memories.
         operations: Time of every operation for one batch.
     """
 
     KIND = FORWARD
-    OWN = (
+    SPECIFIC_KEYS = (
         *("latency_s", THROUGHPUT, "batches_per_s", "utilization", "utilization_of_pod", "bound", "samples_per_batch"),
         *("batches_per_call", "replication_factor", "parameter_count", "flop_per_batch", "steps", "ipus", "memory"),
         *("operations", "energy", "cost"),
@@ -184,17 +184,17 @@ class ForwardResult(InferenceResult):
 
     @property
     def steps(self) -> tuple[StepReport, StepReport]:
-        """One batch, and a session call."""
+        """Reports of one batch and of a session call."""
         return self.batch, self.call
 
     @property
     def bound(self) -> str:
-        """What most of a call goes to: `compute`, `exchange`, `links` or `host`."""
+        """Resource that takes most of a call: `compute`, `exchange`, `links` or `host`."""
         return self.call.bound
 
     @property
     def latency_s(self) -> float:
-        """From the arrival of a batch at an idle replica to its result. [s]"""
+        """Time from the arrival of a batch at an idle replica to its result. [s]"""
         return self.batch.time_s
 
     @property
@@ -218,21 +218,21 @@ class ForwardResult(InferenceResult):
         return self.utilization * self.simulated.ipus_used / self.simulated.ipu_count
 
     def headline(self) -> Iterator[Tile]:
-        """Latency, throughput, utilisation, what runs, power, energy and cost."""
+        """Yield tiles with latency, throughput, utilisation, number of copies, power, energy and cost."""
         yield self._tile("latency_s", f" for a batch of {format_count(self.samples_per_batch)}")
         yield self._tile(THROUGHPUT)
-        yield self._tile("utilization", label="Utilization", notes=self._of_all_ipus(self.utilization_of_pod))
+        yield self._tile("utilization", label="Utilization", notes=self._pod_share_note(self.utilization_of_pod))
         yield Tile("IPUs", f"{self.replication_factor} x {len(self.ipus)}")
         yield Tile("Parameters", format_count(self.parameter_count))
         yield Tile("Work", f"{self.flop_per_batch / 1e9:,.3g} GFLOP per batch")
         yield from self.spent_tiles()
 
     def conclusion(self) -> str:
-        """The time of a session call, its largest parts, and who sets the pace."""
+        """Return the time of a session call, its largest parts, and the slowest IPU."""
         rate = f"{format_figure(METRICS[THROUGHPUT], self.throughput_samples_per_s)} samples/s"
         per_call = f"per call of {format_count(self.batches_per_call)} batches"
         call = f"{format_duration_s(self.call.time_s, _DIGITS)} {per_call}"
-        return f"{rate}{self._in_brackets(THROUGHPUT)}, {call}: {largest(self.breakdown)}{pace(self.ipus)}"
+        return f"{rate}{self._bracketed_range(THROUGHPUT)}, {call}: {largest(self.breakdown)}{pace(self.ipus)}"
 
     def _sections(self) -> Iterator[Section]:
         whats = "one batch", f"a call of {self.batches_per_call} batches"
@@ -249,11 +249,11 @@ class ForwardResult(InferenceResult):
         yield Section("Memory", list(memory_blocks(self.memory)), short=True)
 
     def work(self) -> WorkDone:
-        """Session calls in the steady state."""
+        """Return the session calls in the steady state."""
         rates = {"sample": self.throughput_samples_per_s, "batch": self.batches_per_s}
         return WorkDone(self.breakdown_ps, rates, self.call.products)
 
-    def own(self) -> Mapping[str, object]:
-        """The numbers of forward passes, in a fixed order of keys."""
+    def specific_numbers(self) -> Mapping[str, object]:
+        """Return the numbers that only forward passes have, in a fixed order of keys."""
         ipus = [{"ipu": each.ipu, "stages": each.stages, "seconds": each.seconds} for each in self.ipus]
-        return {**super().own(), "ipus": ipus}
+        return {**super().specific_numbers(), "ipus": ipus}

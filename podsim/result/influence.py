@@ -1,15 +1,14 @@
-"""What a result stands on: the inputs that are unsure, by how far each moves it; and how sure that leaves each figure.
+"""Influence of uncertain inputs on a result, and the prediction interval of each metric.
 
-Each input is moved to both ends of its range, and what is planned, simulated and made of it is compared. An input that
-moves nothing is not used. Matrix products and convolutions keep their splits; at the best split that gives the same
-slope as choosing again. Inputs of the chip for which splits have no meaning, such as its tiles, are moved on request
-alone, since every product is then planned again.
+Each input is set to both ends of its range, and the run is repeated. An input without effect is not used. Matrix
+products and convolutions keep their splits over tiles, because at the best split this gives the same slope as a new
+plan. Inputs that invalidate the splits, such as the number of tiles, are only changed on request, because every product
+has to be planned again.
 
-An input moves a time from one end of its range over its value to the other end, on a straight line on either side.
-Drawn as draws are, from a triangle whose peak is the value, it adds a mean, a variance and a third moment to the
-logarithm of the time. Those of independent inputs, of the scatter of the model itself and of the number of samples to
-converge add up: the standard deviation is the root of the sum of squares. P10 and P90, the middle 80 %, follow by the
-expansion of Cornish and Fisher up to the skewness.
+The time is taken as linear in the input on either side of its value. The input has a triangular distribution whose peak
+is the value; so it adds a mean, a variance and a third moment to the logarithm of the time. Moments of independent
+inputs, of the model error and of the samples to converge add up. P10 and P90 follow from the Cornish-Fisher expansion
+up to the skewness.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from pydantic import ValidationError
 
-from podsim.deferred import Deferred
 from podsim.draws import SHARE, Range, Z
 from podsim.errors import PodsimError
 from podsim.format import format_duration_s, format_ends, format_figure, format_percent
+from podsim.lazy import LazySequence
 from podsim.metrics import METRICS, PER_SECOND, SECONDS, TIME, Metric, metric_of
 from podsim.result.evidence import Envelope, Evidence, are_alike, evidence_of, numbers_beyond, residuals
 from podsim.scenario.assumptions import GIVEN, Assumption, assumptions, watched, with_number
@@ -35,13 +34,13 @@ if TYPE_CHECKING:
     from podsim.result.base import Result
 
 _QUARTER: Final = 0.6745
-"""Standard deviations below which three quarters of a normal distribution lie."""
+"""Upper quartile of the standard normal distribution."""
 _POINTS: Final = 32
 _SIDE: Final = tuple(1 - math.sqrt(1 - (number + 0.5) / _POINTS) for number in range(_POINTS))
-"""Distances from the peak of a triangle, as shares of that of the end, that stand for equal shares of the draws."""
+"""Quadrature points of one side of a triangular distribution: relative distances from the peak, equally likely."""
 _MOST: Final = 0.5
 _LEAST_SIGMA: Final = 0.01
-"""Ranges that are narrower are those of an answer that no assumption makes unsure."""
+"""Standard deviation of log time below which a result does not depend on assumptions."""
 MODEL: Final = "the model itself"
 MACHINE: Final = "machine and stack beyond what was compared"
 CONVERGENCE: Final = "samples to converge"
@@ -51,7 +50,7 @@ _Row = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What one cause adds to the logarithm of a figure; the basis is that of the input that causes it, if one does."""
+    """Contribution of one cause to the log of a metric; an input's basis comes with it."""
 
     mean: float
     variance: float
@@ -60,26 +59,26 @@ class Contribution:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
-    """How unsure a time, or the inverse of a rate, is: what each cause adds, by the key of an input or `MODEL`, …"""
+class LogSpread:
+    """Uncertainty of a time or an inverse rate, as contributions by input key, `MODEL` and other causes."""
 
     parts: Mapping[str, Contribution]
 
     @property
     def factors(self) -> tuple[float, float]:
         """P10 and P90 of the time, as multiples of it, so wide that the time itself lies between them."""
-        return min(1.0, self.at(-Z)), max(1.0, self.at(Z))
+        return min(1.0, self.quantile(-Z)), max(1.0, self.quantile(Z))
 
-    def at(self, deviations: float) -> float:
-        """The time so many standard deviations from its median, as a multiple of the time as it is predicted."""
+    def quantile(self, deviations: float) -> float:
+        """Return the quantile at `deviations` standard deviations from the median, relative to the point prediction."""
         mean, sigma = sum(part.mean for part in self.parts.values()), math.sqrt(self.variance)
         skewness = sum(part.third for part in self.parts.values()) / sigma**3 if sigma else 0.0
         return math.exp(mean + sigma * (deviations + skewness * (deviations**2 - 1) / 6))
 
     @property
-    def is_in_the_middle(self) -> bool:
-        """Whether the time as it is predicted lies in the middle half of what it may be."""
-        low, high = self.at(-_QUARTER), self.at(_QUARTER)
+    def is_between_quartiles(self) -> bool:
+        """True if the point prediction lies between the quartiles."""
+        low, high = self.quantile(-_QUARTER), self.quantile(_QUARTER)
         return low <= 1 <= high or math.isclose(low, 1) or math.isclose(high, 1)
 
     @property
@@ -88,43 +87,43 @@ class Doubt:
         return sum(part.variance for part in self.parts.values())
 
 
-def of_uniform(most: float) -> Contribution:
-    """What is anywhere between nothing and the most that it may be.
+def uniform_contribution(most: float) -> Contribution:
+    """Return the moments of a uniform distribution from 0 to `most`.
 
-    >>> of_uniform(6.0)
+    >>> uniform_contribution(6.0)
     Contribution(mean=3.0, variance=3.0, third=0.0, basis='')
     """
     return Contribution(most / 2, most**2 / 12)
 
 
-def of_triangle(low: float, high: float, below: float, basis: str = "") -> Contribution:
-    """What an input adds to the logarithm of a time, which is `low` and `high` times as long at its ends.
+def triangular_contribution(low: float, high: float, below: float, basis: str = "") -> Contribution:
+    """Return an input's contribution to the log of a time; `low` and `high` are the time's factors at its ends.
 
-    On either side of the peak of the triangle, of which a share `below` lies below it, the distance from it as a share
-    u of that of the end does not exceed 1 - √(1 - q) in a share q of the draws.
+    A share `below` of the triangular distribution lies below its peak. On either side, the q-quantile of the distance
+    from the peak, relative to that of the end, is 1 - √(1 - q).
     """
     values = [(share, math.log(1 + (end - 1) * u)) for share, end in ((below, low), (1 - below, high)) for u in _SIDE]
     return _moments([(share / len(_SIDE), value) for share, value in values], basis)
 
 
-def of_values(values: Sequence[float]) -> Contribution:
-    """What something adds that has one of some values, each as often as any other."""
+def discrete_contribution(values: Sequence[float]) -> Contribution:
+    """Return the contribution of a cause whose values are equally likely."""
     return _moments([(1 / len(values), value) for value in values])
 
 
 def _moments(weighted: Sequence[tuple[float, float]], basis: str = "") -> Contribution:
-    """Mean and central moments of values with their shares."""
+    """Return the mean and central moments of weighted values."""
     mean = sum(share * value for share, value in weighted)
     variance, third = (sum(share * (value - mean) ** power for share, value in weighted) for power in (2, 3))
     return Contribution(mean, variance, third, basis)
 
 
-def _of_input(assumption: Assumption, times: tuple[float, float]) -> Contribution:
-    """What an input adds to the doubt about a time that is so many times as long at both ends of its range."""
+def _input_contribution(assumption: Assumption, times: tuple[float, float]) -> Contribution:
+    """Return an input's contribution to the spread of a time; `times` are its factors at both ends of the range."""
     first, last = assumption.bounds
     likely = min(max(assumption.number, first), last)
     below = (likely - first) / (last - first) if first < last else 1.0
-    return of_triangle(*times, below, assumption.basis)
+    return triangular_contribution(*times, below, assumption.basis)
 
 
 # Runs with other inputs
@@ -132,13 +131,13 @@ def _of_input(assumption: Assumption, times: tuple[float, float]) -> Contributio
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """The outcome of a run."""
+    """Outcome of a repeated run."""
 
-    headline: float | None  # the figure that stands for it; None if it was left out because it takes long
-    others: object  # all else that an input may move, to be compared
-    metrics: Mapping[str, float] = field(default_factory=dict)  # headline and figures beside it, as results name them
-    times_to_train_s: Sequence[float] = ()  # of the runs that are given or drawn; empty without an end of the run
-    longer: float = 0.0  # share that times are longer on average, where all wait for late machines and runs slow down
+    headline: float | None  # headline metric; None if the run was skipped because it takes long
+    others: object  # all other values that an input may change, to be compared
+    metrics: Mapping[str, float] = field(default_factory=dict)  # headline and other metrics by key
+    times_to_train_s: Sequence[float] = ()  # given or sampled times; empty if the run has no end
+    longer: float = 0.0  # mean relative slowdown, due to waits for slow machines and to drift
 
 
 _Spec = TypeVar("_Spec", bound=Scenario)
@@ -146,44 +145,44 @@ _Repeated = TypeVar("_Repeated", bound=Scenario, contravariant=True)
 
 
 class Probe(Protocol[_Repeated]):
-    """One kind of run, repeated with other inputs."""
+    """Function that repeats one kind of run with other inputs."""
 
     @property
     def metric(self) -> str:
-        """Name of the headline as results spell it, for example `tokens_per_s`."""
+        """Key of the headline metric, for example `tokens_per_s`."""
 
-    def __call__(self, spec: _Repeated, *, anew: bool) -> Measure | None:
-        """The run of a scenario; None if its products have to be split again and `anew` does not allow it."""
+    def __call__(self, spec: _Repeated, *, resplit: bool) -> Measure | None:
+        """Run a scenario; return None if products need other splits and `resplit` is False."""
 
 
 _End = Measure | Exception | None
-"""A run with an input at an end of its range, why it is impossible, or None if it was left out."""
+"""Outcome of a run with an input at an end of its range, the error if impossible, or None if skipped."""
 
 
-class StandsOn(Deferred[_Row]):
-    """The assumptions of a result as plain data, the most influential first; found when they are first asked for."""
+class StandsOn(LazySequence[_Row]):
+    """Assumptions of a result as plain data, the most influential first; computed on first use."""
 
-    def __init__(self, spec: _Spec, probe: Probe[_Spec], *, anew: bool = False) -> None:
-        """Nothing is run yet; `anew` moves inputs too for which products have to be split again."""
+    def __init__(self, spec: _Spec, probe: Probe[_Spec], *, resplit: bool = False) -> None:
+        """Store the run and its probe; `resplit` also moves inputs that change the splits of products."""
         super().__init__(self._rows)
         self.spec: Scenario = spec
         self.probe: Probe[Any] = probe
-        self._anew = anew
+        self._resplit = resplit
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Without what can be found again."""
-        return partial(StandsOn, anew=self._anew), (self.spec, self.probe)
+        """Leave out cached results, which can be computed again."""
+        return partial(StandsOn, resplit=self._resplit), (self.spec, self.probe)
 
     @cached_property
     def evidence(self) -> Evidence:
-        """What was compared that is like it, and what the model itself gets wrong therefore."""
+        """Validated runs that are similar to this run, and the model error that follows from them."""
         return evidence_of(self.spec)
 
     @cached_property
     def _machine(self) -> tuple[float, tuple[str, ...]]:
-        """What numbers beyond those of all compared runs change: the logarithm of the time, and those that do.
+        """Absolute log change of the time due to machine numbers outside the validated range, and their texts.
 
-        The time is held against that with each of them at the nearest number of a compared run.
+        Each such number is replaced by the nearest number of a validated run, and the times are compared.
         """
         beyond = [number for number in numbers_beyond(self.spec) if number[0] in self._watched[1]]
         moving = [number for number in beyond if self._log_change(dict([number[:2]])) != 0]
@@ -191,12 +190,12 @@ class StandsOn(Deferred[_Row]):
         return math.inf if change is None else change, tuple(words for _, _, words in moving)
 
     def _log_change(self, numbers: Mapping[str, float]) -> float | None:
-        """Logarithm of the time over that with other numbers; None if it is impossible with them."""
+        """Return the absolute log ratio of the time to the time with other numbers; None if impossible."""
         spec = self.spec
         try:
             for key, value in numbers.items():
                 spec = with_number(spec, key, value)
-            other = self.probe(spec, anew=True) if numbers else self._base
+            other = self.probe(spec, resplit=True) if numbers else self._base
         except (PodsimError, ValidationError):
             return None
         if other is None or other.headline is None or self._base.headline is None:
@@ -205,27 +204,27 @@ class StandsOn(Deferred[_Row]):
 
     @property
     def machine_sigma(self) -> float:
-        """Standard deviation of the logarithm of the time from what was never compared of machine and stack.
+        """Standard deviation of log time due to machine and stack numbers outside the validated range.
 
-        A share of the change that it makes, or the widest step where the nearest compared numbers are impossible.
+        It is proportional to the log change of the time, or one step if the nearest validated numbers are impossible.
         """
         change, table = self._machine[0], residuals()
         return table.step if math.isinf(change) else table.change * change
 
     @property
     def sigma(self) -> float:
-        """Standard deviation of what the model itself gets wrong, of the logarithm of the time."""
+        """Standard deviation of the model's log error."""
         return math.hypot(self.evidence.sigma, self.machine_sigma)
 
     def envelope(self) -> Envelope:
-        """What of the run no compared run has."""
+        """Return the features of this run that no validated run shares."""
         return Envelope((*self.evidence.new, *self._machine[1]))
 
     @cached_property
     def _watched(self) -> tuple[Measure, frozenset[str]]:
-        """The run as it is, and the keys of the numbers that it reads."""
+        """Unchanged run, and the keys of the numbers that it reads."""
         spec, read = watched(self.spec)
-        base = self.probe(spec, anew=True)
+        base = self.probe(spec, resplit=True)
         assert base is not None and base.headline
         return base, frozenset(read)
 
@@ -235,12 +234,12 @@ class StandsOn(Deferred[_Row]):
 
     @cached_property
     def inputs(self) -> Mapping[str, Assumption]:
-        """Every number that is unsure, by its key, whether or not it moves anything."""
+        """Uncertain inputs by key, including those without effect on the result."""
         return {unsure.key: unsure for unsure in assumptions(self.spec)}
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """The figures of the run that it is known how unsure they are, the headline among them."""
+        """Metrics that have an uncertainty, by name, the headline metric included."""
         return self._logarithmic(self._base)
 
     def _logarithmic(self, measure: Measure) -> dict[str, float]:
@@ -248,12 +247,12 @@ class StandsOn(Deferred[_Row]):
         return {name: value for name, value in {**measure.metrics, **headline}.items() if value > 0}
 
     def is_like(self, other: StandsOn) -> bool:
-        """Whether another run is of the same activity, model and stack, so that both are off alike."""
+        """Return True if another run has the same activity, model and stack, so that model errors cancel."""
         return are_alike(self.spec, other.spec)
 
     @cached_property
     def _moving(self) -> dict[Assumption, list[_End]]:
-        """Inputs that move anything, with the runs at both ends of the range of each."""
+        """Inputs that change the result, with the runs at both ends of their ranges."""
         read = (unsure for unsure in self.inputs.values() if unsure.key in self._watched[1])
         tried = ((unsure, [self._moved(unsure.key, bound) for bound in unsure.bounds]) for unsure in read)
         still = self._base.others
@@ -264,9 +263,9 @@ class StandsOn(Deferred[_Row]):
         }
 
     def _moved(self, key: str, value: float) -> _End:
-        """The run with another number at a key, or why it is impossible."""
+        """Run with another value of one input; return the error if that is impossible."""
         try:
-            return self.probe(with_number(self.spec, key, value), anew=self._anew)
+            return self.probe(with_number(self.spec, key, value), resplit=self._resplit)
         except (PodsimError, ValidationError) as error:
             return error
 
@@ -280,13 +279,13 @@ class StandsOn(Deferred[_Row]):
         return [row for *_, row in sorted(rows, key=lambda ranked: ranked[:2])]
 
     def _change(self, end: _End) -> float | None:
-        """Of the headline, as a share; None for a run that is impossible."""
+        """Return the relative change of the headline metric; None for an impossible run."""
         if not isinstance(end, Measure) or end.headline is None or self._base.headline is None:
             return None
         return end.headline / self._base.headline - 1
 
     def unmeasured(self) -> list[str]:
-        """Keys of inputs for which products have to be split again, which nobody asked for."""
+        """Return the keys of inputs that change splits and were therefore not moved."""
         return [
             unsure.key
             for unsure, ends in self._moving.items()
@@ -294,9 +293,9 @@ class StandsOn(Deferred[_Row]):
         ]
 
     def moved(self, name: str) -> dict[str, tuple[float, float]]:
-        """The time of a figure with an input at both ends of its range, as multiples, by the keys of those that move.
+        """Return the factors of a metric's time at both ends of each input's range, by key of the input.
 
-        It is 1 at an end where no run is possible.
+        The factor is 1 at an end where the run is impossible.
         """
         value, is_rate = self.figures[name], metric_of(name).more_is_better
         times = {}
@@ -305,47 +304,47 @@ class StandsOn(Deferred[_Row]):
             times[unsure.key] = (value / low, value / high) if is_rate else (low / value, high / value)
         return times
 
-    def of_inputs(self, name: str) -> dict[str, Contribution]:
-        """What each input adds to the doubt about the time of a figure."""
-        return {key: _of_input(self.inputs[key], times) for key, times in self.moved(name).items()}
+    def input_contributions(self, name: str) -> dict[str, Contribution]:
+        """Return the contribution of each input to the spread of a metric's time."""
+        return {key: _input_contribution(self.inputs[key], times) for key, times in self.moved(name).items()}
 
-    def doubts(self) -> dict[str, Doubt]:
-        """How unsure each figure is, the headline first; empty where an input is not measured."""
-        return self._doubts
+    def spreads(self) -> dict[str, LogSpread]:
+        """Return the spread of each metric, the headline first; empty if an input has not been moved."""
+        return self._spreads
 
     @cached_property
-    def _doubts(self) -> dict[str, Doubt]:
-        doubts = {}
+    def _spreads(self) -> dict[str, LogSpread]:
+        spreads = {}
         for name in sorted(self.figures, key=lambda name: name != self.probe.metric) if not self.unmeasured() else ():
             parts = {MODEL: Contribution(0.0, self.evidence.sigma**2)}
             if self.machine_sigma:
                 parts[MACHINE] = Contribution(0.0, self.machine_sigma**2)
-            parts |= self.of_inputs(name)
-            if self.late:
-                parts[LATE] = of_uniform(math.log1p(self.late))
+            parts |= self.input_contributions(name)
+            if self.slowdown:
+                parts[LATE] = uniform_contribution(math.log1p(self.slowdown))
             if name == TIME and self._base.times_to_train_s:
-                parts[CONVERGENCE] = of_values(self.converging())
-            doubts[name] = Doubt(parts)
-        return doubts
+                parts[CONVERGENCE] = discrete_contribution(self.converging())
+            spreads[name] = LogSpread(parts)
+        return spreads
 
     @property
-    def late(self) -> float:
-        """What times are longer on average, as a share, where machines wait for late ones."""
+    def slowdown(self) -> float:
+        """Mean relative slowdown of a run in which machines wait for slow ones."""
         return self._base.longer
 
     def converging(self) -> list[float]:
-        """Logarithms of the times to train that are given or drawn, over the predicted one; none without an end."""
+        """Return the log ratios of each given or sampled time to train to the predicted one; empty for an open end."""
         predicted_s = self.figures.get(TIME, math.nan)
         return [math.log(time_s / predicted_s) for time_s in self._base.times_to_train_s]
 
 
-def doubt_of_change(before: StandsOn, after: StandsOn, name: str, times: float) -> Doubt | None:
-    """How unsure the ratio of the time of a figure is to what it was in another run; None where one is not measured.
+def spread_of_change(before: StandsOn, after: StandsOn, name: str, times: float) -> LogSpread | None:
+    """Return the spread of the ratio of a metric's time in two runs; None if an input has not been moved.
 
-    What the model itself gets wrong of a change is a share of it for runs of one model and one stack, as pairs of
-    published runs show; otherwise it is what it gets wrong of either run. There is no doubt about an input that differs
-    because it was given with the question. Any other is in both runs what it is in one of them, or, where each has its
-    own, counts in each. Runs of one seed draw the samples to converge alike.
+    For runs of one model and stack, the model error is proportional to the change, as pairs of published runs show.
+    Otherwise the errors of both runs count. An input that the user changed between the runs is certain. A shared input
+    has the same value in both runs. An input that differs counts in each run. Runs with the same seed sample the same
+    numbers of samples to converge.
     """
     first, second = before.inputs, after.inputs
     shared = {key for key in first if key in second and first[key].is_like(second[key])}
@@ -360,28 +359,28 @@ def doubt_of_change(before: StandsOn, after: StandsOn, name: str, times: float) 
     for key in (key for key in was | now if key not in asked):
         (low, high), ends = was.get(key, still), now.get(key, still)
         if key in shared:
-            parts[key] = _of_input(first[key], (ends[0] / low, ends[1] / high))
+            parts[key] = _input_contribution(first[key], (ends[0] / low, ends[1] / high))
             continue
         if key in was:
-            parts[f"{key}, before"] = _of_input(first[key], (1 / low, 1 / high))
+            parts[f"{key}, before"] = _input_contribution(first[key], (1 / low, 1 / high))
         if key in now:
-            parts[key] = _of_input(second[key], ends)
-    if longer := math.log1p(after.late) - math.log1p(before.late):
-        parts[LATE] = of_uniform(longer)
+            parts[key] = _input_contribution(second[key], ends)
+    if longer := math.log1p(after.slowdown) - math.log1p(before.slowdown):
+        parts[LATE] = uniform_contribution(longer)
     old, new = (side.converging() if name == TIME else [] for side in (before, after))
     if len(old) == len(new):
         old, new = [], [after_it - before_it for before_it, after_it in zip(old, new, strict=True)]
     drawn = ((f"{CONVERGENCE}, before", old), (CONVERGENCE, new))
-    return Doubt(parts | {cause: of_values(logs) for cause, logs in drawn if logs})
+    return LogSpread(parts | {cause: discrete_contribution(logs) for cause, logs in drawn if logs})
 
 
-# Ranges of figures, and what is said of them
+# Ranges of metrics and warnings
 
 
 def measured_ranges(result: Result) -> dict[str, Range]:
-    """The middle 80 % from what the inputs of a result move, also of figures in proportion to what a run measures."""
+    """Return 80 % prediction intervals of the metrics, including those proportional to a measured metric."""
     stands_on, ranges = result.assumptions, {}
-    for name, doubt in stands_on.doubts().items() if isinstance(stands_on, StandsOn) else ():
+    for name, doubt in stands_on.spreads().items() if isinstance(stands_on, StandsOn) else ():
         less, more = doubt.factors
         for metric in (metric_of(name), *(metric for metric in METRICS.values() if metric.follows == name)):
             value = result.predicted(metric.key) if hasattr(result, metric.key) else None
@@ -392,7 +391,7 @@ def measured_ranges(result: Result) -> dict[str, Range]:
 
 
 def range_text(result: Result, figure: str) -> str:
-    """The range of a figure beside its value, for example `80 %: 607 to 665`; empty if there is none."""
+    """Return the range of a metric as text, for example `80 %: 607 to 665`; empty if there is none."""
     known = result.ranges.get(figure)
     value = None if known is None else result.predicted(figure)
     if known is None or value is None:
@@ -401,33 +400,33 @@ def range_text(result: Result, figure: str) -> str:
 
 
 def ranges_line(ranges: Mapping[str, Range]) -> str:
-    """The ranges of times and rates in a line; empty without any.
+    """Return the ranges of times and rates in one line; empty if there are none.
 
     >>> ranges_line({"tokens_per_s": Range(79.2, 98.1), "latency_s": Range(0.6, 0.7), "mfu": Range(0.1, 0.2)})
     '80 % ranges: 79.2 to 98.1 tokens/s; latency 600 ms to 700 ms'
     """
 
-    def told(metric: Metric, known: Range) -> str:
+    def with_range(metric: Metric, known: Range) -> str:
         if metric.unit == SECONDS:
             return f"{metric.label} {' to '.join(map(format_duration_s, (known.low, known.high)))}"
         words = "" if metric.label == metric.counted else f"{metric.label} "
         return f"{words}{format_ends(metric, known.low, known.low, known.high)} {metric.counted}/s"
 
     metrics = ((metric_of(name), known) for name, known in ranges.items())
-    texts = [told(metric, known) for metric, known in metrics if metric.unit in (SECONDS, PER_SECOND)]
+    texts = [with_range(metric, known) for metric, known in metrics if metric.unit in (SECONDS, PER_SECOND)]
     return f"{format_percent(SHARE, 0)} ranges: {'; '.join(texts)}" if texts else ""
 
 
 def verdict_of(result: Result) -> Iterator[str]:
-    """What a reader must know first: what was never compared, where the answer leans, that most of it is assumed."""
+    """Yield the warnings to read first: missing validation, bias, and dependence on assumed inputs."""
     stands_on = result.assumptions
     if result.envelope.text:
         yield result.envelope.text
     if not isinstance(stands_on, StandsOn):
         return
-    name, headline = next(iter(stands_on.doubts().items()), ("", Doubt({})))
-    if not headline.is_in_the_middle and hasattr(result, name) and (value := result.predicted(name)):
-        metric, factor = metric_of(name), headline.at(0.0)
+    name, headline = next(iter(stands_on.spreads().items()), ("", LogSpread({})))
+    if not headline.is_between_quartiles and hasattr(result, name) and (value := result.predicted(name)):
+        metric, factor = metric_of(name), headline.quantile(0.0)
         median, end = format_figure(metric, metric.slowed(value, factor)), "fast" if factor > 1 else "slow"
         where = f"at the {end} end of its range, whose median is {median}"
         yield f"the headline lies {where} ({range_text(result, name)})"
@@ -436,8 +435,8 @@ def verdict_of(result: Result) -> Iterator[str]:
         yield f"no range is given, since `--influence` alone measures what {', '.join(keys)} would move"
 
 
-def _weak(result: Result, headline: Doubt) -> Iterator[str]:
-    """Whether most of the answer, or of the doubt about it, is assumed, or fitted to runs that are not like it."""
+def _weak(result: Result, headline: LogSpread) -> Iterator[str]:
+    """Yield a warning if most of the time or of its variance comes from assumed inputs, or from fits to other runs."""
     bases, words = {"assumed"}, "that are assumed"
     if not result.envelope.inside:
         bases, words = bases | {"calibrated"}, "that are assumed or were fitted to other runs"

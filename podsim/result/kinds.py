@@ -1,7 +1,7 @@
-"""The kinds of time: what each is called, what it means and how it is drawn.
+"""Kinds of time: names, meanings and colours.
 
-A kind is the key under which the program and the engine account a stretch of time. The order below is the
-order of every breakdown: work first, then movement from near to far, then waiting.
+Program and engine account each stretch of time under a kind. The order below is the order of every breakdown: work
+first, then movement from near to far, then waiting.
 """
 
 from collections.abc import Iterable
@@ -16,11 +16,11 @@ OFF_CHIP: Final = "off chip"
 WAITING: Final = "waiting"
 _SHAPES: Final = (Shape.SOLID, Shape.RISING, Shape.CROSSED, Shape.DOTS, Shape.LINES)
 FAMILIES: Final = dict(zip((COMPUTE, ON_CHIP, LINKS, OFF_CHIP, WAITING), _SHAPES, strict=True))
-"""Families of kinds, and how each is drawn."""
+"""Families of kinds, with their fill patterns."""
 
 
 class Kind(NamedTuple):
-    """One kind of time. A family shares a hue, and its members differ in lightness, as the colour-blind need it."""
+    """Kind of time; kinds of a family share a hue and differ in lightness, for colour-blind readers."""
 
     name: str
     label: str
@@ -57,14 +57,14 @@ KINDS: Final = (
     Kind("streaming_wait", "streaming wait", "waiting for I/O tiles", WAITING, "#dedede"),
     Kind("idle", "idle", "nothing left to do", WAITING, "#ebebeb"),
 )
-OTHER: Final = "other"  # kinds that are too short to be shown one by one
+OTHER: Final = "other"  # sum of kinds that are too short to be shown separately
 _OTHERS: Final = Kind(OTHER, OTHER, "kinds below 0.1 % together", WAITING, "#f7f7f7")
 _BY_NAME: Final = {kind.name: kind for kind in (*KINDS, _OTHERS)}
 _ORDER: Final = [kind.name for kind in KINDS]
 
 
 def kind_of(name: str) -> Kind:
-    """The kind called `name`; a name that is not known gets a neutral look.
+    """Return the kind called `name`; an unknown name gets a neutral colour.
 
     >>> kind_of("inter_ipu").label
     'inter-IPU'
@@ -75,18 +75,18 @@ def kind_of(name: str) -> Kind:
 
 
 def fill_of_kind(name: str) -> Fill:
-    """The fill of a kind of time: a family has a pattern of its own, and its members differ in lightness."""
+    """Return the fill of a kind of time: the pattern shows its family, the lightness the member."""
     known = kind_of(name)
     return Fill(known.colour, FAMILIES[known.family])
 
 
 def legend_of_kinds(names: Iterable[str]) -> dict[str, Fill]:
-    """A legend of kinds of time, in their order."""
+    """Return a legend of kinds of time, in their standard order."""
     return {kind_of(name).label: fill_of_kind(name) for name in in_kind_order(names)}
 
 
 def in_kind_order(names: Iterable[str]) -> list[str]:
-    """Distinct names in the order of `KINDS`, unknown ones last and by name.
+    """Return distinct names in the order of `KINDS`, unknown ones last and by name.
 
     >>> in_kind_order(["bubble", "zzz", "matmul", "bubble"])
     ['matmul', 'bubble', 'zzz']
@@ -96,5 +96,5 @@ def in_kind_order(names: Iterable[str]) -> list[str]:
 
 
 def is_waiting(name: str) -> bool:
-    """Whether an IPU waits, and neither works nor moves data, during this kind of time."""
+    """Return True if an IPU neither works nor moves data during this kind of time."""
     return kind_of(name).family == WAITING

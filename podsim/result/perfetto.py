@@ -1,8 +1,8 @@
-"""The timeline as Chrome trace events, for ui.perfetto.dev, with what it counts: IPUs, links, memory and power in use.
+"""Timeline as Chrome trace events for ui.perfetto.dev, with counters of IPUs, links, memory and power in use.
 
-A pass holds its operations in the order they run, and these their kinds of time, which are the categories of events, so
-that `select category, sum(dur) from slice group by category` adds them up; passes, operations and what is folded have
-categories of their own. The viewer colours by name and takes no colours from files.
+A pass contains its operations in order, and an operation contains its kinds of time. Kinds are the categories of
+events, so that `select category, sum(dur) from slice group by category` adds them up. Passes, operations and folded
+repetitions have other categories. The viewer chooses colours by name and reads none from files.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from podsim.result.timeline import REPEATED, Slice, runs_of, slice_of, slices_of
 
 Event = dict[str, object]
 Steps = Sequence[tuple[int, float]]
-"""(instant, value from then on); the instant in ps, in order."""
+"""Pairs of a time in ps and the value from then on, in order of time."""
 
 DEFAULT_EVENT_LIMIT: Final = 200_000
 _PS_PER_US: Final = 10**6
@@ -41,9 +41,9 @@ _MOST_ARROWS: Final = 10_000
 _MOST_COUNTED: Final = 50_000
 _MOST_MEMORIES: Final = 16
 _DIGITS: Final = 3
-_FINE: Final = 10**9  # parts of a watt of an IPU that are told apart
+_FINE: Final = 10**9  # resolution of the power of an IPU, in parts of a watt
 _MB: Final = 1e-6
-_PARTS: Final = 10**9  # of a link's speed
+_PARTS: Final = 10**9  # resolution of the use of a link
 _PER_CENT: Final = 100
 
 
@@ -91,7 +91,7 @@ def write_trace(result: Result, path: str | Path, event_limit: int = DEFAULT_EVE
     head = json.dumps({"displayTimeUnit": "ms", "otherData": about})
     events = ",\n".join(json.dumps(event, separators=(",", ":")) for event in timeline.events)
     text = f'{head[:-1]}, "traceEvents": [\n{events}\n]}}\n'.encode()
-    # Without a time of day: the same bytes for the same result.
+    # A zero time stamp keeps the bytes equal for equal results.
     write_atomically(path, gzip.compress(text, mtime=0) if Path(path).suffix.lower() == ".gz" else text)
     return timeline
 
@@ -104,9 +104,9 @@ def build_timeline(
 ) -> ViewerTrace:
     """Turn a trace into events.
 
-    Repeated cycles are all shown as long as they make no more than `event_limit` events. Beyond it, each is
-    shown once, and one slice named `96 more like this` fills the rest of its phase. If that is still too much,
-    operations are left out.
+    All repeated cycles are shown if there are at most `event_limit` events. Otherwise the first repetition is shown,
+    and one slice named `96 more like this` fills the rest of the phase. If there are still too many events, operations
+    are left out.
     """
     shown = list(slices_of(trace.records, passes or {}))
     is_detailed = sum(one.count for one in shown) <= event_limit
@@ -151,7 +151,7 @@ def _counter(gauge: Gauge) -> Iterator[Event]:
 
 
 def _arrows(trace: Trace, threads: Mapping[str, int], *, is_folded: bool) -> tuple[list[Event], list[Event]]:
-    """Where messages start and end; those of repeated cycles once, as their slices are; none if they are too many."""
+    """Return the start and end events of messages; none if there are too many."""
     messages = [sent for sent in trace.messages if {sent.lane, sent.receiver} <= threads.keys()]
     if is_folded:
         messages = [replace(sent, repeat_count=1) for sent in messages]
@@ -167,7 +167,7 @@ def _arrows(trace: Trace, threads: Mapping[str, int], *, is_folded: bool) -> tup
 
 
 def _without_overlaps(shown: Iterable[Slice]) -> list[list[Slice]]:
-    """Slices in as few rows, one at least, as it takes for none to overlap in a row; the viewer would drop them.
+    """Divide slices into as few rows as possible without overlaps, because the viewer drops overlapping slices.
 
     Transfers that share a channel overlap in time.
     """
@@ -181,17 +181,17 @@ def _without_overlaps(shown: Iterable[Slice]) -> list[list[Slice]]:
 
 
 def _expanded(shown: Iterable[Slice]) -> Iterator[Slice]:
-    """Every repetition as a slice of its own."""
+    """Yield a separate slice for every repetition."""
     for one in shown:
-        yield from (one.once(number * one.repeat_period_ps) for number in range(one.repeat_count))
+        yield from (one.first_repetition(number * one.repeat_period_ps) for number in range(one.repeat_count))
 
 
 def _shown_once(shown: Iterable[Slice], phases: Sequence[PhaseRecord]) -> Iterator[Slice]:
-    """The first repetition of every slice, and one slice per lane and phase for those left out."""
+    """Yield the first repetition of every slice, and one slice per lane and phase for the others."""
     fillers: dict[tuple[str, int, int], Slice] = {}
     for one in shown:
-        yield one.once()
-        for phase in phases:  # the one whose repetitions it repeats with
+        yield one.first_repetition()
+        for phase in phases:  # find the phase that has the same repetitions
             filled_ps = phase.start_ps + one.repeat_period_ps
             repeats = phase.count == one.repeat_count > 1
             if repeats and phase.start_ps <= one.start_ps and one.end_ps <= filled_ps <= phase.end_ps:
@@ -205,7 +205,7 @@ def _shown_once(shown: Iterable[Slice], phases: Sequence[PhaseRecord]) -> Iterat
 
 
 def _events(process: int, thread: int, one: Slice, *, nested: bool = False) -> Iterator[Event]:
-    """A slice and all inside it; one inside lies in the one around it in whole nanoseconds, too, where viewers cut."""
+    """Yield a slice and its inner slices; inner slices stay inside even if a viewer rounds to nanoseconds."""
     length_ns = one.end_ps // _PS_PER_NS - one.start_ps // _PS_PER_NS
     is_cut = nested or bool(one.inside)
     duration_us = _safe_us(length_ns * _PS_PER_NS) if is_cut else (one.end_ps - one.start_ps) / _PS_PER_US
@@ -219,9 +219,10 @@ def _events(process: int, thread: int, one: Slice, *, nested: bool = False) -> I
 
 
 def _safe_us(time_ps: int) -> float:
-    """A time in microseconds; whole nanoseconds stay whole where viewers cut, which make 1002 ns of 1.003 us.
+    """Return a time in microseconds that viewers do not round down: some read 1.003 us as 1002 ns.
 
-    An event that begins before the end of the one before would be dropped; the next larger number is safe.
+    Viewers drop an event that begins before the end of the previous one. The next larger floating-point number avoids
+    this.
     """
     time_us = time_ps / _PS_PER_US
     return nextafter(time_us, inf) if time_ps % _PS_PER_NS == 0 and time_ps else time_us
@@ -234,7 +235,7 @@ def _track(process: int, thread: int, name: str, what: str = "thread") -> Iterat
 
 
 def _gauges_of_use(trace: Trace, most: int) -> Iterator[Gauge]:
-    """How many IPUs work and how many links are in use; nothing where more stretches than `most` would be counted."""
+    """Yield the numbers of working IPUs and used links; nothing if they have more than `most` stretches."""
     records = [record for record in trace.records if not is_waiting(record.kind)]
     if sum(record.repeat_count for record in records) <= most:
         yield Gauge("IPUs at work", _steps(_uses(records, trace.lanes)))
@@ -245,7 +246,7 @@ def _gauges_of_use(trace: Trace, most: int) -> Iterator[Gauge]:
 def _gauges_of_links(uses: Iterable[ChannelUse], most: int) -> Iterator[Gauge]:
     """Yield the use of each link in per cent, the busiest first, until they have `most` stretches.
 
-    Where all repetitions have more than that, the first of each stands for all of them.
+    If all repetitions together have more stretches, only the first repetition is shown.
     """
     by_link: dict[str, list[ChannelUse]] = defaultdict(list)
     uses = tuple(uses)
@@ -272,7 +273,7 @@ def _gauges_of_links(uses: Iterable[ChannelUse], most: int) -> Iterator[Gauge]:
 
 
 def _uses(records: Iterable[Record], lanes: Iterable[str]) -> Iterator[tuple[int, int]]:
-    """When a lane begins and ends to be in use; two records of a lane at a time are one use."""
+    """Yield +1 where a lane begins to be in use and -1 where it ends; overlapping records count once."""
     free_ps = dict.fromkeys(lanes, 0)
     used = expand(record for record in records if record.lane in free_ps)
     for record in sorted(used, key=lambda record: record.start_ps):
@@ -284,11 +285,11 @@ def _uses(records: Iterable[Record], lanes: Iterable[str]) -> Iterator[tuple[int
 
 
 def gauges_of_result(result: Result, most: int) -> Iterator[Gauge]:
-    """Power and memory, where they are known; nothing where more stretches than `most` would be counted."""
+    """Yield power and memory, if known; nothing if they would have more than `most` stretches."""
     trace, known = result.trace, result.passes or {}
     if trace is None or sum(record.repeat_count for record in trace.records) > most:
         return
-    passes: dict[str, list[Slice]] = defaultdict(list)  # of a lane, every repetition
+    passes: dict[str, list[Slice]] = defaultdict(list)  # every repetition, by lane
     for run in runs_of(trace.records, known):
         first, *_ = parts = tuple(map(slice_of, run))
         passes[first.lane] += _expanded([replace(first, end_ps=parts[-1].end_ps, inside=parts)])
@@ -300,10 +301,10 @@ def gauges_of_result(result: Result, most: int) -> Iterator[Gauge]:
 
 
 def _power(trace: Trace, energy: Energy, passes: Mapping[str, Sequence[Slice]]) -> Steps:
-    """Of all that is metered; the lanes that are shown stand for all IPUs in use. [W]
+    """Return the counter of total power; the shown IPUs represent all IPUs in use. [W]
 
-    Parts of a pass are recorded in no order of their own, so that it is the mean of the pass: the integral is the
-    energy that the result tells.
+    The parts of a pass are recorded without order, so a pass has its mean power. The integral is the energy of the
+    result.
     """
     changes: list[tuple[int, int]] = [(0, 0)]
     watts = {record.kind: Fraction(energy.dynamic_in_w(record.kind)) for record in trace.records}
@@ -316,10 +317,10 @@ def _power(trace: Trace, energy: Energy, passes: Mapping[str, Sequence[Slice]]) 
 
 
 def _memories(result: Result, memory: MemoryReport, passes: Mapping[str, Sequence[Slice]]) -> Iterator[Gauge]:
-    """In-Processor-Memory of the IPUs of the first replica. [MB]
+    """Yield the memory in use on the IPUs of the first replica. [MB]
 
-    Weights, state and code are always there; passes add their temporaries, and a forward pass leaves what its backward
-    pass reads.
+    Weights, state and code are always in memory. Passes add their temporaries, and a forward pass stores the
+    activations that its backward pass reads.
     """
     stash, computed = result.stash, result.passes or {}
     back = {name.replace("forward", "backward", 1): size for name, size in stash.items()}
@@ -339,7 +340,7 @@ def _memories(result: Result, memory: MemoryReport, passes: Mapping[str, Sequenc
 
 
 def _steps(changes: Iterable[tuple[int, int]], *, from_start: bool = False) -> list[tuple[int, int]]:
-    """Values from changes at instants; those that cancel out are none, except at the start where that is wanted."""
+    """Return running sums of changes; changes that cancel out are skipped, except at `from_start`."""
     sums: Counter[int] = Counter({0: 0} if from_start else {})
     for at_ps, change in changes:
         sums[at_ps] += change

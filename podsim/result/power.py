@@ -1,14 +1,14 @@
-"""Power, energy and cost: what machines draw, from what their IPUs were doing in the trace, and what that costs.
+"""Power, energy and cost of a run, from the time by kind of its IPUs.
 
-An IPU draws its idle power always. Beside that, every cycle of its tiles at work takes an energy, in products as in
-vectors and on the exchange, and so does each operation of a product, by format; transfers draw a power, and waiting
-nothing. All of it goes with the clock, at one voltage. A machine adds what it draws without its IPUs; host servers draw
-what they draw in a run, switches what they always draw. Source: [power_of_kernels] for a chip, idle and in single
-kernels; [knowles2021] for operations in half precision. What a machine draws in training, [power_of_m2000], is a check.
+An IPU always consumes its idle power. In addition, every cycle of a working tile takes an energy (products, vectors and
+exchange), and so does each operation of a product, by format. Transfers take a power, and waiting takes none. Energy
+per cycle is constant, so power is proportional to the clock, at one voltage. A machine adds its power without IPUs, a
+host server its power during runs, and a switch a constant power. Sources: [power_of_kernels] for a chip, idle and in
+single kernels; [knowles2021] for FP16 operations. The power of a machine in training, [power_of_m2000], is a check.
 
-Metered are the machines whose IPUs are in use, whole, with their part of the host servers and switches of the pod.
-What is fixed, a lease or what a purchase loses in value, is paid all the time, and work has to pay for the time without
-work too: at a duty cycle d, an hour of work pays for 1/d hours, and for the energy of idle machines in 1/d - 1 hours.
+Whole machines with IPUs in use count, with their share of the pod's host servers and switches. Fixed cost (lease or
+depreciation) is paid all the time, so work has to pay for the time without work too. At a duty cycle d, an hour of work
+pays for 1/d hours of fixed cost, and for the energy of idle machines in 1/d - 1 hours.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ from podsim.scenario.quantity import Sourced, last_day, quantities
 _CHIP, _MACHINE, _HOST, _POD = "machine.ipu.power", "machine.power", "host.power", "power"
 _MATMUL: Final = "matmul"
 _AT_WORK: Final = ("training", "evaluation")
-"""Parts of a run in which IPUs work as in a weight update; in the others they wait."""
-_HOURS_PER_YEAR: Final = 12 * 730  # of twelve months of 730 hours
+"""Parts of a run in which IPUs work as in a weight update; in all other parts they wait."""
+_HOURS_PER_YEAR: Final = 12 * 730  # twelve months of 730 hours
 _SECONDS_PER_HOUR: Final = 3600
 _W_PER_KW: Final = 1000
 _MILLION: Final = 1_000_000
 _COUNTED: Final = ("sample", "token", "request")
 _OLD_DAYS: Final = 90
-_MOST_DIGITS: Final = 11  # of seconds, until the year 5138
+_MOST_DIGITS: Final = 11  # digits of the seconds since 1970, until the year 5138
 
 
 @dataclass(frozen=True, slots=True)
 class WorkDone:
-    """What IPUs do, and what comes of it."""
+    """Work of the IPUs: time by kind, rates and parts of a run."""
 
-    time_ps: Mapping[str, int]  # by kind, mean over those in use
-    rates: Mapping[str, float]  # what is done in a second, by its name, for example `sample` [1/s]
-    products: Mapping[str, float] = field(default_factory=dict)  # by what gives their energy, while they run [FLOP/s]
-    density: float = 1.0  # times the work of `time_ps` is done in it: more in several batches, less in idle copies
+    time_ps: Mapping[str, int]  # time by kind, mean over the IPUs in use
+    rates: Mapping[str, float]  # rate by unit of work, for example `sample` [1/s]
+    products: Mapping[str, float] = field(default_factory=dict)  # rate in products, by key of energy [FLOP/s]
+    density: float = 1.0  # work done, relative to `time_ps`: more with several batches, less with idle copies
     run_parts: Mapping[str, float] = field(default_factory=dict)  # mean time of each part of a training run [s]
-    run_s: float | None = None  # of the run, if it has an end
+    run_s: float | None = None  # length of the run, if it has an end
 
 
 @dataclass(frozen=True, slots=True)
-class PowerDraw:
-    """What each part draws. [W]"""
+class ComponentPower:
+    """Power of each component. [W]"""
 
     ipus_w: float
     machines_w: float
@@ -64,13 +64,13 @@ class PowerDraw:
 
     @property
     def total_w(self) -> float:
-        """All parts together. [W]"""
+        """Power of all components. [W]"""
         return self.ipus_w + self.machines_w + self.hosts_w + self.switches_w
 
 
 @dataclass(frozen=True)
 class Meter:
-    """What is metered: the machines of the IPUs that figures stand for, in copies of so many IPUs."""
+    """Machines whose power and price count: machines with IPUs in use, in copies of `ipus_per_copy` IPUs."""
 
     system: System
     ipus_used: int
@@ -78,35 +78,35 @@ class Meter:
 
     @property
     def machine_count(self) -> int:
-        """Machines whose IPUs are in use."""
+        """Number of machines with IPUs in use."""
         machines = self.system.machines_of(self.ipus_used // self.ipus_per_copy, self.ipus_per_copy)
         return min(machines, int(self.system.machine_count))
 
     @property
     def ipu_count(self) -> int:
-        """IPUs of these machines."""
+        """Number of IPUs of these machines."""
         return self.machine_count * int(self.system.machine.ipu_count)
 
     @property
     def host_count(self) -> float:
-        """Host servers in proportion to these machines."""
+        """Number of host servers, in proportion to these machines."""
         return self.share * self.system.host_count
 
     @property
     def share(self) -> float:
-        """Their share of the pod's machines, and so of its host servers and switches."""
+        """Share of the machines in the pod, and so of its host servers and switches."""
         return self.machine_count / self.system.whole_machine_count
 
     @cached_property
     def numbers(self) -> dict[str, tuple[Sourced, str]]:
-        """Every number that power stands on, with its dimension, by its key within the pod."""
+        """Numbers that power depends on, with their dimensions, by key within the pod."""
         given = ((path, power) for path, power in self._powers.items() if power is not None)
         found = (number for path, power in given for number in quantities(power, path))
         return {key: (number, q.dimension) for key, number, declared in found if (q := declared.quantity)}
 
     @property
     def missing(self) -> list[str]:
-        """Sections without which no power is known."""
+        """Missing sections that the power depends on."""
         return [f"system.{path}" for path, power in self._powers.items() if power is None and path != _POD]
 
     @property
@@ -117,18 +117,18 @@ class Meter:
 
 @dataclass(frozen=True)
 class Energy:
-    """What a result needs in power and energy, made when it is first asked for."""
+    """Power and energy of a result, computed on first use."""
 
     meter: Meter
     work: WorkDone
-    moved: Mapping[str, float] = field(default_factory=dict)  # numbers other than those of the meter, by their keys
+    moved: Mapping[str, float] = field(default_factory=dict)  # replaced numbers of the meter, by key
 
     @cached_property
     def _numbers(self) -> dict[str, float]:
         return {key: float(number) for key, (number, _) in self.meter.numbers.items()} | dict(self.moved)
 
     def dynamic_in_w(self, kind: str) -> float:
-        """What an IPU draws beside idle power in a kind of time, with what it does for other batches. [W]"""
+        """Return the power of an IPU above idle in a kind of time, including work for other batches. [W]"""
         return self._in_w(kind) * self.work.density
 
     def _in_w(self, kind: str) -> float:
@@ -144,11 +144,11 @@ class Energy:
         energies, products = {f"{_CHIP}.fp8_flop": numbers[f"{_CHIP}.half_flop"] / 2, **numbers}, self.work.products
         return at_work_w + math.fsum(per_s * energies[f"{_CHIP}.{name}"] for name, per_s in products.items())
 
-    def _drawn(self, dynamic_w: float, *, hosts_work: bool = True) -> PowerDraw:
-        """What each part draws while each IPU in use draws so much beside idle power, on average."""
+    def _component_power(self, dynamic_w: float, *, hosts_work: bool = True) -> ComponentPower:
+        """Return the power of each component if an IPU in use consumes `dynamic_w` above idle power on average."""
         meter, numbers = self.meter, self._numbers
         switches = numbers.get(f"{_POD}.switch_count", 0) * numbers.get(f"{_POD}.switch", 0.0)
-        return PowerDraw(
+        return ComponentPower(
             meter.ipu_count * numbers[f"{_CHIP}.idle"] + meter.ipus_used * dynamic_w,
             meter.machine_count * numbers[f"{_MACHINE}.without_ipus"],
             meter.host_count * (numbers[f"{_HOST}.busy"] if hosts_work else numbers[f"{_HOST}.idle"]),
@@ -156,57 +156,57 @@ class Energy:
         )
 
     def power_w(self, dynamic_w: float) -> float:
-        """Of all that is metered while each IPU in use draws so much beside idle power, on average. [W]"""
-        return self._drawn(dynamic_w).total_w
+        """Return total power if an IPU in use consumes `dynamic_w` above idle power on average. [W]"""
+        return self._component_power(dynamic_w).total_w
 
     @cached_property
     def dynamic_w(self) -> float:
-        """What each of the IPUs in use draws beside idle power, on average. [W]"""
+        """Mean power of an IPU in use above its idle power. [W]"""
         total_ps = sum(self.work.time_ps.values()) or 1
         done = sum(self._in_w(kind) * time_ps for kind, time_ps in self.work.time_ps.items())
         return done / total_ps * self.work.density
 
     @property
     def chip_w(self) -> float:
-        """What each of the IPUs in use draws on average. [W]"""
+        """Mean power of an IPU in use. [W]"""
         return self._numbers[f"{_CHIP}.idle"] + self.dynamic_w
 
     @property
     def activity(self) -> float:
-        """Mean share that the IPUs in use draw of what they draw in products beside idle power."""
+        """Mean power above idle of the IPUs in use, relative to their power in products."""
         in_products_w = self._in_w(_MATMUL)
         return self.dynamic_w / in_products_w if in_products_w else 0.0
 
     @cached_property
-    def drawn(self) -> PowerDraw:
-        """What each part draws while the work goes on."""
-        return self._drawn(self.dynamic_w)
+    def component_power(self) -> ComponentPower:
+        """Power of each component during the run. [W]"""
+        return self._component_power(self.dynamic_w)
 
     @property
     def mean_power_w(self) -> float:
-        """Mean power while the work goes on. [W]"""
-        return self.drawn.total_w
+        """Mean power during work. [W]"""
+        return self.component_power.total_w
 
     @property
     def waiting_power_w(self) -> float:
-        """Power while a run goes on and its IPUs wait, as in its set-up. [W]"""
+        """Power in a run while its IPUs wait, as in its set-up. [W]"""
         return self.power_w(0.0)
 
     @property
     def idle_power_w(self) -> float:
         """Power between runs. [W]"""
-        return self._drawn(0.0, hosts_work=False).total_w
+        return self._component_power(0.0, hosts_work=False).total_w
 
     @cached_property
     def range_w(self) -> tuple[float, float]:
-        """Mean power with all inputs in their ranges: root of the sum of the squares of what each moves. [W]"""
+        """Range of the mean power: the changes by each input, combined as the root of the sum of squares. [W]"""
         ends = [(min(0.0, *moved_w), max(0.0, *moved_w)) for _, _, moved_w in self._moved]
         lows, highs = zip(*ends, strict=True) if ends else ((), ())
         return self.mean_power_w - math.hypot(*lows), self.mean_power_w + math.hypot(*highs)
 
     @cached_property
     def _moved(self) -> list[tuple[str, Sourced, tuple[float, float]]]:
-        """Key, number, and by how much the ends of its range move the mean power. [W]"""
+        """Key, number, and change of the mean power at both ends of its range. [W]"""
         moved = []
         for key, (number, dimension) in self.meter.numbers.items():
             stands_on = number.provenance
@@ -219,7 +219,7 @@ class Energy:
 
     @property
     def assumptions(self) -> Sequence[Mapping[str, object]]:
-        """Inputs that move the mean power, and so every energy, by influence; as the assumptions of a result."""
+        """Inputs that change the mean power and every energy, by influence, like a result's assumptions."""
         rows = []
         for key, number, moved_w in sorted(self._moved, key=lambda moved: -max(map(abs, moved[2]))):
             stands_on = number.provenance
@@ -231,13 +231,13 @@ class Energy:
 
     @property
     def per_j(self) -> dict[str, float]:
-        """Energy by what is done with it, for example of a `sample`, a `weight_update` and the `run`. [J]"""
+        """Energy by unit of work, for example a `sample`, a `weight_update` and the `run`. [J]"""
         known = {name: self.mean_power_w / rate for name, rate in self.work.rates.items() if rate}
         return known | ({"run": self.run_power_w * self.work.run_s} if self.work.run_s else {})
 
     @property
     def run_power_w(self) -> float:
-        """Mean power over all parts of a run; that of its work if it has none. [W]"""
+        """Mean power over all parts of a run; without parts, mean power during work. [W]"""
         parts = self.work.run_parts
         total_s = math.fsum(parts.values())
         if not total_s:
@@ -246,14 +246,14 @@ class Energy:
         return at_work * self.mean_power_w + (1 - at_work) * self.waiting_power_w
 
     def to_dict(self) -> dict[str, float]:
-        """Plain numbers in a fixed order of keys."""
+        """Return plain numbers in a fixed order of keys."""
         low_w, high_w = self.range_w
         return {
             "mean_power_w": self.mean_power_w,
             "mean_power_low_w": low_w,
             "mean_power_high_w": high_w,
             "idle_power_w": self.idle_power_w,
-            **asdict(self.drawn),
+            **asdict(self.component_power),
             "activity": self.activity,
             "machine_count": self.meter.machine_count,
             "host_count": self.meter.host_count,
@@ -263,29 +263,29 @@ class Energy:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a result costs, in the currency of its prices; None where that has no price."""
+    """Cost of a result, in the currency of its prices; None where there is no price."""
 
     currency: str
-    price_per_ipu_hour: float | None  # what is fixed, with or without work
-    ipu_count: int  # IPUs whose fixed price is paid: of machines in use, of the partition, or of the whole pod
+    price_per_ipu_hour: float | None  # fixed price, paid with or without work
+    ipu_count: int  # paid IPUs: of the machines in use, the partition, or the whole pod
     duty_cycle: float
-    fixed_per_hour: float | None  # of work, with the time without work beside it, as in the energy
+    fixed_per_hour: float | None  # per hour of work; like the energy, it includes the time without work
     energy_per_hour: float | None
     per_hour: float | None
-    run_ipu_hours: float | None  # as all of a run, None if it has no end
+    run_ipu_hours: float | None  # this and all other amounts of a run are None if it has no end
     fixed_per_run: float | None
     energy_per_run: float | None
     per_run: float | None
-    per_million: Mapping[str, float]  # of what is done, for example of a `sample`, while the work goes on
+    per_million: Mapping[str, float]  # by unit of work, for example `sample`, during work
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values in a fixed order of keys."""
+        """Return plain values in a fixed order of keys."""
         stored = asdict(self)
         return stored | {f"per_million_{name}s": cost for name, cost in stored.pop("per_million").items()}
 
 
 def cost_of(prices: CostSpec, meter: Meter, work: WorkDone, energy: Energy | None) -> Cost:
-    """What work costs: machines whose IPUs are in use, and what they draw."""
+    """Return the cost of work: the fixed price of the machines in use, and their energy."""
     system, duty_cycle = meter.system, float(prices.duty_cycle)
     machine_count, per_machine = system.whole_machine_count, int(system.machine.ipu_count)
     paid, price = prices.prices_on(system), None
@@ -332,14 +332,14 @@ def _sum(*parts: float | None) -> float | None:
 
 
 def today() -> date:
-    """Today's date; that of the variable `SOURCE_DATE_EPOCH`, seconds since 1970, where it is set."""
+    """Return today's date, or the date of the variable `SOURCE_DATE_EPOCH`, seconds since 1970."""
     fixed = os.environ.get("SOURCE_DATE_EPOCH", "")
     is_set = fixed.isdecimal() and len(fixed) <= _MOST_DIGITS
     return datetime.fromtimestamp(int(fixed), UTC).date() if is_set else date.today()
 
 
 def price_warnings(prices: CostSpec | None, meter: Meter, on: date) -> Iterator[str]:
-    """Prices that are old, and energy whose price is of no use."""
+    """Yield warnings about old prices and about an energy price that has no effect."""
     for key, price in prices.prices_on(meter.system).items() if prices else ():
         written = price.provenance.date or (prices.date if prices else None)
         age_days = (on - last_day(written)).days if written else 0

@@ -1,4 +1,4 @@
-"""The result of a training run: every number with what it stands on."""
+"""Result of a training run."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ _DIGITS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How much slower weight updates of logged runs on so many machines and more became: end over start, less 1."""
+    """Relative slowdown from start to end of logged runs with at least `machines` machines."""
 
     machines: int
     least: float
     most: float
 
     @classmethod
-    def of(cls, noise: Noise | None, machines: int) -> Self | None:
-        """That of runs on so many machines; None where nothing is known of it."""
+    def from_noise(cls, noise: Noise | None, machines: int) -> Self | None:
+        """Return the slowdown of runs on `machines` machines; None if no such run was logged."""
         drift = noise.drift_on(machines) if noise else None
         if noise is None or drift is None:
             return None
@@ -74,8 +74,8 @@ class Drift:
         return self.least / 2, self.most / 2
 
     @property
-    def words(self) -> str:
-        """What no time contains."""
+    def note(self) -> str:
+        """Note that times do not include the slowdown, with its range."""
         ends = (f"{100 * low:.1f} to {100 * high:.1f} %" for low, high in ((self.least, self.most), self.on_average))
         slower = " slower at their end, ".join(ends)
         return f"without drift; runs on {self.machines} machines and more were {slower} on average"
@@ -83,10 +83,10 @@ class Drift:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RunResult(Result):
-    """The result of a simulated training run.
+    """Result of a simulated training run.
 
-    A result is its own proof: the breakdown adds up to the weight update exactly, and assumptions, hashes of
-    the inputs and the version say what the numbers stand on.
+    The breakdown adds up to the weight update exactly. Assumptions, hashes of the inputs and the version document how
+    the numbers were computed.
 
     Attributes:
         throughput_samples_per_s: Samples trained per second of training. [1/s]
@@ -95,26 +95,26 @@ class RunResult(Result):
         shared_ps: `contention` of the breakdown: kinds of transfers that lost time, with the kinds that they shared
             channels with. [ps]
         mfu: Model FLOP of a weight update ÷ (peak FLOP/s of the IPUs in use x its time).
-        time_to_train_s: Wall-clock time of the whole run, if its convergence is given. [s]
-        time_to_train_percentiles: `p10`, `p50`, `p90` of that time, if convergence is drawn. [s]
-        time_to_train_condition: Why the time holds only if the run converges; None inside validated batches.
+        time_to_train_s: Wall-clock time of the whole run, if its convergence is known. [s]
+        time_to_train_percentiles: `p10`, `p50`, `p90` of the time to train, if convergence is sampled. [s]
+        time_to_train_condition: Why the time assumes that the run converges; None for batch sizes known to converge.
         learning_rate: Schedule of the learning rate, if the scenario gives its rule.
         run_breakdown: Time of the run by part, such as `setup`, `training`, `evaluation`. [s]
         phases: The phases of one weight update in order.
-        ipus: How each IPU of a replica spends a weight update.
+        ipus: Time of each IPU of a replica in a weight update, by kind.
         memory: Tenants and capacities of the memories.
         operations: Time of every operation of the graph.
-        sources: What the lines of the breakdown stand on.
-        noise: What came of the run with noise, if that was asked for.
-        drift: How much logged runs of this size slowed down, which no time contains but those with noise.
-        outcome: The runs that the time to train is made of; not part of the JSON.
-        faults: What parts of the pod cost that are slower, if the scenario names some.
-        tokens_per_sample: Tokens that a sample trains, if it is a sequence of them and nothing else.
-        products: Work of products in each second that they take, by format; not part of the JSON. [FLOP/s]
+        sources: Basis of the inputs for each line of the breakdown.
+        noise: Result of runs with noise, if requested.
+        drift: Slowdown of logged runs of this size; only times with noise contain it.
+        outcome: Runs that the time to train is computed from; not part of the JSON.
+        faults: Cost of slow parts of the pod, if the scenario names any.
+        tokens_per_sample: Tokens of a sample, if it is a sequence of tokens only.
+        products: Rate of work during products, by format; not part of the JSON. [FLOP/s]
     """
 
     KIND = TRAINING
-    OWN = (
+    SPECIFIC_KEYS = (
         *(THROUGHPUT, UPDATE, "weight_update_ps", TIME, PERCENTILES, "mfu", "mfu_of_pod", "breakdown", "breakdown_ps"),
         *("breakdown_basis", "run_breakdown", "phases", "ipus", "memory", "operations", TOKENS, "faults", "energy"),
         *("cost", "shared_ps", "noise", "drift", CONDITION, "learning_rate"),
@@ -164,12 +164,12 @@ class RunResult(Result):
 
     @property
     def breakdown_basis(self) -> dict[str, object]:
-        """Shares of the breakdown by what they stand on: of each kind of time, and of all of it."""
+        """Shares of the breakdown by basis of the inputs, for each kind of time and in total."""
         return self.sources.to_dict()
 
     @property
     def shares_by_basis(self) -> Mapping[str, float]:
-        """Shares of a weight update by what they stand on."""
+        """Shares of a weight update by basis of its inputs."""
         return self.sources.shares
 
     @property
@@ -183,23 +183,23 @@ class RunResult(Result):
         return self.mfu * self.simulated.ipus_used / self.simulated.ipu_count
 
     def predicted(self, quantity: str) -> float | None:
-        """The predicted value of a quantity, if there is one; the median of a drawn time to train."""
+        """Return the predicted value of a metric, if there is one; the median of a simulated time to train."""
         drawn = self.time_to_train_percentiles
         if quantity == TIME and self.time_to_train_s is None and drawn:
             return drawn["p50"]
         return super().predicted(quantity)
 
     def work(self) -> WorkDone:
-        """Weight updates, and the run they belong to."""
+        """Return the weight updates, and the run they belong to."""
         rates = {"sample": self.throughput_samples_per_s, "weight_update": 1 / self.weight_update_s}
         return WorkDone(
             self.breakdown_ps, rates, self.products, run_parts=self.run_breakdown, run_s=self.predicted(TIME)
         )
 
     def headline(self) -> Iterator[Tile]:
-        """Throughput, weight update, time to train, MFU, power, energy and cost."""
+        """Yield tiles with throughput, weight update, time to train, MFU, power, energy and cost."""
         percentiles, tokens_per_s = self.time_to_train_percentiles, self.tokens_per_s
-        drift = [self.drift.words] if self.drift and self.noise is None else []
+        drift = [self.drift.note] if self.drift and self.noise is None else []
         tokens = [] if tokens_per_s is None else [f"{format_figure(METRICS[TOKENS], tokens_per_s)} tokens/s"]
         has_time = self.time_to_train_s is not None or percentiles is not None
         yield self._tile(THROUGHPUT, notes=tokens)
@@ -213,12 +213,12 @@ class RunResult(Result):
         if self.learning_rate is not None:
             warm_up, peak = self.learning_rate.lines
             yield Tile("Learning rate", warm_up, (peak,))
-        yield self._tile("mfu", notes=self._of_all_ipus(self.mfu_of_pod))
+        yield self._tile("mfu", notes=self._pod_share_note(self.mfu_of_pod))
         yield from self.spent_tiles()
 
     def conclusion(self) -> str:
-        """The time of a weight update, its largest parts, and who sets the pace."""
-        update = f"{format_duration_s(self.weight_update_s, _DIGITS)} per weight update{self._in_brackets(UPDATE)}"
+        """Return the time of a weight update, its largest parts, and the slowest IPU."""
+        update = f"{format_duration_s(self.weight_update_s, _DIGITS)} per weight update{self._bracketed_range(UPDATE)}"
         return f"{update}: {largest(self.breakdown)}{pace(self.ipus)}"
 
     def _sections(self) -> Iterator[Section]:
@@ -238,28 +238,28 @@ class RunResult(Result):
         yield Section("Memory", list(memory_blocks(self.memory)), short=True)
 
     def breakdown_frame(self) -> DataFrame:
-        """Time of one weight update by kind: `kind, family, time_s, share`."""
+        """Return the time of one weight update by kind: `kind, family, time_s, share`."""
         times_s, whole_s = self.breakdown, self.weight_update_s or 1.0
         rows = [(kind, kind_of(kind).family, times_s[kind], times_s[kind] / whole_s) for kind in in_kind_order(times_s)]
         return frame_of_rows(("kind", "family", "time_s", "share"), rows)
 
     def ipu_frame(self) -> DataFrame:
-        """One row per IPU: `lane, stages, busy_s` and the time of each kind, for example `matmul_s`."""
+        """Return one row per IPU: `lane, stages, busy_s` and the time of each kind, for example `matmul_s`."""
         return _frame_by_kind(self.ipus, "ipu", "lane", "stages", "busy_s").set_index("ipu")
 
     def memory_frame(self) -> DataFrame:
-        """One row per IPU, memory and tenant: `ipu, where, tenant, size_bytes, capacity_bytes`."""
+        """Return one row per IPU, memory and tenant: `ipu, where, tenant, size_bytes, capacity_bytes`."""
         capacity = self.memory.capacity_bytes
         rows = [(row.ipu, row.where, row.tenant, row.size_bytes, capacity(row.where)) for row in self.memory.rows]
         return frame_of_rows(("ipu", "where", "tenant", "size_bytes", "capacity_bytes"), rows)
 
     def operations_frame(self) -> DataFrame:
-        """One row per operation: `stage, block, kind, name, count, total_s` and the time of each kind."""
+        """Return one row per operation: `stage, block, kind, name, count, total_s` and the time of each kind."""
         return _frame_by_kind(self.operations, "stage", "block", "kind", "name", "count", "total_s")
 
 
 def _frame_by_kind(records: Iterable[Any], *columns: str) -> DataFrame:
-    """Attributes of records, and their times by kind."""
+    """Return a data frame with attributes of records and their times by kind."""
     known = [(attrgetter(*columns)(record), record.seconds) for record in records]
     kinds = in_kind_order(kind for _, seconds in known for kind in seconds)
     rows = [(*cells, *(seconds.get(kind, 0.0) for kind in kinds)) for cells, seconds in known]

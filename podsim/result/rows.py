@@ -1,4 +1,4 @@
-"""The parts of a result: one flat, frozen record type per table."""
+"""Parts of a result: one flat, frozen record type per table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PhaseTime:
 
 @dataclass(frozen=True, slots=True)
 class IpuAccount:
-    """How one IPU of a replica spends one weight update, with what is placed on it in words; times add up to it."""
+    """Time of one IPU of a replica in a weight update, by kind; `stages` describes its share of the model."""
 
     ipu: int
     lane: str
@@ -51,13 +51,13 @@ class IpuAccount:
         return ps_to_seconds(sum(time for kind, time in self.time_ps.items() if not is_waiting(kind)))
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values in a fixed order of keys."""
+        """Return plain values in a fixed order of keys."""
         return {key: getattr(self, key) for key in ("ipu", "lane", "stages", "busy_s", "seconds")}
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryRow:
-    """What one tenant keeps in one memory of one IPU of a replica, at most during a weight update."""
+    """Largest size of one tenant in one memory of one IPU of a replica during a weight update."""
 
     ipu: int
     tenant: str
@@ -66,7 +66,7 @@ class MemoryRow:
 
 
 def by_size(rows: Iterable[MemoryRow]) -> dict[str, int]:
-    """Tenants with what they keep, largest first. [B]"""
+    """Return the largest size of each tenant, the largest first. [B]"""
     sizes: Counter[str] = Counter()
     for row in rows:
         sizes[row.tenant] += row.size_bytes
@@ -75,30 +75,30 @@ def by_size(rows: Iterable[MemoryRow]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class MemoryReport:
-    """Who fills the memories, and how much of them one IPU has a claim to."""
+    """Tenants of the memories of a replica, and the capacities of one IPU."""
 
     rows: tuple[MemoryRow, ...]
     in_processor_memory_bytes: int
     streaming_memory_bytes: int
 
     def capacity_bytes(self, where: str) -> int:
-        """Capacity per IPU of one of the two memories. [B]"""
+        """Return the capacity per IPU of one of the two memories. [B]"""
         return self.streaming_memory_bytes if where == STREAMING else self.in_processor_memory_bytes
 
     def tenants(self, ipu: int, where: str) -> dict[str, int]:
-        """Tenants of one memory of one IPU, largest first. [B]"""
+        """Return the tenants of one memory of one IPU, the largest first. [B]"""
         return by_size(row for row in self.rows if (row.ipu, row.where) == (ipu, where))
 
     def used_bytes(self, ipu: int, where: str = IN_PROCESSOR) -> int:
-        """Sum of all tenants. [B]"""
+        """Return the sum of all tenants. [B]"""
         return sum(self.tenants(ipu, where).values())
 
     def ipus(self, where: str) -> list[int]:
-        """The IPUs that keep anything in one of the two memories."""
+        """Return the IPUs with tenants in one of the two memories."""
         return sorted({row.ipu for row in self.rows if row.where == where})
 
     def fullest_ipu(self, where: str = IN_PROCESSOR) -> int | None:
-        """The IPU with the least room left, the first of equals; none if this memory is not used."""
+        """Return the IPU with the least free memory, the first of equals; None if this memory is not used."""
         return max(self.ipus(where), key=lambda ipu: self.used_bytes(ipu, where), default=None)
 
 
@@ -123,12 +123,12 @@ class OperationRow:
 class Reference:
     """A measured or published figure to compare the result with."""
 
-    quantity: str  # the attribute of the result that it measures, for example `weight_update_s`
-    measured: float  # in the unit that the name of the quantity ends in
-    label: str  # where it comes from, in words
+    quantity: str  # measured attribute of the result, for example `weight_update_s`
+    measured: float  # value in the unit at the end of the quantity's name
+    label: str  # text for its origin
     role: str = "hold-out"  # or `calibration` if constants were fitted to it
     source: str = ""  # key of the bibliography, or an address
-    score: float | None = None  # the published score of the benchmark, in the same unit, where a benchmark has one
+    score: float | None = None  # published score of the benchmark in the same unit, if it has one
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,21 +136,21 @@ class LearningRate:
     """Schedule of the learning rate that follows from batch and number of weight updates."""
 
     warm_up_share: float  # share of the weight updates, 0 to 1
-    warm_up_updates: int | None  # None if nothing says how long the run goes on
+    warm_up_updates: int | None  # None if the length of the run is unknown
     update_count: int | None  # weight updates of the run
     scaling: str  # `none` or `linear`
     batch_size: int  # samples, or packs, per weight update of this run
     known_batch_size: int | None  # samples, or packs, per weight update that the rule starts from
-    factor: float  # peak of this run over the peak at `known_batch_size`
-    peak: float | None  # largest rate of this run; None if the scenario gives the rule alone
+    factor: float  # ratio of the peak of this run to the peak at `known_batch_size`
+    peak: float | None  # largest rate of this run; None if the scenario has only the rule
 
     @classmethod
-    def of(cls, rule: LearningRateSpec, batch_size: int, update_count: float | None) -> LearningRate:
+    def from_rule(cls, rule: LearningRateSpec, batch_size: int, update_count: float | None) -> LearningRate:
         """Return the schedule of a rule at a batch size.
 
         >>> from podsim.scenario.training import LearningRateSpec
         >>> rule = LearningRateSpec(warm_up=0.3, scaling="linear", batch_size=65536, peak=0.006)
-        >>> LearningRate.of(rule, 32768, 14076).lines
+        >>> LearningRate.from_rule(rule, 32768, 14076).lines
         ('warm-up over 4,223 of 14,076 weight updates (30 %)', 'peak 0.003: 0.5 x that at a batch of 65,536')
         """
         count, factor = None if update_count is None else round(update_count), rule.factor(batch_size)
@@ -181,7 +181,7 @@ class LearningRate:
 
 
 def memory_report(memory: Sequence[IpuMemory]) -> MemoryReport:
-    """The tenants of the IPUs of a replica, those that take nothing left out."""
+    """Return the tenants of the IPUs of a replica, without empty ones."""
     rows = tuple(
         MemoryRow(ipu.ipu, tenant.name, tenant.byte_count, tenant.storage)
         for ipu in memory
@@ -193,18 +193,18 @@ def memory_report(memory: Sequence[IpuMemory]) -> MemoryReport:
 
 
 def phase_times(phases: Iterable[PhaseRecord]) -> tuple[PhaseTime, ...]:
-    """Time of each phase, in order; numbered phases (`fill 0`, `fill 1`, …) are one, and so are those of one name.
+    """Return the time of each phase in order; numbered phases (`fill 0`, `fill 1`, …) are merged into one.
 
-    All replicas go through the same phases, so those of the first group stand for all.
+    All replicas have the same phases, so the first group represents all.
     """
     return merged(
         PhaseTime(phase.name, phase.count, ps_to_seconds(phase.end_ps - phase.start_ps))
-        for phase in of_first_group(phases)
+        for phase in first_group(phases)
     )
 
 
 def merged(phases: Iterable[PhaseTime]) -> tuple[PhaseTime, ...]:
-    """Phases whose names differ by a number at the end only, or not at all, as one where the first is.
+    """Merge phases whose names are equal, or differ only by a number at the end.
 
     >>> merged([PhaseTime("fill 0", 1, 0.5), PhaseTime("fill 1", 1, 0.75)])
     (PhaseTime(name='fill', count=2, seconds=1.25),)
@@ -219,14 +219,14 @@ def merged(phases: Iterable[PhaseTime]) -> tuple[PhaseTime, ...]:
     )
 
 
-def of_first_group(phases: Iterable[PhaseRecord]) -> list[PhaseRecord]:
-    """The phases of the group that comes first, in order of time."""
+def first_group(phases: Iterable[PhaseRecord]) -> list[PhaseRecord]:
+    """Return the phases of the first group, in order of time."""
     ordered = sorted(phases, key=lambda phase: (phase.start_ps, phase.end_ps))
     return [phase for phase in ordered if phase.group == ordered[0].group]
 
 
 def part_of(phase_name: str) -> str:
-    """The part of the weight update that a phase belongs to: the first word of its name.
+    """Return the part of the weight update that a phase belongs to: the first word of its name.
 
     >>> part_of("fill 3"), part_of("update IPUs 1-3: optimizer")
     ('fill', 'update')

@@ -1,4 +1,4 @@
-"""The result of serving: what requests saw, what the copies did, and how much they can take."""
+"""Result of serving: latencies of requests, utilisation of the copies, and saturation."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
-from podsim.deferred import Deferred
 from podsim.draws import SHARE, Range, range_of
 from podsim.format import format_count, format_duration_s, format_percent, format_range, format_significant, unit_for_s
+from podsim.lazy import LazySequence
 from podsim.metrics import (
     METRICS,
     REQUESTS,
@@ -35,7 +35,7 @@ from podsim.runs.serving import LoadPoint, Saturation, ServingOutcome
 _RANGE_DIGITS: Final = 2
 _SEEN: Final = {name: label for name, label in WAITS.items() if name != "queueing"} | {"queueing": "of it in the queue"}
 _ROUNDS = 10
-"""Requests of each user that tell what all of them see."""
+"""Requests per user below which the latencies are not representative."""
 _SERVICE = ("batching", "batch_size", "max_batch", "copy_count", "batches_in_flight")
 _OUTCOME = (*WAITS, REQUESTS, SERVED_TOKENS, "utilization", "mean_batch", "mean_waiting", "queue_grows")
 _LINES: Final = {
@@ -43,7 +43,7 @@ _LINES: Final = {
     "P95": ("#b35806", (7, 4), "square"),
     "P99": ("#1a1a1a", (2, 3), "triangle-up"),
 }
-"""Colour, dashes and marker of each, of which any tells them apart."""
+"""Colour, dashes and marker of each line; each of the three distinguishes the lines."""
 _WIDE_RANGE: Final = 20
 _ROOM, _QUEUE_ROOM = 1.14, 1.25
 _AREA, _LEVEL = "#9cc3e4", "#08306b"
@@ -51,7 +51,7 @@ _AREA, _LEVEL = "#9cc3e4", "#08306b"
 
 @dataclass(frozen=True, slots=True)
 class DrawnService:
-    """The same requests with uncertain inputs drawn from their ranges."""
+    """Results of the same requests with uncertain inputs sampled from their ranges."""
 
     outcome: ServingOutcome
     saturation_per_s: float
@@ -59,36 +59,36 @@ class DrawnService:
 
 @dataclass(frozen=True, slots=True)
 class ServiceDraws:
-    """What came of serving with its uncertain inputs drawn."""
+    """Results of serving with sampled inputs."""
 
     count: int
     seed: int
-    drawn: tuple[str, ...]  # keys of the inputs that were drawn
-    request_count: int  # of each draw, the first of those that are served
-    likely: DrawnService  # what came of as many requests with the inputs as they are
-    runs: tuple[DrawnService | None, ...]  # what came of each draw; None where it is impossible
-    reasons: tuple[str, ...] = ()  # why the scatter of the model itself is as wide as it is
+    drawn: tuple[str, ...]  # keys of the sampled inputs
+    request_count: int  # requests of each sample: the first ones of the run
+    likely: DrawnService  # outcome of the same number of requests with unchanged inputs
+    runs: tuple[DrawnService | None, ...]  # outcome of each sample; None if impossible
+    reasons: tuple[str, ...] = ()  # reasons for the size of the model error
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ServingResult(Result):
-    """The result of simulated serving.
+    """Result of simulated serving.
 
     Attributes:
         batching: `static` or `continuous`.
         batch_size: Most sequences of a batch.
-        max_batch: Sequences of a batch that memory would hold.
+        max_batch: Sequences of the largest batch that fits into memory.
         copy_count: Copies of the model.
-        batches_in_flight: Batches that each copy works on.
-        request_count: Requests that came.
-        rate_per_s: Rate at which they came; None if all came at once. [1/s]
-        users: Users who sent them, each after the answer to the last; None if they came by themselves.
-        think_s: How long a user thinks between an answer and the next request, on average. [s]
-        outcome: What came of them.
-        saturation: The largest rate that can be served.
-        points: The same kind of requests at other rates.
-        decode: A decode step of a full batch, simulated when it is looked at; none or one.
-        draws: What came of it with uncertain inputs drawn, simulated when it is looked at; none or one.
+        batches_in_flight: Batches that each copy processes at the same time.
+        request_count: Number of requests.
+        rate_per_s: Arrival rate of requests; None if all arrived at once. [1/s]
+        users: Number of users, who send the next request after an answer; None for an open arrival process.
+        think_s: Mean time between an answer and the next request of a user. [s]
+        outcome: Outcome of the requests.
+        saturation: Largest rate that can be served.
+        points: Outcomes at other rates.
+        decode: Decode step of a full batch, simulated on first use; none or one.
+        draws: Outcomes with sampled inputs, simulated on first use; none or one.
     """
 
     KIND = SERVING
@@ -109,12 +109,12 @@ class ServingResult(Result):
 
     @property
     def sources(self) -> Sources:
-        """What the time of a decode step of a full batch stands on."""
+        """Basis of the inputs that determine the time of a decode step of a full batch."""
         return self.decode[0].sources if self.decode else Sources()
 
     @property
     def shares_by_basis(self) -> Mapping[str, float]:
-        """Shares of a decode step of a full batch by what they stand on."""
+        """Shares of a decode step of a full batch by basis of its inputs."""
         return self.sources.shares
 
     @property
@@ -128,34 +128,34 @@ class ServingResult(Result):
         return self.outcome.utilization
 
     def load_of(self, rate_per_s: float) -> float:
-        """A rate as a share of the saturation."""
+        """Return a rate as a fraction of the saturation rate."""
         return rate_per_s / self.saturation.rate_per_s
 
     @property
     def breakdown_basis(self) -> dict[str, object]:
-        """Shares of a decode step of a full batch by what they stand on: of each kind of time, and of all of it."""
+        """Shares of a full batch's decode step by basis of its inputs, for each kind of time and in total."""
         return self.sources.to_dict()
 
     def service_figures(self) -> dict[str, float | None]:
-        """The figures of requests, in a line each: percentiles, rates, the load and the saturation."""
+        """Return the serving metrics by key: percentiles, rates, load and saturation."""
         return {metric.key: metric.get(self) for metric in metrics_of(SERVING)}
 
     def drawn(self) -> Iterator[ServingResult | None]:
-        """The result of each draw, at the power and the prices of this one; None where it is impossible."""
+        """Yield the result of each sample at the same power and prices; None for an impossible sample."""
         for draws in self.draws:
             yield from (None if run is None else self._with(run) for run in draws.runs)
 
     def _with(self, run: DrawnService) -> ServingResult:
-        """With what came of a draw."""
+        """Return this result with the outcome of one sample."""
         limit = replace(self.saturation, rate_per_s=run.saturation_per_s)
         rate_per_s = self.rate_per_s if self.users is None else run.outcome.offered_per_s
         return replace(self, rate_per_s=rate_per_s, outcome=run.outcome, saturation=limit, points=(), draws=())
 
     @cached_property
     def ranges(self) -> Mapping[str, Range]:
-        """Between what the figures of requests lie in four fifths of the draws; empty without any.
+        """Range of each serving metric in 80 % of the samples; empty without samples.
 
-        What was drawn for the first requests alone is taken to be off by as much for all of them.
+        Samples serve only the first requests; the relative spread is applied to the result of all requests.
         """
         if not self.draws:
             return {}
@@ -173,12 +173,12 @@ class ServingResult(Result):
 
     @cached_property
     def saturated_count(self) -> int:
-        """In how many draws more requests come than can be served."""
+        """Number of samples in which requests arrive faster than they can be served."""
         return sum(each is not None and each.is_saturated for each in self.drawn())
 
     @property
     def is_saturated(self) -> bool:
-        """Whether more requests come than can be served; never of users, who wait for their answers."""
+        """True if requests arrive faster than they can be served; False for users, who wait for their answers."""
         if self.users is not None:
             return False
         return self.outcome.queue_grows is True if self.load is None else self.load >= 1
@@ -189,7 +189,7 @@ class ServingResult(Result):
         return max(self.outcome.queue.peak)
 
     def headline(self) -> Iterator[Tile]:
-        """What came, what takes it, rates with their load and saturation, power, energy and cost."""
+        """Yield tiles with arrivals, capacity, rates with load and saturation, power, energy and cost."""
         outcome, flight, queue = self.outcome, self.batches_in_flight, self.outcome.queue
         offered = "all at once"
         if self.rate_per_s is not None and self.load is not None:
@@ -214,10 +214,10 @@ class ServingResult(Result):
         yield from self.spent_tiles()
 
     def conclusion(self) -> str:
-        """The saturation, and what requests see at the rate that was asked for."""
+        """Return the saturation rate, and the latencies at the offered rate."""
         at = "all at once," if self.rate_per_s is None else f"at {format_significant(self.rate_per_s)}/s,"
         first, last = (
-            f"{format_duration_s(times.p99_s)}{self._in_brackets(f'{name}_p99_s')}"
+            f"{format_duration_s(times.p99_s)}{self._bracketed_range(f'{name}_p99_s')}"
             for name in ("time_to_first_token", "latency")
             if (times := getattr(self.outcome, name)) is not None
         )
@@ -227,26 +227,26 @@ class ServingResult(Result):
         )
 
     def _range(self, key: str) -> str:
-        """Of figures of requests, ends are rounded: there are few draws."""
+        """Return the range of a serving metric; its ends are rounded because samples are few."""
         known = self.ranges.get(key)
         return "" if known is None else format_range(*(_rounded(key, end) for end in (known.low, known.high)))
 
     def _sections(self) -> Iterator[Section]:
         yield self._division
 
-        def seen() -> Iterator[Part]:
+        def latency_parts() -> Iterator[Part]:
             yield self._percentiles()
             for name in ("time_to_first_token", "time_per_output_token", "latency"):
                 yield from self._load_chart(name)
 
-        yield Section("What requests see", Deferred(seen), short=True, plotted=True)
-        yield Section("Queue", Deferred(lambda: [queue_chart(self.outcome, self.load)]), plotted=True)
+        yield Section("What requests see", LazySequence(latency_parts), short=True, plotted=True)
+        yield Section("Queue", LazySequence(lambda: [queue_chart(self.outcome, self.load)]), plotted=True)
         what = "a decode step of a full batch"
-        charts = Deferred(lambda: [waterfall(what, step.breakdown, step.sources) for step in self.decode])
+        charts = LazySequence(lambda: [waterfall(what, step.breakdown, step.sources) for step in self.decode])
         yield Section("Where time goes", charts, short=True)
 
     def _load_chart(self, name: str) -> Iterator[Chart]:
-        """A kind of time, where it is known, against the rate of requests."""
+        """Yield a chart of one latency against the request rate, if known."""
         limit_per_s, asked_per_s = self.saturation.rate_per_s, self.rate_per_s
         rules, per_s = {"saturation": limit_per_s}, [point.rate_per_s for point in self.points]
         line = f"The dashed line is the saturation, {format_significant(limit_per_s)} requests/s"
@@ -288,7 +288,7 @@ class ServingResult(Result):
         )
 
     def _percentiles(self) -> Table:
-        """Percentiles of the times that requests see, each with its range, and how ranges were drawn."""
+        """Return percentiles of latencies with their ranges, and a note on the sampling."""
         rows: list[Cells] = []
         for name, label in _SEEN.items():
             keys = [f"{name}_{share}_s" for share in SERVED_SHARES]
@@ -318,7 +318,7 @@ class ServingResult(Result):
             yield from (f"wider, since {reason}" for reason in draws.reasons)
 
     def work(self) -> WorkDone:
-        """Steps of all copies; those that take in prompts count as the others do."""
+        """Return the work of all copies; steps that read prompts count like other steps."""
         outcome = self.outcome
         rates = {"token": outcome.throughput_tokens_per_s, "request": outcome.throughput_requests_per_s}
         if not self.decode:
@@ -327,8 +327,8 @@ class ServingResult(Result):
         density = outcome.utilization * step.density(self.batches_in_flight)
         return WorkDone(step.breakdown_ps, rates, step.products, density)
 
-    def own(self) -> Mapping[str, object]:
-        """The numbers of serving, in a fixed order of keys."""
+    def specific_numbers(self) -> Mapping[str, object]:
+        """Return the numbers that only serving has, in a fixed order of keys."""
         users = {} if self.users is None else {"users": self.users, "think_s": self.think_s}
         return {
             "service": {key: getattr(self, key) for key in _SERVICE} | users,
@@ -336,7 +336,7 @@ class ServingResult(Result):
             "request_count": self.request_count,
             "rate_per_s": self.rate_per_s,
             "load": self.load,
-            **_of_outcome(self.outcome),
+            **_outcome_numbers(self.outcome),
             "ranges": self.ranges,
             "draws": self._drawn_dict(),
             "queue": {"most": self.most_waiting, **asdict(self.outcome.queue)},
@@ -346,7 +346,7 @@ class ServingResult(Result):
                     "load": self.load_of(point.rate_per_s),
                     "rate_per_s": point.rate_per_s,
                     "request_count": len(point.outcome.timeline.requests),
-                    **_of_outcome(point.outcome),
+                    **_outcome_numbers(point.outcome),
                 }
                 for point in self.points
             ],
@@ -387,7 +387,7 @@ def _rounded(key: str, value: float) -> str:
 def serving_warnings(
     rate_per_s: float | None, outcome: ServingOutcome, saturation: Saturation, users: int | None = None
 ) -> Iterator[str]:
-    """Warnings: what a reader must know before using the numbers."""
+    """Yield warnings that a reader must know before using the numbers."""
     if users is not None:
         count = len(outcome.timeline.requests)
         if count < _ROUNDS * users:
@@ -410,12 +410,12 @@ def serving_warnings(
         )
 
 
-def _of_outcome(outcome: ServingOutcome) -> dict[str, Any]:
+def _outcome_numbers(outcome: ServingOutcome) -> dict[str, Any]:
     return {key: getattr(outcome, key) for key in _OUTCOME}
 
 
 def queue_chart(outcome: ServingOutcome, load: float | None) -> Chart:
-    """The number of requests that wait, over time."""
+    """Return a chart of the number of waiting requests over time."""
     queue, most = outcome.queue, max(outcome.queue.peak)
     stretches = list(zip(queue.time_s, queue.time_s[1:], queue.peak, queue.mean, strict=False))
     tips = [

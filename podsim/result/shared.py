@@ -1,4 +1,4 @@
-"""The common part of a result, made from a loaded scenario: what was simulated, and published figures beside it."""
+"""Common fields of a result, from a loaded scenario: the simulated configuration and published figures."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from podsim._version import __version__
-from podsim.deferred import Deferred
 from podsim.format import format_count, format_significant
+from podsim.lazy import LazySequence
 from podsim.metrics import STEPS, THROUGHPUT, TIME, UPDATE
 from podsim.result.evidence import Envelope
 from podsim.result.influence import StandsOn
@@ -22,7 +22,7 @@ from podsim.scenario.resolve import Change
 from podsim.scenario.without_effect import without_effect
 
 if TYPE_CHECKING:
-    from podsim.placement.search.choice import Choice
+    from podsim.search.choice import Choice
 
 
 _GIGA: Final = 1e9
@@ -32,9 +32,9 @@ _LONGEST_VALUE: Final = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulated:
-    """What was simulated: pod, chip, stack, IPUs in use, and the keys that are not as the file has them.
+    """Simulated configuration: pod, chip, stack, IPUs in use, and keys that differ from the file.
 
-    `borrowed` says that the description is that of a base from which it differs.
+    `borrowed` is True if the description comes from a base scenario.
     """
 
     system: str
@@ -58,14 +58,14 @@ class Simulated:
 
     @property
     def difference(self) -> str:
-        """What differs from the file."""
+        """Differences from the file."""
         if not self.changes:
             return "as the file says" if self.variant is None else f"variant {self.variant}"
         differing = "; ".join(f"{change.key} {_text(change.before)} → {_text(change.after)}" for change in self.changes)
         return f"changed: {differing}" if self.variant is None else f"variant {self.variant}: {differing}"
 
     def titled(self, description: str) -> str:
-        """A description, marked as that of the file if something else was simulated; without any model and pod."""
+        """Return the description, marked if the simulated scenario differs from its file; by default model and pod."""
         if not description:
             return f"{self.model} on {self.system}" if self.model else ""
         named = any(text.partition("=")[0].strip() == _DESCRIPTION for text in self.overrides)
@@ -78,7 +78,7 @@ class Simulated:
 
 
 def _text(value: object) -> str:
-    """A value as a line shows it."""
+    """Format a value for one line of text."""
     if value is None:
         return "not given"
     if isinstance(value, bool):
@@ -102,7 +102,7 @@ _SCOPES: Final = {"whole run": ", average of a whole run with compilation, loadi
 
 
 def references_for(name: str) -> Iterator[Reference]:
-    """Figures for the scenario called `name`, or `name@variant`; those for several together have no share for each."""
+    """Yield the published figures of the scenario `name` or `name@variant`; totals of several scenarios are skipped."""
     for row in rows("mlperf_submissions"):
         if scenario_name(row) == name:
             label, told = f"MLPerf Training {row['round']} {row['division']}, logs", (row["role"], row["source"])
@@ -113,7 +113,7 @@ def references_for(name: str) -> Iterator[Reference]:
     for row in rows("published_throughput"):
         if row["scenario"].split() == [name]:
             value = float(row["value"]) * _SECONDS.get(row["unit"], 1)
-            if row["metric"] == "batched token time":  # as steps per second
+            if row["metric"] == "batched token time":  # converted to steps per second
                 value = _MS_PER_S / (value * float(row["global_batch"]))
             label = f"{row['id']}: {row['model']}, {row['platform']}{_SCOPES.get(row['scope'], '')}"
             yield Reference(_QUANTITIES[row["metric"]], value, label, row["role"], row["source_url"])
@@ -129,14 +129,14 @@ def shared(
     choice: Choice | None = None,
     changes: tuple[Change, ...] = (),
 ) -> dict[str, Any]:
-    """The fields of a result that every kind has, from a scenario whose division is chosen.
+    """Return the fields that every kind of result has, from a scenario with a chosen layout.
 
-    `stands_on` has the inputs by their influence, `files` what was read beside the scenario with its SHA-256, and
-    `changes` what was given beside the file, variant and overrides.
+    `stands_on` has the inputs by influence. `files` has other files that were read, with their SHA-256. `changes` has
+    changes in addition to those of file, variant and overrides.
     """
     spec, ipu = loaded.spec, loaded.spec.system.machine.ipu
     meter = Meter(spec.system, usage.ipus_used, usage.ipus_per_copy)
-    published = None if changes else loaded.shipped_name  # a file that differs from the shipped one has no figures
+    published = None if changes else loaded.shipped_name  # changed files have no published figures
     usual = (*unused_ipus(spec, usage, chosen=choice is not None), *unusual_size(usage))
     return {
         "name": loaded.name,
@@ -151,18 +151,20 @@ def shared(
             ipu_count=spec.system.ipu_count,
             variant=loaded.variant,
             overrides=loaded.overrides,
-            changes=Deferred(lambda: (*loaded.changes, *changes)),
+            changes=LazySequence(lambda: (*loaded.changes, *changes)),
             model=spec.model.title,
             borrowed=loaded.borrowed,
         ),
         "references": () if published is None else tuple(references_for(published)),
         "warnings": (*loaded.notices, *usual, *warnings, *price_warnings(spec.cost, meter, today())),
         "without_effect": without_effect(loaded),
-        "envelope": Envelope(Deferred(lambda: stands_on.envelope().outside if isinstance(stands_on, StandsOn) else ())),
+        "envelope": Envelope(
+            LazySequence(lambda: stands_on.envelope().outside if isinstance(stands_on, StandsOn) else ())
+        ),
         "assumptions": stands_on,
         "inputs": (*loaded.inputs, *files),
         "scenario": loaded.resolved,
-        "hardware": Deferred(lambda: hardware_keys(spec)),
+        "hardware": LazySequence(lambda: hardware_keys(spec)),
         "choice": choice,
         "meter": meter,
         "prices": spec.cost,

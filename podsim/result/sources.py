@@ -1,7 +1,7 @@
-"""Where the numbers behind a breakdown come from: how much of each line rests on what was published, and how much not.
+"""Basis of each line of a breakdown: the shares that depend on published, measured, calibrated or assumed numbers.
 
-A time is worth what the weakest of the numbers is worth that price it. The time of a kind is divided among its prices
-as the tasks of that kind are; a wait is worth what the work is worth that is waited for.
+The basis of a time is the weakest basis of the numbers that its cost depends on. The time of a kind is divided among
+these in proportion to the times of tasks. A wait has the basis of the work that it waits for.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, get_args
 
-from podsim.deferred import Deferred
 from podsim.engine.trace import CONTENTION
+from podsim.lazy import LazySequence
 from podsim.program.prices import Price, Prices
 from podsim.result.breakdown import apportion
 from podsim.result.kinds import is_waiting
@@ -20,7 +20,7 @@ from podsim.scenario.quantity import Basis
 from podsim.scenario.scenario import Scenario
 
 _BASES: Final[tuple[str, ...]] = get_args(Basis)
-"""From the strongest to the weakest."""
+"""Bases from the strongest to the weakest."""
 _CERTAIN: Final = ("published", "measured")
 _PER_MILLE: Final = 1000
 _VERTICES: Final = "system.machine.ipu.vertices"
@@ -28,7 +28,7 @@ _VERTICES: Final = "system.machine.ipu.vertices"
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What the lines of a breakdown stand on: each kind of time with its time by basis. [ps]"""
+    """Basis of each line of a breakdown: time of each kind by basis of the inputs. [ps]"""
 
     lines: Sequence[tuple[str, Mapping[str, int]]] = ()
 
@@ -48,13 +48,13 @@ class Sources:
         return _shares(self.total_ps)
 
     def main(self, kind: str) -> str:
-        """The basis that most of a kind of time has; empty if nothing is known of it."""
+        """Return the basis with the largest share of a kind of time; empty if unknown."""
         times = self.by_kind_ps.get(kind, {})
         return max(times, key=lambda basis: times[basis], default="")
 
     @property
     def text(self) -> str:
-        """The shares of all time, which add up to 100 % as they are written; empty if nothing is known.
+        """Text with the shares of all time, rounded so that they add up to 100 %; empty if unknown.
 
         >>> Sources((("matmul", {"published": 2}), ("host", {"calibrated": 1}))).text
         '66.7 % published or measured, 33.3 % calibrated'
@@ -66,23 +66,23 @@ class Sources:
         return ", ".join(f"{share / 10:.1f} % {name}" for name, share in shares.items() if share)
 
     def to_dict(self) -> dict[str, object]:
-        """Shares by basis: of each kind of time, and of all of it."""
+        """Return shares by basis, for each kind of time and in total."""
         kinds = {kind: _shares(times) for kind, times in self.by_kind_ps.items()}
         return {"kinds": kinds, "total": self.shares, "text": self.text}
 
 
 def sources(spec: Scenario, prices: Callable[[], Prices], breakdown_ps: Mapping[str, int]) -> Sources:
-    """What a breakdown stands on, found when it is first looked at."""
+    """Return the basis of each line of a breakdown, computed on first use."""
 
     def lines() -> Sequence[tuple[str, Mapping[str, int]]]:
         bases: dict[str, str] = {key: number.provenance.basis for key, number, _ in numbers(spec)}
         return divided(breakdown_ps, prices(), bases | {_VERTICES: spec.system.machine.ipu.vertices.basis}).lines
 
-    return Sources(Deferred(lines))
+    return Sources(LazySequence(lines))
 
 
 def divided(breakdown_ps: Mapping[str, int], prices: Prices, bases: Mapping[str, str]) -> Sources:
-    """A breakdown by what prices it, from the time of tasks by kind and price. [ps]"""
+    """Divide a breakdown by basis, in proportion to the time of tasks by kind and price keys. [ps]"""
     weights: dict[str, dict[str, int]] = {kind: {} for kind in breakdown_ps if prices.get(kind)}
     for kind, times in weights.items():
         for price, time_ps in prices[kind].items():
@@ -90,7 +90,7 @@ def divided(breakdown_ps: Mapping[str, int], prices: Prices, bases: Mapping[str,
             times[basis] = times.get(basis, 0) + time_ps
     work = {kind: apportion(breakdown_ps[kind], weight) for kind, weight in weights.items()}
     if breakdown_ps.get(CONTENTION):
-        # How transfers share a channel is assumed.
+        # The way in which transfers share a channel is assumed.
         work[CONTENTION] = {_BASES[-1]: breakdown_ps[CONTENTION]}
     waited_for = _summed({kind: times for kind, times in work.items() if not is_waiting(kind)})
     waited_for = waited_for or {_BASES[-1]: 1}
@@ -99,7 +99,7 @@ def divided(breakdown_ps: Mapping[str, int], prices: Prices, bases: Mapping[str,
 
 
 def _weakest(price: Price, bases: Mapping[str, str]) -> str:
-    """The weakest basis of the numbers at or under some keys; a price of no number is assumed."""
+    """Return the weakest basis of the numbers at or below the given keys; without a number, assumed."""
     known = {basis for key, basis in bases.items() if any(f"{key}.".startswith(f"{each}.") for each in price)}
     return max(known, key=_BASES.index, default=_BASES[-1])
 

@@ -1,4 +1,4 @@
-"""What a result stands on, and how sure it is: inputs by influence, percentiles over runs, and sources."""
+"""Report sections on inputs by influence, percentiles over runs, and sources."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Input = Mapping[str, object]
 
 
 def inputs_blocks(assumptions: Sequence[Input]) -> Iterator[Part]:
-    """How far inputs move the headline, as a chart over the table of the first of them; then all, folded."""
+    """Yield a chart of the inputs that change the headline metric most, then a folded table of all inputs."""
     if not assumptions:
         return
     table = inputs_table(assumptions)
@@ -47,7 +47,7 @@ def _texts(row: Input, *names: str) -> Iterator[str]:
 
 
 def inputs_table(assumptions: Sequence[Input]) -> Table:
-    """The inputs that move the headline of a result, the most influential first."""
+    """Return the inputs that change the headline metric of a result, the most influential first."""
     counts = Counter(str(row.get("basis", "")) for row in assumptions)
     moving = [(row, text) for row in assumptions if (text := _influence(row))]
     figure = _moved_figure(assumptions)
@@ -65,12 +65,12 @@ def inputs_table(assumptions: Sequence[Input]) -> Table:
 
 
 def inputs_chart(assumptions: Sequence[Input], numbers: Table | None = None) -> Chart | None:
-    """Bars of how far each input moves the headline at both ends of its range; None where none is known to."""
+    """Return bars of the headline's change at both ends of each input's range; None if all are unknown."""
     moving = [row for row in assumptions if _influence(row) not in ("", _NOT_MEASURED)]
     if not moving:
         return None
     rows, metric, first = moving[:_MOST_DRAWN], _moved_figure(assumptions), str(moving[0]["key"])
-    # Keys without the way to them, which the tip shows, but for those that would be taken for one another.
+    # Bars show the last part of a key unless it is ambiguous; the tip shows the whole key.
     short = {key: ".".join(key.split(".")[-2:]) for key in (str(row["key"]) for row in rows)}
     counts = Counter(short.values())
     names = {key: name if counts[name] == 1 else key for key, name in short.items()}
@@ -85,11 +85,11 @@ def inputs_chart(assumptions: Sequence[Input], numbers: Table | None = None) -> 
             for change in [_end(row, end)]
             for tip in [{"where": where, "change": change, **dict(zip(told, _texts(row, *told), strict=True))}]
         ]
-        bars += sorted(both, key=lambda bar: -abs(bar.end))  # the end further away first, not to hide the other
+        bars += sorted(both, key=lambda bar: -abs(bar.end))  # the longer bar first, so that it does not hide the other
     ends = [bar.end for bar in bars]
     reach = max(map(abs, ends)) or 1.0
     low, high = min(0.0, *ends), max(0.0, *ends)
-    room = _ROOM * (high - low)  # for the figures beside the bars, however short those of one side are
+    room = _ROOM * (high - low)  # room for the numbers next to the bars
     domain = (low - room, high + room) if any(ends) else (-reach, reach)
     more = len(moving) - len(rows)
     return Chart(
@@ -103,7 +103,7 @@ def inputs_chart(assumptions: Sequence[Input], numbers: Table | None = None) -> 
 
 
 def _moved_figure(assumptions: Sequence[Input]) -> str:
-    """The headline by which influences are measured, in words."""
+    """Return the column heading of the metric whose changes are shown."""
     names = (str(known["metric"]) for row in assumptions if isinstance(known := row.get("influence"), Mapping))
     first = next(names, None)
     return "influence" if first is None else metric_of(first).head
@@ -117,7 +117,7 @@ def _end(row: Input, end: str, decimals: int = 1) -> str:
 
 
 def _influence(row: Input) -> str:
-    """How far an input moves the headline within its range; empty if it moves other figures alone."""
+    """Return the change of the headline metric over an input's range; empty if only other metrics change."""
     influence = row.get("influence")
     if not isinstance(influence, Mapping):
         return _NOT_MEASURED
@@ -128,7 +128,7 @@ def _influence(row: Input) -> str:
 
 
 def _broken(key: str) -> str:
-    """A long key on two lines, cut behind a dot."""
+    """Break a long key into two lines after a dot."""
     cut = key.rfind(".", 0, _KEY_WIDTH) + 1
     return key if len(key) <= _KEY_WIDTH or not cut else f"{key[:cut]}\n{key[cut:]}"
 
@@ -137,7 +137,7 @@ def _broken(key: str) -> str:
 
 
 def noise_table(found: Noisy) -> Table:
-    """Percentiles over the runs with noise."""
+    """Return a table of percentiles over the runs with noise."""
     times = {
         "weight update": found.weight_update_s,
         "epoch, its weight updates": found.epoch_s,
@@ -166,7 +166,7 @@ def noise_table(found: Noisy) -> Table:
 
 
 def uncertainty_table(found: Uncertainty) -> Table:
-    """Percentiles of each metric over the draws; the width is that of the middle 80 %."""
+    """Return a table of percentiles of each metric over the samples; the width is the 80 % interval's."""
     metrics = ((metric_of(name), values) for name, values in found.metrics.items())
     rows: list[Cells] = [(metric.head, *_percentiles(values, metric.unit, 3)) for metric, values in metrics]
     notes = ["inputs lie anywhere in their ranges, most often near their values"]
@@ -186,7 +186,7 @@ def _percentile_columns(what: str) -> tuple[Column, ...]:
 
 
 def _percentiles(values: Mapping[str, float], unit: str, digits: int = _DIGITS) -> Iterator[Cell]:
-    """P10, P50 and P90, and how far the first and the last are from the middle."""
+    """Yield P10, P50 and P90, and the relative distances of P10 and P90 from P50."""
     low, middle, high = (values[each] for each in ("p10", "p50", "p90"))
     told = format_duration_s if unit == SECONDS else format_significant
     yield from (Cell(told(each, digits), each) for each in (low, middle, high))
@@ -199,7 +199,7 @@ def _percentiles(values: Mapping[str, float], unit: str, digits: int = _DIGITS) 
 def source_blocks(
     assumptions: Sequence[Input], measured: Sequence[Sequence[str]], inputs: Sequence[tuple[str, str]]
 ) -> Iterator[Part]:
-    """Measured figures to compare with, sources of the inputs, and the files that were read with their hashes."""
+    """Yield measured figures for comparison, sources of the inputs, and the files read with their hashes."""
     if measured:
         heads = columns("figure", "quantity", ">measured", ">prediction is off by", "role", "source")
         yield Table(heads, measured, "Measured and published figures for this scenario")

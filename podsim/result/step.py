@@ -1,4 +1,4 @@
-"""The parts of a result of inference: how long each takes, and what bounds it."""
+"""Parts of an inference result: duration and bound of each kind of step."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _BOUNDS_OF_FAMILIES: Final = {COMPUTE: "compute", ON_CHIP: "exchange", LINKS: "l
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """A stretch of inference: a step of text generation, a batch, or a session call of many.
+    """Report of a step of text generation, a batch, or a session call of several batches.
 
-    Its breakdown is the mean over the IPUs and adds up to its time; loads by I/O tiles meanwhile are no part of it. The
-    longest stage is the longest that a batch takes any stage. Products are work in each second that they take. [FLOP/s]
+    The breakdown is the mean over the IPUs and adds up to the time; concurrent loads by I/O tiles are not part of it.
+    `longest_stage_ps` is the time of a batch in the slowest stage. `products` are rates of work during products.
+    [FLOP/s]
     """
 
     name: str
@@ -46,7 +47,7 @@ class StepReport:
 
     @property
     def breakdown_basis(self) -> dict[str, object]:
-        """Shares of the breakdown by what they stand on: of each kind of time, and of all of it."""
+        """Shares of the breakdown by basis of the inputs, for each kind of time and in total."""
         return self.sources.to_dict()
 
     @property
@@ -56,10 +57,10 @@ class StepReport:
 
     @property
     def bound(self) -> str:
-        """What most of the time goes to: `compute`, `exchange`, `links`, `streaming memory` or `host`.
+        """Resource that takes most of the time: `compute`, `exchange`, `links`, `streaming memory` or `host`.
 
-        Waiting for weights counts as streaming memory. Loads under other work bind, too, if they are waited
-        for and take longer than all of that work.
+        Waiting for weights counts as streaming memory. Concurrent loads are the bound too if they are waited for and
+        take longer than all other work.
         """
         parts, waited_ps = self.time_by_bound, self.breakdown_ps.get(_WEIGHTS_WAIT, 0)
         if waited_ps and self.loads_ps > sum(parts.values()) - waited_ps:
@@ -68,7 +69,7 @@ class StepReport:
 
     @property
     def time_by_bound(self) -> dict[str, int]:
-        """Time of the breakdown by what it is spent on; bubbles are left out. [ps]"""
+        """Time of the breakdown by resource, without bubbles. [ps]"""
         sums: dict[str, int] = {}
         for kind, time_ps in self.breakdown_ps.items():
             if bound := _BOUNDS.get(kind) or _BOUNDS_OF_FAMILIES.get(kind_of(kind).family):
@@ -76,15 +77,15 @@ class StepReport:
         return sums
 
     def interval_ps(self, in_flight: int) -> int:
-        """From a step of a batch to its next: the step, or the turns of all batches at the slowest stage. [ps]"""
+        """Return the time between two steps of a batch: one step, or all batches at the slowest stage. [ps]"""
         return max(self.time_ps, in_flight * self.longest_stage_ps)
 
     def density(self, in_flight: int) -> float:
-        """How often its work is done in its time while so many batches are in flight."""
+        """Return the work done in the time of one step, in steps, with `in_flight` batches in flight."""
         return in_flight * self.time_ps / self.interval_ps(in_flight)
 
     def to_dict(self) -> dict[str, object]:
-        """Plain types only, in a fixed order of keys."""
+        """Return plain types in a fixed order of keys."""
         return {
             "name": self.name,
             "time_s": self.time_s,

@@ -1,8 +1,8 @@
-"""The timeline of a result: passes with their operations inside, in the order they run.
+"""Timeline of a result: passes with their operations inside, in order.
 
-The engine records a pass as one stretch per kind of time. Which operations these are made of is known from the plan:
-each gets its share, and all of them add up to what was recorded, exactly, for each kind of time. Of repeated
-cycles a chart shows the first, two more and the last; the others are folded, and neighbours that are short are joined.
+The engine records a pass as one stretch per kind of time. The plan has the operations of the pass, and each gets its
+share of the recorded time; for each kind, the shares add up exactly. Of repeated cycles, a chart shows the first, two
+in the middle and the last. The others are folded, and short neighbours are merged.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby, pairwise
 from typing import Final, NamedTuple
 
-from podsim.deferred import Deferred
 from podsim.engine.trace import PhaseRecord, Record, Trace
 from podsim.format import format_duration_s, format_percent, natural_key
+from podsim.lazy import LazySequence
 from podsim.models.op import MatMul, Product
 from podsim.program.passes_in_order import Passes, Repeat
 from podsim.report.chart import FOLDED, Axis, Chart, TimelineBar, TimelineChart, TimelineStretch
 from podsim.report.report import Section
 from podsim.report.table import Table, columns
 from podsim.result.kinds import fill_of_kind, in_kind_order, kind_of, legend_of_kinds
-from podsim.result.rows import of_first_group, part_of
-from podsim.result.where import MOST_IPUS, left_out
+from podsim.result.rows import first_group, part_of
+from podsim.result.where import MOST_IPUS, hidden_ipus_note
 from podsim.tiles.account import Account
 from podsim.units import ps_to_seconds
 
 PASS, OPERATION, REPEATED = "pass", "operation", "repeated"
-MOST_MARKS: Final = 1400  # of a stretch, so that a page stays small and quick
-MOST_OF_CYCLES: Final = 4000  # of two repeated cycles, in which operations are to be told apart
+MOST_MARKS: Final = 1400  # most marks of a window, so that a page stays small and fast
+MOST_OF_CYCLES: Final = 4000  # most marks of two repeated cycles, in which operations should be visible
 _CYCLES: Final = 2
 _MS: Final = 1e-3
 _DIGITS: Final = 9
@@ -46,17 +46,17 @@ class Stretch(NamedTuple):
     end_ps: int
 
     def __str__(self) -> str:
-        """Its title with how long it takes."""
+        """Return the title and the duration."""
         return f"{self.title} {format_duration_s(ps_to_seconds(self.end_ps - self.start_ps))}"
 
     @property
     def in_ms(self) -> TimelineStretch:
-        """As a chart has it."""
+        """Stretch in milliseconds, as charts use it."""
         return TimelineStretch(self.title, _ms(self.start_ps), _ms(self.end_ps))
 
 
 class OperationMark(NamedTuple):
-    """An operation, or several that are drawn as one; there are many thousands, and a tuple is made fastest."""
+    """Mark of one operation, or of several merged ones; a tuple, because there are thousands."""
 
     lane: str
     name: str
@@ -73,17 +73,17 @@ class OperationMark(NamedTuple):
 
 
 def timeline_section(trace: Trace | None, passes: Passes | None, what: str, *, plotted: bool = True) -> Section:
-    """The timeline of what was recorded, made when it is looked at; empty if nothing was recorded."""
+    """Return the timeline section, drawn on first use; empty if nothing was recorded."""
 
     def make() -> list[Chart]:
         recorded = trace is not None and trace.records and trace.phases and trace.makespan_ps
         return [_chart(trace, passes or {}, what)] if trace is not None and recorded else []
 
-    return Section("Timeline", Deferred(make), plotted=plotted)
+    return Section("Timeline", LazySequence(make), plotted=plotted)
 
 
 def _chart(trace: Trace, passes: Passes, what: str) -> Chart:
-    phases = of_first_group(trace.phases)
+    phases = first_group(trace.phases)
     windows, parts = windows_of(phases, trace.makespan_ps, what), parts_of(phases)
     lanes = sorted({record.lane for record in trace.records} & trace.lanes.keys(), key=natural_key)
     names = {lane: f"IPU {number}" if (number := lane.removeprefix("ipu")).isdecimal() else lane for lane in lanes}
@@ -130,7 +130,7 @@ def _chart(trace: Trace, passes: Passes, what: str) -> Chart:
         drawn=TimelineChart(what, rows, bars, axis, times, [stretch.in_ms for stretch in stretches]),
         legend=legend_of_kinds({mark.kind for mark in marks}),
         numbers=_numbers(bars[: len(marks)]),
-        notes=[*notes, *left_out(len(lanes))],
+        notes=[*notes, *hidden_ipus_note(len(lanes))],
     )
 
 
@@ -142,14 +142,14 @@ def _numbers(bars: Sequence[TimelineBar]) -> Table:
 
 
 def parts_of(phases: Iterable[PhaseRecord]) -> list[Stretch]:
-    """The parts of an update that the phases of one group make up, in order; phases without length are left out."""
+    """Return the parts of an update, from the phases of one group in order; phases of zero length are skipped."""
     long = (phase for phase in phases if phase.end_ps > phase.start_ps)
     grouped = ((name, list(same)) for name, same in groupby(long, key=lambda phase: part_of(phase.name)))
     return [Stretch(name, same[0].start_ps, same[-1].end_ps) for name, same in grouped]
 
 
 def windows_of(phases: Sequence[PhaseRecord], makespan_ps: int, what: str = "weight update") -> list[Stretch]:
-    """The beginning, two of the repeated cycles, and the end; all of it if no phase is repeated often enough."""
+    """Return the windows to draw: beginning, two repeated cycles and end; the whole time if nothing repeats enough."""
     repeated = [phase for phase in phases if phase.count > 2 * _CYCLES]
     if not repeated:
         return [Stretch(f"The whole {what}", 0, makespan_ps)]
@@ -170,7 +170,7 @@ def windows_of(phases: Sequence[PhaseRecord], makespan_ps: int, what: str = "wei
 
 
 def marks_of(slices: Iterable[Slice], window: Stretch, most: int) -> list[OperationMark]:
-    """The marks of a stretch; neighbours that are short become one until there are no more than so many."""
+    """Return the marks of a window; short neighbours are merged until at most `most` are left."""
     by_lane: dict[str, list[OperationMark]] = {}
     for one in slices:
         by_lane.setdefault(one.lane, []).extend(_pieces_in(one, window))
@@ -183,7 +183,7 @@ def marks_of(slices: Iterable[Slice], window: Stretch, most: int) -> list[Operat
 
 
 def _pieces_in(one: Slice, window: Stretch) -> Iterator[OperationMark]:
-    """The pieces of all repetitions of a slice that show in a window, cut to it."""
+    """Yield the marks of all repetitions of a slice that are visible in a window, cut to it."""
     period_ps = one.repeat_period_ps or one.end_ps + window.end_ps
     first = max(0, (window.start_ps - one.end_ps) // period_ps + 1)
     numbers = range(first, min(one.repeat_count, -((one.start_ps - window.end_ps) // period_ps)))
@@ -195,9 +195,9 @@ def _pieces_in(one: Slice, window: Stretch) -> Iterator[OperationMark]:
 
 
 def pieces_of(one: Slice) -> Iterator[OperationMark]:
-    """The stretches of one kind of time that a slice is made of, with the names of their operations.
+    """Yield the stretches of a slice that have one kind of time, with the names of their operations.
 
-    Operations of a pass that are repeated stand as often as they run.
+    Repeated operations of a pass appear once per repetition.
     """
     if one.category != PASS:
         for leaf in one.leaves:
@@ -216,7 +216,7 @@ def pieces_of(one: Slice) -> Iterator[OperationMark]:
 
 
 def _repeated(part: Slice, count: int, once: Sequence[OperationMark]) -> Iterator[OperationMark]:
-    """The pieces of so many repetitions in the time that they take together, as those of one before them lie."""
+    """Yield the marks of `count` repetitions, scaled from `once` to the time of `part`."""
     first_ps, length_ps = once[0].start_ps, once[-1].end_ps - once[0].start_ps
     edges = [part.start_ps + (part.end_ps - part.start_ps) * number // count for number in range(count + 1)]
     for start_ps, end_ps in pairwise(edges):
@@ -226,10 +226,10 @@ def _repeated(part: Slice, count: int, once: Sequence[OperationMark]) -> Iterato
 
 
 def merged(pieces: Iterable[OperationMark], shortest_ps: int) -> Iterator[OperationMark]:
-    """Pieces of a lane in order, in which those that are too short are joined until they are long enough.
+    """Yield the marks of a lane in order; marks that are too short are merged.
 
-    What is joined is drawn as one of its kinds. Each is owed its time, and the one that is drawn gets all of it: over a
-    few marks the kinds are drawn for as long as they take.
+    Merged marks are drawn as one kind. The kind that has been drawn least in relation to its time is chosen, so that
+    over a few marks each kind is drawn for its own time.
     """
     owed_ps: Counter[str] = Counter()
     for run in _runs(pieces, shortest_ps):
@@ -252,7 +252,7 @@ def merged(pieces: Iterable[OperationMark], shortest_ps: int) -> Iterator[Operat
 
 
 def _runs(pieces: Iterable[OperationMark], shortest_ps: int) -> Iterator[list[OperationMark]]:
-    """Pieces that are long enough alone, the others in runs without gaps."""
+    """Yield groups of marks: one long enough, or several short ones without gaps."""
     run: list[OperationMark] = []
     for piece in pieces:
         is_long = piece.end_ps - piece.start_ps >= shortest_ps
@@ -273,9 +273,9 @@ def _ms(time_ps: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The first repetition of a stretch of time of a lane or channel; inside is what it is made of, without gaps.
+    """First repetition of a stretch of time of a lane or channel; inner slices fill it without gaps.
 
-    Its category is its kind of time, or `pass`, `operation` or `repeated` where those inside say it.
+    The category is the kind of time, or `pass`, `operation` or `repeated` if inner slices have the kinds.
     """
 
     lane: str
@@ -290,7 +290,7 @@ class Slice:
 
     @property
     def count(self) -> int:
-        """How many stretches it consists of, itself included."""
+        """Number of slices, this one and all inner ones."""
         return 1 + sum(part.count for part in self.inside)
 
     @property
@@ -301,15 +301,15 @@ class Slice:
         for part in self.inside:
             yield from part.leaves
 
-    def once(self, shift_ps: int = 0) -> Slice:
-        """One repetition alone, moved by an offset."""
-        inside = tuple(part.once(shift_ps) for part in self.inside)
+    def first_repetition(self, shift_ps: int = 0) -> Slice:
+        """Return one repetition, shifted in time."""
+        inside = tuple(part.first_repetition(shift_ps) for part in self.inside)
         start_ps, end_ps = self.start_ps + shift_ps, self.end_ps + shift_ps
         return replace(self, start_ps=start_ps, end_ps=end_ps, repeat_count=1, repeat_period_ps=0, inside=inside)
 
 
 def slices_of(records: Iterable[Record], passes: Passes | None = None) -> Iterator[Slice]:
-    """Records of all lanes as slices; those of a pass that `passes` knows become one with its operations inside."""
+    """Yield the records of all lanes as slices; a pass in `passes` becomes one slice with its operations inside."""
     passes = passes or {}
     for run in runs_of(records, passes):
         alone = slice_of(run[0])
@@ -317,13 +317,13 @@ def slices_of(records: Iterable[Record], passes: Passes | None = None) -> Iterat
 
 
 def slice_of(record: Record) -> Slice:
-    """A record as it is."""
+    """Return a record as a slice."""
     times = record.start_ps, record.end_ps, record.repeat_count, record.repeat_period_ps
     return Slice(record.lane, record.kind, record.name, *times)
 
 
 def runs_of(records: Iterable[Record], passes: Passes) -> Iterator[list[Record]]:
-    """Records of one repetition of a pass that `passes` knows together, all others alone; lane after lane."""
+    """Yield groups of records, lane by lane: one repetition of a pass in `passes`, or a single record."""
     by_lane: dict[str, list[Record]] = {}
     for record in records:
         if record.end_ps > record.start_ps:
@@ -343,7 +343,7 @@ def runs_of(records: Iterable[Record], passes: Passes) -> Iterator[list[Record]]
 
 
 def _pass(first: Slice, run: Sequence[Record], repeats: Sequence[Repeat]) -> Slice:
-    """A pass with its operations one after the other."""
+    """Return a pass as one slice, with its operations one after the other inside."""
     parts = list(_parts(repeats))
     lengths = {record.kind: record.end_ps - record.start_ps for record in run}
     shares = {
@@ -361,7 +361,7 @@ def _pass(first: Slice, run: Sequence[Record], repeats: Sequence[Repeat]) -> Sli
 
 
 def _kinds(lane: str, start_ps: int, lengths: Mapping[str, int]) -> tuple[Slice, ...]:
-    """Kinds of time one after the other: work, then movement."""
+    """Return slices of the kinds of time one after the other: work, then movement."""
     slices = []
     for kind, length_ps in lengths.items():
         if length_ps:
@@ -371,14 +371,14 @@ def _kinds(lane: str, start_ps: int, lengths: Mapping[str, int]) -> tuple[Slice,
 
 
 def _shares(total_ps: int, weights: Sequence[float]) -> list[int]:
-    """A time divided in proportion to weights, in whole picoseconds that add up to it; nothing if all are zero."""
+    """Divide a time in proportion to weights, in whole picoseconds that add up to it; all 0 for zero weights."""
     edges = list(accumulate(weights, initial=0.0))
     whole = edges[-1] or 1.0
     return [after - before for before, after in pairwise(round(total_ps * (edge / whole)) for edge in edges)]
 
 
 def _parts(repeats: Iterable[Repeat]) -> Iterator[tuple[str, str, dict[str, object], Account]]:
-    """What gets a share of a pass: each operation of the first repetition, then the other ones as one."""
+    """Yield the parts of a pass: each operation of the first repetition, then all other repetitions as one part."""
     for repeat in repeats:
         for block, cost in repeat.operations:
             op = cost.op

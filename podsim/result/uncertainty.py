@@ -1,10 +1,10 @@
-"""How sure a result is: its run repeated with every assumed and calibrated input drawn from its range.
+"""Monte Carlo sampling of a result: the run is repeated with every assumed and calibrated input sampled from its range.
 
-Each draw moves all inputs at once, each on its own between the ends of its range, most often near its value. What the
-model itself gets wrong is one more factor, common to all times of a draw; its logarithm is normal, with the scatter of
-the software stack. Where runs need different numbers of samples to converge, a draw takes one of them. What is drawn
-for an input depends on the seed, the number of the draw and the key alone, so that the outcome is the same on any
-number of processes, and inputs that two runs share are the same in both.
+A sample has an independent value of each input, from a triangular distribution with its peak at the input's value. The
+model error is a log-normal factor common to all times of a sample. If runs need different numbers of samples to
+converge, one number is chosen at random. The random numbers of an input depend only on the seed, the number of the
+sample and the key. So the result does not depend on the number of processes, and two runs share the values of shared
+inputs.
 """
 
 from __future__ import annotations
@@ -32,34 +32,34 @@ from podsim.workers import mapped
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-_DRAWS_PER_PROCESS: Final = 25  # what a process needs to start is worth so many
+_DRAWS_PER_PROCESS: Final = 25  # start-up time of a process, in samples
 _MODEL_FORM: Final = "model form"
 
 
 @dataclass(frozen=True, slots=True)
 class DrawTask:
-    """What is drawn, and how the run is repeated."""
+    """Inputs to sample, and the function that repeats the run."""
 
     spec: Scenario
     probe: Probe[Any]
     inputs: Sequence[Assumption]
-    scatter: float  # standard deviation of the logarithm of what times are off by
+    scatter: float  # standard deviation of the model's log error
 
 
-def drawing_of(stands_on: StandsOn) -> DrawTask:
-    """What can be drawn for a result: all inputs that move anything, those too for which products are split again."""
+def sampling_task(stands_on: StandsOn) -> DrawTask:
+    """Return the sampling task of a result, with all inputs that change it, even if splits change too."""
     moving = {str(row["key"]) for row in stands_on}
     inputs = [unsure for key, unsure in stands_on.inputs.items() if key in moving]
     return DrawTask(stands_on.spec, stands_on.probe, inputs, stands_on.sigma)
 
 
 def uncertainty(stands_on: StandsOn, draws: Draws, watch: Watch) -> Uncertainty:
-    """Repeat a run with its inputs drawn from their ranges, on all cores.
+    """Repeat a run with its inputs sampled from their ranges, on all cores.
 
     Raises:
-        PodsimError: No draw has a run that is possible.
+        PodsimError: The run is impossible in every sample.
     """
-    task, numbers = drawing_of(stands_on), range(draws.count)
+    task, numbers = sampling_task(stands_on), range(draws.count)
     one = partial(draw, task, draws.seed)
     processes = min(os.cpu_count() or 1, draws.count // _DRAWS_PER_PROCESS)
     if processes <= 1:
@@ -76,14 +76,14 @@ def uncertainty(stands_on: StandsOn, draws: Draws, watch: Watch) -> Uncertainty:
 
 
 def draw(task: DrawTask, seed: int, number: int) -> dict[str, float] | None:
-    """The figures of a draw with what the model itself gets wrong; None if its run is impossible."""
+    """Return the metrics of a sample, with a sampled model error; None if its run is impossible."""
     try:
-        measure = task.probe(inputs_drawn(task, seed, number), anew=True)
+        measure = task.probe(sample_inputs(task, seed, number), resplit=True)
     except (PodsimError, ValidationError):
         return None
     if measure is None or measure.headline is None:
         return None
-    factor, figures = factor_drawn(task.scatter, seed, number), dict(measure.metrics)
+    factor, figures = sample_factor(task.scatter, seed, number), dict(measure.metrics)
     if measure.longer:
         factor *= (1 + measure.longer) ** float(_generator(seed, number, LATE).random())
     if measure.times_to_train_s:
@@ -91,11 +91,11 @@ def draw(task: DrawTask, seed: int, number: int) -> dict[str, float] | None:
     return {name: metric_of(name).slowed(value, factor) for name, value in figures.items()}
 
 
-def inputs_drawn(task: DrawTask, seed: int, number: int) -> Any:
-    """The scenario of a draw, each uncertain input somewhere in its range, most often near its value.
+def sample_inputs(task: DrawTask, seed: int, number: int) -> Any:
+    """Return the scenario of a sample: each uncertain input has a triangular distribution about its value.
 
     Raises:
-        ValidationError: The scenario refuses a number.
+        ValidationError: A sampled number is invalid in the scenario.
     """
     spec = task.spec
     for unsure in task.inputs:
@@ -106,13 +106,13 @@ def inputs_drawn(task: DrawTask, seed: int, number: int) -> Any:
     return spec
 
 
-def factor_drawn(sigma: float, seed: int, number: int) -> float:
-    """What all times of a draw are off by, where the logarithm of that has a standard deviation."""
+def sample_factor(sigma: float, seed: int, number: int) -> float:
+    """Sample the common factor of a simulation's times from a log-normal distribution."""
     return math.exp(sigma * _generator(seed, number, _MODEL_FORM).standard_normal())
 
 
 def _generator(seed: int, number: int, key: str) -> Generator:
-    """Random numbers for one input of one draw, whichever others are drawn beside it."""
-    import numpy as np  # large, and most runs draw nothing
+    """Return the random generator of one input in one sample; it does not depend on other inputs."""
+    import numpy as np  # slow to import, and most runs need no sampling
 
     return np.random.default_rng((seed, number, zlib.crc32(key.encode())))

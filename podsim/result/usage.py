@@ -1,4 +1,4 @@
-"""IPUs in use, and how the others could be used."""
+"""IPUs in use, and advice on idle IPUs."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ class Usage:
 
 
 def replicas_in_use(spec: Any) -> Usage:
-    """The data-parallel replicas of a scenario that has such."""
+    """Return the data-parallel replicas of a scenario."""
     division = spec.parallelism
     return Usage(division.ipus_per_replica, division.replication_factor, _REPLICAS)
 
 
 def one_copy(spec: Any) -> Usage:
-    """The copy of a model that generates text."""
+    """Return the one copy of a model that generates text."""
     return Usage(spec.parallelism.ipu_count, 1)
 
 
 def copies_in_use(spec: Any, copies: int) -> Usage:
-    """The copies of a model that serve requests."""
+    """Return the copies of a model that serve requests."""
     return Usage(spec.parallelism.ipu_count, copies, _SERVED)
 
 
 def unused_ipus(spec: Scenario, usage: Usage, *, chosen: bool) -> Iterator[str]:
-    """A warning if the pod has room for more copies of the model."""
+    """Yield a warning if the pod has room for more copies of the model."""
     system = spec.system
     room = system.room_for(usage.ipus_per_copy)
     if usage.copies < room:
@@ -54,7 +54,7 @@ def unused_ipus(spec: Scenario, usage: Usage, *, chosen: bool) -> Iterator[str]:
 
 
 def unusual_size(usage: Usage) -> Iterator[str]:
-    """A warning about copies of the model that do not fill a partition of a pod."""
+    """Yield a warning if a copy of the model does not fill a partition of a pod."""
     if (size := usage.ipus_per_copy) & (size - 1):
         yield (
             f"no published run has {size} IPUs for a copy of its model: partitions of pods have a power of two of "
@@ -63,7 +63,7 @@ def unusual_size(usage: Usage) -> Iterator[str]:
 
 
 def refused_elsewhere(spec: Any) -> Iterator[str]:
-    """A warning about micro-batches that can be simulated, and that the framework of the stack would refuse."""
+    """Yield a warning about a number of micro-batches that the stack's framework would refuse."""
     division = spec.parallelism
     rule, given = division.micro_batches(spec, strict=True), division.accumulation_factor
     if not rule.allow(given):
@@ -72,7 +72,7 @@ def refused_elsewhere(spec: Any) -> Iterator[str]:
 
 
 def _cure(spec: Any, usage: Usage, room: int, *, chosen: bool) -> str:
-    """How the others would get work."""
+    """Return how to use the idle IPUs."""
     if usage.key is None:
         return f"the figures are of one copy of the model; {spec.system.name} has room for {format_count(room)}"
     if usage.key == _SERVED or spec.activity is not Activity.TRAINING:
@@ -102,6 +102,6 @@ def _ipus(spec: Scenario, usage: Usage, copies: int) -> str:
 
 
 def _is_valid(spec: Any, replicas: int, factor: int) -> bool:
-    """Whether the scenario can be divided like that."""
+    """Return True if the scenario allows this number of replicas and accumulation factor."""
     division = spec.parallelism.model_copy(update={"replication_factor": replicas, "accumulation_factor": factor})
     return not any(spec.model_copy(update={"parallelism": division, "batch_size": None}).findings())

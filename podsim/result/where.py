@@ -1,4 +1,4 @@
-"""Where time goes, by kind, by IPU and by operation, and what fills the memories of the IPUs of a replica."""
+"""Report sections on time by kind, IPU and operation, and on memory by tenant."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from podsim.units import ps_to_seconds
 
 _Row = TypeVar("_Row")
 MOST_IPUS: Final = 16
-"""Rows of a chart; more would be read by nobody."""
+"""Most rows of a chart that are readable."""
 _DIGITS: Final = 4
 _LEAST: Final = 0.001
 _MS_FROM_S: Final = 0.02
@@ -42,10 +42,10 @@ _ROOM: Final = 1.02
 _NEXT_TO_EMPTY: Final = 0.02
 
 
-def told_apart(breakdown: Mapping[str, float]) -> dict[str, float]:
-    """A breakdown in the order of kinds, in which those below 0.1 % of all are one, `other`.
+def merge_short_kinds(breakdown: Mapping[str, float]) -> dict[str, float]:
+    """Return a breakdown in the order of kinds; kinds below 0.1 % of the total are merged into `other`.
 
-    >>> told_apart({"sync": 0.001, "matmul": 4.0, "exchange": 0.002, "bubble": 0.0})
+    >>> merge_short_kinds({"sync": 0.001, "matmul": 4.0, "exchange": 0.002, "bubble": 0.0})
     {'matmul': 4.0, 'other': 0.003}
     """
     least = _LEAST * sum(breakdown.values())
@@ -55,7 +55,7 @@ def told_apart(breakdown: Mapping[str, float]) -> dict[str, float]:
 
 
 def largest(breakdown: Mapping[str, float], decimals: int = 0) -> str:
-    """The three largest kinds with their shares, in words."""
+    """Return the three largest kinds with their shares, as text."""
     total = sum(breakdown.values()) or 1
     kinds = sorted(breakdown, key=lambda kind: -breakdown[kind])[:3]
     return ", ".join(f"{kind_of(kind).label} {format_percent(breakdown[kind] / total, decimals)}" for kind in kinds)
@@ -70,11 +70,11 @@ def waterfall(
     loads_s: float = 0.0,
     until_s: float = 0.0,
 ) -> Chart:
-    """Kinds of time one after the other, until they add up to the whole; the table has the largest first.
+    """Return a chart of the kinds of time, stacked up to the total; the table has the largest kind first.
 
-    Loads of weights meanwhile are no part of it; the axis goes up to `until_s` at least. [s]
+    Concurrent loads of weights are not part of it. The axis goes up to `until_s` at least. [s]
     """
-    times_s, total_s = told_apart(breakdown), sum(breakdown.values())
+    times_s, total_s = merge_short_kinds(breakdown), sum(breakdown.values())
     end_s = max(total_s, loads_s, until_s)
     scale_s, unit = unit_for_s(end_s)
     shares = {kind: time_s / total_s for kind, time_s in times_s.items()}
@@ -113,10 +113,10 @@ def waterfall(
 
 
 def ipus_chart(what: str, accounts: Sequence[IpuAccount], mean_ps: Mapping[str, int]) -> Chart:
-    """Bars of the kinds of time of each IPU of a replica and of their mean; in numbers neighbours alike are one row."""
+    """Return bars of the time by kind, of each IPU of a replica and of their mean; the table merges equal IPUs."""
     mean = exact_seconds(mean_ps)
     total_s = max([sum(mean.values()), *(sum(account.seconds.values()) for account in accounts)]) or 1.0
-    shown = told_apart(mean)
+    shown = merge_short_kinds(mean)
     rows = [
         (f"IPU {account.ipu}" + f": {account.stages}" * bool(account.stages), account.stages, account.seconds)
         for account in accounts
@@ -152,12 +152,12 @@ def ipus_chart(what: str, accounts: Sequence[IpuAccount], mean_ps: Mapping[str, 
         },
         legend_title=f"share of the {what.split()[-1]}",
         numbers=_ipu_table(accounts, mean_ps, slowest),
-        notes=left_out(len(accounts)),
+        notes=hidden_ipus_note(len(accounts)),
     )
 
 
 def _ipu_table(accounts: Sequence[IpuAccount], mean_ps: Mapping[str, int], slowest: IpuAccount | None) -> Table:
-    """Shares of computing, moving data and waiting of the first IPUs of a replica, and of all."""
+    """Return a table of the shares of computing, data movement and waiting of the first IPUs, and of all."""
 
     def shares(time_ps: Mapping[str, int]) -> Iterator[Cell]:
         total_ps = sum(time_ps.values()) or 1
@@ -169,7 +169,7 @@ def _ipu_table(accounts: Sequence[IpuAccount], mean_ps: Mapping[str, int], slowe
         yield from (Cell(format_percent(each), each) for each in (compute, 1 - (compute + waiting), waiting))
 
     told: dict[int, Cells] = {account.ipu: (account.stages, *shares(account.time_ps)) for account in accounts}
-    alike, notes = _alike(told)
+    alike, notes = _equal_neighbours(told)
     rows: list[Cells] = [(numbers_of(ipus), *cells) for ipus, cells in alike]
     if len(accounts) > 1:
         rows.append(("all", "mean", *shares(mean_ps)))
@@ -178,20 +178,20 @@ def _ipu_table(accounts: Sequence[IpuAccount], mean_ps: Mapping[str, int], slowe
     return Table(columns(">IPU", "holds", ">compute", ">data", ">waiting"), rows, notes=notes, chosen=chosen)
 
 
-def _alike(ipus: Mapping[int, _Row]) -> tuple[list[tuple[list[int], _Row]], list[str]]:
-    """IPUs with what is told of them, neighbours alike as one, the first of these; and a note of those left out."""
+def _equal_neighbours(ipus: Mapping[int, _Row]) -> tuple[list[tuple[list[int], _Row]], list[str]]:
+    """Group IPUs with equal neighbours, and return the first groups with a note on the number left out."""
     alike = [([ipu for ipu, _ in members], told) for told, members in groupby(ipus.items(), key=itemgetter(1))]
     left = sum(len(members) for members, _ in alike[MOST_IPUS:])
     return alike[:MOST_IPUS], [f"and {left} more IPUs"] if left else []
 
 
 def pace(accounts: Sequence[IpuAccount]) -> str:
-    """Who sets the pace, at the end of a sentence; empty of one IPU."""
+    """Return the slowest IPU as the end of a sentence; empty for a single IPU."""
     return f"; IPU {max(accounts, key=lambda each: each.busy_s).ipu} sets the pace" if len(accounts) > 1 else ""
 
 
 def numbers_of(ipus: Sequence[int]) -> str:
-    """Numbers of IPUs in a row.
+    """Return consecutive numbers of IPUs as text.
 
     >>> numbers_of([3]), numbers_of([4, 5, 6])
     ('3', '4 to 6')
@@ -199,14 +199,14 @@ def numbers_of(ipus: Sequence[int]) -> str:
     return f"{ipus[0]}" if ipus[0] == ipus[-1] else f"{ipus[0]} to {ipus[-1]}"
 
 
-def left_out(ipu_count: int) -> list[str]:
-    """A note where a chart does not show all IPUs."""
+def hidden_ipus_note(ipu_count: int) -> list[str]:
+    """Return a note if a chart does not show all IPUs."""
     shown = f"The first {MOST_IPUS} of {format_count(ipu_count)} IPUs are shown."
     return [shown] if ipu_count > MOST_IPUS else []
 
 
 def phases_line(phases: Sequence[PhaseTime]) -> Iterator[Passage]:
-    """The parts of a weight update in order, in one line."""
+    """Yield one line with the parts of a weight update in order."""
     parts = []
     for part, group in groupby(merged(phases), key=lambda phase: part_of(phase.name)):
         members = list(group)
@@ -231,7 +231,7 @@ def sharing_lines(breakdown_ps: Mapping[str, int], shared_ps: Mapping[str, Mappi
 
 
 def longest_operations(operations: Sequence[OperationRow]) -> Iterator[Table]:
-    """The longest operations of the stage that takes longest."""
+    """Yield a table of the longest operations of the slowest stage."""
     stages: dict[str, float] = {}
     for row in operations:
         stages[row.stage] = stages.get(row.stage, 0.0) + row.total_s
@@ -251,8 +251,8 @@ def longest_operations(operations: Sequence[OperationRow]) -> Iterator[Table]:
 
 
 def memory_blocks(memory: MemoryReport) -> Iterator[Part]:
-    """A map for each memory that is used; of one that is next to empty a line."""
-    fills = fills_in_turn(list(by_size(memory.rows)))  # what takes most has the first, in both memories the same
+    """Yield a map of each used memory, or a line if it is almost empty."""
+    fills = fills_in_turn(list(by_size(memory.rows)))  # the largest tenant has the first fill, in both memories
     for where, (name, *_) in _MEMORIES.items():
         fullest = memory.fullest_ipu(where)
         if fullest is None:
@@ -267,7 +267,7 @@ def memory_blocks(memory: MemoryReport) -> Iterator[Part]:
 
 
 def memory_title(memory: MemoryReport, where: str = IN_PROCESSOR) -> str:
-    """The IPU with the least room left in a memory that is used."""
+    """Return a title with the fullest IPU of a memory in use."""
     fullest, capacity = memory.fullest_ipu(where), memory.capacity_bytes(where)
     assert fullest is not None
     used = memory.used_bytes(fullest, where)
@@ -295,12 +295,12 @@ def _chart(memory: MemoryReport, where: str, fills: Mapping[str, Fill]) -> Chart
         drawn=Bars(bars, Axis(f"{name} of an IPU", unit, (0.0, whole)), {line: capacity / unit_bytes}),
         legend={tenant.replace("_", " "): fills[tenant] for tenant in fills if tenant in inside},
         numbers=_numbers(memory, where),
-        notes=[f"The dashed line is the {line}.", *left_out(len(ipus))],
+        notes=[f"The dashed line is the {line}.", *hidden_ipus_note(len(ipus))],
     )
 
 
 def _numbers(memory: MemoryReport, where: str) -> Table:
-    """Tenants of a memory, the largest first, on the first IPUs; neighbours alike stand once."""
+    """Return a table of the tenants of a memory, the largest first; equal neighbouring IPUs share a row."""
     _, unit, unit_bytes = _MEMORIES[where]
     held = {ipu: memory.tenants(ipu, where) for ipu in memory.ipus(where)}
     tenants = list(by_size(row for row in memory.rows if row.where == where))
@@ -309,7 +309,7 @@ def _numbers(memory: MemoryReport, where: str) -> Table:
         used = sum(held[ipu].values())
         return *(held[ipu].get(tenant, 0) for tenant in tenants), used, memory.capacity_bytes(where) - used
 
-    alike, left = _alike({ipu: cells(ipu) for ipu in held})
+    alike, left = _equal_neighbours({ipu: cells(ipu) for ipu in held})
     rows: list[Cells] = [
         (numbers_of(ipus), *(Cell(format_significant(size / unit_bytes), size) for size in sizes))
         for ipus, sizes in alike

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from podsim.deferred import Deferred
 from podsim.engine import Trace, execute
+from podsim.lazy import LazySequence
 from podsim.metrics import THROUGHPUT
 from podsim.models import Workload
 from podsim.options import Fit
@@ -49,7 +49,7 @@ def passes(loaded: LoadedScenario, settings: Settings) -> ForwardResult:
         seen = _followed(plan, settings)
         program = compile_calls(plan, explicit=settings.explicit)
         call = execute(program, explicit=settings.explicit, record=settings.record, watch=seen, engine=settings.engine)
-    stands_on = StandsOn(spec, ForwardProbe(model.workload, costs, settings.fit), anew=settings.influence)
+    stands_on = StandsOn(spec, ForwardProbe(model.workload, costs, settings.fit), resplit=settings.influence)
     return _result(loaded, spec, model, plan, batch, call, stands_on)
 
 
@@ -93,7 +93,7 @@ def _result(
         call=_step("call", spec, plan, compile_calls, call),
         ipus=tuple(_account(ipu, cost.stage.label, call) for cost in plan.stages for ipu in cost.stage.ipus),
         memory=memory_report(plan.memory),
-        operations=Deferred(lambda: _operations(plan)),
+        operations=LazySequence(lambda: _operations(plan)),
         event_count=batch.event_count + call.event_count,
         engine=call.engine,
         trace=call if call.records else None,
@@ -136,10 +136,10 @@ class ForwardProbe(BaseProbe):
         super().__init__(model)
         self._workload, self._fit = workload, fit
 
-    def __call__(self, spec: ForwardScenario, *, anew: bool) -> Measure | None:
+    def __call__(self, spec: ForwardScenario, *, resplit: bool) -> Measure | None:
         """Run one batch, and a session call of many batches."""
         job = forward_job(spec, self._workload, self._fit)
-        model = self._costs(cost_model(job), anew=anew)
+        model = self._costs(cost_model(job), resplit=resplit)
         if model is None:
             return None
         plan = make_plan(job, model, advise=False)

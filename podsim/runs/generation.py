@@ -9,7 +9,6 @@ from podsim.engine import Trace, execute
 from podsim.metrics import TOKENS
 from podsim.placement import Plan
 from podsim.placement.generation import Generation, generation_cost_model, generation_job, plan_generation
-from podsim.placement.search.decoder import longest_stage_ps
 from podsim.placement.stage_cost import product_rates
 from podsim.program.generation import compile_step
 from podsim.program.passes_in_order import step_passes
@@ -27,6 +26,7 @@ from podsim.runs.probes import BaseProbe
 from podsim.runs.settings import Settings, divided, placed
 from podsim.runs.warnings import misfits
 from podsim.scenario import GenerationScenario, LoadedScenario
+from podsim.search.decoder import longest_stage_ps
 from podsim.tiles.model import CostModel
 from podsim.units import ps_to_seconds
 
@@ -54,7 +54,7 @@ def generation(loaded: LoadedScenario, settings: Settings) -> GenerationResult:
         **shared(
             loaded,
             one_copy(spec),
-            StandsOn(spec, GenerationProbe(job_of, model), anew=settings.influence),
+            StandsOn(spec, GenerationProbe(job_of, model), resplit=settings.influence),
             warnings=tuple(misfits(steps.memory)),
             choice=choice,
         ),
@@ -104,10 +104,10 @@ class GenerationProbe(BaseProbe):
         super().__init__(model)
         self._job_of = job_of
 
-    def __call__(self, spec: GenerationScenario, *, anew: bool) -> Measure | None:
+    def __call__(self, spec: GenerationScenario, *, resplit: bool) -> Measure | None:
         """Run both kinds of step."""
         asked = self._job_of(spec)
-        model = self._costs(generation_cost_model(asked), anew=anew)
+        model = self._costs(generation_cost_model(asked), resplit=resplit)
         if model is None:
             return None
         steps = plan_generation(asked, model, advise=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from podsim.engine import Pieces, Trace, execute
+from podsim.engine import Chunks, Trace, execute
 from podsim.engine.compiled import is_available
 from podsim.program.task import Program
 from podsim.result.breakdown import mean_account
@@ -17,7 +17,7 @@ class _Traces:
     """Traces of similar programs: most equal the first one, or share most chunks with it."""
 
     first: tuple[Program, Trace] | None = None
-    pieces: Pieces | None = None
+    chunks: Chunks | None = None
 
     def trace_of(self, program: Program) -> Trace:
         """Return the trace of a program."""
@@ -29,10 +29,10 @@ class _Traces:
             return trace
         if is_available():  # the compiled engine runs a program faster than it can be divided into chunks
             return execute(program, explicit=explicit)
-        if self.pieces is None:
-            self.pieces = Pieces()
-            self.pieces.trace(known)  # reference for the chunks of other programs
-        return self.pieces.trace(program) or execute(program, explicit=explicit)
+        if self.chunks is None:
+            self.chunks = Chunks()
+            self.chunks.trace(known)  # reference for the chunks of other programs
+        return self.chunks.trace(program) or execute(program, explicit=explicit)
 
 
 def figures(trace: Trace) -> object:
@@ -58,8 +58,8 @@ class BaseProbe:
         kept = {name: self.__dict__[name] for name in self._KEPT}
         return kept | {"_model": None, "_traces": _Traces(), "_second": _Traces(), "_parts": Parts()}
 
-    def _costs(self, fresh: CostModel, *, anew: bool) -> CostModel | None:
+    def _costs(self, fresh: CostModel, *, resplit: bool) -> CostModel | None:
         """Return the costs for other inputs, with known splits of products; None if forbidden new splits are needed."""
         if self._model is None:
             self._model = fresh
-        return fresh.with_splits(self._model) or (fresh if anew else None)
+        return fresh.with_splits(self._model) or (fresh if resplit else None)

@@ -16,18 +16,18 @@ from typing import Any, Final, Literal
 
 from pydantic import ValidationError
 
-from podsim.deferred import Deferred
 from podsim.draws import Draws
 from podsim.engine import execute
 from podsim.errors import InfeasibleError, PodsimError
 from podsim.garbage import no_search
+from podsim.lazy import LazySequence
 from podsim.placement.generation import Generation, Steps, generation_cost_model, generation_job, plan_generation
 from podsim.program.generation import compile_step
 from podsim.result.evidence import Envelope
 from podsim.result.influence import StandsOn
 from podsim.result.serving import DrawnService, ServiceDraws, ServingResult, serving_warnings
 from podsim.result.shared import shared
-from podsim.result.uncertainty import DrawTask, drawing_of, factor_drawn, inputs_drawn
+from podsim.result.uncertainty import DrawTask, sample_factor, sample_inputs, sampling_task
 from podsim.result.usage import copies_in_use
 from podsim.runs.generation import GenerationProbe, step_report
 from podsim.runs.serving import (
@@ -127,19 +127,19 @@ def serve_loaded(
         asked = job_of(spec)
         model = generation_cost_model(asked)
         plan = _planned(spec, asked, model).decode
-        decode = Deferred(lambda: [step_report("decode", spec, plan, execute(compile_step(plan)))])
+        decode = LazySequence(lambda: [step_report("decode", spec, plan, execute(compile_step(plan)))])
     given = tuple(_argument_changes(spec.served, rate, arrivals, loads))
     points = tuple(loads) or spec.served.loads
-    stands_on = StandsOn(spec, GenerationProbe(job_of, model), anew=influence)
+    stands_on = StandsOn(spec, GenerationProbe(job_of, model), resplit=influence)
     made, service, requests = _result(
         loaded, spec, asked, demand, rate or spec.served.rate, points, given, stands_on, uncertainty, watch, tell
     )
     draws: Sequence[ServiceDraws] = ()
     if uncertainty is not None:
         served = Served(job_of, asked, service, requests, _saturating(demand.load, service))
-        draws = Deferred(lambda: [service_draws(served, stands_on, uncertainty, watch)])
+        draws = LazySequence(lambda: [service_draws(served, stands_on, uncertainty, watch)])
     # The envelope also names serving under load, which no validated run has.
-    outside = Deferred(lambda: (*made.envelope.outside, _UNDER_LOAD))
+    outside = LazySequence(lambda: (*made.envelope.outside, _UNDER_LOAD))
     return replace(made, decode=decode, draws=draws, envelope=Envelope(outside))
 
 
@@ -304,7 +304,7 @@ class Served:
 @no_search()
 def service_draws(served: Served, stands_on: StandsOn, draws: Draws, watch: Watch = silent) -> ServiceDraws:
     """Serve the first requests with the given inputs, and once for each sample of the uncertain inputs."""
-    task = drawing_of(stands_on)
+    task = sampling_task(stands_on)
     numbers = in_portions(range(draws.count), "draws", watch)
     few = replace(served, requests=served.requests.head(MOST_DRAWN), load=_fewer(served.load, served.service))
     return ServiceDraws(
@@ -323,10 +323,10 @@ def _drawn(served: Served, task: DrawTask, sigma: float, seed: int, number: int)
     steps = served.service.steps
     assert isinstance(steps, PlannedSteps)
     try:
-        asked = served.job_of(inputs_drawn(task, seed, number))
+        asked = served.job_of(sample_inputs(task, seed, number))
         fresh = generation_cost_model(asked)
         plan_generation(asked, model := fresh.with_splits(steps.model) or fresh, advise=False)
-        factor, shortest = factor_drawn(sigma, seed, number), min(served.requests.prompt_tokens)
+        factor, shortest = sample_factor(sigma, seed, number), min(served.requests.prompt_tokens)
         moved = PlannedSteps(asked, model=model)
         crowd = tuple(
             MovedSteps(each, PlannedSteps(asked, count, moved), shortest, factor)

@@ -17,7 +17,7 @@ from podsim.watch import Watch, watched
 
 if TYPE_CHECKING:
     from podsim.draws import Draws, Seeds
-    from podsim.placement.search.choice import Choice
+    from podsim.search.choice import Choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,6 @@ def divided(loaded: LoadedScenario, watch: Watch) -> tuple[LoadedScenario, Choic
     """Return the scenario with its layout and, if the search chose it, the choice."""
     if loaded.auto is None:
         return loaded, None
-    from podsim.placement.search.auto import choose
+    from podsim.search.auto import choose
 
     return choose(loaded, watch)

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from podsim.engine import Pieces, execute
+from podsim.engine import Chunks, execute
 from podsim.engine.compiled import is_available
 from podsim.errors import InfeasibleError
 from podsim.placement import Plan
@@ -23,8 +23,8 @@ from podsim.placement.generation import (
     plan_step,
     with_layers,
 )
-from podsim.placement.search.decoder import longest_stage_ps
 from podsim.program.generation import compile_step, loads_overlap
+from podsim.search.decoder import longest_stage_ps
 from podsim.tiles.model import CostModel
 from podsim.units import PS_PER_S
 
@@ -71,7 +71,7 @@ class PlannedSteps:
         """Start without simulated steps; `like` has this plan with another number in flight and shares its runs."""
         self._asked, self._in_flight = asked, in_flight
         self.model: CostModel = like.model if like else model or generation_cost_model(asked)
-        self._pieces: Pieces = like._pieces if like else Pieces()
+        self._chunks: Chunks = like._chunks if like else Chunks()
         batch, length = asked.layout.micro_batch_size, asked.sequence_length
         self.grids = {
             "prefill": _Grids(_grid(batch, 4), _grid(length, 8)),
@@ -128,7 +128,7 @@ class PlannedSteps:
         asked = self._asked.laid_out(micro_batch_size=batch)
         if asked.layout.kv_cache != "none":
             asked = replace(asked, prompt_tokens=tokens, output_tokens=1)
-        return _simulated(asked, lambda changed: plan_step(changed, name, self.model), self._pieces)
+        return _simulated(asked, lambda changed: plan_step(changed, name, self.model), self._chunks)
 
 
 class MovedSteps:
@@ -266,7 +266,7 @@ class _Runs:
         return base + (self.longer.step_ps(in_flight) - base) * layers // stages
 
 
-def _simulated(asked: Generation, planned: Callable[[Generation], Plan], pieces: Pieces) -> _Runs:
+def _simulated(asked: Generation, planned: Callable[[Generation], Plan], chunks: Chunks) -> _Runs:
     """Simulate one step through all stages.
 
     If loads overlap computation, layers cannot be folded. The time is then extrapolated from a few layers: each further
@@ -275,15 +275,15 @@ def _simulated(asked: Generation, planned: Callable[[Generation], Plan], pieces:
     plan = planned(asked)
     stages = len(plan.stages)
     if not loads_overlap(plan) or asked.shape.layer_count <= stages * _SETTLED_LAYERS:
-        return _Runs(_run(plan, pieces))
-    few, longer = (_run(planned(with_layers(asked, count)), pieces) for count in (_SETTLED_LAYERS, _SETTLED_LAYERS + 1))
+        return _Runs(_run(plan, chunks))
+    few, longer = (_run(planned(with_layers(asked, count)), chunks) for count in (_SETTLED_LAYERS, _SETTLED_LAYERS + 1))
     return _Runs(few, longer, (asked.shape.layer_count - stages * _SETTLED_LAYERS, stages))
 
 
-def _run(plan: Plan, pieces: Pieces) -> _BatchRun:
+def _run(plan: Plan, chunks: Chunks) -> _BatchRun:
     program = compile_step(plan)
     # The compiled engine runs a program faster than it can be divided into chunks.
-    trace = (None if is_available() else pieces.trace(program)) or execute(program, explicit=False)
+    trace = (None if is_available() else chunks.trace(program)) or execute(program, explicit=False)
     return _BatchRun(trace.makespan_ps, longest_stage_ps(plan, trace))
 
 

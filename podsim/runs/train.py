@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from podsim.deferred import Deferred
 from podsim.engine import Trace, execute
+from podsim.lazy import LazySequence
 from podsim.metrics import IF_IT_CONVERGES, THROUGHPUT, TIME, UPDATE
 from podsim.models import Workload
 from podsim.placement import Plan, PlanInput, make_plan
@@ -22,7 +22,7 @@ from podsim.program.passes_in_order import training_passes
 from podsim.program.prices import TRAINING_CALLS, Prices, task_prices
 from podsim.program.size import explicit_event_count
 from podsim.program.task import Program
-from podsim.program.update import machines_of, waiting_s
+from podsim.program.update import machine_count, waiting_s
 from podsim.result.breakdown import mean_account, shared_account
 from podsim.result.influence import Measure, StandsOn
 from podsim.result.result import Drift, RunResult
@@ -42,8 +42,8 @@ from podsim.units import ps_to_seconds
 
 if TYPE_CHECKING:
     from podsim.draws import Noisy
-    from podsim.placement.search.choice import Choice
     from podsim.scenario.faults import FaultSpec
+    from podsim.search.choice import Choice
 
 
 def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
@@ -75,7 +75,7 @@ def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
 
     stood_on = sources(spec, prices, mean_account(trace.lanes))
     probe = TrainingProbe(job, model, outcome, known, slow.faults if slow else ())
-    stands_on = StandsOn(spec, probe, anew=settings.influence)
+    stands_on = StandsOn(spec, probe, resplit=settings.influence)
     tasks = partial(compile_program, plan, explicit=True, faults=slow.faults if slow else (), in_order=True)
     result = replace(
         _result(loaded, plan, trace, outcome, stands_on, choice, stood_on),
@@ -140,14 +140,14 @@ def _result(
         breakdown_ps=mean_account(trace.lanes),
         shared_ps=shared_account(trace),
         mfu=model_flop_utilization(plan, update_s),
-        drift=Drift.of(plan.software.noise, machines_of(plan)) if outcome.runs else None,
+        drift=Drift.from_noise(plan.software.noise, machine_count(plan)) if outcome.runs else None,
         time_to_train_s=outcome.time_to_train_s,
         time_to_train_percentiles=outcome.percentiles,
         run_breakdown=outcome.breakdown,
         phases=phase_times(trace.phases),
         ipus=_ipus(plan, trace),
         memory=memory_report(plan.memory),
-        operations=Deferred(lambda: _operations(plan)),
+        operations=LazySequence(lambda: _operations(plan)),
         products=product_rates(plan.stages, plan.system.machine.ipu.clock_hz),
         sources=stood_on,
         outcome=outcome,
@@ -159,7 +159,7 @@ def _result(
         tokens_per_sample=spec.model.tokens_per_sample(spec.data),
         time_to_train_condition=condition,
         notes=tuple(underflow_notes(spec)),
-        learning_rate=LearningRate.of(rule, plan.layout.batch_size, outcome.update_count) if rule else None,
+        learning_rate=LearningRate.from_rule(rule, plan.layout.batch_size, outcome.update_count) if rule else None,
     )
 
 
@@ -247,11 +247,11 @@ class TrainingProbe(BaseProbe):
         """Return the state without the graph, which is built again."""
         return super().__getstate__() | {"_workload_of": None}
 
-    def __call__(self, spec: TrainingScenario, *, anew: bool) -> Measure | None:
+    def __call__(self, spec: TrainingScenario, *, resplit: bool) -> Measure | None:
         """Run one weight update, and compute the whole run."""
         parts = self._parts
         parts.begin(spec)
-        plan = parts.reuse("plan", lambda: self._plan(spec, anew=anew))
+        plan = parts.reuse("plan", lambda: self._plan(spec, resplit=anew))
         if plan is None:
             return None
         # A plan for other machines holds for these, if it does not depend on the differences.
@@ -268,14 +268,14 @@ class TrainingProbe(BaseProbe):
             metrics[TIME] = outcome.time_to_train_s
         others = figures(trace), plan.memory, outcome
         noise = spec.software.noise
-        drift = Drift.of(noise, machines_of(plan))
+        drift = Drift.from_noise(noise, machine_count(plan))
         longer = waiting_s(noise, plan) / update_s + (drift.on_average[1] if drift else 0.0)
         return Measure(time_s or rate, others, metrics, outcome.times_s, longer)
 
-    def _plan(self, spec: TrainingScenario, *, anew: bool) -> Plan | None:
+    def _plan(self, spec: TrainingScenario, *, resplit: bool) -> Plan | None:
         """Return the plan of a scenario, or None if products need new splits and these are not allowed."""
         known = None if any(quantities(spec.model)) else self._workload_of
         job = training_job(spec, known, self._fit)
         self._workload_of = job.workload_of
-        model = self._costs(cost_model(job), anew=anew)
+        model = self._costs(cost_model(job), resplit=resplit)
         return None if model is None else make_plan(job, model, advise=False)

@@ -108,7 +108,7 @@ def catalogue() -> Catalogue:
     contents = [content for kind in kinds for content in files[kind].values()]
     code = disk.source(Path(__file__).parent.glob("**/*.py"))
     key = disk.digest([b"catalogue", code, *names, *contents])
-    return disk.kept(key, lambda: _catalogue_of(files), Catalogue.to_dict, _read)
+    return disk.cached(key, lambda: _catalogue_of(files), Catalogue.to_dict, _read)
 
 
 def shipped_list(*words: str) -> Catalogue:

@@ -16,8 +16,8 @@ from typing import Any, Final, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from podsim.deferred import Deferred
 from podsim.errors import Problem, SpecError
+from podsim.lazy import LazySequence
 from podsim.options import Overrides
 from podsim.scenario.activity import Activity
 from podsim.scenario.auto import (
@@ -491,7 +491,7 @@ def _patched(loaded: LoadedScenario, texts: Sequence[str]) -> LoadedScenario | N
     spec = spec.model_copy(update=loaded.apart) if loaded.apart else spec
     overrides = (*loaded.overrides, *texts)
     written, variant = loaded.written, loaded.variant
-    differing = Deferred(lambda: _changes(written, variant, overrides, document))
+    differing = LazySequence(lambda: _changes(written, variant, overrides, document))
     notices = (*_noticed(document), *unusual(spec), *loaded.told)
     return replace(loaded, spec=spec, document=document, overrides=overrides, notices=notices, changes=differing)
 
@@ -537,7 +537,7 @@ def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -
     own = drop_foreign_end(spec, document, layers, len(overrides), len(layers) - len(overrides) - (2 if variant else 1))
     name = f"{written.name}:{variant}" if variant else written.name
     notices = (*_noticed(document), *unusual(spec), *own.notices)
-    differing = Deferred(lambda: _changes(written, variant, overrides, document) if variant or overrides else ())
+    differing = LazySequence(lambda: _changes(written, variant, overrides, document) if variant or overrides else ())
     apart = {key: after for (key, after), (_, before) in zip(own.spec, spec, strict=True) if after is not before}
     return LoadedScenario(
         *(name, own.spec, document, written, variant, overrides, notices, auto, differing, own.borrowed),

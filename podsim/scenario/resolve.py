@@ -170,7 +170,7 @@ def load_document(
 ) -> Document:
     """Return a file with all its bases and references resolved."""
     asked = ("resolved", *_lookup_key(name, kind, folders, chain))
-    return memo.of_file(asked, lambda: _load(name, kind, folders, place, key, chain))
+    return memo.file_content(asked, lambda: _load(name, kind, folders, place, key, chain))
 
 
 def _lookup_key(name: str, kind: str, folders: Sequence[Path], chain: tuple[Path, ...]) -> tuple[Hashable, ...]:
@@ -201,7 +201,7 @@ def read_named(
 ) -> tuple[Document, Path]:
     """Return a file as written, and its path; arguments as for `load_document`."""
     asked = ("written", *_lookup_key(name, kind, folders, chain))
-    return memo.of_file(asked, lambda: _read(name, kind, folders, place, key, chain))
+    return memo.file_content(asked, lambda: _read(name, kind, folders, place, key, chain))
 
 
 def _read(

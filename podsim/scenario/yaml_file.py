@@ -34,7 +34,7 @@ def _read(content: bytes, name: str, digest: str) -> Document:
     key = disk.digest(
         [b"document", memo.SOURCES.get(__name__, _parser), digest.encode(), name.encode(errors="surrogatepass")]
     )
-    document = disk.kept(key, lambda: parse_yaml(text, name), _to_json, _from_json)
+    document = disk.cached(key, lambda: parse_yaml(text, name), _to_json, _from_json)
     return Document(document.data, document.places, ((name, digest),))
 
 

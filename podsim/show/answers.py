@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from podsim.harmless import short
+from podsim.escaped import short
 from podsim.report.chart import Sheet
 
 if TYPE_CHECKING:

@@ -57,7 +57,7 @@ def frame_of_file(path: Path) -> DataFrame:
     """Return the frame of a Parquet or CSV file with many results."""
     import pandas as pd
 
-    from podsim.harmless import from_csv
+    from podsim.escaped import from_csv
 
     if path.suffix == ".parquet":
         optional("pyarrow", "Parquet needs")

@@ -17,9 +17,9 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from podsim.disk import digest, kept
+from podsim.disk import cached, digest
 from podsim.errors import OutputError
-from podsim.harmless import html
+from podsim.escaped import html
 from podsim.packages import OPTIONAL, check_package, optional
 from podsim.report.chart import Chart, TimelineChart
 from podsim.report.report import Folded, Part, Report, Tile
@@ -245,7 +245,7 @@ def script() -> str:
     """
     check_library()
     key = digest([b"script of pages", version(OPTIONAL[_PACKAGE][0]).encode()])
-    return kept(key, lambda: str(optional(_PACKAGE, "pages need").javascript_bundle()), str, _checked)
+    return cached(key, lambda: str(optional(_PACKAGE, "pages need").javascript_bundle()), str, _checked)
 
 
 def _checked(data: object) -> str:

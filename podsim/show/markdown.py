@@ -6,7 +6,7 @@ import csv
 import io
 from typing import Final
 
-from podsim import harmless
+from podsim import escaped
 from podsim.report.report import Report
 from podsim.report.table import Block, Cell, Passage, Table
 
@@ -16,24 +16,24 @@ _NOTHING: Final = ("–", "-")
 def report_as_markdown(report: Report) -> str:
     """Return the short answer of a report in Markdown."""
     items = "".join(
-        f"- {harmless.markdown(line)}\n" for passage in report.heading() for line in passage.text.split("\n")
+        f"- {escaped.markdown(line)}\n" for passage in report.heading() for line in passage.text.split("\n")
     )
     return items + "".join(f"\n{to_markdown(each, level=3)}" for each in report.short())
 
 
 def to_markdown(block: Block, level: int = 2) -> str:
     """Return a table or passage in Markdown, below a heading of a level; headings over rows are bold cells."""
-    head = f"{'#' * level} {harmless.markdown(block.title)}\n\n" if block.title else ""
+    head = f"{'#' * level} {escaped.markdown(block.title)}\n\n" if block.title else ""
     if isinstance(block, Passage):
-        return head + "".join(f"{harmless.markdown(line)}\n" for line in block.text.split("\n"))
+        return head + "".join(f"{escaped.markdown(line)}\n" for line in block.text.split("\n"))
     count = len(block.columns)
-    lines = [[harmless.markdown(column.head) for column in block.columns]]
+    lines = [[escaped.markdown(column.head) for column in block.columns]]
     lines.append(["--:" if column.is_number else "---" for column in block.columns])
     for row in block.rows:
-        cells = ["<br>".join(map(harmless.markdown, str(cell).split("\n"))) for cell in row]
+        cells = ["<br>".join(map(escaped.markdown, str(cell).split("\n"))) for cell in row]
         lines.append(cells if len(cells) == count else [f"**{cells[0]}**", *[""] * (count - 1)])
     text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    return head + text + "".join(f"\n{harmless.markdown(note)}\n" for note in block.notes)
+    return head + text + "".join(f"\n{escaped.markdown(note)}\n" for note in block.notes)
 
 
 def to_csv(table: Table) -> str:
@@ -43,7 +43,7 @@ def to_csv(table: Table) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     heads = [" ".join(column.head.split()) + (f" [{column.unit}]" if column.unit else "") for column in table.columns]
-    writer.writerow(map(harmless.csv, [*[table.headings] * is_grouped, *heads]))
+    writer.writerow(map(escaped.csv, [*[table.headings] * is_grouped, *heads]))
     for row in table.rows:
         if len(row) < width:
             group = str(row[0])
@@ -51,5 +51,5 @@ def to_csv(table: Table) -> str:
         known = (each.value if isinstance(each, Cell) and each.value is not None else str(each) for each in row)
         cells = ["" if each in _NOTHING else each for each in known]
         line = [*[group] * is_grouped, *cells]
-        writer.writerow([harmless.csv(each) if isinstance(each, str) else each for each in line])
+        writer.writerow([escaped.csv(each) if isinstance(each, str) else each for each in line])
     return file.getvalue()

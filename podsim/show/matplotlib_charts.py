@@ -23,7 +23,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from podsim.errors import OutputError, PodsimError
-from podsim.harmless import terminal, xml
+from podsim.escaped import terminal, xml
 from podsim.report import chart as data
 from podsim.report.chart import Axis, Bars, Chart, Curves, Fill, Mark, Shape, Study, TimelineChart, WayOver
 from podsim.result.files import check_not_read, check_writable, write_atomically

@@ -13,7 +13,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.text import Text
 
-from podsim import harmless
+from podsim import escaped
 from podsim.report.report import Report
 from podsim.report.table import Block, Cell, Cells, Passage, Table
 
@@ -38,7 +38,7 @@ class PlainConsole(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Yield the printed segments; removed characters have no width, so that columns stay aligned."""
         for each in super().render(renderable, options):
-            yield each if each.control else Segment(harmless.terminal(each.text), each.style)
+            yield each if each.control else Segment(escaped.terminal(each.text), each.style)
 
     def on_broken_pipe(self) -> NoReturn:
         """Pass the error on instead of ending the process."""
@@ -142,7 +142,7 @@ def _widths(table: Table, width: int) -> list[int]:
 
 
 def _wide(text: str) -> int:
-    return max(map(cell_len, harmless.terminal(text).split("\n")))
+    return max(map(cell_len, escaped.terminal(text).split("\n")))
 
 
 def _folded(text: str, width: int) -> list[str]:
@@ -152,7 +152,7 @@ def _folded(text: str, width: int) -> list[str]:
     ['GCP-028: vit_base_pod16', '@bow']
     """
     lines = []
-    for given in harmless.terminal(text).split("\n"):
+    for given in escaped.terminal(text).split("\n"):
         if cell_len(given) <= width:
             lines.append(given)
             continue

@@ -1,4 +1,4 @@
-"""`podsim.compare`: results beside the first: metrics and why they moved, time by kind, and inputs."""
+"""`podsim.compare`: results compared with the first one: metrics and causes, time by kind, and inputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from podsim.metrics import UPDATE as UPDATE_TIME
 from podsim.report.chart import FASTER, SLOWER, TOTAL, Axis, Bar, Bars, Chart
 from podsim.report.report import Folded, Part, Report, Section, Tile
 from podsim.report.table import Cell, Cells, Column, Table, columns
-from podsim.result.influence import doubt_of_change
+from podsim.result.influence import spread_of_change
 from podsim.result.kinds import in_kind_order, kind_of
 from podsim.scenario.resolve import Change
 from podsim.scenario.wording import counted
@@ -31,15 +31,15 @@ from podsim.units import ps_to_seconds
 from podsim.watch import Watch, watched
 
 SCHEMA_VERSION: Final = 1
-"""Of the JSON of comparisons."""
+"""Schema version of the JSON of comparisons."""
 SAME, BETTER, WORSE, NEITHER = "same", "better", "worse", "neither"
 _UNITS: Final = {PER_SECOND: "/s", SHARE: "share"}
 """Units that the JSON of comparisons spells in its own way."""
 _COLUMNS: Final = ("metric", "unit", "a", "b", "change", "verdict", "within_ranges")
-"""What a frame holds of the JSON of a row."""
+"""Keys of a row in the JSON that a data frame contains."""
 _ONE: Final = {"samples": "sample", "tokens": "token", "steps": "step", "batches": "batch"}
 _SAME_WITHIN: Final = 1e-12
-"""Relative; what floating-point numbers lose."""
+"""Relative rounding error of floating-point numbers."""
 _YAML: Final = (".yaml", ".yml")
 _SHORT_HASH: Final = 12
 _MOST_TOLD: Final = 3
@@ -47,9 +47,9 @@ _DIGITS, _FEWEST_DIGITS, _DIGITS_OF_WHY = 4, 2, 3
 _TILES: Final = 4
 _MOST_INPUTS: Final = 20
 _LONGEST: Final = 60
-"""Characters of a key or a value."""
+"""Most characters of a key or a value."""
 _BEFORE: Final = 12
-"""Characters of a long value that are shown before it differs."""
+"""Characters of a long value shown before the first difference."""
 _SMALL: Final = 0.35
 _MARGIN: Final = 0.18
 _FORMATS: Final[Mapping[str, Callable[[float, int], str]]] = {
@@ -81,11 +81,11 @@ class Row:
     unit: str
     a: float | None
     b: float | None
-    change: float | None  # relative; None where there is nothing to relate it to
-    change_range: Range | None  # its middle 80 %
-    verdict: str  # `same`, `better`, `worse`, or `neither` where that cannot be said
-    within_ranges: bool | None  # whether it may be no change; None where no range tells
-    a_range: Ends | None  # P10 and P90 of what was drawn
+    change: float | None  # relative change; None without a value to compare with
+    change_range: Range | None  # 80 % prediction interval of the change
+    verdict: str  # `same`, `better`, `worse`, or `neither` if undefined
+    within_ranges: bool | None  # True if there may be no change; None without ranges
+    a_range: Ends | None  # P10 and P90 of the samples
     b_range: Ends | None
     why: Cause | None
 
@@ -112,9 +112,9 @@ class Waterfall:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Two results beside one another.
+    """Comparison of two results.
 
-    Rows are the metrics that either has: those that changed beyond their ranges, those within, those that are the same.
+    Rows are the metrics of either result: changes beyond the ranges, changes within them, then equal metrics.
     """
 
     a: Subject
@@ -123,11 +123,11 @@ class Difference:
     waterfalls: tuple[Waterfall, ...]
     inputs: tuple[Change, ...]
     notes: tuple[str, ...]
-    letter: str = "B"  # of the other
+    letter: str = "B"  # letter of the other side
 
     @property
     def title(self) -> str:
-        """What is compared with the first, and of which activity."""
+        """Letter of the other side, and the activity."""
         return f"{self.letter} against A: {self.a.activity}"
 
     @property
@@ -144,11 +144,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison(Answered):
-    """Two results or more, each beside the first.
+    """Comparison of two or more results with the first.
 
     Attributes:
-        subjects: The results; the first is what the others are compared with.
-        differences: The first beside each of the others.
+        subjects: Results, the reference first.
+        differences: Comparison of the reference with each other result.
     """
 
     subjects: tuple[Subject, ...]
@@ -160,14 +160,14 @@ class Comparison(Answered):
         return any(other.worse for other in self.differences)
 
     def report(self, *, unchanged: bool = False, precision: int = _DIGITS) -> Report:
-        """The comparison as data.
+        """Return the comparison as a report.
 
         Args:
-            unchanged: Show what is the same as well.
+            unchanged: Show equal values too.
             precision: Significant digits.
 
         Returns:
-            What text, Markdown, a notebook, a page and charts are made of.
+            The report from which text, Markdown, notebooks, pages and charts are made.
         """
         first, *others = self.subjects
         sides = list(zip(ascii_uppercase, self.subjects, strict=False))
@@ -188,15 +188,15 @@ class Comparison(Answered):
         )
 
     def text(self, *, unchanged: bool = False, precision: int = _DIGITS) -> str:
-        """The comparison for a terminal of 100 columns; arguments as of `report`."""
+        """Return the comparison as text of 100 columns; arguments as in `report`."""
         return report_as_text(self.report(unchanged=unchanged, precision=precision))
 
     def markdown(self, *, unchanged: bool = False, precision: int = _DIGITS) -> str:
-        """The comparison in Markdown; arguments as of `report`."""
+        """Return the comparison as Markdown; arguments as in `report`."""
         return report_as_markdown(self.report(unchanged=unchanged, precision=precision))
 
     def to_dict(self) -> dict[str, object]:
-        """Plain types only: every row, those too that are the same."""
+        """Return plain types of every row, including unchanged rows."""
         sides = [
             {
                 "side": letter,
@@ -227,7 +227,7 @@ class Comparison(Answered):
         return {**about, "sides": sides, "differences": differences}
 
     def to_json(self) -> str:
-        """The comparison as JSON text."""
+        """Return the comparison as JSON text."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
 
     def _summary_lines(self) -> Iterator[str]:
@@ -235,7 +235,7 @@ class Comparison(Answered):
         yield from (report.title, *report.verdict[:_MOST_TOLD])
 
     def _records(self) -> Sequence[Mapping[str, object]]:
-        """A row for each metric of each side but the first, in its own unit."""
+        """Return one row for each metric of each side but the first, in the unit of the metric."""
         return [
             {"side": other.letter, "label": other.b.label}
             | {name: getattr(row, name) for name in _COLUMNS}
@@ -245,7 +245,7 @@ class Comparison(Answered):
         ]
 
     def _units(self) -> Mapping[str, str]:
-        """Of what has the same unit in all rows; of the others the column `unit` tells."""
+        """Return the unit of each column whose rows share one."""
         return dict.fromkeys(("change", "change_low", "change_high"), SHARE)
 
 
@@ -254,20 +254,20 @@ def _ends(span: Range | None) -> dict[str, float] | None:
 
 
 def compare(*sides: Side, uncertainty: int | Draws | None = None, seed: int = 0, watch: Watch = watched) -> Comparison:
-    """Compare results: the metrics that changed and why, time by kind, and what differs in the inputs.
+    """Compare results: changed metrics and their causes, time by kind, and differences of the inputs.
 
     Args:
         sides: Two or more: scenarios by file or name, NAME@VARIANT, NAME@REVISION of a git repository, or JSON of
             podsim run; in Python mappings, loaded scenarios and results, too.
-        uncertainty: Repeat each so often with inputs drawn from their ranges.
-        seed: Seed of these draws.
-        watch: Passes on the names of the steps in which scenarios are simulated.
+        uncertainty: Number of simulations of each side with inputs sampled from their ranges.
+        seed: Seed of the samples.
+        watch: Progress function that passes on the names of simulation steps.
 
     Returns:
-        The first beside each of the others.
+        The comparison of the first side with each other side.
 
     Raises:
-        PodsimError: One of them cannot be read or simulated, or they are of different activities.
+        PodsimError: A side cannot be read or simulated, or the activities differ.
     """
     if not 2 <= len(sides) <= len(ascii_uppercase):
         what = f"a comparison has two sides or more, not {len(sides)}"
@@ -282,7 +282,7 @@ def compare(*sides: Side, uncertainty: int | Draws | None = None, seed: int = 0,
 
 
 def difference(a: Subject, b: Subject, letter: str = "B") -> Difference:
-    """Two results beside one another; a PodsimError if they are of different activities."""
+    """Return the comparison of two results; raise `PodsimError` if their activities differ."""
     if a.activity != b.activity:
         what = f"this is a result of {b.activity}, that of {a.label} is of {a.activity}: no metric is in both"
         raise PodsimError(what, where=b.label, do="compare results of the same activity")
@@ -290,10 +290,10 @@ def difference(a: Subject, b: Subject, letter: str = "B") -> Difference:
 
     @cache
     def factors(name: str) -> Ends | None:
-        """P10 and P90 of the time over what it is; None where nobody measured what inputs move of it."""
+        """Return P10 and P90 of the ratio of times, relative to the prediction; None if an input has not been moved."""
         if before is None or after is None or name not in before.figures or name not in after.figures:
             return None
-        doubt = doubt_of_change(before, after, name, after.figures[name] / before.figures[name])
+        doubt = spread_of_change(before, after, name, after.figures[name] / before.figures[name])
         return None if doubt is None else doubt.factors
 
     compared = (_row(METRICS[key], a, b, factors) for key in COMPARED[a.activity])
@@ -306,7 +306,7 @@ def difference(a: Subject, b: Subject, letter: str = "B") -> Difference:
 
 
 def waterfall_of(span: str, a_ps: Mapping[str, int], b_ps: Mapping[str, int]) -> Waterfall:
-    """A stretch of time by kind in two results. [ps]"""
+    """Return a stretch of time by kind in two results. [ps]"""
     pairs = [(kind, a_ps.get(kind, 0), b_ps.get(kind, 0)) for kind in in_kind_order([*a_ps, *b_ps])]
     steps = tuple(Step(kind, first_ps, second_ps, second_ps - first_ps) for kind, first_ps, second_ps in pairs)
     return Waterfall(span, sum(a_ps.values()), sum(b_ps.values()), steps)
@@ -341,7 +341,7 @@ def _row(metric: Metric, a: Subject, b: Subject, factors: Callable[[str], Ends |
 
 
 def _cause(metric: Metric, a: Subject, b: Subject, first: float, second: float) -> Cause | None:
-    """What moved most of the cost of a metric: of itself where less is better, of one over it where more is."""
+    """Return the part that changed a metric most; rates are compared by their inverse."""
     costs = [(value and 1 / value) if metric.more_is_better else value for value in (first, second)]
     before, after = (_parts(metric, subject, cost) for subject, cost in zip((a, b), costs, strict=True))
     rising = 1 if costs[1] > costs[0] else -1
@@ -355,7 +355,7 @@ def _cause(metric: Metric, a: Subject, b: Subject, first: float, second: float) 
 
 
 def _parts(metric: Metric, subject: Subject, cost: float) -> dict[tuple[str, str], float]:
-    """A cost by stretches of time and kinds of it, of a run too by its parts, or by memory and tenants."""
+    """Divide a metric by stretch of time and kind, by parts of a run, or by memory and tenant."""
     if metric.unit == BYTES:
         return {(metric.key, tenant): size_bytes for tenant, size_bytes in subject.memory.get(metric.key, {}).items()}
     span = COMPARED[subject.activity][metric.key]
@@ -375,7 +375,7 @@ def _parts(metric: Metric, subject: Subject, cost: float) -> dict[tuple[str, str
 
 
 def _differing(a: Subject, b: Subject) -> Iterator[Change]:
-    """Inputs that differ, those of the first in their order."""
+    """Yield the inputs that differ, in the order of the first side."""
     if a.version != b.version:
         yield Change("podsim", a.version, b.version)
     whole = a.hardware and b.hardware
@@ -386,7 +386,7 @@ def _differing(a: Subject, b: Subject) -> Iterator[Change]:
                 yield Change(key, *(None if value is None else value.text for value in (before, after)))
     others = dict(b.files)
     for path, digest in a.files:
-        if others.get(path, digest) != digest and not (whole and path.endswith(_YAML)):  # of those, keys tell all
+        if others.get(path, digest) != digest and not (whole and path.endswith(_YAML)):  # keys show their differences
             yield Change(f"file {path}", digest[:_SHORT_HASH], others[path][:_SHORT_HASH])
 
 
@@ -421,7 +421,7 @@ def _within(value: float | None, ends: Ends) -> bool:
 
 
 def parts_of(found: Difference, unchanged: bool = False, precision: int = _DIGITS) -> Iterator[Part]:
-    """Metrics that changed, waterfalls, and inputs that differ; what is the same too if `unchanged`."""
+    """Yield changed metrics, waterfalls and inputs that differ; with `unchanged`, equal ones too."""
     same = [row for row in found.rows if row.verdict == SAME]
     rows = found.rows if unchanged else [row for row in found.rows if row.verdict != SAME]
     hidden = " (`--all` shows the others)" if same and not unchanged else ""
@@ -440,7 +440,7 @@ def parts_of(found: Difference, unchanged: bool = False, precision: int = _DIGIT
 
 
 def _verdict(found: Difference) -> str:
-    """What came of it, in a sentence."""
+    """Return the verdict as one sentence."""
     row, span = found.headline, _span(found.headline)
     if all(other.verdict == SAME for other in found.rows):
         return f"{found.letter} is the same as A"
@@ -452,26 +452,26 @@ def _verdict(found: Difference) -> str:
 
 
 def _tiles(found: Difference, most: int) -> Iterator[Tile]:
-    """The metrics that changed, as many as have room."""
+    """Yield a tile for each changed metric, up to `most`."""
     for row in [row for row in found.rows if row.verdict != SAME][:most]:
-        first, second, change, verdict = _in_words(row, _DIGITS)
+        first, second, change, verdict = _row_texts(row, _DIGITS)
         yield Tile(in_title(row.label), change or second, (f"{first} to {second}", f"{found.letter} is {verdict}"))
 
 
 def _metric_table(found: Difference, rows: Sequence[Row], precision: int, *notes: str) -> Table:
-    """Metrics: both values, the change with its range if any has one, whether it is better, and why."""
+    """Return a table of metrics: both values, change, range, direction and cause."""
     ranged = any(row.change_range for row in rows)
     heads = ("metric", ">A", f">{found.letter}", ">change", *[">80 %"] * ranged, f"{found.letter} is", "why")
     body: list[Cells] = []
     for row in rows:
-        first, second, change, verdict = _in_words(row, precision)
+        first, second, change, verdict = _row_texts(row, precision)
         cells = Cell(first, row.a), Cell(second, row.b), Cell(change, row.change)
         body.append((row.label, *cells, *[_span(row)] * ranged, verdict, why(row)))
     return Table(columns(*heads), body, found.title, notes)
 
 
 def waterfall_chart(found: Waterfall, letter: str, unchanged: bool = False, precision: int = _DIGITS) -> Chart:
-    """The time that each kind adds or takes on the way from A to another; it adds up exactly."""
+    """Return a waterfall chart of the time that each kind adds or removes; the steps add up exactly."""
     a_ps, b_ps = found.a_ps, found.b_ps
     scale_s, unit = unit_for_s(ps_to_seconds(max(a_ps, b_ps)))
     scale_ps = scale_s / ps_to_seconds(1)
@@ -480,7 +480,7 @@ def waterfall_chart(found: Waterfall, letter: str, unchanged: bool = False, prec
     bars, at_ps = [("A", 0, a_ps, TOTAL, _duration(a_ps, precision))], a_ps
     for step in (step for step in found.steps if step.change_ps):
         fill, end_ps = SLOWER if step.change_ps > 0 else FASTER, at_ps + step.change_ps
-        bars.append((kind_of(step.kind).label, at_ps, end_ps, fill, _moved(step.change_ps, precision)))
+        bars.append((kind_of(step.kind).label, at_ps, end_ps, fill, _signed_duration(step.change_ps, precision)))
         at_ps = end_ps
     bars.append((letter, 0, b_ps, TOTAL, _duration(b_ps, precision)))
     low_ps, high_ps = ends_of_axis([edge_ps for _, *edges_ps, _, _ in bars for edge_ps in edges_ps])
@@ -499,7 +499,7 @@ def waterfall_chart(found: Waterfall, letter: str, unchanged: bool = False, prec
 
 
 def ends_of_axis(edges_ps: Sequence[int]) -> tuple[int, int]:
-    """Ends of an axis on which bars are seen that are short beside the whole; it begins at 0 unless they are. [ps]
+    """Return the ends of an axis that starts at 0, unless the bars would be too short to see. [ps]
 
     >>> ends_of_axis([0, 100, 100, 60, 0, 60]), ends_of_axis([0, 1000, 1000, 1020, 0, 1020])
     ((0, 100), (996, 1024))
@@ -511,7 +511,7 @@ def ends_of_axis(edges_ps: Sequence[int]) -> tuple[int, int]:
 
 
 def _waterfall_table(found: Waterfall, letter: str, unchanged: bool, precision: int) -> Table:
-    """Kinds of time, those that moved most first, and all of them together."""
+    """Return a table of the kinds of time, largest change first, and of their total."""
     shown = sorted((s for s in found.steps if s.change_ps or unchanged), key=lambda step: -abs(step.change_ps))
     lines = [(kind_of(step.kind).label, step.a_ps, step.b_ps) for step in shown]
     if len(shown) < len(found.steps):
@@ -522,12 +522,12 @@ def _waterfall_table(found: Waterfall, letter: str, unchanged: bool, precision: 
         change_ps = times_ps[1] - times_ps[0]
         times = (Cell(_duration(time_ps, precision), ps_to_seconds(time_ps)) for time_ps in times_ps)
         exact = Cell(f"{change_ps:+,}" if change_ps else "0", change_ps)
-        rows.append((label, *times, _moved(change_ps, precision) if change_ps else "", exact))
+        rows.append((label, *times, _signed_duration(change_ps, precision) if change_ps else "", exact))
     return Table(columns("kind", ">A", f">{letter}", ">change", ">change [ps]"), rows)
 
 
 def _input_table(found: Difference, inputs: Sequence[Change], *notes: str) -> Table:
-    """Inputs that differ; of long keys the end, which tells most, of long values the part in which they differ."""
+    """Return a table of changed inputs; long keys keep their end, long values the part that differs."""
     rows: list[Cells] = []
     for key, *values in ((changed.key, changed.before, changed.after) for changed in inputs):
         texts = ["not given" if value is None else " ".join(str(value).split()) for value in values]
@@ -541,8 +541,8 @@ def _input_table(found: Difference, inputs: Sequence[Change], *notes: str) -> Ta
     return Table(heads, rows, "What differs in the inputs", notes)
 
 
-def _in_words(row: Row, precision: int) -> tuple[str, str, str, str]:
-    """Both values, the change, and `better`, `worse`, `same`, `~` within the ranges, or nothing."""
+def _row_texts(row: Row, precision: int) -> tuple[str, str, str, str]:
+    """Return both values, the change, and `better`, `worse`, `same`, `~` (within the ranges) or an empty text."""
     written = _FORMATS[metric_of(row.metric).unit]
     first, second = ("not given" if value is None else written(value, precision) for value in (row.a, row.b))
     change = "" if row.verdict == SAME else "from 0" if row.a == 0 else _change(row.change, precision)
@@ -554,12 +554,12 @@ def _duration(time_ps: int, precision: int) -> str:
     return format_duration_s(ps_to_seconds(time_ps), precision)
 
 
-def _moved(change_ps: int, precision: int) -> str:
+def _signed_duration(change_ps: int, precision: int) -> str:
     return f"{'-' if change_ps < 0 else '+'}{_duration(abs(change_ps), precision)}"
 
 
 def _change(ratio: float | None, precision: int) -> str:
-    """A relative change with its sign, one digit less than values have.
+    """Format a relative change with its sign, with one digit less than values.
 
     >>> _change(-0.24914, 4), _change(0.0000123, 4), _change(None, 4)
     ('-24.9 %', '+0.00123 %', '')
@@ -570,14 +570,14 @@ def _change(ratio: float | None, precision: int) -> str:
 
 
 def _span(row: Row) -> str:
-    """The range of a change in per cent; empty without one."""
+    """Return the range of a change in per cent; empty without a range."""
     span = row.change_range
     ends = [_change(end, _FEWEST_DIGITS).removesuffix(" %") for end in (span.low, span.high)] if span else []
     return format_span(*ends) if ends else ""
 
 
 def why(row: Row) -> str:
-    """The part of a metric that moved most; empty where nothing is known of it."""
+    """Return the part of a metric that changed most; empty if unknown."""
     cause, metric = row.why, metric_of(row.metric)
     if cause is None:
         return ""

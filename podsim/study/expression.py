@@ -1,8 +1,8 @@
 """Expressions in study files: arithmetic and comparisons on the values of a point, and nothing else.
 
-The grammar is that of Python's expressions, of which only the listed parts are let through; `simpleeval` evaluates
-them, and nothing is ever executed as code. A name is a key of the study, whole or by its last part where only one key
-ends in it. Texts that are quantities stand for their number in the SI base unit.
+The grammar is a subset of Python's expressions. `simpleeval` evaluates them; nothing is executed as code. A name is a
+key of the study, or the last part of a key if it is unique. A text that is a quantity has the value of its number in
+the SI base unit.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from podsim.errors import BadValueError
 from podsim.units import UNITS, parse_quantity
 
 _LONGEST: Final = 500
-_LARGEST_POWER: Final = 64  # of exponents, and of the digits that a number is rounded to
+_LARGEST_POWER: Final = 64  # largest exponent, and most digits to round to
 _MOST_REMEMBERED: Final = 1024
 _INTERPOLATED: Final = re.compile(r"\$\{([^{}]*)\}")
 
 
 def _finite(value: Any) -> Any:
-    """A value that is no number without end; whole ones have as many digits as a float has places for."""
+    """Return the value; raise `ValueError` if it is infinite or not a number."""
     if not isinstance(value, str) and not math.isfinite(value):
         raise ValueError("it is no finite number")
     return value
 
 
-def _of_numbers(combine: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """Arithmetic of numbers alone: a text times a number is a long text."""
+def _numbers_only(combine: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    """Refuse texts in arithmetic, because a text times a number is a long text."""
     if isinstance(left, str) or isinstance(right, str):
         raise TypeError(f"`{left if isinstance(left, str) else right}` is no number")
     return _finite(combine(left, right))
@@ -43,11 +43,11 @@ def _of_numbers(combine: Callable[[Any, Any], Any], left: Any, right: Any) -> An
 def _power(base: float, exponent: float) -> Any:
     if abs(exponent) > _LARGEST_POWER:
         raise BadValueError(f"an exponent of {exponent:g}", f"use one up to {_LARGEST_POWER}")
-    return base**exponent  # of at most 64 times the bits of a float
+    return base**exponent  # at most 64 times the bits of a float
 
 
 def _rounded(number: float, digits: int | None = None) -> float:
-    """A number rounded; Python would raise 10 to the power of digits before the point."""
+    """Round a number; refuse a huge number of digits, for which Python would compute a power of 10."""
     if digits is not None and abs(digits) > _LARGEST_POWER:
         raise BadValueError(f"`round` to {digits:g} digits", f"round to {_LARGEST_POWER} digits or fewer")
     return round(number, digits)
@@ -56,9 +56,9 @@ def _rounded(number: float, digits: int | None = None) -> float:
 _ARITHMETIC: Final = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
 _OTHERS: Final = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.USub, ast.UAdd, ast.Not)
 _OPERATORS: Final[dict[type, Callable[..., Any]]] = {
-    **{kind: partial(_of_numbers, DEFAULT_OPERATORS[kind]) for kind in _ARITHMETIC},
+    **{kind: partial(_numbers_only, DEFAULT_OPERATORS[kind]) for kind in _ARITHMETIC},
     **{kind: DEFAULT_OPERATORS[kind] for kind in _OTHERS},
-    ast.Pow: partial(_of_numbers, _power),
+    ast.Pow: partial(_numbers_only, _power),
 }
 _PLAIN: Final = (abs, math.ceil, math.floor, math.log2, max, min, math.sqrt)
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {each.__name__: each for each in _PLAIN} | {"round": _rounded}
@@ -79,7 +79,7 @@ class Expression:
             raise BadValueError(f"an expression of {len(text):,} characters", f"use {_LONGEST} or fewer")
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of a compiler, about what is refused or harmless
+                warnings.simplefilter("ignore")  # warnings of Python's compiler about refused or valid code
                 self._tree = ast.parse(text.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise BadValueError(f"`{text}` is not an expression", _GRAMMAR) from None
@@ -95,7 +95,7 @@ class Expression:
             raise self._too_deep from None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Its text: the tree may be too deep to be sent to another process."""
+        """Pickle the text, because the tree may be too deep to be sent to another process."""
         return Expression, (self.text,)
 
     @property
@@ -103,7 +103,7 @@ class Expression:
         return BadValueError(f"`{self.text}` is nested too deep", "write it in fewer steps")
 
     def value(self, values: Mapping[str, object]) -> Any:
-        """Its value at a point."""
+        """Return the value at a point."""
 
         def named(node: ast.expr) -> Any:
             name = ast.unparse(node)
@@ -135,7 +135,7 @@ class Expression:
             raise BadValueError(what, "check the values that it is made of") from None
 
     def holds(self, values: Mapping[str, object]) -> bool:
-        """Whether it is true at a point."""
+        """Return True if the expression is true at a point."""
         value = self.value(values)
         if isinstance(value, str):
             what = f"`{self.text}` is a text, which neither holds nor fails"
@@ -155,32 +155,32 @@ def _is_let_through(node: ast.AST) -> bool:
 _parsed = lru_cache(_MOST_REMEMBERED)(Expression)
 
 
-def filled_in(text: str, values: Mapping[str, object]) -> Any:
-    """A text with each `${...}` replaced by its value; the value itself if the text is nothing else.
+def interpolate(text: str, values: Mapping[str, object]) -> Any:
+    """Replace each `${...}` of a text by its value; return the value itself if the text is one expression.
 
-    >>> filled_in("${ipus / 4}", {"ipus": 64}), filled_in("${2 * rate} GB/s", {"rate": 8})
+    >>> interpolate("${ipus / 4}", {"ipus": 64}), interpolate("${2 * rate} GB/s", {"rate": 8})
     (16, '16 GB/s')
     """
 
-    def written(match: re.Match[str]) -> str:
+    def value_text(match: re.Match[str]) -> str:
         value = _parsed(match[1]).value(values)
         return f"{value:.12g}" if isinstance(value, float) else str(value)
 
     if whole := _INTERPOLATED.fullmatch(text.strip()):
         value = _parsed(whole[1]).value(values)
         return int(value) if isinstance(value, float) and value.is_integer() else value
-    return _INTERPOLATED.sub(written, text)
+    return _INTERPOLATED.sub(value_text, text)
 
 
 def expressions_in(text: str) -> tuple[Expression, ...]:
-    """The expressions of a text, in order."""
+    """Return the expressions of a text, in order."""
     if "${" in _INTERPOLATED.sub("", text):
         raise BadValueError(f"`{text}` has a `${{` without its end", "write expressions as `${…}`, none inside another")
     return tuple(map(_parsed, _INTERPOLATED.findall(text)))
 
 
 def key_named(name: str, keys: Mapping[str, object]) -> str | None:
-    """The key that a name stands for; None where it is none, or the last part of several."""
+    """Return the key with this name or this last part; None if there is none, or several."""
     if name in keys:
         return name
     ending = [key for key in keys if key.endswith(f".{name}")]
@@ -188,7 +188,7 @@ def key_named(name: str, keys: Mapping[str, object]) -> str | None:
 
 
 def number_of(value: Any) -> Any:
-    """A text that is a quantity, in its SI base unit; anything else as it is."""
+    """Return a text with a unit as a number in its SI base unit, and any other value unchanged."""
     if isinstance(value, str):
         for dimension in UNITS:
             try:

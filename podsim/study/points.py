@@ -1,4 +1,4 @@
-"""The points of a study: its file, the values of its keys, and what each combination of them gives the simulator."""
+"""Points of a study: its file, the values of its keys, and the scenario of each combination."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Discriminator,
 
 from podsim.errors import BadValueError, Problem, SpecError
 from podsim.format import format_significant
-from podsim.metrics import FULLEST, HIGH, LOW, OWN, SERVING, SPENT
+from podsim.metrics import FULLEST, HIGH, LOW, RUN_METRICS, SERVING, SPENT
 from podsim.packages import optional
 from podsim.scenario import variant_names
 from podsim.scenario.base import Spec
@@ -24,14 +24,14 @@ from podsim.scenario.load import validated
 from podsim.scenario.quantity import Count, Flag
 from podsim.scenario.wording import dotted, quoted
 from podsim.scenario.yaml_file import read_yaml
-from podsim.study.expression import Expression, expressions_in, filled_in, key_named
+from podsim.study.expression import Expression, expressions_in, interpolate, key_named
 from podsim.study.store import COLUMNS, SCENARIO, VARIANT
 
 MOST_POINTS: Final = 10_000_000
 NUMBER_AND_UNIT: Final = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(\D.*)?")
 _DIGITS: Final = 12
-MOST_LISTED: Final = 1_000_000  # values that are listed or drawn for all axes together, which have to be in memory
-_FIGURES: Final = {*(metric.key for metric in (*OWN, *SPENT) if metric.of != (SERVING,)), FULLEST, "warnings"}
+MOST_LISTED: Final = 1_000_000  # most values of all axes together, because they are in memory
+_FIGURES: Final = {*(metric.key for metric in (*RUN_METRICS, *SPENT) if metric.of != (SERVING,)), FULLEST, "warnings"}
 _CURES: Final = {
     **dict.fromkeys(COLUMNS, "use another name"),
     SCENARIO: "list several scenarios at the top of the file, `scenario: [a, b]`",
@@ -39,12 +39,12 @@ _CURES: Final = {
 }
 Value = bool | int | float | str
 
-_LEAST, _MOST = 1e-7, 1e15  # numbers that are written out; others are rare, and shorter with a power of ten
+_LEAST, _MOST = 1e-7, 1e15  # range of numbers written without a power of ten
 _DIGITS_SHOWN: Final = 4
 
 
 def short(value: object) -> str:
-    """A value with few digits, nothing as a dash.
+    """Format a value with few digits; a missing value is a dash.
 
     >>> short(1 / 3), short("5.44331 GB/s"), short("bert_v2.0_pod64"), short(None)
     ('0.3333', '5.443 GB/s', 'bert_v2.0_pod64', '–')
@@ -60,7 +60,7 @@ def short(value: object) -> str:
 
 
 def number_and_unit(value: object) -> tuple[float, str] | None:
-    """The number of a value and the unit behind it; None of other texts."""
+    """Return the number and the unit of a value; None for other texts."""
     match = None if isinstance(value, bool) else NUMBER_AND_UNIT.fullmatch(str(value))
     return match and (float(match[1]), (match[2] or "").strip())
 
@@ -92,23 +92,23 @@ class RangeSpec(Spec):
     to: OneValue
     """The last value, in the same unit."""
     count: Number | None = None
-    """How many values there are, both ends included; left out where values are sampled."""
+    """Number of values, both ends included; none if values are sampled."""
     scale: Literal["linear", "log"] = "linear"
-    """Whether differences or ratios of neighbours are equal."""
+    """Spacing: equal differences or equal ratios of neighbours."""
     whole: Flag = False
-    """Whether values are rounded to whole numbers, and equal ones taken once."""
+    """True if values are rounded to whole numbers, and duplicates removed."""
 
     @property
     def ends(self) -> tuple[tuple[float, str], tuple[float, str]]:
-        """Both ends, each with its unit."""
+        """First and last value with their units."""
         first, last = number_and_unit(self.from_), number_and_unit(self.to)
         if first is None or last is None:
             end = self.to if first else self.from_
             raise BadValueError(f"needs numbers at the ends of its range, not {end}", "write 8 GB/s, or 8")
         return first, last
 
-    def at(self, shares: Iterable[float]) -> list[Value]:
-        """The values at shares of the way."""
+    def values_at(self, shares: Iterable[float]) -> list[Value]:
+        """Return the values at fractions of the range."""
         (first, unit), (last, _) = self.ends
         values: list[Value] = []
         for share in shares:
@@ -120,14 +120,14 @@ class RangeSpec(Spec):
 
 
 class SamplesSpec(Spec):
-    """Points drawn from the ranges that have no count."""
+    """Sampling of the ranges that have no count."""
 
     count: Number
-    """How many points are drawn; a power of two for Sobol sequences."""
+    """Number of sampled points; a power of two for Sobol sequences."""
     method: Literal["sobol", "latin_hypercube"] = "sobol"
-    """How they are spread over the ranges."""
+    """Sampling method."""
     seed: Annotated[int, Field(strict=True, ge=0)] = 0
-    """Of the draws."""
+    """Seed of the samples."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -137,7 +137,7 @@ class SamplesSpec(Spec):
         return self
 
     def shares(self, dimensions: int) -> Sequence[Sequence[float]]:
-        """Points of the unit cube, by their dimensions. Source: `scipy.stats.qmc`."""
+        """Return points of the unit cube, by dimension. Source: `scipy.stats.qmc`."""
         optional("scipy", "samples need")
         from scipy.stats import qmc
 
@@ -150,9 +150,9 @@ class MeasuredSpec(Spec):
     """A scenario of which something was measured, beside the points of a study."""
 
     at: OneValue
-    """The value of the key along which the chart is drawn."""
+    """Value of the key on the chart's axis."""
     scenario: str
-    """A shipped scenario with published figures, simulated for its batch alone."""
+    """Shipped scenario with published figures; only its batch is simulated."""
 
 
 def _form(given: Any) -> str:
@@ -160,7 +160,7 @@ def _form(given: Any) -> str:
 
 
 def _checked(given: Any) -> Any:
-    """A list as it is, or a range whose ends go together."""
+    """Return a list unchanged, or a range; raise `BadValueError` if the ends of a range do not match."""
     if isinstance(given, RangeSpec):
         (first, unit), (last, other) = given.ends
         between = f"goes from {given.from_} to {given.to}, which"
@@ -178,31 +178,31 @@ Varied = Annotated[_Form, AfterValidator(_checked)]  # a list of values, or a ra
 
 
 class CombinedSpec(Spec):
-    """How keys that vary go together."""
+    """Combination of the keys that vary: names, zipped groups and derived values."""
 
     names: Annotated[Mapping[str, Varied], Field(default_factory=dict)]
-    """Values of names that are no keys, for expressions."""
+    """Values of names for expressions that are not keys."""
     zipped: Annotated[list[Annotated[list[str], Field(min_length=2)]], Field(default_factory=list)]
     """Groups of keys and names that vary together; all others are crossed."""
     derived: Annotated[Mapping[str, str], Field(default_factory=dict)]
-    """Keys that follow from others, with `${...}` for expressions."""
+    """Keys computed from others, with `${...}` for expressions."""
     where: Annotated[list[str], Field(default_factory=list)]
     """Expressions that a point has to meet."""
     samples: SamplesSpec | None = None
-    """How ranges without a count are sampled."""
+    """Sampling of ranges without a count."""
 
 
 class StudySpec(CombinedSpec):
     """A study: every combination of the values of its keys, simulated."""
 
     kind: Literal["study"]
-    """What the file is."""
+    """Kind of the file."""
     description: str = ""
-    """What it is about, in a line."""
+    """Description in one line."""
     scenario: str | Annotated[list[str], Field(min_length=1)]
     """The scenario that varies, by path or name; or several."""
     all_variants: Flag = False
-    """Whether every variant of the file is run as well as the file itself."""
+    """True if every variant of the file is run too."""
     keys: Annotated[Mapping[str, Varied], Field(default_factory=dict)]
     """Values by key of the scenario or its hardware, as `--set` names it."""
     measured: Annotated[list[MeasuredSpec], Field(default_factory=list)]
@@ -215,25 +215,25 @@ class StudySpec(CombinedSpec):
 
     @property
     def varied(self) -> dict[str, list[Value] | RangeSpec]:
-        """What keys and names vary over."""
+        """Keys and names that vary, with their values or ranges."""
         return {**self.names, **self.keys}
 
     @property
     def drawn(self) -> dict[str, RangeSpec]:
-        """The ranges of which values are drawn."""
+        """Ranges to sample."""
         return {key: each for key, each in self.varied.items() if isinstance(each, RangeSpec) and each.count is None}
 
     def columns(self) -> dict[str, list[Value]]:
-        """The values of all other keys and names."""
+        """Return the values of keys and names that are not sampled."""
         columns = {key: each for key, each in self.varied.items() if not isinstance(each, RangeSpec)}
         for key, each in self.varied.items():
             if isinstance(each, RangeSpec) and (count := each.count):
-                columns[key] = each.at(place / max(1, count - 1) for place in range(count))
+                columns[key] = each.values_at(place / max(1, count - 1) for place in range(count))
         return {key: columns[key] for key in self.varied if key in columns}
 
 
 def _wrong(study: StudySpec) -> Iterator[tuple[KeyPath, str, str]]:
-    """What does not go together: where it stands, what is wrong, and what to do."""
+    """Yield the inconsistencies of a study: key path, problem and cure."""
     yield from _wrong_names(study)
     given, drawn = study.varied, study.drawn
     paths: dict[str, KeyPath] = {key: ("keys" if key in study.keys else "names", key) for key in given}
@@ -265,7 +265,7 @@ def _wrong(study: StudySpec) -> Iterator[tuple[KeyPath, str, str]]:
 
 
 def _wrong_names(study: StudySpec) -> Iterator[tuple[KeyPath, str, str]]:
-    """Names with two meanings, and expressions that are none or use names without a value."""
+    """Yield names with two meanings, and invalid expressions or expressions with unknown names."""
     meanings = dict.fromkeys(COLUMNS, "is a column of every table")
     for section in ("keys", "names", "derived"):
         for name in getattr(study, section):
@@ -308,13 +308,13 @@ class SweptAxis:
 
 
 def _axes(study: StudySpec) -> Iterator[SweptAxis]:
-    """The axes that are crossed: groups that vary together, every other key on its own, and samples."""
+    """Yield the axes to cross: zipped groups, every other key separately, and samples."""
     columns, drawn = study.columns(), study.drawn
     grouped = {key for group in study.zipped for key in group}
     groups = [*study.zipped, *([key] for key in columns if key not in grouped)]
     if study.samples is not None:
         shares = study.samples.shares(len(drawn))
-        columns |= {key: drawn[key].at(along) for key, along in zip(drawn, shares, strict=True)}
+        columns |= {key: drawn[key].values_at(along) for key, along in zip(drawn, shares, strict=True)}
         groups.append(list(drawn))
     for group in groups:
         yield SweptAxis(tuple(group), list(zip(*(columns[key] for key in group), strict=True)))
@@ -322,10 +322,10 @@ def _axes(study: StudySpec) -> Iterator[SweptAxis]:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One combination of values, by its place among all of the study.
+    """Combination of values, numbered within the study.
 
-    `values` are by key and name, those that are derived last; `overrides` are those of keys, as `--set` takes them.
-    Where an expression has no value there is a `problem`, and the point cannot be simulated.
+    `values` are by key and name, derived ones last; `overrides` are the values of keys in the form of `--set`. If an
+    expression has no value, `problem` says why, and the point cannot be simulated.
     """
 
     number: int
@@ -342,15 +342,15 @@ class StudySpace:
 
     study: StudySpec
     axes: tuple[SweptAxis, ...]
-    document: Document = field(default_factory=lambda: Document({}))  # for the places of what is wrong
+    document: Document = field(default_factory=lambda: Document({}))  # for the places of errors
 
     def __len__(self) -> int:
-        """How many combinations there are, those included that `where` leaves out."""
+        """Return the number of combinations, before `where` excludes some."""
         return math.prod(len(axis.values) for axis in self.axes)
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """Columns of the table: keys and names in the order of the file, those that are derived last."""
+        """Columns of the table: keys and names in the order of the file, derived ones last."""
         return tuple(dict.fromkeys((*self.study.keys, *self.study.names, *self.study.derived)))
 
     @cached_property
@@ -374,7 +374,7 @@ class StudySpace:
         return [*(condition for condition in conditions if condition not in late), *texts, *late]
 
     def point(self, number: int) -> Point | None:
-        """A combination by its number; None if `where` leaves it out."""
+        """Return a combination by number; None if `where` excludes it."""
         values: dict[str, Value] = {}
         rest = number
         for axis in reversed(self.axes):
@@ -386,7 +386,7 @@ class StudySpace:
         for path, step in self._steps:
             try:
                 if isinstance(step, str):
-                    ordered[str(path[-1])] = filled_in(step, ordered)
+                    ordered[str(path[-1])] = interpolate(step, ordered)
                 elif not step.holds(ordered):
                     return None
             except BadValueError as error:
@@ -397,11 +397,11 @@ class StudySpace:
         return Point(number, scenario, str(variant) if variant else None, ordered, overrides, problem)
 
     def numbers(self) -> Iterable[int]:
-        """The numbers of all points that `where` lets through."""
+        """Return the numbers of all points that `where` allows."""
         return (point.number for point in self.points()) if self.study.where else range(len(self))
 
     def points(self) -> Iterator[Point]:
-        """All points that `where` lets through."""
+        """Return all points that `where` allows."""
         return (point for point in map(self.point, range(len(self))) if point is not None)
 
 
@@ -412,9 +412,9 @@ def read_study(path: str | Path, scenario: str | None = None) -> StudySpace:
 
 
 def space_of(document: Document, folder: Path = Path(), scenario: str | None = None) -> StudySpace:
-    """The points of a study that has been read, whose scenarios have paths from a folder.
+    """Return the points of a loaded study; paths of its scenarios are relative to `folder`.
 
-    A scenario that varies instead of that of the study has its path from here.
+    The path of a `scenario` that replaces the study's is relative to the working folder.
     """
     if not isinstance(document.data, dict) or document.data.get("kind") != "study":
         other = isinstance(document.data, dict) and document.data.get("kind") == "goal"
@@ -443,7 +443,7 @@ def _problem(document: Document, path: KeyPath, what: str, do: str) -> Problem:
 
 
 def located(name: str, folder: Path) -> str:
-    """A path as seen from the file in which it stands; the name of a shipped scenario as it is."""
+    """Return a path relative to the file that contains it; the name of a shipped scenario is unchanged."""
     beside = folder / name
     return str(beside) if beside.suffix and beside.is_file() else name
 

@@ -1,4 +1,4 @@
-"""The sides of a comparison: scenarios that are simulated and results that are read, at a revision if one is named."""
+"""Sides of a comparison: simulated scenarios and results read from files, at a revision if one is named."""
 
 from __future__ import annotations
 
@@ -64,18 +64,18 @@ COMPARED: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys((metrics.REQUESTS, metrics.SERVED_TOKENS, metrics.SATURATION), ""),
     },
 }
-"""Metrics by activity, the headline first, and what their time is spent in, or the memory that they fill."""
+"""Metrics by activity, the headline first, each with its stretch of time or its memory."""
 _MARKS: Final = {
     "weight_update_ps": TRAINING,
     metrics.FIRST_TOKEN: GENERATION,
     metrics.BATCHES: FORWARD,
     "saturation": SERVING,
 }
-"""Keys that results of one activity alone have."""
+"""Key that only results of one activity have, by activity."""
 _NEEDED: Final = 2
-"""The first metrics of an activity, which no result is without."""
+"""Number of metrics of an activity that every result has, the first ones."""
 _AT: Final = re.compile(r"@(?!\{)")
-"""Between parts of a name; `HEAD@{1}` is one part."""
+"""Separator between parts of a name; `HEAD@{1}` is one part."""
 _SHORT: Final = 10
 _MOST_PARTS: Final = 3
 _SMALLEST, _LARGEST = 1e-100, 1e100
@@ -85,7 +85,7 @@ _AGAIN: Final = "write it again with `podsim run NAME --format json`"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """One side of a comparison: what was given, what that was taken for, and what a result of an activity holds."""
+    """Side of a comparison: its label, origin, and the values of its result."""
 
     label: str
     taken: str
@@ -94,7 +94,7 @@ class Subject:
     activity: str
     metrics: Mapping[str, float]
     spans: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # stretches of time by kind [ps]
-    ranges: Mapping[str, Ends] = field(default_factory=dict)  # P10 and P90 of metrics that were drawn
+    ranges: Mapping[str, Ends] = field(default_factory=dict)  # P10 and P90 of sampled metrics
     own_ranges: Mapping[str, Range] = field(default_factory=dict)  # of a single run
     parts: Mapping[str, float] = field(default_factory=dict)  # of the run [s]
     memory: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # tenants of the fullest IPU [B]
@@ -107,12 +107,12 @@ class Subject:
 
     @property
     def about(self) -> str:
-        """What was given, the machine, and the ranges of its figures, in a line."""
+        """Label, origin, machine and ranges in one line."""
         told = ranges_line(self.own_ranges)
         return f"{self.label} ({self.taken}): {self.machine}{f'; {told}' if told else ''}"
 
     def range_of(self, metric: Metric) -> Ends | None:
-        """P10 and P90 of what was drawn of a metric, or of the one that it is in proportion to."""
+        """Return P10 and P90 of a metric's samples, or of the metric that it is proportional to."""
         if metric.key in self.ranges:
             return self.ranges[metric.key]
         leader, own = self.metrics.get(metric.follows), self.metrics.get(metric.key)
@@ -123,10 +123,10 @@ class Subject:
 
 
 def side(given: Side, letter: str, uncertainty: Draws | None, watch: Watch) -> Subject:
-    """One side of a comparison, called by a letter where it has no name."""
+    """Return a side of a comparison; `letter` is its label if it has no name."""
     match given:
         case Result():
-            return of_result(given, given.name, f"result, podsim {given.version}")
+            return result_subject(given, given.name, f"result, podsim {given.version}")
         case Mapping() if "simulated" in given:
             return subject_of(given, letter, "result as plain data")
         case Mapping():
@@ -139,8 +139,8 @@ def side(given: Side, letter: str, uncertainty: Draws | None, watch: Watch) -> S
     raise PodsimError(f"{type(given).__name__} is nothing that can be compared", where=letter, do=do)
 
 
-def of_result(result: Result, label: str, taken: str, *, ranged: bool = True) -> Subject:
-    """One side of a comparison, from a result; its ranges and those of changes take longer than all the rest."""
+def result_subject(result: Result, label: str, taken: str, *, ranged: bool = True) -> Subject:
+    """Return a side of a comparison from a result; `ranged=False` saves the time of its ranges."""
     data = replace(result, assumptions=()).to_dict() | {"ranges": plain(result.ranges) if ranged else {}}
     stands_on = result.assumptions if ranged and isinstance(result.assumptions, StandsOn) else None
     return replace(subject_of(data, label, taken), stands_on=stands_on)
@@ -155,18 +155,18 @@ def _simulated(
     watch: Watch,
 ) -> Subject:
     try:
-        return of_result(run(scenario, variant=variant, uncertainty=uncertainty, watch=watch), label, taken)
+        return result_subject(run(scenario, variant=variant, uncertainty=uncertainty, watch=watch), label, taken)
     except SpecError:
-        raise  # it names its files
+        raise  # the error names its files
     except PodsimError as error:
         error.where = f"{label}: {error.where}" if error.where else label
         raise
 
 
-def _of_path(
+def _path_subject(
     path: str, label: str, taken: str, variant: str | None, uncertainty: Draws | None, watch: Watch
 ) -> Subject:
-    """A scenario by its path or shipped name, or a result in a file."""
+    """Return a side from a scenario, by path or shipped name, or from a file with a result."""
     if not _is_result(path):
         return _simulated(path, label, taken, variant, uncertainty, watch)
     content = content_of(Path(path), MOST_BYTES, _WRITE, name=label)
@@ -188,25 +188,25 @@ def _is_result(path: str) -> bool:
 
 
 def _named(word: str, uncertainty: Draws | None, watch: Watch) -> Subject:
-    """What a word stands for: a file of this name, otherwise a variant, otherwise a revision."""
+    """Return the side that a word names: a file, otherwise a variant, otherwise a revision."""
     path, *others = _AT.split(word)
     file = _file(word)
     if not others or file is not None:
         shipped = file is not None and file.resolve().is_relative_to(data_root().resolve())
         taken = "shipped scenario" if shipped else "scenario in a file"
-        return _of_path(word, word, taken, None, uncertainty, watch)
+        return _path_subject(word, word, taken, None, uncertainty, watch)
     if len(others) >= _MOST_PARTS or not all((path, *others)):
         do = "write `NAME@VARIANT`, `NAME@REVISION` or `NAME@VARIANT@REVISION`"
         raise PodsimError("this is no name with a variant or a revision", where=word, do=do)
     *variant, name = others
     if variant:
-        return _Revision.of(path, name).subject(word, f"variant {variant[0]} of {path}", variant[0], uncertainty)
+        return _Revision.from_name(path, name).subject(word, f"variant {variant[0]} of {path}", variant[0], uncertainty)
     file = _file(path)
     variants = () if file is None or _is_result(path) else variant_names(path)
     if name in variants:
-        return _of_path(path, word, f"variant {name} of {path}", name, uncertainty, watch)
+        return _path_subject(path, word, f"variant {name} of {path}", name, uncertainty, watch)
     try:
-        revision = _Revision.of(path, name)
+        revision = _Revision.from_name(path, name)
     except PodsimError as error:
         known = f"{path} has no variant `{name}`" if file else f"no scenario `{path}` was found"
         cure = known_here(name, variants, error.do or "name a revision") if variants else error.do
@@ -231,8 +231,8 @@ class _Revision:
     path: PurePosixPath
 
     @classmethod
-    def of(cls, path: str, name: str) -> _Revision:
-        """What a name stands for: the first file that the revision holds, which need not exist any more."""
+    def from_name(cls, path: str, name: str) -> _Revision:
+        """Return the file and the revision that `path@name` means; the file need not exist in the working tree."""
         file = _file(path)
         files = [file] if file is not None else [Path(f"{path}{suffix}") for suffix in ("", ".yaml", ".yml")]
         where = f"{files[0]}@{name}"
@@ -249,7 +249,7 @@ class _Revision:
         raise PodsimError(f"`{files[0]}` is not in revision `{name}`", where=where, do=do)
 
     def subject(self, label: str, taken: str, variant: str | None, uncertainty: Draws | None) -> Subject:
-        """A side with the files of the revision, in a folder that is laid out like the repository and gone after it."""
+        """Return a side with the files of the revision, extracted into a temporary folder."""
         with tempfile.TemporaryDirectory(prefix="podsim-") as name:
             folder, now = Path(name).resolve(), Path.cwd().resolve()
             where = f"{self.path}@{self.name}"
@@ -263,8 +263,10 @@ class _Revision:
 
             asked = (str(folder / self.path), label, taken, variant, uncertainty, silent)
             try:
-                with ProcessPoolExecutor(1, initializer=os.chdir, initargs=(here,)) as pool:  # which may work elsewhere
-                    subject = pool.submit(_of_path, *asked).result()
+                with ProcessPoolExecutor(
+                    1, initializer=os.chdir, initargs=(here,)
+                ) as pool:  # the process may have another working folder
+                    subject = pool.submit(_path_subject, *asked).result()
             except PodsimError as error:
                 error.message, error.where, error.do = map(inside, (error.message, error.where, error.do))
                 raise error.at(label) from None
@@ -310,13 +312,13 @@ class _Ends(BaseModel):
     high: _Number
 
 
-class _Drawn(BaseModel):
+class _Sampled(BaseModel):
     p10: _Number
     p90: _Number
 
 
 class _Record(BaseModel):
-    """All that a comparison needs of a result; those of some activities have no memory, steps or breakdown."""
+    """Parts of a result that a comparison needs; some activities have no memory, steps or breakdown."""
 
     figures: dict[str, _Number]
     version: str
@@ -326,7 +328,7 @@ class _Record(BaseModel):
     scenario: dict[str, Any]
     hardware: Annotated[dict[str, Any], _IfAny] = {}
     ranges: Annotated[dict[str, _Ends], _IfAny] = {}
-    drawn: dict[str, _Drawn] = Field({}, validation_alias=AliasPath("uncertainty", "metrics"))
+    drawn: dict[str, _Sampled] = Field({}, validation_alias=AliasPath("uncertainty", "metrics"))
     tenants: list[_Tenant] = Field([], validation_alias=AliasPath("memory", "rows"))
     steps: list[_Step] = []
     weight_update_ps: _Whole = 0
@@ -335,7 +337,7 @@ class _Record(BaseModel):
 
 
 def subject_of(data: Mapping[str, Any], label: str, taken: str) -> Subject:
-    """One side of a comparison, from a result as `to_dict` makes it; what it is called, and what it was taken for."""
+    """Return a side of a comparison from the `to_dict` form of a result, with its label and origin."""
     written = data.get("schema_version", SCHEMA_VERSION)
     if written != SCHEMA_VERSION:
         what = f"this result has schema version {quoted(written)}, this podsim reads {SCHEMA_VERSION}"
@@ -381,7 +383,7 @@ def subject_of(data: Mapping[str, Any], label: str, taken: str) -> Subject:
 
 
 def _reached(data: Mapping[str, Any], path: str) -> Any:
-    """What a dotted key leads to; None if there is nothing, a text if there is no mapping on the way."""
+    """Return the value at a dotted key; None if absent, a text if a part on the way is not a mapping."""
     value: Any = data
     for part in path.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None if value is None else str(value)
@@ -389,7 +391,7 @@ def _reached(data: Mapping[str, Any], path: str) -> Any:
 
 
 def _spans(record: _Record, label: str) -> Iterator[tuple[str, Mapping[str, int]]]:
-    """Times that add up to their total exactly; where they come in seconds, each may have been rounded. [ps]"""
+    """Yield stretches of time by kind that add up exactly; times in seconds may be rounded. [ps]"""
     spans = [(UPDATE, record.breakdown_ps, record.weight_update_ps)] if record.weight_update_ps else []
     for step in record.steps:
         rounded_ps = {kind: seconds_to_ps(time_s) for kind, time_s in step.breakdown.items()}
@@ -403,7 +405,7 @@ def _spans(record: _Record, label: str) -> Iterator[tuple[str, Mapping[str, int]
 
 
 def _fullest(tenants: list[_Tenant]) -> Mapping[str, Mapping[str, int]]:
-    """Tenants of the fullest IPU, by memory. [B]"""
+    """Return the tenants of the fullest IPU, by memory. [B]"""
     report = MemoryReport(tuple(MemoryRow(**tenant.model_dump()) for tenant in tenants), 0, 0)
     memories = dict.fromkeys(row.where for row in report.rows)
     return {where: report.tenants(ipu, where) for where in memories if (ipu := report.fullest_ipu(where)) is not None}

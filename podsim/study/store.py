@@ -1,7 +1,7 @@
-"""Rows: what stands in them, the file that keeps them whatever ends the work, and the table in which it ends.
+"""Rows of a study: their columns, the database that keeps them during the work, and the final table.
 
-What was made so far is a database of SQLite: each portion of rows is a transaction, so that a process that is killed
-leaves whole rows, and a row that was damaged is made again. A table has the same bytes for the same rows.
+Intermediate rows are in an SQLite database. Each portion of rows is a transaction, so that a killed process leaves
+whole rows. A damaged row is computed again. Equal rows give a table of equal bytes.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 from zlib import crc32
 
-from podsim import harmless
+from podsim import escaped
 from podsim._version import __version__
 from podsim.errors import DoesNotFitError, NoPlanError, OutputError, PodsimError
 from podsim.metrics import BYTES, FULLEST, JOULES, METRICS, PER_SECOND, SECONDS, WATTS, metric_of
 from podsim.packages import optional
 from podsim.result.files import check_writable, write_atomically
 from podsim.user_file import MOST_BYTES, opened, read_at_most
-from podsim.watch import Tell, untold
+from podsim.watch import Tell, no_progress
 from podsim.workers import mapped
 
 if TYPE_CHECKING:
     from podsim.runs import Result
 
 POINT, SCENARIO, VARIANT, STATUS, REASON = COLUMNS = ("point", "scenario", "variant", "status", "reason")
-"""What every row begins with, or says of itself."""
-DONE, REFUSED, FAILED = "done", "refused", "failed"  # what became of a point; one failed by a bug of podsim
+"""First columns of every row."""
+DONE, REFUSED, FAILED = "done", "refused", "failed"  # statuses of a point; `failed` is a bug of podsim
 PARQUET, CSV = ".parquet", ".csv"
 Row = Mapping[str, Any]
 _APPLICATION, _FORMAT = 0x706F6473, 1
-"""`pods` in ASCII, by which SQLite knows whose file it is; and the version of the tables."""
+"""SQLite's application number, `pods` in ASCII, and the version of the tables."""
 _TABLES: Final = f"""
 BEGIN IMMEDIATE;
 DROP TABLE IF EXISTS row;
@@ -59,25 +59,25 @@ _TEXT, _REAL, _WHOLE, _FLAG = "string", "float64", "int64", "bool_"
 
 
 def status_of(error: PodsimError) -> str:
-    """What became of a point that is impossible."""
+    """Return the status of an impossible point."""
     if isinstance(error, DoesNotFitError):
         return "does not fit"
     return "no plan" if isinstance(error, NoPlanError) else REFUSED
 
 
 def figures_of(result: Result) -> Iterator[tuple[str, float | str | None]]:
-    """The columns of a result."""
+    """Yield the columns of a result."""
     yield from result.figures()
     if (fullest := METRICS[FULLEST].get(result)) is not None:
         yield FULLEST, fullest
     yield "warnings", "; ".join(result.warnings) or None
 
 
-# What was made so far
+# Intermediate rows
 
 
 class Store:
-    """Rows by the number of what they are about: what became of it and its values, as JSON, with a checksum."""
+    """Numbered rows with status and values, as JSON with a checksum, in a SQLite file or in memory."""
 
     def __init__(
         self,
@@ -88,10 +88,10 @@ class Store:
         option: str = "",
         restart: bool = False,
     ) -> None:
-        """Open the rows in a file, or in memory alone, or begin them; `restart` drops those that are there.
+        """Open or create the rows in a file, or in memory; `restart` drops existing rows.
 
-        `fingerprint` is a hash of all that rows depend on. Messages say `what` they are rows of, and which `option` of
-        the command line names another file or begins again.
+        `fingerprint` is a hash of all inputs of the rows. Error messages contain `what` (the kind of rows) and `option`
+        (how to name another file or to start again).
         """
         self.path, self._what, self._option = path, what, option
         if path is not None:
@@ -120,17 +120,17 @@ class Store:
         return int(count)
 
     def __getitem__(self, number: int) -> Row:
-        """The row of a number that is known."""
+        """Return the row with a known number."""
         ((text,),) = self._read("SELECT data FROM row WHERE number = ?", number)
         row: Row = json.loads(text)
         return row
 
     def rows(self) -> Iterator[Row]:
-        """All rows by their numbers, read one by one."""
+        """Return all rows in order of their numbers, read one at a time."""
         return (json.loads(text) for (text,) in self._read("SELECT data FROM row ORDER BY number"))
 
     def statuses(self) -> dict[str, int]:
-        """How many rows there are of each status, those that are done first."""
+        """Return the number of rows by status, `done` first."""
         order = "GROUP BY status ORDER BY status <> ?, status"
         return dict(self._read(f"SELECT status, count(*) FROM row {order}", DONE))
 
@@ -141,7 +141,7 @@ class Store:
         with self._refusing(), self._connection:
             self._connection.executemany(insert, texts)
 
-    def fill(self, make: Callable[[int], Row], numbers: Sequence[int], tell: Tell = untold, **how: Any) -> None:
+    def fill(self, make: Callable[[int], Row], numbers: Sequence[int], tell: Tell = no_progress, **how: Any) -> None:
         """Make the rows of numbers that are missing, `how` `mapped` takes it, keep them as they come, and tell."""
         left = array("q", (number for number in numbers if number not in self))
         done, total = len(numbers) - len(left), len(numbers)
@@ -160,7 +160,7 @@ class Store:
     def _open(self, fingerprint: str) -> None:
         run = self._connection.execute
         self._connection.create_function("crc32", 1, crc32, deterministic=True)
-        run("PRAGMA locking_mode = EXCLUSIVE")  # one process at a time, and no shared memory, which network disks lack
+        run("PRAGMA locking_mode = EXCLUSIVE")  # one process at a time; network disks have no shared memory
         (application,), (form,) = run("PRAGMA application_id").fetchone(), run("PRAGMA user_version").fetchone()
         (count,) = run("SELECT count(*) FROM sqlite_master").fetchone()
         if count and application != _APPLICATION:
@@ -170,7 +170,7 @@ class Store:
         if count and form != _FORMAT:
             raise self._refusal(f"holds rows of another version of podsim, in format {form}; this one reads {_FORMAT}")
         if count and dict(run("SELECT key, value FROM about")).get("fingerprint") == fingerprint:
-            with self._connection:  # rows that were damaged go
+            with self._connection:  # remove damaged rows
                 run("DELETE FROM row WHERE crc32(CAST(status || data AS BLOB)) <> checksum")
             return
         if count and run("SELECT number FROM row LIMIT 1").fetchone():
@@ -186,7 +186,7 @@ class Store:
 
     @contextmanager
     def _refusing(self) -> Iterator[None]:
-        """What SQLite finds wrong, with what to do."""
+        """Convert errors of SQLite into errors that say what to do."""
         try:
             yield
         except sqlite3.Error as error:
@@ -217,7 +217,7 @@ def _drop(path: Path) -> None:
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-# The table in which it ends
+# Final table
 
 
 def check_suffix(path: Path) -> None:
@@ -230,14 +230,14 @@ def check_suffix(path: Path) -> None:
 
 
 def write_table(path: Path, rows_of: Callable[[], Iterable[Row]], about: Mapping[str, str]) -> None:
-    """Write all rows, whole or not at all, with what the table stands on, which is beside a CSV, or in its metadata."""
+    """Write all rows or nothing, with the inputs of the table in its metadata, or in a file next to a CSV."""
     temporary = path.with_name(f".podsim-{secrets.token_hex(8)}.tmp")
     try:
         types = _types(rows_of())
         (_write_parquet if path.suffix == PARQUET else _write_csv)(temporary, types, rows_of(), about)
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
-        if path.suffix == CSV:  # before the table, which is not known without it
+        if path.suffix == CSV:  # before the table, which is not recognised without it
             known = {**about, "sha256": _sha256(temporary)}
             write_atomically(about_file(path), (json.dumps(known, indent=2) + "\n").encode())
         temporary.replace(path)
@@ -251,7 +251,7 @@ def write_table(path: Path, rows_of: Callable[[], Iterable[Row]], about: Mapping
 
 
 def fingerprint_of(path: Path) -> str | None:
-    """Of what a finished table holds; None of one that does not say it, or that was changed."""
+    """Return the fingerprint of a finished table; None if it has none, or was changed."""
     if path.suffix == CSV:
         try:
             about = json.loads(read_at_most(about_file(path), MOST_BYTES))
@@ -267,7 +267,7 @@ def fingerprint_of(path: Path) -> str | None:
 
 
 def about_file(path: Path) -> Path:
-    """Where it is written what a CSV table stands on."""
+    """Return the path of the file that describes the inputs of a CSV table."""
     return path.with_name(f"{path.name}.json")
 
 
@@ -277,7 +277,7 @@ def _sha256(path: Path) -> str:
 
 
 def read_rows(path: Path) -> Iterator[Row]:
-    """The rows of a finished table, a few of them in memory at a time; nothing is None."""
+    """Yield the rows of a finished table, a few at a time; an empty cell is None."""
     if path.suffix == CSV:
         with path.open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
@@ -296,13 +296,13 @@ def _value(text: str) -> Any:
 
 
 def typed(rows_of: Callable[[], Iterable[Row]]) -> tuple[Row, ...]:
-    """All rows as a table would hold them, in memory; `rows_of` gives them, each time it is called."""
+    """Return all rows with the column types of a table; `rows_of` is called twice."""
     types = _types(rows_of())
     return tuple(dict(zip(types, _cells(row, types), strict=True)) for row in rows_of())
 
 
 def _types(rows: Iterable[Row]) -> dict[str, str]:
-    """The type of each column that holds anything, in the order in which they first appear."""
+    """Return the type of each column with values, in order of first appearance."""
     kinds: dict[str, set[type]] = {}
     for row in rows:
         for name, value in row.items():
@@ -328,9 +328,9 @@ def _cells(row: Row, types: Mapping[str, str]) -> Iterator[Any]:
 def _write_csv(path: Path, types: Mapping[str, str], rows: Iterable[Row], _: Mapping[str, str]) -> None:
     with path.open("x", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(map(harmless.csv, types))
+        writer.writerow(map(escaped.csv, types))
         for row in rows:
-            writer.writerow([harmless.csv(cell) if isinstance(cell, str) else cell for cell in _cells(row, types)])
+            writer.writerow([escaped.csv(cell) if isinstance(cell, str) else cell for cell in _cells(row, types)])
 
 
 def _write_parquet(path: Path, types: Mapping[str, str], rows: Iterable[Row], about: Mapping[str, str]) -> None:

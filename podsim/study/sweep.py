@@ -27,29 +27,29 @@ from podsim.show.answers import Answered, figure_of_sheet
 from podsim.study import store as tables
 from podsim.study.points import StudySpace, read_study, space_of
 from podsim.study.store import DONE, POINT, REASON, SCENARIO, STATUS, VARIANT, Row, Store
-from podsim.study.sweep_report import counts_told, study_report
+from podsim.study.sweep_report import counts_text, study_report
 from podsim.watch import Tell, telling
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-_FEW_POINTS = 24  # what processes need to start is worth so many points
-_MANY_POINTS = 100_000  # conditions of as many take seconds
+_FEW_POINTS = 24  # start-up time of processes, in points
+_MANY_POINTS = 100_000  # number of points whose conditions take seconds
 _CURE = "give another --output, or --restart"
 
 
 @dataclass(frozen=True, repr=False)
 class SweepResult(Answered):
-    """A study that has ended.
+    """Result of a study.
 
     Attributes:
         space: Its points.
-        output: Its table; None where the rows are kept in memory alone.
-        by_status: Rows by what became of them.
+        output: Path of the table; None if the rows are only in memory.
+        by_status: Number of rows by status.
         inputs: (path, SHA-256) of every file read.
-        simulated: Whether anything had to be; not if the table held the study already.
-        kept: The rows, where there is no table.
+        simulated: True if points were simulated; False if the table already had all of them.
+        kept: Rows, if there is no table.
     """
 
     space: StudySpace
@@ -61,53 +61,53 @@ class SweepResult(Answered):
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return sum(self.by_status.values())
 
     @property
     def summary(self) -> str:
-        """How many points there are, and what became of them."""
-        return counts_told(self.by_status)
+        """Summary line of completed, failed and skipped points."""
+        return counts_text(self.by_status)
 
     def rows(self) -> Iterator[Row]:
-        """The rows of the table, one by one."""
+        """Return an iterator over the rows of the table."""
         return iter(self.kept) if self.output is None else tables.read_rows(self.output)
 
     def to_frame(self) -> DataFrame:
-        """The table, one row per point, with the units of its columns in `attrs["unit"]`.
+        """Return the table, one row per point, with the units of its columns in `attrs["unit"]`.
 
         Returns:
-            A frame with the columns of the table: the point, its values, what became of it, and its figures.
+            A frame with the columns of the table: the point, its values, its status, and its metrics.
         """
         from podsim.show.frames import frame_of, frame_of_file
 
         return frame_of(self.kept) if self.output is None else frame_of_file(self.output)
 
     def report(self, metric: str | None = None) -> Report:
-        """The answer as data: the best points, a chart over the keys that vary, and what could not be simulated.
+        """Return a report: the best points, a chart over the keys that vary, and the points that failed.
 
         Args:
-            metric: The column that counts; samples or tokens per second by default.
+            metric: Column to compare points by; samples or tokens per second by default.
 
         Returns:
-            A sentence, figures, and sections of tables and a chart.
+            The report, with a verdict, tiles, tables and a chart.
 
         Raises:
-            PodsimError: No point has that figure.
+            PodsimError: No point has this metric.
         """
         return study_report(self.space, self.rows(), self.by_status, self.inputs, metric)
 
     def plot(self, metric: str | None = None) -> Figure:
-        """The chart of `--plot`, as a figure of matplotlib, which a notebook shows.
+        """Return the chart of `--plot` as a figure of matplotlib, which a notebook shows.
 
         Args:
-            metric: The column that counts; samples or tokens per second by default.
+            metric: Column to compare points by; samples or tokens per second by default.
 
         Returns:
             A figure with one chart, or a chart for each value of a third key.
 
         Raises:
-            PodsimError: No point has that figure, or nothing varies.
+            PodsimError: No point has this metric, or no key varies.
         """
         return figure_of_sheet(sheet_of(self, self.report(metric)))
 
@@ -123,10 +123,10 @@ Swept = SweepResult  # its name until 0.12
 
 
 def sheet_of(swept: SweepResult, report: Report) -> Sheet:
-    """The chart of `--plot`.
+    """Return the chart of `--plot`.
 
     Raises:
-        PodsimError: There is nothing to draw.
+        PodsimError: No point was simulated, or no key varies.
     """
     if DONE not in swept.by_status:
         raise PodsimError("no point of this study has figures to draw", do="read the column `reason` of the table")
@@ -147,26 +147,25 @@ def sweep(
     tell: Tell | None = None,
     look: Callable[[int], None] = lambda _count: None,
 ) -> SweepResult:
-    """Simulate every point of a study, and write the table of them all if a file is named for it.
+    """Simulate every point of a study, and write a table of all points if a file is named.
 
-    Rows are kept beside that table as they come. A study that was ended at any moment goes on where it
-    stopped when the same call is made again. Without a table they are kept in memory.
+    Finished rows are stored next to the table, so that the same call resumes an interrupted study. Without a table,
+    rows are in memory.
 
     Args:
         study: A study file, a scenario and the keys that vary; or the name of a shipped study; in Python the content of
             one, too.
-        output: Table to write, .parquet or .csv; the command writes STUDY.parquet if left out.
+        output: Table to write, .parquet or .csv; the command writes STUDY.parquet by default.
         scenario: Vary this scenario, instead of that of the study.
-        processes: Points that are simulated at a time; as many as there are cores if left out.
+        processes: Number of processes; by default the number of cores.
         scheduler: Simulate on the workers of this Dask scheduler.
-        restart: Drop what was found before, and its table.
-        ranges: Add the ends of ranges, FIGURE_low and _high, between which lie 80 % of what a figure may be; ten times
-            slower.
-        tell: Is told of progress; a line in a notebook shows it if left out.
-        look: Is told of how many combinations conditions are looked at, where that takes long.
+        restart: Delete earlier rows and their table.
+        ranges: Add the ends of 80 % prediction intervals, METRIC_low and _high; ten times slower.
+        tell: Progress callback, called as `tell(done, total)`; by default a progress line in a notebook.
+        look: Progress callback for checking conditions, called if that takes long.
 
     Returns:
-        The rows, by `.rows()` or `.to_frame()`, and what follows from them.
+        The result, with `.rows()`, `.to_frame()` and `.report()`.
 
     Raises:
         SpecError: The study or its scenario is wrong.
@@ -188,7 +187,7 @@ def sweep(
     inputs = _inputs(space)
     fingerprint, beside = "", None
     if table is not None:
-        # Of all that rows depend on: the study, the files it reads, and the code that simulates.
+        # The fingerprint covers all inputs of rows: the study, the files it reads, and podsim's code.
         parts = simulator(), space.study.model_dump_json(), "with ranges" * ranges, *map(" ".join, inputs)
         fingerprint = digest([part.encode() for part in parts])
         read = [] if isinstance(study, Mapping) else [("the study", find(str(study), "study", ()))]
@@ -225,7 +224,7 @@ def sweep(
 
 
 def _row(space: StudySpace, ranges: bool, number: int) -> Row:
-    """The row of a point, with the ends of ranges if these are asked for; one that cannot be simulated has a reason."""
+    """Return the row of a point, with ends of ranges on request; an impossible point has a reason."""
     point = space.point(number)
     assert point is not None
     source = point.scenario, point.variant
@@ -233,13 +232,15 @@ def _row(space: StudySpace, ranges: bool, number: int) -> Row:
     try:
         if point.problem is not None:
             raise SpecError([point.problem])
-        loaded = memo.of_file(("swept", *source), partial(load_scenario, *source))  # which a point changes
+        loaded = memo.file_content(
+            ("swept", *source), partial(load_scenario, *source)
+        )  # each point applies its overrides to it
         result = run(load_scenario(loaded, overrides=point.overrides))
         known = result.ranges if ranges else {}
         ends = {name + end: getattr(each, end[1:]) for name, each in known.items() for end in (LOW, HIGH)}
     except PodsimError as error:
         return values | {STATUS: tables.status_of(error), REASON: str(error)}
-    except Exception as error:  # a bug at one point must not cost the others
+    except Exception as error:  # a bug at one point must not lose the other points
         return values | {STATUS: tables.FAILED, REASON: f"{type(error).__name__}: {error}"}
     return values | {STATUS: DONE, REASON: None} | dict(tables.figures_of(result)) | ends
 
@@ -265,13 +266,13 @@ def _check_runs(space: StudySpace, numbers: Sequence[int]) -> None:
 
 
 def _place_in(study: Document, where: str) -> str:
-    """The place of a key in the study, where it is known, instead of that of `--set`."""
+    """Return the location of a key in the study instead of `--set`, if known."""
     key = where.removeprefix("--set ").partition("=")[0] if where.startswith("--set ") else None
     sections = (section for section in ("keys", "derived") if key in (study.value_at((section,)) or {}))
     return next((study.where((section, str(key))) for section in sections), "") or where
 
 
 def _inputs(space: StudySpace) -> tuple[tuple[str, str], ...]:
-    """Every file that the scenarios of a study read."""
+    """Return every file that the scenarios of a study read."""
     names = next(axis for axis in space.axes if SCENARIO in axis.keys).values
     return tuple(dict.fromkeys(each for name, *_ in names for each in load_scenario(str(name)).inputs))

@@ -1,6 +1,6 @@
-"""The answer of a study: the best points, a chart over the keys that vary, and what could not be simulated.
+"""Report of a study: the best points, a chart over the keys that vary, and the points that failed.
 
-The table is read once and row by row, however long it is; what an answer shows of it is kept.
+The table is read once, row by row; only the rows to show are kept.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from podsim.study.expression import number_of
 from podsim.study.points import MeasuredSpec, StudySpace, Value, number_and_unit, short
 from podsim.study.store import COLUMNS, DONE, POINT, REASON, SCENARIO, STATUS, VARIANT, Row
 
-_BEST, _LISTED, _DRAWN = 5, 500, 5_000  # points of the table of the best, of longer tables, and of a chart
+_BEST, _LISTED, _DRAWN = 5, 500, 5_000  # most points of the table of best points, of longer tables, and of a chart
 _MOST_COMPARED: Final = 20_000
-"""Points up to which values without effect are looked for, for which all of them have to be in memory."""
+"""Most points for which keys without effect are detected, because all points have to be in memory."""
 _MOST_SAID, _MOST_LINES, _MOST_PANELS, _MOST_TICKS = 3, 4, 6, 10
 _SAME: Final = 1e-12
-_FULL: Final = 0.5  # a grid of which fewer cells are filled was not crossed, but sampled
+_FULL: Final = 0.5  # share of filled cells below which a grid was sampled
 _DIGITS: Final = 6
-_ROOM: Final = 1.25  # room beside bars for their numbers, as a share of the longest
-_BELOW: Final = 1.5  # points without a figure stand so far below the least of a logarithmic axis
+_ROOM: Final = 1.25  # length of an axis over the longest bar, for the numbers
+_BELOW: Final = 1.5  # factor below the smallest value at which points without the metric are drawn
 _COUNTS: Final = ("ipus", "replicas", "replication_factor", "machine_count")
-"""Last parts of keys over which a rate would at best be proportional."""
+"""Last parts of keys of counts, to which a rate is ideally proportional."""
 _PLACE: Final = re.compile(r"^.*?\[[^\]]*\]: ")
 _NUMBER: Final = re.compile(r"\d[\d.,]*(?: [KMGT]i?B\b)?")
 _COUNTED: Final = {"does not fit": "Points that do not fit", "no plan": "Points without a plan"}
@@ -44,19 +44,19 @@ _SCALES: Final = {
     metrics.BYTES: ((2.0**30, 2.0**30, "GiB"), (0.0, 2.0**20, "MiB")),
     metrics.PER_SECOND: ((1e5, 1000.0, "1,000 "), (0.0, 1.0, "")),
 }
-"""Units of axes by the unit of the figure: from which largest value on, and what numbers are divided by for them."""
+"""Units of axes by unit of the metric: largest value from which on each is used, and divisor."""
 _SHORT: Final = {"ipu": "IPU", "ipus": "IPUs", "gw": "GW", "mfu": "MFU", "llama": "LLaMa"}
 _Said = dict[tuple[str, str], list[Any]]
-"""How many points say a text, what became of them and the first such text, by that and the text without its numbers."""
+"""Number of points, status and first text, by status and text without numbers."""
 
 
 # Words
 
 
-def counts_told(by_status: Mapping[str, int]) -> str:
-    """How many points there are, and what became of them.
+def counts_text(by_status: Mapping[str, int]) -> str:
+    """Return the summary line of completed, failed and skipped points.
 
-    >>> counts_told({"done": 15, "does not fit": 10}), counts_told({"does not fit": 1})
+    >>> counts_text({"done": 15, "does not fit": 10}), counts_text({"does not fit": 1})
     ('25 points: 15 done, 10 do not fit', '1 point: 1 does not fit')
     """
     parts = ", ".join(f"{count:,} {_status(status, count)}" for status, count in by_status.items())
@@ -72,7 +72,7 @@ def _status(status: str, count: int) -> str:
 
 
 def quantity(metric: str, most: float = 1.0) -> tuple[chart.Axis, float]:
-    """The axis of a figure whose largest value is given, and what its numbers are divided by to keep them short.
+    """Return the axis of a metric with largest value `most`, and the divisor that keeps its numbers short.
 
     >>> axis, divisor = quantity("throughput_samples_per_s", 250_000.0)
     >>> axis.title, divisor
@@ -80,7 +80,7 @@ def quantity(metric: str, most: float = 1.0) -> tuple[chart.Axis, float]:
     """
     known = find_metric(metric)
     if known is None:
-        return chart.Axis(words(metric)), 1.0
+        return chart.Axis(key_text(metric)), 1.0
     if known.unit not in _SCALES:
         return chart.Axis(known.label, known.unit if known.unit in (metrics.WATTS, metrics.JOULES) else ""), 1.0
     divisor, unit = next((size, text) for least, size, text in _SCALES[known.unit] if most >= least)
@@ -89,11 +89,11 @@ def quantity(metric: str, most: float = 1.0) -> tuple[chart.Axis, float]:
     return chart.Axis(known.label, unit), divisor
 
 
-def told(metric: str, value: float) -> str:
-    """A figure with its unit, as all commands write it.
+def metric_text(metric: str, value: float) -> str:
+    """Format a metric with its unit, as all commands write it.
 
-    >>> told("throughput_samples_per_s", 250_000.0), told("time_to_train_s", 90.0), told("mfu", 0.153)
-    ('250,000 samples/s', '90 s', '15.3 %')
+    >>> metric_text("throughput_samples_per_s", 250_000.0), metric_text("time_to_train_s", 90.0)
+    ('250,000 samples/s', '90 s')
     """
     known = metric_of(metric)
     if known.unit == metrics.BYTES:
@@ -101,10 +101,10 @@ def told(metric: str, value: float) -> str:
     return f"{format_figure(known, value)} {f'{known.counted}/s' * (known.unit == metrics.PER_SECOND)}".rstrip()
 
 
-def words(name: str) -> str:
-    """A key or figure without underscores, by its last parts.
+def key_text(name: str) -> str:
+    """Return the last parts of a key or metric, without underscores.
 
-    >>> words("system.machine.ipu_link.bandwidth_per_direction"), words("parallelism.replication_factor")
+    >>> key_text("system.machine.ipu_link.bandwidth_per_direction"), key_text("parallelism.replication_factor")
     ('IPU link: bandwidth per direction', 'replication factor')
     """
     parts = name.split(".")
@@ -122,7 +122,7 @@ def _text(key: str, value: object) -> str:
 
 
 def no_column(column: str, numbers: Sequence[str]) -> PodsimError:
-    """The error about a figure that no point has."""
+    """Return the error for a metric that no point has."""
     what = f"the table has no column of numbers `{column}`"
     return PodsimError(what, where="--metric", do=known_here(column, list(numbers), "use another"))
 
@@ -143,11 +143,11 @@ def study_report(
     inputs: Sequence[tuple[str, str]],
     metric: str | None = None,
 ) -> Report:
-    """The answer of a study: points are compared by a metric, samples or tokens per second by default."""
-    seen = _Seen(space, rows, by_status, metric)
+    """Return the report of a study; points are compared by a metric, samples or tokens per second by default."""
+    seen = _TableStatistics(space, rows, by_status, metric)
     scenarios = ", ".join(space.study.scenarios)
     varying = "; ".join(f"{key} with {count:,} values" for key, count in seen.keys.items())
-    about = f"{scenarios}, podsim {__version__}", f"Varies: {varying or 'nothing'}", counts_told(by_status)
+    about = f"{scenarios}, podsim {__version__}", f"Varies: {varying or 'nothing'}", counts_text(by_status)
     return Report(
         title=space.study.description or f"A study of {scenarios}",
         about=about,
@@ -160,8 +160,8 @@ def study_report(
     )
 
 
-class _Seen:
-    """What one pass over the table of a study finds."""
+class _TableStatistics:
+    """Statistics collected in one pass over the table of a study."""
 
     def __init__(
         self, space: StudySpace, rows: Iterable[Row], by_status: Mapping[str, int], metric: str | None
@@ -206,39 +206,39 @@ class _Seen:
     def _values(self, row: Row) -> list[str]:
         return [_text(key, row.get(key)) for key in self.keys]
 
-    def _at(self, row: Row) -> str:
-        pairs = zip(map(words, self.keys), self._values(row), strict=True)
+    def _point_text(self, row: Row) -> str:
+        pairs = zip(map(key_text, self.keys), self._values(row), strict=True)
         return ", ".join(map(" ".join, pairs)) or "the only point"
 
     def _between(self, row: Row) -> str:
-        """The range of the figure beside its value; empty where it is not known."""
+        """Return the range of the metric at a point; empty if unknown."""
         ends = _range_of(row, self._metric)
         return f"80 %: {format_ends(metric_of(self._metric), row[self._metric], *ends)}" if ends else ""
 
     def verdict(self) -> Iterator[str]:
-        """The best point and the worst; nothing where none has the figure."""
+        """Yield the best point and the worst; nothing if no point has the metric."""
         if not self._count:
             return
 
         def value_at(row: Row) -> str:
             between = self._between(row)
-            return f"{told(metric, row[metric])}{f' ({between})' * bool(between)} at {self._at(row)}"
+            return f"{metric_text(metric, row[metric])}{f' ({between})' * bool(between)} at {self._point_text(row)}"
 
         metric, best, name = self._metric, self._best[0], quantity(self._metric)[0].label
         if best[metric] == self._worst[metric] and self._count > 1:
-            yield f"{name} {told(metric, best[metric])} at each of {self._count:,} points"
+            yield f"{name} {metric_text(metric, best[metric])} at each of {self._count:,} points"
         else:
             yield f"best {name} {value_at(best)}" + f"; worst {value_at(self._worst)}" * (self._count > 1)
 
     def warnings(self) -> Iterator[str]:
-        """What results warn of, the most frequent first."""
-        most, left = _most_said(self._warnings)
+        """Yield the warnings of results, the most frequent first."""
+        most, left = _most_frequent(self._warnings)
         yield from (f"at {_points(count)}: {text}" for count, _, text in most)
         if left:
             yield f"{left:,} more points warn of something else: see the column `warnings` of the table"
 
     def without_effect(self) -> Iterator[str]:
-        """Keys at whose values the figure is the same, whatever the other keys are."""
+        """Yield the keys that do not change the metric, whatever the other keys are."""
         if len(self._compared) > _MOST_COMPARED:
             return
         for key in self.keys:
@@ -254,17 +254,17 @@ class _Seen:
                 yield f"{key} changes nothing here: {what} is the same at all {len(compared):,} values"
 
     def tiles(self) -> Iterator[Tile]:
-        """The best figure, and what became of how many points."""
+        """Yield the best value and the number of points by status."""
         if self._count:
             metric, best = metric_of(self._metric), self._best[0]
-            notes = (f"at {self._at(best)}" if self.keys else "", self._between(best))
+            notes = (f"at {self._point_text(best)}" if self.keys else "", self._between(best))
             label = f"{'Most' if metric.more_is_better else 'Least'} {metric.words}"
-            yield Tile(label, told(self._metric, best[self._metric]), tuple(filter(None, notes)))
+            yield Tile(label, metric_text(self._metric, best[self._metric]), tuple(filter(None, notes)))
         for status, count in self._by_status.items():
             yield Tile(_COUNTED.get(status, f"Points {status}"), f"{count:,}", (f"of {self._total:,}",))
 
     def sections(self) -> Iterator[Section]:
-        """The chart, the best points, and what could not be simulated."""
+        """Yield the chart, the best points, and the points that failed."""
         count, best = self._count, self._best
         if count:
             by_point = {int(row[POINT]): row for row in (*self._drawn, best[0])}
@@ -277,20 +277,20 @@ class _Seen:
             if count > _BEST:
                 title, best = f"The best {_BEST} of {count:,} points, and the worst", [*best[:_BEST], self._worst]
             yield Section("Points", [self._table(best, title)], short=True)
-        said, left = _most_said(self._reasons)
+        said, left = _most_frequent(self._reasons)
         if said:
             title = "What could not be simulated"
             reasons = [(f"{many:,}", _status(status, many), text) for many, status, text in said]
             more = [f"{left:,} more say something else: see the column `{REASON}` of the table"] if left else []
             table = Table(columns(">points", "status", "why"), reasons, title, more)
             cells = [(str(row[POINT]), *self._values(row), row[STATUS], row[REASON] or "") for row in self._left_out]
-            heads = columns(">point", *map(words, self.keys), "status", "reason")
+            heads = columns(">point", *map(key_text, self.keys), "status", "reason")
             short_of = self._total - self._by_status.get(DONE, 0)
             all_of_them = "Each of them" if len(cells) == short_of else f"The first {len(cells):,} of {short_of:,}"
             yield Section(title, [table, Folded(all_of_them, [Table(heads, cells)])], short=True)
 
     def _table(self, rows: Sequence[Row], title: str) -> Table:
-        """Points with the figure, its range where it is known, and how it compares with the first of them."""
+        """Return points with the metric, its range if known, and its ratio to the best point."""
         metric, best = self._metric, rows[0][self._metric]
         axis, divisor = quantity(metric, max(abs(row[metric]) for row in rows))
         ranged = any(_range_of(row, metric) for row in rows)
@@ -301,7 +301,7 @@ class _Seen:
             figure = Cell(short(row[metric] / divisor), row[metric] / divisor)
             known: Cells = [f"{row[POINT]:,}", *self._values(row), figure]
             cells.append([*known, *[between] * ranged, Cell(format_percent(share), share)])
-        heads = [*columns(">point", *map(words, self.keys)), Column(axis.title, is_number=True)]
+        heads = [*columns(">point", *map(key_text, self.keys)), Column(axis.title, is_number=True)]
         return Table([*heads, *columns(*[">80 %"] * ranged, ">of the best")], cells, title)
 
 
@@ -310,8 +310,8 @@ def _say(said: _Said, status: str, text: object) -> None:
         said.setdefault((status, _NUMBER.sub("#", str(text))), [0, status, str(text)])[0] += 1
 
 
-def _most_said(said: _Said) -> tuple[list[list[Any]], int]:
-    """What most points say, the most frequent first; and how many say something else."""
+def _most_frequent(said: _Said) -> tuple[list[list[Any]], int]:
+    """Return the most frequent texts, and the number of points with other texts."""
     ranked = sorted(said.values(), key=lambda entry: -entry[0])
     return ranked[:_MOST_SAID], sum(count for count, *_ in ranked[_MOST_SAID:])
 
@@ -333,10 +333,10 @@ def _range_of(row: Row, metric: str) -> tuple[float, float] | None:
 def _study_chart(
     space: StudySpace, rows: Sequence[Row], metric: str, notes: Sequence[str], numbers: Table
 ) -> chart.Chart | None:
-    """A figure over the keys that vary; None where none does.
+    """Return a chart of a metric over the keys that vary; None if no key varies.
 
-    Lines for a key of numbers, one for each value of a key of a few words; bars for words alone; a heat map for two
-    keys, and one for each value of a third; dots for samples; parallel axes for more.
+    A key of numbers gives lines, one for each value of a key of a few words. Words give bars, two keys a heat map (one
+    for each value of a third), samples dots, and more keys parallel axes.
     """
     keys = [key for key in (_key(rows, name) for name in space.crossed) if len(key.values) > 1]
     if not keys:
@@ -370,7 +370,7 @@ def _study_chart(
 
 
 def _numbers_and_unit(values: Sequence[Any]) -> tuple[list[float], str] | None:
-    """Numbers of values in the unit that they share, or in the base unit; None if some are words.
+    """Return numbers in their common unit, or else in the base unit; None if some values are words.
 
     >>> _numbers_and_unit(["8 GB/s", "12.5 GB/s"]), _numbers_and_unit([4, 16]), _numbers_and_unit(["a", 2])
     (([8.0, 12.5], 'GB/s'), ([4.0, 16.0], ''), None)
@@ -385,21 +385,21 @@ def _numbers_and_unit(values: Sequence[Any]) -> tuple[list[float], str] | None:
 
 
 def _key(rows: Sequence[Row], name: str) -> chart.Key:
-    """A key with its values in order: numbers by size, words in the order in which they appear."""
+    """Return a key with its values in order: numbers by size, words by first appearance."""
     given = [_text(name, None) if row.get(name) is None else row[name] for row in rows]
     values = list(dict.fromkeys(given))
     numbers, unit = _numbers_and_unit(values) or ([], "")
     if numbers:
         values = [value for _, value in sorted(zip(numbers, values, strict=True), key=lambda pair: pair[0])]
     texts = [short(value).removesuffix(f" {unit}") if unit else short(value) for value in values]
-    if len(set(texts)) < len(texts):  # numbers that few digits do not tell apart
+    if len(set(texts)) < len(texts):  # numbers that are equal with few digits
         texts = [str(value).removesuffix(f" {unit}") if unit else str(value) for value in values]
     places = {value: place for place, value in enumerate(values)}
-    return chart.Key(name, chart.Axis(words(name), unit), texts, sorted(numbers), [places[value] for value in given])
+    return chart.Key(name, chart.Axis(key_text(name), unit), texts, sorted(numbers), [places[value] for value in given])
 
 
 def _drawn_over(keys: list[chart.Key], count: int) -> tuple[chart.WayOver, list[chart.Key]]:
-    """The way to draw a figure over several keys, and the order in which it takes them."""
+    """Return the kind of chart for several keys, and the order of the keys."""
     by_count = sorted(keys, key=lambda key: len(key.values))
     split, inner = (by_count[:1], by_count[1:]) if len(keys) == 3 else ([], by_count)
     is_full = count >= _FULL * math.prod(len(key.values) for key in keys)
@@ -436,9 +436,10 @@ def _lines(
     metric: str,
     measured: Sequence[tuple[Value, float]],
 ) -> chart.Curves:
-    """Over a key of numbers, a line for each value of a key of words; with bands, what is ideal and what was measured.
+    """Return a chart over a key of numbers, with a line for each value of a key of words.
 
-    Where the key counts IPUs or replicas both axes are logarithmic, and a rate is ideal in proportion to the first.
+    If the key counts IPUs or replicas, both axes are logarithmic, and the ideal rate is proportional to the first
+    value.
     """
     key, *of_words = keys
     at = [key.numbers[place] for place in key.at]
@@ -483,9 +484,9 @@ def _lines(
 
 
 def measured_points(given: Sequence[MeasuredSpec], metric: str) -> Iterator[tuple[Value, float]]:
-    """Where scenarios stand in a chart of a figure, and what was published of it; others are passed over.
+    """Yield the position and the published value of measured scenarios in a chart; others are skipped.
 
-    A rate follows from the time of a weight update, whose samples are known.
+    A rate is computed from the time of a weight update and its samples.
     """
     for measured in given:
         result = run(measured.scenario)

@@ -1,7 +1,7 @@
-"""`podsim.whatif`: what each change of a machine brings, for one workload or several.
+"""`podsim.whatif`: the effect of each change of a machine on one workload or several.
 
-With the division kept, a larger memory brings nothing; replanned, a change is compared with the best division of the
-machine as it is.
+With an unchanged layout, a larger memory has no effect. With `replan`, each change has its best layout, and is compared
+with the best layout of the unchanged machine.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from podsim.scenario.wording import flow, known_here
 from podsim.show.answers import Answered
 from podsim.study.compare import difference, why
 from podsim.study.points import NUMBER_AND_UNIT
-from podsim.study.sides import COMPARED, Subject, of_result
-from podsim.watch import Tell, telling, untold
+from podsim.study.sides import COMPARED, Subject, result_subject
+from podsim.watch import Tell, no_progress, telling
 from podsim.workers import mapped
 
 TWICE: Final[Mapping[str, float]] = dict.fromkeys(
     ("clock", "links", "memory", "exchange", "streaming", "host_links"), 2.0
 )
-"""What is asked where nothing is: what twice as much of each would bring."""
+"""Default changes: the double of each."""
 _DIGITS: Final = 12
 _LEAST: Final = 1e-6
-"""The least factor; the largest is one over it."""
+"""Smallest factor; the largest is its inverse."""
 _ROOM: Final = 1.25
-"""Of an axis beyond its longest bar, for the text beside it."""
+"""Length of an axis over its longest bar, for the text next to it."""
 _MOST_TOLD: Final = 4
 _DIVISION: Final = {False: "division kept", True: "division chosen anew"}
 _RANGES: Final = "80 %: what unsure inputs leave open, and what changes are off by where two runs were published"
@@ -53,29 +53,29 @@ _RANGES: Final = "80 %: what unsure inputs leave open, and what changes are off 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a change brings to a workload."""
+    """Effect of a change on a workload."""
 
-    change: str  # its name and its factor, such as `links x2`
+    change: str  # name and factor, such as `links x2`
     keys: tuple[str, ...] = ()
-    value: float | None = None  # of the headline with it; None, as its share, if such a run is impossible
+    value: float | None = None  # headline metric with the change; None, like `share`, if impossible
     range: Range | None = None
     share: float | None = None  # relative change
     share_range: Range | None = None
-    cause: str = ""  # the kind of time that moved most
-    reason: str = ""  # why there is no such run, or why nothing changes
-    beyond: bool = False  # no published run is like it, while one is like the run without the change
+    cause: str = ""  # kind of time that changed most
+    reason: str = ""  # why the run is impossible, or why nothing changes
+    beyond: bool = False  # True if the change leaves the validated range
 
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What changes bring to a workload, the most first."""
+    """Effects of changes on one workload, the largest first."""
 
     scenario: str
-    metric: str  # key of the headline
+    metric: str  # key of the headline metric
     replanned: bool
     value: float
     range: Range | None
-    alone: float | None  # what replanning alone brought, as a share
+    alone: float | None  # relative change by replanning without another change
     effects: tuple[Effect, ...]
     inputs: tuple[tuple[str, str], ...]
 
@@ -87,10 +87,10 @@ class Effects:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WhatIf(Answered):
-    """What changes bring to workloads.
+    """Effects of changes on workloads.
 
     Attributes:
-        workloads: Each with its division kept, and after that with its division chosen anew if that was asked for.
+        workloads: Effects with unchanged layouts, then effects with new layouts if requested.
     """
 
     workloads: tuple[Effects, ...]
@@ -100,16 +100,16 @@ class WhatIf(Answered):
         """(path, SHA-256) of every file read."""
         return tuple(dict.fromkeys(file for side in self.workloads for file in side.inputs))
 
-    def together(self, *, replanned: bool) -> list[tuple[str, float]]:
-        """Changes with the geometric mean of what they multiply, over all workloads, the most first.
+    def mean_factors(self, *, replanned: bool) -> list[tuple[str, float]]:
+        """Return changes with the geometric mean of their factors over all workloads, the largest first.
 
-        A change that is impossible for one of them is left out.
+        A change that is impossible for a workload is left out.
 
         Args:
-            replanned: Of workloads whose division is chosen anew, or of those where it is kept.
+            replanned: True for effects with new layouts, False for effects with unchanged layouts.
 
         Returns:
-            Names of changes with these means, as factors.
+            Names of changes with their mean factors.
         """
         gains: dict[str, list[float | None]] = {}
         for effect in (effect for side in self.workloads if side.replanned is replanned for effect in side.effects):
@@ -118,14 +118,14 @@ class WhatIf(Answered):
         return sorted(means, key=lambda mean: -mean[1])
 
     def report(self) -> Report:
-        """The answer as data: a table of all workloads if there are several, and a chart of each."""
+        """Return a report: a table of all workloads if there are several, and a chart of each."""
         sections: list[Section] = []
         verdict: list[str] = []
         for replanned, division in _DIVISION.items():
             sides = [side for side in self.workloads if side.replanned is replanned]
             if len(sides) > 1:
-                means = self.together(replanned=replanned)
-                sections.append(_together(sides, dict(means)))
+                means = self.mean_factors(replanned=replanned)
+                sections.append(_mean_table(sides, dict(means)))
                 most = (f"{change} brings most, {format_error(mean - 1)}" for change, mean in means[:1])
                 verdict += [f"together, {division}: {told}" for told in most]
             sections += map(_section, sides)
@@ -151,7 +151,7 @@ class WhatIf(Answered):
         yield from self.report().verdict[:_MOST_TOLD]
 
     def _records(self) -> list[dict[str, object]]:
-        """A row for each change of each workload."""
+        """Return one row for each change of each workload."""
         return [
             {
                 "scenario": side.scenario,
@@ -174,7 +174,7 @@ class WhatIf(Answered):
         return shares | {"value": units.pop()} if len(units) == 1 else shares
 
     def to_dict(self) -> dict[str, object]:
-        """Plain types only."""
+        """Return plain types."""
         sides = (plain(side) for side in self.workloads)
         return {
             "workloads": [
@@ -184,7 +184,7 @@ class WhatIf(Answered):
         }
 
     def to_json(self) -> str:
-        """All of it as JSON text."""
+        """Return all effects as JSON text."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
 
 
@@ -197,25 +197,25 @@ def whatif(
     processes: int | None = None,
     tell: Tell | None = None,
 ) -> WhatIf:
-    """Find what each change of a machine or a scenario would bring to its headline, one change at a time.
+    """Find the effect of each change of a machine or a scenario on its headline metric, one change at a time.
 
     Args:
         scenarios: Scenario files, or names of shipped ones; in Python mappings or loaded ones, too.
-        times: What to multiply, and by how much: clock, tiles, memory, exchange, links, ipu_links, gw_links,
-            host_links, streaming, or the full key of a number; the most usual, each x2, if left out; in Python a
+        times: Numbers to multiply, with factors: clock, tiles, memory, exchange, links, ipu_links, gw_links,
+            host_links, streaming, or the full key of a number; the usual ones, each x2, by default; in Python a
             mapping of names to factors, too.
-        to: Set a key to another value, such as system=bow_pod64; each is one change, next to those of `times`. The
-            usual factors are left out then; in Python a mapping of key paths to values, too.
+        to: Key and value to set, such as system=bow_pod64; each is one change, in addition to those of `times`, which
+            then has no default; in Python a mapping of key paths to values, too.
         overrides: Replace a key of all scenarios; in Python a mapping of key paths to values, too.
-        replan: Choose the division over the IPUs again as well, for the machine as it is and with each change.
-        processes: Scenarios at a time; as many as there are cores if left out.
-        tell: Is told how many are done, and of how many; a line in a notebook shows it if left out.
+        replan: Also choose the layout again, for the unchanged machine and for each change.
+        processes: Number of processes; by default the number of cores.
+        tell: Progress callback, called as `tell(done, total)`; by default a progress line in a notebook.
 
     Returns:
         The effects of each change on each workload.
 
     Raises:
-        PodsimError: A scenario is wrong or cannot be run as it is, or nothing is known by the name of a change.
+        PodsimError: A scenario is wrong or impossible without changes, or the name of a change is unknown.
     """
     others = override_texts(to)
     times = _factors(TWICE if times is None and not others else times or {})
@@ -244,7 +244,7 @@ def whatif(
 
 
 def _factors(times: Factors) -> Mapping[str, float]:
-    """Factors by the names of changes, each of which has one."""
+    """Return the factor of each change by name."""
     if isinstance(times, Mapping):
         return times
     factors: dict[str, float] = {}
@@ -296,7 +296,7 @@ def effects_of(
     others: Sequence[str] = (),
     *,
     replan: bool,
-    progress: Tell = untold,
+    progress: Tell = no_progress,
 ) -> Effects:
     """Compute the effects of changes on one workload; `others` are KEY=VALUE texts, and `progress` counts changes."""
     given = None
@@ -304,7 +304,7 @@ def effects_of(
         given = run(loaded)
         loaded = load_scenario(loaded, None, ("parallelism=auto",))
     base = run(loaded)
-    subject = of_result(base, base.name, "")
+    subject = result_subject(base, base.name, "")
     key = next(iter(COMPARED[subject.activity]))
     value = subject.metrics[key]
     alone = None if given is None else value / (given.predicted(key) or value) - 1
@@ -331,7 +331,7 @@ def _effect(
         return replace(effect, reason="; ".join(f"{problem.key}: {problem.message}" for problem in error.problems))
     except PodsimError as error:
         return replace(effect, reason=error.message)
-    row = difference(subject, of_result(result, result.name, "")).headline
+    row = difference(subject, result_subject(result, result.name, "")).headline
     key = next(iter(COMPARED[subject.activity]))
     effect = replace(effect, value=row.b, range=result.ranges.get(key), share=row.change)
     if not row.change:
@@ -341,7 +341,7 @@ def _effect(
 
 
 def _assignments(loaded: LoadedScenario, name: str, factor: float) -> dict[str, str]:
-    """The keys that a change sets, with their values; empty if this machine has none of them."""
+    """Return the keys that a change sets, with their values; empty if this machine has none of them."""
     hardware = dict(hardware_keys(loaded.spec))
     numbers = {key: hardware[key] for key in PARAMETERS.get(name, ()) if key in hardware}
     if name not in PARAMETERS:
@@ -360,8 +360,8 @@ def _assignments(loaded: LoadedScenario, name: str, factor: float) -> dict[str, 
     return numbers
 
 
-def _together(sides: Sequence[Effects], mean: Mapping[str, float]) -> Section:
-    """Changes by workloads, and their geometric mean."""
+def _mean_table(sides: Sequence[Effects], mean: Mapping[str, float]) -> Section:
+    """Return a table of changes by workload, with their geometric mean."""
     by_name = [{effect.change: effect.share for effect in side.effects} for side in sides]
     rows: list[Cells] = []
     for change in dict.fromkeys((*mean, *by_name[0])):
@@ -375,7 +375,7 @@ def _together(sides: Sequence[Effects], mean: Mapping[str, float]) -> Section:
 
 
 def _section(side: Effects) -> Section:
-    """What each change brings to a workload, as bars and as their numbers."""
+    """Return the effects of changes on one workload, as bars and as numbers."""
     metric = METRICS[side.metric]
     rows: list[Cells] = []
     bars: list[Bar] = []
@@ -399,7 +399,7 @@ def _section(side: Effects) -> Section:
 
 
 def _verdict(side: Effects) -> str:
-    """What a reader must know first of a workload."""
+    """Return the verdict for one workload."""
     best = side.effects[0]
     if best.share is None:
         return f"{side.title}: no change is possible"
@@ -423,6 +423,6 @@ def _share(share: float | None) -> str | Cell:
 
 
 def _span(effect: Effect) -> str:
-    """The range of a change in per cent; empty without one."""
+    """Return the range of a change in per cent; empty without a range."""
     span = effect.share_range
     return "" if span is None else format_span(*(format_error(end).removesuffix(" %") for end in (span.low, span.high)))

@@ -61,7 +61,7 @@ def planned_matmul(
         return plan_matmul(chip.ipu, shape, dtype, partials, available_memory_proportion)
 
     key = (chip.key, shape, dtype, partials, available_memory_proportion)
-    return memo.PLANS.get(key, lambda: disk.kept(_on_disk(key), plan, asdict, _matmul_plan))
+    return memo.PLANS.get(key, lambda: disk.cached(_on_disk(key), plan, asdict, _matmul_plan))
 
 
 def planned_conv(
@@ -80,7 +80,7 @@ def planned_conv(
         return plan_conv(chip.ipu, shape, dtype, partials, available_memory_proportion, copy_cycles_per_byte)
 
     key = (chip.key, shape, dtype, partials, available_memory_proportion, copy_cycles_per_byte)
-    return memo.PLANS.get(key, lambda: disk.kept(_on_disk(key), plan, asdict, _conv_plan))
+    return memo.PLANS.get(key, lambda: disk.cached(_on_disk(key), plan, asdict, _conv_plan))
 
 
 def planned_slices(
@@ -94,7 +94,7 @@ def planned_slices(
         return plan_slices(chip.ipu, kind, shape, dtype, available_memory_proportion)
 
     key = (chip.key, kind, shape, dtype, available_memory_proportion)
-    return memo.PLANS.get(key, lambda: disk.kept(_on_disk(key), plan, asdict, _slice_plan))
+    return memo.PLANS.get(key, lambda: disk.cached(_on_disk(key), plan, asdict, _slice_plan))
 
 
 def planner_files() -> tuple[Path, ...]:

@@ -1,7 +1,7 @@
-"""The right column: parts of reports about a question, made in a process that works for the server.
+"""Right column of the page: parts of reports about a question, computed in a process of the server.
 
-All of it is what commands tell too: `run` or `serve`, `compare` with the baseline, `whatif`, `sweep`. What is there at
-once comes first; ranges and what other machines would bring come after it.
+Commands give the same results: `run` or `serve`, `compare` with the baseline, `whatif`, `sweep`. Fast results come
+first; ranges and the effects of other machines follow.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from podsim import memo
 from podsim.errors import DoesNotFitError, InfeasibleError, PodsimError
+from podsim.escaped import html
 from podsim.format import format_error, format_figure, format_significant
-from podsim.harmless import html
 from podsim.importer import ONNX, Request, import_model
 from podsim.metrics import METRICS, PER_SECOND, metric_of
 from podsim.report.chart import Chart, Curves, Mark, Series
@@ -33,13 +33,13 @@ from podsim.scenario.activity import Activity
 from podsim.scenario.expectations import FITS, expectation
 from podsim.show.html_page import as_html, fragment, tiles
 from podsim.study.compare import difference, parts_of
-from podsim.study.sides import COMPARED, Subject, of_result
+from podsim.study.sides import COMPARED, Subject, result_subject
 from podsim.study.sweep import sweep
 from podsim.study.whatif import TWICE, WhatIf, effects_of
 from podsim.ui.form import CHIP, REPLICAS, SYSTEM, Form, form_of
-from podsim.ui.question import Question, dropped
+from podsim.ui.question import Question, dropped_question
 from podsim.units import UNITS
-from podsim.watch import Tell, Watch, silent, untold
+from podsim.watch import Tell, Watch, no_progress, silent
 
 VERDICT, TILES, AGAINST, MEMORY, LOAD = "verdict", "tiles", "against", "memory", "load"
 HELP, SCALING, STANDING, TIMELINE = "help", "scaling", "standing", "timeline"
@@ -54,26 +54,26 @@ AREAS: Final = {
     STANDING: "What the answer stands on",
     TIMELINE: "",
 }
-"""Parts of the page from above, with their headings."""
+"""Areas of the page from top to bottom, with headings."""
 _RED: Final = "#9a1c1c"
 _MEASURING: Final = "its range is being measured"
 _PODS: Final = 4
-"""How many times the pod the curve of scaling goes on for."""
+"""End of the scaling curve, as a multiple of the pod."""
 _BATCHES: Final = (1, 2, 4, 8, 16, 32, 64)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What an answer is made with: a folder for files, and who is told of progress."""
+    """Folder for files and progress callbacks of one computation."""
 
     scratch: Path
-    tell: Tell = untold
+    tell: Tell = no_progress
     watch: Watch = silent
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """HTML by area, of which those that are not named stay as they are, and a line for those who listen to the page."""
+    """HTML by area of the page, and a line for screen readers; other areas keep their content."""
 
     parts: Mapping[str, str] = field(default_factory=dict)
     fits: bool = True
@@ -81,7 +81,7 @@ class Answer:
 
 
 def _part(area: str, blocks: Iterable[Part], before: str = "") -> dict[str, str]:
-    """An area with what it shows, below its heading."""
+    """Return the HTML of an area, below its heading."""
     text = before + fragment(blocks, area)
     return {area: f"<section><h2>{html(AREAS[area])}</h2>{text}</section>" if text and AREAS[area] else text}
 
@@ -91,7 +91,7 @@ def _paragraph(kind: str, bold: str, text: str) -> str:
 
 
 def form(job: Job, question: Question) -> Form:
-    """What can be moved in the scenario of a question, from the numbers of the pod and the chip that were chosen."""
+    """Return the form of a question: its choices, and sliders around the numbers of the chosen pod and chip."""
     named = tuple(each for each in question.moved if each[0] in (SYSTEM, CHIP))
     try:
         return form_of(question, replace(question.as_written, moved=named).loaded(job.scratch))
@@ -100,12 +100,12 @@ def form(job: Job, question: Question) -> Form:
 
 
 def at_once(job: Job, question: Question, baseline: Question) -> Answer:
-    """Verdict, figures without ranges, the difference from the baseline and memory: what is there while one drags."""
+    """Return the parts that are quick to compute while a slider is dragged: verdict, metrics, difference and memory."""
     return _answered(job, question, baseline, ranged=False)
 
 
 def in_full(job: Job, question: Question, baseline: Question) -> Answer:
-    """The same with ranges, and what the answer stands on."""
+    """Return the result with ranges and with the basis of the numbers."""
     return _answered(job, question, baseline, ranged=True)
 
 
@@ -127,7 +127,11 @@ def _answered(job: Job, question: Question, baseline: Question, *, ranged: bool)
         in_memory = result.memory.fullest_ipu() is not None
         fits = f"{memory_title(result.memory)}." if in_memory else machine
         headline = f"{first.label} {first.value}"
-    verdict = (_paragraph("verdict good", "Fits.", fits), *_targets(result, expected), *_near(result, ranged=ranged))
+    verdict = (
+        _paragraph("verdict good", "Fits.", fits),
+        *_targets(result, expected),
+        *_validation(result, ranged=ranged),
+    )
     parts = {VERDICT: "".join(verdict), TILES: tiles([first, *others])}
     parts |= _part(AGAINST, _against(job, result, question, baseline, ranged=ranged))
     parts |= _part(MEMORY, _blocks(report, "Memory"))
@@ -146,7 +150,7 @@ def _charts(report: Report, *titles: str) -> list[Chart]:
 
 
 def simulated(job: Job, question: Question, *, ranged: bool = True, record: bool = False) -> Any:
-    """The result of a question, as `podsim run` or `podsim serve` has it."""
+    """Return the result of a question, as `podsim run` or `podsim serve` has it."""
     loaded = question.loaded(job.scratch)
     if question.serves:
         return serve(loaded, watch=job.watch) if ranged else serve(loaded, uncertainty=None, watch=job.watch)
@@ -154,14 +158,14 @@ def simulated(job: Job, question: Question, *, ranged: bool = True, record: bool
 
 
 def _targets(result: Result, expected: Mapping[str, Any]) -> Iterator[str]:
-    """Whether figures are what the scenario expects of them, as `podsim check` says."""
+    """Yield a line for each expected metric that says if it is met, as in `podsim check`."""
     known = dict(result.figures())
     for name, text in expected.items():
         if name == FITS:
             continue
         target, metric = expectation(name, text), metric_of(name)
         value = known.get(target.metric)
-        if value is None:  # such as a percentile where there is no single time
+        if value is None:  # for example a percentile without single times
             begin = target.metric.rpartition("_")[0]
             others = [name for name, value in known.items() if value is not None and name.startswith(begin)]
             instead = f"{', '.join(others)} instead, which `expect:` of a scenario file can name"
@@ -173,7 +177,7 @@ def _targets(result: Result, expected: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _with_target(chart: Chart, expected: Mapping[str, Any]) -> Chart:
-    """A chart of percentiles over load with a line at the most that is expected of this kind of time."""
+    """Return a chart of percentiles over load with a line at the expected maximum."""
     drawn = chart.drawn
     if not isinstance(drawn, Curves) or drawn.x.ends is None:
         return chart
@@ -188,7 +192,7 @@ def _with_target(chart: Chart, expected: Mapping[str, Any]) -> Chart:
 
 
 def _refused(job: Job, question: Question, error: PodsimError) -> Answer:
-    """Why there is no such run, and what would fill the memories where that is the reason."""
+    """Return why the run is impossible, with the memory contents if it does not fit."""
     title = "Does not fit." if isinstance(error, InfeasibleError) else "Cannot be run."
     cure = f"<p><strong>What to do:</strong> {html(error.do)}</p>" if error.do else ""
     text = html(f"{error.where}: {error.message}" if error.where else error.message).replace("\n", "<br>")
@@ -201,8 +205,8 @@ def _refused(job: Job, question: Question, error: PodsimError) -> Answer:
     return Answer(parts, fits=False, summary=title)
 
 
-def _near(result: Result, *, ranged: bool) -> Iterator[str]:
-    """How near measurements are, in red where none is; what most of the answer stands on, and warnings."""
+def _validation(result: Result, *, ranged: bool) -> Iterator[str]:
+    """Yield the validation status, in red if measurements are missing, and the warnings."""
     envelope = result.envelope
     if envelope.inside:
         yield '<p class="near">Published runs like this one have been compared with predictions.</p>'
@@ -216,7 +220,7 @@ def _near(result: Result, *, ranged: bool) -> Iterator[str]:
 
 
 def _against(job: Job, result: Result, question: Question, baseline: Question, *, ranged: bool) -> Iterator[Part]:
-    """Where time goes: beside the baseline, or alone where that is the same."""
+    """Yield the breakdown, compared with the baseline if that differs."""
     has_waterfalls = False
     if baseline != question:
         try:
@@ -232,7 +236,7 @@ def _against(job: Job, result: Result, question: Question, baseline: Question, *
 
 
 def _baseline(job: Job, baseline: Question, *, ranged: bool) -> Subject:
-    """The baseline ready to be compared, which stays while other things move."""
+    """Return the baseline's side of a comparison, cached while other things move."""
 
     def make() -> Subject:
         return _subject(simulated(job, baseline, ranged=ranged), baseline, ranged=ranged)
@@ -241,28 +245,28 @@ def _baseline(job: Job, baseline: Question, *, ranged: bool) -> Subject:
 
 
 def _subject(result: Result, question: Question, *, ranged: bool) -> Subject:
-    return of_result(result, question.scenario, "", ranged=ranged)
+    return result_subject(result, question.scenario, "", ranged=ranged)
 
 
 def further(job: Job, question: Question, baseline: Question) -> Answer:
-    """What limits the run, what each change of the machine would bring, what each moved thing did, and scaling."""
+    """Return the bound of the run, the effects of machine changes and of each moved slider, and scaling."""
     try:
         loaded = question.loaded(job.scratch)
         ranking = WhatIf((effects_of(loaded, TWICE, replan=question.replanned, progress=job.tell),)).report()
         red = "".join(_paragraph("danger", "No measurement is near:", warning) for warning in ranking.warnings)
         limits = f"{run(loaded, watch=job.watch).without_ranges().conclusion()}."
         ranked = [part for section in ranking.sections for part in section.blocks]
-        parts = _part(HELP, [limits, *_moved(job, question, baseline), *ranked], red)
-    except PodsimError:  # the verdict says why there is no such run
+        parts = _part(HELP, [limits, *_effect_tables(job, question, baseline), *ranked], red)
+    except PodsimError:  # the verdict says why the run is impossible
         return Answer({HELP: "", SCALING: ""})
     scaling: list[Part] = []
-    with suppress(PodsimError):  # as where the scenario names a file beside it
+    with suppress(PodsimError):  # for example if the scenario names a file next to it
         scaling = list(_scaling(job, question, loaded))
     return Answer(parts | _part(SCALING, scaling))
 
 
-def _moved(job: Job, question: Question, baseline: Question) -> Iterator[Table]:
-    """What each thing that was moved does alone, beside the baseline."""
+def _effect_tables(job: Job, question: Question, baseline: Question) -> Iterator[Table]:
+    """Yield a table of the separate effect of each moved value on the baseline."""
     values, before = dict(question.moved), dict(baseline.moved)
     steps = [
         (f"{key} {values.get(key, 'as written')}", baseline.with_value(key, values.get(key, "")))
@@ -293,7 +297,7 @@ def _moved(job: Job, question: Question, baseline: Question) -> Iterator[Table]:
 
 
 def _scaling(job: Job, question: Question, loaded: LoadedScenario) -> Iterator[Part]:
-    """A study of throughput over IPUs where a scenario has replicas that train, over the batch otherwise."""
+    """Yield a study of throughput over IPUs if replicas train, and over the batch otherwise."""
     spec: Any = loaded.spec
     if question.serves:
         return
@@ -324,18 +328,18 @@ def _scaling(job: Job, question: Question, loaded: LoadedScenario) -> Iterator[P
 
 
 def report(job: Job, question: Question) -> bytes:
-    """The page that `--report` writes."""
+    """Return the page that `--report` writes."""
     return as_html(simulated(job, question, record=True).report()).encode(errors="replace")
 
 
 def timeline(job: Job, question: Question) -> Answer:
-    """The timeline of a run."""
+    """Return the timeline of a run."""
     blocks = _blocks(simulated(job, question, record=True).without_ranges().report(), "Timeline")
     return Answer(_part(TIMELINE, blocks or ["A service has no timeline; its steps have."]))
 
 
 def trace(job: Job, question: Question) -> bytes:
-    """The file that `--trace` writes."""
+    """Return the content of the file that `--trace` writes."""
     path = job.scratch / f"trace-{abs(hash(question))}.json"
     write_trace(simulated(job, question, record=True), path)
     try:
@@ -345,9 +349,9 @@ def trace(job: Job, question: Question) -> bytes:
 
 
 def imported(job: Job, path: str, system: str) -> Question:
-    """The question about a `config.json` or an ONNX file that was dropped on the page."""
+    """Return the question for a `config.json` or an ONNX file that was dropped on the page."""
     file = Path(path)
     text = import_model(file, Request(system=system, folder=file.parent), watch=job.watch)
     if file.suffix.lower() != ONNX:  # the scenario holds all of it
-        return dropped(file.name, text)
-    return dropped(file.name, text, str(file.parent), [file.name])
+        return dropped_question(file.name, text)
+    return dropped_question(file.name, text, str(file.parent), [file.name])

@@ -1,4 +1,4 @@
-"""The left column: what can be moved in a scenario, from where to where, and where anything was ever compared."""
+"""Left column of the page: choices and sliders of a scenario, with their ends and validated ranges."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HARDWARE: Final[Mapping[str, str]] = {
     "system.machine.gw_link.bandwidth_per_direction": "GW-Link, per direction",
     "system.machine.ipu.tile.memory": "Memory of a tile",
 }
-"""Numbers of hardware with a slider."""
+"""Hardware numbers with a slider."""
 _COUNTS: Final[Mapping[str, str]] = {
     "system.machine_count": "Machines",
     REPLICAS: "Replicas",
@@ -43,9 +43,9 @@ PRICES: Final = {
     "cost.price_per_ipu_hour": "Rent per IPU-hour, such as 1.5 USD",
     "cost.energy_price": "Energy price, such as 0.12 USD/kWh",
 }
-"""Prices that can be typed, each with what is written beside it."""
+"""Prices that can be typed, with their labels."""
 _LESS, _MORE, _COUNTS_MORE, _FEWEST = 0.25, 2.5, 4, 8
-"""Ends of sliders: of quantities as shares of the value, of counts as a multiple and at least so many."""
+"""Ends of sliders, as factors of a quantity; for counts, the upper factor and the smallest upper end."""
 _STEPS: Final = 100
 _REQUESTS_PER_S, _MOST_REQUESTS = 4.0, 10
 
@@ -64,7 +64,7 @@ class Slider:
     covered: tuple[float, float] | None = None
 
     def text(self, value: float) -> str:
-        """A value as a scenario has it."""
+        """Return a value as text for a scenario."""
         return f"{value:.12g} {self.unit}".strip()
 
 
@@ -80,7 +80,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What can be asked of a scenario."""
+    """Choices and sliders that the page offers for a scenario."""
 
     variants: tuple[str, ...]
     can_serve: bool
@@ -90,7 +90,7 @@ class Form:
 
 
 def form_of(question: Question, loaded: LoadedScenario) -> Form:
-    """What can be asked."""
+    """Return the form of a question."""
     spec: Any = loaded.spec
     can_serve = spec.activity is Activity.GENERATION
     written = {key: value.text for key, value in scenario_keys(loaded.resolved).items()} | dict(hardware_keys(spec))
@@ -117,7 +117,7 @@ def _choices(spec: Any, written: Mapping[str, str]) -> Iterator[Choice]:
 
 
 def _texts_of(annotation: Any) -> tuple[str, ...]:
-    """The texts that a field can have, wherever they stand in its type."""
+    """Return the texts that a field allows, at any depth of its type."""
     if get_origin(annotation) is Literal:
         return tuple(arg for arg in get_args(annotation) if isinstance(arg, str))
     return tuple(dict.fromkeys(text for arg in get_args(annotation) for text in _texts_of(arg)))
@@ -147,12 +147,12 @@ def _sliders(spec: Any, written: Mapping[str, str], *, serves: bool) -> Iterator
 
 
 def _compared_replicas(spec: Any, count: int) -> tuple[float, float] | None:
-    """Between how many replicas runs of this activity and kind of model were compared."""
+    """Return the range of replica counts in validated runs of this activity and kind of model."""
     size, alike = ipu_count(spec) / count, {"activity": spec.activity.value, "family": spec.model.kind}
     known = [run.sizes["ipu_count"] for run in residuals().runs if alike.items() <= run.names.items()]
     return (max(1, math.ceil(min(known) / size)), max(1, math.floor(max(known) / size))) if known else None
 
 
 def _step(length: float) -> float:
-    """At most a hundredth of a length, as a power of ten."""
+    """Return the largest power of ten that is at most a hundredth of a length."""
     return 10.0 ** math.floor(math.log10(length / _STEPS))

@@ -1,7 +1,7 @@
-"""Who may ask: this machine alone, or whoever has the token where another address was asked for.
+"""Access control: only this machine by default, or holders of the token if another address was requested.
 
-A page of another site that a person looks at could send requests to this machine too. It cannot choose what browsers
-say of the host that is meant and of the page that asks, so both have to be this server.
+A page of another site in the user's browser could send requests to this machine too. It cannot forge the headers `host`
+and `origin`, so both have to name this server.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TOKEN: Final = "token"
 _COOKIE: Final = "podsim_token"
 _REFUSED: Final = "This server answers its own address only. `podsim ui` printed that; open it as it was printed.\n"
 _HEADERS: Final = {
-    # No request leaves for another machine; the framework of the page makes code of templates.
+    # No request goes to another machine; the page's framework compiles templates to code.
     "content-security-policy": "default-src 'self' data: blob:; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
     "style-src 'self' 'unsafe-inline'; connect-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'",
@@ -29,7 +29,7 @@ _HEADERS: Final = {
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine and nobody else reaches it.
+    """Return True if only this machine reaches a host.
 
     >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("::1"), is_loopback("0.0.0.0")
     (True, True, True, False)
@@ -70,7 +70,7 @@ class Gate:
             await refusal(scope, receive, send)
 
     def admits(self, asked: HTTPConnection) -> bool:
-        """Whether a request may ask."""
+        """Return True if a request is allowed."""
         host = asked.headers.get("host", "")
         if urlsplit(asked.headers.get("origin", f"//{host}")).netloc != host:
             return False

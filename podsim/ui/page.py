@@ -1,6 +1,6 @@
-"""The planner page of one session: what was moved on the left, its answer on the right, the verdict first.
+"""Planner page of one session: the form on the left, the answer on the right, the verdict first.
 
-Texts of people and of files become text of elements, or pass through the tables of reports, which escape them.
+Texts of users and files become text of elements, or pass through tables of reports, which escape them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any, Final
 from nicegui import events, ui
 
 from podsim.errors import PodsimError
-from podsim.harmless import html
+from podsim.escaped import html
 from podsim.scenario.catalogue import shipped_list
 from podsim.ui import answer as answers
 from podsim.ui.answer import AREAS, TILES, TIMELINE, VERDICT, Answer
 from podsim.ui.form import CHIP, PRICES, SYSTEM, Form, Slider
 from podsim.ui.pool import Asker, Pool, Step
-from podsim.ui.question import LONGEST_TEXT, Question, dropped, read_query, stem_of
+from podsim.ui.question import LONGEST_TEXT, Question, dropped_question, read_query, stem_of
 
 _EXPECT: Final = "expect."
 _SCENARIOS: Final = (".yaml", ".yml")
@@ -31,7 +31,7 @@ _MOST_BYTES: Final[Mapping[str, tuple[int, str]]] = {
     ".json": (1 << 20, "1 MiB"),
     ".onnx": (1 << 30, "1 GiB"),
 }
-"""The largest file of each kind that is taken, and how that is told."""
+"""Largest accepted file of each kind, and its text."""
 _TAKEN: Final = "drop a scenario (.yaml), a config.json or an ONNX file (.onnx) of at most 1 GiB"
 _LAST: Final = '<p class="small">The figures below are of the last answer.</p>'
 _LOOK_S: Final = 0.25
@@ -41,7 +41,7 @@ Changed = events.ValueChangeEventArguments[Any]
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a server offers to all sessions: processes, scenarios named at its start, and the one shown first."""
+    """Resources that all sessions share: processes, named scenarios, and the scenario to show first."""
 
     pool: Pool
     named: tuple[str, ...]
@@ -140,7 +140,7 @@ class Planner:
                 _input(label, moved.get(key, ""), partial(self._move, key))
 
     def _slider(self, slider: Slider, moved: Mapping[str, str]) -> None:
-        """A slider, its number, and a mark over the range in which runs were compared."""
+        """Add a slider, its number field, and a mark over the validated range."""
         label = f"{slider.label} [{slider.unit}]" if slider.unit else slider.label
         try:
             value = float(moved.get(slider.key, "").removesuffix(slider.unit).strip())
@@ -176,7 +176,7 @@ class Planner:
 
     def _ask(self, *before: Step) -> None:
         asked = self.question
-        # A choice of the division takes long, and its ranking a search for each machine: that is asked for by hand.
+        # The search for a layout takes long, and the ranking repeats it for each machine: the user starts it.
         makes = [answers.at_once, answers.in_full, *[answers.further] * (not asked.replanned)]
         self._asker.ask([*before, *((make, (asked, self.baseline), partial(self._show, asked)) for make in makes)])
 
@@ -198,7 +198,7 @@ class Planner:
     def _refused(self, error: PodsimError) -> None:
         with self._client:
             self._status.set_text("There is no answer.")
-            # A file that was dropped lies in a folder of the server, which says nothing to who dropped it.
+            # A dropped file is in a folder of the server, whose path means nothing to the user.
             text = re.sub(rf"{re.escape(str(self._offer.pool.scratch))}/[^/\s]+/", "", str(error))
             told = html(text).replace("\n", "<br>")
             last = _LAST if self._areas[TILES].content else ""
@@ -206,7 +206,7 @@ class Planner:
 
     def _move(self, key: str, value: str) -> None:
         self.question = self.question.with_value(key, value)
-        # Another pod or chip brings other numbers to start from.
+        # Another pod or chip has other start values.
         if key in (SYSTEM, CHIP):
             self._open(self.question)
         else:
@@ -218,7 +218,7 @@ class Planner:
             self._move(slider.key, "" if same else slider.text(event.value))
 
     def _aimed(self, target: str) -> None:
-        """One target: the name of a figure, and its bounds."""
+        """Set one target from the name of a metric and its bounds."""
         for key, _ in self.question.moved:
             if key.startswith(_EXPECT):
                 self.question = self.question.with_value(key, "")
@@ -243,7 +243,7 @@ class Planner:
             if event.file.size() > most_bytes:
                 raise PodsimError(f"the file is larger than {most}", where=name, do="drop a smaller one")
             if suffix in _SCENARIOS:
-                self._take(dropped(name, await event.file.text()))
+                self._take(dropped_question(name, await event.file.text()))
             else:
                 path = Path(tempfile.mkdtemp(dir=self._offer.pool.scratch)) / f"{stem_of(name)}{suffix}"
                 await event.file.save(path)
@@ -258,7 +258,7 @@ class Planner:
         with self._client:
             if question.scenario not in self._scenario.options:
                 self._scenario.set_options([question.scenario, *self._scenario.options])
-            self.question = question  # so that the choice is not taken for one of the user
+            self.question = question  # so that the value is not taken for a choice of the user
             self._scenario.set_value(question.scenario)
             self._begin()
 

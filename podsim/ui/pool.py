@@ -1,7 +1,7 @@
-"""Processes that answer: as many questions at a time as there are, the newest of each session, and a word to the rest.
+"""Process pool that answers questions: only the newest question of each session, with a limit of waiting sessions.
 
-The server has to hear every movement of a slider, so questions are answered in other processes, each behind a pipe. A
-job that nobody waits for is interrupted where it is.
+The server has to react to every slider event, so questions are answered in other processes, each connected by a pipe. A
+job that nobody waits for is interrupted.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any, Final
 from podsim.errors import PodsimError
 
 MOST_WAITING: Final = 64
-"""Sessions that may wait; one more is told to come back."""
+"""Most waiting sessions; further ones are refused."""
 _PATIENCE_S: Final = 0.3
-"""How long the first step of an older question may still take."""
+"""Time that the first step of an older question may still take."""
 Step = tuple[Callable[..., Any], tuple[Any, ...], Callable[[Any], None]]
-"""A function of `podsim.ui.answer`, its arguments, and what takes its answer."""
+"""Function of `podsim.ui.answer`, its arguments, and the callback for its answer."""
 
 
 class _InterruptedError(BaseException):
@@ -31,7 +31,7 @@ class _InterruptedError(BaseException):
 
 
 _working: list[bool] = []
-"""Holds something while this process works on a job that can be interrupted."""
+"""Not empty while this process works on a job that can be interrupted."""
 
 
 def _stop(_number: int, _frame: object) -> None:
@@ -99,10 +99,10 @@ class _Worker:
         far.close()
 
     def answer(self, ticket: Ticket, make: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-        """What a function makes of its arguments, or the error that it ends in; waits for it."""
+        """Call a function in the process and return its result, or raise its error; blocks."""
         self._pipe.send((make, arguments))
         while isinstance(message := self._pipe.recv(), tuple):
-            # It works from here on: a signal that came earlier would have found nothing to interrupt.
+            # From here on the process works; an earlier signal would have found nothing to interrupt.
             ticket.progress, ticket.process = message, self.process.pid
             if ticket.is_dropped:
                 ticket.drop()
@@ -122,14 +122,14 @@ class Pool:
         self._begun: list[asyncio.Task[Any]] = []
 
     def start(self, make: Callable[..., Any], *arguments: Any) -> None:
-        """Have each process answer something, so that the first question does not wait for what all need."""
+        """Start each process with a first answer, so that the first question does not wait for imports."""
         self._begun = [asyncio.create_task(self.work(Ticket(), make, *arguments)) for _ in self._free]
 
     async def work(self, ticket: Ticket, make: Callable[..., Any], *arguments: Any) -> Any:
-        """What a function of `podsim.ui.answer` makes of its arguments; None if nobody waits for it any more.
+        """Return the result of a function of `podsim.ui.answer`; None if nobody waits for it any more.
 
         Raises:
-            PodsimError: It cannot be made, too many wait already, or the process died.
+            PodsimError: The answer is an error, too many questions wait, or the process died.
         """
         if self._turn.locked() and self.waiting >= self._most_waiting:
             do = "try again in a minute, or start a server of your own: `podsim ui`"
@@ -180,9 +180,9 @@ class Asker:
         self.ticket = Ticket()
 
     def ask(self, steps: Sequence[Step]) -> None:
-        """Ask; what was asked before and is not answered yet is dropped.
+        """Ask a question; an earlier question without answer is dropped.
 
-        A first step that is nearly done is shown all the same: otherwise nothing would be seen while a slider moves.
+        A first step that is nearly done is still shown. Otherwise nothing would be visible while a slider moves.
         """
         self._next = steps
         if not self.is_busy:
@@ -199,7 +199,7 @@ class Asker:
 
     @property
     def is_busy(self) -> bool:
-        """Whether an answer is on its way."""
+        """True if an answer is being computed."""
         return self._task is not None and not self._task.done()
 
     async def _answer(self) -> None:

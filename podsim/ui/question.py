@@ -1,7 +1,6 @@
-"""What is asked on the planner page: a scenario, what was moved in it, and how the two are written down.
+"""Question of the planner page: a scenario with changed values, as address, command or YAML file.
 
-An address, a command and a YAML file hold the same question. What comes out of an address or of a file that was dropped
-on the page is not trusted: it may name what is shipped, and no other file of the machine.
+Addresses and dropped files are not trusted: they may name shipped files, and no other file of the machine.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from podsim.scenario.yaml_file import parse_yaml
 
 DIVISION: Final = "parallelism."
 LONGEST_TEXT: Final = 1 << 16
-"""Of a scenario that comes in an address, or in a file that is dropped. [bytes]"""
+"""Largest scenario in an address or a dropped file. [bytes]"""
 _REPLANNED: Final = "parallelism=auto"
 _NAMING: Final = frozenset({"base", "file", *(key for keys in REFERENCES.values() for key in keys)})
 """Keys whose texts name files."""
@@ -37,9 +36,9 @@ _SUFFIXES: Final = frozenset({".yaml", ".yml", ".json", ".onnx"})
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A scenario with what was moved in it, in the order in which keys are laid over it.
+    """Scenario with changed values, in the order in which they are applied.
 
-    One that was dropped on the page has its text, and the folder of files that came with it; any other has a name.
+    A dropped scenario has its text, and the folder of files dropped with it; any other has a name.
     """
 
     scenario: str
@@ -51,9 +50,9 @@ class Question:
     moved: tuple[tuple[str, str], ...] = ()
 
     def with_value(self, key: str, value: str) -> Question:
-        """The question with a value at a key; an empty one leaves the key as it is in the scenario."""
+        """Return the question with a value at a key; an empty value restores that of the scenario."""
         moved = {**dict(self.moved), key: value}
-        # What names a part comes before keys of that part.
+        # The name of a part comes before keys of that part.
         order = sorted(((key, text) for key, text in moved.items() if text), key=lambda kv: (kv[0].count("."), kv[0]))
         return replace(self, moved=tuple(order))
 
@@ -70,7 +69,7 @@ class Question:
         return (*(f"{key}={value}" for key, value in self.moved if not key.startswith(DIVISION)), _REPLANNED)
 
     def loaded(self, scratch: Path) -> LoadedScenario:
-        """The scenario, loaded and checked."""
+        """Return the scenario, loaded and checked."""
         if not self.is_settled:
             return load_scenario(self.source(scratch), self.variant or None, self.overrides)
         key = self.scenario, self.text, self.variant
@@ -79,11 +78,11 @@ class Question:
 
     @property
     def is_settled(self) -> bool:
-        """Whether its scenario stays what it is: it is shipped, or was dropped on the page."""
+        """True if its scenario cannot change: it is shipped, or was dropped on the page."""
         return bool(self.text) or shipped(self.scenario, "scenario") is not None
 
     def source(self, scratch: Path) -> str:
-        """The name or path that is loaded."""
+        """Return the name or path to load."""
         if not self.text:
             return self.scenario
         digest = hashlib.sha256(self.text.encode()).hexdigest()[:_NAME_LENGTH]
@@ -94,26 +93,26 @@ class Question:
         return str(path)
 
     def as_file(self, scratch: Path) -> str:
-        """The path of a scenario file that asks the same."""
+        """Write a scenario file that is equivalent to the question, and return its path."""
         return Question(f"{stem_of(self.scenario)}_moved", text=self.yaml(scratch), folder=self.folder).source(scratch)
 
     def command(self) -> str:
-        """The command that gives the same answer."""
+        """Return the command that gives the same answer."""
         name = f"{self.scenario}.yaml" if self.text else self.scenario
         variant = ["--variant", self.variant] if self.variant else []
         sets = [part for override in self.overrides for part in ("--set", override)]
         return shlex.join(["podsim", "serve" if self.serves else "run", name, *variant, *sets])
 
     def yaml(self, scratch: Path) -> str:
-        """A scenario file that asks the same; it keeps the names of shipped parts."""
+        """Return an equivalent scenario as YAML; it keeps the names of shipped parts."""
         written = read_written(self.source(scratch))
         data = dict(merged_layers(written, self.variant or None, self.overrides).data)
         if self.overrides:
-            data.pop("description", None)  # it is of the scenario as it was
+            data.pop("description", None)  # it describes the unchanged scenario
         return "\n".join((f"# {self.command()}", *_block(data, ""), ""))
 
     def query(self) -> str:
-        """The question as the part of an address behind the question mark."""
+        """Return the query part of an address for this question."""
         packed = base64.urlsafe_b64encode(zlib.compress(self.text.encode())).decode() if self.text else ""
         switches = {"scenario": self.scenario, "variant": self.variant, "yaml": packed}
         switches |= {"serve": "1" * self.serves, "auto": "1" * self.replanned}
@@ -122,12 +121,12 @@ class Question:
 
 
 def read_query(query: str, named: Iterable[str], default: str) -> Question:
-    """The question of an address, which must be one and name no file that nobody named."""
+    """Return the question in an address; raise if it is malformed or names a file that is not allowed."""
     pairs = parse_qsl(query, keep_blank_values=True)
     single = dict(pairs)
     question = Question(single.get("scenario") or default, single.get("variant", ""))
     if "yaml" in single:
-        unpacked = dropped(question.scenario, _unpacked(single["yaml"]))
+        unpacked = dropped_question(question.scenario, _unpacked(single["yaml"]))
         question = replace(unpacked, variant=question.variant)
     elif question.scenario not in named and shipped(question.scenario, "scenario") is None:
         close = nearest(question.scenario, shipped_names()["scenarios"])
@@ -141,8 +140,8 @@ def read_query(query: str, named: Iterable[str], default: str) -> Question:
     return replace(question, serves=bool(single.get("serve")), replanned=bool(single.get("auto")))
 
 
-def dropped(name: str, text: str, folder: str = "", own: Sequence[str] = ()) -> Question:
-    """The question of a scenario file that was dropped on the page, which may name `own` files that came along."""
+def dropped_question(name: str, text: str, folder: str = "", own: Sequence[str] = ()) -> Question:
+    """Return the question for a dropped scenario file, which may refer to the `own` files dropped with it."""
     _check_names(parse_yaml(text, name).data, own)
     return Question(stem_of(name), text=text, folder=folder)
 
@@ -169,7 +168,7 @@ def _named_files(data: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
 
 
 def _block(data: Mapping[str, Any], indent: str) -> Iterator[str]:
-    """Lines of YAML: a key each, what is not a mapping in one line."""
+    """Yield lines of YAML with one key each; values other than mappings are in one line."""
     for key, value in data.items():
         if isinstance(value, Mapping) and value:
             yield f"{indent}{key}:"
@@ -179,7 +178,7 @@ def _block(data: Mapping[str, Any], indent: str) -> Iterator[str]:
 
 
 def stem_of(name: str) -> str:
-    """The name of a file without folder and suffix, of characters that a file and a command may have.
+    """Return a file's name without folder and suffix, in characters that files and commands allow.
 
     >>> stem_of("runs/mine.yaml"), stem_of("bert_v1.1_pod64_open")
     ('mine', 'bert_v1.1_pod64_open')

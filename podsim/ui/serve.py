@@ -1,4 +1,4 @@
-"""The server of the planner page: where it listens, who may ask, and the few files it sends."""
+"""Server of the planner page: addresses, access and files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check_port(host: str, port: int) -> None:
 
 
 def address(host: str, port: int, token: str) -> str:
-    """What is typed into a browser.
+    """Return the address to type into a browser.
 
     >>> address("pod-planner", 8080, ""), address("::1", 80, "abc")
     ('http://pod-planner:8080/', 'http://[::1]:80/?token=abc')
@@ -52,7 +52,7 @@ def address(host: str, port: int, token: str) -> str:
 
 
 def new_token(host: str) -> str:
-    """What a request has to bring; empty where only this machine reaches the server."""
+    """Return the token that requests need; empty if only this machine reaches the server."""
     return "" if is_loopback(host) else secrets.token_urlsafe()
 
 
@@ -68,8 +68,8 @@ def prepare(ui: Any) -> None:
 
 
 def _charts() -> str:
-    """The script that draws the charts of reports wherever they appear."""
-    # In a function of its own: the names of its parts are those of the page's framework too.
+    """Return the script that draws the charts of reports wherever they appear."""
+    # The script is wrapped in a function because its names clash with those of the page's framework.
     return f"(() => {{\n{script()}\n}})();\n{_text('podsim.show', 'page.js')}\n{_text('podsim.ui', 'ui.js')}"
 
 

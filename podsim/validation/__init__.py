@@ -1,4 +1,4 @@
-"""Predicted against published, calibration and hold-out apart."""
+"""Comparison of predictions with published figures, separately for calibration and hold-out rows."""
 
 from podsim.validation.compare import validate
 from podsim.validation.comparison import RowComparison

@@ -1,10 +1,9 @@
-"""The constants of a software stack as a user's own measurements have them.
+"""Calibration of a software stack's constants with a user's measurements.
 
-The declared calibration rows enter by what they leave open: each constant is known to lie in its range, most often
-near its value, before any measurement. Measurements move it from there by least squares of relative misses, each
-weighed by its standard error and by what the model itself gets wrong. So one measurement moves constants a little and
-many pin them down; a constant that no measurement stands on keeps its value. Hardware keeps its constants: a cluster
-has the same chips.
+The prior of each constant is the triangular distribution over its range. Measurements change it by least squares of
+relative errors, each weighted by its standard error and by the model error. So one measurement changes constants a
+little, and many determine them. A constant that affects no measurement keeps its value. Constants of the hardware are
+kept, because a cluster has the same chips.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ from podsim.watch import Watch
 
 _STACK = "software."
 _STEPS = 3
-"""Constants act almost linearly, so that few steps meet the best fit."""
+"""Number of Gauss-Newton steps; constants act almost linearly."""
 _FAR = 3
-"""How many standard errors off a row is that the constants do not account for."""
+"""Standard errors beyond which a row is reported as not explained by the constants."""
 _TRIANGLE = 18
-"""Divisor of the squares of a triangle's ends and middle, less their products, that gives its variance."""
+"""Divisor in the variance of a triangular distribution."""
 _UNITS = {"s": "s", "bytes": "B", "bytes_per_s": "B/s"}
 _STEP = 0.1
-"""How far a constant is moved to see what it does, in standard deviations."""
+"""Step of a constant for its slope, in standard deviations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +49,15 @@ class Modelled:
 
     measured: Measurement
     loaded: LoadedScenario
-    spec: Scenario  # the same with its division
+    spec: Scenario  # the scenario with its layout
     probe: Probe[Any]
 
     def value(self, constants: Mapping[str, float]) -> float:
-        """The figure with other constants, in its SI base unit."""
+        """Return the metric with other constants, in its SI base unit."""
         spec = self.spec
         for key, value in constants.items():
             spec = with_number(spec, key, value)
-        made = self.probe(spec, anew=True)
+        made = self.probe(spec, resplit=True)
         assert made is not None
         return made.metrics[self.measured.figure]
 
@@ -74,8 +73,8 @@ class ComparedMeasurement:
 
     measured: Measurement
     before: float  # predicted ÷ measured - 1 with the committed constants
-    after: float  # the same with the fitted ones
-    error: float  # standard error of measurement and model together, as a share
+    after: float  # predicted ÷ measured - 1 with the fitted constants
+    error: float  # relative standard error of measurement and model
 
     @property
     def is_far(self) -> bool:
@@ -87,9 +86,9 @@ class ComparedMeasurement:
 class Cluster:
     """Outcome of a fit."""
 
-    loaded: LoadedScenario  # the first of the scenarios, whose stack all share
-    inputs: tuple[Assumption, ...]  # the constants as they are committed
-    fits: tuple[Fit, ...]  # the same as they were fitted
+    loaded: LoadedScenario  # first scenario; all have its stack
+    inputs: tuple[Assumption, ...]  # constants before the fit
+    fits: tuple[Fit, ...]  # fitted constants
     rows: tuple[ComparedMeasurement, ...]
 
 
@@ -136,7 +135,7 @@ def _modelled(measurements: Sequence[Measurement], progress: Watch) -> list[Mode
 
 
 def _at_its_row(measured: Measurement, error: PodsimError) -> Iterator[Problem]:
-    """Error of the run of a measurement, with the value to blame in front."""
+    """Yield the errors of a run at the row of its measurement."""
     given = (
         error.problems if isinstance(error, SpecError) else (Problem(error.where or "", "", error.message, error.do),)
     )
@@ -154,7 +153,7 @@ def _model(measured: Measurement) -> Modelled:
     result = run(loaded)
     assert isinstance(result.assumptions, StandsOn)
     made = Modelled(measured, loaded, result.assumptions.spec, result.assumptions.probe)
-    known = made.probe(made.spec, anew=True)
+    known = made.probe(made.spec, resplit=True)
     if known is None or measured.figure not in known.metrics:
         what = f"{measured.scenario} has no {measured.figure} to compare with"
         raise PodsimError(what, do=f"measure one of: {', '.join(known.metrics) if known else 'nothing'}")
@@ -169,14 +168,14 @@ def _matters(model: Modelled, each: Assumption) -> bool:
 
 
 def _spread(each: Assumption) -> float:
-    """Standard deviation of a number that lies anywhere in its range, most often near its value."""
+    """Return the standard deviation of a triangular distribution over the range of a number."""
     (low, high), middle = each.bounds, each.number
     squares = low**2 + high**2 + middle**2 - low * high - low * middle - high * middle
     return math.sqrt(squares / _TRIANGLE) or abs(middle) * _STEP
 
 
 def _step(models: Sequence[Modelled], inputs: Sequence[Assumption], values: Mapping[str, float]) -> Solution:
-    """How far to move constants, in their standard deviations: a row for each measurement and each range."""
+    """Return how far to move constants, in standard deviations; measurements and ranges have a row each."""
     slopes, misses, weights = [], [], []
     for model in models:
         measured_s, here_s = _as_time(model, model.measured.value), _as_time(model, model.value(values))
@@ -192,7 +191,7 @@ def _step(models: Sequence[Modelled], inputs: Sequence[Assumption], values: Mapp
 
 
 def _as_time(model: Modelled, value: float) -> float:
-    """Rates upside down, so that constants act linearly."""
+    """Return a time unchanged and the inverse of a rate, so that constants act linearly."""
     return 1 / value if METRICS[model.measured.figure].more_is_better else value
 
 
@@ -229,13 +228,13 @@ def _rows(
 
 _DIGITS = 4
 _WIDE = 2
-"""Standard errors to either end of a range."""
+"""Half width of a range, in standard errors."""
 _LEAST = 0.1
-"""Share of a value that its range goes down to at most, since no constant is below zero."""
+"""Lower end of a range as a share of the value, because constants are positive."""
 
 
 def stack_of(found: Cluster, measured: Path, target: Path) -> str:
-    """The file of a stack that scenarios can name, `software: FILE.yaml`."""
+    """Return the file of a software stack that scenarios can name, `software: FILE.yaml`."""
     moved = [pair for pair in zip(found.inputs, found.fits, strict=True) if has_moved(pair[1])]
     name = f"{found.loaded.spec.software.name}, fitted to {measured.name}"
     head = [
@@ -251,7 +250,7 @@ def stack_of(found: Cluster, measured: Path, target: Path) -> str:
 
 
 def has_moved(fit: Fit) -> bool:
-    """True for a constant that reads otherwise than it did, to four digits."""
+    """Return True if four digits of a constant show a change."""
     return f"{fit.fitted:.{_DIGITS}g}" != f"{fit.committed:.{_DIGITS}g}"
 
 
@@ -268,7 +267,7 @@ def _constant(each: Assumption, fit: Fit, dimension: str, sources: str) -> Itera
 
 
 def in_unit_of(each: Assumption, value: float, dimension: str) -> str:
-    """A value in the unit in which a constant was written."""
+    """Format a value in the unit in which a constant was written."""
     _, _, unit = each.value.partition(" ")
     if not unit or unit not in UNITS[dimension]:
         return f"{value:.{_DIGITS}g}"
@@ -276,7 +275,7 @@ def in_unit_of(each: Assumption, value: float, dimension: str) -> str:
 
 
 def base_of(loaded: LoadedScenario, folder: Path) -> str:
-    """The name of the stack that a scenario names, as a file in a folder would write it."""
+    """Return the name of a scenario's software stack, as a file in a folder would write it."""
     stack: Any = merged_layers(loaded.written, loaded.variant, loaded.overrides).data.get("software")
     if isinstance(stack, Mapping) and set(stack) == {BASE}:
         stack = stack[BASE]

@@ -1,4 +1,4 @@
-"""Every published row beside its prediction: kernels, products, weight updates, evaluations, times to train."""
+"""Comparison of all published rows with predictions: kernels, products, weight updates, evaluations, times to train."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from podsim.validation.reference_data import (
     submissions,
     uncertainty_of,
 )
-from podsim.validation.runs import Noted, Results, Runs, held_against, published_rows, published_titles
+from podsim.validation.runs import RecordingResults, Results, Runs, compare_row, published_rows, published_titles
 from podsim.watch import Watch, watched
 
 _TERA, _MS_PER_S, _S_PER_MIN = 1e12, 1000, 60
 _GEMM_MEMORY = 0.6
-# Name for a reader, and the column with the time of a weight update beside checkpoints.
+# Label, and the column with the time of a weight update without checkpoints.
 _BENCHMARKS = {"bert": ("BERT", "step_ms_median"), "resnet": ("ResNet-50", "step_ms_pure")}
 _PODS = ("llama2_7b_pods@pod4", "llama2_7b_pods@pod16")
 Progress = Watch
 
 
 def _logged(uncertainty: float) -> dict[str, str]:
-    """Role, source and uncertainty of a figure made of several submissions."""
+    """Return role, source and uncertainty of a figure derived from several submissions."""
     return {"role": HOLD_OUT, "source": "mlperf_logs", "uncertainty": f"{uncertainty:%}"}
 
 
 def _named(row: RowComparison | NotRun) -> RowComparison | NotRun:
-    """A comparison with the name of its configuration, that of the first of all rows that runs the same."""
+    """Return a comparison with the name of its configuration: the first row that runs the same."""
     if isinstance(row, NotRun):
         return row
     same = same_runs(titles())
@@ -54,14 +54,14 @@ def _named(row: RowComparison | NotRun) -> RowComparison | NotRun:
 
 
 def validate(progress: Progress = watched) -> tuple[RowComparison, ...]:
-    """All published figures beside what is predicted, in order from a vertex to a run.
+    """Compare all published figures with predictions, in order from a vertex to a run.
 
     Args:
-        progress: Passes on the names of the scenarios to simulate, and may show how far it is; a line in a notebook
-            does so if left out.
+        progress: Function that passes on the names of the scenarios and may show progress; by default a line in a
+            notebook.
 
     Raises:
-        PodsimError: That is no function, such as the name of a scenario.
+        PodsimError: `progress` is not a function.
     """
     if not callable(progress):
         what = f"published figures are compared all together: {quoted(progress)} is no function that shows progress"
@@ -70,10 +70,10 @@ def validate(progress: Progress = watched) -> tuple[RowComparison, ...]:
 
 
 def validation(progress: Progress = list) -> Validation:
-    """All comparisons, and the published figures that nothing is held against."""
+    """Return all comparisons, and the published figures without a prediction."""
     bow = load_ipu("bow")
-    runs = Noted(Runs(titles(), progress))
-    of_runs = (replace(row, scenarios=runs.asked()) for row in compared(runs))
+    runs = RecordingResults(Runs(titles(), progress))
+    of_runs = (replace(row, scenarios=runs.requested_titles()) for row in compared(runs))
     measured = (*compare_microbenchmarks(), *compare_graph_kernels(), *compare_fits())
     alone = (*_amp(bow), *compare_gemms(bow), *measured)
     tried = tuple(map(_named, (*alone, *of_runs)))
@@ -84,14 +84,14 @@ def validation(progress: Progress = list) -> Validation:
 
 
 def titles() -> tuple[str, ...]:
-    """The scenarios of all rows."""
+    """Return the scenarios of all rows."""
     of = (row for benchmark in _BENCHMARKS for paddle in (False, True) for row in submissions(benchmark, paddle=paddle))
     submitted = (scenario_name(row) for row in of)
     return tuple(dict.fromkeys((*submitted, *published_titles(), *power_titles(), *_PODS)))
 
 
 def compared(runs: Results) -> Iterator[RowComparison | NotRun]:
-    """Every figure of a run beside its prediction."""
+    """Yield every published figure of a run with its prediction."""
     yield from _submitted("weight update", "weight_update", runs)
     yield from _throughputs(runs)
     yield from _evaluations(runs)
@@ -119,7 +119,7 @@ def _amp(bow: Ipu) -> Iterator[RowComparison]:
 
 
 def compare_gemms(bow: Ipu) -> Iterator[RowComparison]:
-    """Matrix products measured on one Bow IPU."""
+    """Yield the matrix products measured on one Bow IPU."""
     for row in rows("gemm_measurements"):
         shape = MatMulShape(int(row["batch_n"]), int(row["in_features_k"]), int(row["out_features_m"]))
         plan = planned_matmul(Chip(bow), shape, row["dtype"], row["dtype"], _GEMM_MEMORY)
@@ -133,7 +133,7 @@ def compare_gemms(bow: Ipu) -> Iterator[RowComparison]:
 
 
 def _submitted(what: str, quantity: str, runs: Results) -> Iterator[RowComparison | NotRun]:
-    """Weight updates, or times to train, of every submission."""
+    """Yield the weight updates, or times to train, of every submission."""
     for benchmark, (label, column) in _BENCHMARKS.items():
         for row in (*submissions(benchmark), *submissions(benchmark, paddle=True)):
             name, blind = scenario_name(row), blind_predictions(blind_name(row), quantity)
@@ -143,11 +143,11 @@ def _submitted(what: str, quantity: str, runs: Results) -> Iterator[RowCompariso
             else:
                 predict, published, unit = partial(_minutes, runs, name), float(row["score_physical_min"]), "min"
                 row = row | {"uncertainty": row["uncertainty_score"]}
-            yield held_against(f"{_of(row, label)} {what}", name, predict, published, unit, row, blind)
+            yield compare_row(f"{_benchmark_label(row, label)} {what}", name, predict, published, unit, row, blind)
 
 
-def _of(row: dict[str, str], label: str) -> str:
-    """The benchmark, in a group of its own where another framework repeats the submissions of PopART."""
+def _benchmark_label(row: dict[str, str], label: str) -> str:
+    """Return the benchmark, with the framework's name for submissions that repeat PopART's."""
     return f"{PADDLE} {label}" if row["framework"] == PADDLE else label
 
 
@@ -160,12 +160,12 @@ def _minutes(runs: Results, name: str) -> float:
 
 
 def _throughputs(runs: Results) -> Iterator[RowComparison | NotRun]:
-    """Images over the time of training with its checkpoints."""
+    """Yield images per second of training time, checkpoints included."""
     for row in submissions("resnet"):
         name, published = scenario_name(row), float(row["throughput_samples_s"])
         predict = partial(_images_per_s, runs, name)
         row = row | {"uncertainty": row["uncertainty_throughput"]}
-        yield held_against("ResNet-50 throughput", name, predict, published, "images/s", row)
+        yield compare_row("ResNet-50 throughput", name, predict, published, "images/s", row)
 
 
 def _images_per_s(runs: Results, name: str) -> float:
@@ -174,14 +174,14 @@ def _images_per_s(runs: Results, name: str) -> float:
 
 
 def _evaluations(runs: Results) -> Iterator[RowComparison | NotRun]:
-    """One evaluation of a BERT run."""
+    """Yield the time of one evaluation of each BERT run."""
     for row in (*submissions("bert"), *submissions("bert", paddle=True)):
         name, count = scenario_name(row), float(row["n_evals_mean"])
         predict = partial(_evaluation_s, runs, name, count)
         is_fitted = row["round"] == EVALUATED and row["framework"] != PADDLE
         change = {"role": CALIBRATION if is_fitted else row["role"], "uncertainty": row["uncertainty_evaluation"]}
-        group, published = f"{_of(row, 'BERT')} evaluation", float(row["eval_s_median"])
-        yield held_against(group, name, predict, published, "s", row | change)
+        group, published = f"{_benchmark_label(row, 'BERT')} evaluation", float(row["eval_s_median"])
+        yield compare_row(group, name, predict, published, "s", row | change)
 
 
 def _evaluation_s(runs: Results, name: str, count: float) -> float:
@@ -189,7 +189,7 @@ def _evaluation_s(runs: Results, name: str, count: float) -> float:
 
 
 def _effects(runs: Results) -> Iterator[RowComparison | NotRun]:
-    """Published differences between runs, which totals hide."""
+    """Yield the published differences between runs, which totals hide."""
     known = {scenario_name(row): row for row in submissions("bert")}
     measured = {name: float(row["step_ms_median"]) for name, row in known.items()}
     pairs = (
@@ -201,7 +201,7 @@ def _effects(runs: Results) -> Iterator[RowComparison | NotRun]:
     for name, before, after in pairs:
         predict, published = partial(_added_ms, runs, before, after), measured[after] - measured[before]
         share = math.hypot(*(measured[each] * uncertainty_of(known[each]) for each in (before, after))) / abs(published)
-        yield held_against("BERT effect of a change", name, predict, published, "ms", _logged(share))
+        yield compare_row("BERT effect of a change", name, predict, published, "ms", _logged(share))
 
 
 def _added_ms(runs: Results, before: str, after: str) -> float:
@@ -209,7 +209,7 @@ def _added_ms(runs: Results, before: str, after: str) -> float:
 
 
 def _scaling(runs: Results) -> Iterator[RowComparison | NotRun]:
-    """Gain of ResNet-50 from larger pods, and how it stands beside another machine."""
+    """Yield the speed-up of ResNet-50 on larger pods, and its ratio to another machine."""
     group = "ResNet-50 scaling"
     measured = {int(row["ipus"]): row for row in submissions("resnet") if row["round"] == "v1.1"}
     names = {ipus: scenario_name(row) for ipus, row in measured.items()}
@@ -219,29 +219,29 @@ def _scaling(runs: Results) -> Iterator[RowComparison | NotRun]:
         share = smallest / ipus
         published = _rate(measured[ipus]) / _rate(measured[smallest]) * share
         predict = partial(_efficiency, runs, names[smallest], names[ipus], share)
-        yield held_against(
+        yield compare_row(
             group,
             f"efficiency of POD{ipus}",
             predict,
             published,
             "x",
-            _logged(_together(measured[smallest], measured[ipus])),
+            _logged(_ratio_uncertainty(measured[smallest], measured[ipus])),
         )
     before = largest // 2
     predict, published = partial(_added_ms, runs, names[before], names[largest]), logged_ms[largest] - logged_ms[before]
     off_ms = math.hypot(*(logged_ms[ipus] * uncertainty_of(measured[ipus]) for ipus in (before, largest)))
-    yield held_against(group, f"POD{before} to POD{largest}", predict, published, "ms", _logged(off_ms / published))
+    yield compare_row(group, f"POD{before} to POD{largest}", predict, published, "ms", _logged(off_ms / published))
     (gpu,) = (row for row in rows("mlperf_gpu_reference") if (row["round"], row["benchmark"]) == ("v1.1", "resnet"))
     minutes = float(gpu["score_min"])
     published = float(measured[smallest]["score_physical_min"]) / minutes
     name = f"POD{smallest} over DGX A100, time to train"
-    # Of the other machine there is a score alone: its runs are taken to differ as much.
+    # The other machine has only a score: its runs are taken to have the same spread.
     share = math.sqrt(2) * uncertainty_of(measured[smallest], "uncertainty_score")
-    yield held_against(group, name, lambda: _minutes(runs, names[smallest]) / minutes, published, "x", _logged(share))
+    yield compare_row(group, name, lambda: _minutes(runs, names[smallest]) / minutes, published, "x", _logged(share))
 
 
-def _together(one: dict[str, str], other: dict[str, str]) -> float:
-    """Uncertainty of a ratio of two weight updates."""
+def _ratio_uncertainty(one: dict[str, str], other: dict[str, str]) -> float:
+    """Return the uncertainty of a ratio of two weight updates."""
     return math.hypot(uncertainty_of(one), uncertainty_of(other))
 
 
@@ -250,17 +250,17 @@ def _efficiency(runs: Results, small: str, large: str, share: float) -> float:
 
 
 def _rate(row: dict[str, str]) -> float:
-    """Images per ms, checkpoints apart. [1/ms]"""
+    """Return images per ms without checkpoints. [1/ms]"""
     return float(row["samples_per_step_actual"]) / float(row["step_ms_pure"])
 
 
 def _more_ipus(runs: Results) -> RowComparison | NotRun:
-    """Text generation on four times the IPUs: "throughput grows linearly", taken as proportional."""
+    """Compare text generation on four times the IPUs: "throughput grows linearly" is taken as proportional."""
     small, large = _PODS
     name, published = "LLaMa2-7B, POD4 to POD16: throughput", 16 / 4
     # As "linearly" says a factor of 4 to one digit: half a unit either way, evenly.
     row = {"role": HOLD_OUT, "source": "conductivity2024", "uncertainty": "7 %"}
-    return held_against(
+    return compare_row(
         "published effect of more IPUs",
         name,
         lambda: runs.generation(large).tokens_per_s / runs.generation(small).tokens_per_s,

@@ -1,4 +1,4 @@
-"""One prediction beside one published figure, figures without a prediction, and errors of groups."""
+"""Comparisons of predictions with published figures, figures without a prediction, and errors of groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from podsim.scenario.quantity import LEVELS, Level
 from podsim.scenario.scenario import Scenario
 
 WHOLE_RUNS: Final = "published averages of whole runs"
-"""Averages over all that a trainer does: compilation, data loading, logging, evaluation."""
+"""Group of averages over whole programs, with compilation, data loading, logging and evaluation."""
 BEYOND: Final = 2
 """Standard deviations of data and inputs that explain an error; a larger one is an error of the model."""
 
@@ -24,7 +24,7 @@ BEYOND: Final = 2
 class Blind:
     """A prediction by an earlier version of a figure that nobody who built it had seen; never computed again."""
 
-    row: str  # the name that it was made under
+    row: str  # name of the row at the time of the prediction
     predicted: float
     described_as: str  # how the run was described; the shipped scenario may say it otherwise
     version: str  # the version that made it
@@ -41,10 +41,10 @@ class RowComparison:
     unit: str
     role: str  # `calibration` or `hold-out`
     source: str  # where the published figure comes from
-    blind: tuple[Blind, ...] = ()  # what earlier versions predicted before the figure was known
-    scenarios: tuple[str, ...] = ()  # what is simulated for it; empty for a vertex or a product
+    blind: tuple[Blind, ...] = ()  # predictions of earlier versions, made before the figure was known
+    scenarios: tuple[str, ...] = ()  # simulated scenarios; empty for a vertex or a product
     uncertainty: float | None = None  # standard deviation of the published figure
-    configuration: str = ""  # what was run, whatever it is called: rows of one name say one thing about the model
+    configuration: str = ""  # equal for rows that run the same
 
     @property
     def error(self) -> float:
@@ -52,7 +52,7 @@ class RowComparison:
         return self.predicted / self.published - 1
 
     def is_beyond(self, of_inputs: float = 0.0) -> bool | None:
-        """True if the error is more than what was measured, and the inputs, leave open, as in ASME V&V 20.
+        """Return True if the error exceeds the uncertainty of measurement and inputs, as in ASME V&V 20.
 
         >>> RowComparison("group", "row", 103.0, 100.0, "ms", "hold-out", "logs", uncertainty=0.01).is_beyond()
         True
@@ -75,37 +75,37 @@ class NotRun:
     role: str  # `calibration` or `hold-out`
     source: str  # where it comes from
     reason: str  # why there is no prediction
-    blind: tuple[Blind, ...] = ()  # what earlier versions predicted before the figure was known
+    blind: tuple[Blind, ...] = ()  # predictions of earlier versions, made before the figure was known
     scenarios: tuple[str, ...] = ()  # what would be simulated for it
     uncertainty: float | None = None  # standard deviation of the published figure
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """Every published figure at hand."""
+    """Published figures, with and without predictions."""
 
-    comparisons: tuple[RowComparison, ...]  # those with a prediction beside them
+    comparisons: tuple[RowComparison, ...]  # rows with a prediction
     not_run: tuple[NotRun, ...]
 
     @property
     def rows(self) -> tuple[RowComparison | NotRun, ...]:
-        """All rows: those with a prediction, then those without."""
+        """Rows with a prediction, then rows without."""
         return (*self.comparisons, *self.not_run)
 
     def only(self, role: str | None = None, groups: Sequence[str] = ()) -> Validation:
-        """Rows of one role, and of groups whose name holds one of these texts; all if left out."""
+        """Return rows of one role, and of groups whose name contains one of the texts; all by default."""
         texts = [text.casefold() for text in groups]
 
-        def asked(row: RowComparison | NotRun) -> bool:
+        def matches(row: RowComparison | NotRun) -> bool:
             of_group = not texts or any(text in row.group.casefold() for text in texts)
             return of_group and (role is None or row.role == role)
 
-        return Validation(tuple(filter(asked, self.comparisons)), tuple(filter(asked, self.not_run)))
+        return Validation(tuple(filter(matches, self.comparisons)), tuple(filter(matches, self.not_run)))
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How large errors are."""
+    """Sizes of errors."""
 
     bias: float  # mean of the signed errors
     mean: float  # mean of the absolute errors
@@ -130,11 +130,11 @@ _LEVEL_OF: Final[Mapping[str, Level]] = {
     "scaling": "run",
     "ratios": "run",
 }
-"""Levels by part of the name of a group; what is in none is an update of weights, or a pass."""
+"""Levels by part of the name of a group; the default is `update or pass`."""
 
 
 def level_of(group: str) -> Level:
-    """The level of evidence of a group of comparisons.
+    """Return the level of evidence of a group of comparisons.
 
     >>> level_of("GEMM fp16"), level_of("BERT weight update"), level_of("published effect of more IPUs")
     ('operation', 'update or pass', 'run')
@@ -143,7 +143,7 @@ def level_of(group: str) -> Level:
 
 
 def sizes_of(errors: Sequence[float]) -> Sizes:
-    """The sizes of one error or more.
+    """Return the sizes of one error or more.
 
     >>> sizes_of([0.03, -0.04])
     Sizes(bias=-0.005000000000000001, mean=0.035, rms=0.035355339059327376, worst=-0.04)
@@ -165,11 +165,11 @@ class Summary(Sizes):
     role: str  # `calibration` or `hold-out`
     count: int
     configurations: int  # distinct configurations among them
-    beyond: int  # comparisons whose errors are more than twice the uncertainty of what was measured
+    beyond: int  # comparisons whose errors exceed twice the uncertainty of the measurement
 
 
 def summarize(comparisons: Sequence[RowComparison]) -> tuple[Summary, ...]:
-    """One summary per group and role, from the lowest level of evidence to the highest, then by first appearance."""
+    """Return one summary per group and role, from the lowest level of evidence to the highest."""
     groups: dict[tuple[str, str], list[RowComparison]] = {}
     for comparison in comparisons:
         groups.setdefault((comparison.group, comparison.role), []).append(comparison)
@@ -178,7 +178,7 @@ def summarize(comparisons: Sequence[RowComparison]) -> tuple[Summary, ...]:
 
 
 def by_level(comparisons: Sequence[RowComparison]) -> tuple[Summary, ...]:
-    """One summary per level of evidence and role, without averages of whole runs, which hold what nobody predicts."""
+    """Return one summary per level of evidence and role, without averages of whole runs."""
     rows: dict[tuple[Level, str], list[RowComparison]] = {}
     for row in comparisons:
         if row.group != WHOLE_RUNS:
@@ -200,26 +200,26 @@ def _summary(level: Level, group: str, role: str, rows: Sequence[RowComparison])
 
 
 _WORDS: Final = frozenset({"basis", "description", "level", "name", "note", "range", "source"})
-"""Keys that no time follows from."""
+"""Keys that times do not depend on."""
 _OF_A_RUN: Final = frozenset({"samples_to_converge"})
-"""Keys that say how a run went, and not what was run: two submissions of one configuration converge differently."""
+"""Keys of a run's outcome: two submissions of one configuration converge differently."""
 
 
 def loaded(title: str) -> Scenario:
-    """The scenario of a title, with `@` before a variant."""
+    """Return the scenario of a title, with `@` before a variant."""
     name, _, variant = title.partition("@")
     return load_scenario(name, variant or None).spec
 
 
 @cache
 def same_runs(titles: tuple[str, ...]) -> dict[str, str]:
-    """By title, the first title that runs the same."""
+    """Return the first title with the same run, by title."""
     firsts: dict[str, str] = {}
     return {title: firsts.setdefault(configuration(loaded(title), _OF_A_RUN), title) for title in titles}
 
 
 def configuration(spec: Scenario, without: Collection[str] = ()) -> str:
-    """All that times follow from, as a text."""
+    """Return all values that times depend on, as a text."""
     return repr(_without(spec.model_dump(mode="json", exclude_none=True), _WORDS | frozenset(without)))
 
 
@@ -228,7 +228,7 @@ _ROUND: Final = re.compile(r"_(v\d\.\d)_")
 
 
 def origin_of(row: RowComparison | NotRun) -> str:
-    """Where a figure was published: an MLPerf round, or host, owner and project of an address, such as a paper.
+    """Return where a figure was published: an MLPerf round, or host, owner and project of an address.
 
     >>> row = RowComparison("g", "ALCF-001", 1.0, 1.0, "s", "hold-out", "https://github.com/owner/project/blob/page.md")
     >>> origin_of(row)
@@ -241,9 +241,9 @@ def origin_of(row: RowComparison | NotRun) -> str:
 
 
 def evidence(spec: Scenario) -> str:
-    """What two runs share that are no evidence beside each other: stack, kind of model, sizes, batch, IPUs and chip.
+    """Return a text that is equal for two runs that are not independent evidence.
 
-    The closed and the open division of MLPerf share it, and so do runs whose loaders differ.
+    Runs of MLPerf's closed and open division have the same text, and so have runs with different loaders.
     """
     size = "-".join(str(number) for number in dimensions_of(spec).values())
     weights = getattr(getattr(spec, "precision", None), "weights", None) or "fp16"
@@ -262,9 +262,9 @@ class LimitVerdict:
     """A limit, and the error that it is held against."""
 
     what: str  # `mean error` or `worst error`
-    value: float  # the error: the mean of the sizes, or the largest with its sign
-    limit: float  # what its size may be at most
-    rows: str  # what it is an error of
+    value: float  # mean absolute error, or the largest error with its sign
+    limit: float  # largest allowed absolute value
+    rows: str  # rows that it refers to
 
     @property
     def is_kept(self) -> bool:
@@ -272,14 +272,14 @@ class LimitVerdict:
         return abs(self.value) <= self.limit
 
     def __str__(self) -> str:
-        """One line for a reader."""
+        """Return one line of text."""
         value = f"{self.value:+.1%}" if self.what == "worst error" else f"{self.value:.1%}"
         verdict = "within" if self.is_kept else "beyond"
         return f"{self.what} {value} ({self.rows}): {verdict} {100 * self.limit:g}%"
 
 
 def verdicts_on(rows: Sequence[RowComparison], mean: float | None, worst: float | None) -> tuple[LimitVerdict, ...]:
-    """Limits on the errors of all rows together."""
+    """Return the verdicts on the errors of all rows together."""
     found = []
     if mean is not None:
         average = math.fsum(abs(row.error) for row in rows) / len(rows)

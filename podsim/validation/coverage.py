@@ -1,9 +1,9 @@
-"""How many published runs lie in the ranges that the runs of all other origins give them, and how narrow these are.
+"""Coverage and width of the prediction intervals of published runs, by leave-one-origin-out cross-validation.
 
-Each origin, an MLPerf round, a vendor's table or a paper, is left out whole: its rows are predicted with constants that
-are fitted without them, and the range of each is what the rows of other origins say. Beside them stands the constant
-band that would have served the other origins best, one for all or one for each group. The score is the width of a range
-and ten times what it misses by [gneiting2007], in per cent; the rows of a configuration count as one.
+An origin is an MLPerf round, a vendor's table or a paper. Its rows are predicted with constants fitted without them,
+and their intervals come from the rows of other origins. For comparison there are constant intervals that fit the other
+origins best, one for all or one for each group. The score is the width plus ten times the miss [gneiting2007], in per
+cent; the rows of a configuration count as one.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from podsim.draws import SHARE, Z
 from podsim.result.evidence import Compared, Residuals, interval_score
 
 TARGET: Final = (0.75, 0.85)
-"""Share of configurations that should lie in their ranges: fewer promise too much, more say little."""
+"""Target coverage: less is overconfident, more is too wide."""
 SIGMAS: Final = tuple(0.01 * 1.1**step for step in range(40))
-"""Standard deviations that are tried: 1 to 41 %."""
+"""Standard deviations to try: 1 to 41 %."""
 _GROUPS: Final[Mapping[str, Callable[[Compared], str]]] = {
     "one band for all": lambda run: "",
     "a band for each activity": lambda run: run.names["activity"],
@@ -37,7 +37,7 @@ class LeftOutRun:
 
     run: Compared
     sigma: float  # standard deviation of the logarithm of predicted over measured time
-    new: tuple[str, ...]  # what of it no run of the others has
+    new: tuple[str, ...]  # features that no run of other origins has
 
     @property
     def is_inside(self) -> bool:
@@ -47,11 +47,11 @@ class LeftOutRun:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How some runs lie in their ranges."""
+    """Coverage of the prediction intervals of a group of runs."""
 
-    name: str  # what they have in common
+    name: str  # common feature of the runs
     rows: int
-    configurations: int  # what was run, which counts once
+    configurations: int  # number of configurations, each counted once
     inside: float  # share of the configurations inside
     mean_error: float  # mean size of the errors, as logarithms
     width: float  # mean width of their ranges, as logarithms
@@ -63,7 +63,7 @@ class Coverage:
     """Ranges of all runs, each origin left out whole."""
 
     runs: tuple[LeftOutRun, ...]
-    bands: tuple[Share, ...]  # the same runs with constant bands that are chosen from the other origins
+    bands: tuple[Share, ...]  # the same runs with constant intervals chosen from the other origins
 
     @property
     def origins(self) -> tuple[Share, ...]:
@@ -73,7 +73,7 @@ class Coverage:
 
     @property
     def total(self) -> Share:
-        """All runs."""
+        """Coverage of all runs."""
         return share_of("all", self.runs)
 
     @property
@@ -89,7 +89,7 @@ class Coverage:
 
 
 def share_of(name: str, runs: Sequence[LeftOutRun]) -> Share:
-    """How runs lie in their ranges, one for each configuration."""
+    """Return the coverage of runs, counting each configuration once."""
     same: dict[tuple[str, str], list[LeftOutRun]] = {}
     for run in runs:
         same.setdefault((run.run.origin, run.run.configuration), []).append(run)
@@ -111,34 +111,34 @@ def share_of(name: str, runs: Sequence[LeftOutRun]) -> Share:
 def coverage(table: Residuals) -> Coverage:
     """Leave each origin out, and hold what the others say beside constant bands."""
     bands = (share_of(name, _banded(table, group_of)) for name, group_of in _GROUPS.items())
-    return Coverage(left_out(table), tuple(bands))
+    return Coverage(left_out_runs(table), tuple(bands))
 
 
-def left_out(table: Residuals) -> tuple[LeftOutRun, ...]:
-    """All runs with the ranges that the other origins give them; argument as of `coverage`."""
-    others = {origin: without(table, origin) for origin in {run.origin for run in table.runs}}
-    found = [(run, others[run.origin].of(run.names, run.sizes)) for run in table.runs]
+def left_out_runs(table: Residuals) -> tuple[LeftOutRun, ...]:
+    """Return all runs with ranges predicted from the other origins only; argument as in `coverage`."""
+    others = {origin: without_origin(table, origin) for origin in {run.origin for run in table.runs}}
+    found = [(run, others[run.origin].evidence_for(run.names, run.sizes)) for run in table.runs]
     return tuple(LeftOutRun(run, math.sqrt(each.sigma**2 + run.known_variance), each.new) for run, each in found)
 
 
-def without(table: Residuals, origin: str) -> Residuals:
-    """The table as if nobody had published an origin."""
+def without_origin(table: Residuals, origin: str) -> Residuals:
+    """Return the table without the runs of one origin."""
     return replace(table, runs=tuple(run for run in table.runs if run.origin != origin))
 
 
 def _banded(table: Residuals, group_of: Callable[[Compared], str]) -> list[LeftOutRun]:
-    """The runs with constant bands, each with the least score on the same group of the other origins."""
+    """Return the runs with constant intervals, each chosen by the score on the same group of the other origins."""
 
     @cache
     def sigma_of(origin: str, group: str) -> float:
-        rest = without(table, origin).runs
+        rest = without_origin(table, origin).runs
         return constant_sigma([each for each in rest if group_of(each) == group] or rest)
 
     return [LeftOutRun(run, sigma_of(run.origin, group_of(run)), ()) for run in table.runs]
 
 
 def constant_sigma(runs: Sequence[Compared]) -> float:
-    """The standard deviation that has the least score as that of all runs, one for each configuration."""
+    """Return the standard deviation with the least interval score, counting each configuration once."""
     rows = Counter((run.origin, run.configuration) for run in runs)
 
     def score(sigma: float) -> float:

@@ -1,4 +1,4 @@
-"""Constants that have been fitted again, by weighted least squares where they act linearly."""
+"""Weighted least-squares fits of constants that act linearly."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def least_squares(
     *,
     weights_are_errors: bool = False,
 ) -> Solution:
-    """The x with the least sum of squares of weight · (slopes · x - target).
+    """Solve for the x with the least sum of squares of weight · (slopes · x - target).
 
     The covariance is s²·(AᵀA)⁻¹ with the weighted slopes A and s² the sum of squares over its degrees of freedom; s² is
-    1 where the weights say how large errors are.
+    1 if `weights_are_errors`.
     """
     weight = np.array(weights)
     matrix, right = np.array(slopes) * weight[:, None], np.array(targets) * weight
@@ -47,9 +47,9 @@ def least_squares(
 
 
 _ALIKE = 0.95
-"""Correlation beyond which rows do not tell two constants apart."""
+"""Correlation beyond which two constants cannot be distinguished."""
 PER_CONSTANT = 2
-"""Independent configurations for each constant of a fit from which on it is identified."""
+"""Independent configurations per constant from which on a fit is identified."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,11 @@ class Fit:
     """A refitted constant."""
 
     key: str
-    committed: float  # the value in the specification
-    fitted: float  # the value that fits best
+    committed: float  # value in the specification
+    fitted: float  # best fit
     unit: str
-    rows: str  # what it was fitted to
-    standard_error: float | None = None  # of the fitted value; None where there are as many constants as rows
+    rows: str  # rows that it was fitted to
+    standard_error: float | None = None  # of the fitted value; None with as many constants as rows
     correlations: tuple[tuple[str, float], ...] = ()
     configurations: int = 1  # independent configurations, or products, among the rows
     constants: int = 1  # constants that are fitted to these rows together, with this one
@@ -73,7 +73,7 @@ class Fit:
 
 
 def correlated(fits: Sequence[Fit], solution: Solution) -> tuple[Fit, ...]:
-    """Constants that were fitted together, each with its correlations to the others."""
+    """Return constants that were fitted together, each with its correlations to the others."""
     return tuple(
         replace(
             fit,
@@ -84,8 +84,8 @@ def correlated(fits: Sequence[Fit], solution: Solution) -> tuple[Fit, ...]:
     )
 
 
-def alike(fits: Sequence[Fit]) -> Iterator[tuple[str, str, float]]:
-    """Pairs of constants that the rows cannot tell apart, each once, with their correlation."""
+def correlated_pairs(fits: Sequence[Fit]) -> Iterator[tuple[str, str, float]]:
+    """Yield pairs of constants that the rows cannot distinguish, with their correlation."""
     seen = set()
     for fit in fits:
         for other, correlation in fit.correlations:

@@ -1,4 +1,4 @@
-"""Batches that a library refused for want of memory, and those of the same tables that ran: what is said of them."""
+"""Predicted memory outcomes of batches that a library refused for lack of memory, and of batches that ran."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SINGLE: Final = ("weights", "activations", "matmul_partials")
 
 
 def compare_fits() -> Iterator[RowComparison | NotRun]:
-    """Every row: 1 where what happened is predicted, 0 where not."""
+    """Yield every row: 1 if the memory outcome is predicted, 0 if not."""
     ran = (row for row in rows("published_throughput") if row["id"].startswith(_RAN))
     for row, happened in (*((row, "refused") for row in rows("memory_limits")), *((row, "ran") for row in ran)):
         name = f"{row['id']}: {row['model']}, {row['precision']}, batch {row['micro_batch']}: {happened}"

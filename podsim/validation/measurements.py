@@ -1,4 +1,4 @@
-"""Measurements of a user's own runs from a CSV file, each with its place, or every problem with its line and column."""
+"""Measurements of a user's runs from a CSV file, with places; errors have line and column."""
 
 from __future__ import annotations
 
@@ -26,37 +26,37 @@ _METRICS: Final[dict[str, tuple[tuple[str, Mapping[str, float]], ...]]] = {
     "time_per_output_token": ((OUTPUT_TOKEN, _TIME),),
     "throughput": ((THROUGHPUT, _SAMPLES), (TOKENS, {"tokens/s": 1.0})),
 }
-"""Figures that can be measured: the figure of a result that each is held against, its units and their factors."""
+"""Measurable metrics: the metric of a result to compare with, and units with their factors."""
 _EXAMPLE: Final = {"weight_update": "ms", "time_to_train": "min", "time_per_output_token": "ms"}
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One measured figure."""
+    """Measured figure with its scenario."""
 
     row: Row
     scenario: str  # the scenario that was run, with `@` before a variant
-    overrides: tuple[str, ...]  # `key=value` texts laid over it
-    figure: str  # the figure of a result that it is held against
-    value: float  # what was measured, in the SI base unit
-    text: str  # the same as it was written, with its unit
-    source: str  # where it comes from
-    error: float | None  # its standard error as a share of it; None if that is not known
+    overrides: tuple[str, ...]  # `key=value` texts applied to it
+    figure: str  # metric of a result to compare with
+    value: float  # measured value in the SI base unit
+    text: str  # measured value as written, with its unit
+    source: str  # origin
+    error: float | None  # relative standard error; None if unknown
 
 
 def read_measurements(path: Path) -> tuple[Measurement, ...]:
-    """Measurements of a CSV file.
+    """Read the measurements of a CSV file.
 
     The first line names the columns: `scenario`, `metric`, `value`, `unit` and `source`, and perhaps `standard_error`
     in the same unit and `overrides`, `key=value` texts with `;` between them.
     """
     found = list[Measurement]()
 
-    def made(row: Row) -> Measurement:
+    def append(row: Row) -> Measurement:
         found.append(_measurement(row, found))
         return found[-1]
 
-    return tuple(rows_of(text_of(path), str(path), made, NEEDED, OPTIONAL, most=_MOST_ROWS))
+    return tuple(rows_of(text_of(path), str(path), append, NEEDED, OPTIONAL, most=_MOST_ROWS))
 
 
 def _measurement(row: Row, before: Sequence[Measurement]) -> Measurement:

@@ -1,4 +1,4 @@
-"""What was measured alone, beside its prediction: parts of a pass, convolutions, products, data that moves, graphs."""
+"""Microbenchmarks compared with predictions: parts of a pass, convolutions, products, transfers, graph kernels."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Measured:
 
 
 def mk1() -> System:
-    """The server that they were measured on."""
+    """Return the server on which the microbenchmarks were measured."""
     pod, _ = load_hardware("dss8440", "pod")
     assert isinstance(pod, System)
     return pod
 
 
 def measured(kind: str | None = None) -> list[Measured]:
-    """Rows of a kind, or all."""
+    """Return the rows of a kind, or all."""
     factors = _SECONDS | _PER_SECOND | _CYCLES
     return [
         Measured(
@@ -56,7 +56,7 @@ def measured(kind: str | None = None) -> list[Measured]:
 
 
 def _argument(text: str) -> tuple[str, Any]:
-    """A keyword and what it is: a number, true, or a word.
+    """Return a keyword and its value: a number, True or a word.
 
     >>> _argument("tiles=1216"), _argument("source=host")
     (('tiles', 1216), ('source', 'host'))
@@ -66,7 +66,7 @@ def _argument(text: str) -> tuple[str, Any]:
 
 
 def compare_microbenchmarks() -> Iterator[RowComparison]:
-    """Every row beside what the function of its kind says."""
+    """Yield every row with the prediction of the function for its kind."""
     pod = mk1()
     for each in measured():
         row = each.row
@@ -83,9 +83,9 @@ def compare_microbenchmarks() -> Iterator[RowComparison]:
 
 
 def compare_graph_kernels() -> Iterator[RowComparison]:
-    """Gathers, scatter-adds and interaction blocks on one Bow IPU, in a loop.
+    """Yield gathers, scatter-adds and interaction blocks on one Bow IPU, in a loop.
 
-    What a byte that a loop copies and the division of an index cost stands on gathers and scatter-adds alone.
+    The cost of a byte copied by the loop and of an index division is fitted to gathers and scatter-adds only.
     """
     for row in rows("gnn_kernels"):
         kernel, inputs, features, outputs = row["kernel"], *(int(row[f"num_{each}"]) for each in _EXTENTS)
@@ -95,7 +95,7 @@ def compare_graph_kernels() -> Iterator[RowComparison]:
 
 
 def _graph_kernel(kernel: str, inputs: int, features: int, outputs: int) -> tuple[KernelCost, str]:
-    """The prediction and its group; what a scatter-add reads are its updates."""
+    """Return the prediction and its group; the inputs of a scatter-add are its updates."""
     match kernel:
         case "gather":
             return cost_multi_slice(inputs, features, outputs, ipu="bow"), "Bow gather"
@@ -105,7 +105,7 @@ def _graph_kernel(kernel: str, inputs: int, features: int, outputs: int) -> tupl
 
 
 def pass_cycles(scenario: str, variant: str | None = None, operation: str = "", part: str = "") -> float:
-    """Cycles of a forward pass on the chip, or of some operations of one of its blocks."""
+    """Return the cycles of a forward pass on the chip, or of some operations of one of its blocks."""
     passed = infer(scenario, variant=variant)
     clock_hz = load_scenario(scenario, variant).spec.system.machine.ipu.clock_hz
     if not operation:
@@ -121,7 +121,7 @@ def pass_cycles(scenario: str, variant: str | None = None, operation: str = "", 
 
 
 def _predicted(kind: str, arguments: dict[str, Any], pod: System) -> tuple[float, float]:
-    """Time and rate. [s], [FLOP/s or B/s]"""
+    """Return time and rate. [s], [FLOP/s or B/s]"""
     chip = pod.machine.ipu
     match kind:
         case "convolution":

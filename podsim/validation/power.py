@@ -1,4 +1,4 @@
-"""What one chip draws, beside its prediction: single kernels as long as they take, and an epoch of training."""
+"""Measured power of one chip compared with predictions: single kernels, and an epoch of training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from podsim.scenario import System, load_hardware
 from podsim.tiles import Chip, MatMulShape, planned_matmul
 from podsim.tiles.vector import ceil_div, elementwise_cycles
 from podsim.validation.comparison import NotRun, RowComparison
-from podsim.validation.runs import Results, held_against
+from podsim.validation.runs import Results, compare_row
 
 _GROUP: Final = "power of a chip"
 _S_PER_H, _PS_PER_MS, _PS_PER_S = 3600, 10**9, 10**12
@@ -22,12 +22,12 @@ _MEMORY: Final = 0.6
 
 
 def power_titles() -> tuple[str, ...]:
-    """The scenarios of its rows."""
+    """Return the scenarios of the rows of chip power."""
     return tuple(row["scenario"] for row in rows("chip_measurements") if row["scenario"])
 
 
 def compare_power(runs: Results) -> Iterator[RowComparison | NotRun]:
-    """Power of kernels, whose calls last as long as they were measured to, and energy of an epoch."""
+    """Yield the power of kernels, with measured call times, and the energy of an epoch."""
     pod, _ = load_hardware("ipu_pod4", "pod")
     assert isinstance(pod, System)
     measured = list(rows("chip_measurements"))
@@ -36,11 +36,11 @@ def compare_power(runs: Results) -> Iterator[RowComparison | NotRun]:
         name, published = f"{row['id']}: {row['model']} {row['precision']}", float(row["value"])
         if row["scenario"]:
             predict = partial(_epoch_wh, runs, row["scenario"])
-            yield held_against("energy of a chip", name, predict, published, row["unit"], row)
+            yield compare_row("energy of a chip", name, predict, published, row["unit"], row)
         elif row["metric"] == "chip power" and row["precision"]:
             time_ps = round(times_ms[row["model"], row["precision"]] * _PS_PER_MS)
             work = _kernel(row["model"], row["precision"], time_ps, pod)
-            yield held_against(_GROUP, name, partial(_chip_w, pod, work), published, row["unit"], row)
+            yield compare_row(_GROUP, name, partial(_chip_w, pod, work), published, row["unit"], row)
 
 
 def _epoch_wh(runs: Results, title: str) -> float:
@@ -54,7 +54,7 @@ def _chip_w(pod: System, work: WorkDone) -> float:
 
 
 def _kernel(model: str, precision: str, time_ps: int, pod: System) -> WorkDone:
-    """A kernel with the rest of its call, in which the chip waits; a stencil works all the time."""
+    """Return the work of a kernel's call: the chip waits outside the kernel, except in a stencil."""
     ipu, dtype = pod.machine.ipu, precision.split(",")[0]
     if model.startswith("triad"):
         each = ceil_div(_TRIAD_ELEMENTS, ipu.tile.count)

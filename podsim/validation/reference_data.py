@@ -9,14 +9,14 @@ from podsim.validation.comparison import Blind
 
 CALIBRATION, HOLD_OUT = "calibration", "hold-out"
 EVALUATED = "v2.0"
-"""The round whose evaluations a constant is fitted to, and nothing else of its logs."""
+"""Round whose evaluations a constant is fitted to; the rest of its logs is hold-out."""
 CALLED = ("v1.1", "v2.0")
-"""The rounds whose weight updates of convolutional networks the session call of TensorFlow is fitted to."""
+"""Rounds to whose ResNet weight updates the session call of TensorFlow is fitted."""
 _FIRST_NAMES = {"bert": "bert", "resnet": "resnet50"}
 
 
 def submissions(benchmark: str, rounds: Collection[str] = (), *, paddle: bool = False) -> tuple[dict[str, str], ...]:
-    """MLPerf submissions of one benchmark, of all rounds or of some; those of PaddlePaddle stand apart."""
+    """Return MLPerf submissions of one benchmark, in all rounds or some; `paddle` selects PaddlePaddle's."""
     found = (row for row in rows("mlperf_submissions") if row["benchmark"] == benchmark)
     return tuple(
         row for row in found if (not rounds or row["round"] in rounds) and (row["framework"] == PADDLE) == paddle
@@ -24,27 +24,27 @@ def submissions(benchmark: str, rounds: Collection[str] = (), *, paddle: bool = 
 
 
 def calibration_rows(benchmark: str) -> tuple[dict[str, str], ...]:
-    """Submissions that constants are fitted to."""
+    """Return the submissions that constants are fitted to."""
     return tuple(row for row in submissions(benchmark) if row["role"] == CALIBRATION)
 
 
 def role_of_update(row: dict[str, str]) -> str:
-    """Role of the weight update of a submission: `calibration` where a constant is fitted to it."""
+    """Return the role of a submission's weight update: `calibration` if a constant is fitted to it."""
     return CALIBRATION if row["benchmark"] == "resnet" and row["round"] in CALLED else row["role"]
 
 
 def blind_predictions(name: str, quantity: str) -> tuple[Blind, ...]:
-    """Predictions of earlier versions for a row before its figure was known, one for each description of the run."""
+    """Return predictions of earlier versions that were made before the measured value was known."""
     found = (row for row in rows("blind_predictions") if (row["row"], row["quantity"]) == (name, quantity))
     return tuple(Blind(name, float(row["predicted"]), row["described_as"], row["version"]) for row in found)
 
 
 def uncertainty_of(row: dict[str, str], column: str = "uncertainty") -> float:
-    """Standard deviation of what was measured, as a share of it."""
+    """Return the relative standard deviation of a measured value."""
     return float(row[column].removesuffix("%")) / 100
 
 
 def blind_name(row: dict[str, str]) -> str:
-    """Name of a submission in the blind predictions; those of MLPerf v2.0 ran on Bow."""
+    """Return the name of a submission in the blind predictions; submissions to MLPerf v2.0 ran on Bow."""
     name = f"mlperf {row['round']} {_FIRST_NAMES[row['benchmark']]} bow{row['ipus']}"
     return f"{name} {PADDLE} {row['submitter']}" if row["framework"] == PADDLE else name

@@ -1,6 +1,6 @@
-"""Scenarios that rows of published figures name, simulated once each, and the figures beside them.
+"""Scenarios of published rows, simulated once each, and their comparisons.
 
-Throughput, times to train, forward passes and text generation are here; those of MLPerf are in `compare`.
+Throughput, times to train, forward passes and text generation are here; MLPerf's rows are in `compare`.
 """
 
 from __future__ import annotations
@@ -72,41 +72,41 @@ class Results(Protocol):
     """Results of scenarios by title; an impossible plan raises when its result is asked for."""
 
     def training(self, title: str) -> Training:
-        """The result of a scenario that trains."""
+        """Return the result of a training scenario."""
 
     def generation(self, title: str) -> Generated:
-        """The result of a scenario that generates text."""
+        """Return the result of a scenario that generates text."""
 
     def forward(self, title: str) -> ForwardPasses:
-        """The result of a scenario of forward passes."""
+        """Return the result of a scenario of forward passes."""
 
 
-class Noted:
-    """Results, with a note of those that are asked for."""
+class RecordingResults:
+    """Results that record the titles requested from them."""
 
     def __init__(self, results: Results) -> None:
-        """Nothing was asked for yet."""
+        """Start with an empty record."""
         self._results = results
         self._titles: list[str] = []
 
-    def asked(self) -> tuple[str, ...]:
-        """The titles since this was last asked."""
+    def requested_titles(self) -> tuple[str, ...]:
+        """Return the titles requested since the last call."""
         titles = tuple(dict.fromkeys(self._titles))
         self._titles.clear()
         return titles
 
     def training(self, title: str) -> Training:
-        """The result of a scenario that trains."""
+        """Return the result of a training scenario."""
         self._titles.append(title)
         return self._results.training(title)
 
     def generation(self, title: str) -> Generated:
-        """The result of a scenario that generates text."""
+        """Return the result of a scenario that generates text."""
         self._titles.append(title)
         return self._results.generation(title)
 
     def forward(self, title: str) -> ForwardPasses:
-        """The result of a scenario of forward passes."""
+        """Return the result of a scenario of forward passes."""
         self._titles.append(title)
         return self._results.forward(title)
 
@@ -119,24 +119,24 @@ class Runs:
         self._known = {title: _outcome(title) for title in progress(tuple(dict.fromkeys(titles)))}
 
     def feasible(self) -> Iterator[tuple[str, Result]]:
-        """Titles and results of the plans that are possible."""
+        """Yield titles and results of the possible plans."""
         for title, outcome in self._known.items():
             if not isinstance(outcome, InfeasibleError):
                 yield title, outcome
 
     def training(self, title: str) -> RunResult:
-        """The result of a scenario that trains."""
-        return self._of(title, RunResult)
+        """Return the result of a training scenario."""
+        return self._result_of_kind(title, RunResult)
 
     def generation(self, title: str) -> GenerationResult:
-        """The result of a scenario that generates text."""
-        return self._of(title, GenerationResult)
+        """Return the result of a scenario that generates text."""
+        return self._result_of_kind(title, GenerationResult)
 
     def forward(self, title: str) -> ForwardResult:
-        """The result of a scenario of forward passes."""
-        return self._of(title, ForwardResult)
+        """Return the result of a scenario of forward passes."""
+        return self._result_of_kind(title, ForwardResult)
 
-    def _of(self, title: str, kind: type[_Kind]) -> _Kind:
+    def _result_of_kind(self, title: str, kind: type[_Kind]) -> _Kind:
         outcome = self._known[title]
         if isinstance(outcome, InfeasibleError):
             raise outcome
@@ -153,7 +153,7 @@ def _outcome(title: str) -> Result | InfeasibleError:
         return error
 
 
-def held_against(
+def compare_row(
     group: str,
     name: str,
     predict: Callable[[], float],
@@ -162,7 +162,7 @@ def held_against(
     row: dict[str, str],
     blind: tuple[Blind, ...] = (),
 ) -> RowComparison | NotRun:
-    """A published figure with its prediction, or why there is none."""
+    """Return a published figure with its prediction, or with the reason why there is none."""
     role, source = row["role"], row.get("source") or row["source_url"]
     try:
         found: RowComparison | NotRun = RowComparison(group, name, predict(), published, unit, role, source, blind)
@@ -196,12 +196,12 @@ _GROUPS = {
 
 
 def published_titles() -> tuple[str, ...]:
-    """Scenarios that the rows name."""
+    """Return the scenarios that the rows name."""
     return tuple(title for row in rows("published_throughput") for title in row["scenario"].split())
 
 
 def published_rows(runs: Results) -> Iterator[RowComparison | NotRun]:
-    """Every row; several scenarios are phases of one run."""
+    """Yield every row; several scenarios of a row are phases of one run."""
     for row in rows("published_throughput"):
         group = _GROUPS.get(row["metric"]) or _THROUGHPUT.get(row["scope"], "")
         blind = blind_predictions(row["id"], row["metric"])
@@ -211,7 +211,7 @@ def published_rows(runs: Results) -> Iterator[RowComparison | NotRun]:
             unit, published = "ms/step", published * float(row["global_batch"])
         if titles:
             name = f"{row['id']}: {' + '.join(titles)}"
-            yield held_against(group, name, partial(_predicted, row, runs), published, unit, row, blind)
+            yield compare_row(group, name, partial(_predicted, row, runs), published, unit, row, blind)
         else:
             name = f"{row['id']}: {row['model']}"
             role, source, uncertainty = row["role"], row["source_url"], uncertainty_of(row)

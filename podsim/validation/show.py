@@ -1,4 +1,4 @@
-"""Comparisons with published figures, their ranges, and runs with noise, as answers."""
+"""Reports of comparisons with published figures and of prediction intervals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from podsim.validation.comparison import (
     summarize,
 )
 from podsim.validation.coverage import TARGET, Coverage
-from podsim.validation.freedom import MOST_OF_NOISE, Freedom
+from podsim.validation.identifiability import MOST_OF_NOISE, Identifiability
 from podsim.validation.reference_data import CALIBRATION
 
 _MS_PER_S: Final = 1000
@@ -48,28 +48,28 @@ class Accuracy:
     """Predictions beside published figures."""
 
     found: Validation
-    verdicts: Sequence[LimitVerdict] = ()  # whether limits are kept
-    summary_only: bool = False  # whether rows are left out
-    chosen: Freedom | None = None  # what could have been chosen otherwise
+    verdicts: Sequence[LimitVerdict] = ()  # verdicts on limits
+    summary_only: bool = False  # True if rows are left out
+    chosen: Identifiability | None = None  # number of free choices
 
     def report(self) -> Report:
-        """The rows of each role, a summary per group and role, what could have been chosen otherwise, and verdicts."""
+        """Return a report: rows by role, a summary per group and role, free choices, and verdicts."""
         rows, chosen = self.found.comparisons, self.chosen
         parts: list[Part] = [] if self.summary_only else list(_tables(self.found))
         if not self.summary_only and any(row.uncertainty is not None for row in rows):
             parts.append(_NOTE)
         parts.append(summary_table(rows))
         if chosen is not None:
-            parts += [level_table(rows, chosen), freedom_table(chosen), _switch_table()]
+            parts += [level_table(rows, chosen), identifiability_table(chosen), _switch_table()]
         return report_of("Predictions beside published figures", [*parts, *map(str, self.verdicts)])
 
     def rows(self) -> Table:
-        """What CSV has: all rows with their roles, or their summary."""
+        """Return the table for CSV: all rows with their roles, or their summary."""
         rows = self.found.comparisons
         return summary_table(rows) if self.summary_only else _rows_table(rows, roles=True)
 
     def to_json(self) -> str:
-        """Rows, summary, what could have been chosen otherwise, and limits."""
+        """Return rows, summary, free choices and limits as JSON text."""
         found = self.found
         rows = {
             "comparisons": [asdict(c) | {"error": c.error, "is_beyond_data": c.is_beyond()} for c in found.comparisons],
@@ -89,17 +89,17 @@ class Accuracy:
 
 
 def report_of(title: str, parts: Iterable[Part]) -> Report:
-    """All of an answer, which belongs to its short form."""
+    """Return a report whose parts all belong to its short form."""
     return Report(title, [f"podsim {__version__}"], __version__, (), sections=[Section("", list(parts), short=True)])
 
 
 def figure(value: float) -> Cell:
-    """A figure with four digits that count, or all of those before the point."""
+    """Return a cell with four significant digits, or all digits before the point."""
     return Cell(f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}", value)
 
 
 def share(value: float, form: str = ".1%") -> Cell:
-    """A share in per cent; what is rounded to zero has no sign.
+    """Return a cell with a share in per cent; a share that rounds to zero has no sign.
 
     >>> str(share(0.012, "+.1%")), str(share(-0.0001, "+.1%")), str(share(0.0001, "+.1%"))
     ('+1.2%', '0.0%', '0.0%')
@@ -129,7 +129,7 @@ def _tables(found: Validation) -> Iterator[Table]:
 
 
 def _rows_table(rows: Sequence[RowComparison], title: str = "", *, roles: bool = False) -> Table:
-    """Predictions beside published figures, with their role if a table holds several."""
+    """Return a table of predictions and published figures, with their roles if there are several."""
 
     def cells(c: RowComparison) -> Cells:
         data = "" if c.uncertainty is None else share(BEYOND * c.uncertainty)
@@ -142,7 +142,7 @@ def _rows_table(rows: Sequence[RowComparison], title: str = "", *, roles: bool =
 
 
 def _by_group(rows: Sequence[_Row], cells: Callable[[_Row], Cells]) -> Iterator[Cells]:
-    """The cells of every row, below the name of its group; groups in order of first appearance."""
+    """Yield the cells of every row below the name of its group, in order of first appearance."""
     for group in dict.fromkeys(row.group for row in rows):
         yield (group,)
         yield from (cells(row) for row in rows if row.group == group)
@@ -158,7 +158,7 @@ def _blind_row(row: RowComparison | NotRun, blind: Blind) -> Cells:
 
 
 def summary_table(comparisons: Sequence[RowComparison], title: str = "Summary") -> Table:
-    """Errors by level, group and role: what is fitted first, then what is not."""
+    """Return errors by level, group and role, fitted rows first."""
 
     def cells(s: Summary) -> Cells:
         errors = (share(s.bias, "+.1%"), share(s.mean), share(s.rms), share(s.worst, "+.1%"))
@@ -172,8 +172,8 @@ def summary_table(comparisons: Sequence[RowComparison], title: str = "Summary") 
     return Table(columns("group", "role", *counts, *errors), rows, title, headings="level")
 
 
-def level_table(comparisons: Sequence[RowComparison], chosen: Freedom) -> Table:
-    """Errors of each level of evidence, lowest first, with the constants that are fitted at it."""
+def level_table(comparisons: Sequence[RowComparison], chosen: Identifiability) -> Table:
+    """Return errors of each level of evidence, the lowest first, with the constants fitted at it."""
 
     def cells(s: Summary) -> Cells:
         fitted = () if s.role == CALIBRATION else chosen.fitted.get(s.level, ())
@@ -188,8 +188,8 @@ def level_table(comparisons: Sequence[RowComparison], chosen: Freedom) -> Table:
     return Table(heads, rows, "By level of evidence", [note])
 
 
-def freedom_table(chosen: Freedom) -> Table:
-    """The number of choices of each kind, and of configurations there are to meet."""
+def identifiability_table(chosen: Identifiability) -> Table:
+    """Return a table of the numbers of choices of each kind, and of configurations to match."""
     stacks = ", ".join(switch.removeprefix("software.") for switch in chosen.switches)
     noise = f"at most {MOST_OF_NOISE}, fitted to how much logged runs differ"
     fitted = [name for names in chosen.fitted.values() for name in names]
@@ -212,7 +212,7 @@ def freedom_table(chosen: Freedom) -> Table:
 
 
 def _switch_table() -> Table:
-    """Switches of software stacks that act like fitted constants, with the rows they rest on."""
+    """Return switches of software stacks that act like fitted constants, with the rows they depend on."""
     switches = reference_rows("switches")
     rows = [(r["key"].removeprefix("software."), r["chosen"], r["otherwise"], r["rows"]) for r in switches]
     heads = columns("switch", "chosen", "otherwise", "after these rows were seen")
@@ -224,12 +224,12 @@ def _switch_table() -> Table:
 
 @dataclass(frozen=True, slots=True)
 class RangesHeld:
-    """How published runs lie in ranges, each origin left out."""
+    """Coverage of prediction intervals, each origin predicted from the others."""
 
     found: Coverage
 
     def report(self) -> Report:
-        """A row for each origin and each constant band, and the runs that lie outside."""
+        """Return a report: a row for each origin and each constant interval, and the runs outside."""
         parts: list[Part] = [coverage_table(self.found)]
         outside: list[Cells] = [
             (each.run.row, each.run.origin, *(share(v, "+.1%") for v in (each.run.error, *_ends(each.sigma))))
@@ -241,7 +241,7 @@ class RangesHeld:
         return report_of("Ranges of published runs", [*parts, *_coverage_notes(self.found)])
 
     def to_json(self) -> str:
-        """The same, and all runs."""
+        """Return the coverage and all runs as JSON text."""
         found = self.found
         data = {
             "target": list(TARGET),
@@ -269,7 +269,7 @@ def _ends(sigma: float) -> tuple[float, float]:
 
 
 def coverage_table(found: Coverage) -> Table:
-    """A row for each origin, all of them, and the constant bands beside them."""
+    """Return a row for each origin, a row for all, and rows for the constant intervals."""
     rows: list[Cells] = [
         (
             each.name,

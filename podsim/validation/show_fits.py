@@ -1,4 +1,4 @@
-"""Constants that were fitted again, as answers."""
+"""Reports of fitted constants."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from podsim.report.report import Report
 from podsim.report.table import Cell, Cells, Table, columns
 from podsim.scenario.assumptions import numbers
 from podsim.validation.cluster import Cluster, in_unit_of
-from podsim.validation.fit import PER_CONSTANT, Fit, alike
+from podsim.validation.fit import PER_CONSTANT, Fit, correlated_pairs
 from podsim.validation.show import report_of, share
 
 
@@ -21,7 +21,7 @@ class FittedStack:
     found: Cluster
 
     def report(self) -> Report:
-        """Measurements beside their predictions, and the constants of the stack before and after."""
+        """Return a report: measurements with predictions, and the constants of the stack before and after."""
         found = self.found
         dimensions = {key: dimension for key, _, dimension in numbers(found.loaded.spec)}
         rows: list[Cells] = [
@@ -46,10 +46,10 @@ class FittedStack:
             Table(columns("measured", ">value", ">error before", ">error after"), rows),
             Table(columns("constant", ">before", ">fitted", ">standard error"), constants),
         ]
-        return report_of("Constants of a software stack", [*tables, *together(found.fits), *_far(found)])
+        return report_of("Constants of a software stack", [*tables, *correlation_lines(found.fits), *_far(found)])
 
     def to_json(self) -> str:
-        """The same in SI base units."""
+        """Return the fits as JSON text, in SI base units."""
         rows = [
             {
                 "scenario": row.measured.scenario,
@@ -66,7 +66,7 @@ class FittedStack:
 
 
 def fits_table(fits: Sequence[Fit]) -> Table:
-    """Each constant with what it is fitted to, and whether that identifies it."""
+    """Return a table of constants with the data they are fitted to, and whether the data identify them."""
     rows: list[Cells] = [
         (
             fit.key,
@@ -87,20 +87,20 @@ def fits_table(fits: Sequence[Fit]) -> Table:
     return Table(columns("constant", *numbers, "identified", "fitted to"), rows, "Constants fitted again", [note])
 
 
-def together(fits: Sequence[Fit]) -> Iterator[str]:
-    """How constants that are fitted to the same rows go together."""
+def correlation_lines(fits: Sequence[Fit]) -> Iterator[str]:
+    """Yield the correlations of constants that are fitted to the same rows."""
     done = set()
     for fit in fits:
         for other, correlation in fit.correlations:
             if (other, fit.key) not in done:
                 done.add((fit.key, other))
                 yield f"correlation of {fit.key} and {other}: {correlation:+.2f}"
-    for one, other, correlation in alike(fits):
+    for one, other, correlation in correlated_pairs(fits):
         yield f"warning: the rows cannot tell {one} and {other} apart ({correlation:+.3f}): trust both together only"
 
 
 def plain_fits(fits: Sequence[Fit]) -> dict[str, object]:
-    """Fits for programs."""
+    """Return the fits as plain types."""
     return {
         "constants": [
             {
@@ -117,7 +117,7 @@ def plain_fits(fits: Sequence[Fit]) -> dict[str, object]:
             }
             for fit in fits
         ],
-        "alike": [{"constants": [one, other], "correlation": r} for one, other, r in alike(fits)],
+        "alike": [{"constants": [one, other], "correlation": r} for one, other, r in correlated_pairs(fits)],
     }
 
 

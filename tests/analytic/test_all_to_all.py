@@ -19,8 +19,8 @@ from podsim.chakra.read import read_chakra
 from podsim.chakra.write import write_chakra
 from podsim.engine import execute
 from podsim.program.compile import compile_program
-from podsim.program.movement import Fabric
-from podsim.program.recorded import replayed
+from podsim.program.movement import Participants
+from podsim.program.recorded import replay_program
 from podsim.program.rings import ALL_TO_ALL, TENSOR_PARALLEL
 from podsim.program.routed_tokens import ExpertGroups, Routed
 from podsim.program.task import Exchange
@@ -155,7 +155,7 @@ def test_experts_that_several_ipus_share() -> None:
 def test_the_collective_alone_has_the_same_fullest_link(topology: str) -> None:
     """`podsim cost all-to-all` of 16 chips, each tile of which sends 100 B to each other: 64² of them to a chip."""
     system = system_of(topology)
-    movement = Fabric(system.machine.ipu, 64, range(16), system).collective("all-to-all", 100)
+    movement = Participants(system.machine.ipu, 64, range(16), system).collective("all-to-all", 100)
     assert dict(movement.parts)["IPU-Link"] == pytest.approx(fullest_link_s(16, topology, 64**2 * 100), rel=1e-9)
 
 
@@ -200,6 +200,6 @@ def test_exchanges_are_collectives_of_a_trace_that_is_replayed(groups: int, tmp_
         for node in exchanges:
             assert graph.members(node) == tuple(range(rank % (16 // groups), 16, 16 // groups))
             assert node.size_bytes == node.tensor_count * groups * sent
-    again = execute(replayed(graph, plan.system, plan.software.rings_of_shards))
+    again = execute(replay_program(graph, plan.system, plan.software.rings_of_shards))
     assert again.makespan_ps == pytest.approx(result.trace.makespan_ps, rel=1e-7)
     assert again.lanes["ipu0"][ALL_TO_ALL] == pytest.approx(result.trace.lanes["ipu0"][ALL_TO_ALL], rel=1e-7)

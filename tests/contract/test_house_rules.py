@@ -219,7 +219,7 @@ def test_american_spelling_is_noticed() -> None:
 # Data
 
 
-REMEMBERING = {"CostModel", "Chip", "Pieces"}
+REMEMBERING = {"CostModel", "Chip", "Chunks"}
 """They hold what they have found so far."""
 
 

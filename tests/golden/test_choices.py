@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from podsim import InfeasibleError, generate, load_scenario, serve, simulate
-from podsim.placement.search.choice import Choice
 from podsim.scenario import GenerationScenario
+from podsim.search.choice import Choice
 from tests.golden.agreed import check, check_none_is_left_over, rounded
 
 AUTO = "parallelism=auto"

@@ -169,7 +169,7 @@ def test_no_number_moved(file: Path, baseline: Any, update_golden: bool) -> None
     @every_case("case", lambda: cases_of([file], SCENARIOS))
     def holds(case: Case) -> None:
         recorded = Recorded()
-        verdict = verdict_on({case.name: measured(case, recorded)}, baseline.of_case(case.name))
+        verdict = verdict_on({case.name: measured(case, recorded)}, baseline.for_case(case.name))
         check(f"results/{title(case)}", recorded.behind, update=update_golden)
         assert verdict.holds or update_golden, verdict.text()
 
@@ -190,7 +190,7 @@ def test_the_baseline_holds_every_digit_that_it_keeps(baseline: Any) -> None:
     for factor, holds in ((1 + 1e-9, True), (1 + 2e-8, False)):
         metrics = {**kept["metrics"], "weight_update_s": kept["metrics"]["weight_update_s"] * factor}
         now = {name: {**kept, "metrics": metrics, "reason": None, "expect": {}}}
-        assert verdict_on(now, baseline.of_case(name)).holds == holds
+        assert verdict_on(now, baseline.for_case(name)).holds == holds
 
 
 def test_the_message_names_what_moved_and_what_to_do() -> None:

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from podsim.placement.search.auto import choose
 from podsim.scenario import LoadedScenario, TrainingScenario, load_scenario
+from podsim.search.auto import choose
 from podsim.watch import silent
 from tests.property.test_search_is_honest import FOUR, GROUPED, LLAMA, MOE, bert, decoder, t5
 from tests.random_layouts import random_layouts, update_s

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podsim.engine import Pieces, execute, expand
+from podsim.engine import Chunks, execute, expand
 from podsim.program.task import Barrier, Exchange, Group, Phase, Program, Step, Transfer, Work
 
 CHANNELS = ("p", "q", "r")
@@ -154,7 +154,7 @@ def test_a_shared_channel_is_never_idle_while_somebody_sends(sizes: list[int]) -
 @given(st.lists(programs(), min_size=1, max_size=2))
 def test_pieces_come_to_what_the_engine_makes_of_the_whole(drawn: list[Program]) -> None:
     """One memory for all of them: what one has left behind must not change another."""
-    pieces = Pieces()
+    pieces = Chunks()
     for group in [group for program in drawn for group in program.groups]:
         alone = Program((group,))
         trace, whole = pieces.trace(alone), execute(alone, explicit=False)

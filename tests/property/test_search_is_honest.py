@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podsim.placement.schedule import PipelineSchedule
-from podsim.placement.search.auto import Divisions, choose
-from podsim.placement.search.best_first import ROUNDING, Found, Lead, best_first
-from podsim.placement.search.search import least_cycles, pipeline_cycles
 from podsim.scenario import LoadedScenario, TrainingScenario, load_scenario
 from podsim.scenario.schedules import ScheduleName, micro_batches_of
+from podsim.search.auto import Divisions, choose
+from podsim.search.best_first import ROUNDING, Found, Lead, best_first
+from podsim.search.search import least_cycles, pipeline_cycles
 from podsim.watch import silent
 from tests.examples import small_bert, small_pod
 
@@ -139,7 +139,7 @@ def test_no_pipeline_is_faster_than_its_blocks(
     cycles = pipeline_cycles(
         [(number % places, *pass_) for number, pass_ in enumerate(passes)],
         factor,
-        PipelineSchedule.of(schedule, stages),
+        PipelineSchedule.from_name(schedule, stages),
     )
     blocks = [ahead + back for ahead, back in passes]
     assert least_cycles(sum(blocks), max(blocks), places, factor) <= cycles * (1 + ROUNDING) + 1e-9

@@ -22,7 +22,7 @@ from podsim.scenario.training import TrainingScenario
 from podsim.show.text import report_as_text
 from podsim.validation import cluster
 from podsim.validation.cluster import Modelled, fit_cluster
-from podsim.validation.fit import Fit, alike, correlated, least_squares
+from podsim.validation.fit import Fit, correlated, correlated_pairs, least_squares
 from podsim.validation.measurements import Measurement, read_measurements
 from tools import refit
 
@@ -56,7 +56,7 @@ class Call:
 
     metric = "weight_update_s"
 
-    def __call__(self, spec: Scenario, *, anew: bool) -> Measure:
+    def __call__(self, spec: Scenario, *, resplit: bool) -> Measure:
         assert isinstance(spec, TrainingScenario)
         time_s = 1 + float(spec.software.host_call_s)
         return Measure(time_s, time_s, {"weight_update_s": time_s, "throughput_samples_per_s": 1 / time_s})
@@ -119,10 +119,10 @@ def test_constants_that_rows_cannot_tell_apart_are_named() -> None:
     """Two equations in nearly the same direction: (1, 1) and (1, 1.01)."""
     solution = least_squares([[1, 1], [1, 1.01]], [1, 1], [1, 1])
     fits = correlated([Fit("a", 1, 1, "s", ""), Fit("b", 1, 1, "s", "")], solution)
-    ((one, other, correlation),) = alike(fits)
+    ((one, other, correlation),) = correlated_pairs(fits)
     assert (one, other) == ("a", "b") and correlation < -0.9999
     apart = correlated(fits, least_squares([[1, 1], [1, -1]], [1, 1], [1, 1]))
-    assert list(alike(apart)) == [] and apart[0].correlations == (("b", pytest.approx(0)),)
+    assert list(correlated_pairs(apart)) == [] and apart[0].correlations == (("b", pytest.approx(0)),)
 
 
 def test_correlations_need_no_more_rows_than_constants() -> None:

@@ -13,7 +13,7 @@ from podsim.scenario import System, load_hardware, load_scenario
 from podsim.scenario.expectations import expectation
 from podsim.study.plan import Goal, Job, Part, PlanResult, find_systems, read_goal
 from podsim.study.plan.candidates import totals
-from podsim.study.plan.goal import Place, place_named, told_apart
+from podsim.study.plan.goal import Place, place_named, with_unique_names
 from podsim.study.plan.report import jobs_table
 from tests.cases import every_case
 from tests.unit.bad_input_cases import Run, error_of
@@ -39,7 +39,9 @@ def test_half_a_pod_has_an_open_ladder_and_half_of_its_host_server_and_switch() 
     assert found.simulated.machine.startswith("32 of IPU-POD64, 32 of 32 IPUs in use")
     assert found.energy is not None and whole.energy is not None
     assert (found.energy.meter.machine_count, found.energy.meter.share) == (8, 0.5)
-    assert found.energy.drawn.hosts_w == whole.energy.drawn.hosts_w  # half of the pod is in use there as well
+    assert (
+        found.energy.component_power.hosts_w == whole.energy.component_power.hosts_w
+    )  # half of the pod is in use there as well
     assert found.cost is not None and found.cost.fixed_per_hour == 32 * 1.5
     assert found.weight_update_s == whole.weight_update_s
 
@@ -153,7 +155,7 @@ def test_a_rack_holds_the_machines_that_draw_most() -> None:
 # Jobs
 
 
-TWO = told_apart([Job(BERT16, BERT16), Job(BERT16, BERT16)])
+TWO = with_unique_names([Job(BERT16, BERT16), Job(BERT16, BERT16)])
 WIDE = ("parallelism.replication_factor=8", "parallelism.accumulation_factor=96")
 SIDE_BY_SIDE = (Job("large", BERT16, overrides=WIDE, ipus=32), Job("small", BERT16))
 

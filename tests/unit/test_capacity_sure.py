@@ -16,7 +16,7 @@ from podsim.result.uncertainty import percentiles
 from podsim.show.matplotlib_charts import write_sheet
 from podsim.show.text import report_as_text
 from podsim.study.plan import Goal, Option, Part, PlanResult, confidence, find_systems, reliable_first
-from podsim.study.plan.confidence import RELIABLE, confidence_of, drawn_figures
+from podsim.study.plan.confidence import RELIABLE, confidence_of, sampled_figures
 from podsim.study.plan.goal import limit
 from tests.cases import every_case
 
@@ -45,7 +45,7 @@ def sure_of(
         asked.append(part.system)
         return [None if each is None else {TIME: each} for each in times[part.system]]
 
-    monkeypatch.setattr(confidence, "_drawn", _drawn)
+    monkeypatch.setattr(confidence, "_sampled_metrics", _drawn)
     found = confidence_of(Goal(BERT, **{"draws": 4, **wanted}), ranked, out, processes=1)
     assert found is not None
     return [
@@ -194,7 +194,9 @@ def test_cost_and_energy_follow_time() -> None:
         "memory.fullest_ipu_bytes": 1,
         **rates,
     }
-    found = drawn_figures(Part("", "a", 4, 4, 1, known), {TIME: 110.0, "throughput_samples_per_s": 90.0, "other": 1.0})
+    found = sampled_figures(
+        Part("", "a", 4, 4, 1, known), {TIME: 110.0, "throughput_samples_per_s": 90.0, "other": 1.0}
+    )
     assert found == pytest.approx(
         {TIME: 110, COST: 22, "energy_per_run_j": 5.5, "mean_power_w": 7, "memory.fullest_ipu_bytes": 1}
         | {"throughput_samples_per_s": 90, "cost_per_million_samples": 10, "samples_per_currency": 9, "mfu": 0.36}
@@ -217,7 +219,7 @@ def test_draws_are_those_of_a_run(answer: PlanResult) -> None:
     first, *others = answer.confidence.contenders
     assert (first.option.system, first.first) == ("bow_pod16", 1.0) and all(other.first == 0 for other in others)
     assert answer.best is not None
-    drawn = confidence._drawn(answer.best.parts[0], answer.goal)
+    drawn = confidence._sampled_metrics(answer.best.parts[0], answer.goal)
     wide = ["parallelism.micro_batch_size=1", "parallelism.accumulation_factor=384"]
     again = run(BERT, overrides=["system=bow_pod16", *wide], uncertainty=Draws(10)).uncertainty
     assert again is not None

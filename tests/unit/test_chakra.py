@@ -18,7 +18,7 @@ from podsim.chakra.unroll import unrolled
 from podsim.chakra.write import GROUPS, write_chakra
 from podsim.engine import execute
 from podsim.errors import MissingDataError, OutputError, PodsimError
-from podsim.program.recorded import replayed
+from podsim.program.recorded import replay_program
 from podsim.program.task import Acquire, Barrier, Exchange, Group, Phase, Program, Release, Transfer, Work
 from podsim.scenario import load_scenario
 from tests.unit.chakra_examples import PROGRAM, SUM, US, attributes, messages, varint
@@ -132,7 +132,7 @@ def test_rings_that_no_longer_wait_for_one_another_lose_less_than_two_thousandth
     spec = load_scenario("bert_base_clue_pod16").spec
     graph, makespan_ps = unrolled(result.program(), result.passes)
     assert makespan_ps == result.trace.makespan_ps
-    again_ps = execute(replayed(graph, spec.system, int(spec.software.collective_rings))).makespan_ps
+    again_ps = execute(replay_program(graph, spec.system, int(spec.software.collective_rings))).makespan_ps
     assert again_ps < makespan_ps
     assert again_ps == pytest.approx(makespan_ps, rel=2e-3)
 
@@ -181,7 +181,7 @@ def test_what_works_beside_a_rank_is_in_its_file_on_a_lane_of_its_own() -> None:
         "b": ("", {"a", "c"}),
         "d": ("io", {"b", "c"}),
     }
-    again = execute(replayed(graph, load_scenario("conductivity_cnn_pod4").spec.system, 2))
+    again = execute(replay_program(graph, load_scenario("conductivity_cnn_pod4").spec.system, 2))
     assert again.makespan_ps == 7 * US
 
 

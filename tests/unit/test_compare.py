@@ -387,7 +387,7 @@ def test_a_change_whose_range_holds_none_is_not_worse(
 ) -> None:
     """1 / 1.05 of the throughput, times 0.945, 1.0395 and 1.0605, is 0.9, 0.99 and 1.01 of it."""
     stands_on: Any = SimpleNamespace(figures={"throughput_samples_per_s": 1.0, "weight_update_s": 1.0, TIME: 1.0})
-    monkeypatch.setattr("podsim.study.compare.doubt_of_change", lambda *_: SimpleNamespace(factors=factors))
+    monkeypatch.setattr("podsim.study.compare.spread_of_change", lambda *_: SimpleNamespace(factors=factors))
     slower = training({**A_PS, "bubble": 150 * MS}, mfu=0.24, mfu_of_pod=0.24)
     a, b = (replace(subject, stands_on=stands_on) for subject in compare(training(), slower).subjects)
     answer = Comparison((a, b), (difference(a, b),))

@@ -13,12 +13,12 @@ from ruamel.yaml import YAML
 
 from podsim.cli.app import main
 from podsim.draws import Z
-from podsim.result.evidence import Alike, Compared, Residuals, interval_score, residuals
+from podsim.result.evidence import Compared, Residuals, SimilarityWeights, interval_score, residuals
 from podsim.show.markdown import report_as_markdown
 from podsim.show.text import report_as_text
 from podsim.validation.comparison import RowComparison
-from podsim.validation.coverage import SIGMAS, TARGET, constant_sigma, coverage, left_out, share_of, without
-from podsim.validation.freedom import MOST_OF_NOISE, freedom
+from podsim.validation.coverage import SIGMAS, TARGET, constant_sigma, coverage, left_out_runs, share_of, without_origin
+from podsim.validation.identifiability import MOST_OF_NOISE, identifiability
 from podsim.validation.show import RangesHeld
 from tools.make_residuals import derived, plain_of
 
@@ -39,16 +39,16 @@ TABLE = Residuals(
         compared("paper", 0.3, variance=0.01),
         compared("blog", 0.2, "two"),
     ),
-    Alike(0.25, 0.5, 0.25, 1.0),
+    SimilarityWeights(0.25, 0.5, 0.25, 1.0),
 )
 """The rows of the paper share a configuration."""
 
 
 def test_an_origin_is_left_out_whole() -> None:
     """For logs: (0.1 + 0.3) / 2, as they share one, and 0.2; for the paper 0.05 and 0.2; for the blog 0.05 and 0.2."""
-    sigmas = [each.sigma for each in left_out(TABLE)]
+    sigmas = [each.sigma for each in left_out_runs(TABLE)]
     assert sigmas == pytest.approx([0.2, 0.125, math.hypot(0.125, 0.1), 0.125])
-    assert [run.origin for run in without(TABLE, "paper").runs] == ["logs", "blog"]
+    assert [run.origin for run in without_origin(TABLE, "paper").runs] == ["logs", "blog"]
 
 
 def test_shares_widths_and_scores_by_hand() -> None:
@@ -76,7 +76,7 @@ def test_a_constant_band_is_chosen_from_the_others() -> None:
 
 def test_a_score_has_ten_times_what_is_missed() -> None:
     assert interval_score(0.1, 0.12816 + 0.01) == pytest.approx(0.25632 + 0.1)
-    assert share_of("none is missed", left_out(TABLE)[:1]).score == pytest.approx(2 * Z * 0.2)
+    assert share_of("none is missed", left_out_runs(TABLE)[:1]).score == pytest.approx(2 * Z * 0.2)
 
 
 def test_changes_are_off_by_a_share_that_pairs_show() -> None:
@@ -106,9 +106,9 @@ def test_what_is_chosen_from_all_rows_flatters_little() -> None:
     """Weights and step that are chosen anew without each origin: a tenth more at most."""
     table, found = residuals(), []
     for origin in dict.fromkeys(run.origin for run in table.runs):
-        plain = plain_of(without(table, origin).runs)
-        anew = Residuals(table.runs, Alike(**plain["alike"]), plain["step"])
-        found += [each for each in left_out(anew) if each.run.origin == origin]
+        plain = plain_of(without_origin(table, origin).runs)
+        anew = Residuals(table.runs, SimilarityWeights(**plain["alike"]), plain["step"])
+        found += [each for each in left_out_runs(anew) if each.run.origin == origin]
     assert share_of("", found).score < 1.1 * coverage(table).total.score
 
 
@@ -131,7 +131,7 @@ def test_configurations_that_differ_in_name_alone_count_once(tmp_path: Path) -> 
         titles.append(str(path))
     rows = [RowComparison("A", title, 1.0, 1.0, "s", "hold-out", "logs", (), (title,)) for title in titles]
     both = [*rows, RowComparison("B", "two", 1.0, 1.0, "s", "calibration", "logs", (), (titles[1],))]
-    found = freedom(both)
+    found = identifiability(both)
     assert found.configurations == {"hold-out": 2, "calibration": 1}
     assert found.shared == 1
 
@@ -139,9 +139,9 @@ def test_configurations_that_differ_in_name_alone_count_once(tmp_path: Path) -> 
 def test_what_was_chosen_for_one_stack_is_no_switch() -> None:
     row = RowComparison("A", POD64, 1.0, 1.0, "s", "hold-out", "logs", (), (POD64,))
     other = RowComparison("A", "b", 1.0, 1.0, "s", "hold-out", "logs", (), ("bert_v2.0_pod64_closed",))
-    assert freedom([row]).switches == ()
-    assert freedom([row, other]).switches == ("software.collectives_merged", "software.evaluation")
-    assert "software.host_call = 87.8 ms" in freedom([row]).fitted["update or pass"]
+    assert identifiability([row]).switches == ()
+    assert identifiability([row, other]).switches == ("software.collectives_merged", "software.evaluation")
+    assert "software.host_call = 87.8 ms" in identifiability([row]).fitted["update or pass"]
 
 
 def test_the_card_says_how_many_constants_are_fitted() -> None:

@@ -11,9 +11,9 @@ import pytest
 import podsim
 from podsim.result.base import Result
 from podsim.result.evidence import (
-    Alike,
     Compared,
     Residuals,
+    SimilarityWeights,
     dimensions_of,
     evidence_of,
     features_of,
@@ -30,7 +30,7 @@ STREAMED = "system.machine.streaming_memory.bandwidth_per_machine"
 LINKS = "system.machine.ipu_link.bandwidth_per_direction"
 NAMES = {"activity": "training", "stack": "PopART", "family": "bert"}
 SIZES = {"layer_count": 24.0, "ipu_count": 16.0}
-ALIKE = Alike(stack=0.25, activity=0.5, model=0.125, spread=1.5)
+ALIKE = SimilarityWeights(stack=0.25, activity=0.5, model=0.125, spread=1.5)
 
 
 def compared(origin: str, error: float, configuration: str = "one", **names: str) -> Compared:
@@ -42,40 +42,40 @@ TWO = Residuals((compared("logs", 0.02), compared("paper", -0.1, stack="PyTorch"
 
 def test_runs_that_are_alike_count_more() -> None:
     """1.5 times (0.02 + 0.1 / 4) / (1 + 1 / 4), and with the other stack (0.02 / 4 + 0.1) / (1 + 1 / 4)."""
-    assert TWO.of(NAMES, SIZES).sigma == pytest.approx(1.5 * 0.036)
-    assert TWO.of(NAMES | {"stack": "PyTorch"}, SIZES).sigma == pytest.approx(1.5 * 0.084)
-    assert TWO.of(NAMES, SIZES).new == ()
+    assert TWO.evidence_for(NAMES, SIZES).sigma == pytest.approx(1.5 * 0.036)
+    assert TWO.evidence_for(NAMES | {"stack": "PyTorch"}, SIZES).sigma == pytest.approx(1.5 * 0.084)
+    assert TWO.evidence_for(NAMES, SIZES).new == ()
 
 
 def test_rows_of_a_configuration_count_as_one() -> None:
     """Four rows with 0.02 and one with 0.1: as two runs."""
     rows = (compared("logs", 0.02),) * 4
-    found = Residuals((*rows, compared("logs", 0.1, "other")), ALIKE).of(NAMES, SIZES)
+    found = Residuals((*rows, compared("logs", 0.1, "other")), ALIKE).evidence_for(NAMES, SIZES)
     assert found.sigma == pytest.approx(1.5 * 0.06)
 
 
 def test_a_stack_that_no_run_has_is_the_worse_of_all_and_a_step() -> None:
-    found = TWO.of(NAMES | {"stack": "JAX"}, SIZES)
+    found = TWO.evidence_for(NAMES | {"stack": "JAX"}, SIZES)
     assert found.sigma == pytest.approx(math.hypot(1.5 * 0.084, 0.05))
     assert found.new == ("training with JAX",)
 
 
 def test_each_new_feature_is_a_step_and_so_is_each_doubling() -> None:
     """Four times the IPUs are two doublings, with experts and fp8 four steps in all."""
-    found = TWO.of(NAMES | {"experts": "experts", "formats": "fp8"}, SIZES | {"ipu_count": 64.0})
+    found = TWO.evidence_for(NAMES | {"experts": "experts", "formats": "fp8"}, SIZES | {"ipu_count": 64.0})
     assert found.sigma**2 == pytest.approx((1.5 * 0.036) ** 2 + 4 * 0.05**2)
     assert found.new == ("training with experts", "training with fp8", "IPUs 64 (16)")
 
 
 def test_another_model_counts_less() -> None:
     """Both runs are of another model: (0.02 + 0.1 / 4) / 8 over (1 + 1 / 4) / 8."""
-    assert TWO.of(NAMES | {"family": "resnet"}, {"depth": 50.0}).sigma ** 2 == pytest.approx(
+    assert TWO.evidence_for(NAMES | {"family": "resnet"}, {"depth": 50.0}).sigma ** 2 == pytest.approx(
         (1.5 * 0.036) ** 2 + 0.05**2
     )
 
 
 def test_an_activity_that_no_run_has_is_the_worst_of_all_and_a_step() -> None:
-    found = TWO.of(NAMES | {"activity": "generation", "stack": "PyTorch"}, SIZES)
+    found = TWO.evidence_for(NAMES | {"activity": "generation", "stack": "PyTorch"}, SIZES)
     assert found.new == ("text generation",)
     assert found.sigma == pytest.approx(math.hypot(1.5 * 0.084, 0.05))
 
@@ -89,7 +89,7 @@ def test_further_from_what_was_compared_is_never_narrower(name: str) -> None:
     for names, sizes in SHIPPED:
         if name in sizes:
             most = max(run.sizes.get(name, 0.0) for run in table.runs)
-            found = [table.of(names, sizes | {name: most * 2**doublings}).sigma for doublings in range(12)]
+            found = [table.evidence_for(names, sizes | {name: most * 2**doublings}).sigma for doublings in range(12)]
             assert all(less < more for less, more in pairwise(found))
 
 
@@ -101,7 +101,7 @@ def test_what_no_run_has_is_never_narrower(name: str) -> None:
         same = [run for run in table.runs if run.names["activity"] == names["activity"]]
         known = {run.names[name] for run in same if name in run.names}
         as_known = [table.scatter(names | {name: value}, sizes) for value in known]
-        assert table.of(names | {name: "new"}, sizes).sigma >= max([table.scatter(names, sizes), *as_known])
+        assert table.evidence_for(names | {name: "new"}, sizes).sigma >= max([table.scatter(names, sizes), *as_known])
 
 
 def stands_on(found: Result) -> StandsOn:
@@ -134,7 +134,7 @@ def test_a_pod_of_fp8_that_nobody_built_is_a_step_wider() -> None:
     spec = load_scenario("bert_large_fp8_c600_chips").spec
     table, (names, sizes) = residuals(), (features_of(spec), dimensions_of(spec))
     as_usual = {key: value for key, value in names.items() if key != "formats"}
-    assert evidence_of(spec).sigma ** 2 >= table.of(as_usual, sizes).sigma ** 2 + table.step**2 - 1e-12
+    assert evidence_of(spec).sigma ** 2 >= table.evidence_for(as_usual, sizes).sigma ** 2 + table.step**2 - 1e-12
 
 
 def test_a_number_that_the_run_does_not_read_changes_nothing() -> None:
@@ -187,7 +187,7 @@ def test_a_measured_number_with_a_range_is_listed_and_drawn() -> None:
     found = stands_on(podsim.run("llama2_7b_pod16_streamed"))
     (row,) = (each for each in found if each["key"] == "system.machine.streaming_memory.read_bandwidth_per_ipu")
     assert (row["basis"], row["range"]) == ("measured", (5.6e9, 9.6e9))
-    assert row["key"] in next(iter(found.doubts().values())).parts
+    assert row["key"] in next(iter(found.spreads().values())).parts
 
 
 def test_a_stack_that_says_what_it_is_off_by_is_believed() -> None:
@@ -197,5 +197,5 @@ def test_a_stack_that_says_what_it_is_off_by_is_believed() -> None:
 
 def test_of_kernels_that_nobody_measured_a_step_is_added_to_the_widest() -> None:
     table = replace(TWO, kernels={"GEMM fp16": 0.03, "transfer": 0.12})
-    assert table.of_kernel("GEMM fp16") == 0.03
-    assert table.of_kernel("GEMM fp8") == pytest.approx(0.13)  # 5, 12, 13
+    assert table.kernel_sigma("GEMM fp16") == 0.03
+    assert table.kernel_sigma("GEMM fp8") == pytest.approx(0.13)  # 5, 12, 13

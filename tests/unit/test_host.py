@@ -8,7 +8,7 @@ import pytest
 
 import podsim
 from podsim import infer, simulate
-from podsim.engine import Pieces, execute
+from podsim.engine import Chunks, execute
 from podsim.placement import Plan, make_plan
 from podsim.placement.job import training_job
 from podsim.program.compile import compile_program, replicas_of
@@ -208,7 +208,7 @@ def test_folded_and_explicit_lanes_and_both_engines_agree() -> None:
         if plan.layout.replication_factor > 4:
             plan = replace(plan, layout=replace(plan.layout, replication_factor=8, replicas_per_process=8))
         folded, explicit = compile_program(plan), compile_program(plan, explicit=True)
-        assert len(replicas_of(plan).kept) < plan.layout.replication_factor
+        assert len(replicas_of(plan).simulated) < plan.layout.replication_factor
         times = {
             execute(program, explicit=each, engine=engine).makespan_ps
             for program, each in ((folded, False), (explicit, True))
@@ -219,8 +219,8 @@ def test_folded_and_explicit_lanes_and_both_engines_agree() -> None:
 
 def test_programs_with_processes_are_run_piece_by_piece() -> None:
     program = compile_program(small())
-    found, whole = Pieces().trace(program), execute(program)
+    found, whole = Chunks().trace(program), execute(program)
     assert found is not None
     assert (found.makespan_ps, found.lanes) == (whole.makespan_ps, whole.lanes)
     loading = Call.steady((CALL, 0.001), loaded_s=0.005).processes(small(), replicas_of(small()))
-    assert Pieces().trace(replace(program, groups=(program.groups[0], *loading))) is None
+    assert Chunks().trace(replace(program, groups=(program.groups[0], *loading))) is None

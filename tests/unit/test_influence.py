@@ -152,7 +152,7 @@ def test_a_run_repeated_as_it_is_has_the_figures_of_its_result(name: str) -> Non
     title, _, variant = name.partition("@")
     result = podsim.run(title, variant=variant or None)
     assert isinstance(result.assumptions, StandsOn)
-    measure = result.assumptions.probe(result.assumptions.spec, anew=True)
+    measure = result.assumptions.probe(result.assumptions.spec, resplit=True)
     assert measure is not None and measure.metrics
     for metric, value in measure.metrics.items():
         assert value == pytest.approx(getattr(result, metric)), metric

@@ -85,7 +85,7 @@ def case(name: str, overrides: tuple[str, ...]) -> tuple[Scenario, Probe[Any], M
     else:
         job = training_job(spec.require(TrainingScenario))
         probe = TrainingProbe(job, cost_model(job), TrainingOutcome(1.0, 1.0))
-    measure = probe(spec, anew=True)
+    measure = probe(spec, resplit=True)
     assert measure is not None
     return spec, probe, measure
 
@@ -116,7 +116,7 @@ def moves(name: str, overrides: tuple[str, ...], key: str) -> bool:
     for factor in (0.5, 2) if number is not None else ():
         try:
             moved = probe(
-                with_number(spec, key, max(1.0, number * factor) if number >= 1 else number * factor), anew=True
+                with_number(spec, key, max(1.0, number * factor) if number >= 1 else number * factor), resplit=True
             )
         except (PodsimError, ValueError):
             return True

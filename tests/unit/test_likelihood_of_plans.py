@@ -13,9 +13,9 @@ from podsim.study.plan.confidence import (
     Confidence,
     Contender,
     confidence_of,
-    drawn_figures,
     gap,
     likelihood,
+    sampled_figures,
     spreads_of,
 )
 from podsim.study.plan.goal import Limit, limit, missed
@@ -117,7 +117,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch, times: dict[str, list[float | None]])
     def _drawn(part: Part, goal: Goal) -> list[dict[str, float] | None]:
         return [None if each is None else {TIME: each} for each in times[part.system]]
 
-    monkeypatch.setattr(confidence, "_drawn", _drawn)
+    monkeypatch.setattr(confidence, "_sampled_metrics", _drawn)
 
 
 def test_nothing_is_drawn_where_nothing_can_change(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +165,7 @@ def test_what_is_one_and_a_half_times_as_long_is_near(second: float, asked: list
 def test_an_option_that_cannot_keep_up_is_not_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
     """More requests come than can be served in two draws of four, though times keep to the limit."""
     times = [{TIME: 9.0, SWAMPED: place < 2} for place in range(4)]
-    monkeypatch.setattr(confidence, "_drawn", lambda part, goal: times)
+    monkeypatch.setattr(confidence, "_sampled_metrics", lambda part, goal: times)
     found = confidence_of(Goal(BERT, draws=4, limits=(limit("time", "< 10 s"),)), [option()], [], processes=1)
     assert found is not None
     assert (found.contenders[0].within, found.contenders[0].possible, found.reached) == (0.5, 1.0, 2)
@@ -174,8 +174,8 @@ def test_an_option_that_cannot_keep_up_is_not_the_best(monkeypatch: pytest.Monke
 def test_figures_of_requests_replace_those_of_the_job() -> None:
     """Nothing follows from the time of requests: a draw has all of their figures."""
     part = Part("", "a", 4, 4, 1, {TIME: 10.0, COST: 2.0})
-    assert drawn_figures(part, {SWAMPED: False, TIME: 20.0}) == {TIME: 20.0, COST: 2.0, SWAMPED: False}
-    assert drawn_figures(part, {TIME: 20.0}) == {TIME: 20.0, COST: 4.0}
+    assert sampled_figures(part, {SWAMPED: False, TIME: 20.0}) == {TIME: 20.0, COST: 2.0, SWAMPED: False}
+    assert sampled_figures(part, {TIME: 20.0}) == {TIME: 20.0, COST: 4.0}
 
 
 class Told:
@@ -212,4 +212,4 @@ def test_an_option_that_holds_in_four_fifths_of_the_draws_is_reliable() -> None:
     held = [Contender(option(name), 0.5, within, 1.0) for name, within in (("a", 0.8), ("b", 0.79))]
     found = Confidence(100, 0, 100, held)
     assert [each["reliable"] for each in found.to_dict()["contenders"]] == [True, False]
-    assert found.of(option("b")) is held[1] and found.of(option("c")) is None
+    assert found.contender_for(option("b")) is held[1] and found.contender_for(option("c")) is None

@@ -183,11 +183,11 @@ def test_a_parsed_file_of_other_types_is_parsed_again(written: object, folder: P
 
 
 def test_an_entry_beyond_any_size_is_not_read(folder: Path) -> None:
-    assert disk.kept("ab1", lambda: 1, int, int) == 1
+    assert disk.cached("ab1", lambda: 1, int, int) == 1
     (path,) = entries(folder)
     with path.open("r+b") as file:
         file.truncate(1 << 40)  # with nothing behind it on disk
-    assert disk.kept("ab1", lambda: 2, int, int) == 2
+    assert disk.cached("ab1", lambda: 2, int, int) == 2
     assert path.stat().st_size < 100
 
 
@@ -249,9 +249,9 @@ def test_many_processes_write_the_same_folder(folder: Path) -> None:
 
 def test_a_full_folder_loses_its_older_half(folder: Path) -> None:
     for number in range(disk._MOST_PER_FOLDER + 1):
-        disk.kept(f"ab{number:04}", lambda: 1, int, int)
+        disk.cached(f"ab{number:04}", lambda: 1, int, int)
         os.utime(folder / "ab" / f"{number:04}.json", (number, number))
-    disk.kept("ab9999", lambda: 1, int, int)
+    disk.cached("ab9999", lambda: 1, int, int)
     left = [path.stem for path in entries(folder)]
     assert "9999" in left
     assert "0000" not in left

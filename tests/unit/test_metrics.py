@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import podsim
-from podsim.metrics import LESS, METRICS, MORE, NEITHER, OWN, SHORT, find_metric, metric_of
+from podsim.metrics import LESS, METRICS, MORE, NEITHER, RUN_METRICS, SHORT, find_metric, metric_of
 from podsim.scenario import load_scenario
 from podsim.scenario.expectations import expectation
 from podsim.study.plan.goal import figure_named, figures, limit, names_of
@@ -78,7 +78,7 @@ def test_names_are_taken_once() -> None:
     assert len(SHORT) == len(shorts)
     assert not set(keys) & set(SHORT)
     assert all(each.follows in ("", *METRICS) for each in METRICS.values())
-    assert all(each.of for each in OWN)
+    assert all(each.of for each in RUN_METRICS)
 
 
 def guesses(source: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ import pytest
 
 import podsim as api
 from podsim.errors import PodsimError
-from podsim.program.movement import COLLECTIVES, Collective, Movement
+from podsim.program.movement import COLLECTIVES, Collective, TransferTime
 from podsim.result.cost_movement import MovementCost, cost_collective, cost_transfer
 
 CLOCK_HZ, WORD, KB = 1.6e9, 4, 1000
@@ -142,9 +142,12 @@ def test_all_to_all_and_all_gather_fill_each_port_alike() -> None:
 
 def test_of_two_movements_the_longer_one_sets_the_bound() -> None:
     """4 s of loads and 1 s of sums; what arrives is what the second brings."""
-    loads, sums = Movement((("loads", 3.0),), 10.0, "loads"), Movement((("sums", 1.0), ("loads", 1.0)), 20.0, "sums")
-    assert loads.then(sums) == Movement((("loads", 4.0), ("sums", 1.0)), 20.0, "loads")
-    assert sums.then(loads) == Movement((("sums", 1.0), ("loads", 4.0)), 10.0, "loads")
+    loads, sums = (
+        TransferTime((("loads", 3.0),), 10.0, "loads"),
+        TransferTime((("sums", 1.0), ("loads", 1.0)), 20.0, "sums"),
+    )
+    assert loads.then(sums) == TransferTime((("loads", 4.0), ("sums", 1.0)), 20.0, "loads")
+    assert sums.then(loads) == TransferTime((("sums", 1.0), ("loads", 4.0)), 10.0, "loads")
 
 
 def test_a_small_reduction_goes_in_pieces_of_64() -> None:

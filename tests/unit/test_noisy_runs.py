@@ -16,7 +16,7 @@ from podsim.draws import Draws, Noisy, Seeds, percentiles
 from podsim.engine import Engine
 from podsim.engine.compiled import flatten, is_available
 from podsim.errors import PodsimError
-from podsim.program.compile import in_turns
+from podsim.program.compile import repeat_program
 from podsim.program.task import Jitter, Program
 from podsim.result.result import Drift
 from podsim.result.standing import noise_table
@@ -150,7 +150,7 @@ def test_machines_share_a_table() -> None:
     """Two machines with the same table take the room of one."""
     table = (0, 1, 2, 3)
     same = {"a": Jitter(1, table), "b": Jitter(2, table), "c": Jitter(3, (0, 5))}
-    flat = flatten(in_turns(Program(()), same, 1, 0))
+    flat = flatten(repeat_program(Program(()), same, 1, 0))
     assert flat.tables == [0, 1, 2, 3, 0, 5]
     assert flat.noises[0::4] == [0, 0, 4]
     assert flat.noises[2::4] == [1, 2, 3]
@@ -263,8 +263,8 @@ def test_a_result_on_many_machines_says_that_it_is_without_drift() -> None:
     found = podsim.simulate("bert_v1.1_pod64_open")
     assert found.drift == Drift(16, 0.008, 0.046)
     assert found.drift.on_average == pytest.approx((0.004, 0.023))
-    assert found.drift.words in [note for tile in found.headline() for note in tile.notes]
-    assert found.drift.words == (
+    assert found.drift.note in [note for tile in found.headline() for note in tile.notes]
+    assert found.drift.note == (
         "without drift; runs on 16 machines and more were 0.8 to 4.6 % slower at their end, 0.4 to 2.3 % on average"
     )
     assert podsim.simulate("resnet50_v1.1_pod64").drift is None

@@ -20,15 +20,15 @@ from podsim.placement.job import training_job
 from podsim.placement.memory import segment_peak_bytes
 from podsim.placement.plan import cost_model, job_memory
 from podsim.placement.schedule import PipelineSchedule
-from podsim.placement.search.auto import choose
-from podsim.placement.search.chain import bare_chain, chain_of, least_maximum, most_even
-from podsim.placement.search.dimensions import divisors
-from podsim.placement.search.families import CheckpointedSlices
-from podsim.placement.search.search import Search, pipeline_cycles
-from podsim.placement.search.space import accumulation
 from podsim.result.division import choice_yaml, division_blocks, ipus_of
 from podsim.scenario import TrainingScenario
 from podsim.scenario.schedules import ScheduleName
+from podsim.search.auto import choose
+from podsim.search.chain import bare_chain, chain_of, least_maximum, most_even
+from podsim.search.dimensions import divisors
+from podsim.search.families import CheckpointedSlices
+from podsim.search.search import Search, pipeline_cycles
+from podsim.search.space import accumulation
 from podsim.watch import silent
 from tests.examples import Mapping, small_bert, small_cnn, small_pod
 from tests.unit.bad_input_cases import SCENARIO, Run, error_of
@@ -96,7 +96,7 @@ def test_even_stages_take_micro_batches_and_stages_less_one(schedule: ScheduleNa
     Fill and drain of the lock-step pipeline: 3 cycles of forward passes alone, 3 of backward passes alone.
     """
     passes = [(stage, 1.0, 2.0) for stage in range(4)]
-    assert pipeline_cycles(passes, 8, PipelineSchedule.of(schedule, 4)) == (8 + 4 - 1) * 3
+    assert pipeline_cycles(passes, 8, PipelineSchedule.from_name(schedule, 4)) == (8 + 4 - 1) * 3
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_even_stages_take_micro_batches_and_stages_less_one(schedule: ScheduleNa
 def test_rounds_of_a_grouped_cycle_wait_for_each_other(schedule: ScheduleName, cycles: list[int]) -> None:
     """Two stages, forward and backward 1, 4 and 3, 2. A full cycle is 5 on either IPU, if passes may follow each
     other; grouped, all wait for the longest forward pass, 3, and then for the longest backward pass, 4."""
-    assert pipeline_cycles([(0, 1.0, 4.0), (1, 3.0, 2.0)], 4, PipelineSchedule.of(schedule, 2)) == sum(cycles)
+    assert pipeline_cycles([(0, 1.0, 4.0), (1, 3.0, 2.0)], 4, PipelineSchedule.from_name(schedule, 2)) == sum(cycles)
 
 
 def test_stages_that_share_an_ipu_take_turns() -> None:
@@ -122,7 +122,7 @@ def test_stages_that_share_an_ipu_take_turns() -> None:
     fill = [1, 1, 1 + 3, 1 + 3]
     flush = [3 + 2, 3 + 2, 2, 2]
     passes = [(0, 1.0, 2.0), (1, 1.0, 2.0), (0, 1.0, 2.0)]
-    assert pipeline_cycles(passes, 5, PipelineSchedule.of("lock_step", 3)) == sum(fill) + full + sum(flush)
+    assert pipeline_cycles(passes, 5, PipelineSchedule.from_name("lock_step", 3)) == sum(fill) + full + sum(flush)
 
 
 def test_divisors_and_accumulation() -> None:

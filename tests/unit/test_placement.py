@@ -119,4 +119,4 @@ def test_without_checkpoints_or_layers_a_stage_is_a_segment_of_its_own() -> None
 
 @pytest.mark.parametrize(("index", "depth"), [(0, 9), (1, 7), (2, 5), (3, 3), (4, 1)])
 def test_stash_depth(index: int, depth: int) -> None:
-    assert PipelineSchedule.of("lock_step", 5).stash_depth(index) == depth
+    assert PipelineSchedule.from_name("lock_step", 5).stash_depth(index) == depth

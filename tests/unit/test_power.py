@@ -63,9 +63,9 @@ def test_each_part_draws_what_it_does() -> None:
     assert energy.dynamic_w == pytest.approx(DYNAMIC_W)
     assert energy.chip_w == pytest.approx(20 + DYNAMIC_W)
     assert energy.activity == pytest.approx(DYNAMIC_W / (AT_WORK_W + 140))
-    assert energy.drawn.ipus_w == pytest.approx(64 * (20 + DYNAMIC_W))
-    assert energy.drawn.machines_w == 16 * 300
-    assert (energy.drawn.hosts_w, energy.drawn.switches_w) == (4 * 800, 2 * 400)
+    assert energy.component_power.ipus_w == pytest.approx(64 * (20 + DYNAMIC_W))
+    assert energy.component_power.machines_w == 16 * 300
+    assert (energy.component_power.hosts_w, energy.component_power.switches_w) == (4 * 800, 2 * 400)
     assert energy.mean_power_w == pytest.approx(64 * (20 + DYNAMIC_W) + 4800 + 3200 + 800)
     assert energy.idle_power_w == 64 * 20 + 4800 + 4 * 250 + 800
     assert energy.per_j == {"sample": pytest.approx(energy.mean_power_w / 100)}
@@ -75,8 +75,12 @@ def test_machines_are_metered_whole_with_their_part_of_the_pod() -> None:
     """6 IPUs in use are 2 of 16 machines: 8 idle powers, and an eighth of 4 servers and 2 switches."""
     energy = Energy(Meter(system(), 6), WORK)
     assert (energy.meter.machine_count, energy.meter.ipu_count) == (2, 8)
-    assert energy.drawn.ipus_w == pytest.approx(8 * 20 + 6 * DYNAMIC_W)
-    assert (energy.drawn.machines_w, energy.drawn.hosts_w, energy.drawn.switches_w) == (600, 400, 100)
+    assert energy.component_power.ipus_w == pytest.approx(8 * 20 + 6 * DYNAMIC_W)
+    assert (energy.component_power.machines_w, energy.component_power.hosts_w, energy.component_power.switches_w) == (
+        600,
+        400,
+        100,
+    )
     assert energy.to_dict()["host_count"] == 0.5
 
 
@@ -187,7 +191,7 @@ def test_machines_draw_what_is_typical_of_training_bert(name: str, typical_w: fl
     """1 kW for an IPU-M2000 that trains BERT, 1.25 kW for a Bow-2000 on average [power_of_m2000] [power_of_bow]."""
     energy = podsim.run(name).energy
     assert energy is not None
-    machine_w = (energy.drawn.ipus_w + energy.drawn.machines_w) / energy.meter.machine_count
+    machine_w = (energy.component_power.ipus_w + energy.component_power.machines_w) / energy.meter.machine_count
     assert machine_w == pytest.approx(typical_w, rel=0.1)
 
 
@@ -196,7 +200,7 @@ def test_no_machine_draws_more_than_its_limit_on_average() -> None:
     for name in ("resnet50_v1.1_pod64", "bert_v1.1_pod64_closed", "gpt2_small_pod4"):
         energy = podsim.run(name).energy
         assert energy is not None
-        assert energy.drawn.ipus_w + energy.drawn.machines_w < 1500 * energy.meter.machine_count
+        assert energy.component_power.ipus_w + energy.component_power.machines_w < 1500 * energy.meter.machine_count
 
 
 def test_a_chip_draws_in_kernels_and_in_training_what_was_measured() -> None:

@@ -117,7 +117,7 @@ def test_an_evaluation_needs_to_know_what_its_call_costs() -> None:
     with pytest.raises(MissingDataError) as caught:
         simulate("bert_v1.1_pod64_open", overrides=changes)
     assert str(caught.value) == (
-        "scenarios/mlperf/bert_v1.1_pod64_open.yaml:40:3 [run.evaluation]: PopART, SDK 2.3 does not say what a "
+        "scenarios/mlperf/bert_v1.1_pod64_open.yaml:41:3 [run.evaluation]: PopART, SDK 2.3 does not say what a "
         "session call for an evaluation costs\n  do: set `software.evaluation_call`, for example to `50 ms`"
     )
     quick = simulate("bert_v1.1_pod64_open", overrides=[*changes, "software.evaluation_call=50 ms"])
@@ -347,7 +347,7 @@ def test_machines_that_are_filled_unevenly_are_not_folded(replicas: int) -> None
     """Two machines of four IPUs: beyond four replicas of one IPU the second machine holds fewer than the first."""
     scenario = small_bert(small_pod(2), [1]) | {"software": {"base": "popart_sdk_2.3", "collective_rings": 4}}
     plan = plan_of(scenario, f"parallelism.replication_factor={replicas}")
-    assert len(replicas_of(plan).kept) == replicas
+    assert len(replicas_of(plan).simulated) == replicas
     folded, explicit = execute(compile_program(plan)), execute(compile_program(plan, explicit=True), explicit=True)
     assert folded.makespan_ps == explicit.makespan_ps
     assert folded.lanes == explicit.lanes

@@ -16,12 +16,12 @@ from podsim.result.influence import (
     CONVERGENCE,
     MODEL,
     Contribution,
-    Doubt,
+    LogSpread,
     Measure,
     StandsOn,
-    doubt_of_change,
-    of_triangle,
-    of_values,
+    discrete_contribution,
+    spread_of_change,
+    triangular_contribution,
 )
 from podsim.scenario import load_scenario
 from podsim.scenario.scenario import Scenario
@@ -43,7 +43,7 @@ def bert() -> podsim.RunResult:
 
 def test_the_moments_of_a_triangle_by_hand() -> None:
     """From 0 to 1 with the peak at 0: mean 1/3, variance 1/18, third moment 1/135; a thousandth of each power of it."""
-    part = of_triangle(1.0, 1.001, below=0.0)
+    part = triangular_contribution(1.0, 1.001, below=0.0)
     assert part.mean == pytest.approx(1e-3 / 3, rel=2e-3)
     assert part.variance == pytest.approx(1e-6 / 18, rel=1e-2)
     assert part.third == pytest.approx(1e-9 / 135, rel=3e-2)
@@ -51,11 +51,11 @@ def test_the_moments_of_a_triangle_by_hand() -> None:
 
 def test_a_triangle_leans_as_far_as_its_value_does() -> None:
     """A value at a quarter of its range, -1 to +3: the mean is (-1 + 3 + 0) / 3 above it."""
-    assert of_triangle(0.999, 1.003, below=0.25).mean == pytest.approx(2e-3 / 3, rel=5e-3)
+    assert triangular_contribution(0.999, 1.003, below=0.25).mean == pytest.approx(2e-3 / 3, rel=5e-3)
 
 
 def test_values_that_are_equally_frequent() -> None:
-    part = of_values([0.0, 3.0, 3.0])
+    part = discrete_contribution([0.0, 3.0, 3.0])
     assert (part.mean, part.variance, part.third) == pytest.approx((2.0, 2.0, -2.0))
 
 
@@ -67,10 +67,10 @@ def test_percentiles_of_a_skewed_distribution_by_its_table() -> None:
     """
     skewed = Contribution(0.50, 100 / 1e4, 400 / 1e6)
     halves = [Contribution(each.mean / 2, each.variance / 2, each.third / 2) for each in (skewed, skewed)]
-    doubt = Doubt({"one": halves[0], "the other": halves[1]})
-    found = [100 * math.log(doubt.at(deviations)) for deviations in (-Z, 0.0, Z)]
+    doubt = LogSpread({"one": halves[0], "the other": halves[1]})
+    found = [100 * math.log(doubt.quantile(deviations)) for deviations in (-Z, 0.0, Z)]
     assert found == pytest.approx([37.689, 49.335, 63.167], abs=0.1)
-    centred = Doubt({"one": Contribution(0.0, skewed.variance, skewed.third)})
+    centred = LogSpread({"one": Contribution(0.0, skewed.variance, skewed.third)})
     assert [100 * math.log(factor) for factor in centred.factors] == pytest.approx([37.689 - 50, 63.167 - 50], abs=0.1)
 
 
@@ -79,7 +79,7 @@ class Run:
 
     metric = "time_to_train_s"
 
-    def __call__(self, spec: Scenario, *, anew: bool) -> Measure:
+    def __call__(self, spec: Scenario, *, resplit: bool) -> Measure:
         assert isinstance(spec, TrainingScenario)
         time_s = 1 + float(spec.software.host_call_s)
         return Measure(time_s, time_s, {"throughput_samples_per_s": 1 / time_s}, (0.9 * time_s, 1.1 * time_s))
@@ -95,15 +95,15 @@ def stands_on(sigma: float) -> StandsOn:
 def test_a_value_off_the_middle_of_its_range_leans() -> None:
     """100 ms of 50 to 250 ms: a quarter of the range lies below, and ends take 1.05 and 1.25 s where it takes 1.1 s."""
     call = f"{CALL}={{value: 100 ms, source: estimate, basis: assumed, range: [50 ms, 250 ms]}}"
-    doubts = StandsOn(load_scenario(BERT, overrides=[call]).spec, Run()).doubts()
-    expected = of_triangle(1.05 / 1.1, 1.25 / 1.1, 0.25)
-    found = doubts["throughput_samples_per_s"].parts[CALL]
+    spreads = StandsOn(load_scenario(BERT, overrides=[call]).spec, Run()).spreads()
+    expected = triangular_contribution(1.05 / 1.1, 1.25 / 1.1, 0.25)
+    found = spreads["throughput_samples_per_s"].parts[CALL]
     assert (found.mean, found.variance) == pytest.approx((expected.mean, expected.variance))
 
 
 def test_causes_add_up_by_their_squares() -> None:
     """A symmetric triangle of 0.05/1.1 either way has the variance of a sixth of its square."""
-    doubt = stands_on(0.03).doubts()["throughput_samples_per_s"]
+    doubt = stands_on(0.03).spreads()["throughput_samples_per_s"]
     assert set(doubt.parts) == {CALL, MODEL}
     sigma = math.sqrt((0.05 / 1.1) ** 2 / 6 + 0.03**2)
     assert math.sqrt(doubt.variance) == pytest.approx(sigma, rel=5e-3)
@@ -112,15 +112,15 @@ def test_causes_add_up_by_their_squares() -> None:
 
 def test_a_time_to_train_has_the_spread_of_its_runs() -> None:
     """Runs of 0.9 and 1.1 of the mean: a variance of 0.1² beside the others."""
-    doubts = stands_on(0.0).doubts()
-    assert next(iter(doubts)) == "time_to_train_s"
-    spread = doubts["time_to_train_s"].parts[CONVERGENCE].variance
+    spreads = stands_on(0.0).spreads()
+    assert next(iter(spreads)) == "time_to_train_s"
+    spread = spreads["time_to_train_s"].parts[CONVERGENCE].variance
     assert spread == pytest.approx(0.01, rel=0.01)
-    assert doubts["time_to_train_s"].variance - doubts["throughput_samples_per_s"].variance == pytest.approx(spread)
+    assert spreads["time_to_train_s"].variance - spreads["throughput_samples_per_s"].variance == pytest.approx(spread)
 
 
 def test_a_model_that_is_sure_has_ranges_of_its_inputs_alone() -> None:
-    doubt = stands_on(0.0).doubts()["throughput_samples_per_s"]
+    doubt = stands_on(0.0).spreads()["throughput_samples_per_s"]
     assert math.sqrt(doubt.variance) == pytest.approx(0.05 / 1.1 / math.sqrt(6), rel=0.01)
 
 
@@ -234,18 +234,18 @@ def test_no_headline_lies_outside_of_its_range(low: str, high: str) -> None:
 
 def test_the_median_of_a_leaning_doubt_by_hand() -> None:
     """Of a third moment of 0.3 σ³ the median lies 0.3 / 6 standard deviations before the mean."""
-    doubt = Doubt({"a": Contribution(0.02, 0.01, 0.3e-3)})
-    assert doubt.at(0.0) == pytest.approx(math.exp(0.02 - 0.1 * 0.3 / 6))
-    assert doubt.at(1.0) == pytest.approx(math.exp(0.12))
-    assert doubt.is_in_the_middle
-    assert not Doubt({"a": Contribution(0.1, 0.01)}).is_in_the_middle  # a standard deviation off
+    doubt = LogSpread({"a": Contribution(0.02, 0.01, 0.3e-3)})
+    assert doubt.quantile(0.0) == pytest.approx(math.exp(0.02 - 0.1 * 0.3 / 6))
+    assert doubt.quantile(1.0) == pytest.approx(math.exp(0.12))
+    assert doubt.is_between_quartiles
+    assert not LogSpread({"a": Contribution(0.1, 0.01)}).is_between_quartiles  # a standard deviation off
 
 
 def test_a_change_is_off_by_a_share_of_it() -> None:
     """A second and a call of 100 ms, then of 400 ms: 1.4 over 1.1, and the change of the model's share of that."""
     slow = StandsOn(load_scenario(BERT, overrides=[f"{CALL}=400 ms"]).spec, Run())
     fast = StandsOn(load_scenario(BERT, overrides=[f"{CALL}=100 ms"]).spec, Run())
-    doubt = doubt_of_change(fast, slow, "time_to_train_s", 1.4 / 1.1)
+    doubt = spread_of_change(fast, slow, "time_to_train_s", 1.4 / 1.1)
     assert doubt is not None and set(doubt.parts) == {MODEL, CONVERGENCE}
     assert doubt.parts[CONVERGENCE].variance == 0  # as many samples in both
     assert math.sqrt(doubt.variance) == pytest.approx(residuals().change * math.log(1.4 / 1.1))
@@ -255,7 +255,7 @@ def test_runs_of_two_models_are_off_as_each_is() -> None:
     """Pairs of published runs say nothing of them: variances add up, the call is in both what it is in one."""
     one, other = (StandsOn(load_scenario(name).spec, Run()) for name in (BERT, "resnet50_v1.0_pod16"))
     assert not one.is_like(other)
-    doubt = doubt_of_change(one, other, "time_to_train_s", 1.0)
+    doubt = spread_of_change(one, other, "time_to_train_s", 1.0)
     assert doubt is not None
     assert doubt.parts[MODEL].variance == pytest.approx(one.evidence.sigma**2 + other.evidence.sigma**2)
 

@@ -144,10 +144,10 @@ def test_what_is_not_read_moves_nothing(name: str, monkeypatch: pytest.MonkeyPat
         class Counted:
             metric = probe.metric
 
-            def __call__(self, spec: Any, *, anew: bool) -> Measure | None:
+            def __call__(self, spec: Any, *, resplit: bool) -> Measure | None:
                 nonlocal runs
                 runs += 1
-                return probe(spec, anew=anew)
+                return probe(spec, resplit=resplit)
 
         return list(StandsOn(stands_on.spec, Counted())), runs
 

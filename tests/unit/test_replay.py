@@ -20,7 +20,7 @@ from podsim.cli.app import app
 from podsim.engine import execute
 from podsim.errors import PodsimError
 from podsim.placement.topology import Routes
-from podsim.program.recorded import Node, Recorded, replayed
+from podsim.program.recorded import Node, Recorded, replay_program
 from podsim.program.rings import Ring
 from podsim.scenario import System, load_hardware
 from podsim.scenario.software import Software
@@ -125,7 +125,7 @@ def test_collectives_go_around_the_rings_of_the_pod(tmp_path: Path, number: int,
     size = 4 * 10**6
     nodes = [node(0, COLL, comm_type=number, comm_size=size)]
     system = pod4()
-    ring = Ring.of(system, Routes(system), int(software().collective_rings), (0, 2, 3, 1))
+    ring = Ring.from_members(system, Routes(system), int(software().collective_rings), (0, 2, 3, 1))
     chunk = ring.chunks(0, size * put_in)
     step_ps = max(each.latency_ps + max(time for _, time in each.channels) for each in chunk)
     found = on_pod4(tmp_path, nodes, nodes, nodes, nodes)
@@ -174,7 +174,7 @@ def test_an_all_reduce_over_link_domains_sums_inside_then_over_gateways_then_han
     def time_ps(ranks: Sequence[int], kind: str = "all_reduce") -> int:
         one = Node(0, "sum", "collective", size_bytes=10**6, collective=kind, group="g")
         graph = Recorded(tuple((one,) if rank in ranks else () for rank in range(128)), {"g": tuple(ranks)})
-        return execute(replayed(graph, system, 2)).makespan_ps
+        return execute(replay_program(graph, system, 2)).makespan_ps
 
     inside, across = time_ps([0, 1]), time_ps([0, 1, 64, 65])
     assert across > inside
@@ -367,7 +367,7 @@ def test_ranks_that_share_layers_have_rings_of_their_own() -> None:
     one = Node(0, "sum", "collective", size_bytes=10**6, collective="all_reduce", group="g")
 
     def time_ps(node: Node, *rings: int) -> int:
-        return execute(replayed(Recorded(((node,),) * 4, {"g": (0, 1, 2, 3)}), pod4(), *rings)).makespan_ps
+        return execute(replay_program(Recorded(((node,),) * 4, {"g": (0, 1, 2, 3)}), pod4(), *rings)).makespan_ps
 
     shared = replace(one, of_shards=True)
     assert time_ps(shared, 4, 1) == time_ps(one, 1, 4) == time_ps(one, 1) > time_ps(one, 4) == time_ps(shared, 4)
@@ -387,7 +387,7 @@ def test_each_tensor_of_a_transfer_has_a_latency() -> None:
     one = Node(0, "weights", "load", size_bytes=1000)
 
     def time_s(each: Node) -> float:
-        return execute(replayed(Recorded(((each,),), {}), system, 2)).makespan_ps / 1e12
+        return execute(replay_program(Recorded(((each,),), {}), system, 2)).makespan_ps / 1e12
 
     more = time_s(replace(one, tensor_count=5)) - time_s(one)
     assert more == pytest.approx(4 * float(system.machine.streaming_memory.latency_s))
@@ -408,7 +408,7 @@ def test_damaged_files_are_refused_or_run_and_never_break_podsim(tmp_path: Path)
             data[random.randrange(len(data))] = random.randrange(256)
         file.write_bytes(data[: random.randint(1, len(data))] if random.random() < 0.2 else data)
         try:
-            assert execute(replayed(read_chakra(folder), system, 1)).makespan_ps >= 0
+            assert execute(replay_program(read_chakra(folder), system, 1)).makespan_ps >= 0
         except PodsimError as error:
             refused += 1
             assert error.where

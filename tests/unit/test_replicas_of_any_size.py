@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from podsim import SpecError, load_scenario, simulate
-from podsim.placement.search.choice import Candidate
 from podsim.placement.topology import Routes
 from podsim.program.compile import compile_program, replicas_of
 from podsim.program.rings import Ring
 from podsim.program.task import Exchange
 from podsim.scenario.faults import _numbers
+from podsim.search.choice import Candidate
 from podsim.study.plan.candidates import written
 from tests.examples import Mapping, plan_of, small_bert, small_pod, system_of
 
@@ -46,7 +46,7 @@ def test_a_ring_of_replicas_that_begin_on_either_side_of_the_ladder() -> None:
     """
     plan = plan_of(many_stages(3, 3, 3))
     replicas = replicas_of(plan)
-    assert list(replicas.kept) == [0, 1, 2]
+    assert list(replicas.simulated) == [0, 1, 2]
     assert replicas.ring(0, 1) == (1, 4, 7)
     names = [
         [channel.id.partition("/")[2] for channel in Routes(plan.system).between(here, there).channels]
@@ -61,7 +61,7 @@ def test_a_ring_of_replicas_that_begin_on_either_side_of_the_ladder() -> None:
     link = machine.ipu_link
     assert link is not None
     longest_s = link.first_hop_latency_s + 2 * link.hop_latency_s + (link.rung_latency_s or 0.0)
-    ring = Ring.of(plan.system, replicas.routes, 1, replicas.ring(0, 1))
+    ring = Ring.from_members(plan.system, replicas.routes, 1, replicas.ring(0, 1))
     assert ring.step_latency_s == pytest.approx(machine.ipu.multi_ipu_sync_s + longest_s)
 
 

@@ -11,15 +11,15 @@ import pytest
 from podsim.placement.cuts import Cuts, Segment
 from podsim.placement.job import training_job
 from podsim.placement.layout import ON_CHIP, STREAMING, Layout
-from podsim.placement.search import auto, decoder
-from podsim.placement.search.best_first import Found, Lead
-from podsim.placement.search.bounds import call_s
-from podsim.placement.search.chain import Slices, bare_chain
-from podsim.placement.search.dimensions import SHARED, Pins, in_phases, shared, with_key
-from podsim.placement.search.phased import PhasedSearch
-from podsim.placement.search.prices import price
-from podsim.placement.search.search import Search
 from podsim.scenario import TrainingScenario, load_scenario
+from podsim.search import auto, decoder
+from podsim.search.best_first import Found, Lead
+from podsim.search.bounds import call_s
+from podsim.search.chain import Slices, bare_chain
+from podsim.search.dimensions import SHARED, Pins, in_phases, shared, with_key
+from podsim.search.phased import PhasedSearch
+from podsim.search.prices import price
+from podsim.search.search import Search
 from podsim.watch import silent
 from tests.examples import Mapping, small_bert, small_cnn, small_pod, system_of
 

@@ -23,7 +23,7 @@ from podsim import simulate
 from podsim.cli.app import main
 from podsim.errors import BadValueError, OutputError, PodsimError, SpecError
 from podsim.scenario.document import Document
-from podsim.study.expression import Expression, filled_in
+from podsim.study.expression import Expression, interpolate
 from podsim.study.points import MOST_POINTS, StudySpace, read_study, space_of
 from podsim.study.store import Store, typed, write_table
 from podsim.study.sweep import _row, sweep
@@ -197,9 +197,9 @@ def test_hostile_expressions_end_with_a_number_or_a_cure() -> None:
 
 
 def test_texts_are_filled_in() -> None:
-    assert filled_in("${ipus // 4}", {"ipus": 64}) == 16
-    assert repr(filled_in("${ipus / 4}", {"ipus": 64})) == "16"  # keys that need whole numbers take it
-    assert filled_in("${rate / 1e9 * 2} GB/s of ${word}", {"rate": "8 GB/s", "word": "all"}) == "16 GB/s of all"
+    assert interpolate("${ipus // 4}", {"ipus": 64}) == 16
+    assert repr(interpolate("${ipus / 4}", {"ipus": 64})) == "16"  # keys that need whole numbers take it
+    assert interpolate("${rate / 1e9 * 2} GB/s of ${word}", {"rate": "8 GB/s", "word": "all"}) == "16 GB/s of all"
 
 
 # Points

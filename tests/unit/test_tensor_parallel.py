@@ -232,7 +232,7 @@ def test_divided_tokens_are_kept_and_handed_on_in_parts() -> None:
 def test_bytes_on_each_link_by_hand(topology: str, shards: int, rings: int) -> None:
     """Everything that passes a link in one direction while a tensor is added up: 2·(n - 1)/n of it, or half of that."""
     pod = small_pod(4, topology=topology, domain_machines=4)
-    ring = Ring.of_shards(load_scenario(small(1, pod=pod)).spec.system, rings, range(shards))
+    ring = Ring.around(load_scenario(small(1, pod=pod)).spec.system, rings, range(shards))
     carried: Counter[str] = Counter()
     for ipu in range(shards):
         for step in ring.shard_sums(ipu, {1 << 20: 10}):
@@ -253,7 +253,7 @@ def test_bytes_on_each_link_by_hand(topology: str, shards: int, rings: int) -> N
 def test_steps_in_one_exchange_take_as_long_as_one_by_one(rings: int, topology: str, engine: Any) -> None:
     """Eight IPUs and tensors of two sizes: 3 · 7 and 2 · 7 steps, each with a meeting, against one of each size."""
     system = load_scenario(small(1, pod=small_pod(4, topology=topology, domain_machines=4))).spec.system
-    ring = Ring.of_shards(system, rings, range(8))
+    ring = Ring.around(system, rings, range(8))
     sums = {1 << 20: 3, 1 << 12: 2}
     meet = Barrier("ring", TENSOR_PARALLEL)
     one_by_one = {

@@ -361,7 +361,7 @@ def test_the_blog_warms_up_for_thirteen_percent_of_phase_2() -> None:
     ],
 )
 def test_a_schedule_without_an_end_or_a_rule(rule: dict[str, float], lines: tuple[str, str]) -> None:
-    assert LearningRate.of(LearningRateSpec(**rule), 64, None).lines == lines
+    assert LearningRate.from_rule(LearningRateSpec(**rule), 64, None).lines == lines
 
 
 @pytest.mark.parametrize(

@@ -123,11 +123,11 @@ def system(topology: str) -> System:
 
 def test_rows_are_neighbours_and_columns_lie_apart() -> None:
     """4 x 4 IPUs, most bytes going around rows: IPUs 4 to 7 are a row on two rungs, and 1, 5, 9, 13 a column."""
-    rings = ShardRings.of(system("ladder"), 4, range(16), 4, ShardSums({1 << 20: 1}, {1 << 20: 4}))
+    rings = ShardRings.from_members(system("ladder"), 4, range(16), 4, ShardSums({1 << 20: 1}, {1 << 20: 4}))
     assert set(rings.rows[5].members) == {4, 5, 6, 7}
     assert rings.columns[5].members == (1, 5, 9, 13)
     # The other way round where columns have more to do.
-    rings = ShardRings.of(system("ladder"), 4, range(16), 4, ShardSums({1 << 20: 4}, {1 << 20: 1}))
+    rings = ShardRings.from_members(system("ladder"), 4, range(16), 4, ShardSums({1 << 20: 4}, {1 << 20: 1}))
     assert rings.rows[5].members == (1, 5, 9, 13)
     assert set(rings.columns[5].members) == {4, 5, 6, 7}
 
@@ -199,7 +199,7 @@ def test_time_of_8_x_8_on_a_torus_by_hand() -> None:
     near_s = 600 / 1.33e9 + link.first_hop_latency_s
     rows_s = 14 * (near_s + size / 8 / 2 / RAIL)
     columns_s = 14 * (near_s + 3 * link.hop_latency_s + size / 8 * 4 / 2 / RAIL)
-    grid = ShardRings.of(pod.system, 4, range(64), 8, ShardSums({size: 2}, {size: 2}))
+    grid = ShardRings.from_members(pod.system, 4, range(64), 8, ShardSums({size: 2}, {size: 2}))
     assert run_ps(grid, ShardSums({}, {size: 2})) / 1e12 == pytest.approx(rows_s, rel=1e-6)
     assert run_ps(grid, ShardSums({size: 2}, {})) / 1e12 == pytest.approx(columns_s, rel=1e-6)
     assert grid.time_s(ShardSums({size: 2}, {size: 2})) == pytest.approx(rows_s + columns_s, rel=1e-6)
@@ -219,7 +219,7 @@ def test_the_faster_of_both_grids_is_taken(topology: str, width_parts: int, ring
     for in_columns in (1, 3, 9, 27):
         sums = ShardSums({1 << 20: in_columns}, {1 << 20: 9})
         ways = [ShardRings.grid(pod, rings, range(16), width_parts, rows_first=each) for each in (True, False)]
-        taken = ShardRings.of(pod, rings, range(16), width_parts, sums)
+        taken = ShardRings.from_members(pod, rings, range(16), width_parts, sums)
         assert run_ps(taken, sums) == min(run_ps(way, sums) for way in ways)
 
 

@@ -21,7 +21,7 @@ from podsim.ui import answer
 from podsim.ui.form import SYSTEM, form_of
 from podsim.ui.gate import Gate, is_loopback
 from podsim.ui.pool import Asker, Pool, Ticket
-from podsim.ui.question import LONGEST_TEXT, Question, dropped, read_query, stem_of
+from podsim.ui.question import LONGEST_TEXT, Question, dropped_question, read_query, stem_of
 from podsim.ui.serve import address, check_packages, check_port, new_token
 from tests.unit.page_examples import luminance
 
@@ -57,7 +57,7 @@ def test_an_address_holds_the_question() -> None:
 
 
 def test_an_address_holds_a_scenario_that_was_dropped() -> None:
-    asked = dropped("my model.yaml", f"base: {BERT}\nsystem: bow_pod64\n").with_value(CLOCK, "1.5 GHz")
+    asked = dropped_question("my model.yaml", f"base: {BERT}\nsystem: bow_pod64\n").with_value(CLOCK, "1.5 GHz")
     assert asked.scenario == "my_model"
     assert read_query(asked.query(), (), BERT) == asked
 
@@ -111,9 +111,9 @@ def test_a_file_named_at_the_start_may_be_in_an_address() -> None:
 
 def test_a_dropped_file_names_no_file_of_the_machine() -> None:
     with pytest.raises(SpecError, match="reads no other file") as caught:
-        dropped("a.yaml", "base: ../other\nmodel: {kind: graph, file: /etc/hostname}\n")
+        dropped_question("a.yaml", "base: ../other\nmodel: {kind: graph, file: /etc/hostname}\n")
     assert [problem.key for problem in caught.value.problems] == ["base", "model.file"]
-    assert dropped("a.yaml", "model: {kind: graph, file: m.onnx}\n", own=["m.onnx"]).scenario == "a"
+    assert dropped_question("a.yaml", "model: {kind: graph, file: m.onnx}\n", own=["m.onnx"]).scenario == "a"
 
 
 def test_a_packed_scenario_does_not_grow_beyond_reason() -> None:
@@ -246,7 +246,7 @@ def test_what_is_typed_is_escaped(job: answer.Job) -> None:
     parts = answer.at_once(job, asked, Question(BERT)).parts
     assert "<img" not in "".join(parts.values())
     assert "&lt;img" in parts[answer.VERDICT]
-    named = dropped("a.yaml", f'base: {BERT}\ndescription: "{EVIL}"\n').with_value(CLOCK, "1.5 GHz")
+    named = dropped_question("a.yaml", f'base: {BERT}\ndescription: "{EVIL}"\n').with_value(CLOCK, "1.5 GHz")
     assert "<img" not in "".join(answer.in_full(job, named, named.as_written).parts.values())
 
 

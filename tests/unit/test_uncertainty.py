@@ -17,7 +17,7 @@ from podsim.errors import PodsimError
 from podsim.result.base import tornado_sheet
 from podsim.result.evidence import Evidence, evidence_of
 from podsim.result.influence import Measure, StandsOn
-from podsim.result.uncertainty import draw, drawing_of, uncertainty
+from podsim.result.uncertainty import draw, sampling_task, uncertainty
 from podsim.scenario import load_scenario
 from podsim.scenario.assumptions import assumptions
 from podsim.scenario.scenario import Scenario
@@ -37,7 +37,7 @@ class Echo:
     def __init__(self, most: float = math.inf) -> None:
         self.most = most
 
-    def __call__(self, spec: Scenario, *, anew: bool) -> Measure:
+    def __call__(self, spec: Scenario, *, resplit: bool) -> Measure:
         assert isinstance(spec, TrainingScenario)
         value = float(spec.software.host_call_s)
         if value > self.most:
@@ -102,8 +102,8 @@ def test_any_number_of_processes_gives_the_same(spec: TrainingScenario, monkeypa
 class Fixed(Echo):
     """A run that no input moves, which takes a second and makes one thing."""
 
-    def __call__(self, spec: Scenario, *, anew: bool) -> Measure:
-        measure = super().__call__(spec, anew=anew)
+    def __call__(self, spec: Scenario, *, resplit: bool) -> Measure:
+        measure = super().__call__(spec, resplit=resplit)
         return Measure(measure.headline, measure.others, {"weight_update_s": 1.0, "throughput_samples_per_s": 1.0})
 
 
@@ -152,7 +152,7 @@ def test_inputs_that_need_new_splits_are_drawn() -> None:
 def test_inputs_that_two_runs_share_are_drawn_alike(spec: TrainingScenario) -> None:
     """Whichever others stand beside them: a difference of two runs is that of their models."""
     stands_on = StandsOn(spec, Echo())
-    alone = drawing_of(stands_on)
+    alone = sampling_task(stands_on)
     others = [assumption for assumption in assumptions(spec) if assumption.key != CALL]
     beside = replace(alone, inputs=[*others[:3], *alone.inputs])
     for number in range(3):
@@ -174,11 +174,11 @@ def test_no_run_that_is_possible_is_an_error(spec: TrainingScenario) -> None:
 
         drawn = 0
 
-        def __call__(self, spec: Scenario, *, anew: bool) -> Measure:
+        def __call__(self, spec: Scenario, *, resplit: bool) -> Measure:
             self.drawn += 1
             if self.drawn > 3:  # the run as it is, and both ends of the range
                 raise PodsimError("too much")
-            return super().__call__(spec, anew=anew)
+            return super().__call__(spec, resplit=resplit)
 
     stands_on = StandsOn(spec, Never())
     with pytest.raises(PodsimError, match="none of 5 draws"):
@@ -224,8 +224,8 @@ def test_a_result_holds_its_draws() -> None:
 class Runs(Echo):
     """A run of one, two or three hours."""
 
-    def __call__(self, spec: Scenario, *, anew: bool) -> Measure:
-        measure = super().__call__(spec, anew=anew)
+    def __call__(self, spec: Scenario, *, resplit: bool) -> Measure:
+        measure = super().__call__(spec, resplit=resplit)
         return Measure(measure.headline, measure.others, measure.metrics, (1.0, 2.0, 3.0))
 
 

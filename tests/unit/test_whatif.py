@@ -17,7 +17,7 @@ from podsim.errors import PodsimError
 from podsim.report.chart import Bars
 from podsim.report.table import Table
 from podsim.result.evidence import residuals
-from podsim.result.influence import MACHINE, StandsOn, doubt_of_change
+from podsim.result.influence import MACHINE, StandsOn, spread_of_change
 from podsim.scenario.assumptions import Assumption
 from podsim.scenario.parameters import PARAMETERS
 from podsim.study.whatif import Effect, Effects, WhatIf, whatif
@@ -53,7 +53,7 @@ class Stands:
 
 
 def doubt(before: Stands, after: Stands) -> tuple[float, float] | None:
-    found = doubt_of_change(cast(Any, before), cast(Any, after), "throughput_samples_per_s", 1.0)
+    found = spread_of_change(cast(Any, before), cast(Any, after), "throughput_samples_per_s", 1.0)
     return None if found is None else found.factors
 
 
@@ -89,7 +89,7 @@ def test_an_input_that_each_has_of_its_own_counts_in_both() -> None:
     before, after = Stands({"latency": (0.8, 1.25)}), Stands({"latency": (0.8, 1.25)}, (), number("latency", 2.0001))
     assert doubt(before, before) == (1.0, 1.0)
     both, one = (
-        doubt_of_change(cast(Any, before), cast(Any, each), "throughput_samples_per_s", 1.0)
+        spread_of_change(cast(Any, before), cast(Any, each), "throughput_samples_per_s", 1.0)
         for each in (after, Stands({}, (), number("latency", 2.0001)))
     )
     assert both is not None and one is not None
@@ -138,7 +138,7 @@ def test_a_value_that_cannot_be_is_refused_and_one_that_does_not_fit_is_a_row() 
 
 def test_together_is_the_geometric_mean_and_leaves_out_what_one_cannot_do() -> None:
     found = WhatIf((side("a", clock=0.21, links=0.5, memory=None), side("b", memory=0.1, clock=0.0, links=-0.5)))
-    together = dict(found.together(replanned=False))
+    together = dict(found.mean_factors(replanned=False))
     # √(1.21 x 1.00) = 1.1, √(1.5 x 0.5) = √0.75
     assert together == pytest.approx({"clock": 1.1, "links": 0.75**0.5})
     assert list(together) == ["clock", "links"]
@@ -186,9 +186,9 @@ def test_what_a_change_brings_and_the_run_with_it_say_the_same() -> None:
     name = workload.metric
     assert plain.time_to_train_s and fast.time_to_train_s
     change = math.log(plain.time_to_train_s / fast.time_to_train_s)
-    added = after.doubts()[name].parts[MACHINE].variance
+    added = after.spreads()[name].parts[MACHINE].variance
     assert added == pytest.approx((residuals().change * change) ** 2)
-    assert MACHINE not in before.doubts()[name].parts
+    assert MACHINE not in before.spreads()[name].parts
     assert effect.share_range is not None and effect.share is not None
     assert 0 < effect.share_range.low <= effect.share <= effect.share_range.high
 

@@ -81,7 +81,7 @@ def test_what_is_told_changes_nothing(name: str, overrides: tuple[str, ...]) -> 
     assert len(known) > 3
     for key in known:
         found = [run(name, overrides=[*overrides, f"{key}={value}"]) for value in values(key)]
-        assert plain(found[0].own()) == plain(found[1].own()), key
+        assert plain(found[0].specific_numbers()) == plain(found[1].specific_numbers()), key
         assert key in {each.key for each in found[0].without_effect}
 
 
@@ -153,7 +153,7 @@ def told_of(division: dict[str, object], **model: object) -> list[str]:
 def test_an_order_that_is_told_changes_nothing() -> None:
     division = {"tensor_parallel": 2, "replication_factor": 2, "accumulation_factor": 3}
     usual, other = (run(small(division | more)) for more in ({}, {"nearest": ["stages", "shards", "replicas"]}))
-    assert plain(usual.own()) == plain(other.own())
+    assert plain(usual.specific_numbers()) == plain(other.specific_numbers())
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from podsim.scenario import TrainingScenario, load_scenario
 from podsim.validation import RowComparison
 from podsim.validation.comparison import Validation, summarize
 from podsim.validation.fit import Fit
-from podsim.validation.freedom import MOST_OF_NOISE, freedom
+from podsim.validation.identifiability import MOST_OF_NOISE, identifiability
 from tools.noise_fit import noise_fits
 from tools.refit import calibrate, configurations
 
@@ -315,7 +315,7 @@ def test_errors_of_left_out_rows_start_from_what_is_predicted_now(comparisons: S
 
 def test_every_fitted_constant_is_counted(comparisons: Sequence[RowComparison], fits: Sequence[Fit]) -> None:
     """All that are fitted again, those that are not, and the numbers of tables of vertices; those of noise apart."""
-    chosen = freedom(comparisons)
+    chosen = identifiability(comparisons)
     fitted = [name for names in chosen.fitted.values() for name in names]
     in_tables = [name for name in fitted if ".vertices." in name]
     assert len(fitted) == len(fits) - MOST_OF_NOISE + len(NOT_REFITTED) + len(in_tables)

@@ -12,7 +12,7 @@ from podsim.errors import PodsimError
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """One benchmark."""
+    """Benchmark of MLPerf Training."""
 
     name: str  # as result files call it
     title: str
@@ -23,7 +23,7 @@ BENCHMARKS: Final = {"bert": Benchmark("bert", "BERT-Large"), "resnet": Benchmar
 
 
 def benchmark_of(name: str | None, where: str) -> Benchmark:
-    """The benchmark of a name, or of a model's `benchmark`."""
+    """Return the benchmark with a name, or of a model's `benchmark`."""
     if name in BENCHMARKS:
         return BENCHMARKS[name]
     known = " and ".join(f"{each.title} (`{each.name}`)" for each in BENCHMARKS.values())
@@ -35,13 +35,13 @@ _CURE: Final = "use a scenario of one of them, such as `bert_v2.0_pod64_closed`;
 
 
 def section(scenario: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A section of a resolved scenario, empty if it has none."""
+    """Return a section of a resolved scenario, empty if it is absent."""
     found = scenario.get(name)
     return found if isinstance(found, Mapping) else {}
 
 
 def nominal_batch(packs: int, scenario: Mapping[str, Any]) -> int:
-    """The batch size that result files have: a pack counts as so many sequences as a whole number comes close to.
+    """Return the batch size in result files, which count a pack as a whole number of sequences.
 
     >>> nominal_batch(2304, {"data": {"packing": {"sequences_per_pack": 2.0368}}})
     4608
@@ -50,13 +50,13 @@ def nominal_batch(packs: int, scenario: Mapping[str, Any]) -> int:
 
 
 def nominal_sequences_per_pack(scenario: Mapping[str, Any]) -> int:
-    """Sequences of a pack as a whole number; 1 where nothing is packed. Source: [mlperf_logs]."""
+    """Return the sequences of a pack as a whole number; 1 without packing. Source: [mlperf_logs]."""
     packing = section(scenario, "data").get("packing")
     return 1 if packing is None else math.floor(packing["sequences_per_pack"] + 1 / 2)
 
 
 def batch_size(scenario: Mapping[str, Any]) -> int:
-    """Samples, or packs, of one weight update of a resolved scenario."""
+    """Return the samples, or packs, of one weight update of a resolved scenario."""
     layout = section(scenario, "parallelism")
     factors = ("micro_batch_size", "accumulation_factor", "replication_factor")
     return math.prod(int(layout[name]) for name in factors)

@@ -1,7 +1,7 @@
-"""Logged runs beside predictions, phase by phase; each with the shipped scenario that it belongs to.
+"""Comparison of logged runs with predictions, phase by phase; each with the matching shipped scenario.
 
-The predicted run goes on for as many evaluations, or epochs, as the logged one: when a network converges is no
-question to a simulator of machines.
+The predicted run has the number of evaluations, or epochs, of the logged one, because a machine simulator does not
+predict convergence.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NOMINAL: Final = nominal_sequences_per_pack({"data": {"packing": {"sequences_pe
 
 
 def matching_scenario(run: Logged) -> str:
-    """The shipped scenario of a logged run: by its benchmark, batch and pod, then by what else it says."""
+    """Return the shipped scenario that matches a logged run in benchmark, batch, pod and other lines."""
     known = [row for row in rows("mlperf_submissions") if _has_batch(row, run)]
     # A submission of PaddlePaddle is meant where the log names it: its configurations are those of PopART.
     of_batch = [row for row in known if row["framework"] != PADDLE or scenario_name(row) == run.simulated]
@@ -54,7 +54,7 @@ def matching_scenario(run: Logged) -> str:
 
 
 def logged_batch(row: dict[str, str]) -> int:
-    """The batch size that the result files of a submission have."""
+    """Return the batch size that the result files of a submission contain."""
     if row["packs_per_step"]:
         return int(row["packs_per_step"]) * _NOMINAL
     return int(row["micro_batch_per_replica"]) * int(row["grad_accum"]) * int(row["replicas"])
@@ -65,13 +65,13 @@ def _has_batch(row: dict[str, str], run: Logged) -> bool:
 
 
 def _has_pod(row: dict[str, str], run: Logged) -> bool:
-    """Where the platform names a pod, it is this one."""
+    """Return True unless the log's platform names a pod of another size."""
     pod = _POD.search(run.platform)
     return pod is None or pod[1] == row["ipus"]
 
 
 def _details(row: dict[str, str], run: Logged) -> Iterator[bool]:
-    """Agreement in each detail that a log may hold and submissions differ in."""
+    """Yield True or False for each detail of the log that submissions may differ in: does it agree?"""
     if run.division is not None:
         yield row["division"] == run.division
     if run.accumulation_factor is not None:
@@ -85,11 +85,11 @@ def _details(row: dict[str, str], run: Logged) -> Iterator[bool]:
 
 @dataclass(frozen=True, slots=True)
 class LoggedPhase:
-    """One phase of a run."""
+    """Phase of a run, logged and predicted."""
 
     name: str
-    logged_s: float | None  # how long it took, if it is logged. [s]
-    predicted_s: float | None  # how long it is predicted to take, if it is. [s]
+    logged_s: float | None  # logged time, if known. [s]
+    predicted_s: float | None  # predicted time, if known. [s]
 
     @property
     def error(self) -> float | None:
@@ -108,10 +108,10 @@ class ComparedRun:
     title: str
     update_count: int  # weight updates that the logged time of one is taken over
     phases: tuple[LoggedPhase, ...]  # in the order in which they happen; the weight update and the whole run last
-    notes: tuple[str, ...]  # what a reader must know of them
+    notes: tuple[str, ...]  # notes for the reader
 
     def phase(self, name: str) -> LoggedPhase:
-        """The phase of a name."""
+        """Return the phase with a name."""
         return next(phase for phase in self.phases if phase.name == name)
 
 
@@ -136,7 +136,7 @@ def compare_logs(
 
 
 def _checked(run: Logged, name: str, overrides: Sequence[str]) -> LoadedScenario:
-    """A scenario that trains what a log is about."""
+    """Return the scenario; raise if it does not train the logged benchmark."""
     loaded = load_scenario(name, None, overrides)
     cure = f"name a scenario that trains {run.benchmark.title}, or leave `--scenario` out"
     if loaded.spec.activity is not Activity.TRAINING:
@@ -147,7 +147,7 @@ def _checked(run: Logged, name: str, overrides: Sequence[str]) -> LoadedScenario
 
 
 def compare(run: Logged, result: RunResult) -> ComparedRun:
-    """A logged run beside what a scenario predicts of it."""
+    """Compare a logged run with the prediction of a scenario."""
     _check_batch(run, result)
     parts = _predicted(run, result)
     updates = max(part.update_count for part in parts)
@@ -172,7 +172,7 @@ def _check_batch(run: Logged, result: RunResult) -> None:
 
 
 def _predicted(run: Logged, result: RunResult) -> tuple[RunPart, ...]:
-    """The predicted run, as long as the logged one."""
+    """Return the predicted run, cut to the length of the logged one."""
     outcome = result.outcome
     if outcome is None or not outcome.runs:
         what = f"{result.name} does not say how its run goes on, so that only its weight update is predicted"
@@ -197,7 +197,7 @@ def _predicted(run: Logged, result: RunResult) -> tuple[RunPart, ...]:
 
 
 def _counted(run: Logged, samples_per_update: float, predicted: int) -> int | None:
-    """Weight updates of a run that logs how many samples it trained; others log the size of their training set."""
+    """Return the weight updates of a run that logs its samples; other logs have the size of the training set."""
     if run.counts_epochs or run.train_samples is None:
         return None
     counted = round(run.train_samples / samples_per_update)
@@ -211,29 +211,29 @@ def _phases(run: Logged, parts: Sequence[RunPart]) -> Iterator[LoggedPhase]:
     evaluations = _times_s(parts, "evaluation")
     if run.counts_epochs:
         for index in range(max(len(run.training_s), len(training))):
-            yield from _at(index, "epoch", run.training_s, training)
+            yield from _phase_at(index, "epoch", run.training_s, training)
         yield from _validation(run, parts)
     else:
         for index in range(max(len(run.training_s), len(training))):
-            yield from _at(index, "block", run.training_s, training)
-            yield from _at(index, "evaluation", run.evaluation_s, evaluations)
+            yield from _phase_at(index, "block", run.training_s, training)
+            yield from _phase_at(index, "evaluation", run.evaluation_s, evaluations)
     yield LoggedPhase("after the last evaluation", run.after_s, 0.0)
     yield LoggedPhase("between phases", run.other_s, 0.0)
 
 
 def _validation(run: Logged, parts: Sequence[RunPart]) -> Iterator[LoggedPhase]:
-    """The first evaluation together with its set-up, since it loads the program; then load and evaluation in turn."""
+    """Yield the first evaluation with its set-up, which loads the program, then each load and evaluation."""
     sides = ((run.load_s, run.evaluation_s), (_times_s(parts, "load"), _times_s(parts, "evaluation")))
     first = [loads[0] + evaluations[0] if loads and evaluations else None for loads, evaluations in sides]
     yield LoggedPhase("validation set-up, evaluation 1", *first)
     (load_s, evaluation_s), (predicted_load_s, predicted_s) = sides
     for index in range(1, max(len(evaluation_s), len(predicted_s))):
-        yield from _at(index, "load", load_s, predicted_load_s)
-        yield from _at(index, "evaluation", evaluation_s, predicted_s)
+        yield from _phase_at(index, "load", load_s, predicted_load_s)
+        yield from _phase_at(index, "evaluation", evaluation_s, predicted_s)
 
 
 def _training(parts: Sequence[RunPart]) -> list[float]:
-    """Time of each block or epoch; a checkpoint is part of its epoch. [s]"""
+    """Return the time of each block or epoch; a checkpoint is part of its epoch. [s]"""
     times: list[float] = []
     for part in parts:
         if part.kind == "training":
@@ -243,15 +243,15 @@ def _training(parts: Sequence[RunPart]) -> list[float]:
     return times
 
 
-def _at(index: int, name: str, logged_s: Sequence[float], predicted_s: Sequence[float]) -> Iterator[LoggedPhase]:
-    """The phase of an index, if either side has it."""
+def _phase_at(index: int, name: str, logged_s: Sequence[float], predicted_s: Sequence[float]) -> Iterator[LoggedPhase]:
+    """Yield the phase of an index, if either side has it."""
     pair = [times[index] if index < len(times) else None for times in (logged_s, predicted_s)]
     if pair != [None, None]:
         yield LoggedPhase(f"{name} {index + 1}", *pair)
 
 
 def _totals(run: Logged, parts: Sequence[RunPart], counted: int, updates: int) -> Iterator[LoggedPhase]:
-    """The time of training over its weight updates, checkpoints included, and the whole run."""
+    """Yield the time per weight update, checkpoints included, and the time of the whole run."""
     yield LoggedPhase(UPDATE, sum(run.training_s) / counted, sum(_training(parts)) / updates)
     total_s = sum(part.time_s for part in parts)
     if _ends_late(run):
@@ -284,7 +284,7 @@ def _notes(run: Logged, counted: int | None, updates: int) -> Iterator[str]:
 
 
 def score_of(compared: Sequence[ComparedRun]) -> LoggedPhase:
-    """MLPerf's score of several runs: without the best and the worst, the mean of the others."""
+    """Return MLPerf's score of several runs: the mean without the best and the worst."""
     found = [each.phase(RUN) for each in compared]
     logged_s, predicted_s = (
         mlperf_score([getattr(each, side) for each in found]) for side in ("logged_s", "predicted_s")

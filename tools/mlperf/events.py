@@ -11,10 +11,10 @@ TOKEN: Final = ":::MLLOG"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line."""
+    """Line of a result file."""
 
-    key: str  # what it is about
-    time_ms: float  # when, in milliseconds since 1970, or since the first line of a simulated run
+    key: str  # subject of the line
+    time_ms: float  # time in milliseconds since 1970, or since the first line of a simulated run
     value: Any = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)  # what else it says
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # further values
     line: int = 0  # line of the file, if it was read from one

@@ -1,4 +1,4 @@
-"""Result files of MLPerf Training as they are read: which run a file is of, and how long each of its phases took."""
+"""Reader of MLPerf Training's result files: the run of a file, and the time of each phase."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Final
 
 from podsim.errors import PodsimError
-from podsim.harmless import printable
+from podsim.escaped import printable
 from podsim.units import format_bytes
 from tools.mlperf.benchmark import BENCHMARKS, Benchmark, benchmark_of
 from tools.mlperf.events import TOKEN, Event
 
 _MOST_BYTES: Final = 1 << 28
 MOST: Final = 10**15
-"""No time in milliseconds and no number of samples is as large."""
+"""Limit of plausible times in milliseconds and numbers of samples."""
 _OTHER_FILE: Final = "name a result file of MLPerf Training, such as `result_0.txt`"
 
 
@@ -29,16 +29,16 @@ class LogFile:
     events: tuple[Event, ...]
     line_count: int  # lines of the file
 
-    def all(self, key: str) -> list[Event]:
-        """Every line about one key."""
+    def events_with(self, key: str) -> list[Event]:
+        """Return every line with a key."""
         return [event for event in self.events if event.key == key]
 
-    def first(self, key: str) -> Event | None:
-        """The first line about a key."""
+    def first_event(self, key: str) -> Event | None:
+        """Return the first line with a key."""
         return next((event for event in self.events if event.key == key), None)
 
     def place(self, event: Event) -> str:
-        """Where a line stands."""
+        """Return the location of a line."""
         return f"{self.name}:{event.line}"
 
 
@@ -82,7 +82,7 @@ def _events(text: str, name: str) -> Iterator[Event]:
 
 
 def _event(line: str, start: int, place: str, number: int, *, is_last: bool) -> Event:
-    """One line, from the column where its JSON starts."""
+    """Parse one line from the column where its JSON starts."""
     cure = "mend the line or remove it"
     try:
         data = json.loads(line[start:])
@@ -104,7 +104,10 @@ def _event(line: str, start: int, place: str, number: int, *, is_last: bool) -> 
 
 
 def _check_one_run(log: LogFile) -> None:
-    starts, stops = _apart(log.all("run_start")), _apart(log.all("run_stop"))
+    starts, stops = (
+        _without_repetitions(log.events_with("run_start")),
+        _without_repetitions(log.events_with("run_stop")),
+    )
     if not starts:
         cure = "name the whole file"
         raise PodsimError("the log has no `run_start`, so that its run is not in it", where=log.name, do=cure)
@@ -124,8 +127,8 @@ def _check_one_run(log: LogFile) -> None:
         raise PodsimError(what, where=log.place(stops[0]), do="mend `time_ms` of one of the two")
 
 
-def _apart(events: Sequence[Event]) -> list[Event]:
-    """Without repetitions: every process of a run may log the same line."""
+def _without_repetitions(events: Sequence[Event]) -> list[Event]:
+    """Remove repetitions: every process of a run may log the same line."""
     times: dict[float, Event] = {}
     for event in events:
         times.setdefault(event.time_ms, event)
@@ -137,18 +140,18 @@ _MS_PER_S: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """From one line to another. [ms]"""
+    """Interval between two lines. [ms]"""
 
     start_ms: float
     stop_ms: float
 
     @property
     def time_s(self) -> float:
-        """How long it is. [s]"""
+        """Length of the interval. [s]"""
         return (self.stop_ms - self.start_ms) / _MS_PER_S
 
     def without(self, others: Sequence[Interval]) -> float:
-        """How long it is without what others take of it. [s]"""
+        """Return the length without the overlap with other intervals. [s]"""
         shared = (min(self.stop_ms, other.stop_ms) - max(self.start_ms, other.start_ms) for other in others)
         return self.time_s - sum(max(0.0, each) for each in shared) / _MS_PER_S
 
@@ -184,7 +187,7 @@ class Logged:
 
 
 def logged(log: LogFile) -> Logged:
-    """The run that a result file holds."""
+    """Return the run in a result file."""
     benchmark, batch_size = _benchmark(log), _whole(log, "global_batch_size")
     run = _run(log)
     epochs, blocks = list(_intervals(log, "epoch", run)), list(_intervals(log, "block", run))
@@ -193,13 +196,13 @@ def logged(log: LogFile) -> Logged:
         what = "the log has neither `block_start` nor `epoch_start`, so that its training is not in it"
         raise PodsimError(what, where=log.name, do="name a result file with them")
     ends = [each.stop_ms for each in (*training, *evaluations)]
-    simulated, status = log.first("podsim_simulated"), log.all("run_stop")[0].metadata.get("status")
+    simulated, status = log.first_event("podsim_simulated"), log.events_with("run_stop")[0].metadata.get("status")
     return Logged(
         name=log.name,
         benchmark=benchmark,
         batch_size=batch_size,
-        division=_said(log, "submission_division"),
-        platform=_said(log, "submission_platform") or "",
+        division=_text_value(log, "submission_division"),
+        platform=_text_value(log, "submission_platform") or "",
         accumulation_factor=_optional(log, "gradient_accumulation_steps"),
         train_samples=_optional(log, "train_samples"),
         simulated=None if simulated is None else printable(str(simulated.metadata.get("scenario"))),
@@ -217,7 +220,7 @@ def logged(log: LogFile) -> Logged:
 
 
 def _benchmark(log: LogFile) -> Benchmark:
-    line = log.first("submission_benchmark")
+    line = log.first_event("submission_benchmark")
     if line is None:
         known = " or ".join(f"`{name}`" for name in BENCHMARKS)
         what = f"the log does not say its benchmark: it has no `submission_benchmark`, such as {known}"
@@ -226,33 +229,33 @@ def _benchmark(log: LogFile) -> Benchmark:
 
 
 def _whole(log: LogFile, key: str) -> int:
-    """A number that the log must have."""
+    """Return a positive whole number that the log must contain."""
     value = _optional(log, key)
     if value is None:
-        line = log.first(key)
+        line = log.first_event(key)
         what = f"`{key}` is not a whole number above zero" if line else f"the log has no `{key}`"
         raise PodsimError(what, where=log.place(line) if line else log.name, do="name a whole result file")
     return value
 
 
 def _optional(log: LogFile, key: str) -> int | None:
-    line = log.first(key)
+    line = log.first_event(key)
     value = None if line is None else line.value
     is_whole = isinstance(value, int) and not isinstance(value, bool) and 0 < value < MOST
     return value if is_whole else None
 
 
-def _said(log: LogFile, key: str) -> str | None:
-    line = log.first(key)
+def _text_value(log: LogFile, key: str) -> str | None:
+    line = log.first_event(key)
     return None if line is None else printable(str(line.value))
 
 
 def _run(log: LogFile) -> Interval:
-    return Interval(log.all("run_start")[0].time_ms, log.all("run_stop")[0].time_ms)
+    return Interval(log.events_with("run_start")[0].time_ms, log.events_with("run_stop")[0].time_ms)
 
 
 def _month(time_ms: float) -> str:
-    """Year and month of a time; empty for a year that no calendar has."""
+    """Return year and month of a time; empty for a year that no calendar has."""
     try:
         return f"{datetime.fromtimestamp(time_ms / _MS_PER_S, UTC):%Y-%m}"
     except (ValueError, OverflowError, OSError):
@@ -260,13 +263,16 @@ def _month(time_ms: float) -> str:
 
 
 def _init_s(log: LogFile, run: Interval) -> float | None:
-    """From the first `init_start` to the last `init_stop` before the run."""
-    starts, stops = log.all("init_start"), [each for each in log.all("init_stop") if each.time_ms <= run.start_ms]
+    """Return the time from the first `init_start` to the last `init_stop` before the run."""
+    starts, stops = (
+        log.events_with("init_start"),
+        [each for each in log.events_with("init_stop") if each.time_ms <= run.start_ms],
+    )
     return (stops[-1].time_ms - starts[0].time_ms) / _MS_PER_S if starts and stops else None
 
 
 def _intervals(log: LogFile, kind: str, run: Interval) -> Iterator[Interval]:
-    """Pairs of start and stop in their order; the last may lack its stop, as when an evaluation inside ends the run."""
+    """Yield pairs of start and stop in order; the last may lack its stop if an inner evaluation ends the run."""
     start: Event | None = None
     for event in log.events:
         if event.key == f"{kind}_start":
@@ -285,19 +291,19 @@ def _intervals(log: LogFile, kind: str, run: Interval) -> Iterator[Interval]:
 
 
 def _evaluations(log: LogFile, run: Interval, training: Sequence[Interval]) -> Iterator[Interval]:
-    """By their start and stop; where these are not logged, from the end of training to the accuracy."""
-    if log.first("eval_stop"):
+    """Yield evaluations from start to stop; without a logged stop, from the end of training to the accuracy."""
+    if log.first_event("eval_stop"):
         yield from _intervals(log, "eval", run)
         return
-    starts = [event.time_ms for event in log.all("eval_start")] or [each.stop_ms for each in training]
-    for accuracy in log.all("eval_accuracy"):
+    starts = [event.time_ms for event in log.events_with("eval_start")] or [each.stop_ms for each in training]
+    for accuracy in log.events_with("eval_accuracy"):
         before = [start for start in starts if start <= accuracy.time_ms]
         if before:
             yield Interval(max(before), accuracy.time_ms)
 
 
 def _loads(training: Sequence[Interval], evaluations: Sequence[Interval]) -> Iterator[float]:
-    """The time in front of each evaluation, if all of them follow the training. [s]"""
+    """Yield the time before each evaluation, if all evaluations follow the training. [s]"""
     end_ms = max(each.stop_ms for each in training)
     for each in evaluations if all(evaluation.start_ms >= end_ms for evaluation in evaluations) else ():
         yield (each.start_ms - end_ms) / _MS_PER_S

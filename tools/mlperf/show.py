@@ -1,4 +1,4 @@
-"""Logged runs beside predictions, as an answer."""
+"""Report on logged runs compared with predictions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LoggedRuns:
     runs: Sequence[ComparedRun]
 
     def report(self) -> Report:
-        """A table for each run, and one for the mean."""
+        """Return a report with a table for each run, and one for the mean."""
         sections = [Section(run.run.name, list(_parts(run)), short=True) for run in self.runs]
         if len(self.runs) > 1:
             sections.append(Section("Mean", [Table(_HEADS, [_row(score_of(self.runs))])], short=True))
@@ -32,7 +32,7 @@ class LoggedRuns:
         return Report(title, [f"podsim {__version__}"], __version__, (), sections=sections)
 
     def to_json(self) -> str:
-        """The same with all digits."""
+        """Return the comparison as JSON text with all digits."""
         data = {
             "runs": [_data(run) for run in self.runs],
             "score": _phase(score_of(self.runs)) if len(self.runs) > 1 else None,
@@ -41,7 +41,7 @@ class LoggedRuns:
 
 
 def _parts(each: ComparedRun) -> Iterator[Passage | Table]:
-    """What a run is, and its phases without those that neither took nor were to take any time."""
+    """Yield the description of a run, and its phases; phases without time are skipped."""
     run = each.run
     head = f"{run.name}: {run.benchmark.title}, batch size {run.batch_size:,}, {run.platform}"
     notes = (f"note: {note}" for note in each.notes)

@@ -14,7 +14,7 @@ from onnx import AttributeProto, helper, numpy_helper
 from onnx.checker import ValidationError
 
 from podsim.errors import Problem, SpecError
-from podsim.harmless import printable
+from podsim.escaped import printable
 from podsim.models.graph.node import LARGEST_DIMENSION
 from podsim.scenario.wording import known_here
 from podsim.user_file import content_of

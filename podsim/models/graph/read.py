@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from podsim.errors import Problem, SpecError
-from podsim.harmless import printable
+from podsim.escaped import printable
 from podsim.models.block import Block, HostTensors, Parameter, Workload
 from podsim.models.graph.node import Node, NodeList, Tensor
 from podsim.models.graph.operators import FREE, is_product, mapper_of, unmapped_flop

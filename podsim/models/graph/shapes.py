@@ -13,7 +13,7 @@ from onnx.defs import OpSchema
 from onnx.reference import ReferenceEvaluator
 
 from podsim.errors import Problem, SpecError
-from podsim.harmless import printable
+from podsim.escaped import printable
 from podsim.models.graph.node import Node, Shape, Tensor
 from podsim.models.graph.onnx_file import (
     FLOATS,

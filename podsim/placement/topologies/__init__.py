@@ -1,4 +1,4 @@
-"""How the IPUs of a link domain are joined: a module for each value of `topology`, of the same name."""
+"""Topologies of link domains: one module for each value of `topology`, with the same name."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from podsim.scenario.hardware import System
 
 
 class Topology(Protocol):
-    """What a module of this package has."""
+    """Interface of a module in this package."""
 
     def connections(self, system: System, first: int, last: int) -> Iterator[tuple[str, float]]:
-        """(name, bandwidth) of what a route occupies, from one IPU of a link domain to another. [B/s]
+        """Yield (name, bandwidth [B/s]) of each connection on the route between two IPUs of a link domain.
 
-        Two routes that yield the same name share that connection; each direction has a name of its own.
+        Two routes that yield the same name share that connection. The two directions of a connection have different
+        names.
         """
 
     def ring(self, members: Sequence[int]) -> tuple[int, ...]:
-        """Neighbouring IPUs in an order in which each is close to the next, and the last to the first."""
+        """Return adjacent IPUs in ring order: each IPU is close to the next, and the last to the first."""
 
 
 def topology_of(system: System) -> Topology:
-    """The topology of a pod with several IPUs."""
+    """Return the topology of a pod with several IPUs."""
     return _topology(system.topology)
 
 

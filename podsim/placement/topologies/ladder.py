@@ -1,4 +1,4 @@
-"""A ladder: two IPUs per rung, a rail on each side.
+"""Ladder topology: two IPUs per rung, a rail on each side.
 
 A route crosses the rung first and then walks the rail of its target's side. Source: [poplibs_traffic_model] for
 the routing, [popxl_rts_tutorial] for the link counts, [gcl_topologies] for the ring.
@@ -14,12 +14,12 @@ _SIDES = 2
 
 
 def connections(system: System, first: int, last: int) -> Iterator[tuple[str, float]]:
-    """Rung and rails of a route, with what each carries. [B/s]"""
+    """Yield the rung and rails of a route, with the bandwidth of each. [B/s]"""
     return walk(system, first, last)
 
 
 def ring(members: Sequence[int]) -> tuple[int, ...]:
-    """Neighbouring IPUs up one side of the ladder and down the other.
+    """Return adjacent IPUs up one side of the ladder and down the other.
 
     >>> ring(range(6))
     (0, 2, 4, 5, 3, 1)
@@ -28,7 +28,7 @@ def ring(members: Sequence[int]) -> tuple[int, ...]:
 
 
 def rail_of_a_side(system: System, side: int, here: int, there: int) -> str:
-    """The connection between two rungs on one side."""
+    """Return the name of the connection between two rungs on one side."""
     return f"rail{side}/rung{here}-{there}"
 
 
@@ -37,10 +37,10 @@ def walk(
     first: int,
     last: int,
     *,
-    wraps: bool = False,  # whether the ends of the ladder are joined, so that the shorter way is taken
+    wraps: bool = False,  # True if the ends of the ladder are joined; the route then takes the shorter way
     rail: Callable[[System, int, int, int], str] = rail_of_a_side,
 ) -> Iterator[tuple[str, float]]:
-    """(name, bandwidth [B/s]) of what joins two IPUs; `rail` names what joins two rungs, of a side, lower and upper."""
+    """Yield (name, bandwidth [B/s]) of each connection on a route; `rail` names a rail (system, side, lower, upper)."""
     (start, side), (end, last_side) = divmod(first, _SIDES), divmod(last, _SIDES)
     if side != last_side:
         yield f"rung{start}/to{last_side}", system.machine.rung_bytes_per_s
@@ -51,7 +51,7 @@ def walk(
 
 
 def _rail_hops(rungs: int, start: int, end: int, *, wraps: bool) -> Iterator[tuple[int, int, str]]:
-    """(lower rung, upper rung, direction) of every rail that is walked."""
+    """Yield (lower rung, upper rung, direction) of every rail on the way."""
     up, down = (end - start) % rungs, (start - end) % rungs
     go_up = up <= down if wraps else end > start
     for step in range(up if go_up else down):

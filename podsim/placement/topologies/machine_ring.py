@@ -1,7 +1,6 @@
-"""A ring of machines without a torus.
+"""Ring of machines, each of which is a ladder.
 
-Between machines, which are ladders, half the cabling of a torus, which both sides of the ladder share:
-`rail_link_count` links in all.
+Two adjacent machines have half the cabling of a torus, `rail_link_count` links, which both sides of the ladder share.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from podsim.scenario.hardware import System
 
 
 def connections(system: System, first: int, last: int) -> Iterator[tuple[str, float]]:
-    """Rung, rails and connections of machines, the shorter way round, with what each carries. [B/s]"""
+    """Yield the rung, rails and machine connections of the shorter route, with the bandwidth of each. [B/s]"""
     machines = system.domain_ipu_count // system.machine.ipu_count
     return walk(system, first, last, wraps=machines > 1, rail=_rail)
 
 
 def ring(members: Sequence[int]) -> tuple[int, ...]:
-    """Machine after machine, from side to side at each rung, so that each connection is passed once.
+    """Return IPUs machine after machine, alternating sides at each rung, so that each connection is used once.
 
     >>> ring(range(8))
     (0, 1, 3, 2, 4, 5, 7, 6)
@@ -28,7 +27,7 @@ def ring(members: Sequence[int]) -> tuple[int, ...]:
 
 
 def _rail(system: System, side: int, here: int, there: int) -> str:
-    """Inside a machine a rail of its side, between machines the one that both sides share."""
+    """Return the name of the rail of a side inside a machine, or of the shared connection between machines."""
     rungs = system.machine.ipu_count // 2
     machine, following = here // rungs, there // rungs
     return rail_of_a_side(system, side, here, there) if machine == following else f"machine{machine}-{following}"

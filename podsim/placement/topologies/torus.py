@@ -1,4 +1,4 @@
-"""A torus: a ladder whose ends are joined on both sides. Source: [gcl_topologies]."""
+"""Torus topology: a ladder whose ends are joined on both sides. Source: [gcl_topologies]."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ __all__ = ["connections", "ring"]
 
 
 def connections(system: System, first: int, last: int) -> Iterator[tuple[str, float]]:
-    """Rung and rails of a route, the shorter way round, with what each carries. [B/s]"""
+    """Yield the rung and rails of the shorter route, with the bandwidth of each. [B/s]"""
     return walk(system, first, last, wraps=True)

@@ -22,12 +22,12 @@ from podsim.engine import Engine, execute
 from podsim.errors import MissingDataError
 from podsim.garbage import no_search
 from podsim.placement import Plan
-from podsim.program.compile import compile_noisy, in_turns, unsteady_updates
+from podsim.program.compile import compile_noisy, repeat_program, unsteady_updates
 from podsim.program.host import training_call
 from podsim.program.noise import NoisyCall
 from podsim.program.size import Follow, unseen
 from podsim.program.task import Program
-from podsim.program.update import machines_of
+from podsim.program.update import machine_count
 from podsim.runs.training.outcome import EpochRun, TrainingOutcome, TrainingRun
 from podsim.scenario import TrainingScenario
 from podsim.units import PS_PER_S
@@ -83,7 +83,7 @@ def job_of(
         what = f"nothing is known of the noise of {spec.software.name}"
         do = "add for example `--set 'software.noise={call_spread: 5 ms}'`, or leave --noise out"
         raise MissingDataError(what, do=do, key="software")
-    machines = machines_of(plan)
+    machines = machine_count(plan)
     call = NoisyCall(noise, training_call(plan).time_ps, layout.updates_per_session_call, machines, apart=explicit)
     program = compile_noisy(plan, call.call, explicit=explicit)
     return RunSeries(program, call, updates, unsteady_updates(plan), seed, explicit, engine)
@@ -96,7 +96,7 @@ def run_updates(job: RunSeries, number: int) -> Updates:
     level_ps = int(levels[generator.integers(len(levels))])
     seed = int(generator.integers(_SEEDS))
     with no_search():
-        program = in_turns(job.program, job.call.jitters(level_ps), job.updates + job.unsteady, seed)
+        program = repeat_program(job.program, job.call.jitters(level_ps), job.updates + job.unsteady, seed)
         trace = execute(program, explicit=job.explicit, engine=job.engine)
     # A weight update ends with its last replica.
     ends = [0, *map(max, zip(*trace.turns.values(), strict=True))]
@@ -167,7 +167,7 @@ def noisy(
         seed=seeds.seed,
         engine=runs[0].engine,
         event_count=sum(each.event_count for each in runs),
-        machines=machines_of(plan),
+        machines=machine_count(plan),
         run_updates=run,
         simulated_updates=updates,
         weight_update_s=percentiles(times_s.tolist()),

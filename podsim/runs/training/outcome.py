@@ -177,7 +177,7 @@ def draw_samples_to_converge(
         [b"draws", memo.SOURCES.get(__name__, _source), repr((known, batch_size, draw_count, seed)).encode()]
     )
     return memo.DRAWS.get(
-        key, lambda: disk.kept(key, lambda: _drawn(known, batch_size, draw_count, seed), list, _numbers)
+        key, lambda: disk.cached(key, lambda: _drawn(known, batch_size, draw_count, seed), list, _numbers)
     )
 
 

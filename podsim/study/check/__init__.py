@@ -1,1 +1,1 @@
-"""The regression gate: does what scenarios say still hold, and what has moved it?"""
+"""Regression checks: compare the metrics of scenarios with agreed ones, and explain changes."""

@@ -1,6 +1,6 @@
-"""The regression gate: what scenarios give, beside a baseline or beside what another revision gives.
+"""Regression checks: metrics of scenarios compared with a baseline or with another revision.
 
-`python -m podsim.study.check.measure HOME PATH...` prints it as JSON; another revision is asked this way.
+`python -m podsim.study.check.measure HOME PATH...` prints the metrics as JSON. Another revision is run in this way.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from podsim.study.check.verdict import NOT_READ, Baseline, Measured, Verdict, us
 from podsim.study.store import DONE, Store, figures_of, status_of
 from podsim.units import parse_quantity
 from podsim.user_file import MOST_BYTES, content_of
-from podsim.watch import Tell, telling, untold
+from podsim.watch import Tell, no_progress, telling
 
 if TYPE_CHECKING:
     from podsim.runs import Result
@@ -47,24 +47,24 @@ _SUFFIXES: Final = {".yaml", ".yml"}
 _FIGURES: Final = ("breakdown.", "run_breakdown.")
 _FEW_CASES: Final = 8
 _MEASURES: Final = ("podsim.study.check.measure", "podsim.checks.measure")
-"""Modules that measure cases, by their names today and in earlier versions."""
+"""Modules that run cases, by their names now and in earlier versions."""
 
 
 def check(
     *paths: str | Path, baseline: str | Path | None = None, against: str | None = None, tell: Tell | None = None
 ) -> Verdict:
-    """Compare what scenarios give with a baseline, and with what they expect.
+    """Compare the metrics of scenarios with a baseline, and with the expectations in the scenarios.
 
     Args:
         paths: Scenario files, folders of them, or shipped names. The command takes the scenarios of
-            podsim-baseline.json in the working folder, or the folder scenarios in it, if left out.
-        baseline: What was agreed on; without one, expectations of the scenarios alone are looked at. The command takes
-            podsim-baseline.json beside the first path if it is there.
-        against: Compare with what this git revision gives instead.
-        tell: Is told how many scenarios are done, and of how many; a line in a notebook shows it if left out.
+            podsim-baseline.json in the working folder by default, or those of its folder `scenarios`.
+        baseline: File with the agreed metrics; without it, only expectations of the scenarios are checked. The command
+            uses podsim-baseline.json next to the first path if it exists.
+        against: Compare with the metrics of this git revision instead.
+        tell: Progress callback, called as `tell(done, total)`; by default a progress line in a notebook.
 
     Returns:
-        What has moved or is not as expected.
+        The verdict, with all changes and unmet expectations.
 
     Raises:
         PodsimError: A path, the baseline or the revision cannot be read, or there is no path.
@@ -80,7 +80,7 @@ def check(
     files = [_file_of(Path(path)) for path in paths]
     home = folder_of(paths[0]) if baseline is None else Path(baseline).parent
     cases = list(cases_of(files, home))
-    agreed = _of_revision(against, files, home) if against else read_baseline(Path(baseline)) if baseline else None
+    agreed = _at_revision(against, files, home) if against else read_baseline(Path(baseline)) if baseline else None
     with telling(tell, "scenarios") as told:
         now = _measure_all(cases, told)
     compared_with = f"revision {against}" if against else str(baseline or "")
@@ -88,7 +88,7 @@ def check(
 
 
 def accept(paths: Sequence[str | Path], file: Path, reason: str, tell: Tell) -> tuple[int, list[str]]:
-    """Agree on what scenarios give now: how many there are, and the tolerances that nothing uses any more."""
+    """Accept the current metrics of scenarios; return their number and the tolerances that no longer apply."""
     now = _measure_all(list(cases_of([_file_of(Path(path)) for path in paths], file.parent)), tell)
     wrong = next((each["reason"] for each in now.values() if each["status"] == NOT_READ), None)
     if wrong is not None:
@@ -113,10 +113,10 @@ class Case:
 
 
 def paths_left_out(baseline: str | Path | None) -> tuple[list[Path], Path | None]:
-    """Return the paths that are checked if none is given, and their baseline, which is None if it lies in their folder.
+    """Return the default paths to check, and their baseline; None for a baseline in their folder.
 
     Args:
-        baseline: The baseline that was asked for, with `BASELINE` of the working folder in its place if None.
+        baseline: Requested baseline; None is `BASELINE` in the working folder.
     """
     file = Path(baseline or BASELINE)
     if baseline or file.is_file():
@@ -139,17 +139,17 @@ def _file_of_name(name: str, home: Path) -> Path | None:
 
 
 def folder_of(path: str | Path) -> Path:
-    """A folder itself, or that of a file: where a baseline is looked for."""
+    """Return the folder in which a baseline is looked for: the path itself, or the folder of a file."""
     return Path(path) if Path(path).is_dir() else Path(path).parent
 
 
 def _file_of(path: Path) -> Path:
-    """A path, or the file of a shipped study or scenario of that name."""
+    """Return the path, or the file of the shipped study or scenario with that name."""
     return path if path.exists() else shipped(str(path), "study") or shipped(str(path), "scenario") or path
 
 
 def cases_of(paths: Sequence[Path], home: Path) -> Iterator[Case]:
-    """Every scenario in files and folders, itself and with each of its variants, named from a folder."""
+    """Yield every scenario and variant in files and folders, named relative to a folder."""
     files: dict[str, Path] = {}
     for path in paths:
         if not path.exists():
@@ -167,7 +167,7 @@ def cases_of(paths: Sequence[Path], home: Path) -> Iterator[Case]:
             if name not in files:
                 files[name] = file
                 yield Case(file, name, home=home)
-                with suppress(SpecError):  # which is said when the file itself is measured
+                with suppress(SpecError):  # reported when the file itself is run
                     yield from (
                         Case(file, f"{name}@{variant_name}", variant_name, home) for variant_name in variant_names(file)
                     )
@@ -176,7 +176,7 @@ def cases_of(paths: Sequence[Path], home: Path) -> Iterator[Case]:
 
 
 def is_scenario(path: Path) -> bool:
-    """Whether a file holds a scenario: those of other kinds say what they are. One that is wrong is taken for one."""
+    """Return True if a file contains a scenario; files of other kinds have the key `kind`, broken files count."""
     try:
         return "kind" not in read_yaml(path).data
     except SpecError:
@@ -184,11 +184,11 @@ def is_scenario(path: Path) -> bool:
 
 
 def measured(case: Case, simulate: Callable[[LoadedScenario], Result] = run) -> Measured:
-    """What a case gives; one that is impossible, or whose file is wrong, has a reason and no figures."""
+    """Run a case and return its metrics; an impossible case has a reason and no metrics."""
     given: dict[str, Any] = {"inputs": {}, "expect": {}, "metrics": {}, "breakdown_ps": {}}
     try:
         loaded = load_scenario(case.path, case.variant)
-        for path, digest in loaded.inputs:  # of shipped data by that name, others from the folder of the baseline
+        for path, digest in loaded.inputs:  # shipped data by name, other files relative to the baseline's folder
             near = PurePath(os.path.relpath(Path(path).resolve(), case.home.resolve())).as_posix()
             given["inputs"][path if is_as_shipped((path, digest)) else near] = digest
         given["expect"] = dict(loaded.spec.expect or {})
@@ -216,8 +216,8 @@ def _numbered(cases: Sequence[Case], number: int) -> Measured:
 # Another revision
 
 
-def _of_revision(revision: str, paths: Sequence[Path], home: Path) -> Baseline:
-    """What another revision of a git repository gives for the same paths, with its own code and specifications."""
+def _at_revision(revision: str, paths: Sequence[Path], home: Path) -> Baseline:
+    """Return the metrics of the same paths in another git revision, computed with that revision's own code."""
     root = top_of(home, str(home), "check scenarios of a git repository, or do without `--against`")
     commit = commit_of(root, revision, revision)
     outside = next((path for path in paths if not path.resolve().is_relative_to(root)), None)
@@ -227,11 +227,11 @@ def _of_revision(revision: str, paths: Sequence[Path], home: Path) -> Baseline:
     with tempfile.TemporaryDirectory(prefix="podsim-") as folder:
         tree = Path(folder).resolve()
         extract(root, revision, commit, tree, lambda path: path.parts[0] == "podsim" or path.suffix.lower() in READ)
-        return Baseline(_old(tree, inside, home.resolve().relative_to(root), revision), is_revision=True)
+        return Baseline(_revision_cases(tree, inside, home.resolve().relative_to(root), revision), is_revision=True)
 
 
-def _old(tree: Path, paths: Sequence[Path], home: Path, revision: str) -> Mapping[str, Measured]:
-    """Cases of another tree, by the code of that tree where it holds podsim, by this one otherwise."""
+def _revision_cases(tree: Path, paths: Sequence[Path], home: Path, revision: str) -> Mapping[str, Measured]:
+    """Return the cases of another tree, run by the code of that tree if it contains podsim, or else by this code."""
     theirs = next((each for each in _MEASURES if (tree / f"{each.replace('.', '/')}.py").is_file()), None)
     code = tree if theirs else Path(__file__).resolve().parents[3]
     present = [str(path) for path in paths if (tree / path).exists()]
@@ -242,7 +242,7 @@ def _old(tree: Path, paths: Sequence[Path], home: Path, revision: str) -> Mappin
     done = subprocess.run(command, cwd=tree, env=given, capture_output=True, check=False, encoding="utf-8")
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if line.strip() and not line[0].isspace()]
-        last = said[-1] if said else "it printed nothing"  # a cure follows, indented
+        last = said[-1] if said else "it printed nothing"  # an indented cure may follow
         raise PodsimError(f"podsim of that revision fails: {last}", where=revision, do="name another revision")
     figures: Mapping[str, Measured] = json.loads(done.stdout)
     return figures
@@ -250,7 +250,7 @@ def _old(tree: Path, paths: Sequence[Path], home: Path, revision: str) -> Mappin
 
 def main(home: str, *paths: str) -> None:
     """Print what every case below the paths gives, named from a folder."""
-    sys.stdout.write(json.dumps(_measure_all(list(cases_of([Path(path) for path in paths], Path(home))), untold)))
+    sys.stdout.write(json.dumps(_measure_all(list(cases_of([Path(path) for path in paths], Path(home))), no_progress)))
 
 
 # The file of a baseline
@@ -293,7 +293,7 @@ def read_baseline(path: Path) -> Baseline:
         raise PodsimError("there is no baseline", where=str(path), do=do)
     content = content_of(path, MOST_BYTES, again)
     try:
-        data = json.loads(content.decode("utf-8"), object_pairs_hook=_once)
+        data = json.loads(content.decode("utf-8"), object_pairs_hook=_unique_keys)
     except (ValueError, RecursionError) as error:
         raise no_baseline(error) from None
     if not isinstance(data, dict) or "schema" not in data:
@@ -317,8 +317,8 @@ def read_baseline(path: Path) -> Baseline:
     return Baseline(**{name: data[name] for name in _File.model_fields})
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A mapping, none of whose keys may hide another of the same name."""
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a mapping; raise `ValueError` if a key appears twice."""
     if double := next((key for key, count in Counter(key for key, _ in pairs).items() if count > 1), None):
         raise ValueError(f"the key `{double}` appears twice")
     return dict(pairs)
@@ -335,4 +335,4 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
 
 
 if __name__ == "__main__":
-    import_module(_MEASURES[0]).main(*sys.argv[1:])  # whose functions other processes find by its name
+    import_module(_MEASURES[0]).main(*sys.argv[1:])  # other processes find functions by the module's name

@@ -46,7 +46,7 @@ class ScenarioFile(pytest.File):
 
 
 class ScenarioItem(pytest.Item):
-    """One case; it fails if a figure moved or is not as expected."""
+    """Pytest item of one case; it fails if a metric changed or is not as expected."""
 
     def __init__(self, *, case: Case, baseline: Baseline | None, **rest: Any) -> None:
         super().__init__(**rest)
@@ -57,7 +57,7 @@ class ScenarioItem(pytest.Item):
         from podsim.study.check.measure import measured
         from podsim.study.check.verdict import verdict_on
 
-        agreed = self._baseline and self._baseline.of_case(self._case.name)
+        agreed = self._baseline and self._baseline.for_case(self._case.name)
         verdict = verdict_on({self._case.name: measured(self._case)}, agreed, "the baseline" if agreed else "")
         if not verdict.holds:
             pytest.fail(verdict.text(), pytrace=False)
@@ -65,5 +65,5 @@ class ScenarioItem(pytest.Item):
             pytest.skip(verdict.headline)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Where the case stands."""
+        """Return the location of the case."""
         return self.path, None, f"podsim: {self.name}"

@@ -1,4 +1,4 @@
-"""The verdict of a check, for people and pipelines: what has moved or is not as expected, and why."""
+"""Verdict of a check for people and pipelines: changes, unmet expectations and their causes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 from xml.etree import ElementTree as ET
 
-from podsim import harmless
+from podsim import escaped
 from podsim._version import __version__
 from podsim.errors import PodsimError
+from podsim.escaped import line
 from podsim.format import format_counted, format_error
 from podsim.git import first_change, top_of
-from podsim.harmless import line
 from podsim.metrics import NEITHER, SHARE, metric_of
 from podsim.report.chart import FASTER, SLOWER, Axis, Bar, Bars, Chart
 from podsim.report.report import Folded, Report, Section, Tile
@@ -47,7 +47,7 @@ KINDS_OF_ISSUE: Final = {
     REMOVED: "is in the baseline and nowhere else",
     IMPOSSIBLE: "has no figures; nothing was agreed on or expected",
 }
-"""What each kind of issue means, the gravest first."""
+"""Meaning of each kind of issue, the most severe first."""
 _PASSING: Final = {ADDED, IMPOSSIBLE}
 _GRAVITY: Final = {kind: place for place, kind in enumerate(KINDS_OF_ISSUE)}
 _CURE: Final = 'agree on what is given with `--accept --reason "…"`, or write `expect:` in the scenarios'
@@ -60,45 +60,45 @@ _PERCENT: Final = 100
 _ROOM: Final = 1.3
 _ROWS_IN_COMMENT: Final = 8
 _COMMENT: Final = "<!-- podsim check -->"
-"""By which a comment of an earlier run is found, to be edited in place."""
+"""Mark by which a pipeline finds the comment of an earlier run, to edit it."""
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """What was agreed on, and why; or what another revision gives, which may know fewer figures."""
+    """Agreed metrics with the reason, or the metrics of another revision, which may have fewer."""
 
     scenarios: Mapping[str, Measured] = field(default_factory=dict)
     tolerance: str = "1 %"
-    tolerances: Mapping[str, str] = field(default_factory=dict)  # by figure, by scenario, or by `scenario figure`
+    tolerances: Mapping[str, str] = field(default_factory=dict)  # by metric, by scenario, or by `scenario metric`
     reason: str = ""
     version: str = __version__
     is_revision: bool = False
 
     def tolerance_of(self, case: str, metric: str) -> float:
-        """By which share a figure may move."""
+        """Return the allowed relative change of a metric."""
         given = (self.tolerances[key] for key in (f"{case} {metric}", case, metric) if key in self.tolerances)
         return parse_quantity(next(given, self.tolerance), "ratio")
 
-    def of_case(self, case: str) -> Baseline:
-        """The part of one scenario, for who knows nothing of the others."""
+    def for_case(self, case: str) -> Baseline:
+        """Return the baseline of one scenario."""
         return replace(self, scenarios={name: known for name, known in self.scenarios.items() if name == case})
 
     def with_measured(self, scenarios: Mapping[str, Measured], reason: str) -> Baseline:
-        """The same tolerances around other figures, but for those that nothing uses any more."""
+        """Return a baseline with new metrics and those tolerances that still apply to some of them."""
         used = uses(scenarios)
         still = {key: share for key, share in self.tolerances.items() if key in used}
         return Baseline(scenarios, self.tolerance, still, reason)
 
 
 def uses(scenarios: Mapping[str, Measured]) -> set[str]:
-    """What a tolerance may be for: scenarios, figures, and both."""
+    """Return the keys a tolerance may have: scenarios, metrics and pairs of both."""
     pairs = {(name, metric) for name, known in scenarios.items() for metric in known["metrics"]}
     return {*scenarios, *(metric for _, metric in pairs), *(f"{name} {metric}" for name, metric in pairs)}
 
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """What a figure of a case, or the case as a whole, was or should be, and is."""
+    """Finding of a check about a metric or a case: the agreed or expected value, and the value now."""
 
     kind: str
     case: str
@@ -106,12 +106,12 @@ class Issue:
     before: str = ""
     after: str = ""
     change: float | None = None
-    why: str = ""  # the kind of time that moved most, and the inputs that changed
+    why: str = ""  # kind of time that changed most, and changed inputs
     files: tuple[str, ...] = ()  # these inputs
 
     @property
     def fails(self) -> bool:
-        """Whether the check does not hold because of it."""
+        """True if the check fails because of this issue."""
         return self.kind not in _PASSING
 
     @property
@@ -120,30 +120,30 @@ class Issue:
         return line(f"{self.case} {self.metric}")
 
     @property
-    def words(self) -> str:
-        """The issue in a line."""
+    def text_line(self) -> str:
+        """Issue as one line of text."""
         change = "" if self.change is None else f" ({self.change:+.2%})"
         after = line(self.after)
         moved = f"{line(self.before)} → {after or 'nothing'}{change}" if self.before else after
         return f"{self.kind}: {self.title}: {moved}"
 
     def cells(self) -> tuple[str, ...]:
-        """A row of a table, below `scenario`, `figure`, `before`, `after`, `change` and `why`."""
+        """Return a table row for the columns `scenario`, `figure`, `before`, `after`, `change` and `why`."""
         change = "" if self.change is None else format_error(self.change, 2)
         return (*map(line, (self.case, self.metric, self.before, self.after)), change, line(self.why))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Verdict(Answered):
-    """What a check has found.
+    """Result of a check.
 
     Attributes:
-        issues: The gravest first.
-        now: What each case gives.
-        agreed: What that was compared with; None for expectations alone.
-        compared_with: The same in words.
+        issues: Issues, the most severe first.
+        now: Current metrics of each case.
+        agreed: Baseline; None if only expectations were checked.
+        compared_with: Name of the baseline.
         paths: The file of each case.
-        home: The folder from which inputs are named.
+        home: Folder to which names of inputs are relative.
     """
 
     COLUMNS: ClassVar = (*(each.name for each in fields(Issue)), "fails")
@@ -156,14 +156,14 @@ class Verdict(Answered):
 
     @property
     def figure_count(self) -> int:
-        """How many figures of the cases were compared."""
+        """Number of compared metrics in all cases."""
         known = {} if self.agreed is None else self.agreed.scenarios
         both = ((known[name], now) for name, now in self.now.items() if name in known and now["status"] != NOT_READ)
         return sum(len({*before["metrics"], *after["metrics"]}) for before, after in both)
 
     @property
     def expectation_count(self) -> int:
-        """How many expectations of the cases were looked at."""
+        """Number of checked expectations in all cases."""
         return sum(_looked_at(now["expect"]) for now in self.now.values())
 
     @property
@@ -173,12 +173,12 @@ class Verdict(Answered):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing at all was compared, so that nothing can be said to hold."""
+        """True if nothing was compared, so that the check proves nothing."""
         return self.holds and len(self.not_compared) == len(self.now)
 
     @property
     def holds(self) -> bool:
-        """Whether nothing has moved beyond its tolerance and all is as expected."""
+        """True if all metrics are within their tolerances and all expectations are met."""
         return not any(issue.fails for issue in self.issues)
 
     @property
@@ -196,7 +196,7 @@ class Verdict(Answered):
         return {kind: [*issues] for kind, issues in groupby(self.issues, lambda issue: issue.kind)}
 
     def report(self) -> Report:
-        """The verdict as data: the issues by their kind, how far figures have moved, and all cases."""
+        """Return the verdict as a report: issues by kind, changes of metrics, and all cases."""
         by_kind, chart = self._by_kind(), _moved_chart([issue for issue in self.issues if issue.change is not None])
         cases = [
             (name, str(now["status"]), f"{len(now['metrics'])}", _first_line(now["reason"]))
@@ -219,7 +219,7 @@ class Verdict(Answered):
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Plain types only."""
+        """Return plain types."""
         return {
             "holds": self.holds and not self.is_empty,
             "cases": len(self.now),
@@ -229,12 +229,12 @@ class Verdict(Answered):
         }
 
     def to_json(self) -> str:
-        """The verdict as JSON text."""
+        """Return the verdict as JSON text."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
     def _summary_lines(self) -> Iterator[str]:
         yield self.headline
-        yield from (issue.words for issue in self.issues[:_MOST_TOLD])
+        yield from (issue.text_line for issue in self.issues[:_MOST_TOLD])
 
     def _records(self) -> list[dict[str, object]]:
         return [asdict(issue) | {"fails": issue.fails} for issue in self.issues]
@@ -244,7 +244,7 @@ class Verdict(Answered):
 
 
 def _table(kind: str, issues: Sequence[Issue]) -> Table:
-    """Issues of a kind, without columns in which there is nothing."""
+    """Return a table of the issues of a kind, without empty columns."""
     rows = [issue.cells() for issue in issues[:_MOST_ROWS]]
     used = [place for place in range(len(_HEADS)) if any(row[place] for row in rows)]
     more = [f"the first {_MOST_ROWS:,} of {len(issues):,}"] * (len(issues) > _MOST_ROWS)
@@ -253,7 +253,7 @@ def _table(kind: str, issues: Sequence[Issue]) -> Table:
 
 
 def _moved_chart(moved: Sequence[Issue]) -> Chart | None:
-    """Bars of how far figures have moved beyond their tolerance, the furthest first; None where none has."""
+    """Return bars of changes beyond tolerance, the largest first; None if there is no such change."""
     shown = sorted(moved, key=lambda issue: (-abs(issue.change or 0.0), issue.case, issue.metric))[:_MOST_BARS]
     if not shown:
         return None
@@ -315,7 +315,7 @@ def _issues(name: str, measured: Measured, agreed: Baseline | None) -> Iterator[
         elif not wanted.holds(value):
             yield Issue(UNMET, name, metric, wanted.text, _figure(value))
     if agreed is not None and name in agreed.scenarios:
-        yield from _moved(name, agreed.scenarios[name], measured, agreed)
+        yield from _case_issues(name, agreed.scenarios[name], measured, agreed)
     elif agreed is not None:
         yield Issue(ADDED, name, after=status)
     elif status != DONE and _is_alone(name, measured, agreed):
@@ -328,11 +328,11 @@ def _is_alone(name: str, measured: Measured, agreed: Baseline | None) -> bool:
 
 
 def _looked_at(expect: Given) -> int:
-    """How many expectations count: of what is to be impossible, that alone."""
+    """Return the number of expectations to check: only `fits` counts for a case that must not fit."""
     return 1 if expect.get(FITS) is False else len(expect)
 
 
-def _moved(name: str, before: Measured, after: Measured, baseline: Baseline) -> Iterator[Issue]:
+def _case_issues(name: str, before: Measured, after: Measured, baseline: Baseline) -> Iterator[Issue]:
     if before["status"] != after["status"]:
         kind = BROKEN if before["status"] == DONE else GAIN if after["status"] == DONE else DRIFT
         yield Issue(kind, name, "", before["status"], after["status"], why=_first_line(after["reason"]))
@@ -359,15 +359,15 @@ def _moved(name: str, before: Measured, after: Measured, baseline: Baseline) -> 
 
 
 def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
-    """Inputs that are not what they were, by the names that they have now.
+    """Return the inputs that changed, by their current names.
 
-    A file of the same content under another name is the same file: earlier versions wrote down names as they were
-    typed, and another revision is read from another folder.
+    Files of equal content are the same file, whatever their names: earlier versions stored names as typed, and another
+    revision is read from another folder.
     """
     same = {*before.values()} & {*after.values()}
     now = [path for path, digest in after.items() if digest not in same and before.get(path) != digest]
     gone = [path for path, digest in before.items() if digest not in same and path not in after]
-    ends = [f"/{path}" for path in now]  # one of two paths may be the other as seen from a folder in it
+    ends = [f"/{path}" for path in now]  # one path may be the other one, relative to an inner folder
     gone = [path for path in gone if not any(end.endswith(f"/{path}") or f"/{path}".endswith(end) for end in ends)]
     return tuple(sorted([*now, *gone]))
 
@@ -384,7 +384,7 @@ def _first_line(text: str | None) -> str:
 
 
 def as_comment(verdict: Verdict) -> str:
-    """A comment on a pull request: the verdict in bold, eight rows, the rest folded."""
+    """Return a comment for a pull request: the verdict in bold, eight rows, all other rows folded."""
     rows = [(issue.kind, *issue.cells()) for issue in verdict.issues]
     table = Table(columns("", *_HEADS), rows[:_ROWS_IN_COMMENT])
     lines = [_COMMENT, f"**{verdict.headline}**"]
@@ -397,16 +397,16 @@ def as_comment(verdict: Verdict) -> str:
 
 
 def as_github(verdict: Verdict) -> str:
-    """Annotations of GitHub, then the verdict: one for each file that changed, at the first line if git knows it.
+    """Return annotations for GitHub and the verdict; a changed file gets one, at its first changed line if known.
 
-    An issue that no file of its own explains stands at the file of its scenario.
+    An issue without changed files is annotated at the file of its scenario.
     """
     try:
         top = Path(os.environ.get("GITHUB_WORKSPACE") or top_of(Path.cwd(), "", "")).resolve()
     except PodsimError:
         top = Path.cwd().resolve()
 
-    def seen(file: Path) -> str:
+    def shown_path(file: Path) -> str:
         path = file.resolve()
         return path.relative_to(top).as_posix() if path.is_relative_to(top) else str(file)
 
@@ -414,42 +414,42 @@ def as_github(verdict: Verdict) -> str:
     told: dict[tuple[bool, str], list[Issue]] = {}
     for issue in verdict.issues:
         places = []
-        for name in issue.files:  # which may not be there any more
+        for name in issue.files:  # the file may be gone
             file = next((path for path in (verdict.home / name, data_file(name)) if path.is_file()), None)
             if file is None:
                 continue
-            places.append(path := seen(file))
+            places.append(path := shown_path(file))
             if path not in lines:
                 agreed = {} if verdict.agreed is None else verdict.agreed.scenarios[issue.case]["inputs"]
                 lines[path] = first_change(file, agreed.values())
         own = verdict.paths.get(issue.case)
-        for path in places or ["" if own is None else seen(own)]:
+        for path in places or ["" if own is None else shown_path(own)]:
             told.setdefault((issue.fails, path), []).append(issue)
     annotations = []
     for (fails, path), issues in told.items():
-        place = [f"file={harmless.github(path, of_property=True)}"] if path else []
+        place = [f"file={escaped.github(path, of_property=True)}"] if path else []
         place += [f"line={lines[path]}"] if lines.get(path) else []
         more = f"; and {format_counted(len(issues) - 1, 'more finding')}" if len(issues) > 1 else ""
-        said = f"{issues[0].words} {line(issues[0].why)}".strip() + more
+        said = f"{issues[0].text_line} {line(issues[0].why)}".strip() + more
         level = f"::{'error' if fails else 'notice'} {','.join([*place, 'title=podsim check'])}"
-        annotations.append(f"{level}::{harmless.github(said)}")
+        annotations.append(f"{level}::{escaped.github(said)}")
     if verdict.is_empty:
-        annotations.append(f"::error title=podsim check::{harmless.github(verdict.headline)}")
+        annotations.append(f"::error title=podsim check::{escaped.github(verdict.headline)}")
     return "".join(f"{text}\n" for text in (*annotations, verdict.headline))
 
 
 def as_junit(verdict: Verdict) -> str:
-    """A suite of JUnit with a test for each case."""
+    """Return a JUnit suite with a test for each case."""
     names = list(dict.fromkeys((*verdict.now, *(issue.case for issue in verdict.issues))))
     failing = {name: [issue for issue in verdict.issues if issue.case == name and issue.fails] for name in names}
     alone = {name for name in verdict.not_compared if not failing[name]}
     counts = {"tests": len(names), "failures": sum(map(bool, failing.values())), "skipped": len(alone)}
     suite = ET.Element("testsuite", {"name": "podsim check"} | {key: str(count) for key, count in counts.items()})
     for name, issues in failing.items():
-        test = ET.SubElement(suite, "testcase", classname="podsim", name=harmless.xml(name))
+        test = ET.SubElement(suite, "testcase", classname="podsim", name=escaped.xml(name))
         if issues:
-            failure = ET.SubElement(test, "failure", message=harmless.xml(f"{issues[0].kind}: {issues[0].title}"))
-            failure.text = harmless.xml("\n".join(f"{issue.words}; {line(issue.why)}" for issue in issues))
+            failure = ET.SubElement(test, "failure", message=escaped.xml(f"{issues[0].kind}: {issues[0].title}"))
+            failure.text = escaped.xml("\n".join(f"{issue.text_line}; {line(issue.why)}" for issue in issues))
         elif name in alone:
             ET.SubElement(test, "skipped", message="nothing was compared")
     ET.indent(suite)

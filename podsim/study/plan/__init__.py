@@ -1,4 +1,4 @@
-"""Capacity planning: which system and division reach a goal best, what rules the others out, and how likely that is."""
+"""Capacity planning: the best systems and layouts for a goal, their probability, and why others are ruled out."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from podsim.study.plan.goal import (
 )
 from podsim.study.plan.report import MOST_SHOWN, PlanResult, rank_key
 from podsim.user_file import MOST_BYTES, read_at_most
-from podsim.watch import Tell, telling, untold
+from podsim.watch import Tell, no_progress, telling
 
 __all__ = ["Answer", "Goal", "Job", "Option", "Part", "PlanResult", "find_systems", "plan", "read_goal"]
 Answer = PlanResult
-"""The name of a `PlanResult` until 0.12."""
+"""Alias of `PlanResult`."""
 _LONG: Final = 48
-"""So many candidates make a plan long."""
+"""Number of candidates from which on a plan takes long."""
 _DIVISIONS: Final = {"given": ("as given",), "chosen": ("chosen",)}
 
 
@@ -73,38 +73,38 @@ def plan(
     aside: Path | None = None,
     **wanted: Any,
 ) -> PlanResult:
-    """Rank systems and divisions by what counts, within limits, and say what rules the others out.
+    """Rank systems and layouts by an objective within limits, and say why others are ruled out.
 
     Args:
-        goal: A goal file, the name of a shipped study, or the scenario that is to run; in Python a `Goal`, too.
-        systems: A pod, or '32 of ipu_pod64'; all shipped ones if left out.
-        objective: What counts: time, cost, energy, ipus, or a key of results. If left out, the time to train, or the
-            throughput of a run without an end; P99 latency of requests.
-        second: What it is weighed against in the chart.
-        limits: Bounds beside those of the goal, e.g. 'mfu=> 10 %'; in Python a mapping of figures to bounds, too.
+        goal: A goal file, the name of a shipped study, or a scenario to run; in Python a `Goal`, too.
+        systems: A pod, or '32 of ipu_pod64'; all shipped pods by default.
+        objective: Metric to optimise: time, cost, energy, ipus, or a key of results. The default is the time to train,
+            or the throughput of a run without an end, or the P99 latency of requests.
+        second: Second metric of the chart.
+        limits: Bounds in addition to the goal's, e.g. 'mfu=> 10 %'; in Python a mapping of metrics to bounds, too.
         deadline: Most time to train: 12h.
         budget: Most cost of a run: '500 USD'.
         rack_power: Most power of a rack: '20 kW'.
         latency: Most P99 latency of requests: 2s.
-        rate: Requests per second to serve; those of the scenario if left out. [1/s]
-        division: Look at one division alone.
-        lease: Whether cost counts machines in use, the partition or its pod.
+        rate: Requests per second to serve; by default those of the scenario. [1/s]
+        division: Consider only the given or only the chosen division.
+        lease: Machines that cost covers: those in use, the partition or its pod.
         overrides: Replace a key on all systems; in Python a mapping of key paths to values, too.
-        trials: Most candidates, 200 if left out; more are refused.
-        draws: Draws of uncertain inputs, to see how reliable it is; 50 if left out, 20 of requests.
-        seed: Of the draws.
-        processes: Candidates looked at at a time; as many as there are cores if left out.
-        journal: Keep what was found in this file, and go on from it.
-        tell: Is told of progress; a line in a notebook shows it if left out.
-        say: Takes a line about how many candidates there are, and how long that takes.
-        aside: A journal for a long plan alone, which is removed at its end.
+        trials: Most candidates, 200 by default; more are refused.
+        draws: Monte Carlo samples of uncertain inputs; 50 by default, 20 for requests.
+        seed: Seed of the samples.
+        processes: Number of processes; by default the number of cores.
+        journal: File that stores finished candidates, from which an interrupted plan resumes.
+        tell: Progress callback, called as `tell(done, total)`; by default a progress line in a notebook.
+        say: Callback for a line about the number of candidates and the time they take.
+        aside: Journal that is used only for a long plan, and removed at its end.
         wanted: Other attributes of a `Goal`, such as `divisions`.
 
     Returns:
         Options, ranked, with the verdict first in its report.
 
     Raises:
-        PodsimError: As of `find_systems`.
+        PodsimError: As in `find_systems`.
     """
     if rate is not None:
         check_rate(rate)
@@ -149,7 +149,7 @@ def _limits(given: Limits, goal: Goal) -> Iterator[Limit]:
 
 
 def _known_figures(goal: Goal) -> tuple[str, ...]:
-    """Return the figures of results of a goal, with those of serving if the model generates text."""
+    """Return the metric names of the results of a goal, with serving metrics if the model generates text."""
     if len(goal.work) > 1:
         return TOTALS
     spec = _read(goal, goal.work[0]).spec
@@ -175,27 +175,27 @@ def _placed(option: str) -> Iterator[None]:
 
 def find_systems(
     goal: Goal,
-    tell: Tell = untold,
+    tell: Tell = no_progress,
     processes: int | None = None,
     *,
     journal: Path | None = None,
     say: Callable[[str], None] = lambda _text: None,
 ) -> PlanResult:
-    """Simulate what a goal asks on its candidates, rank them, and say what rules the others out.
+    """Simulate a goal on its candidates, rank them, and say why others are ruled out.
 
     Args:
-        goal: What is wanted.
-        tell: As of `plan`, like `processes`.
-        processes: How many candidates are looked at at a time.
-        journal: A file that keeps what was found, from which the next call goes on.
-        say: Takes a line about how many candidates there are.
+        goal: Jobs, candidates, objective and limits.
+        tell: Progress callback, as in `plan`.
+        processes: Number of processes, as in `plan`.
+        journal: File that stores finished candidates, from which the next call resumes.
+        say: Callback for a line about the number of candidates.
 
     Returns:
         Options, ranked, with the verdict first in its report.
 
     Raises:
-        PodsimError: The goal or a scenario is wrong, there are more candidates than are to be looked at, limits
-            contradict each other, or results cannot have such a figure as the goal counts or limits.
+        PodsimError: The goal or a scenario is wrong, there are too many candidates, limits contradict each other, or
+            results do not have a metric of the goal.
     """
     check_candidates(goal)
     loaded = [_read(goal, job) for job in goal.work]
@@ -222,20 +222,20 @@ def find_systems(
 
 
 def reliable_first(ranked: Sequence[Option], confidence: Confidence) -> list[Option]:
-    """Options that hold in nearly all draws, the best first; then those that hold in fewer, the surest first.
+    """Return reliable options first, best first, then the others, most likely first.
 
-    Those that were not drawn come last: others are better, and one of them is reliable or as many were drawn as may be.
+    Options without samples come last: others are better, and one of these is reliable or no more may be sampled.
     """
 
     def tier(option: Option) -> tuple[int, float]:
-        drawn = confidence.of(option)
+        drawn = confidence.contender_for(option)
         return (2, 0.0) if drawn is None else (0, 0.0) if drawn.within >= RELIABLE else (1, -drawn.within)
 
-    return sorted(ranked, key=tier)  # sorting keeps the best first among equals
+    return sorted(ranked, key=tier)  # stable: the best first among equals
 
 
 def _inputs(goal: Goal, loaded: Sequence[LoadedScenario]) -> tuple[tuple[str, str], ...]:
-    """Every file that a goal reads."""
+    """Return every file that a goal reads."""
 
     def read() -> Iterator[tuple[str, str]]:
         for scenario in loaded:
@@ -251,7 +251,7 @@ def _inputs(goal: Goal, loaded: Sequence[LoadedScenario]) -> tuple[tuple[str, st
 
 
 def _read(goal: Goal, job: Job) -> LoadedScenario:
-    """A job on its own pod, or on the first that it goes with; refuses one that is wrong whatever it runs on."""
+    """Load a job on its own pod, or on the first candidate that it fits; raise if it is wrong on all of them."""
     errors = []
     for place in (None, *goal.candidates):
         try:
@@ -263,7 +263,7 @@ def _read(goal: Goal, job: Job) -> LoadedScenario:
 
 
 def _limited(goal: Goal, option: Option) -> Option:
-    """An option with the limits that it misses."""
+    """Return an option with the limits that it misses as its reason."""
     if option.figures is None or option.reason:
         return option
     if option.value(goal.figure) is None:
@@ -273,7 +273,7 @@ def _limited(goal: Goal, option: Option) -> Option:
 
 
 def _without_repeats(ranked: Sequence[Option]) -> list[Option]:
-    """A chosen division that is the given one is listed once."""
+    """Return the options without duplicates: a chosen layout may equal the given one."""
     seen: dict[tuple[object, ...], Option] = {}
     for option in ranked:
         figures = tuple(sorted((key, str(value)) for key, value in (option.figures or {}).items()))

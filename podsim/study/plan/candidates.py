@@ -1,4 +1,4 @@
-"""From a goal to its options: each job is run on its part of a system, and what they give is added up."""
+"""Options of a goal: each job runs on its part of a system, and the metrics are added up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from podsim.draws import Draws
 from podsim.errors import NoPlanError, PodsimError
 from podsim.memo import files_held
 from podsim.metrics import CONDITION, COST, ENERGY, IPUS, POWER, RACK_POWER, TIME, metric_of
-from podsim.placement.search.choice import Candidate
 from podsim.result.division import section_lines
 from podsim.runs import run
 from podsim.scenario import LoadedScenario, System, load_scenario
@@ -24,6 +23,7 @@ from podsim.scenario.library import HARDWARE, data_file
 from podsim.scenario.pins import PARALLELISM
 from podsim.scenario.resolve import assigned, merge_recorded
 from podsim.scenario.wording import flow
+from podsim.search.choice import Candidate
 from podsim.study.plan.goal import CHOSEN, TOGETHER, Goal, Job, Place, figures, place_named
 from podsim.study.points import Value, short
 from podsim.study.store import DONE, STATUS, Row, Store
@@ -32,17 +32,17 @@ from podsim.watch import Tell
 if TYPE_CHECKING:
     from podsim.result.serving import ServingResult
 
-_LONGEST: Final = 120  # letters of the name of a file
+_LONGEST: Final = 120  # most letters of a file name
 _OF_A_JOB: Final = ("name", "system", "ipus", "ipus_per_replica", "replicas", "figures")
 _SECONDS_PER_HOUR: Final = 3600
 _ONE_LOAD: Final = (0.8,)
 _OPTION: Final = "option"
 _NAMED: Final = ("system", "system.base")
-_NOT_NAMED: Final = 24  # as few candidates need no words
+_NOT_NAMED: Final = 24  # number of candidates up to which none is announced
 _MEMORY: Final = "memory"
 _SUFFIXES: Final = (".yaml", ".yml", ".csv")
 _PLACEMENTS: Final = ("stages", "layers_per_ipu", "pipeline_stages", "chunks_per_ipu", "head_on", "schedule")
-"""Keys that say where layers go, and when they run there; none of them stays behind a division that is chosen."""
+"""Keys for the placement and order of layers; a chosen layout replaces all of them."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Part:
     bill: Mapping[str, Any] = field(default_factory=dict)  # what it costs, as JSON of results; empty without prices
     overrides: Sequence[str] = ()  # `key.path=value` texts that give the same
     written: str = ""  # the scenario that gives the same, as a file
-    refused: str = ""  # why its result is no answer, such as a queue that grows; empty if it is one
+    refused: str = ""  # why the result is not valid, such as a growing queue; else empty
 
     @property
     def used(self) -> int:
@@ -86,19 +86,19 @@ class Option:
     together: bool = False  # whether the jobs run side by side
 
     def value(self, figure: str | None) -> float | None:
-        """A figure by its key, in its SI unit; None if it has none."""
+        """Return a metric in its SI unit; None if the option does not have it."""
         known = (self.figures or {}).get(figure) if figure else None
         return float(known) if isinstance(known, (int, float)) else None
 
     def rank(self, figure: str) -> float:
-        """A key for sorting by a figure that it has, which puts the better first."""
+        """Return a sort key for a metric; a better value has a smaller key."""
         value = self.value(figure)
         assert value is not None
         return metric_of(figure).rank(value)
 
     @property
     def known(self) -> dict[str, Any]:
-        """All figures by their keys, those of a job behind its name and a colon."""
+        """Metrics of the option by key; a metric of a job is prefixed with the job's name and a colon."""
         of_jobs = {f"{part.name}: {name}": value for part in self.parts for name, value in part.figures.items()}
         return {**(self.figures or {}), **of_jobs}
 
@@ -116,7 +116,7 @@ class Option:
 
     @property
     def label(self) -> str:
-        """All that tells it from the others, in words."""
+        """Text that distinguishes the option: system, layout and varied keys."""
         return ", ".join(filter(None, (self.system, self.division, self.varied)))
 
     @property
@@ -140,12 +140,12 @@ class Option:
         return {f"{self.name}-{name}.yaml": part.written for name, part in zip(names, self.parts, strict=True)}
 
     def with_parts(self, parts: Sequence[Part]) -> Option:
-        """The same with its jobs, and the figures that they have together."""
+        """Return the option with its jobs and their joint metrics."""
         own = parts[0].figures if len(parts) == 1 else totals(parts, place_named(self.system).system, self.together)
         return replace(self, parts=parts, figures=dict(own) | {IPUS: self.ipu_count})
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain types only."""
+        """Return plain types."""
         plain = {
             "system": self.system,
             "division": self.division,
@@ -165,10 +165,10 @@ class Option:
 
 
 def totals(parts: Sequence[Part], system: System, together: bool) -> dict[str, Any]:
-    """Figures of all jobs on a pod, one after another or side by side; those that one of them does not have are None.
+    """Return the metrics of all jobs on a pod, in sequence or side by side; None if a job lacks the metric.
 
-    One after another, times add up; side by side, the longest counts. Cost and energy add up in both. Where the whole
-    pod is leased, its fixed price is paid for the time that the jobs take together. Power is the largest at a time.
+    In sequence, times add up; side by side, the longest counts. Cost and energy add up in both cases. If the whole pod
+    is leased, its fixed price is paid for the time of all jobs. Power is the peak.
     """
 
     def joined(figure: str, join: Callable[[Any], Any]) -> float | None:
@@ -185,7 +185,7 @@ def totals(parts: Sequence[Part], system: System, together: bool) -> dict[str, A
     if any(part.bill for part in parts):
         found[COST] = joined(COST, sum)
         if found[COST] is not None and together and all(part.bill.get("lease") == "pod" for part in parts):
-            hourly = parts[0].bill["fixed_per_hour"] or 0.0  # of the whole pod, the same for all of them
+            hourly = parts[0].bill["fixed_per_hour"] or 0.0  # of the whole pod, equal for all jobs
             energy = sum(part.bill["energy_per_run"] or 0.0 for part in parts)
             found[COST] = energy + hourly * (time_s or 0.0) / _SECONDS_PER_HOUR
     notes = (f"{part.name}: {part.figures['warnings']}" for part in parts if part.figures.get("warnings"))
@@ -194,7 +194,7 @@ def totals(parts: Sequence[Part], system: System, together: bool) -> dict[str, A
 
 
 def _rack_power_w(parts: Sequence[Part], system: System) -> float | None:
-    """Machines are taken into one rack until it is full, those first that draw most. [W]"""
+    """Return the power of a full rack, filled with the machines that consume most. [W]"""
     room, total_w, per_machine = int(system.link_domain_machine_count), 0.0, list[tuple[float, int]]()
     for part in parts:
         machines, power_w = -(-part.used // int(system.machine.ipu_count)), part.figures.get(POWER)
@@ -208,7 +208,7 @@ def _rack_power_w(parts: Sequence[Part], system: System) -> float | None:
 
 
 def candidate(goal: Goal, number: int) -> tuple[Option, tuple[str, ...]] | None:
-    """A candidate by its number, with values of what varies as `--set` takes them; None if `where` leaves it out."""
+    """Return a candidate by number, with its `--set` values; None if `where` excludes it."""
     rest, place = divmod(number, goal.point_count)
     system, division = divmod(rest, len(goal.divisions))
     option = Option(goal.candidates[system], goal.divisions[division], number=number, together=goal.order == TOGETHER)
@@ -244,7 +244,7 @@ def options_of(
     say: Callable[[str], None],
     processes: int | None,
 ) -> list[Option]:
-    """The options of all candidates, in their order, kept in a journal if one is given."""
+    """Return the options of all candidates in order, stored in a journal if one is given."""
     count = goal.candidate_count
     wanted = [number for number in range(count) if candidate(goal, number)]
     cure = "give another --journal, or remove that file"
@@ -262,11 +262,11 @@ def _row(goal: Goal, number: int) -> Row:
 
 
 def _fingerprint(goal: Goal, inputs: Sequence[tuple[str, str]]) -> str:
-    """Of all that options depend on; objective, limits, trials and draws can be others when a plan goes on."""
+    """Return a hash of all inputs of options, without objective, limits, trials and samples, which may change."""
     jobs = [(job.name, job.scenario, job.variant, job.overrides, job.ipus) for job in goal.work]
     study = goal.space.study.model_dump_json() if goal.space is not None else ""
     asked: Any = (jobs, goal.order, goal.candidates, goal.divisions, goal.overrides, goal.request_rate, goal.is_served)
-    shipped = source(data_file(HARDWARE).rglob("*.yaml"))  # what varies may name any of them
+    shipped = source(data_file(HARDWARE).rglob("*.yaml"))  # varied keys may name any of these
     return digest([simulator().encode(), shipped, repr(asked).encode(), study.encode(), repr(sorted(inputs)).encode()])
 
 
@@ -297,14 +297,14 @@ def option_for(goal: Goal, number: int) -> Option:
 
 
 def cause(error: PodsimError) -> str:
-    """What is wrong, without place and cure."""
+    """Return the message of an error without place and cure."""
     problems = getattr(error, "problems", None)
     text: str = problems[0].message if problems else error.message
     return text.partition("\n")[0]
 
 
 def _parts(goal: Goal, whole: Place, division: str, varied: Sequence[str]) -> Iterator[Part]:
-    """All jobs; equal ones are simulated once."""
+    """Yield all jobs with their results; equal jobs are simulated once."""
     known: dict[tuple[Job, Place], Part] = {}
     for job, place in zip(goal.work, _places(goal, whole), strict=True):
         same = replace(job, name="", limits=()), place
@@ -318,7 +318,7 @@ def _parts(goal: Goal, whole: Place, division: str, varied: Sequence[str]) -> It
 
 
 def _places(goal: Goal, whole: Place) -> tuple[Place, ...]:
-    """Where each job runs: all of the system one after another, or partitions of it side by side."""
+    """Return the place of each job: the whole system in sequence, or partitions side by side."""
     count = len(goal.work)
     if goal.order != TOGETHER:
         return (whole,) * count
@@ -334,7 +334,7 @@ def _places(goal: Goal, whole: Place) -> tuple[Place, ...]:
 
 def _part(goal: Goal, job: Job, place: Place, division: str, varied: Sequence[str]) -> Part:
     chosen = (f"{PARALLELISM}={AUTO}",) if division == CHOSEN else ()
-    # In this order: what varies can pin a part of a chosen division.
+    # In this order, because a varied key can fix a part of a chosen layout.
     overrides = (*place.overrides(), *goal.overrides, *job.overrides, *chosen, *varied)
     loaded = load_scenario(job.scenario, job.variant, overrides)
     loaded = _with_requests(goal, loaded) if goal.is_served else loaded
@@ -358,7 +358,7 @@ def _part(goal: Goal, job: Job, place: Place, division: str, varied: Sequence[st
 
 
 def _with_requests(goal: Goal, loaded: LoadedScenario) -> LoadedScenario:
-    """A scenario with the rate of requests that a goal gives, in place of its users, so that its file says the same."""
+    """Return a scenario with the request rate of a goal in place of its own arrivals or users."""
     serving = getattr(loaded.spec, "serving", None)
     rate, file, users = (getattr(serving, name, None) for name in ("rate", "file", "users"))
     if goal.request_rate is None:
@@ -373,14 +373,14 @@ def _with_requests(goal: Goal, loaded: LoadedScenario) -> LoadedScenario:
 
 
 def served(loaded: LoadedScenario, draws: Draws | None = None) -> ServingResult:
-    """The requests of a scenario as `podsim serve` has them, with draws of uncertain inputs if these are asked for."""
+    """Serve the requests of a scenario, with samples of uncertain inputs if `draws` is given."""
     from podsim.runs.serve import serve
 
     return serve(loaded, loads=_ONE_LOAD, uncertainty=draws)
 
 
 def _swamped(result: ServingResult) -> str:
-    """Why requests wait without end, if they do."""
+    """Return why the queue grows without end; empty if it does not."""
     if result.users is None and result.load is not None and result.load >= 1:
         limit = result.saturation.rate_per_s
         return f"{result.rate_per_s:.4g} requests/s come, {limit:.4g} can be served: {result.load - 1:+.1%}"
@@ -388,14 +388,14 @@ def _swamped(result: ServingResult) -> str:
 
 
 def written(scenario: str, loaded: LoadedScenario, chosen: Candidate | None, about: str) -> str:
-    """A file that gives the same as a scenario that was run, based on its path or name, with the division chosen."""
+    """Return a scenario file that reproduces a run: its base, its changes and the chosen layout."""
     path = Path(scenario)
     name, base = (path.stem, str(path.resolve())) if path.is_file() else (scenario, scenario)
     variant = [loaded.written.variants[loaded.variant]] if loaded.variant else []
     layers = [*map(Document, variant), *map(assigned, loaded.overrides)]
     data = _absolute(reduce(merge_recorded, layers, Document({})).data, (Path(), loaded.folder))
     if chosen is not None:
-        # A division that a file gives is replaced key by key, so that another way to place layers has to go.
+        # Keys of a given layout are replaced one by one, so other placement keys have to be removed.
         given, parallelism = loaded.written.document.value_at, chosen.parallelism
         gone = {key: None for key in _PLACEMENTS if key not in parallelism and given((PARALLELISM, key)) is not None}
         section, memory = (data[key] if isinstance(data.get(key), dict) else {} for key in (PARALLELISM, _MEMORY))
@@ -410,7 +410,7 @@ def written(scenario: str, loaded: LoadedScenario, chosen: Candidate | None, abo
 
 
 def _absolute(value: Any, folders: tuple[Path, ...]) -> Any:
-    """Values with the names of files that lie in a folder as paths from the root, to be read from anywhere."""
+    """Return values in which names of files in a folder are absolute paths."""
     if isinstance(value, dict):
         return {key: _absolute(inner, folders) for key, inner in value.items()}
     if isinstance(value, str) and value.endswith(_SUFFIXES):

@@ -21,7 +21,7 @@ from podsim.draws import Draws, Range, Z, range_of
 from podsim.errors import PodsimError
 from podsim.metrics import HEADLINES, METRICS, TIME, metric_of
 from podsim.result.influence import StandsOn
-from podsim.result.uncertainty import draw, drawing_of
+from podsim.result.uncertainty import draw, sampling_task
 from podsim.runs import run
 from podsim.scenario import load_scenario
 from podsim.scenario.yaml_text import parsed
@@ -30,17 +30,17 @@ from podsim.study.plan.goal import Goal, figures, missed
 from podsim.workers import mapped
 
 _MOST, _MOST_NEAR_MISSES, _WITHIN, _NEAR_MISS = 4, 2, 1.5, 0.1
-RELIABLE: Final = 0.8  # an option that holds in fewer of the draws does not come before one that does
-SWAMPED: Final = "swamped"  # whether more requests come in a draw than can be served
+RELIABLE: Final = 0.8  # share of samples that a reliable option needs
+SWAMPED: Final = "swamped"  # True if requests arrive faster than they can be served in a sample
 _Made = TypeVar("_Made")
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Between what figures of an option lie, those of a job behind its name and a colon, as `podsim run` says."""
+    """Ranges of an option's metrics, as in `podsim run`; a job's metric is prefixed with its name and a colon."""
 
-    ranges: Mapping[str, Range] = field(default_factory=dict)  # empty where nothing is known, as of requests
-    new: tuple[str, ...] = ()  # what of it was never compared
+    ranges: Mapping[str, Range] = field(default_factory=dict)  # empty if unknown, as for requests
+    new: tuple[str, ...] = ()  # features without validation
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,43 +48,43 @@ class Contender:
     """An option that can come first, and shares of the draws."""
 
     option: Option
-    first: float  # of the draws in which one reaches the goal, the share in which this is the best of them
-    within: float  # share of the draws in which it keeps to all limits
-    possible: float  # share of the draws in which it can be run at all
-    ranges: Mapping[str, Range] = field(default_factory=dict)  # as those of a `Spread`, of the possible draws
+    first: float  # share of samples in which it is best, of those in which an option reaches the goal
+    within: float  # share of samples in which it keeps to all limits
+    possible: float  # share of samples in which it is possible
+    ranges: Mapping[str, Range] = field(default_factory=dict)  # as in `Spread`, from the possible samples
 
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """What came of draws."""
+    """Results of sampling uncertain inputs."""
 
     draws: int
     seed: int
-    reached: int  # in how many of them one of the options reaches the goal
+    reached: int  # number of samples in which an option reaches the goal
     contenders: Sequence[Contender]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain types only."""
+        """Return plain types."""
         plain = asdict(self)
         for told, contender in zip(plain["contenders"], self.contenders, strict=True):
             told |= {"option": contender.option.label, "reliable": contender.within >= RELIABLE}
         return plain
 
-    def of(self, option: Option) -> Contender | None:
-        """What is known of an option; None if it was not drawn."""
+    def contender_for(self, option: Option) -> Contender | None:
+        """Return the sampling results of an option; None if it was not sampled."""
         return next((contender for contender in self.contenders if contender.option.label == option.label), None)
 
 
 def gap(goal: Goal, option: Option) -> float:
-    """By how much an option misses all limits together, as shares of their bounds; those of jobs included."""
+    """Return the sum of the relative violations of all limits, including limits of jobs."""
     return math.inf if option.figures is None else sum(size for size, _ in missed(goal.bounds, option.known))
 
 
 def likelihood(goal: Goal, option: Option, ranges: Mapping[str, Range]) -> float | None:
-    """How likely it is that an option keeps to all limits, by the ranges of its figures; None without any.
+    """Return the probability that an option keeps to all limits, from the ranges of its metrics; None without ranges.
 
-    The logarithm of a figure is normal, with the ends of its range as P10 and P90. The figures of an option rise and
-    fall together, so that the least likely limit decides; whole per cent are all that such a range can tell.
+    The logarithm of a metric is taken as normal, with the ends of its range as P10 and P90. The metrics of an option
+    are taken as fully correlated, so that the least likely limit decides. The result is rounded to per cent.
     """
     if not ranges:
         return None
@@ -104,13 +104,13 @@ def likelihood(goal: Goal, option: Option, ranges: Mapping[str, Range]) -> float
 
 
 def _numbers(goal: Goal, option: Option) -> dict[str, float]:
-    """The figure that counts and each that is limited; those of a job behind its name and a colon."""
+    """Return the objective and each limited metric; a job's metric is prefixed with its name and a colon."""
     known, names = option.known, (goal.figure, *(name for name, _ in goal.bounds))
     return {name: float(known[name]) for name in names if isinstance(known.get(name), (int, float))}
 
 
 def _ranges(goal: Goal, option: Option, moved: Sequence[Option]) -> dict[str, Range]:
-    """Between what these figures lie, as wide as to hold those of the option."""
+    """Return the ranges of objective and limited metrics, widened to include the values of the option."""
     known, drawn = _numbers(goal, option), [_numbers(goal, other) for other in moved]
     values = {name: [numbers[name] for numbers in drawn if name in numbers] for name in known}
     return {name: range_of(values[name]).holding(value) for name, value in known.items() if values[name]}
@@ -119,19 +119,19 @@ def _ranges(goal: Goal, option: Option, moved: Sequence[Option]) -> dict[str, Ra
 def _mapped(
     make: Callable[[Sequence[Option], int], _Made], options: Sequence[Option], processes: int | None
 ) -> list[_Made]:
-    """What is made of each option, on all cores."""
+    """Apply a function to each option on all cores; return the results in order."""
     made = dict(chain.from_iterable(mapped(partial(make, options), range(len(options)), processes=processes)))
     return [made[place] for place in range(len(options))]
 
 
 def spreads_of(goal: Goal, options: Sequence[Option], processes: int | None = None) -> dict[str, Spread]:
-    """Between what the figures of options lie, by their labels."""
+    """Return the ranges of the metrics of options, by label."""
     spreads = _mapped(partial(_spread, goal), options, processes)
     return {option.label: spread for option, spread in zip(options, spreads, strict=True)}
 
 
 def _spread(goal: Goal, options: Sequence[Option], place: int) -> Spread:
-    """The ends of what times may be, and what follows from them."""
+    """Return the ranges of times, and of the metrics that depend on them."""
     option, new = options[place], dict[str, None]()
     ends = dict[str, tuple[dict[str, float], dict[str, float]]]()
     for part in option.parts:
@@ -149,17 +149,17 @@ def _spread(goal: Goal, options: Sequence[Option], place: int) -> Spread:
             fast[name], slow[name] = (known.high, known.low) if better else (known.low, known.high)
     if not ends or not all(fast for fast, _ in ends.values()):
         return Spread({}, tuple(new))
-    moved = [_moved(option, [ends[part.written][side] for part in option.parts]) for side in range(2)]
+    moved = [_with_metrics(option, [ends[part.written][side] for part in option.parts]) for side in range(2)]
     return Spread(_ranges(goal, option, moved), tuple(new))
 
 
 def confidence_of(
     goal: Goal, ranked: Sequence[Option], out: Sequence[Option], processes: int | None = None
 ) -> Confidence | None:
-    """How often each of the best comes first, of options that are ranked and those that limits rule out.
+    """Return how often each contender comes first in samples of uncertain inputs.
 
-    Those that are behind are drawn if in some draw none of the others reaches the goal, or if none of them is reliable.
-    None if nothing is drawn, or nothing can change.
+    Further options are sampled if in some sample no contender reaches the goal, or if none is reliable. Return None if
+    nothing is sampled, or nothing can change.
     """
     contenders, draws = _contenders(goal, ranked, out), goal.draw_count
     if not draws or not contenders or (len(contenders) == 1 and not goal.bounds):
@@ -168,13 +168,13 @@ def confidence_of(
     near = sum(max(values[0], value) <= _WITHIN * min(values[0], value) for value in values)
     behind = [option for option in ranked[_MOST:] if option not in contenders][:_MOST]
     options, moved = list[Option](), list[list[Option | None]]()
-    kept = np.empty((0, draws), dtype=bool)  # whether an option keeps to all limits in a draw
-    keys = np.empty((0, draws))  # less for the better
+    kept = np.empty((0, draws), dtype=bool)  # True if an option keeps to all limits in a sample
+    keys = np.empty((0, draws))  # smaller for better options
     for group in (contenders[:near], contenders[near:], behind):
         shares = [share for option, share in zip(options, kept.mean(1), strict=True) if not option.reason]
         if group and not (max(shares, default=0.0) >= RELIABLE and kept.any(0).all()):
             options += group
-            moved += _mapped(partial(_in_draws, goal), group, processes)
+            moved += _mapped(partial(_sampled_options, goal), group, processes)
             keys = np.array([[_key_within(goal, option) for option in row] for row in moved])
             kept = np.isfinite(keys)
     firsts = keys.argmin(0)[kept.any(0)]
@@ -187,30 +187,30 @@ def confidence_of(
 
 
 def _contenders(goal: Goal, ranked: Sequence[Option], out: Sequence[Option]) -> list[Option]:
-    """The best of those within all limits, and a few that miss them by little and are better than some of these."""
+    """Return the best options within all limits, and better options that miss a limit by little."""
     best, key = list(ranked[:_MOST]), methodcaller("rank", goal.figure)
     known = (option for option in out if option.parts and option.value(goal.figure) is not None)
     near = (option for option in known if gap(goal, option) <= _NEAR_MISS)
     better = sorted((option for option in near if not best or key(option) <= key(best[-1])), key=key)
-    # Sorting keeps what is within limits before what is as good and is not.
+    # Stable sorting keeps options within limits before equally good ones beyond.
     return sorted([*best, *better[: _MOST_NEAR_MISSES if best else _MOST]], key=key)
 
 
 def _key_within(goal: Goal, option: Option | None) -> float:
-    """A key that puts the better first; infinite if it is impossible, misses a limit or cannot keep up."""
+    """Return a sort key, smaller for better; infinite if impossible, beyond a limit or overloaded."""
     if option is None or any(part.figures.get(SWAMPED) for part in option.parts):
         return math.inf
     return math.inf if option.value(goal.figure) is None or gap(goal, option) else option.rank(goal.figure)
 
 
-def _moved(option: Option, jobs: Sequence[Mapping[str, Any]]) -> Option:
-    """An option with the figures that its jobs have in a draw."""
+def _with_metrics(option: Option, jobs: Sequence[Mapping[str, Any]]) -> Option:
+    """Return an option with the metrics of its jobs in one sample."""
     pairs = zip(option.parts, jobs, strict=True)
-    return option.with_parts([replace(part, figures=drawn_figures(part, numbers)) for part, numbers in pairs])
+    return option.with_parts([replace(part, figures=sampled_figures(part, numbers)) for part, numbers in pairs])
 
 
-def drawn_figures(part: Part, drawn: Mapping[str, float]) -> dict[str, Any]:
-    """The figures of a job in a draw: those that were simulated, and what follows from them unless it is served."""
+def sampled_figures(part: Part, drawn: Mapping[str, float]) -> dict[str, Any]:
+    """Return the metrics of a job in one sample: the simulated ones, and without serving the derived ones."""
     if SWAMPED in drawn:
         return {**part.figures, **drawn}
 
@@ -230,17 +230,17 @@ def drawn_figures(part: Part, drawn: Mapping[str, float]) -> dict[str, Any]:
     return {**known, **moved, **{name: value for name, value in drawn.items() if name in known}}
 
 
-def _in_draws(goal: Goal, options: Sequence[Option], place: int) -> list[Option | None]:
-    """An option with the figures of each draw; None if it is impossible. Equal jobs are drawn once."""
+def _sampled_options(goal: Goal, options: Sequence[Option], place: int) -> list[Option | None]:
+    """Return an option with the metrics of each sample, None if impossible; equal jobs are sampled once."""
     option = options[place]
     drawn = {part.written: part for part in option.parts}
-    of_jobs = {text: _drawn(part, goal) for text, part in drawn.items()}
+    of_jobs = {text: _sampled_metrics(part, goal) for text, part in drawn.items()}
     of_draws = zip(*(of_jobs[part.written] for part in option.parts), strict=True)
-    return [None if None in jobs else _moved(option, jobs) for jobs in of_draws]
+    return [None if None in jobs else _with_metrics(option, jobs) for jobs in of_draws]
 
 
-def _drawn(part: Part, goal: Goal) -> list[Mapping[str, Any] | None]:
-    """Figures of a job in each draw."""
+def _sampled_metrics(part: Part, goal: Goal) -> list[Mapping[str, Any] | None]:
+    """Return the metrics of a job in each sample."""
     count = goal.draw_count
     try:
         scenario = parsed(part.written, part.name).data
@@ -251,5 +251,5 @@ def _drawn(part: Part, goal: Goal) -> list[Mapping[str, Any] | None]:
     except PodsimError:
         return [None] * count
     assert isinstance(stands_on, StandsOn)
-    task = drawing_of(stands_on)
+    task = sampling_task(stands_on)
     return [draw(task, goal.seed, number) for number in range(count)]

@@ -1,7 +1,7 @@
-"""What is wanted: what is to run, the figure that counts, its limits, and the pods and partitions that are looked at.
+"""Goals of a plan: jobs, objective, limits, and the pods and partitions to try.
 
 A partition, `32 of ipu_pod64`, has a power of two of IPUs in whole machines. Within a link domain its ladder is open,
-whether or not that of the pod is closed. It has its part of the pod's host servers and switches.
+even if the pod's is closed. It has its share of the pod's host servers and switches.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pydantic import Field
 from podsim import metrics
 from podsim.draws import MOST_DRAWS
 from podsim.errors import BadValueError, NoPlanError, PodsimError, Problem, SpecError
-from podsim.harmless import printable
+from podsim.escaped import printable
 from podsim.metrics import CONDITION, find_metric, metric_of, metrics_of
 from podsim.scenario import System, load_hardware, shipped_names
 from podsim.scenario.activity import Activity
@@ -45,19 +45,19 @@ GIVEN: Final = "as given"
 CHOSEN: Final = "chosen"
 SEQUENCE: Final = "sequence"
 TOGETHER: Final = "together"
-_DRAWS, _SERVED_DRAWS, _TRIALS = 50, 20, 200  # each draw of a plan for requests serves all of them again
+_DRAWS, _SERVED_DRAWS, _TRIALS = 50, 20, 200  # each sample of a serving plan serves all requests again
 _STUDIED: Final = tuple(CombinedSpec.model_fields)  # sections that a goal has in common with a study
 _PARTITION: Final = re.compile(r"\s*([+-]?\.?\d\S*)\s+of\s+(\S.*?)\s*")
-"""A partition, if what begins like a number is one of `_IPUS`."""
+"""Pattern of a partition, if its number matches `_IPUS`."""
 _IPUS: Final = re.compile("[1-9][0-9]{0,5}")
 _Limits = Annotated[Mapping[str, str | list[str]], Field(default_factory=dict)]
 _Texts = Annotated[list[str], Field(default_factory=list)]
 TOTALS: Final = (metrics.TIME, metrics.ENERGY, metrics.POWER, metrics.RACK_POWER, metrics.COST, metrics.IPUS)
-"""Figures that several jobs have together."""
+"""Metrics of several jobs together."""
 SERVED: Final = (*(each.key for each in metrics_of(metrics.SERVING) if each.of == (metrics.SERVING,)), metrics.LOAD)
-"""Figures of requests that are served: one of them in a goal asks for serving."""
+"""Serving metrics; a goal with one of these serves requests."""
 SHORTEST_WAIT: Final = "latency_p99_s"
-"""Objective of requests that are served."""
+"""Default objective of serving."""
 _SIGNED_PRICE: Final = re.compile(r"\s*(<=|>=|<|>)\s*(.+?[A-Z]{3})\s*")
 _SIGN: Final = re.compile(r"\s*[<>]")
 _NEAR_NOTHING, _EXAMPLE = 0.0005, "500 USD"
@@ -66,7 +66,7 @@ _HEADLINES: Final = {
     Activity.GENERATION: metrics.TOKENS,
     Activity.FORWARD: metrics.THROUGHPUT,
 }
-"""Objective of a goal without one, by activity."""
+"""Default objective by activity."""
 _WORD: Final = re.compile(r"[^\W_]+")
 
 
@@ -75,14 +75,14 @@ class UnknownFigureError(BadValueError):
 
 
 def figure_named(name: str) -> str:
-    """The key of a figure by a short name, or by its path in a JSON result."""
+    """Return the key of a metric from a short name or a path in the JSON of a result."""
     key = metrics.SHORT.get(name.strip(), name.strip())
     known = find_metric(key)
     return key if known is None else known.key
 
 
 def figures(result: Result | ServingResult) -> dict[str, Any]:
-    """The figures of a result, what is done for a watt and for a unit of the currency among them, and its warnings."""
+    """Return the metrics of a result, per watt and per unit of currency included, and its warnings."""
     own: Any = figures_of(result) if hasattr(result, "memory") else result.figures()  # type: ignore[arg-type]
     made = {metric.key: value for metric in metrics.MADE if (value := metric.get(result)) is not None}
     condition = getattr(result, CONDITION, None)
@@ -91,7 +91,7 @@ def figures(result: Result | ServingResult) -> dict[str, Any]:
 
 
 def names_of(spec: Scenario, *, served: bool) -> tuple[str, ...]:
-    """Figures that results can have, known before any runs; those that end in a dot stand for all that begin so."""
+    """Return the metric names a result can have; a trailing dot is a prefix."""
     kind = metrics.SERVING if served else spec.activity.value
     own = (*metrics_of(kind), *(metric for metric in (*metrics.SPENT, *metrics.MADE) if kind in metric.of))
     names = (f"{metric.key}." if metric.is_family else metric.key for metric in own)
@@ -99,7 +99,7 @@ def names_of(spec: Scenario, *, served: bool) -> tuple[str, ...]:
 
 
 def figure_cure(name: str, names: Sequence[str]) -> str:
-    """Return the advice for a figure that a question does not have: those with most words in common, and all figures.
+    """Return the advice for an unknown metric: similar names, and all metrics.
 
     >>> figure_cure("p99_token", ["latency_p99_s", "time_per_output_token_p99_s"])
     'did you mean `time_per_output_token_p99_s`? known here: latency_p99_s, time_per_output_token_p99_s'
@@ -113,9 +113,9 @@ def figure_cure(name: str, names: Sequence[str]) -> str:
 
 
 def default_objective(goal: Goal, specs: Sequence[Scenario]) -> str:
-    """Return the figure that counts in a goal without an objective.
+    """Return the objective of a goal that names none.
 
-    Requests count by their P99 latency, other generation and forward passes by their rate, training by its time.
+    It is the P99 latency of requests, the rate of other generation and forward passes, or the time of training.
     """
     if len(specs) > 1:
         return metrics.TIME
@@ -125,7 +125,7 @@ def default_objective(goal: Goal, specs: Sequence[Scenario]) -> str:
 
 
 def second_of(objective: str, known: Mapping[str, Any]) -> str | None:
-    """The figure that an objective is weighed against: time, or cost or energy, as far as they are known."""
+    """Return the metric that is traded off against an objective: time, cost or energy, if known."""
     metric = metric_of(objective)
     is_spent = metric.is_cost or metric.unit in (metrics.JOULES, metrics.WATTS, metrics.IPU) or metric in metrics.MADE
     done = (metrics.TIME, metrics.TOKENS, metrics.THROUGHPUT, metrics.REQUESTS)
@@ -135,7 +135,7 @@ def second_of(objective: str, known: Mapping[str, Any]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Limit(Expectation):
-    """Bounds of a figure; those of a cost may have a currency."""
+    """Bounds of a metric; bounds of a cost may have a currency."""
 
     currency: str = ""
 
@@ -158,7 +158,7 @@ def limit(metric: str, text: float | str) -> Limit:
 
 
 def at_most(metric: str, most: str) -> Limit:
-    """A bound that is given without its sign, as `--deadline 12h`; `BadValueError` of a budget without a currency."""
+    """Return an upper bound, as from `--deadline 12h`; raise `BadValueError` for a budget without currency."""
     if metric_of(figure_named(metric)).unit == metrics.MONEY:
         parse_price(most, {"": 1.0}, _EXAMPLE)
     return limit(metric, f"<= {most}")
@@ -182,7 +182,7 @@ def check_limits(limits: Iterable[Expectation]) -> None:
 
 
 def missed(limits: Iterable[tuple[str, Expectation]], known: Mapping[str, Any]) -> Iterator[tuple[float, str]]:
-    """How far each limit of a figure is missed, as a share of its bound, and in words."""
+    """Yield the relative violation and a message for each violated limit."""
     for name, bound in limits:
         value = known.get(name)
         whose, between, metric = name.rpartition(": ")
@@ -197,7 +197,7 @@ def missed(limits: Iterable[tuple[str, Expectation]], known: Mapping[str, Any]) 
 
 
 class JobSpec(Spec):
-    """One of several jobs in a file: a `Job`, named after its scenario if it has no name."""
+    """Job of a file with several: a `Job`, named after its scenario if it has no name."""
 
     name: str | None = None
     scenario: str
@@ -224,7 +224,9 @@ class GoalSpec(CombinedSpec):
     request_rate: Rate | None = None
     systems: Annotated[list[str], Field(min_length=1)] | None = None
     divisions: Annotated[list[Literal["as given", "chosen"]], Field(min_length=1)] | None = None
-    lease: Literal["machines", "partition", "pod"] | None = None  # what cost counts; as the scenario says if left out
+    lease: Literal["machines", "partition", "pod"] | None = (
+        None  # machines that cost covers; by default as in the scenario
+    )
     overrides: _Texts
     vary: Annotated[Mapping[str, Varied], Field(default_factory=dict)]  # as the `keys` of a study
     trials: Count = _TRIALS
@@ -234,7 +236,7 @@ class GoalSpec(CombinedSpec):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a job runs: a pod by path or name, or so many IPUs of it."""
+    """Place of a job: a pod by path or name, or a partition of it with `ipus` IPUs."""
 
     pod: str
     ipus: int | None = None
@@ -248,16 +250,16 @@ class Place:
 
     @property
     def text(self) -> str:
-        """As it is written."""
+        """Place as text, as it is written in a file."""
         return self.pod if self.ipus is None else f"{self.ipus} of {self.pod}"
 
     @property
     def size(self) -> int:
-        """IPUs."""
+        """Number of IPUs."""
         return self.ipus or self.system.ipu_count
 
     def overrides(self) -> tuple[str, ...]:
-        """The place as `--set` takes it; `NoPlanError` if it is no partition."""
+        """Return the place in the form of `--set`; raise `NoPlanError` if it is not a valid partition."""
         named, system = f"system={self.pod}", self.system
         if self.ipus is None or self.ipus == system.ipu_count:
             return (named,)
@@ -291,7 +293,7 @@ def place_named(text: str) -> Place:
 
 @cache
 def shipped_places() -> tuple[str, ...]:
-    """All shipped pods, and partitions of the smallest of them for sizes that no pod of such machines has."""
+    """Return all shipped pods, and partitions of the smallest for sizes that no pod of such machines has."""
     names = shipped_names()["systems"]
     pods = {name: Place(name).system for name in names}
     taken = {(pod.machine.name, int(pod.ipu_count)) for pod in pods.values()}
@@ -308,7 +310,7 @@ def shipped_places() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Job:
-    """What is to run."""
+    """Scenario to run, with its variant and overrides."""
 
     name: str  # empty for the one of a goal without jobs
     scenario: str  # by path or name
@@ -320,28 +322,28 @@ class Job:
 
 @dataclass(frozen=True)
 class Goal:
-    """What is wanted."""
+    """Question for `podsim plan`: jobs, candidates, objective and limits."""
 
-    scenario: str = ""  # what is to run, by path or name, if it is one
+    scenario: str = ""  # path or name of the scenario to run, if there is one
     variant: str | None = None
-    objective: str | None = None  # the figure that counts, by key or short name; `default_objective` if None
+    objective: str | None = None  # metric to optimise, by key or short name; `default_objective` if None
     limits: tuple[Expectation, ...] = ()
-    systems: tuple[str, ...] = ()  # pods to look at, by path or name, or partitions of them
+    systems: tuple[str, ...] = ()  # pods to try, by path or name, or partitions
     overrides: tuple[str, ...] = ()  # `key.path=value` texts that hold for all of them
     description: str = ""
-    jobs: tuple[Job, ...] = ()  # several things that are to run, in place of the scenario
+    jobs: tuple[Job, ...] = ()  # several jobs, instead of the scenario
     order: str = SEQUENCE  # or `together`: side by side on partitions of one pod
-    second: str | None = None  # the figure that the objective is weighed against; time, or cost or energy, if left out
-    request_rate: float | None = None  # requests that are to be served [1/s]; that of the scenario if left out
+    second: str | None = None  # second metric; by default time, cost or energy
+    request_rate: float | None = None  # request rate [1/s]; by default the scenario's
     divisions: tuple[str, ...] = (GIVEN, CHOSEN)  # the scenario's own, one that podsim chooses, or both
-    space: StudySpace | None = field(default=None, compare=False)  # what varies beside systems and divisions
+    space: StudySpace | None = field(default=None, compare=False)  # keys that vary in addition to systems and divisions
     trials: int = _TRIALS  # most candidates; a goal with more is refused
-    draws: int | None = None  # how often uncertain inputs are drawn; 50 times if left out, 20 for requests
-    seed: int = 0  # of the draws
+    draws: int | None = None  # Monte Carlo samples; by default 50, 20 for requests
+    seed: int = 0  # seed of the samples
 
     @property
     def more_is_better(self) -> bool:
-        """Whether the figure that counts is to be large."""
+        """True if a larger objective is better."""
         return metric_of(self.figure).more_is_better
 
     @property
@@ -356,7 +358,7 @@ class Goal:
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """Pods to look at; where none is named all that are shipped, and partitions of them of other sizes."""
+        """Pods and partitions to try; by default all shipped pods, and partitions of other sizes."""
         return self.systems or shipped_places()
 
     @property
@@ -366,40 +368,40 @@ class Goal:
 
     @property
     def candidate_count(self) -> int:
-        """All that can be looked at: systems × divisions × what varies, those included that `where` leaves out."""
+        """Number of candidates (systems × divisions × varied values), before `where` excludes some."""
         return len(self.candidates) * len(self.divisions) * self.point_count
 
     @property
     def work(self) -> tuple[Job, ...]:
-        """What is to run, one job or several."""
+        """Jobs to run, one or several."""
         return self.jobs or (Job("", self.scenario, self.variant),)
 
     @property
     def title(self) -> str:
-        """What is to run, in words."""
+        """Text for the jobs to run."""
         joined = ", then " if self.order == SEQUENCE else " beside "
         return joined.join(job.name for job in self.jobs) if self.jobs else self.scenario
 
     @property
     def bounds(self) -> tuple[tuple[str, Expectation], ...]:
-        """All limits by their figures, those of a job behind its name and a colon."""
+        """Limits with their metrics; a metric of a job is prefixed with the job's name and a colon."""
         of_jobs = ((f"{job.name}: {bound.metric}", bound) for job in self.jobs for bound in job.limits)
         return (*((bound.metric, bound) for bound in self.limits), *of_jobs)
 
     @property
     def is_served(self) -> bool:
-        """Whether requests are served: a rate is given, or one of the figures is one of requests."""
+        """True if requests are served: a rate is given, or the objective or a limit is a serving metric."""
         asked = (self.figure, *(bound.metric for _, bound in self.bounds))
         return self.request_rate is not None or any(metric in SERVED for metric in asked)
 
     @property
     def draw_count(self) -> int:
-        """How often uncertain inputs are drawn."""
+        """Number of Monte Carlo samples."""
         return self.draws if self.draws is not None else _SERVED_DRAWS if self.is_served else _DRAWS
 
 
 def goal_of(name: str | Path) -> Goal:
-    """The goal of a file, of a shipped study, or of a scenario alone, by path or name."""
+    """Return the goal of a file, a shipped study or a scenario, by path or name."""
     if not isinstance(name, str | Path):
         what = f"a goal is a path or the name of a scenario or study, not {quoted(name)}"
         raise PodsimError(what, do="write a scenario into a file, and give its path")
@@ -412,11 +414,11 @@ def read_goal(path: Path) -> Goal:
     """Read a goal file.
 
     Returns:
-        The goal, with paths as seen from here.
+        The goal, with paths relative to the working folder.
 
     Raises:
-        SpecError: It is wrong; each problem with its place.
-        PodsimError: Its limits contradict each other.
+        SpecError: The file is wrong; each problem has its place.
+        PodsimError: Limits contradict each other.
     """
     document, folder = read_yaml(path, str(path)), path.parent
     spec = validated(GoalSpec, document)
@@ -458,7 +460,7 @@ def read_goal(path: Path) -> Goal:
         limits=limits,
         systems=tuple(replace(place, pod=_located(place.pod, folder)).text for place in places),
         overrides=(*spec.overrides, *([f"cost.lease={spec.lease}"] if spec.lease else [])),
-        jobs=told_apart(jobs),
+        jobs=with_unique_names(jobs),
         divisions=tuple(dict.fromkeys(spec.divisions or (GIVEN, CHOSEN))),
     )
     if not spec.vary:
@@ -469,8 +471,8 @@ def read_goal(path: Path) -> Goal:
     return replace(goal, space=space_of(Document(data, moved), folder))
 
 
-def told_apart(jobs: Sequence[Job]) -> tuple[Job, ...]:
-    """Jobs with names that differ: those with the same name are numbered."""
+def with_unique_names(jobs: Sequence[Job]) -> tuple[Job, ...]:
+    """Return jobs in which equal names are numbered, so that all names differ."""
     names = [job.name for job in jobs]
     return tuple(
         replace(job, name=f"{job.name} {names[: place + 1].count(job.name)}") if names.count(job.name) > 1 else job
@@ -479,13 +481,13 @@ def told_apart(jobs: Sequence[Job]) -> tuple[Job, ...]:
 
 
 def _located(name: str, folder: Path) -> str:
-    """A path as seen from the file of the goal; the name of a shipped scenario as it is."""
+    """Return a path relative to the file of the goal; the name of a shipped scenario is unchanged."""
     beside = folder / name
     return str(beside) if Path(name).suffix and beside.is_file() else name
 
 
 def _wrong(spec: GoalSpec, document: Document) -> list[Problem]:
-    """Keys that do not go together."""
+    """Return the keys that contradict each other."""
     jobs, in_sequence = spec.jobs or [], spec.order == SEQUENCE
     alone = "jobs after one another have the whole pod each"
     rules = [

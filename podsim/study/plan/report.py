@@ -1,4 +1,4 @@
-"""What a plan found, and its report: the verdict, ranked options, what rules the others out, and charts."""
+"""Result of a plan and its report: verdict, ranked options, reasons that rule out others, and charts."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from podsim.study.plan.confidence import RELIABLE, Confidence, Contender, Spread
 from podsim.study.plan.goal import TOGETHER, Goal
 from podsim.study.points import short
 
-MOST_SHOWN: Final = 20  # options in a table, and those whose ranges are measured
-_MOST_KEYS: Final = 3  # more that vary share a column
+MOST_SHOWN: Final = 20  # options in a table, and options with ranges
+_MOST_KEYS: Final = 3  # more varied keys share a column
 _FIGURES, _MOST_LISTED, _MOST_BARS, _DIGITS, _ROOM = 3, 500, 30, 4, 1.02
-_MOST_LABELS: Final = 12  # of more points, those of the front alone have names
-_TOO_FEW: Final = 2  # points through which no shape is seen; bars tell them better
+_MOST_LABELS: Final = 12  # with more points, only the front has names
+_TOO_FEW: Final = 2  # points up to which bars are used
 _LEASED: Final = {"machines": "machines in use", "partition": "the whole partition", "pod": "the whole pod"}
 _SHOWN: Final = (
     *(metrics.TIME, metrics.THROUGHPUT, metrics.TOKENS, metrics.LATENCY, "latency_p99_s", metrics.COST),
@@ -55,17 +55,17 @@ _Filled = tuple[Column, Sequence[str | Cell]]  # a column with its cells
 
 @dataclass(frozen=True, repr=False)
 class PlanResult(Answered):
-    """What was found.
+    """Result of `podsim plan`.
 
     Attributes:
-        goal: What was wanted.
-        ranked: Options within all limits, those first that hold in nearly all draws, and of these the best.
-        ruled_out: The others, each with its reason; those that come closest first.
-        second: Figure that the objective is weighed against.
-        candidate_count: How many there were to look at.
-        confidence: How often each of the best comes first with inputs drawn from their ranges; None without draws.
+        goal: Goal of the plan.
+        ranked: Options within all limits, reliable ones first, sorted by objective.
+        ruled_out: Other options with reasons, the closest first.
+        second: Second metric.
+        candidate_count: Number of candidates.
+        confidence: Results of sampling uncertain inputs; None without samples.
         inputs: (path, SHA-256) of every file read.
-        spreads: Between what figures lie, by the labels of the options that are shown.
+        spreads: Ranges of metrics, by label of the shown options.
     """
 
     goal: Goal
@@ -84,7 +84,7 @@ class PlanResult(Answered):
 
     @property
     def currency(self) -> str:
-        """Of all costs."""
+        """Currency of all costs."""
         return next((option.currency for option in (*self.ranked, *self.ruled_out) if option.currency), "")
 
     @cached_property
@@ -94,42 +94,42 @@ class PlanResult(Answered):
 
     @cached_property
     def ranks(self) -> Sequence[int]:
-        """Places of the ranked options, from 1; those that are as good and as likely in all that counts share one."""
+        """Ranks of the ranked options from 1; options equal in metrics and probability share a rank."""
         keys = [(*rank_key(self.goal, option, self.second)[:3], self.likelihood(option)) for option in self.ranked]
         return [keys.index(key) + 1 for key in keys]
 
-    def drawn(self, option: Option) -> Contender | None:
-        """What came of an option with inputs drawn; None if it was not drawn."""
-        return None if self.confidence is None else self.confidence.of(option)
+    def contender_for(self, option: Option) -> Contender | None:
+        """Return the sampling results of an option; None if it was not sampled."""
+        return None if self.confidence is None else self.confidence.contender_for(option)
 
     def likelihood(self, option: Option) -> float | None:
-        """How likely an option keeps to all limits: the share of draws in which it does; without draws by its ranges.
+        """Return the probability that an option keeps to all limits, from samples or else from its ranges.
 
         Returns:
-            A share from 0 to 1; None where nothing is known of it.
+            A probability from 0 to 1; None if unknown.
         """
         if self.confidence is None:
             return likelihood(self.goal, option, self.spreads.get(option.label, Spread()).ranges)
-        drawn = self.confidence.of(option)
+        drawn = self.confidence.contender_for(option)
         return None if drawn is None else drawn.within
 
     def is_reliable(self, option: Option) -> bool:
-        """Whether it is known to hold in four fifths of the draws, or to be as likely to."""
+        """Return True if the option meets the limits with at least 80 % probability."""
         return (self.likelihood(option) or 0.0) >= RELIABLE
 
     def range(self, option: Option, figure: str) -> Range | None:
-        """The middle 80 % of what a figure of an option may be, as `podsim run` says, or else in the draws."""
-        drawn = self.drawn(option)
+        """Return the 80 % prediction interval of a metric of an option, from its ranges or else from samples."""
+        drawn = self.contender_for(option)
         known = self.spreads.get(option.label, Spread()).ranges or ({} if drawn is None else drawn.ranges)
         return known.get(figure)
 
     def report(self) -> Report:
-        """The answer as data: the verdict, tables of options, what rules others out, and charts."""
+        """Return the plan as a report: verdict, tables of options, reasons that rule options out, and charts."""
         goal = self.goal
         overrides = f"; changed: {', '.join(goal.overrides)}" if goal.overrides else ""
         variant = f", variant {goal.variant}" if goal.variant else ""
         return Report(
-            title=goal.description or in_title(f"{_least(goal)}: {goal.title}"),
+            title=goal.description or in_title(f"{_question(goal)}: {goal.title}"),
             about=(f"{goal.title}{variant}, podsim {__version__}{overrides}",),
             version=__version__,
             inputs=self.inputs,
@@ -140,11 +140,11 @@ class PlanResult(Answered):
         )
 
     def _summary_lines(self) -> Iterator[str]:
-        yield f"best: {_in_words(self, self.best)}" if self.best else "nothing reaches the goal"
+        yield f"best: {_option_text(self, self.best)}" if self.best else "nothing reaches the goal"
         yield f"options: {len(self.ranked):,} reach the goal, {len(self.ruled_out):,} ruled out"
 
     def _records(self) -> list[dict[str, Any]]:
-        """A row for each option, the ranked ones first."""
+        """Return one row for each option, the ranked ones first."""
         places = [*self.ranks, *[None] * len(self.ruled_out)]
         return [
             {"rank": place, "system": option.system, "division": option.division}
@@ -157,13 +157,13 @@ class PlanResult(Answered):
         return self.currency
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain types only."""
+        """Return plain types."""
         goal, texts = self.goal, dict[str, list[str]]()
         for bound in goal.limits:
             texts.setdefault(bound.metric, []).append(bound.text)
 
         def ranked(option: Option) -> dict[str, Any]:
-            drawn = self.drawn(option)
+            drawn = self.contender_for(option)
             return option.to_dict() | {
                 "holds_in": None if drawn is None else drawn.within,
                 "reliable": None if drawn is None else drawn.within >= RELIABLE,
@@ -187,12 +187,12 @@ class PlanResult(Answered):
         }
 
     def to_json(self) -> str:
-        """The answer as JSON text."""
+        """Return the plan as JSON text."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
 
 def pareto_front(options: Sequence[Option], first: str, second: str) -> list[Option]:
-    """Options that no other beats in one figure without losing in the other, by the first figure."""
+    """Return the Pareto-optimal options for two metrics, sorted by the first."""
     placed = [
         (metric_of(first).rank(a), metric_of(second).rank(b), place)
         for place, option in enumerate(options)
@@ -207,27 +207,27 @@ def pareto_front(options: Sequence[Option], first: str, second: str) -> list[Opt
 
 
 def rank_key(goal: Goal, option: Option, second: str | None) -> tuple[float, int, float, str]:
-    """A key for sorting: by the objective, then fewer IPUs, then the second figure."""
+    """Return a sort key: the objective, then fewer IPUs, then the second metric."""
     other = option.value(second)
     weighed = float("inf") if second is None or other is None else metric_of(second).rank(other)
     return option.rank(goal.figure), option.ipu_count, weighed, option.name
 
 
-def _least(goal: Goal) -> str:
+def _question(goal: Goal) -> str:
     return f"{'most' if goal.more_is_better else 'least'} {metric_of(goal.figure).head}"
 
 
-def _told(figure: str, number: float | None, currency: str) -> str:
-    """A figure with its unit, or a dash where there is none."""
+def _metric_text(figure: str, number: float | None, currency: str) -> str:
+    """Format a metric with its unit; a missing value is a dash."""
     return "–" if number is None else format_figure(metric_of(figure), number, currency)
 
 
 def _verdict(found: PlanResult) -> str:
-    """In one sentence: what was asked, whether it is met and by what, how likely, and what was never compared."""
+    """Return the verdict: the question, the answer, its probability, and features without validation."""
     goal, closest = found.goal, next(iter((*found.ranked, *found.ruled_out)), None)
-    told = ", ".join((f"{_least(goal)} of {goal.title}", *(f"{name} {bound.text}" for name, bound in goal.bounds)))
+    told = ", ".join((f"{_question(goal)} of {goal.title}", *(f"{name} {bound.text}" for name, bound in goal.bounds)))
     if found.best is not None:
-        told += f": {'met by' if goal.bounds else 'the best is'} {_in_words(found, found.best)}"
+        told += f": {'met by' if goal.bounds else 'the best is'} {_option_text(found, found.best)}"
     else:
         told += ": not met, nothing reaches the goal"
         told += f"; {closest.label} comes closest, {closest.reason}{_likely(found, closest)}" if closest else ""
@@ -235,11 +235,11 @@ def _verdict(found: PlanResult) -> str:
     return f"unknown: {told}; never compared with a published run: {'; '.join(new)}" if new else told
 
 
-def _in_words(found: PlanResult, option: Option) -> str:
-    """An option, the figure that counts with its range, and how likely it is to hold."""
+def _option_text(found: PlanResult, option: Option) -> str:
+    """Return an option as text, with its objective, range and probability."""
     figure, ends = found.goal.figure, _span(found, option, found.goal.figure)
     range_ = f" (80 %: {ends})" if ends else ""
-    value = f"{_told(figure, option.value(figure), option.currency)}{_condition(option, figure)}"
+    value = f"{_metric_text(figure, option.value(figure), option.currency)}{_condition(option, figure)}"
     return f"{option.label}, {value}{range_}{_likely(found, option)}"
 
 
@@ -250,7 +250,7 @@ def _condition(option: Option, figure: str) -> str:
 
 
 def _likely(found: PlanResult, option: Option) -> str:
-    """How likely an option is to hold, as the end of a sentence; empty where there is nothing to miss."""
+    """Return the probability that an option meets the limits, as the end of a sentence; empty without limits."""
     share, drawn, goal = found.likelihood(option), found.confidence, found.goal
     if share is not None and drawn is not None:
         return f", holds in {format_percent(share, 0)} of {drawn.draws} draws"
@@ -281,7 +281,7 @@ def _tiles(found: PlanResult) -> Iterator[Tile]:
         yield Tile("Best", best.system, tuple(filter(None, (best.division, best.varied))))
         for figure in filter(None, (found.goal.figure, found.second)):
             notes = (f"80 %: {ends}",) if (ends := _span(found, best, figure)) else ()
-            value = f"{_told(figure, best.value(figure), best.currency)}{_condition(best, figure)}"
+            value = f"{_metric_text(figure, best.value(figure), best.currency)}{_condition(best, figure)}"
             yield Tile(in_title(metric_of(figure).head), value, notes)
         if share := found.likelihood(best):
             by = f"of {found.confidence.draws} draws" if found.confidence else "by its range"
@@ -306,7 +306,7 @@ def _sections(found: PlanResult) -> Iterator[Section]:
     if found.ruled_out:
         yield Section("Ruled out", [_ruled_out(found)], short=True)
     if found.confidence is not None:
-        yield Section("How sure", [_how_sure(found, found.confidence)], short=True)
+        yield Section("How sure", [_confidence_table(found, found.confidence)], short=True)
     if known:
         more = [f"The best {_MOST_LISTED} of {len(known):,}."] if len(known) > _MOST_LISTED else []
         table = option_table(found, known[:_MOST_LISTED], more)
@@ -325,20 +325,20 @@ def _right(head: str, cells: Iterable[str | Cell]) -> _Filled:
 def _figure(found: PlanResult, figure: str, numbers: Iterable[float | None]) -> _Filled:
     metric, currency = metric_of(figure), found.currency
     unit = {metrics.MONEY: currency, metrics.PER_SECOND: "", metrics.SHARE: "", metrics.IPU: ""}
-    cells = [Cell(_told(figure, number, currency), number) for number in numbers]
+    cells = [Cell(_metric_text(figure, number, currency), number) for number in numbers]
     return Column(metric.head, is_number=True, unit=unit.get(metric.unit, metric.unit)), cells
 
 
 def _span(found: PlanResult, option: Option, figure: str) -> str:
-    """Between what a figure lies, in the unit in which it is shown; empty where that is not known, or certain."""
+    """Return the range of a metric in its displayed unit; empty if unknown or of zero width."""
     ends, value = found.range(option, figure), option.value(figure)
     if ends is None or value is None or ends.low == ends.high:
         return ""
     return format_ends(metric_of(figure), value, ends.low, ends.high)
 
 
-def _told_apart(found: PlanResult, options: Sequence[Option]) -> Iterator[_Filled]:
-    """What tells options apart, of those that are shown. Where keys vary, what is the same is left out."""
+def _distinguishing_columns(found: PlanResult, options: Sequence[Option]) -> Iterator[_Filled]:
+    """Yield the columns that distinguish the shown options; keys with one value are left out."""
     goal, shown = found.goal, options[:MOST_SHOWN]
     keys = list(dict.fromkeys(key for option in options for key in option.values))
     ends = [key.rpartition(".")[2] for key in keys]
@@ -356,19 +356,19 @@ def _told_apart(found: PlanResult, options: Sequence[Option]) -> Iterator[_Fille
 
 
 def ranked_table(found: PlanResult) -> Table:
-    """The options within all limits, the best first, by what tells them apart; the range of the figure that counts."""
+    """Return the options within all limits, the best first, with the range of the objective."""
     shown, goal, second = found.ranked[:MOST_SHOWN], found.goal, found.second
     shares = [found.likelihood(option) for option in shown]
     has_shares = any(share is not None for share in shares) and bool(goal.bounds or found.confidence)
     weighed = [second] if second and (goal.second or metric_of(second).unit == metrics.MONEY) else []
     wanted = dict.fromkeys((goal.figure, *weighed, *(bound.metric for bound in goal.limits)))
     wanted.pop(IPUS, None)
-    # What is asked for is shown, and other figures where there is room.
+    # Requested metrics are shown, and others if there is room.
     room = _FIGURES - has_shares - any(option.values for option in shown) - len(wanted)
     more = [name for name in _SHOWN if all(option.value(name) is not None for option in found.ranked)]
     filled = [
         _right("", map(str, found.ranks[:MOST_SHOWN])),
-        *_told_apart(found, found.ranked),
+        *_distinguishing_columns(found, found.ranked),
         _right("IPUs", (option.arithmetic for option in shown)),
     ]
     is_ranged = False
@@ -381,7 +381,7 @@ def ranked_table(found: PlanResult) -> Table:
     if has_shares:
         told = ("–" if share is None else f"{'! ' * (share < RELIABLE)}{format_percent(share, 0)}" for share in shares)
         filled.append(_right("likely", map(Cell, told, shares)))
-    return _table(filled, f"{in_title(_least(goal))} first", list(_footer(found, has_shares)))
+    return _table(filled, f"{in_title(_question(goal))} first", list(_footer(found, has_shares)))
 
 
 def _footer(found: PlanResult, has_shares: bool) -> Iterator[str]:
@@ -394,7 +394,7 @@ def _footer(found: PlanResult, has_shares: bool) -> Iterator[str]:
         if any(share is not None and share < RELIABLE for share in map(found.likelihood, found.ranked)):
             behind = "; options that hold in more draws come first" if drawn else ""
             yield f"! less likely than {format_percent(RELIABLE, 0)}{behind}"
-        if drawn and not all(map(found.drawn, found.ranked[:MOST_SHOWN])):
+        if drawn and not all(map(found.contender_for, found.ranked[:MOST_SHOWN])):
             yield "– not drawn: others come first"
     if found.second and list(found.front) == [found.best] and len(found.ranked) > 1:
         side = "more" if metric_of(found.second).more_is_better else "less"
@@ -405,7 +405,7 @@ def _footer(found: PlanResult, has_shares: bool) -> Iterator[str]:
 
 
 def jobs_table(found: PlanResult) -> Table:
-    """Each job of the ranked options on its part of the system, with as many of its figures as fit."""
+    """Return the jobs of the ranked options on their parts of the system, with as many metrics as fit."""
     goal, ranked = found.goal, list(zip(found.ranks, found.ranked, strict=True))[:MOST_SHOWN]
     parts = [part for _, option in ranked for part in option.parts]
     limited = (bound.metric for job in goal.work for bound in job.limits)
@@ -424,11 +424,11 @@ def _ruled_out(found: PlanResult) -> Table:
     reasons = [option.reason.partition(" (largest: ")[0] for option in found.ruled_out[:MOST_SHOWN]]
     rest = (option.reason.partition(": +")[0].partition(": -")[0] for option in found.ruled_out[MOST_SHOWN:])
     notes = [f"and {count:,} more: {reason}" for reason, count in Counter(rest).most_common()]
-    return _table([*_told_apart(found, found.ruled_out), (Column("why not"), reasons)], "Ruled out", notes)
+    return _table([*_distinguishing_columns(found, found.ruled_out), (Column("why not"), reasons)], "Ruled out", notes)
 
 
-def _how_sure(found: PlanResult, drawn: Confidence) -> Table:
-    """In how many draws each contender is the best, holds and fits, and between what its figures lie there."""
+def _confidence_table(found: PlanResult, drawn: Confidence) -> Table:
+    """Return how often each contender is the best, meets the limits and fits, and the ranges of its metrics."""
     contenders = drawn.contenders
     shares = {"first in": [contender.first for contender in contenders]}
     if found.goal.bounds:
@@ -442,7 +442,9 @@ def _how_sure(found: PlanResult, drawn: Confidence) -> Table:
         job, between, figure = name.rpartition(": ")
         ends = (contender.ranges.get(name) for contender in contenders)
         spans = (
-            format_span(*(_told(figure, end, found.currency) for end in (known.low, known.high))) if known else "–"
+            format_span(*(_metric_text(figure, end, found.currency) for end in (known.low, known.high)))
+            if known
+            else "–"
             for known in ends
         )
         filled.append(_right(f"{job}{between}{metric_of(figure).head}", spans))
@@ -452,7 +454,7 @@ def _how_sure(found: PlanResult, drawn: Confidence) -> Table:
 
 
 def option_table(found: PlanResult, options: Sequence[Option], notes: Sequence[str] = ()) -> Table:
-    """All figures that options have, and what rules them out."""
+    """Return all metrics of options, and the reasons that rule them out."""
     named = (name for option in options for name in option.figures or {} if option.value(name) is not None)
     filled: list[_Filled] = [
         (Column("option"), [option.label for option in options]),
@@ -464,18 +466,18 @@ def option_table(found: PlanResult, options: Sequence[Option], notes: Sequence[s
 
 
 def _state(found: PlanResult, option: Option) -> str:
-    """The words for an option that reaches the goal, is too unlikely to, or does not."""
+    """Return the label of an option that reaches the goal, does so too rarely, or does not."""
     share = found.likelihood(option)
     return _BEYOND if option.reason else _RARELY if share is not None and share < RELIABLE else _WITHIN
 
 
 def _tip(option: Option, figures: Sequence[str]) -> dict[str, str]:
-    shown = {metric_of(figure).head: _told(figure, option.value(figure), option.currency) for figure in figures}
+    shown = {metric_of(figure).head: _metric_text(figure, option.value(figure), option.currency) for figure in figures}
     return {"option": option.label, "IPUs": option.arithmetic, **shown, "ruled out by": option.reason or "nothing"}
 
 
 def _scaled(found: PlanResult, figure: str, options: Sequence[Option]) -> tuple[Axis, list[float]]:
-    """An axis of a figure of options in the unit that suits it, and their numbers in it."""
+    """Return an axis for a metric in a suitable unit, and the values in it."""
     metric, values = metric_of(figure), [option.value(figure) or 0.0 for option in options]
     label, _, unit = metric.titled.removesuffix("]").partition(" [")
     largest = max(values)
@@ -489,13 +491,13 @@ def _scaled(found: PlanResult, figure: str, options: Sequence[Option]) -> tuple[
 
 
 def _bars(found: PlanResult, known: Sequence[Option]) -> Chart:
-    """The figure that counts, of each option that has it."""
+    """Return a bar chart of the objective of each option that has it."""
     figure = found.goal.figure
     axis, numbers = _scaled(found, figure, known)
     bars = [
         Bar(option.label, 0.0, number, _FILLS[_state(found, option)], text, tip=_tip(option, [figure]))
         for option, number in list(zip(known, numbers, strict=True))[:_MOST_BARS]
-        for text in [_told(figure, option.value(figure), option.currency)]
+        for text in [_metric_text(figure, option.value(figure), option.currency)]
     ]
     ends = (min(0.0, *(bar.end for bar in bars)), max(0.0, *(bar.end for bar in bars)) * _ROOM or 1.0)
     return Chart(
@@ -508,11 +510,11 @@ def _bars(found: PlanResult, known: Sequence[Option]) -> Chart:
 
 
 def _scatter(found: PlanResult, known: Sequence[Option], second: str) -> Chart:
-    """Options by the figure that counts and a second one, with the front that no option beats."""
+    """Return a scatter chart of objective and second metric, with the Pareto front."""
     figures, front = (found.goal.figure, second), found.front
     (up, heights), (across, places) = (_scaled(found, figure, known) for figure in figures)
     points = list(zip(known, places, heights, strict=True))
-    # Between two of the front, what is as good as the worse of them in one figure is known to be reached.
+    # The front is a step line: between two options only the worse value of either is reached.
     mark = Mark.STEPS_BEFORE if metric_of(second).more_is_better else Mark.STEPS_AFTER
     ordered = sorted(((x, y) for option, x, y in points if option in front), key=lambda point: point[0])
     series = [Series(_FRONT, mark, [x for x, _ in ordered], [y for _, y in ordered], _FRONT_COLOUR)] if front else []

@@ -9,14 +9,14 @@ from math import prod
 from podsim.models import Workload
 from podsim.placement.cuts import Cuts
 from podsim.placement.layout import ON_CHIP, STREAMING, Layout
-from podsim.placement.search.chain import is_tied
-from podsim.placement.search.dimensions import MOST_SAMPLES, batch_of, divisors, most_replicas, powers_of_two
-from podsim.placement.search.families import ConvnetFamily, Family, TransformerFamily
 from podsim.scenario import LoadedScenario, TrainingScenario
 from podsim.scenario.auto import AutoTrainingSpec
 from podsim.scenario.convnet_training import AutoImageSpec
 from podsim.scenario.schedules import ScheduleName, micro_batches_of
 from podsim.scenario.transformer_training import AutoTextSpec
+from podsim.search.chain import is_tied
+from podsim.search.dimensions import MOST_SAMPLES, batch_of, divisors, most_replicas, powers_of_two
+from podsim.search.families import ConvnetFamily, Family, TransformerFamily
 
 
 def accumulation(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from podsim.engine import Pieces, execute
+from podsim.engine import Chunks, execute
 from podsim.program.compile import compile_program
 from podsim.program.task import Barrier, Exchange, Group, Phase, Program, Step, Transfer, Work
 from tests.examples import plan_of
@@ -44,7 +44,7 @@ PHASES = {
 
 
 def agrees(program: Program) -> bool:
-    whole, pieces = execute(program, explicit=False), Pieces().trace(program)
+    whole, pieces = execute(program, explicit=False), Chunks().trace(program)
     return pieces is not None and (pieces.makespan_ps, pieces.lanes) == (whole.makespan_ps, whole.lanes)
 
 
@@ -56,7 +56,7 @@ def test_a_phase_in_pieces(name: str) -> None:
 def test_all_phases_in_pieces_and_what_is_known_serves_again() -> None:
     program = group(*(Phase(name, 2, steps, "bubble") for name, steps in PHASES.items()))
     assert agrees(program)
-    pieces = Pieces()
+    pieces = Chunks()
     assert pieces.trace(program) == pieces.trace(program)
 
 
@@ -67,7 +67,7 @@ def test_by_hand() -> None:
         "b": (work(7), MEET, send("x", 10)),
         "c": (MEET,),
     }
-    trace = Pieces().trace(group(Phase("p", 1, steps, "bubble")))
+    trace = Chunks().trace(group(Phase("p", 1, steps, "bubble")))
     assert trace is not None
     assert trace.makespan_ps == 8 + 20
     assert trace.lanes["a"] == {"matmul": 5, "vector": 1, "imbalance": 2, "link": 20}
@@ -76,10 +76,10 @@ def test_by_hand() -> None:
 
 def test_what_cannot_be_cut_is_left_to_the_engine() -> None:
     (one,) = group(Phase("p", 1, PHASES["meetings"], "bubble")).groups
-    assert Pieces().trace(Program((one, replace(one, name="h")))) is None
-    assert Pieces().trace(Program((one,), {"token": 1})) is None
+    assert Chunks().trace(Program((one, replace(one, name="h")))) is None
+    assert Chunks().trace(Program((one,), {"token": 1})) is None
     partly = {"a": (MEET,), "b": (MEET,)}
-    assert Pieces().trace(group(Phase("p", 1, PHASES["meetings"], ""), Phase("q", 1, partly, ""))) is None
+    assert Chunks().trace(group(Phase("p", 1, PHASES["meetings"], ""), Phase("q", 1, partly, ""))) is None
 
 
 @pytest.mark.parametrize("name", ["bert_v1.1_pod16_open", "gpt2_small_pod16"])
@@ -89,17 +89,17 @@ def test_shipped_programs_in_pieces(name: str) -> None:
 
 def test_lanes_that_share_nothing_with_others_need_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """By hand: the later of two transfers starts after 7 and needs 1, the other one is there after 2 + 5."""
-    monkeypatch.setattr("podsim.engine.pieces.execute", None)
+    monkeypatch.setattr("podsim.engine.chunks.execute", None)
     late, long = Transfer("late", "host", (("x", 1),), 7), Transfer("long", "link", (("y", 5), ("z", 3)), 2)
     steps: dict[str, tuple[Step, ...]] = {"a": (work(3), Exchange((late, long))), "b": (send("q", 20),)}
-    trace = Pieces().trace(group(Phase("p", 2, steps, "bubble")))
+    trace = Chunks().trace(group(Phase("p", 2, steps, "bubble")))
     assert trace is not None
     assert trace.makespan_ps == 2 * 20
     assert trace.lanes["a"] == {"matmul": 2 * 3, "vector": 2, "host": 2 * 8, "bubble": 2 * (20 - 4 - 8)}
 
 
 def test_a_piece_of_the_first_program_is_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    program, pieces = group(Phase("p", 3, PHASES["a shared channel"], "bubble")), Pieces()
+    program, pieces = group(Phase("p", 3, PHASES["a shared channel"], "bubble")), Chunks()
     first = pieces.trace(program)
-    monkeypatch.setattr("podsim.engine.pieces.execute", None)
+    monkeypatch.setattr("podsim.engine.chunks.execute", None)
     assert pieces.trace(program) == first

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 import podsim
-from podsim import harmless
+from podsim import escaped
 from podsim.cli.app import main
 from podsim.report.report import Report, Section
 from podsim.report.table import Table, columns
@@ -31,9 +31,9 @@ EVIL = f"{ESCAPES}\nholds: 9 scenarios\r::error::x\u2028<img src=x> @everyone |c
 
 
 def test_a_terminal_gets_lines_and_tabs_and_nothing_that_moves_its_cursor() -> None:
-    assert harmless.terminal(f"{ESCAPES}\n\tc") == "a[2J31mb\n\tc"
-    assert harmless.line(" a\r\nb\u2029c\td ") == "a b c d"
-    assert harmless.line("weight_update_s: 1.5 → 2 (±3 %), größer") == "weight_update_s: 1.5 → 2 (±3 %), größer"
+    assert escaped.terminal(f"{ESCAPES}\n\tc") == "a[2J31mb\n\tc"
+    assert escaped.line(" a\r\nb\u2029c\td ") == "a b c d"
+    assert escaped.line("weight_update_s: 1.5 → 2 (±3 %), größer") == "weight_update_s: 1.5 → 2 (±3 %), größer"
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_terminal_gets_lines_and_tabs_and_nothing_that_moves_its_cursor() -> N
     ],
 )
 def test_markdown_shows_what_was_written(text: str, written: str) -> None:
-    assert harmless.markdown(text) == written
+    assert escaped.markdown(text) == written
 
 
 @pytest.mark.parametrize(
@@ -72,12 +72,12 @@ def test_markdown_shows_what_was_written(text: str, written: str) -> None:
     ],
 )
 def test_no_cell_is_a_formula(text: str, written: str) -> None:
-    assert harmless.csv(text) == written
+    assert escaped.csv(text) == written
 
 
 @pytest.mark.parametrize("text", ["=a", "'a'", "'=a", "--set a", "-5", "a", "'"])
 def test_a_table_is_read_as_it_was_written(text: str) -> None:
-    assert harmless.from_csv(harmless.csv(text)) == text
+    assert escaped.from_csv(escaped.csv(text)) == text
 
 
 def test_a_table_of_a_study_holds_no_formula(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_table_of_a_study_holds_no_formula(tmp_path: Path) -> None:
 
 
 def test_what_is_no_xml_is_left_out_of_it() -> None:
-    text = harmless.xml(f"{EVIL}\ud800")
+    text = escaped.xml(f"{EVIL}\ud800")
     assert ET.fromstring(f"<a>{text.replace('<', '&lt;').replace('&l', '&l')}</a>".replace("& ", "&amp; ")).text
     assert "\x1b" not in text and "\ufffe" not in text and "\ud800" not in text
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from podsim import load, memo, simulate
-from podsim.deferred import Deferred
+from podsim.lazy import LazySequence
 
 
 def test_items_are_made_once_when_they_are_first_looked_at() -> None:
@@ -17,7 +17,7 @@ def test_items_are_made_once_when_they_are_first_looked_at() -> None:
         calls.append("made")
         yield from (1, 2, 3)
 
-    items = Deferred(make)
+    items = LazySequence(make)
     assert not calls
     assert items[0] == 1 and items[1:] == (2, 3) and len(items) == 3
     assert items == (1, 2, 3) and list(items) == [1, 2, 3]
@@ -25,7 +25,7 @@ def test_items_are_made_once_when_they_are_first_looked_at() -> None:
 
 
 def test_they_travel_as_a_tuple() -> None:
-    copy = pickle.loads(pickle.dumps(Deferred(lambda: "ab")))
+    copy = pickle.loads(pickle.dumps(LazySequence(lambda: "ab")))
     assert copy == ("a", "b") and isinstance(copy, tuple)
 
 

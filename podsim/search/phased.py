@@ -20,10 +20,21 @@ from podsim.placement.layout import Layout, PlanInput
 from podsim.placement.memory import IpuMemory
 from podsim.placement.phases import phase_costs, phased_memory
 from podsim.placement.plan import Plan, job_memory, make_plan, shared_cost_model
-from podsim.placement.search.best_first import Found, Lead
-from podsim.placement.search.bounds import added_up_s, alone_ps, call_s, rings_of_first
-from podsim.placement.search.chain import bare_chain
-from podsim.placement.search.dimensions import (
+from podsim.placement.stage_cost import BlockCost, StageCost, stage_cost
+from podsim.program.compile import replicas_of
+from podsim.program.feed import Feed
+from podsim.program.host import training_call
+from podsim.program.passes import shard_rings
+from podsim.program.phases import Phases
+from podsim.program.task import Step
+from podsim.program.update import Rings, update_phases
+from podsim.scenario import TrainingScenario
+from podsim.scenario.transformer_training import MemorySpec, ParallelismSpec
+from podsim.scenario.wording import counted
+from podsim.search.best_first import Found, Lead
+from podsim.search.bounds import added_up_s, alone_ps, call_s, rings_of_first
+from podsim.search.chain import bare_chain
+from podsim.search.dimensions import (
     IO_TILES,
     PARTS,
     SHARE,
@@ -38,17 +49,6 @@ from podsim.placement.search.dimensions import (
     micro_batches,
     with_key,
 )
-from podsim.placement.stage_cost import BlockCost, StageCost, stage_cost
-from podsim.program.compile import replicas_of
-from podsim.program.feed import Feed
-from podsim.program.host import training_call
-from podsim.program.passes import shard_rings
-from podsim.program.phases import Phases
-from podsim.program.task import Step
-from podsim.program.update import Rings, update_phases
-from podsim.scenario import TrainingScenario
-from podsim.scenario.transformer_training import MemorySpec, ParallelismSpec
-from podsim.scenario.wording import counted
 from podsim.tiles.account import Account
 from podsim.tiles.model import CostModel
 from podsim.units import ps_to_seconds

@@ -13,18 +13,18 @@ from podsim.placement.job import training_job
 from podsim.placement.layout import Layout
 from podsim.placement.memory import IpuMemory
 from podsim.placement.plan import make_plan, shared_cost_model
-from podsim.placement.search.best_first import Found, Lead, best_first
-from podsim.placement.search.choice import Candidate, Choice, fullest_bytes, slower_by
-from podsim.placement.search.decoder import choose_decoder
-from podsim.placement.search.dimensions import Pins, batch_of, may_be_phased, may_be_pipelined, shared
-from podsim.placement.search.families import keys
-from podsim.placement.search.phased import PhasedSearch, phased_s
-from podsim.placement.search.search import Search, least_s
 from podsim.program.compile import passes_one_by_one
 from podsim.scenario import Activity, GenerationScenario, LoadedScenario, TrainingScenario, load_hardware
 from podsim.scenario.pods import larger_pods
 from podsim.scenario.software import PHASED_STACK
 from podsim.scenario.wording import counted
+from podsim.search.best_first import Found, Lead, best_first
+from podsim.search.choice import Candidate, Choice, fullest_bytes, slower_by
+from podsim.search.decoder import choose_decoder
+from podsim.search.dimensions import Pins, batch_of, may_be_phased, may_be_pipelined, shared
+from podsim.search.families import keys
+from podsim.search.phased import PhasedSearch, phased_s
+from podsim.search.search import Search, least_s
 from podsim.watch import Watch, silent
 
 _SHOWN = 5

@@ -11,8 +11,8 @@ import numpy as np
 from podsim.placement.cuts import Cuts
 from podsim.placement.layout import Layout, PlanInput
 from podsim.placement.schedule import PipelineSchedule
-from podsim.placement.search.chain import Costs, Slices, Split, is_tied, least_maximum, most_even
 from podsim.scenario.hardware import System
+from podsim.search.chain import Costs, Slices, Split, is_tied, least_maximum, most_even
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Prices:
         if self.slices.chain.workload.layers:
             return None
         chosen: list[int] = []
-        schedule = PipelineSchedule.of(self.layout.schedule, len(stages) - 1)
+        schedule = PipelineSchedule.from_name(self.layout.schedule, len(stages) - 1)
         for index, (start, stop) in enumerate(pairwise(stages)):
             room = self.capacity_bytes - float(self.held_bytes[start, stop])
             chosen += self.slices.checkpoints(shares[index], start, stop, schedule.stash_depth(index), room)
@@ -114,7 +114,7 @@ def price(slices: Slices, job: PlanInput, pinned: Sequence[float] = (), shards: 
     folded = ipu_count > 1 and is_tied(chain.workload)
     hand_over = _hand_over_cycles(slices, job.system) if ipu_count > 1 else np.zeros(slices.size + 1)
     handed = slices.cycles + hand_over[:, None] + hand_over[None, :]
-    schedule = PipelineSchedule.of(job.layout.schedule, ipu_count + folded)
+    schedule = PipelineSchedule.from_name(job.layout.schedule, ipu_count + folded)
     depths = [schedule.stash_depth(index) for index in range(schedule.stage_count)]
     stages = [(handed, slices.memory_bytes(depth) + held) for depth in depths]
     # The last stage need not redo all, or keeps what fits beside what it holds.

@@ -1,4 +1,4 @@
-"""Sequences that are made when they are first looked at, since most results are asked for a few of their figures."""
+"""Lazy sequences: most users of a result need only a few of its metrics."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TypeVar, overload
 _Item = TypeVar("_Item", covariant=True)
 
 
-class Deferred(Sequence[_Item]):
-    """What a function returns, which is called on first use; equal to a tuple of the same items."""
+class LazySequence(Sequence[_Item]):
+    """Sequence whose items a function returns on first use; equal to a tuple of the same items."""
 
     def __init__(self, make: Callable[[], Iterable[_Item]]) -> None:
-        """Nothing is made yet. `make`: returns the items; called once at most."""
+        """Store `make`, which returns the items and is called at most once."""
         self._make = make
 
     @cached_property
@@ -42,5 +42,5 @@ class Deferred(Sequence[_Item]):
         return repr(self._items)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """As a tuple: a function cannot be pickled."""
+        """Pickle as a tuple, because a function cannot be pickled."""
         return tuple, (self._items,)

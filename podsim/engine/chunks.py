@@ -1,7 +1,7 @@
-"""Programs of which all lanes meet again and again, run piece by piece, and nothing twice.
+"""Execution of a program in chunks between common barriers, with the outcome of each chunk cached.
 
-Once all have met, nothing is on a channel, so that a program takes the sum of its pieces, and a lane with channels of
-its own needs no engine.
+When all lanes have met at a barrier, no transfer is under way. So the duration of a program is the sum of its chunks,
+and a lane that shares no channel needs no engine.
 """
 
 from __future__ import annotations
@@ -12,45 +12,46 @@ from itertools import groupby
 from operator import attrgetter
 
 from podsim.engine.executor import execute
-from podsim.engine.trace import Trace, without_nothing
+from podsim.engine.trace import Trace, without_zeros
 from podsim.program.task import Barrier, Exchange, Group, Phase, Program, Step, Transfer, Work
 
 _Steps = tuple[Step, ...]
 _Account = dict[str, int]
 _Ran = tuple[int, list[_Account]]
 _OTHERS = ""
-"""Kind of time that waiting at the end is accounted as until it is known how long."""
+"""Placeholder kind of time of the wait at the end of a chunk, until the slowest lane is known."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
-    """What all lanes do from one meeting to the next."""
+class _Chunk:
+    """Steps of all lanes from one common barrier to the next."""
 
-    lanes: tuple[_Steps, ...]  # their steps, the barrier at the end left out
-    wait_kind: str  # kind of time that waiting for the others is accounted as
+    lanes: tuple[_Steps, ...]  # steps of each lane, without the barrier at the end
+    wait_kind: str  # kind of time of waiting for the slowest lane
 
 
 @dataclass
-class Pieces:
-    """What came of the pieces of the first program, by their places in it, and of lanes that share channels."""
+class Chunks:
+    """Cache of outcomes: of the chunks of the first program by place, and of lanes that share channels by steps."""
 
-    _phases: dict[int, tuple[_Piece, _Ran]] = field(default_factory=dict)
-    _first: dict[tuple[int, int], tuple[_Piece, _Ran]] = field(default_factory=dict)
+    _phases: dict[int, tuple[_Chunk, _Ran]] = field(default_factory=dict)
+    _by_place: dict[tuple[int, int], tuple[_Chunk, _Ran]] = field(default_factory=dict)
     _known: dict[tuple[_Steps, ...], tuple[_Account, ...]] = field(default_factory=dict)
 
     def trace(self, program: Program) -> Trace | None:
-        """What `execute` finds out about a program without its repetitions; phases and number of events are left out.
+        """Return the trace that `execute` computes for one pass of a program, without phase records and event count.
 
-        None for programs that cannot be cut: of several groups, but for helpers that only answer a meeting, with
-        barriers that mean different lanes, or with jitter or slow parts.
+        Return None for a program that cannot be cut into chunks. Such a program has jitter, slowdowns, semaphores, a
+        warm-up, several turns, a barrier that joins different lanes in different phases, or several groups. Helper
+        groups that only wait at a barrier, work and release another barrier are allowed.
         """
-        group = _answered(program)
+        group = _without_helpers(program)
         varies = program.jitters or program.slowdowns or program.semaphores
-        if group is None or varies or group.warm_up or group.turns > 1 or not _meet_alike(group):
+        if group is None or varies or group.warm_up or group.turns > 1 or not _has_consistent_barriers(group):
             return None
         makespan, accounts = 0, tuple[_Account, ...]({} for _ in group.lanes)
         for number, phase in enumerate(group.phases):
-            whole = _Piece(tuple(phase.steps.get(lane, ()) for lane in group.lanes), phase.wait_kind)
+            whole = _Chunk(tuple(phase.steps.get(lane, ()) for lane in group.lanes), phase.wait_kind)
             first, ran = self._phases.get(number, (None, None))
             if ran is None or first != whole:
                 ran = self._phase(number, whole)
@@ -58,49 +59,51 @@ class Pieces:
             makespan += ran[0] * phase.count
             _add(accounts, ran[1], phase.count)
         return Trace(
-            makespan, dict(zip(group.lanes, map(without_nothing, accounts), strict=True)), (), frozenset(), (), 0
+            makespan, dict(zip(group.lanes, map(without_zeros, accounts), strict=True)), (), frozenset(), (), 0
         )
 
-    def _phase(self, number: int, phase: _Piece) -> _Ran:
-        """A phase once, piece by piece."""
+    def _phase(self, number: int, phase: _Chunk) -> _Ran:
+        """Run one repetition of a phase, chunk by chunk; return its duration and the account of each lane."""
         duration, accounts = 0, list[_Account]({} for _ in phase.lanes)
-        for place, (piece, times) in enumerate(_pieces(phase.lanes, phase.wait_kind)):
-            once, parts = self._at((number, place), piece)
+        for place, (chunk, times) in enumerate(_chunks(phase.lanes, phase.wait_kind)):
+            once, parts = self._run_once((number, place), chunk)
             duration += once * times
             _add(accounts, parts, times)
         return duration, accounts
 
-    def _at(self, place: tuple[int, int], piece: _Piece) -> _Ran:
-        """A piece that the first program has at the same place is not run again."""
-        first, ran = self._first.get(place, (None, None))
-        if ran is None or first != piece:
-            ran = self._run(piece)
-            self._first.setdefault(place, (piece, ran))
+    def _run_once(self, place: tuple[int, int], chunk: _Chunk) -> _Ran:
+        """Return the outcome of a chunk; the first program's outcome at the same place is reused for an equal chunk."""
+        first, ran = self._by_place.get(place, (None, None))
+        if ran is None or first != chunk:
+            ran = self._run(chunk)
+            self._by_place.setdefault(place, (chunk, ran))
         return ran
 
-    def _run(self, piece: _Piece) -> _Ran:
-        """How long a piece takes, and the account of each lane: all wait for the slowest."""
-        accounts: list[_Account] = [{} for _ in piece.lanes]
-        for together in _together(piece.lanes):
-            for place, account in zip(together, self._ran([piece.lanes[place] for place in together]), strict=True):
+    def _run(self, chunk: _Chunk) -> _Ran:
+        """Return the duration of a chunk and the account of each lane; all lanes wait for the slowest."""
+        accounts: list[_Account] = [{} for _ in chunk.lanes]
+        for sharing in _sharing_lanes(chunk.lanes):
+            for place, account in zip(
+                sharing, self._lane_accounts([chunk.lanes[place] for place in sharing]), strict=True
+            ):
                 accounts[place] = account
         times = [sum(account.values()) for account in accounts]
         longest = max(times)
         for account, time in zip(accounts, times, strict=True):
             if time < longest:
-                account[piece.wait_kind] = account.get(piece.wait_kind, 0) + longest - time
+                account[chunk.wait_kind] = account.get(chunk.wait_kind, 0) + longest - time
         return longest, accounts
 
-    def _ran(self, lanes: Sequence[_Steps]) -> Sequence[_Account]:
-        """The accounts of lanes up to the end of each."""
-        if len(lanes) == 1 and (alone := _alone(lanes[0])) is not None:
-            return (alone,)
-        pieces = list(_pieces(lanes, _OTHERS))
-        if len(pieces) == 1:
+    def _lane_accounts(self, lanes: Sequence[_Steps]) -> Sequence[_Account]:
+        """Return the account of each lane up to its own end, without the final wait."""
+        if len(lanes) == 1 and (unshared := _unshared_account(lanes[0])) is not None:
+            return (unshared,)
+        chunks = list(_chunks(lanes, _OTHERS))
+        if len(chunks) == 1:
             return self._in_engine(tuple(lanes))
         accounts = tuple[_Account, ...]({} for _ in lanes)
-        for piece, times in pieces:
-            _add(accounts, self._run(piece)[1], times)
+        for chunk, times in chunks:
+            _add(accounts, self._run(chunk)[1], times)
         return [_without_waiting(account) for account in accounts]
 
     def _in_engine(self, lanes: tuple[_Steps, ...]) -> Sequence[_Account]:
@@ -112,8 +115,11 @@ class Pieces:
         return [dict(account) for account in known]
 
 
-def _answered(program: Program) -> Group | None:
-    """The one group of a program, whose lanes each do what helpers do for them; None if it has more than that."""
+def _without_helpers(program: Program) -> Group | None:
+    """Return the main group with the helpers' work moved into its lanes, or None if a group is not such a helper.
+
+    A helper waits at a barrier, works, and arrives at a second barrier at which the lanes of the main group wait.
+    """
     group, *helpers = program.groups
     answers: dict[str, tuple[str, int]] = {}
     for helper in helpers:
@@ -144,8 +150,8 @@ def _answered(program: Program) -> Group | None:
     return replace(group, phases=tuple(phases))
 
 
-def _meet_alike(group: Group) -> bool:
-    """Whether the same lanes meet at a barrier in every phase that names it."""
+def _has_consistent_barriers(group: Group) -> bool:
+    """Return True if the same lanes meet at a barrier in every phase that names it."""
     met: dict[str, set[str]] = {}
     for phase in group.phases:
         here: dict[str, set[str]] = {}
@@ -158,20 +164,23 @@ def _meet_alike(group: Group) -> bool:
     return True
 
 
-def _pieces(lanes: Sequence[_Steps], wait_kind: str) -> Iterator[tuple[_Piece, int]]:
-    """Lanes cut where all of them meet, or whole if only some do; with how often a piece comes in a row."""
+def _chunks(lanes: Sequence[_Steps], wait_kind: str) -> Iterator[tuple[_Chunk, int]]:
+    """Yield chunks between barriers common to all lanes, with the number of equal chunks in a row.
+
+    If the lanes do not all meet at the same barriers, the only chunk is the whole phase.
+    """
     cut = [
         (tuple(part for part, _ in parts), {end for _, end in parts}) for parts in zip(*map(_cut, lanes), strict=False)
     ]
     if any(len(ends) > 1 for _, ends in cut):
-        yield _Piece(tuple(lanes), wait_kind), 1
+        yield _Chunk(tuple(lanes), wait_kind), 1
         return
     for (parts, (end,)), alike in groupby(cut):
-        yield _Piece(parts, wait_kind if end is None else end.kind), sum(1 for _ in alike)
+        yield _Chunk(parts, wait_kind if end is None else end.kind), sum(1 for _ in alike)
 
 
 def _cut(steps: Sequence[Step]) -> Iterator[tuple[tuple[Step, ...], Barrier | None]]:
-    """Steps up to each barrier, with the barrier; None stands for the end of the phase."""
+    """Yield the steps before each barrier with that barrier; the last part has None instead."""
     begin = 0
     for number, step in enumerate(steps):
         if isinstance(step, Barrier):
@@ -180,22 +189,22 @@ def _cut(steps: Sequence[Step]) -> Iterator[tuple[tuple[Step, ...], Barrier | No
     yield tuple(steps[begin:]), None
 
 
-def _together(lanes: Sequence[_Steps]) -> list[list[int]]:
-    """Places of lanes that share channels or barriers, be it by way of others."""
+def _sharing_lanes(lanes: Sequence[_Steps]) -> list[list[int]]:
+    """Return groups of lane indices that share channels or barriers, directly or through other lanes."""
     groups: list[tuple[set[str], list[int]]] = []
     for place, steps in enumerate(lanes):
-        names, members, apart = set(_shared(steps)), [place], []
+        names, members, separate = set(_shared(steps)), [place], []
         for group in groups:
             if names.isdisjoint(group[0]):
-                apart.append(group)
+                separate.append(group)
             else:
                 names, members = names | group[0], group[1] + members
-        groups = [*apart, (names, members)]
+        groups = [*separate, (names, members)]
     return [sorted(members) for _, members in groups]
 
 
 def _shared(steps: _Steps) -> Iterator[str]:
-    """Names of channels and barriers."""
+    """Yield the names of channels and barriers that a lane uses."""
     for step in steps:
         if isinstance(step, Exchange):
             yield from (channel for transfer in step.transfers for channel, _ in transfer.channels)
@@ -203,14 +212,14 @@ def _shared(steps: _Steps) -> Iterator[str]:
             yield step.key
 
 
-def _alone(steps: _Steps) -> _Account | None:
-    """The account of a lane that has its channels to itself; None if its own transfers share one, or it waits."""
+def _unshared_account(steps: _Steps) -> _Account | None:
+    """Return the account of a lane that shares no channel; None if its own transfers share one, or it waits."""
     account: _Account = {}
     for step in steps:
         if isinstance(step, Work):
             for kind, duration in step.parts:
                 account[kind] = account.get(kind, 0) + duration
-        elif isinstance(step, Exchange) and _are_apart(step.transfers):
+        elif isinstance(step, Exchange) and _use_distinct_channels(step.transfers):
             if step.transfers:
                 last = max(sorted(step.transfers, key=attrgetter("latency_ps")), key=_time)
                 account[last.kind] = account.get(last.kind, 0) + _time(last)
@@ -219,13 +228,13 @@ def _alone(steps: _Steps) -> _Account | None:
     return account
 
 
-def _are_apart(transfers: Sequence[Transfer]) -> bool:
+def _use_distinct_channels(transfers: Sequence[Transfer]) -> bool:
     names = [channel for transfer in transfers for channel, _ in transfer.channels]
     return len(names) == len(set(names))
 
 
 def _time(transfer: Transfer) -> int:
-    """Of a transfer that shares no channel: the slowest of its channels sets its speed. [ps]"""
+    """Return the time of a transfer that shares no channel: its slowest channel sets its speed. [ps]"""
     return transfer.latency_ps + max((time for _, time in transfer.channels), default=0)
 
 

@@ -19,13 +19,13 @@ from podsim.placement.generation import (
 from podsim.placement.layout import ON_CHIP, STREAMING, Layout
 from podsim.placement.memory import IpuMemory
 from podsim.placement.plan import Plan
-from podsim.placement.search.choice import Candidate, Choice, fullest_bytes, slower_by
-from podsim.placement.search.dimensions import powers_of_two
 from podsim.program.generation import compile_step, compile_turn, stages_interfere
 from podsim.program.passes import BUBBLE
 from podsim.scenario import GenerationScenario, LoadedScenario, System
 from podsim.scenario.generation import AutoInferenceSpec, InferenceParallelismSpec
 from podsim.scenario.pods import larger_pods
+from podsim.search.choice import Candidate, Choice, fullest_bytes, slower_by
+from podsim.search.dimensions import powers_of_two
 from podsim.tiles.model import CostModel
 from podsim.units import ps_to_seconds
 from podsim.watch import Watch

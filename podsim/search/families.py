@@ -14,13 +14,13 @@ import numpy as np
 from podsim.models.transformer.names import DECODER, EMBEDDING, ENCODER, HEAD
 from podsim.placement.cuts import Segment, layer_segments
 from podsim.placement.layout import Layout
-from podsim.placement.search.chain import CostedChain, Costs, SegmentsOf, Slices
-from podsim.placement.search.dimensions import PHASED, SHARING
 from podsim.scenario import TrainingScenario
 from podsim.scenario.convnet_training import AutoImageSpec, ImageParallelismSpec
 from podsim.scenario.quantity import Sourced
 from podsim.scenario.training import OptimizerStateSpec
 from podsim.scenario.transformer_training import AutoTextSpec, ParallelismSpec
+from podsim.search.chain import CostedChain, Costs, SegmentsOf, Slices
+from podsim.search.dimensions import PHASED, SHARING
 
 _MOST_LIMITS = 192
 

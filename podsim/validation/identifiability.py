@@ -1,7 +1,7 @@
-"""How much was chosen to make predictions meet published figures, beside how many figures there are to meet.
+"""Number of choices made to match published figures, compared with the number of independent figures.
 
-A constant counts once, whichever files repeat it. A configuration counts once, whatever it is called: rows of two names
-that simulate the same say one thing.
+A constant counts once even if files repeat it. A configuration counts once, even if rows with different names simulate
+it.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from podsim.validation.comparison import RowComparison, configuration, loaded
 from podsim.validation.microbenchmarks import mk1
 
 MOST_OF_NOISE = 7
-"""More constants of noise than these are not fitted."""
+"""Most constants of noise that are fitted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Freedom:
+class Identifiability:
     """Choices that could have been made otherwise."""
 
     fitted: Mapping[str, tuple[str, ...]]  # constants that are fitted to rows
     assumed: tuple[str, ...]  # numbers of machines and software stacks that are assumed
     assumed_in_scenarios: tuple[str, ...]  # numbers that scenarios assume
-    switches: tuple[str, ...]  # choices of software stacks that are no numbers and differ between them
+    switches: tuple[str, ...]  # non-numerical choices that differ between software stacks
     configurations: Mapping[str, int]  # distinct configurations of whole runs
-    shared: int  # configurations of hold-out rows that are those of calibration rows, too
-    of_noise: tuple[str, ...]  # constants that are fitted to how much logged runs differ
+    shared: int  # configurations of hold-out rows that calibration rows have too
+    of_noise: tuple[str, ...]  # constants fitted to the spread of logged runs
 
 
-def freedom(comparisons: Sequence[RowComparison]) -> Freedom:
+def identifiability(comparisons: Sequence[RowComparison]) -> Identifiability:
     """Count what was chosen for rows."""
     specs = {title: loaded(title) for row in comparisons for title in row.scenarios}
     machines = [mk1()] if any(row.group.startswith("Mk1") for row in comparisons) else []
@@ -51,7 +51,7 @@ def freedom(comparisons: Sequence[RowComparison]) -> Freedom:
     common = set.intersection(*by_role.values()) if len(by_role) > 1 else set()
     tables = {spec.system.machine.ipu.vertices.name: spec.system.machine.ipu.vertices for spec in specs.values()}
     tables |= {each.machine.ipu.vertices.name: each.machine.ipu.vertices for each in machines}
-    of_tables = {named: origin for table in tables.values() for named, origin in _of_table(table)}
+    of_tables = {named: origin for table in tables.values() for named, origin in _table_numbers(table)}
     of_tables = {name: origin for name, origin in of_tables.items() if origin.basis == "calibrated"}
     fitted = {
         level: (
@@ -60,7 +60,7 @@ def freedom(comparisons: Sequence[RowComparison]) -> Freedom:
         )
         for level in LEVELS
     }
-    return Freedom(
+    return Identifiability(
         {level: found for level, found in fitted.items() if found},
         tuple(_named(of_hardware)),
         tuple(_named(each for each in assumed if each not in of_hardware)),
@@ -71,7 +71,7 @@ def freedom(comparisons: Sequence[RowComparison]) -> Freedom:
     )
 
 
-def _of_table(table: Vertices) -> Iterator[tuple[str, Origin]]:
+def _table_numbers(table: Vertices) -> Iterator[tuple[str, Origin]]:
     """Yield the numbers of a table of vertices that have an origin of their own."""
     for key, origin in table.origins.items():
         yield f"system.machine.ipu.vertices.{key} = {_written(table.number_at(key))}", origin
@@ -82,7 +82,7 @@ def _written(number: Any) -> str:
 
 
 def _identity(each: Assumption) -> tuple[str, str, str, str, str | None]:
-    """A number of one origin is one number, whichever machines or stacks have it."""
+    """Return the identity of a number: machines or stacks that share its origin share the number."""
     return each.key, each.value, each.basis, each.source, each.note
 
 
@@ -95,14 +95,14 @@ def _fitted_at(level: str, uncertain: Iterable[Assumption]) -> tuple[str, ...]:
 
 
 def _noise(software: Software) -> Iterator[str]:
-    """Fitted constants of a stack's noise."""
+    """Yield the fitted constants of a stack's noise."""
     for key, number, _ in quantities(software.noise) if software.noise else ():
         if number.provenance.basis == "calibrated":
             yield f"software.noise.{key} = {number.provenance.text}"
 
 
 def _switches(stacks: Sequence[Software]) -> Iterator[str]:
-    """Flags and choices that are not the same in all stacks."""
+    """Yield the flags and choices that differ between stacks."""
     for key, name in keys_of(Software).items():
         if key != "kind" and _is_choice(Software.model_fields[name]):
             values = {getattr(stack, name) for stack in stacks}

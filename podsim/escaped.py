@@ -1,8 +1,7 @@
-r"""Text of users made harmless where it comes out: one function for each format.
+r"""Escaping of users' text for output, with one function for each format.
 
-A name, a description or a line of a log may hold anything: sequences that move the cursor of a terminal, lines that
-look like a verdict, tags, mentions, formulas, characters that XML has none of. What is shown stays as it was written
-wherever it does no harm, so that names can be copied.
+A name, a description or a line of a log may contain control sequences of a terminal, lines that look like a verdict,
+tags, mentions, formulas, or characters that XML does not allow. Other text is unchanged, so that names can be copied.
 
 >>> terminal("pod\x1b[2J"), line("a\nholds"), markdown("<img> @everyone |"), csv("=cmd()"), github("a\nb")
 ('pod[2J', 'a holds', '&lt;img&gt; @\u200beveryone \\|', "'=cmd()", 'a%0Ab')
@@ -15,25 +14,25 @@ from html import escape
 from typing import Final
 
 _CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]")
-"""What moves a cursor, ends a line out of sight, or turns the direction of writing; neither tabs nor ends of lines."""
+"""Control characters: cursor movement, unusual line ends and writing direction; not tabs and line ends."""
 _NOT_IN_XML: Final = re.compile("[\ud800-\udfff\ufffe\uffff]")
 _MARKS: Final = re.compile(r"([\\`*|\[\]]|~(?=~)|(?<=~)~|(?<!\w)_|_(?!\w))")
 _BLOCK: Final = re.compile(r"^(?:(?=[#+=-])|(\d+))(#{1,6}|[-+]+|=+|[.)])(?=\s|$)")
-"""What makes a heading, a list or a rule of a line that it begins."""
+"""Start of a line that Markdown reads as a heading, a list or a rule."""
 _REACHES: Final = re.compile(r"((?<!\w)[@#](?=\w)|\b(?:https?|ftp|mailto|xmpp):|\bwww(?=\.))", re.IGNORECASE)
-"""What calls people, names issues, or becomes a link by itself."""
+"""Text that GitHub reads as a mention, an issue or a link."""
 _WIDTH: Final = 100
 _APART: Final = "\u200b"
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def terminal(text: str) -> str:
-    """For a terminal: without control characters, but for tabs and ends of lines."""
+    """Remove control characters except tabs and ends of lines, for a terminal."""
     return _CONTROLS.sub("", text)
 
 
 def line(text: str) -> str:
-    """For one line of a terminal, as names are."""
+    """Join text into one line without control characters, as names need it."""
     return " ".join(terminal(text.replace("\r", "\n").replace("\u2028", "\n").replace("\u2029", "\n")).split())
 
 
@@ -47,30 +46,30 @@ def printable(text: str) -> str:
 
 
 def short(text: str) -> str:
-    """For one line of a terminal that is no longer than a line of code."""
+    """Cut text to one line of at most the width of a line of code."""
     clean = line(text)
     return clean if len(clean) <= _WIDTH else f"{clean[: _WIDTH - 1]}…"
 
 
 def markdown(text: str) -> str:
-    """For a cell or a line of Markdown, as GitHub reads it."""
+    """Escape text for a cell or a line of Markdown, as GitHub reads it."""
     apart = _REACHES.sub(rf"\1{_APART}", line(text))
     marked = _MARKS.sub(r"\\\1", escape(apart, quote=False))
     return _BLOCK.sub(r"\1\\\2", marked)
 
 
 def xml(text: str) -> str:
-    """For a writer of XML, which escapes what it knows, and not what no XML may hold."""
+    """Remove characters that XML cannot hold; the writer of XML escapes all others."""
     return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", terminal(text))
 
 
 def html(text: str) -> str:
-    """For a page."""
+    """Escape text for HTML."""
     return escape(_NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", terminal(text)))
 
 
 def csv(text: str) -> str:
-    """For a cell of text in CSV: no spreadsheet takes it for a formula."""
+    """Escape text for a cell in CSV, so that no spreadsheet reads it as a formula."""
     clean = terminal(text)
     if not clean.lstrip("'").lstrip(" ").startswith(_FORMULA):
         return clean
@@ -82,12 +81,12 @@ def csv(text: str) -> str:
 
 
 def from_csv(cell: object) -> object:
-    """What a cell was before `csv` kept it from being a formula."""
+    """Return the content of a cell before `csv` escaped it."""
     return cell[1:] if isinstance(cell, str) and cell[:1] == "'" and csv(cell[1:]) == cell else cell
 
 
 def github(text: str, *, of_property: bool = False) -> str:
-    """For a command of GitHub's runners, which a line ends, and whose properties commas and colons end."""
+    """Escape text for a command of GitHub's runners; its properties end at commas and colons."""
     clean = terminal(text).strip()
     for character in "%\n:," if of_property else "%\n":
         clean = clean.replace(character, f"%{ord(character):02X}")

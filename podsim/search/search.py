@@ -22,11 +22,6 @@ from podsim.placement.layout import Layout
 from podsim.placement.memory import IpuMemory
 from podsim.placement.plan import Plan, job_memory, make_plan, shared_cost_model
 from podsim.placement.schedule import PipelineSchedule, Round
-from podsim.placement.search.best_first import Found, Lead
-from podsim.placement.search.bounds import added_up_s, alone_ps, call_s, rings_of_first, shard_sums_s
-from podsim.placement.search.chain import CostedChain, Costs, Slices, bare_chain, chain_of, is_tied
-from podsim.placement.search.prices import Prices, capacity_bytes, price
-from podsim.placement.search.space import LayoutSpace
 from podsim.placement.topology import Routes
 from podsim.program.compile import replicas_of
 from podsim.program.feed import Feed
@@ -38,6 +33,11 @@ from podsim.program.transfers import link_transfer
 from podsim.program.update import Rings, update_phases
 from podsim.scenario import LoadedScenario, TrainingScenario
 from podsim.scenario.wording import counted
+from podsim.search.best_first import Found, Lead
+from podsim.search.bounds import added_up_s, alone_ps, call_s, rings_of_first, shard_sums_s
+from podsim.search.chain import CostedChain, Costs, Slices, bare_chain, chain_of, is_tied
+from podsim.search.prices import Prices, capacity_bytes, price
+from podsim.search.space import LayoutSpace
 from podsim.units import ps_to_seconds
 
 
@@ -83,11 +83,11 @@ def pipeline_cycles(
     """Computation of all pipeline cycles, from (IPU, forward, backward) cycles of each stage. [cycles]
 
     >>> passes = [(0, 1.0, 2.0), (1, 1.0, 2.0)]
-    >>> pipeline_cycles(passes, 4, PipelineSchedule.of("lock_step", 2))  # 1, 3; 2 x 3; 3, 2
+    >>> pipeline_cycles(passes, 4, PipelineSchedule.from_name("lock_step", 2))  # 1, 3; 2 x 3; 3, 2
     15.0
-    >>> pipeline_cycles(passes, 4, PipelineSchedule.of("interleaved", 2))  # 2 x 1; 6 x 2; 2 x 2
+    >>> pipeline_cycles(passes, 4, PipelineSchedule.from_name("interleaved", 2))  # 2 x 1; 6 x 2; 2 x 2
     18.0
-    >>> pipeline_cycles(passes, 4, PipelineSchedule.of("sequential", 2))  # 4 x (1, 3, 2)
+    >>> pipeline_cycles(passes, 4, PipelineSchedule.from_name("sequential", 2))  # 4 x (1, 3, 2)
     24.0
     """
     return sum(
