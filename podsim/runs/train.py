@@ -251,7 +251,7 @@ class TrainingProbe(BaseProbe):
         """Run one weight update, and compute the whole run."""
         parts = self._parts
         parts.begin(spec)
-        plan = parts.reuse("plan", lambda: self._plan(spec, resplit=anew))
+        plan = parts.reuse("plan", lambda: self._plan(spec, resplit=resplit))
         if plan is None:
             return None
         # A plan for other machines holds for these, if it does not depend on the differences.
