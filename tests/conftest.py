@@ -1,10 +1,8 @@
-"""Shared by all tests: `--update-golden`, the marker `ci`, and a folder for what podsim keeps on disk."""
+"""Shared by all tests: `--update-golden`, the marker `ci`, and the folder of podsim's cache."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 
 import pytest
 
@@ -18,14 +16,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """One folder for all processes of a test run, so that none depends on what is in the user's."""
-    if not hasattr(config, "workerinput"):
-        os.environ[SWITCH] = tempfile.mkdtemp(prefix="podsim-tests-")
+    """Give all processes of this and later test runs one cache, so that none depends on what is in the user's.
 
-
-def pytest_unconfigure(config: pytest.Config) -> None:
+    Entries are keyed by their inputs and by the source code that computes them, so changed code never reads old ones.
+    """
     if not hasattr(config, "workerinput"):
-        shutil.rmtree(os.environ[SWITCH], ignore_errors=True)
+        os.environ[SWITCH] = str(config.rootpath / ".pytest_cache" / "podsim")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -231,7 +231,7 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     elif isinstance(value, BaseModel):
         for name, each in value:
             yield from leaves(each, (*path, name))
-    elif not isinstance(value, str):
+    elif value is not None and not isinstance(value, str):
         for key in value if isinstance(value, dict) else range(len(value)):
             yield from leaves(value[key], (*path, key))
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import podsim
 from podsim.errors import DoesNotFitError, MissingMethodError, SpecError
-from podsim.importer import Request, import_model
 from podsim.placement.fit import least_fullest, missing_method
 from podsim.placement.job import training_job
 from podsim.scenario import load_hardware, load_scenario
@@ -34,15 +31,6 @@ def scenario(size: str, pod: str, **more: Any) -> dict[str, Any]:
 
 def given(layers: list[int]) -> dict[str, Any]:
     return {"parallelism": LAYOUT | {"layers_per_ipu": layers}, "batch_size": None}
-
-
-@pytest.mark.parametrize(("size", "pod"), [("llama2_7b", "ipu_pod64"), ("gptj_6b", "ipu_pod16")])
-def test_auto_takes_the_method_that_holds_the_model(size: str, pod: str) -> None:
-    """A layer at a time out of streaming memory, or shared by several IPUs, though nothing asks for it."""
-    choice = podsim.simulate(scenario(size, pod)).choice
-    assert choice is not None
-    parallelism = choice.chosen.parallelism
-    assert parallelism.get("execution") == "phased" or parallelism["tensor_parallel"] > 1
 
 
 def test_a_stack_without_phases_and_shared_layers_is_refused_or_named() -> None:
@@ -123,20 +111,6 @@ def test_the_smallest_pod_that_holds_the_model_is_named() -> None:
         podsim.simulate(scenario("gpt3_175b", "ipu_pod4"))
     assert not isinstance(failure.value, MissingMethodError)
     assert "`system: ipu_pod64`, the smallest shipped pod on which it does" in str(failure.value)
-
-
-def test_the_importer_says_which_method_it_takes(tmp_path: Path) -> None:
-    """A decoder layer of GPT-J needs more than an IPU in training: one layer at a time, its weights over four IPUs."""
-    config = tmp_path / "config.json"
-    config.write_text(
-        json.dumps(
-            {"model_type": "gptj", "n_layer": 28, "n_embd": 4096, "n_head": 16, "rotary_dim": 64, "vocab_size": 50400}
-            | {"n_positions": 2048, "architectures": ["GPTJForCausalLM"], "activation_function": "gelu_new"}
-        ),
-        encoding="utf-8",
-    )
-    text = import_model(config, Request(system="ipu_pod64", activity="train"))
-    assert "execution: phased" in text and "tensor_parallel: 4" in text
 
 
 @pytest.mark.parametrize(

@@ -266,9 +266,9 @@ def test_runs_of_two_models_are_off_as_each_is() -> None:
     [
         (BERT, 4),
         ("resnet50_v1.0_pod64", 3),  # whose host and whose IPUs are nearly as fast: a bend that straight lines miss
-        ("resnet50_v1.1_pod16", 4),
-        ("bert_large_squad_pod16", 4),
-        ("llama2_7b_pods@pod32_resident_one_stage", 4),
+        pytest.param("resnet50_v1.1_pod16", 4, marks=pytest.mark.ci),
+        pytest.param("bert_large_squad_pod16", 4, marks=pytest.mark.ci),
+        pytest.param("llama2_7b_pods@pod32_resident_one_stage", 4, marks=pytest.mark.ci),
         ("e5_large_pod4", 4),
     ],
 )
