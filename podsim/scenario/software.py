@@ -117,8 +117,8 @@ class Software(HardwareSpec):
     """What one process on a host hands over to the IPUs it serves; without limit if left out."""
     stream_s: _Stream | None = Field(None, alias="stream_time")
     """The process that calls serves each tensor of a micro-batch, one after the other; in no time if left out."""
-    target_s: _Stream | None = Field(None, alias="target_time")
-    """The loop of training looks at each target of a call, one after the other; in no time if left out."""
+    epoch_start_s: _Load | None = Field(None, alias="epoch_start_time")
+    """Time in which the process that calls starts an epoch of a synchronous loader; zero if left out."""
     replica_call_s: _Stream | None = Field(None, alias="replica_call_time")
     """The process that calls sees to each replica that it feeds, one after the other; in no time if left out."""
     sample_load_s: _Load | None = Field(None, alias="sample_load_time")
