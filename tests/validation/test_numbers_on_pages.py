@@ -234,17 +234,10 @@ def test_times_of_software_in_guides() -> None:
     says("guides/run-a-forward-pass", value_at(popart, "forward_exchange"))
 
 
-def test_places_of_graphs_in_a_call() -> None:
-    """Packs of a micro-batch, micro-batches of a call, and graphs that have a place in a pack."""
-    found = {}
-    for name in ("schnet_qm9_bow_pod64", "schnet_qm9_padded_bow_pod64"):
-        spec = load_scenario(name).spec
-        layout, data = spec.parallelism.model_dump(), spec.data.model_dump()
-        keys = ("accumulation_factor", "replication_factor", "updates_per_session_call")
-        calls = math.prod(layout[key] for key in keys)
-        found[name] = calls, layout["micro_batch_size"] * calls * data["pack_graphs"]
-    (calls, packed), (_, padded) = found.values()
-    says("guides/graph-networks", f"{calls} micro-batches", f"{packed:,} of packed QM9, {padded:,} of padded")
+def test_micro_batches_of_a_call() -> None:
+    layout = load_scenario("schnet_qm9_bow_pod64").spec.parallelism.model_dump()
+    keys = ("accumulation_factor", "replication_factor", "updates_per_session_call")
+    says("guides/graph-networks", f"{math.prod(layout[key] for key in keys)} micro-batches")
 
 
 def test_measurements_of_graph_operations(everything: Validation) -> None:
