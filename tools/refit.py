@@ -7,8 +7,8 @@ a cycle takes. The set-up time is the median over the logged runs of the two of 
 fitted to the measured half-precision products. What a checkpoint and the set-up of a validation take is read off the
 logs of the declared runs of convolutional networks. What it takes PyTorch to hand over a tensor is fitted to the
 published weight updates that are declared for it, by least squares of relative misses; in the same way what it takes
-to hand over a tensor and to load a graph, to those of networks on graphs. The session call of an evaluation is fitted
-to the evaluations of one round of MLPerf, and to nothing else of its logs. That of TensorFlow is fitted by least
+to start an epoch of a synchronous loader and to load a graph, to those of networks on graphs. The session call of an
+evaluation is fitted to the evaluations of one round of MLPerf, and to nothing else of its logs. That of TensorFlow is fitted by least
 squares to several rows. What forward passes pay beside their work, the session call `forward_call` and the host's
 answer to each batch `forward_exchange`, is read off runs of a C600: in a row of queued calls only the answer is left,
 so that the published rate gives the answer; the least latency of a single call, less the answer and modelled work,
@@ -52,7 +52,7 @@ _MS_PER_S = 1000
 _LAYOUT, _CALL = "layout_change_cycles_per_byte", "host_call"
 _POPART, _PYTORCH = "PopART", "PyTorch"
 _CYCLES = ("fill", "main", "flush")
-_STREAM, _TARGET, _LOAD = "stream_time", "target_time", "sample_load_time"
+_STREAM, _EPOCH, _LOAD = "stream_time", "epoch_start_time", "sample_load_time"
 _CHECKPOINT, _VALIDATION, _EVALUATION = "checkpoint", "validation_setup", "evaluation_call"
 _SAVED_S, _VALIDATION_S = "checkpoint_s_mean", "validation_build_s"
 _LAYOUT_STEP, _CALL_STEP_S, _LITTLE_S = 0.1, 0.01, 1e-6
@@ -159,7 +159,7 @@ def _pytorch_fits() -> tuple[Fit, ...]:
     updates = trained(_PYTORCH)
     return (
         *_host_fits((_STREAM,), [row for row in updates if row["scope"] != GRAPHS], _PYTORCH),
-        *_host_fits((_TARGET, _LOAD), [row for row in updates if row["scope"] == GRAPHS], "graphs"),
+        *_host_fits((_EPOCH, _LOAD), [row for row in updates if row["scope"] == GRAPHS], "graphs"),
     )
 
 
@@ -195,7 +195,7 @@ def _seconds_of(software: Software) -> dict[str, float]:
     """Return times of the host by key; zero where the stack has none."""
     return {
         _STREAM: float(software.stream_s or 0.0),
-        _TARGET: float(software.target_s or 0.0),
+        _EPOCH: float(software.epoch_start_s or 0.0),
         _LOAD: float(software.sample_load_s or 0.0),
     }
 

@@ -113,7 +113,6 @@ class HostTensors:
     inputs: int = 0
     labels: int = 0  # tensors that only training reads
     results: int = 0  # tensors that a forward pass returns
-    targets: int = 0  # label values that a training loop on the host reads one by one
     result_elements: int | None = None  # elements of a micro-batch's results, if known
 
 

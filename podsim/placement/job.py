@@ -85,7 +85,7 @@ def _workload(spec: TrainingScenario, micro_batch_size: int, shards: int | None 
 
 def _layout(spec: TrainingScenario, workload: Workload, system: System, software: Software) -> Layout:
     parallelism, state, cuts = spec.parallelism, spec.memory.state, _cuts(spec, workload)
-    ipus = cuts.ipus_per_replica
+    ipus, updates_per_call = cuts.ipus_per_replica, parallelism.updates_per_call(spec)
     layout = Layout(
         ipus_per_replica=ipus,
         replication_factor=parallelism.replication_factor,
@@ -101,12 +101,14 @@ def _layout(spec: TrainingScenario, workload: Workload, system: System, software
         optimizer_storage=state.storage,
         replicated_tensor_sharding=state.replicated_tensor_sharding,
         reduction_merge_bytes=parallelism.merged_bytes(software.reduction_merge_bytes or 0),
-        updates_per_session_call=parallelism.updates_per_call(spec),
+        updates_per_session_call=updates_per_call,
         replicas_per_process=parallelism.served_replicas(spec),
         stacked_by_caller=not spec.model.reads_images,
         loads_itself=spec.data.loads_itself,
         samples_ahead=spec.data.samples_ahead(parallelism),
-        late_samples=spec.data.late_samples(parallelism, parallelism.updates_per_call(spec)),
+        late_samples=spec.data.late_samples(parallelism, updates_per_call),
+        loading_overlap=spec.data.loading_overlap(parallelism, updates_per_call),
+        epoch_starts=spec.data.epoch_starts(parallelism),
         io_tiles=spec.memory.io_tiles,
         prefetch_depth=spec.data.ready_micro_batches or software.buffering_depth or _BUFFERED,
         available_memory_proportion=spec.memory.shares(ipus),

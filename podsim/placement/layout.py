@@ -60,7 +60,9 @@ class Layout:
     replicas_per_process: int = 1  # replicas that one process on a host serves
     # True if the process stacks its samples in the call; images are stacked ahead of time
     stacked_by_caller: bool = False
-    late_samples: float = 0.0  # mean number of samples for whose loading a weight update waits
+    late_samples: float = 0.0  # mean number of samples for whose loading a weight update waits, without overlap
+    loading_overlap: float = 0.0  # share of an epoch that runs while the loader loads the first batch of the next
+    epoch_starts: float = 0.0  # starts of epochs by the calling process, per weight update
     loads_itself: bool = False  # True if the calling process loads its samples, and hands them over meanwhile
     samples_ahead: float = 0.0  # samples of a weight update that each worker of the data loader loads
     io_tiles: int = 0  # tiles that load and store data while the others compute

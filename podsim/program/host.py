@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 
 from podsim.errors import MissingDataError
 from podsim.placement.plan import Plan
@@ -18,10 +18,10 @@ from podsim.program.task import Barrier, Group, Phase, Step, Work
 from podsim.program.transfers import HOST
 from podsim.units import seconds_to_ps
 
-LOAD, STACK, COUNT = "load samples", "stack samples", "count targets"
+START_EPOCH, LOAD, STACK = "start epoch", "load samples", "stack samples"
 HAND_OVER, OPTIMIZER_VALUES = "hand over tensors", "hand over optimizer values"
 CALL, CONVERT = "session call", "convert results"
-"""Tasks of the loop, in order: the five above, then these two."""
+"""Tasks of the loop, in order; an epoch starts and loads before the others."""
 PROCESS = "process"
 """Prefix of the names of process lanes."""
 _ENDED, _BEGUN = "host", "host/call"
@@ -84,20 +84,49 @@ def training_call(plan: Plan) -> Call:
     """Return the part of a session call that one weight update bears; a session call may run several updates."""
     software, layout = plan.software, plan.layout
     tensors = plan.workload.host_tensors
-    targets = tensors.targets * layout.accumulation_factor * served_replicas(plan)
     fed = served_replicas(plan) if tensors.inputs else 0
     share = 1 / layout.updates_per_session_call
     values = plan.workload.parameter_tensor_count * (software.optimizer_values_per_tensor or 0)
     stream_s = software.stream_s or 0.0
-    return Call.steady(
-        (LOAD, layout.late_samples * (software.sample_load_s or 0.0)),
+    tasks = (
+        (START_EPOCH, layout.epoch_starts * (software.epoch_start_s or 0.0)),
         (STACK, _stacked_s(plan)),
-        (COUNT, targets * (software.target_s or 0.0)),
         (HAND_OVER, _streams(plan) * share * stream_s),
         (OPTIMIZER_VALUES, values * share * stream_s),
         (CALL, (software.host_call_s + fed * (software.replica_call_s or 0.0)) * share),
-        loaded_s=layout.samples_ahead * (software.sample_load_s or 0.0),
     )
+    late_s = layout.late_samples * (software.sample_load_s or 0.0)
+    if layout.loading_overlap:
+        late_s = first_batch_wait_s(
+            late_s, layout.loading_overlap, sum(time_s for _, time_s in tasks) + _computed_s(plan)
+        )
+    loaded_s = layout.samples_ahead * (software.sample_load_s or 0.0)
+    return Call.steady((LOAD, late_s), *tasks, loaded_s=loaded_s)
+
+
+def first_batch_wait_s(load_s: float, overlap: float, update_s: float) -> float:
+    """Return the wait for the first batch of an epoch, per weight update. [s]
+
+    With a buffer of N batches the loader begins the next epoch N - 1 calls before an epoch of n calls ends.
+
+    Args:
+        load_s: Loading time of the batch, divided by the weight updates of the epoch. [s]
+        overlap: (N - 1) / n.
+        update_s: Weight update without the wait. [s]
+
+    Source: [poptorch_loader].
+
+    >>> first_batch_wait_s(1.0, 0.25, 2.0)  # four calls, two batches
+    0.5
+    """
+    return max(0.0, load_s - overlap * update_s)
+
+
+def _computed_s(plan: Plan) -> float:
+    """Return the time in which the busiest IPU computes a weight update; unlimited for a plan without costs. [s]"""
+    clock_hz = plan.system.machine.ipu.clock_hz
+    busiest = max((stage.cycles for stage in plan.stages), default=inf)
+    return plan.layout.accumulation_factor * busiest / clock_hz
 
 
 def evaluation_call(plan: Plan, call_s: float) -> Call:

@@ -13,7 +13,7 @@ from itertools import zip_longest
 from typing import Final
 
 from podsim.placement.plan import Plan
-from podsim.program.host import CALL, CONVERT, COUNT, HAND_OVER, LOAD, OPTIMIZER_VALUES, PROCESS, STACK
+from podsim.program.host import CALL, CONVERT, HAND_OVER, LOAD, OPTIMIZER_VALUES, PROCESS, STACK, START_EPOCH
 from podsim.program.rings import ALL_TO_ALL
 from podsim.program.task import Exchange, Phase, Program, Step, Transfer, Work
 
@@ -91,7 +91,7 @@ _IPU_LINK: Final = tuple(
 TRAINING_CALLS: Final[Mapping[str, Price]] = {
     LOAD: ("software.sample_load_time",),
     STACK: ("software.collation_bandwidth",),
-    COUNT: ("software.target_time",),
+    START_EPOCH: ("software.epoch_start_time",),
     HAND_OVER: ("software.stream_time",),
     OPTIMIZER_VALUES: ("software.stream_time", "software.optimizer_values_per_tensor"),
     CALL: ("software.host_call", "software.replica_call_time"),

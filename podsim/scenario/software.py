@@ -120,8 +120,8 @@ class Software(HardwareSpec):
     """Rate at which one process on a host passes inputs to its IPUs; infinite if left out."""
     stream_s: _Stream | None = Field(None, alias="stream_time")
     """Time of the calling process for each tensor of a micro-batch, one after the other; 0 if left out."""
-    target_s: _Stream | None = Field(None, alias="target_time")
-    """Time of the training loop for each target of a call, one after the other; 0 if left out."""
+    epoch_start_s: _Load | None = Field(None, alias="epoch_start_time")
+    """Time in which the process that calls starts an epoch of a synchronous loader; zero if left out."""
     replica_call_s: _Stream | None = Field(None, alias="replica_call_time")
     """Time of the calling process for each replica that it feeds, one after the other; 0 if left out."""
     sample_load_s: _Load | None = Field(None, alias="sample_load_time")

@@ -112,7 +112,15 @@ class TrainingDataSpec(Spec):
         return 0.0
 
     def late_samples(self, layout: TrainingLayoutSpec, updates_per_call: float) -> float:
-        """Return the mean number of samples that a worker loads while a weight update waits."""
+        """Return the mean number of samples whose loading a weight update waits for, without overlap."""
+        return 0.0
+
+    def loading_overlap(self, layout: TrainingLayoutSpec, updates_per_call: float) -> float:
+        """Return the share of an epoch that runs while the loader loads the first batch of the next."""
+        return 0.0
+
+    def epoch_starts(self, layout: TrainingLayoutSpec) -> float:
+        """Return the starts of epochs by the process that calls, per weight update."""
         return 0.0
 
 

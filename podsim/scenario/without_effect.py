@@ -20,6 +20,7 @@ _TRAINING: Final = (
     "code_memory_per_tile",
     "collation_bandwidth",
     "collectives_merged",
+    "epoch_start_time",
     "evaluation",
     "evaluation_call",
     "host_call",
@@ -32,7 +33,6 @@ _TRAINING: Final = (
     "schedule",
     "setup",
     "sharding_threshold",
-    "target_time",
     "update_first_ipu_apart",
     "validation_setup",
 )

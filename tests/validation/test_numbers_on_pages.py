@@ -120,8 +120,8 @@ CONSTANTS = (
     ("`software.host_call` of TensorFlow", (("software/tensorflow1_sdk_2.3", "host_call"),)),
     ("`software.stream_time` of PyTorch", (("software/pytorch_sdk_3.1", "stream_time"),)),
     (
-        "`software.target_time` and `sample_load_time` of PyTorch Geometric",
-        tuple(("software/pytorch_geometric_sdk_3.1", each) for each in ("target_time", "sample_load_time")),
+        "`software.epoch_start_time` and `sample_load_time` of PyTorch Geometric",
+        tuple(("software/pytorch_geometric_sdk_3.1", each) for each in ("epoch_start_time", "sample_load_time")),
     ),
     ("`software.evaluation_call` of PopART, SDK 2.5", (("software/popart_sdk_2.5", "evaluation_call"),)),
     ("`software.forward_call`", (("software/popart_sdk_2.3", "forward_call"),)),
@@ -227,24 +227,17 @@ def test_errors_of_what_was_measured_alone(everything: Validation) -> None:
 
 def test_times_of_software_in_guides() -> None:
     popart, geometric = "software/popart_sdk_2.3", hardware("software/pytorch_geometric_sdk_3.1")
-    tensor, target = value_at("software/pytorch_sdk_3.1", "stream_time"), geometric["target_time"]["value"]
+    tensor, start = value_at("software/pytorch_sdk_3.1", "stream_time"), geometric["epoch_start_time"]["value"]
     says("guides/graph-networks", f"that is {tensor} for each tensor", f"than {geometric['host_call']['value']}")
-    says("guides/graph-networks", f"0, {target} for each place", f"seen to, {geometric['replica_call_time']['value']}")
+    says("guides/graph-networks", f"and {start} more", f"seen to, {geometric['replica_call_time']['value']}")
     says("guides/run-a-forward-pass", f"`software.forward_call`, {value_at(popart, 'forward_call')}")
     says("guides/run-a-forward-pass", value_at(popart, "forward_exchange"))
 
 
-def test_places_of_graphs_in_a_call() -> None:
-    """Packs of a micro-batch, micro-batches of a call, and graphs that have a place in a pack."""
-    found = {}
-    for name in ("schnet_qm9_bow_pod64", "schnet_qm9_padded_bow_pod64"):
-        spec = load_scenario(name).spec
-        layout, data = spec.parallelism.model_dump(), spec.data.model_dump()
-        keys = ("accumulation_factor", "replication_factor", "updates_per_session_call")
-        calls = math.prod(layout[key] for key in keys)
-        found[name] = calls, layout["micro_batch_size"] * calls * data["pack_graphs"]
-    (calls, packed), (_, padded) = found.values()
-    says("guides/graph-networks", f"{calls} micro-batches", f"{packed:,} of packed QM9, {padded:,} of padded")
+def test_micro_batches_of_a_call() -> None:
+    layout = load_scenario("schnet_qm9_bow_pod64").spec.parallelism.model_dump()
+    keys = ("accumulation_factor", "replication_factor", "updates_per_session_call")
+    says("guides/graph-networks", f"{math.prod(layout[key] for key in keys)} micro-batches")
 
 
 def test_measurements_of_graph_operations(everything: Validation) -> None:

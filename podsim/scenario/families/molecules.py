@@ -42,7 +42,11 @@ class MoleculeDataSpec(TrainingDataSpec):
     position_format: NumberFormat = "fp32"
     """Format of positions on their way from the host."""
     loader: Literal["asynchronous", "synchronous", "none"] = "asynchronous"
-    """When batches are loaded: ahead of an epoch, at its beginning, or never (synthetic data)."""
+    """`asynchronous`: a process of its own loads batches into a buffer. `synchronous`: the process that calls fetches
+    batches from the workers. `none`: synthetic data, and nothing is loaded."""
+    loader_buffer: Count = 3
+    """Batches of a session call in the buffer of an asynchronous loader; PopTorch's default is 3 [poptorch_loader]. The
+    loader begins the next epoch this many calls less one before an epoch ends."""
     loader_workers: Count | None = None
     """Workers of a loader, each of which builds whole batches of a session call; if left out, enough to keep up."""
     prefetch_depth: Count = 1
@@ -70,11 +74,23 @@ class MoleculeDataSpec(TrainingDataSpec):
         return 0.0 if self.is_synthetic else layout.batch_size * self.graphs_per_pack / (self.loader_workers or inf)
 
     def late_samples(self, layout: TrainingLayoutSpec, updates_per_call: float) -> float:
-        """Return the graphs whose loading delays the epoch, as an equal share for each call."""
-        if self.loader != "synchronous":
+        """Return the graphs of the first batch of an epoch, divided by the weight updates of the epoch."""
+        if self.is_synthetic:
             return 0.0
-        updates = self.samples_per_epoch / (layout.batch_size * self.graphs_per_pack)
-        return layout.batch_size * self.graphs_per_pack * updates_per_call / max(1.0, updates)
+        return layout.batch_size * self.graphs_per_pack * updates_per_call / self._updates_per_epoch(layout)
+
+    def loading_overlap(self, layout: TrainingLayoutSpec, updates_per_call: float) -> float:
+        """Return the share of an epoch that runs while an asynchronous loader loads the first batch of the next."""
+        if self.loader != "asynchronous":
+            return 0.0
+        return min(1.0, (self.loader_buffer - 1) * updates_per_call / self._updates_per_epoch(layout))
+
+    def epoch_starts(self, layout: TrainingLayoutSpec) -> float:
+        """Return the starts of epochs by the process that calls, per weight update."""
+        return 1 / self._updates_per_epoch(layout) if self.loader == "synchronous" else 0.0
+
+    def _updates_per_epoch(self, layout: TrainingLayoutSpec) -> float:
+        return max(1.0, self.samples_per_epoch / (layout.batch_size * self.graphs_per_pack))
 
 
 class SchNetSpec(BuiltModelSpec):
@@ -116,8 +132,8 @@ class SchNetSpec(BuiltModelSpec):
         )
         atom = _NUMBER_BYTES[data.number_format] + _AXES * DTYPE_BYTES[data.position_format]
         sent = 0 if data.is_synthetic else shape.atoms * atom + shape.graphs * (_START_BYTES + _TARGET_BYTES)
-        # Inputs: atomic numbers, positions, starts of graphs. The training loop counts the targets.
-        fed = HostTensors(inputs=3, labels=1, results=2, targets=shape.graphs)
+        # Inputs are atomic numbers, positions and starts of graphs.
+        fed = HostTensors(inputs=3, labels=1, results=2)
         tensors = HostTensors() if data.is_synthetic else fed
         return schnet(shape, formats, batch_size * data.graphs_per_pack, sent, tensors)
 
