@@ -641,7 +641,8 @@ def test_the_table_of_candidates_is_whole(width: int) -> None:
 @pytest.mark.parametrize(("reserve", "most"), [("null", 0.975), ("0", 1.0), ("0.2", 0.8)])
 def test_a_chosen_division_leaves_a_margin(reserve: str, most: float) -> None:
     """A fortieth unless another share is given; of none, the fullest IPU of ResNet-50 takes what there is."""
-    result = simulate("resnet50_v1.1_pod16", overrides=["parallelism=auto", f"memory.reserve={reserve}"])
+    auto = ["system=ipu_pod4", "parallelism=auto", f"memory.reserve={reserve}"]
+    result = simulate("resnet50_v1.1_pod16", overrides=auto)
     assert result.choice is not None
     chosen = result.choice.chosen
     assert most - 0.025 < chosen.used_bytes / chosen.capacity_bytes <= most

@@ -20,7 +20,9 @@ SUBMISSIONS = (
 )
 
 
-@pytest.mark.parametrize("name", SUBMISSIONS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.ci if "bert" in name else ()) for name in SUBMISSIONS]
+)
 def test_the_choice_is_no_slower_than_the_submission(name: str) -> None:
     published, chosen = simulate(name), simulate(name, overrides=["parallelism=auto"])
     layout = published.scenario["parallelism"]
