@@ -22,7 +22,6 @@ class CutChain:
     layout: Layout
     cycles: float  # of the slowest IPU, estimated; what it needs of its memory where nothing fits
     end_bytes: float  # weights and what belongs to them on the IPU that holds the first and the last stage [B]
-    handed_cycles: float  # the most of `cycles` that may be transfers to and from other stages
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,6 @@ class Prices:
     allowed: Sequence[Sequence[int]]  # the shares that each IPU may use
     pinned: Sequence[float]  # the share of each IPU as it was written, if it was
     shards: int = 1  # IPUs that share a stage; others are counted in groups of them
-    handed_cycles: float = 0.0  # the most that an IPU hands over, with half of each sync
 
     def fastest(self, limit_bytes: float = float("inf")) -> CutChain | None:
         """The division of least longest stage, if any fits, whose IPU of both ends holds less than a limit. [B]"""
@@ -86,7 +84,7 @@ class Prices:
         groups = tuple(range(ipu * self.shards, (ipu + 1) * self.shards) for ipu in ipus)
         made = Cuts(tuple(stages[:-1]), groups, self._checkpoints(stages, shares))
         layout = replace(self.layout, cuts=made, available_memory_proportion=proportions)
-        return CutChain(layout, split.cost, float(self._end_bytes[cuts[0], cuts[-1]]), self.handed_cycles)
+        return CutChain(layout, split.cost, float(self._end_bytes[cuts[0], cuts[-1]]))
 
     def _checkpoints(self, stages: Sequence[int], shares: Sequence[int]) -> tuple[int, ...] | None:
         """Where segments start inside stages; None where they are layers."""
@@ -135,10 +133,7 @@ def price(slices: Slices, job: PlanInput, pinned: Sequence[float] = (), shards: 
         nothing = np.full_like(slices.cycles, np.inf)
         nothing[:, 0, -1] = 0.0
         ends = nothing, nothing
-    handed_cycles = float(hand_over.max()) * (4 if folded else 2)
-    return Prices(
-        job.layout, slices, folded, float(capacity), held, stages, ends, allowed, pinned, shards, handed_cycles
-    )
+    return Prices(job.layout, slices, folded, float(capacity), held, stages, ends, allowed, pinned, shards)
 
 
 def _shared(slices: Slices, held: Costs, front: Costs, back: Costs, depth: int) -> tuple[Costs, Costs]:

@@ -36,7 +36,7 @@ from podsim.scenario.wording import counted
 from podsim.search.best_first import Found, Lead
 from podsim.search.bounds import added_up_s, alone_ps, call_s, rings_of_first, shard_sums_s
 from podsim.search.chain import CostedChain, Costs, Slices, bare_chain, chain_of, held_bytes, is_tied
-from podsim.search.prices import CutChain, Prices, capacity_bytes, price
+from podsim.search.prices import Prices, capacity_bytes, price
 from podsim.search.space import LayoutSpace
 from podsim.units import ps_to_seconds
 
@@ -198,25 +198,12 @@ class Search:
         yield Lead(self.bound_s(setting), partial(self._planned, setting))
 
     def _planned(self, setting: Layout) -> Iterator[Lead[Found]]:
-        """Yield the layout with the cuts whose slowest stage is fastest."""
-        cut = self._prices(setting).fastest()
-        if cut is None:
-            self.misfits[setting] = setting
-        else:
-            yield Lead(self._slowest_s(setting, cut), partial(self._evaluated, setting, cut))
-
-    def _slowest_s(self, setting: Layout, cut: CutChain) -> float:
-        """Return what no layout with a setting stays below, as no cuts have a faster slowest stage. [s]"""
-        longest = (cut.cycles - cut.handed_cycles) * setting.accumulation_factor
-        return longest / self._job.system.machine.ipu.clock_hz + self._call_s(setting)
-
-    def _evaluated(self, setting: Layout, cut: CutChain | None) -> Iterator[Lead[Found]]:
-        """Yield the plan of a layout.
+        """Cut as well as can be.
 
         Where the first IPU updates its weights after the others, one that holds less may make up for a longer stage.
         """
-        known_s = float("inf")
-        while cut is not None:
+        known_s, limit_bytes = float("inf"), float("inf")
+        while (cut := self._prices(setting).fastest(limit_bytes)) is not None:
             # Cuts that leave more free were timed by the search that asks for that.
             layout = replace(cut.layout, reserve=0.0)
             try:
@@ -226,12 +213,11 @@ class Search:
             estimate_s = self._estimates.setdefault(layout, found.estimate_s if found else float("inf"))
             if estimate_s >= known_s:
                 return
-            known_s = estimate_s
+            known_s, limit_bytes = estimate_s, cut.end_bytes
             if found:
                 yield found.lead()
             if not (self._job.software.update_first_ipu_apart and is_tied(self._job.workload_of(1))):
                 return
-            cut = self._prices(setting).fastest(cut.end_bytes)
         if known_s == float("inf"):
             self.misfits[setting] = setting
 
