@@ -33,13 +33,13 @@ _MAIN: Final = "main"
 
 
 def bert_large_results(pods: Sequence[int] = PODS) -> dict[str, RunResult]:
-    """Both phases of pre-training on each pod, by name of the scenario."""
+    """Simulate both phases of pre-training on each pod, by scenario name."""
     names = [f"bert_large_{phase}_pod{pod}" for phase in PHASES for pod in pods]
     return {name: simulate(name) for name in names}
 
 
 def batch_frame(results: Mapping[str, RunResult]) -> DataFrame:
-    """How a batch is made: a row for each scenario that trains with a fixed division.
+    """Return the factors of the batch, with a row for each scenario that trains with a fixed division.
 
     Columns: IPUs, IPUs per replica, replicas, micro-batch, accumulation, batch, their product; the time of a weight
     update, and the share of it outside of the main pipeline cycles: fill, flush, collectives, optimizer, host.
@@ -73,7 +73,7 @@ def hours(results: Mapping[str, RunResult], pod: int) -> dict[str, float]:
 
 
 def hours_rows(results: Mapping[str, RunResult], pods: Sequence[int]) -> list[HoursRow]:
-    """For a chart: both published times, then both phases on each pod."""
+    """Return the rows of a chart: a published time, the predicted phases on each pod, a published time."""
     return [
         HoursRow("DGX A100, published", "other machine", {"": published_figure(DGX_A100_HOURS)}),
         *(HoursRow(f"IPU-POD{pod}, predicted", "predicted", hours(results, pod)) for pod in pods),
@@ -82,7 +82,7 @@ def hours_rows(results: Mapping[str, RunResult], pods: Sequence[int]) -> list[Ho
 
 
 def phase_results(results: Mapping[str, RunResult]) -> dict[str, RunResult]:
-    """The same results by phase and pod in words, for example `phase 1, IPU-POD4`."""
+    """Return the results by phase and pod, for example `phase 1, IPU-POD4`."""
     return {
         f"{phase.replace('phase', 'phase ')}, {result.simulated.system}": result
         for phase in PHASES
@@ -99,7 +99,7 @@ _DASHED: Final = (0, (4, 2))
 
 
 def memory_chart(result: RunResult) -> Chart:
-    """A bar for each IPU of a replica and each memory that is used, stage after stage, with what fills it."""
+    """Draw the memory of each IPU of a replica by tenant, with a panel for each memory in use."""
     ipus = sorted({row.ipu for row in result.memory.rows})
     used = [where for where in _TITLES if result.memory.fullest_ipu(where) is not None]
     figure = chart_of_height(1.5 + 0.5 * len(ipus))
@@ -122,7 +122,7 @@ def memory_chart(result: RunResult) -> Chart:
 
 
 def _colours(result: RunResult) -> dict[str, str]:
-    """A colour for each tenant, the same in every chart as far as its tenants are known."""
+    """Return a colour for each tenant; a known tenant has the same colour in every chart."""
     tenants = {row.tenant for row in result.memory.rows}
     known = dict(zip(_ORDER, PARTS, strict=False))
     rest = dict.fromkeys(sorted(tenants - known.keys()), PARTS[-1])

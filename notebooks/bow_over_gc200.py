@@ -56,16 +56,16 @@ Progress = Callable[[Sequence[str]], Iterable[str]]
 
 @dataclass(frozen=True, slots=True)
 class BowRow:
-    """One workload on both chips.
+    """Throughput of one workload on GC200 and on Bow.
 
     Attributes:
-        name: The scenario.
-        model: Family of its model.
-        pod: The pod that it names.
-        gc200_per_s: Samples per second on it. [1/s]
+        name: Name of the scenario.
+        model: Model family.
+        pod: Pod of the scenario.
+        gc200_per_s: Samples per second on GC200. [1/s]
         bow_per_s: The same with Bow chips and nothing else changed. [1/s]
         clock_ratio: Clock of Bow over that of GC200.
-        shares: Of a weight update on GC200, on the IPU that sets the pace: `SHARES`, adding up to 1.
+        shares: Shares of a weight update on GC200, on the IPU that sets the pace: `SHARES`, adding up to 1.
         bow_waits_for_data: Share of a weight update on Bow in which it waits for hosts.
     """
 
@@ -85,7 +85,7 @@ class BowRow:
 
     @property
     def clock_share(self) -> float:
-        """What a faster clock shortens: a pipeline waits for tiles of other stages, an update for links and memory."""
+        """Share of a weight update that a faster clock shortens, waits for other pipeline stages included."""
         return math.fsum(self.shares[name] for name in _FOLLOW_THE_CLOCK)
 
     @property
@@ -98,7 +98,7 @@ class BowRow:
 
     @property
     def held_back_by(self) -> str:
-        """What takes most of the time that the clock does not shorten, in words with its share."""
+        """Largest share of the time that the clock does not shorten, as text."""
         stay = (name for name in SHARES if name not in _FOLLOW_THE_CLOCK)
         name = max(stay, key=lambda name: self.shares[name])
         late = f"; data that hosts deliver too late for Bow, {self.bow_waits_for_data:.0%} of its time"
@@ -106,11 +106,11 @@ class BowRow:
 
 
 def bow_over_gc200(names: Sequence[str] | None = None, progress: Progress = list) -> tuple[BowRow, ...]:
-    """Every workload on both chips, in the order of their names.
+    """Simulate every workload on both chips, in the order of their names.
 
     Args:
         names: Scenarios; all training workloads that are shipped if left out.
-        progress: Passes on the names of the scenarios, and may show how far it is.
+        progress: Progress callback that receives and returns the names of the scenarios.
     """
     seen: set[tuple[object, ...]] = set()
     rows = []
@@ -161,7 +161,7 @@ def time_shares(result: RunResult) -> dict[str, float]:
 
 
 def _share_of(kind: str) -> str:
-    """The share that a kind of time belongs to."""
+    """Return the share that a kind of time belongs to."""
     return _BY_NAME.get(kind) or _BY_FAMILY.get(kind_of(kind).family, PIPELINE)
 
 
@@ -171,7 +171,7 @@ def mean_ratio(rows: Sequence[BowRow]) -> float:
 
 
 def bow_frame(rows: Sequence[BowRow]) -> DataFrame:
-    """For charts: `group`, `ratio`, `ratio_of_shares`, `clock_ratio` and the shares, by scenario."""
+    """Return `group`, `ratio`, `ratio_of_shares`, `clock_ratio` and the shares by scenario, for charts."""
     import pandas as pd
 
     records = [
@@ -223,7 +223,7 @@ def bow_chart(frame: DataFrame, published: float) -> Chart:
 
 
 def _ratios(axes: Axes, place: int, rows: DataFrame) -> None:
-    """The workloads of one group, and what their shares give on average."""
+    """Draw the speed-ups of the workloads of one group, and the mean speed-up that follows from their shares."""
     axes.plot([1, float(rows["ratio"].max())], [place, place], color=PREDICTED, linewidth=0.8, alpha=0.5, zorder=1)
     shares = float(rows["ratio_of_shares"].mean())
     axes.plot(shares, place, "o", color="black", markerfacecolor="none", markersize=11, zorder=2)

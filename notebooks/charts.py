@@ -51,7 +51,7 @@ class Chart(Figure):
 
 
 def chart_of_height(height: float) -> Chart:
-    """An empty chart of the width that all have. [inches]"""
+    """Return an empty chart with the standard width. [inches]"""
     return Chart(figsize=(_WIDTH_INCHES, height), layout="constrained")
 
 
@@ -93,7 +93,7 @@ def draw_pairs(
 
 
 def write_value(axes: Axes, place: float, value: float, top: float | None = None, digits: int = 1) -> None:
-    """Write a value over its bar, or over the whisker that stands on it."""
+    """Write a value above its bar or whisker."""
     axes.annotate(
         f"{value:.{digits}f}",
         (place, value if top is None else top),
@@ -106,7 +106,7 @@ def write_value(axes: Axes, place: float, value: float, top: float | None = None
 
 
 def _whisker(axes: Axes, place: float, ends: tuple[float, float] | None) -> float | None:
-    """A line from the shortest to the longest with a dash at either end; returns the upper one if there is one."""
+    """Draw a whisker from the shortest to the longest value; return its upper end, or None without a whisker."""
     if ends is None or not all(map(isfinite, ends)):
         return None
     axes.plot((place, place), ends, "_-", color=MEASURED_INK, linewidth=1, markersize=5)
@@ -114,7 +114,7 @@ def _whisker(axes: Axes, place: float, ends: tuple[float, float] | None) -> floa
 
 
 def bare_frame(axes: Axes) -> None:
-    """Only the horizontal axis, and no ticks beside names of rows."""
+    """Hide all lines of the frame except the bottom one, and the ticks at row names."""
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
     axes.tick_params(labelsize=9)
@@ -149,7 +149,7 @@ class HoursRow:
 
 
 def hours_chart(rows: Sequence[HoursRow]) -> Chart:
-    """A bar for each run, from the top: what is predicted with its parts, what was published in one colour."""
+    """Draw a bar for each run from the top: predicted times with their parts, published times in one colour."""
     figure = chart_of_height(1.2 + _ROW_INCHES * len(rows))
     axes = figure.add_subplot()
     colours = _colours_of_parts(rows)
@@ -168,7 +168,7 @@ def hours_chart(rows: Sequence[HoursRow]) -> Chart:
 
 
 def _colours_of_parts(rows: Sequence[HoursRow]) -> dict[str, str]:
-    """A colour for each part of what is predicted, if there are several."""
+    """Return a colour for each part of the predictions, or none if there is a single part."""
     names = dict.fromkeys(part for row in rows if row.origin == "predicted" for part in row.parts)
     return dict(zip(names, PARTS, strict=False)) if len(names) > 1 else {}
 
@@ -176,7 +176,7 @@ def _colours_of_parts(rows: Sequence[HoursRow]) -> dict[str, str]:
 def _hours_bar(
     axes: Axes, place: int, row: HoursRow, colours: Mapping[str, str], longest: float, shown: dict[str, str]
 ) -> None:
-    """One bar; notes which colours it shows, by their names in the legend."""
+    """Draw one bar, and add its colours to the legend entries in `shown`."""
     left, divided = 0.0, row.origin == "predicted" and bool(colours)
     for part, hours in row.parts.items():
         colour = colours[part] if divided else _PLAIN[row.origin]
@@ -194,12 +194,12 @@ _ROOM: Final = 1.25
 
 
 def throughput_chart(frame: DataFrame, unit: str) -> Chart:
-    """A row for each throughput: a blue dot where it is predicted, a grey diamond where it was published.
+    """Draw a row for each throughput: a blue dot for the prediction, a grey diamond for the published value.
 
     Args:
         frame: Names as index; columns `predicted`, `published` (not a number where there is none) and `role`: dots of
             rows that a constant was fitted to are hollow.
-        unit: Of all figures.
+        unit: Unit of all figures.
     """
     figure = chart_of_height(1.1 + 0.33 * len(frame))
     axes = figure.add_subplot()
@@ -270,7 +270,7 @@ def _longest(parts: Iterable[Mapping[str, float]]) -> float:
 
 
 def _columns(axes: Axes, parts: Sequence[Mapping[str, float]]) -> float:
-    """A column of bars for each kind, or for several that stay together; returns the right end."""
+    """Draw a column of bars for each kind or family of kinds; return the right end of the columns."""
     longest = _longest(parts)
     inch, left = longest / _SUM_INCHES, 0.0
     for name, kinds in _kinds_of_columns(parts).items():
@@ -286,7 +286,7 @@ def _columns(axes: Axes, parts: Sequence[Mapping[str, float]]) -> float:
 
 
 def _broken(name: str) -> str:
-    """A name in several lines: a column may then be narrow."""
+    """Return a name broken into several lines, for narrow columns."""
     return name.replace(" ", "\n").replace("-", "-\n")
 
 
@@ -330,7 +330,7 @@ def _totals(axes: Axes, left: float, totals: Sequence[float], measured: Sequence
 
 
 def _rate(time_s: float, times: Sequence[float]) -> str:
-    """How fast an IPU is beside the first one."""
+    """Return the speed of an IPU relative to the first pod, as text."""
     return format_percent(times[0] / time_s, 0)
 
 
@@ -359,7 +359,7 @@ _LABEL_FROM_SHARE, _SEEN_FROM_SHARE = 0.06, 0.006
 
 
 def stack_shares(axes: Axes, frame: DataFrame, columns: int) -> None:
-    """A bar of shares for each row, and the names of those that can be seen over the first."""
+    """Draw a bar of shares for each row, and label the visible shares above the first bar."""
     shares = frame[[name for name in frame.columns if name in _SHARE_COLOURS]]
     for place in range(len(shares)):
         left = 0.0

@@ -28,17 +28,17 @@ _S_PER_H: Final = 3600
 
 
 def pods_results() -> dict[str, RunResult]:
-    """The 350 epochs on every pod, by name of the scenario."""
+    """Simulate the 350 epochs on every pod, by scenario name."""
     return {name: simulate(name) for name in (f"efficientnet_b4_pod{pod}" for pod in PODS)}
 
 
 def assumed_results() -> dict[str, RunResult]:
-    """The run on 256 IPUs under each of the assumptions, by their names."""
+    """Simulate the run on 256 IPUs under each assumption, by name of the assumption."""
     return {name: simulate(f"efficientnet_b4_pod{PODS[-1]}", overrides=each) for name, each in ASSUMPTIONS.items()}
 
 
 def hours_rows(pods: Mapping[str, RunResult], assumed: Mapping[str, RunResult]) -> list[HoursRow]:
-    """For a chart: all pods but the smallest and the largest, the assumptions on the largest, the published time."""
+    """Return the rows of a chart: medium pods, the assumptions on the largest pod, the published time."""
     smaller = [_row(result.simulated.system, result) for result in list(pods.values())[1:-1]]
     largest = [_row(name or result.simulated.system, result) for name, result in assumed.items()]
     return [*smaller, *largest, HoursRow("IPU-POD256, published", "published", {"": published_figure(HOURS)})]
@@ -50,6 +50,6 @@ def hours(result: RunResult) -> float:
 
 
 def _row(name: str, result: RunResult) -> HoursRow:
-    """A row with the parts that take any time."""
+    """Return a row with the parts that take any time."""
     parts = {part: time_s / _S_PER_H for part, time_s in result.run_breakdown.items() if time_s}
     return HoursRow(name, "predicted", parts)

@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 
 
 def published_row(identity: str) -> dict[str, str]:
-    """The row of a published figure."""
+    """Return the data row of a published throughput."""
     return next(row for row in rows("published_throughput") if row["id"] == identity)
 
 
 def published_figure(identity: str) -> float:
-    """A published figure in its own unit."""
+    """Return the value of a published throughput, in its own unit."""
     return float(published_row(identity)["value"])
 
 
 def throughput_frame(results: Mapping[str, RunResult], identities: Mapping[str, str]) -> DataFrame:
-    """Samples per second: of results, and of published throughputs beside the replay that their row names.
+    """Return samples per second of results, and of published throughputs with their replays.
 
     Columns: `predicted`, `published` and `role`, the last two empty where nothing was published; names as index.
 
     Args:
-        results: By name.
+        results: Results by name.
         identities: Ids of published throughputs by name.
     """
     import pandas as pd
@@ -46,5 +46,5 @@ def _replayed(row: Mapping[str, str]) -> dict[str, str | float]:
 
 
 def samples_of_update(result: RunResult) -> float:
-    """Samples of one weight update."""
+    """Return the number of samples per weight update."""
     return result.throughput_samples_per_s * result.weight_update_s

@@ -29,7 +29,7 @@ _HALF: Final = "fp16"
 
 
 def hours_frame(models: Sequence[str] = tuple(MODELS)) -> DataFrame:
-    """A row for each model and chip.
+    """Return hours, MFU and energy, with a row for each model and chip.
 
     Columns: `hours` of one chip for the published tokens, in thousands, `least` and `most` where they are predicted,
     else empty; `mfu`, model FLOP over the peak of the chip; `energy`, in MWh.
@@ -41,7 +41,7 @@ def hours_frame(models: Sequence[str] = tuple(MODELS)) -> DataFrame:
 
 
 def _records(model: str) -> Iterator[dict[str, str | float]]:
-    """What was published, and what is predicted for as many tokens."""
+    """Yield the predicted records of a model by chip, then the published record, for the same number of tokens."""
     name, scenario = MODELS[model]
     (row,) = (row for row in rows("gpu_hours") if row["model"] == name)
     tokens, hours, flop = float(row["tokens"]), float(row["gpu_hours"]), 0.0
@@ -81,7 +81,7 @@ def _predicted(result: RunResult, tokens: float) -> dict[str, float]:
 
 
 def _flop_per_token(result: RunResult) -> float:
-    """What the model needs for a token, forward and backward. [FLOP]"""
+    """Return the operations per token of the model, forward and backward. [FLOP]"""
     peak = _energy(result).meter.system.machine.ipu.peak_flop_per_s(_HALF)
     return result.mfu * peak * result.simulated.ipus_used / _tokens_per_s(result)
 
@@ -97,7 +97,7 @@ def _energy(result: RunResult) -> Energy:
 
 
 def chip_hours_chart(frame: DataFrame) -> Chart:
-    """Hours of one chip, with the range of those that are predicted.
+    """Draw the hours of one chip, with the range of predicted hours.
 
     Args:
         frame: As `hours_frame` gives it.

@@ -31,11 +31,11 @@ _BOW = "system.machine.ipu=ipu_bow"
 
 @dataclass(frozen=True, slots=True)
 class PodRow:
-    """One way to divide the model.
+    """Division of the model over a pod, with its predicted throughput.
 
     Attributes:
-        variant: Of the scenario.
-        pod: The pod that it names.
+        variant: Variant of the scenario.
+        pod: Pod of the variant.
         shards: IPUs that share every layer.
         stages: Groups of such IPUs.
         sequences: Sequences that are generated at a time.
@@ -58,13 +58,13 @@ class PodRow:
 
     @property
     def step_parts_s(self) -> Mapping[str, float]:
-        """Time of a decode step by what it is spent on, summed over the stages. [s]"""
+        """Time of a decode step by bound, summed over the stages. [s]"""
         parts = self.gc200.decode.time_by_bound
         return {bound: ps_to_seconds(self.stages * parts.get(bound, 0)) for bound in BOUNDS}
 
 
 def rows_of_pods(variants: Sequence[str]) -> tuple[PodRow, ...]:
-    """A row for each variant, in their order."""
+    """Return a row for each variant, in the given order."""
     return tuple(_row(variant) for variant in variants)
 
 
@@ -104,12 +104,12 @@ def published_rates() -> list[tuple[int, float]]:
 
 
 def links_overtake_compute(rows: Sequence[PodRow]) -> PodRow | None:
-    """The first row in which sums over links take longer than what the tiles compute."""
+    """Return the first row in which sums over links take longer than computation on tiles, or None."""
     return next((row for row in rows if row.step_parts_s["links"] > row.step_parts_s["compute"]), None)
 
 
 def pods_frame(rows: Sequence[PodRow]) -> DataFrame:
-    """For charts: `ipus`, `tokens_per_s`, `sequences`, and the shares of a decode step, by variant."""
+    """Return `ipus`, `tokens_per_s`, `sequences` and the shares of a decode step by variant, for charts."""
     import pandas as pd
 
     records = []
@@ -170,7 +170,7 @@ def _panel(axes: Axes, predicted: Mapping[str, Points], published: Sequence[tupl
 
 
 def _note(axes: Axes, point: tuple[int, float], colour: str, power: int, *, right: bool) -> None:
-    """The value of a point, at one of the two sides where no line goes on."""
+    """Write the value of a point to its right or left, clear of the line."""
     side = 1 if right else -1
     axes.annotate(
         f"{point[1]:.3g}",

@@ -34,13 +34,13 @@ _MS_PER_S, _S_PER_MIN = 1000, 60
 
 
 def mlperf_results(rounds: Collection[str]) -> dict[str, RunResult]:
-    """Every submission of these rounds on IPUs replayed, by name of its scenario."""
+    """Simulate every IPU submission to the given rounds, by scenario name."""
     names = [scenario_name(row) for benchmark in _BENCHMARKS for row in submissions(benchmark, rounds)]
     return {name: simulate(name) for name in names}
 
 
 def mlperf_frame(results: Mapping[str, RunResult]) -> DataFrame:
-    """One row per submission whose replay is among the results.
+    """Return a row for each submission whose replay is among the results.
 
     Columns: benchmark, round, division, ipus, role of the weight update, `update_ms` and `measured_update_ms`,
     `train_min` and `measured_train_min`, `samples_per_s`, `shortest_run_min` and `longest_run_min` of the runs logged,
@@ -73,7 +73,7 @@ def _record(row: dict[str, str], result: RunResult) -> dict[str, str | float]:
 
 
 def _logged_runs_min(submission: dict[str, str]) -> list[float]:
-    """Times to train of the single runs, if they are at hand. [min]"""
+    """Return the times to train of the single runs of a submission, as far as logs exist. [min]"""
     keys = ("round", "division", "benchmark", "ipus", "framework", "submitter")
     wanted = [submission[key] for key in keys]
     return [
@@ -106,7 +106,7 @@ def speedups(frame: DataFrame, results: Mapping[str, RunResult], prefix: str) ->
 
 
 def samples_of_run(result: RunResult) -> float:
-    """Samples of all weight updates of a run."""
+    """Return the number of samples in all weight updates of a run."""
     return result.throughput_samples_per_s * result.run_breakdown["training"]
 
 
@@ -198,7 +198,7 @@ def accuracy_chart(frame: DataFrame) -> Chart:
 
 
 def speedup_chart(frame: DataFrame, results: Mapping[str, RunResult]) -> Chart:
-    """How many times as fast more IPUs make a run, last row of the frame over its first, step by step.
+    """Draw the ratios of the last row to the first: IPUs, throughput, time in weight updates, time to train.
 
     Args:
         frame: Scenarios as index; columns `ipus`, `update_ms`, `measured_update_ms`, `train_min`, `measured_train_min`.
@@ -237,7 +237,7 @@ def _submission(row: Series) -> str:
 
 
 def _change(axes: Axes, place: float, ends: tuple[float, float], colour: str, name: str) -> None:
-    """A line from the earlier value to the later one, with both and their ratio in words."""
+    """Draw a line from the earlier to the later value, labelled with both values and their ratio."""
     before, after = ends
     axes.plot(ends, (place, place), color=colour, linewidth=1.6, zorder=1)
     axes.plot(before, place, "o", color=colour, markerfacecolor="white", markersize=7)
@@ -270,6 +270,6 @@ def _error_dot(axes: Axes, place: int, error: float, *, hollow: bool) -> None:
 
 
 def _signed(value: float, digits: int) -> str:
-    """With its sign, and zero without one."""
+    """Format a value with its sign, and zero without a sign."""
     text = f"{value:+.{digits}f}"
     return text[1:] if float(text) == 0 else text

@@ -21,11 +21,11 @@ _DEEP: Final = ("data.packing={sequences_per_pack: 1.7, max_sequences_per_pack: 
 
 @dataclass(frozen=True, slots=True)
 class PackingCase:
-    """One scenario with packs and without.
+    """Scenario to simulate with and without packing.
 
     Attributes:
-        name: For readers.
-        scenario: Its name.
+        name: Name for readers.
+        scenario: Name of the scenario.
         packed: Overrides that pack it; none if the file does.
         masked: Masked tokens of a sequence without packing.
         row: Id of the published speed-up.
@@ -52,7 +52,7 @@ CASES: Final = (
 
 
 def packing_frame(cases: Sequence[PackingCase] = CASES) -> DataFrame:
-    """A row for each case, by name.
+    """Return the speed-up and cost of packing, with a row for each case.
 
     Columns: `factor`, sequences per pack; `predicted` and `published`, the speed-up of a pipeline cycle for a sequence;
     `update`, the same of whole weight updates; `cost` and `published_cost`, what a cycle takes longer.
@@ -85,7 +85,7 @@ def cycle_s(result: RunResult) -> float:
 
 
 def packing_chart(frame: DataFrame) -> Chart:
-    """Speed-ups beside what a cycle takes longer, predicted and published.
+    """Draw speed-ups and the relative cost of a pipeline cycle, predicted and published.
 
     Args:
         frame: Names as index; columns as `packing_frame` gives them.

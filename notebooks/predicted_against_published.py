@@ -54,7 +54,7 @@ KINDS: Final = (
 
 
 def published_frame(found: Validation) -> DataFrame:
-    """A row for each figure with a prediction, and a further one of role `blind` that the first version made.
+    """Return a row for each predicted figure, and a row of role `blind` for each first-version prediction.
 
     Columns: name, group, kind, role, `predicted`, `published`, unit, and `error`, predicted ÷ published - 1.
     """

@@ -31,12 +31,12 @@ Ask = partial[Any]
 
 
 def _names(kind: str) -> Callable[[], list[str]]:
-    """What completes names of what is shipped; shells complete files where none of them begins with the word."""
+    """Return a callback that completes shipped names; shells complete files if no name begins with the word."""
     return lambda: import_module("podsim.scenario").shipped_names()[kind]
 
 
 def _variants(ctx: typer.Context) -> list[str]:
-    """Variants of the scenario that stands on the line already."""
+    """Return the variants of the scenario on the command line."""
     # With nothing after `--variant`, the line is not understood and its words are left as they are.
     for word in (ctx.params.get("scenario"), *ctx.args):
         try:
@@ -49,7 +49,7 @@ def _variants(ctx: typer.Context) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Option:
-    """What a shell says otherwise than Python; `names` is empty for an argument, None for the name of the parameter."""
+    """Shell settings of a parameter; `names` is empty for an argument, None for the name of the parameter."""
 
     names: tuple[str, ...] | None = None
     metavar: str | None = None
@@ -181,7 +181,7 @@ _TYPES: Final = vars(builtins) | vars(op) | vars(options) | {"Callable": Callabl
 
 
 def _read(home: str, name: str) -> Callable[..., Any]:
-    """A function with its parameters and its docstring, and nothing in it."""
+    """Return a function with the signature and docstring found in the source, without its body."""
     path = _ROOT.joinpath(*home.split("."))
     module = path.with_suffix(".py")
     source = (module if module.is_file() else path / "__init__.py").read_text(encoding="utf-8")
@@ -242,7 +242,7 @@ def _option(parameter: inspect.Parameter, known: _Lenient, said: str) -> inspect
 
 
 def _shell_kind(kind: Any, name: str, *, is_required: bool) -> Any:
-    """The type of an option: text if a parameter takes text, else the first of its types that a shell can write."""
+    """Return `str` if a parameter takes text, else its first type that a shell can write, or a fallback."""
     kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     if str in kinds:
         return str
@@ -257,5 +257,5 @@ def _shell_kind(kind: Any, name: str, *, is_required: bool) -> Any:
 
 
 def _word(value: Any) -> Any:
-    """A value as Python writes it."""
+    """Return a value as Python spells it."""
     return value.name if isinstance(value, _Choice) else value

@@ -65,7 +65,7 @@ def choose(loaded: LoadedScenario, watch: Watch, *, prune: bool = True) -> tuple
 
 
 class Divisions:
-    """All divisions of a scenario: pipelines with each way in which IPUs share layers, and phases.
+    """Divisions of a scenario to search: a pipeline for each way to share layers, and phased execution.
 
     `reserve`: share of In-Processor-Memory that is left free.
     """
@@ -99,7 +99,7 @@ class Divisions:
         return sum(each.considered_count for each in self._all)
 
     def leads(self) -> list[Lead[Found]]:
-        """Where to look."""
+        """Return the leads of all searches."""
         return [lead for each in self._all for lead in each.leads()]
 
     def near(self, found: Found) -> list[Lead[Found]]:
@@ -107,7 +107,7 @@ class Divisions:
         return [lead for each in self.phased if found.plan.layout.phased for lead in each.near(found)]
 
     def fits(self) -> bool:
-        """Whether any division fits."""
+        """Return True if any division fits."""
         return any(each.fits() for each in reversed(self._all))
 
     def near_misses(self, best_s: float) -> Iterator[Candidate]:
@@ -126,7 +126,7 @@ class Divisions:
                     return
 
     def nearest(self) -> tuple[TrainingScenario, tuple[IpuMemory, ...]] | None:
-        """The division that lacks least memory, and what its IPUs hold."""
+        """Return the division with the smallest memory overflow, and the memory of its IPUs."""
         lean = [lean_misfit for search in self._all for lean_misfit in search.lean_misfits()]
         return min(lean, key=lambda each: overflow(each[1]), default=None)
 
@@ -216,7 +216,7 @@ class _Affordable:
         self._passes = 0
 
     def of(self, lead: Lead[Found]) -> Lead[Found]:
-        """The same lead, watched."""
+        """Return the lead with a check of the simulation budget."""
         if lead.closer is None:
             return lead
         return Lead(lead.bound_s, partial(self._closer, lead), lead.made, lead.name)
@@ -296,7 +296,7 @@ _OTHERWISE = (
 
 
 def nearest_miss(loaded: LoadedScenario, spec: TrainingScenario, divisions: Divisions) -> DoesNotFitError:
-    """The error for a scenario of which no division fits."""
+    """Return the error for a scenario without a fitting division."""
     what = f"no division of batch_size {spec.batch_size} fits {spec.system.name}"
     if (nearest := divisions.nearest()) is not None:
         what += f"; the nearest has {_division_words(nearest[0])}: {misfit_text(nearest[1])}"
@@ -316,7 +316,7 @@ def _division_words(spec: TrainingScenario) -> str:
 
 
 def _cures(loaded: LoadedScenario, spec: TrainingScenario) -> Iterator[str]:
-    """Changes that make it fit: fewer pins, more micro-batches for a longer pipeline, a larger pod."""
+    """Yield changes that make the scenario fit: fewer pins, a pipeline with more micro-batches, a larger pod."""
     if Divisions(loaded, spec, pinned=False, reserve=spec.memory.reserve or 0.0).fits():
         yield "pin less under `parallelism` and `memory`"
     if False in (spec.software.phased_execution, spec.software.shared_layers):

@@ -39,7 +39,7 @@ class Lead(Generic[Made]):
 def best_first(
     leads: Sequence[Lead[Made]], kind_of: Callable[[Made], Hashable], wanted: int, watch: Watch, *, prune: bool = True
 ) -> list[tuple[float, Made]]:
-    """Simulated divisions with their times [s], the fastest first, which is the fastest of all.
+    """Return simulated divisions with their times, sorted by time; the first is the overall optimum. [s]
 
     `kind_of`: what tells runners-up apart; `wanted`: kinds of division that are looked for; beyond the fastest not at
     any price; `prune`: whether to leave out what cannot win; without, everything is simulated.
@@ -88,7 +88,7 @@ class Found:
     written: Callable[[], TrainingScenario]
 
     def lead(self) -> Lead[Found]:
-        """The estimate, and the engine behind it."""
+        """Return a lead bounded by the estimate, which the engine simulates next."""
         return Lead(self.estimate_s, self.simulated, self)
 
     def simulated(self) -> list[Lead[Found]]:
@@ -98,7 +98,7 @@ class Found:
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """What runners-up differ in, beside the place of optimizer state and details of phases."""
+        """Key that distinguishes runners-up; it ignores the optimizer-state storage and phase details."""
         layout = self.plan.layout
         sharing = layout.tensor_parallel, self.plan.workload.whole is not None, layout.phased
         return (*sharing, layout.ipus_per_replica, layout.replication_factor, layout.micro_batch_size, layout.recompute)

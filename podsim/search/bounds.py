@@ -16,7 +16,7 @@ from podsim.units import ps_to_seconds
 
 
 def alone_ps(step: Step) -> int:
-    """What a step takes while nothing else is under way. [ps]"""
+    """Return the time of a step on an otherwise idle machine. [ps]"""
     match step:
         case Work():
             return sum(duration for _, duration in step.parts)
@@ -29,26 +29,26 @@ def alone_ps(step: Step) -> int:
 
 
 def call_s(job: PlanInput) -> float:
-    """The call of a weight update, which follows from its layout whatever the cuts. [s]"""
+    """Return the time of the host call of a weight update; it depends on the layout, not on the cuts. [s]"""
     plan = Plan(job.system, job.software, job.workload, job.layout, job.precision, job.optimizer, ())
     return ps_to_seconds(training_call(plan).time_ps)
 
 
 def rings_of_first(job: PlanInput, workload: Workload, shards: int) -> ShardRings:
-    """The rings of the first IPUs that share layers, for the largest shard; others lie no better."""
+    """Return the rings of the first IPUs that share layers, for the largest shard; no others are faster."""
     return rings_for(job.system, job.software, workload, range(shards), job.layout.width_parts)
 
 
 def added_up_s(
     rings: ShardRings, workload: Workload, ahead: Iterable[Segment], back: Iterable[Segment], *, latencies: bool = True
 ) -> float:
-    """What shards take to add up tensors, those of `ahead` in forward passes, with or without latencies. [s]"""
+    """Return the time that shards take to sum tensors, for `ahead` in forward and `back` in backward passes. [s]"""
     sums = sums_of(workload, ahead) + sums_of(workload, back, backward=True)
     return shard_sums_s(rings, sums, latencies=latencies)
 
 
 def shard_sums_s(rings: ShardRings, sums: ShardSums, *, latencies: bool = True) -> float:
-    """What shards take to add up tensors (by bytes) while nothing else is under way, with or without latencies. [s]"""
+    """Return the time that shards take to sum tensors on an idle machine, with or without latencies. [s]"""
     first, *others = rings.columns
     if not others:
         return 0.0

@@ -28,7 +28,7 @@ _FEWEST_STARTS = 16
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Where a chain is cut."""
+    """Cuts of a chain and their cost."""
 
     # boundaries of the parts in between: part k holds blocks from cut k up to cut k + 1; what lies before the first cut
     # and after the last one belongs to the ends
@@ -37,7 +37,7 @@ class Split:
 
 
 def least_maximum(parts: Sequence[Costs], ends: Costs) -> Split | None:
-    """The split whose dearest part is cheapest, by dynamic programming over the cuts.
+    """Return the split with the least cost of the most expensive part, by dynamic programming over the cuts.
 
     >>> one = np.array([[np.inf, 3, 5], [np.inf, np.inf, 2], [np.inf, np.inf, np.inf]])
     >>> whole = np.array([[np.inf, np.inf, 0], [np.inf] * 3, [np.inf] * 3])
@@ -52,7 +52,7 @@ def least_maximum(parts: Sequence[Costs], ends: Costs) -> Split | None:
 
 
 def most_even(parts: Sequence[Costs], ends: Costs) -> Split | None:
-    """Of the splits with the least maximum, the one with the least sum of squares; its cost is the maximum.
+    """Return the split with the least maximum and then the least sum of squares; its cost is the maximum.
 
     The pipeline fills and drains faster when the other stages are short too.
     """
@@ -109,23 +109,23 @@ class CostedChain:
         return self.workload.order
 
     def per_block(self, value: Callable[[str], float]) -> Costs:
-        """A value of every block in order."""
+        """Return a value for every block, in order."""
         values = {name: value(name) for name in self.workload.blocks}
         return np.array([values[name] for name in self.order], dtype=float)
 
     @property
     def unread(self) -> Costs:
-        """Of the forward pass, what is not redone of a block that ends a segment, by share and block. [cycles]"""
+        """Forward time that is not recomputed if a block ends a segment, by share and block. [cycles]"""
         return self.forward - self.redone
 
     @property
     def input_bytes(self) -> Costs:
-        """What each block reads from the one before it. [B]"""
+        """Size of the input of each block. [B]"""
         return self.per_block(self.workload.input_elements) * self.workload.activation_bytes
 
     @property
     def stashed_bytes(self) -> Costs:
-        """What is kept of that for the backward pass. [B]"""
+        """Size of the input of each block as stashed for the backward pass. [B]"""
         return self.per_block(self.workload.input_elements) * self.workload.stash_bytes
 
     def least_cycles(self, *, recompute: bool) -> tuple[float, float]:
@@ -151,14 +151,14 @@ def held_bytes(workload: Workload, job: PlanInput) -> Costs:
 
 
 def is_tied(workload: Workload) -> bool:
-    """Whether the last block shares weights with the first, so that both belong on one IPU."""
+    """Return True if the last block shares weights with the first, so that both belong on one IPU."""
     first, last = workload.order[0], workload.blocks[workload.order[-1]]
     owners = [parameter.tied_to.split("/")[0] for parameter in last.parameters if parameter.tied_to is not None]
     return first in owners
 
 
 def ranges(values: Costs) -> Costs:
-    """Sums over blocks `i` up to `j` at `[…, i, j]`.
+    """Return the sums over blocks `i` up to `j` at `[…, i, j]`.
 
     >>> ranges(np.array([1.0, 10.0]))[0]
     array([ 0.,  1., 11.])
@@ -222,7 +222,7 @@ class Partition:
 
 @lru_cache(maxsize=8)
 def partition_of(segments_of: SegmentsOf, size: int) -> Partition:
-    """The segments of all parts; kept, as they are the same for every micro-batch."""
+    """Return the segments of all parts, cached because every micro-batch size has the same segments."""
     known: dict[tuple[Segment, ...], int] = {}
     place = np.full((size + 1, size + 1), -1)
     for start in range(size):
@@ -241,13 +241,13 @@ class Slices:
 
     @cached_property
     def cycles(self) -> Costs:
-        """All passes of one micro-batch of every part. [cycles]"""
+        """Time of all passes of one micro-batch, by share and part. [cycles]"""
         cycles = ranges(self.chain.forward * (2 if self._recompute else 1) + self.chain.backward)
         return cycles - self._unread if self._recompute and self.chain.unread.any() else cycles
 
     @cached_property
     def _unread(self) -> Costs:
-        """What is not redone at the ends of the segments of every part. [cycles]"""
+        """Time that is not recomputed at the ends of segments, by share and part. [cycles]"""
         place = {name: at for at, name in enumerate(self.chain.order)}
 
         def table(unread: Costs) -> Costs:

@@ -43,17 +43,17 @@ class Choice:
 
 
 def fullest_bytes(memory: Sequence[IpuMemory], storage: str = "in_processor_memory") -> int:
-    """What the fullest IPU holds of a storage, without what is left free. [B]"""
+    """Return the memory in use on the fullest IPU in one storage, without the reserve. [B]"""
 
     def held_bytes(ipu: IpuMemory) -> int:
-        """Of one IPU. [B]"""
+        """Return the memory in use on one IPU. [B]"""
         return sum(tenant.byte_count for tenant in ipu.tenants if tenant.storage == storage and tenant.name != RESERVE)
 
     return max(map(held_bytes, memory))
 
 
 def slower_by(best: float, other: float) -> str:
-    """How much longer a candidate takes, in words.
+    """Return the relative slowdown of a candidate as text.
 
     >>> slower_by(2.0, 2.5), slower_by(2.0, 2.0)
     ('25.0 % slower', 'as fast')

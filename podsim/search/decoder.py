@@ -32,7 +32,7 @@ from podsim.watch import Watch
 
 
 def longest_stage_ps(plan: Plan, trace: Trace) -> int:
-    """The longest that a batch alone takes any stage, its call to the host included. [ps]"""
+    """Return the longest time of any stage for a single batch, the host call included. [ps]"""
     if stages_interfere(plan):
         return execute(compile_turn(plan)).makespan_ps
     return max(trace.makespan_ps - account.get(BUBBLE, 0) for account in trace.lanes.values())
@@ -61,7 +61,7 @@ class _Tried:
 
 
 def choose_decoder(loaded: LoadedScenario, spec: GenerationScenario, watch: Watch) -> tuple[LoadedScenario, Choice]:
-    """The division with the shortest time per output token."""
+    """Return the scenario with the shortest time per output token, and the choice behind it."""
     divisions = list(_divisions(loaded, spec))
     if not divisions:
         what = f"no division of the model over {spec.system.domain_ipu_count} IPUs has what is pinned"
@@ -121,7 +121,7 @@ def _all_tried(asked: Generation, divisions: Sequence[Layout], shares: Sequence[
 
 
 def _roomiest(asked: Generation, shares: Sequence[float], model: CostModel) -> _Tried:
-    """A division with the largest share of memory for temporaries that fits; with the smallest if none does."""
+    """Try shares for temporaries from the largest down; return the first that fits, or else the last."""
     for share in shares:
         tried = _tried(_with_share(asked, share), model)
         if tried.step_s is not None:
@@ -134,7 +134,7 @@ def _with_share(asked: Generation, share: float) -> Generation:
 
 
 def _tried(asked: Generation, model: CostModel) -> _Tried:
-    """A division with the time per output token, if it fits."""
+    """Return the layout, its memory and its time per output token, which is None if it does not fit."""
     steps = draft_steps(asked, model)
     if not all(ipu.fits for ipu in steps.memory):
         return _Tried(asked.layout, steps.memory, None)
@@ -145,7 +145,7 @@ def _tried(asked: Generation, model: CostModel) -> _Tried:
 
 
 def _no_slower(short: Layout, long: Layout) -> bool:
-    """Whether stages of the longer pipeline only wait for one another.
+    """Return True if a longer pipeline cannot be faster, because its stages only wait for one another.
 
     A single batch goes through them in turn; without I/O tiles none loads weights ahead of its turn.
     """
@@ -170,7 +170,7 @@ def _divisions(loaded: LoadedScenario, spec: GenerationScenario) -> Iterator[Lay
 
 
 def _written(spec: GenerationScenario, layout: Layout) -> GenerationScenario:
-    """The scenario with a layout."""
+    """Return the scenario with a layout written into it."""
     parallelism = InferenceParallelismSpec(
         tensor_parallel=layout.tensor_parallel,
         pipeline_stages=layout.stage_count,
@@ -225,7 +225,7 @@ def _candidate(spec: GenerationScenario, tried: _Tried, verdict: str) -> Candida
 
 
 def _memory_keys(spec: GenerationScenario, written: GenerationScenario) -> dict[str, Any]:
-    """The keys of `memory` that were chosen; a share for temporaries that stayed as it was is left out."""
+    """Return the chosen keys of `memory`, without an unchanged share for temporaries."""
     keys: dict[str, Any] = {"weights": written.memory.weights}
     if (share := written.memory.available_memory_proportion) != spec.memory.available_memory_proportion:
         keys["available_memory_proportion"] = share

@@ -49,7 +49,7 @@ def powers_of_two(most: int) -> Iterator[int]:
 
 
 def most_replicas(counts: Sequence[int]) -> list[int]:
-    """The largest numbers of replicas, up to a tenth fewer, and one; the largest first.
+    """Return the largest numbers of replicas, up to a tenth fewer, and one; the largest first.
 
     With fewer there is less to compute with, but for models so small that reducing gradients costs more.
 
@@ -60,7 +60,7 @@ def most_replicas(counts: Sequence[int]) -> list[int]:
 
 
 def batch_of(spec: TrainingScenario) -> int:
-    """Samples per weight update, without which no division is asked for."""
+    """Return the number of samples per weight update, which every search needs."""
     assert spec.batch_size is not None
     return spec.batch_size
 
@@ -74,7 +74,7 @@ class Dimension:
 
 
 def _shard_counts(spec: TrainingScenario) -> Iterator[int]:
-    """Powers of two, or multiples by them of the fewest that are a grid and whole groups."""
+    """Return powers of two, or their multiples of the smallest count with a whole grid and whole groups."""
     sharing = spec.parallelism.shards
     least = lcm(sharing.width_parts, sharing.expert_groups)
     counts = (least * count for count in powers_of_two(spec.system.domain_ipu_count // least))
@@ -117,7 +117,7 @@ def attention_parts(spec: TrainingScenario) -> list[int]:
 
 
 def _replica_counts(spec: TrainingScenario) -> list[int]:
-    """As many as batch and pod allow, or hardly fewer, or one."""
+    """Return the most replicas that batch and pod allow, slightly smaller numbers, and one."""
     return most_replicas(divisors(batch_of(spec), spec.system.room_for(spec.parallelism.shards.count)))
 
 
@@ -140,7 +140,7 @@ def _io_tiles(spec: TrainingScenario) -> tuple[int, ...]:
 
 
 def io_tiles_near(spec: TrainingScenario) -> list[int]:
-    """Return the numbers of I/O tiles just below and just above those of a layout, of all that are tried."""
+    """Return the tried numbers of I/O tiles just below and just above the number of a layout."""
     most, given = spec.system.machine.ipu.tile.count // 2, spec.memory.io_tiles
     fewer = [each for each in _TRIED_IO_TILES if each < given]
     more = [each for each in _TRIED_IO_TILES if given < each < most]
@@ -173,14 +173,14 @@ PHASED = (*WAYS, *STREAMED, TILES)
 
 
 class Pins:
-    """What a scenario leaves no choice about."""
+    """Values that a scenario fixes, so that the search does not vary them."""
 
     def __init__(self, loaded: LoadedScenario, *, kept: bool = True) -> None:
         """Read it; without `kept` everything is open."""
         self._loaded, self._kept = loaded, kept
 
     def of(self, key: Key) -> Any:
-        """The value of a key that is given, or None."""
+        """Return the pinned value of a key, or None."""
         if not self._kept or not self._loaded.has_key(*key):
             return None
         found: Any = self._loaded.auto if key[0] == "parallelism" else getattr(self._loaded.spec, key[0])
@@ -189,7 +189,7 @@ class Pins:
         return found
 
     def given(self) -> Iterator[tuple[str, Any]]:
-        """Key and value of everything that is given beside `auto`."""
+        """Yield key and value of everything that is pinned under `parallelism`."""
         auto = self._loaded.auto
         for name in type(auto).model_fields if auto is not None else ():
             value = getattr(auto, name)
@@ -197,17 +197,17 @@ class Pins:
                 yield name, value
 
     def words(self) -> Iterator[str]:
-        """The same as it is written."""
+        """Return the pinned keys and values as text."""
         return (f"{name}: {flow(value)}" for name, value in self.given())
 
     def values(self, dimension: Dimension, spec: TrainingScenario) -> Iterable[Any]:
-        """What a dimension may be: the value that is given, or those to try."""
+        """Return the values of a dimension: the pinned value, or else the values to try."""
         given = self.of(dimension.key)
         return dimension.values(spec) if given is None else (given,)
 
 
 def chosen(spec: TrainingScenario, dimensions: Sequence[Dimension], pins: Pins) -> Iterator[TrainingScenario]:
-    """The scenario with every combination of values; whether it is legal is not asked."""
+    """Yield the scenario with every combination of values, legal or not."""
     if not dimensions:
         yield spec
         return
@@ -218,14 +218,14 @@ def chosen(spec: TrainingScenario, dimensions: Sequence[Dimension], pins: Pins) 
 
 
 def with_key(spec: Any, key: Key, value: Any) -> Any:
-    """A part of a scenario with one of its keys replaced."""
+    """Return a section of a scenario with one key replaced."""
     first, *rest = key
     inner = with_key(getattr(spec, first), tuple(rest), value) if rest else value
     return spec.model_copy(update={first: inner})
 
 
 def shared(spec: TrainingScenario, pins: Pins) -> Iterator[TrainingScenario]:
-    """The scenario with every way in which IPUs may share layers; itself alone where none can."""
+    """Yield the scenario with every way to share layers between IPUs, or unchanged if it cannot share layers."""
     if isinstance(spec.parallelism, ParallelismSpec):
         yield from filter(_may_share, chosen(spec, SHARING, pins))
     else:
@@ -233,14 +233,14 @@ def shared(spec: TrainingScenario, pins: Pins) -> Iterator[TrainingScenario]:
 
 
 def _may_share(way: TrainingScenario) -> bool:
-    """Whether pins and what is tried beside them go together."""
+    """Return True if the sharing of layers in a candidate is valid."""
     parallelism = way.parallelism
     assert isinstance(parallelism, ParallelismSpec)
     return not any(parallelism.sharing_problems()) and not any(parallelism.sharing_findings(way))
 
 
 def may_be_phased(spec: TrainingScenario, pins: Pins) -> bool:
-    """Whether layers can run one after the other out of streaming memory, and nothing that is given excludes it."""
+    """Return True if phased execution from streaming memory is possible and no pinned value excludes it."""
     excluded = (
         pins.of(EXECUTION) == "pipelined"
         or pins.of(("parallelism", "pipeline_stages")) is not None
@@ -253,7 +253,7 @@ def may_be_phased(spec: TrainingScenario, pins: Pins) -> bool:
 
 
 def may_be_pipelined(pins: Pins) -> bool:
-    """Whether stages may keep their weights on their IPUs, and nothing that is given excludes it."""
+    """Return True if no pinned value excludes stages that keep their weights on their IPUs."""
     return pins.of(EXECUTION) != "phased" and pins.of(("parallelism", "batch_serialisation")) is not False
 
 
@@ -275,7 +275,7 @@ def in_phases(spec: TrainingScenario, pins: Pins) -> Iterator[TrainingScenario]:
 
 
 def micro_batches(spec: TrainingScenario, pins: Pins) -> Iterator[TrainingScenario]:
-    """With every micro-batch that the batch allows, the smallest first."""
+    """Yield the scenario with every micro-batch that the batch allows, the smallest first."""
     parallelism, given = spec.parallelism, pins.of(("parallelism", "micro_batch_size"))
     share, rest = divmod(batch_of(spec), parallelism.replication_factor)
     for size in () if rest else divisors(share, MOST_SAMPLES):

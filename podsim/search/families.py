@@ -64,7 +64,7 @@ class CheckpointedSlices(Slices):
         )
 
     def last_stage(self, room_bytes: Costs) -> tuple[Costs, Costs]:
-        """With the last segment, which is not redone, as long as memory allows. [cycles], [B]"""
+        """Return time and memory with the longest last segment that fits and is not recomputed. [cycles], [B]"""
         if self._recompute_last:
             return super().last_stage(room_bytes)
         shares = range(len(self.chain.proportions))
@@ -77,7 +77,7 @@ class CheckpointedSlices(Slices):
         return cycles, used
 
     def _longest_last(self, share: int, start: int, room_bytes: float) -> int:
-        """Where the last segment starts: as early as fits, or as needs least memory."""
+        """Return the start of the last segment: the earliest that fits, or else the one with the least memory."""
         used = [float(self._with_last(share, start, last).min()) for last in range(start, self.size)]
         fitting = [place for place, need in enumerate(used) if need <= room_bytes]
         return start + (fitting[0] if fitting else int(np.argmin(used)))
@@ -101,7 +101,7 @@ class CheckpointedSlices(Slices):
         return self._starts(share, start, stop, limit)[1:]
 
     def _starts(self, share: int, start: int, stop: int, limit: int) -> list[int]:
-        """Starts of the segments of a part that keep fewest inputs under a limit."""
+        """Return the segment starts of a part that keep the fewest inputs under a limit."""
         kept, inputs, peaks = (
             self._fewest_kept[share][start, :, limit],
             self.chain.stashed_bytes,
@@ -144,7 +144,7 @@ class TransformerFamily:
         )
 
     def divided(self, layout: Layout, order: tuple[str, ...]) -> TrainingScenario:
-        """The scenario with this layout."""
+        """Return the scenario with this layout."""
         assert layout.cuts is not None
         bounds = pairwise((*layout.cuts.starts, len(order)))
         stages = [
@@ -189,7 +189,7 @@ class ConvnetFamily:
         )
 
     def divided(self, layout: Layout, order: tuple[str, ...]) -> TrainingScenario:
-        """The scenario with this layout."""
+        """Return the scenario with this layout."""
         assert layout.cuts is not None
         parallelism = ImageParallelismSpec.model_validate(
             {
@@ -212,7 +212,7 @@ Family = TransformerFamily | ConvnetFamily
 
 
 def keys(spec: TrainingScenario) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The keys of `parallelism` and `memory` that say how a scenario is divided, as they are written."""
+    """Return the keys of `parallelism` and `memory` that describe the division of a scenario."""
     parallelism = spec.parallelism.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     parallelism["recomputation"] = spec.parallelism.redone if spec.parallelism.recomputes(spec.software) else "none"
     parallelism |= {name: value.provenance.text for name, value in spec.parallelism if isinstance(value, Sourced)}
@@ -238,7 +238,7 @@ def _proportion(shares: tuple[float, ...]) -> Any:
 
 
 def _stage_keys(ipu: int, counts: Counter[str]) -> dict[str, Any]:
-    """The keys of a stage of a scenario: whole layers where it holds nothing else."""
+    """Return the keys of a stage in a scenario: `layers` if the stage holds whole layers only."""
     held: dict[str, Any] = {name: counts[name] for name in ENCODER}
     if len(set(held.values())) == 1:
         held = {"layers": counts[ENCODER[0]]}

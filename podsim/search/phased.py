@@ -80,7 +80,7 @@ def phased_s(plan: Plan) -> float:
 
 
 def computed_s(plan: Plan) -> float:
-    """All passes of a weight update with what shards add up, and its call, as if nothing were loaded or stored. [s]"""
+    """Return the time of a weight update with free loads and stores: passes, shard sums and host call. [s]"""
     cycles = sum(phase.segment.count * phase.cost.cycles for phase in plan.phases)
     segments, layout = [phase.segment for phase in plan.phases], plan.layout
     redone = segments[:-1] if layout.recompute else []
@@ -115,7 +115,7 @@ class PhasedSearch:
         return other
 
     def leads(self) -> Iterator[Lead[Found]]:
-        """Every way, whatever its micro-batches and memory."""
+        """Yield a lead for every way to share and recompute layers and every number of replicas."""
         for way in in_phases(self._spec, self._pins):
             sizes = list(micro_batches(way, self._pins))
             self.considered_count += len(sizes) * len(self._streamed_ways(way)) * len(self._tile_counts(way))
@@ -161,7 +161,7 @@ class PhasedSearch:
         return self._samples[kind] * batch_of(way) / job.layout.replication_factor + call_s(job)
 
     def _of_way(self, sizes: Sequence[TrainingScenario]) -> Iterator[Lead[Found]]:
-        """Every micro-batch and number of I/O tiles that would fit if operations needed no temporaries."""
+        """Yield every micro-batch and number of I/O tiles that would fit if operations needed no temporaries."""
         for spec in sizes:
             if any(spec.division_findings()):
                 continue
@@ -174,11 +174,11 @@ class PhasedSearch:
                 yield Lead(computed_s(self._bare_plan(self._job(each))), partial(self._costed, each))
 
     def _streamed_ways(self, spec: TrainingScenario) -> list[TrainingScenario]:
-        """The ways to load and store."""
+        """Return the scenario with every way to load and store."""
         return list(chosen(spec, STREAMED, self._pins))
 
     def _leanest_way(self, spec: TrainingScenario) -> TrainingScenario:
-        """The way to load and store that needs least memory: with micro-batches one by one, and all that is shared."""
+        """Return the way to load and store with the least memory: no batch serialisation, the most sharding."""
 
         def lean(way: TrainingScenario) -> tuple[bool, bool, bool]:
             """Return what saves memory of a way."""
@@ -197,18 +197,18 @@ class PhasedSearch:
         return (with_key(spec, IO_TILES, count) for count in self._tile_counts(spec))
 
     def _in_parts(self, spec: TrainingScenario) -> list[TrainingScenario]:
-        """The layout with each number of parts of its attention that may be tried, the fewest first."""
+        """Return the layout with each number of attention parts to try, the smallest first."""
         given = self._pins.of(PARTS)
         counts = attention_parts(spec) if given is None else [given]
         return [with_key(spec, PARTS, count) for count in counts]
 
     def _fits_bare(self, spec: TrainingScenario) -> bool:
-        """True if some way to load and store fits where operations need no temporaries."""
+        """Return True if some way to load and store fits when operations need no temporaries."""
         parts = self._in_parts(self._leanest_way(spec))
         return any(_fits(self._bare_plan(self._job(each)).memory) for each in (parts[0], parts[-1]))
 
     def fits(self) -> bool:
-        """Whether any division fits, with the smallest micro-batches."""
+        """Return True if any division fits with the smallest micro-batches."""
         for way in in_phases(self._spec, self._pins):
             spec = next(micro_batches(way, self._pins), None)
             if spec is None or any(spec.division_findings()):
@@ -241,7 +241,7 @@ class PhasedSearch:
         return job.laid_out(available_memory_proportion=(share,) * job.layout.ipus_per_replica)
 
     def _bare_plan(self, job: PlanInput) -> Plan:
-        """The plan as if products ran at the peak of the chip and all other operations in no time and memory."""
+        """Return the plan with products at the peak of the chip and other operations free of time and memory."""
         workload, model, whole = job.workload, self._model(job), self._bare_stage(job)
         phases = phase_costs(whole.stage, workload, model, job, whole.blocks)
         memory = phased_memory(phases, model, job)
@@ -263,7 +263,7 @@ class PhasedSearch:
         return self._models[tiles]
 
     def _costed(self, spec: TrainingScenario) -> Iterator[Lead[Found]]:
-        """With the times of all operations, given all the memory they want, as if nothing were loaded or stored.
+        """Yield leads bounded by the times of all operations, with the largest share and free loads and stores.
 
         An attention goes through its queries in more parts only where fewer leave it too little room.
         """
@@ -280,7 +280,7 @@ class PhasedSearch:
             needed = needs
 
     def _streamed(self, spec: TrainingScenario) -> Iterator[Lead[Found]]:
-        """With all that is loaded and stored, in every way."""
+        """Yield a lead for every way to load and store, bounded by a time that includes loads and stores."""
         for each in self._streamed_ways(spec):
             job = self._with_share(replace(self._job(each), fit="warn"), self._shares[-1])
             key = each.parallelism.shards, replace(job.layout, reserve=0.0)
@@ -289,7 +289,7 @@ class PhasedSearch:
             yield Lead(self._streaming[key], partial(self._planned, each, len(self._shares) - 1))
 
     def _planned(self, spec: TrainingScenario, place: int) -> Iterator[Lead[Found]]:
-        """With a share for temporaries; if it does not fit, with the next smaller one.
+        """Yield the plan with a share for temporaries, or a lead to the next smaller share if it does not fit.
 
         Products that no plan leaves so little room get more, so that a smaller share may be faster than a larger one.
         """
@@ -303,7 +303,7 @@ class PhasedSearch:
             self.misfits.append(spec)
 
     def _has_room(self, spec: TrainingScenario) -> bool:
-        """Return True if a layout fits with some share for temporaries; what it needs may fall as the share grows."""
+        """Return True if a layout fits with some share for temporaries; a larger share may need less memory."""
         jobs = (self._with_share(replace(self._job(spec), fit="warn"), share) for share in reversed(self._shares))
         return any(_fits(make_plan(job, self._model(job)).memory) for job in jobs)
 

@@ -40,19 +40,19 @@ class Prices:
     shards: int = 1  # IPUs that share a stage; others are counted in groups of them
 
     def fastest(self, limit_bytes: float = float("inf")) -> CutChain | None:
-        """The division of least longest stage, if any fits, whose IPU of both ends holds less than a limit. [B]"""
+        """Return the fitting cuts with the least longest stage and under `limit_bytes` on the IPU of both ends."""
         priced = [np.where(used <= self.capacity_bytes, cycles, np.inf) for cycles, used in self._by_part()]
         priced[-1] = np.where(self._end_bytes < limit_bytes, priced[-1], np.inf)
         return self._pipeline(priced, most_even(*self._least(priced)))
 
     def leanest(self) -> CutChain | None:
-        """The division whose fullest IPU needs least memory, whether or not it fits."""
+        """Return the cuts with the least memory on the fullest IPU, even if they do not fit."""
         priced = [np.where(np.isfinite(used), used, np.inf) for _, used in self._by_part()]
         return self._pipeline(priced, least_maximum(*self._least(priced)))
 
     @property
     def _end_bytes(self) -> Costs:
-        """What lies before one cut and behind another. [B]"""
+        """Size of weights, accumulators and optimizer state before the first cut and behind the last one. [B]"""
         return np.asarray(self.held_bytes[0, :, None] + self.held_bytes[None, :, -1])
 
     def _by_part(self) -> list[tuple[Costs, Costs]]:
@@ -87,7 +87,7 @@ class Prices:
         return CutChain(layout, split.cost, float(self._end_bytes[cuts[0], cuts[-1]]))
 
     def _checkpoints(self, stages: Sequence[int], shares: Sequence[int]) -> tuple[int, ...] | None:
-        """Where segments start inside stages; None where they are layers."""
+        """Return the starts of segments inside stages, or None if layers are the segments."""
         if self.slices.chain.workload.layers:
             return None
         chosen: list[int] = []
@@ -137,7 +137,7 @@ def price(slices: Slices, job: PlanInput, pinned: Sequence[float] = (), shards: 
 
 
 def _shared(slices: Slices, held: Costs, front: Costs, back: Costs, depth: int) -> tuple[Costs, Costs]:
-    """The IPU that holds the blocks before one cut and behind another. [cycles], [B]"""
+    """Return time and memory of the IPU that holds the first and the last stage, by its cuts. [cycles], [B]"""
     kept = depth * slices.kept_bytes[0, :, None] + slices.kept_bytes[None, :, -1]
     peak = np.maximum(slices.peak_bytes[:, 0, :, None], slices.peak_bytes[:, None, :, -1])
     used = kept + peak + held[0, :, None] + held[None, :, -1]

@@ -48,7 +48,7 @@ def least_s(plan: Plan) -> float:
 
 
 def hand_over_s(plan: Plan) -> float:
-    """Every micro-batch crosses the slowest boundary between stages, once forward and once backward. [s]"""
+    """Return the time to pass all micro-batches over the slowest stage boundary, forward and backward. [s]"""
     # Both may be on their way in one cycle, unless all forward passes of it end first, or it has only one of the two.
     rounds = 2 if plan.layout.schedule in ("grouped", "sequential") else 1
     slowest_ps, routes, replicas = 0, Routes(plan.system), replicas_of(plan)
@@ -62,7 +62,7 @@ def hand_over_s(plan: Plan) -> float:
 
 
 def pipeline_s(plan: Plan) -> float:
-    """All pipeline cycles of a weight update with what shards add up, transfers between stages apart. [s]"""
+    """Return the time of all pipeline cycles with shard sums, without transfers between stages. [s]"""
     clock_hz, rings = plan.system.machine.ipu.clock_hz, shard_rings(plan, range(plan.layout.tensor_parallel))
     summed = {
         each.stage.index: [shard_sums_s(rings, each.sums[one]) for one in (each.forward, *each.backward)]
@@ -80,7 +80,7 @@ def pipeline_s(plan: Plan) -> float:
 def pipeline_cycles(
     passes: list[tuple[int, float, float]], accumulation_factor: int, schedule: PipelineSchedule
 ) -> float:
-    """Computation of all pipeline cycles, from (IPU, forward, backward) cycles of each stage. [cycles]
+    """Return the compute time of all pipeline cycles, from (IPU, forward, backward) cycles by stage. [cycles]
 
     >>> passes = [(0, 1.0, 2.0), (1, 1.0, 2.0)]
     >>> pipeline_cycles(passes, 4, PipelineSchedule.from_name("lock_step", 2))  # 1, 3; 2 x 3; 3, 2
@@ -97,7 +97,7 @@ def pipeline_cycles(
 
 
 def least_cycles(total: float, longest: float, places: int, accumulation_factor: int) -> float:
-    """What no pipeline of some blocks stays below, however it is cut and in whatever schedule. [cycles]
+    """Return a lower bound of the time of a pipeline, for any cuts and any schedule. [cycles]
 
     Spread evenly, every place has its part in each cycle from fill to drain. A block that is longer than that keeps its
     place busy for all micro-batches; fill and drain may be as short as the other places are.
@@ -109,7 +109,7 @@ def least_cycles(total: float, longest: float, places: int, accumulation_factor:
 
 
 def _slowest(passes: list[tuple[int, float, float]], active: Round) -> float:
-    """The IPU with the most to do in a round. [cycles]"""
+    """Return the time of the busiest IPU in a round. [cycles]"""
     busy: dict[int, float] = {}
     for which, stages in enumerate(active, 1):
         for stage in stages:
@@ -172,7 +172,7 @@ class Search:
         return list(self.space.groups(self._job.layout))
 
     def leads(self) -> Iterator[Lead[Found]]:
-        """Every group, whatever its micro-batches."""
+        """Yield a lead for every group, with the micro-batches left open."""
         for group in self.groups():
             weights_fit = self._weights_fit(group)
             settings = list(self.space.micro_batches(group, None if weights_fit else 1))
@@ -192,7 +192,7 @@ class Search:
             yield Lead(self.bound_s(setting), partial(self._costed, setting))
 
     def _costed(self, setting: Layout) -> Iterator[Lead[Found]]:
-        """With the times of all operations."""
+        """Yield a lead bounded by the times of all operations."""
         self._roomy_chain(setting.micro_batch_size)
         self._known.add(setting.micro_batch_size)
         yield Lead(self.bound_s(setting), partial(self._planned, setting))
@@ -222,7 +222,7 @@ class Search:
             self.misfits[setting] = setting
 
     def fits(self) -> bool:
-        """Whether any division fits, with the smallest micro-batches."""
+        """Return True if any division fits with the smallest micro-batches."""
         for group in self.groups():
             for setting in islice(self.space.micro_batches(group), 1):
                 if self._fits_bare(setting) and self._prices(setting).fastest() is not None:
@@ -259,7 +259,7 @@ class Search:
         return self._calls[key]
 
     def _summed_s(self, setting: Layout) -> float:
-        """What the bytes take that shards add up, spread evenly over the stages. [s]"""
+        """Return the time to sum tensors over shards without latencies, spread evenly over the stages. [s]"""
         if self.space.shards == 1:
             return 0.0
         rings, workload = self._rings(setting.micro_batch_size), self._job.workload_of(setting.micro_batch_size)
@@ -271,12 +271,12 @@ class Search:
         return one_s * setting.accumulation_factor * self.space.shards / setting.ipus_per_replica
 
     def leanest(self, setting: Layout) -> tuple[float, Layout] | None:
-        """The cuts that need least memory: how much the fullest IPU needs, code apart, and the layout. [B]"""
+        """Return memory of the fullest IPU, without code, and layout, for the cuts with the least memory. [B]"""
         pipeline = self._prices(setting).leanest()
         return None if pipeline is None else (pipeline.cycles, pipeline.layout)
 
     def near_misses(self, best_s: float) -> list[Layout]:
-        """Layouts that do not fit and would take less time, those that promise most first."""
+        """Return layouts that do not fit but may be faster than `best_s`, the most promising first."""
         bounds = [
             (self.bound_s(misfit), misfit) for misfit in self.misfits.values() if misfit.micro_batch_size in self._known
         ]
@@ -296,11 +296,11 @@ class Search:
                     yield self.written(lean[1]), self.memory(lean[1])
 
     def memory(self, layout: Layout) -> tuple[IpuMemory, ...]:
-        """What every IPU of a replica holds, whether or not it fits."""
+        """Return the memory of every IPU of a replica, even if the layout does not fit."""
         return job_memory(replace(self._job, layout=layout), self._model)
 
     def written(self, layout: Layout) -> TrainingScenario:
-        """The scenario with a layout."""
+        """Return the scenario with a layout."""
         return self.space.family.divided(layout, self._job.workload_of(layout.micro_batch_size).order)
 
     def _words(self, group: Layout) -> str:
@@ -313,7 +313,7 @@ class Search:
         return Found(plan, least_s(plan), partial(self.written, plan.layout))
 
     def _weights_fit(self, setting: Layout) -> bool:
-        """True if weights and what belongs to them fit the IPUs of a replica together, and each block one of them."""
+        """Return True if weights and training state fit a replica in total, and every block fits one place."""
         key = setting.optimizer_storage, setting.replicated_tensor_sharding and setting.shard_count
         if key not in self._held:
             workload = self._job.workload_of(1)
@@ -324,7 +324,7 @@ class Search:
         return total <= places * capacity and largest <= capacity
 
     def _fits_bare(self, setting: Layout) -> bool:
-        """Whether it would fit if operations needed no temporaries, which is known without costing them."""
+        """Return True if a layout would fit without temporaries; this needs no costs of operations."""
         return self._prices(setting, bare=True).fastest() is not None
 
     def _prices(self, setting: Layout, *, bare: bool = False) -> Prices:
@@ -333,7 +333,7 @@ class Search:
         return price(slices, replace(self._job, layout=setting), pinned, self.space.shards)
 
     def _chain_of(self, proportions: tuple[float, ...], micro_batch_size: int) -> CostedChain:
-        """The same chain in every search with these costs, whatever pod they are of; sums of shards come on top."""
+        """Return the cost of the chain with shard sums; searches of all pods share the costs without shard sums."""
         workload = self._job.workload_of(micro_batch_size)
         chain = self._model.memoize(
             workload, ("chain", proportions), lambda: chain_of(workload, self._model, proportions)
@@ -352,7 +352,7 @@ class Search:
         )
 
     def _sum_cycles(self, chain: CostedChain, micro_batch_size: int, *, backward: bool, redone: bool) -> Costs:
-        """What the shards of each block add up. [cycles]"""
+        """Return the time that the shards of each block take to sum tensors. [cycles]"""
         workload, clock_hz = chain.workload, self._job.system.machine.ipu.clock_hz
         rings = self._rings(micro_batch_size)
         known = {

@@ -23,7 +23,7 @@ from podsim.search.families import ConvnetFamily, Family, TransformerFamily
 def accumulation(
     batch_size: int, *factors: int, stage_count: int, schedule: ScheduleName = "lock_step", strict: bool = False
 ) -> int | None:
-    """Micro-batches per weight update, or None where they are not whole, or not what the pipeline needs.
+    """Return the micro-batches per weight update, or None if the pipeline or the batch does not allow the number.
 
     >>> accumulation(1536, 2, 8, stage_count=9), accumulation(64, 2, 8, stage_count=9)
     (96, None)
@@ -69,7 +69,7 @@ class LayoutSpace:
         return len(self._workload.order)
 
     def whole(self) -> TrainingScenario:
-        """The scenario on a single IPU, or group of them, whether or not it fits."""
+        """Return the scenario on a single IPU or group of IPUs, even if it does not fit."""
         layout = Layout(
             ipus_per_replica=self.shards,
             cuts=Cuts((0,), (range(self.shards),), ()),
@@ -126,7 +126,7 @@ class LayoutSpace:
                 yield ipus
 
     def _replica_counts(self, ipus: int) -> list[int]:
-        """The numbers of replicas that divide batch and pod and leave enough micro-batches, the largest first."""
+        """Return the replica counts that divide batch and pod and leave enough micro-batches, largest first."""
         most, stages = self.spec.system.room_for(ipus), self._stage_count(ipus)
         return most_replicas(
             [
@@ -145,7 +145,7 @@ class LayoutSpace:
         )
 
     def _is_legal(self, ipus: int, replicas: int) -> bool:
-        """Whether this number of replicas can be placed, fed, and grouped for batch norm."""
+        """Return True if this number of replicas can be placed, fed, and grouped for batch norm."""
         if self.auto.replication_factor not in (None, replicas):
             return False
         spec = self._cut_anywhere(ipus, replicas).model_copy(update={"batch_size": None})
@@ -162,7 +162,7 @@ class LayoutSpace:
         return True
 
     def _cut_anywhere(self, ipus: int, replicas: int) -> TrainingScenario:
-        """The scenario on so many IPUs, whatever the cuts, and whether or not it fits."""
+        """Return the scenario on `ipus` IPUs with arbitrary cuts, even if it does not fit."""
         size = self._stage_count(ipus)
         firsts = (*range(0, ipus, self.shards), 0)[:size]
         layout = Layout(
@@ -207,7 +207,7 @@ class LayoutSpace:
 
 
 def _family(spec: TrainingScenario, auto: AutoTrainingSpec) -> Family:
-    """How divisions of such a model are written."""
+    """Return the model family, which writes the divisions of a scenario."""
     match auto:
         case AutoTextSpec():
             return TransformerFamily(spec, auto)
