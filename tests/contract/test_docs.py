@@ -375,7 +375,7 @@ GENERATED = re.compile(r"<!-- ([\w ]+): begin -->.*?<!-- \1: end -->", re.DOTALL
 """Sections that tools write and compare."""
 
 ELSEWHERE = {
-    "automatic-parallelism.md": "420 209 97",  # limits of the search, tests/unit/test_search.py
+    "automatic-parallelism.md": "420 2.5",  # limits of the search, tests/unit/test_search.py
     "calibrate-your-cluster.md": "0.95",  # what a correlation means
     "check.md": "0.000001",  # the tolerance of scenarios/podsim-baseline.json
     # Power: tests/validation/test_numbers_on_pages.py; hours of a year and of a month are definitions.
@@ -392,7 +392,6 @@ ELSEWHERE = {
     "run-a-forward-pass.md": "560 0.124 0.054",  # tests/validation/test_numbers_on_pages.py; 560 is published
     "serve-under-load.md": "0.3 100000",  # tests/unit/test_serving.py, tests/bench/test_serving_speed.py
     "studies.md": "12.6 8.1 342 200 1.5 1.7 29 355 19",  # tests/validation/test_numbers_on_pages.py
-    "large_models.md": "24",
     "machines.md": "1.5 1.7 1.4 2.5 4.3 29 2.1 26 87.8",
     "models.md": "99 96",
     "pods.md": "17 87.8 52",
