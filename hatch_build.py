@@ -42,7 +42,7 @@ class CompiledEngine(BuildHookInterface[Any]):
 
 
 def compiled(root: Path) -> Path | None:
-    """The extension module, or None if it cannot be compiled here."""
+    """Return the path of the compiled extension module, or None if it cannot be compiled here."""
     from setuptools import Distribution, Extension
     from setuptools.command.build_ext import build_ext
 
