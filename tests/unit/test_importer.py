@@ -481,10 +481,10 @@ _LAYER_AFTER_LAYER = "no pipeline that was tried fits {}: all layers run on the 
 @pytest.mark.parametrize(
     ("config", "pod", "ipus"),
     [
-        # Weights and gradients of a layer: 202 million of each at 2 B, 386 MiB on each of 2 IPUs. That leaves no room
-        # for I/O tiles: what the four IPUs of a machine load and store at 19.2 GB/s, nothing hides. On 4 there is.
-        (MODELS["llama2_7b"], "ipu_pod16", 4),
-        (MODELS["llama2_7b"], "ipu_pod4", 4),
+        # Weights and gradients of a layer: 202 million of each at 2 B, 386 MiB on each of 2 IPUs. Activations fit next to
+        # them if the two divide the tokens between products.
+        (MODELS["llama2_7b"], "ipu_pod16", 2),
+        (MODELS["llama2_7b"], "ipu_pod4", 2),
         # 201 million, and as much again for hidden states of twice the inner width.
         (MODELS["gptj_6b"], "ipu_pod4", 4),
     ],
