@@ -74,7 +74,7 @@ KEYS = {
     "missing section": (
         "data: {sequence_length: 128, masked_token_count: 20}\n",
         "",
-        "s.yaml:1:1: key `data` is missing\n  do: add `data:` (The data)",
+        "s.yaml:1:1: key `data` is missing\n  do: add `data:` (Training data)",
     ),
     "repeated key": (
         "  micro_batch_size: 1\n",

@@ -23,6 +23,7 @@ from podsim.errors import (
     Problem,
     SpecError,
 )
+from podsim.study.plan.goal import UnknownFigureError
 from podsim.units import NotFiniteError, QuantityError
 from tests.cases import every_case
 
@@ -99,6 +100,7 @@ MADE: dict[type[Exception], Callable[[], Exception]] = {
     BadValueError: lambda: BadValueError("it broke", "mend it"),
     QuantityError: lambda: QuantityError("it broke", "mend it"),
     NotFiniteError: lambda: NotFiniteError("it broke", "mend it"),
+    UnknownFigureError: lambda: UnknownFigureError("it broke", "mend it"),
 }
 
 

@@ -567,11 +567,6 @@ def test_pins_that_do_not_divide_the_batch() -> None:
             "pipeline_stages",
             "leave it out, or write `execution: pipelined`",
         ),
-        (
-            "execution: phased, sequence_parallel: true",
-            "sequence_parallel",
-            "leave it out, or pin nothing that excludes it",
-        ),
     ],
 )
 def test_a_pin_that_cannot_be_is_named(pins: str, key: str, do: str) -> None:

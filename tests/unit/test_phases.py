@@ -385,9 +385,11 @@ def test_a_pipeline_has_no_keys_of_phases(override: str) -> None:
 
 
 def test_a_division_chosen_for_keys_of_phases_names_them() -> None:
-    """No batch size helps: `auto` divides into a pipeline."""
+    """No batch size helps: a pipeline has no such key."""
     with pytest.raises(NoPlanError, match="`overlapped_io` belongs to phased execution") as caught:
-        podsim.simulate(SMALL, overrides=["parallelism=auto", "memory.overlapped_io=false"])
+        podsim.simulate(
+            SMALL, overrides=["parallelism={auto: true, execution: pipelined}", "memory.overlapped_io=false"]
+        )
     assert caught.value.do == "leave it out, or write `parallelism.execution: phased`"
 
 
