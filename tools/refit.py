@@ -1,9 +1,8 @@
 """Refits the calibrated constants on the rows marked for calibration, and on no others.
 
-Two constants of the software stack are fitted together to two weight updates of MLPerf and to the call of a pair of
-pods: the layout-change rate, which grows with the work of a stage, and the session call, which does not. A pair runs
-the same cycles, one pod more of them: what remains when they are taken away by the pair itself is the call, whatever
-a cycle takes. The set-up time is the median over the logged runs of the two of MLPerf. The superstep overhead is
+The session call of PopART is fitted to weight updates of MLPerf whose queries, keys and values have one weight, and
+the unexplained work of a layer to updates with separate weights, both by least squares of relative errors. The set-up
+time is the median over logged runs of two submissions to MLPerf. The superstep overhead is
 fitted to the measured half-precision products. What a checkpoint and the set-up of a validation take is read off the
 logs of the declared runs of convolutional networks. What it takes PyTorch to hand over a tensor is fitted to the
 published weight updates that are declared for it, by least squares of relative misses; in the same way what it takes
@@ -20,7 +19,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
@@ -34,6 +33,7 @@ from podsim.result.result import RunResult
 from podsim.runs import infer, simulate
 from podsim.scenario import load_ipu, load_scenario
 from podsim.scenario.assumptions import with_value
+from podsim.scenario.families.bert import BertSpec
 from podsim.scenario.hardware import present
 from podsim.scenario.ipu import Ipu
 from podsim.scenario.software import Software
@@ -43,20 +43,26 @@ from podsim.validation.compare import Progress
 from podsim.validation.comparison import evidence, loaded
 from podsim.validation.fit import Fit, Solution, correlated, least_squares
 from podsim.validation.microbenchmarks import Measured, measured, mk1
-from podsim.validation.reference_data import CALIBRATION, CALLED, EVALUATED, calibration_rows, submissions
+from podsim.validation.reference_data import (
+    CALIBRATION,
+    CALLED,
+    CALLED_BERT,
+    EVALUATED,
+    calibration_rows,
+    role_of_update,
+    submissions,
+)
 from podsim.validation.runs import GRAPHS
 from podsim.validation.show import report_of
 from podsim.validation.show_fits import correlation_lines, fits_table, plain_fits
 
 _MS_PER_S = 1000
-_LAYOUT, _CALL = "layout_change_cycles_per_byte", "host_call"
+_CALL, _UNEXPLAINED = "host_call", "unexplained_cycles_per_byte"
 _POPART, _PYTORCH = "PopART", "PyTorch"
-_CYCLES = ("fill", "main", "flush")
 _STREAM, _EPOCH, _LOAD = "stream_time", "epoch_start_time", "sample_load_time"
 _CHECKPOINT, _VALIDATION, _EVALUATION = "checkpoint", "validation_setup", "evaluation_call"
 _SAVED_S, _VALIDATION_S = "checkpoint_s_mean", "validation_build_s"
-_LAYOUT_STEP, _CALL_STEP_S, _LITTLE_S = 0.1, 0.01, 1e-6
-_NEWTON_STEPS = ("first step", "second step", "third step")
+_LITTLE_S = 1e-6
 _OVERHEADS = range(150, 301, 25)
 _TERA = 1e12
 
@@ -64,14 +70,6 @@ _TERA = 1e12
 def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
     """Fit every calibrated constant again."""
     names = [scenario_name(row) for row in calibration_rows("bert")]
-    sums = [*map(_logged, calibration_rows("bert")), call_of_pair(trained(_POPART))]
-    software = load_scenario(names[0]).spec.software
-    layout, call_s = float(software.layout_change_cycles_per_byte), float(software.host_call_s)
-    for _ in progress(_NEWTON_STEPS):
-        step = _newton_step(sums, layout, call_s)
-        layout, call_s = layout + step.values[0], call_s + step.values[1]
-    titles = [title for each in sums for title in each.weights]
-    where = " and ".join(titles)
     ipu = load_ipu("bow")
     return (
         Fit(
@@ -82,21 +80,8 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
             "GEMM fp16",
             configurations=sum(row["role"] == CALIBRATION for row in rows("gemm_measurements")),
         ),
-        *correlated(
-            (
-                Fit(
-                    *(f"software.{_LAYOUT}", software.layout_change_cycles_per_byte, layout, "cycles/B", where),
-                    step.standard_errors[0],
-                    configurations=configurations(titles),
-                ),
-                Fit(
-                    *(f"software.{_CALL}", software.host_call_s, call_s, "s", where),
-                    step.standard_errors[1],
-                    configurations=configurations(titles),
-                ),
-            ),
-            step,
-        ),
+        _shifted(_CALL, "s", lambda software: software.host_call_s, call_points("bert", CALLED_BERT)),
+        _shifted(_UNEXPLAINED, "cycles/B", lambda software: software.unexplained_cycles_per_byte, split_points()),
         Fit(
             *("software.setup", software.setup_s, _setup_s(names), "s", " and ".join(names)),
             configurations=configurations(names),
@@ -104,7 +89,7 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
         *_epoch_fits(),
         *_pytorch_fits(),
         _evaluation_call(),
-        _shifted(f"{_CALL} (TensorFlow)", lambda software: software.host_call_s, call_points()),
+        _shifted(f"{_CALL} (TensorFlow)", "s", lambda software: software.host_call_s, call_points("resnet", CALLED)),
         *forward_fits(),
         *link_fits(),
         *convolution_fits(),
@@ -116,7 +101,9 @@ def configurations(titles: Iterable[str]) -> int:
     return len({evidence(loaded(title)) for title in titles})
 
 
-def _shifted(key: str, committed_in: Callable[[Software], float | None], points: Sequence[PublishedTime]) -> Fit:
+def _shifted(
+    key: str, unit: str, committed_in: Callable[[Software], float | None], points: Sequence[PublishedTime]
+) -> Fit:
     software = load_scenario(points[0].title.partition("@")[0]).spec.software
     committed = committed_in(software)
     if committed is None:
@@ -125,7 +112,7 @@ def _shifted(key: str, committed_in: Callable[[Software], float | None], points:
     add, error = best_shift(points)
     titles = [point.title for point in points]
     return Fit(
-        *(f"software.{key}", committed, committed + add, "s", " and ".join(titles), error),
+        *(f"software.{key}", committed, committed + add, unit, " and ".join(titles), error),
         configurations=configurations(titles),
     )
 
@@ -277,54 +264,6 @@ class Refitted:
         return json.dumps(plain_fits(self.fits), indent=2)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sum:
-    """A weight update, or a sum of several, and what was measured."""
-
-    weights: Mapping[str, float]  # how often each update counts, by scenario
-    measured_s: float  # the sum of the measured times. [s]
-    scale_s: float  # what a miss is held against. [s]
-
-    def miss_s(self, layout: float, call_s: float) -> float:
-        """Return predicted less measured time. [s]"""
-        changes = (f"software.{_LAYOUT}={layout}", f"software.{_CALL}={call_s * _MS_PER_S} ms")
-        predicted = (weight * _update_s(name, changes) for name, weight in self.weights.items())
-        return math.fsum(predicted) - self.measured_s
-
-
-def _logged(row: dict[str, str]) -> _Sum:
-    """Return the weight update of a submission."""
-    measured_s = float(row["step_ms_median"]) / _MS_PER_S
-    return _Sum({scenario_name(row): 1.0}, measured_s, measured_s)
-
-
-def call_of_pair(pair: Sequence[Mapping[str, str]]) -> _Sum:
-    """Return two updates weighted so that their cycles cancel: calls of few IPUs have more updates."""
-    found = {row["scenario"]: _simulated_update(row["scenario"]) for row in pair}
-    cycles = {
-        name: sum(phase.seconds for phase in made.phases if phase.name.split()[0] in _CYCLES)
-        for name, made in found.items()
-    }
-    measured = {row["scenario"]: _samples(row["scenario"]) / float(row["value"]) for row in pair}
-    many, few = sorted(cycles, key=cycles.__getitem__, reverse=True)
-    share = cycles[few] / (cycles[many] - cycles[few])
-    weights = {few: 1 + share, many: -share}
-    return _Sum(weights, sum(weight * measured[name] for name, weight in weights.items()), measured[few])
-
-
-def _newton_step(sums: Sequence[_Sum], layout: float, call_s: float) -> Solution:
-    """Return one Newton step towards the two constants that match weight updates and the call of a pair."""
-    here = [each.miss_s(layout, call_s) for each in sums]
-    slopes = [
-        [
-            (each.miss_s(layout + _LAYOUT_STEP, call_s) - miss) / _LAYOUT_STEP,
-            (each.miss_s(layout, call_s + _CALL_STEP_S) - miss) / _CALL_STEP_S,
-        ]
-        for each, miss in zip(sums, here, strict=True)
-    ]
-    return least_squares(slopes, [-miss for miss in here], [1 / each.scale_s for each in sums])
-
-
 def _setup_s(names: Sequence[str]) -> float:
     return statistics.median(float(row["setup_s"]) for row in rows("mlperf_runs") if scenario_name(row) in names)
 
@@ -445,23 +384,40 @@ def best_shift(points: Iterable[PublishedTime]) -> tuple[float, float | None]:
     return found.values[0], found.standard_errors[0]
 
 
-def call_points() -> tuple[PublishedTime, ...]:
-    """Return weight updates of convolutional networks, which share the time of a session call."""
-    chosen = ((scenario_name(row), float(row["step_ms_pure"]) / _MS_PER_S) for row in submissions("resnet", CALLED))
-    return tuple(point for title, published_s in chosen if (point := _call_point(title, published_s)))
+def call_points(benchmark: str, called: Collection[str]) -> tuple[PublishedTime, ...]:
+    """Return weight updates of the submissions of some rounds, which share the time of a session call."""
+    chosen = (row for row in submissions(benchmark) if role_of_update(row) == CALIBRATION and row["round"] in called)
+    points = (_call_point(row) for row in chosen if not _splits_weights(scenario_name(row)))
+    return tuple(point for point in points if point)
 
 
-def _call_point(title: str, published_s: float) -> PublishedTime | None:
+def _call_point(row: Mapping[str, str]) -> PublishedTime | None:
     """Return the point of a host call; None for a run that does not fit."""
+    title = scenario_name(row)
+    published_s = float(row["step_ms_pure"] or row["step_ms_median"]) / _MS_PER_S
     committed_s = float(load_scenario(title).spec.software.host_call_s)
-
-    def predict(call_s: float) -> float:
-        return simulate(title, overrides=[f"software.{_CALL}={call_s * _MS_PER_S} ms"]).weight_update_s
-
     try:
-        return _point(title, published_s, committed_s, predict)
+        return _point(title, published_s, committed_s, lambda call_s: _update_s(title, _seconds({_CALL: call_s})))
     except InfeasibleError:
         return None
+
+
+def split_points() -> tuple[PublishedTime, ...]:
+    """Return weight updates of BERT in PopART whose queries, keys and values have separate weights."""
+    logged = {scenario_name(row): float(row["step_ms_median"]) / _MS_PER_S for row in calibration_rows("bert")}
+    published = {row["scenario"]: _samples(row["scenario"]) / float(row["value"]) for row in trained(_POPART)}
+    return tuple(_split_point(*update) for update in (logged | published).items() if _splits_weights(update[0]))
+
+
+def _split_point(title: str, published_s: float) -> PublishedTime:
+    committed = load_scenario(*_split_title(title)).spec.software.unexplained_cycles_per_byte or 0.0
+    return _point(title, published_s, committed, lambda rate: _update_s(title, [f"software.{_UNEXPLAINED}={rate}"]))
+
+
+def _splits_weights(title: str) -> bool:
+    """Return True for a model whose queries, keys and values have separate weights."""
+    model = load_scenario(*_split_title(title)).spec.model
+    return isinstance(model, BertSpec) and model.split_qkv
 
 
 def _point(title: str, published_s: float, committed: float, predict: Callable[[float], float]) -> PublishedTime:

@@ -162,7 +162,7 @@ def _makes_gradient_of_weights(op: Op) -> bool:
     """Return True if a product computes the gradient of weights."""
     if isinstance(op, Conv):
         return op.direction == "weight_grad" and not _is_grouped(op)
-    return isinstance(op, MatMul) and not op.output_arranged
+    return isinstance(op, MatMul) and op.is_weight_gradient
 
 
 def _is_grouped(op: Op) -> bool:

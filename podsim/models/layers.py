@@ -85,7 +85,7 @@ class GraphBuilder:
         *,
         weights: bool = False,
         left_arranged: bool = False,  # True if the left operand is stored in groups of channels
-        gradient_of_weights: bool = False,  # True if the result has the layout of the weights
+        gradient_of_weights: bool = False,
         left_row_length: int | None = None,  # elements of a row, if the left operand is stored row by row
         contracts_rows: bool = False,
     ) -> str:
@@ -99,7 +99,7 @@ class GraphBuilder:
                 inputs=inputs,
                 left_arranged=weights or left_arranged,
                 right_arranged=weights,
-                output_arranged=not gradient_of_weights,
+                is_weight_gradient=gradient_of_weights,
                 left_row_length=left_row_length,
                 contracts_rows=contracts_rows,
             )

@@ -71,7 +71,7 @@ class MatMul(Product):
     inner: int  # length of the contracted axis
     left_arranged: bool = False  # True if the left operand already has the plan's layout
     right_arranged: bool = False  # likewise for the right operand; True for weights, which the plan allocates
-    output_arranged: bool = True  # True if the consumer reads the result in the plan's layout
+    is_weight_gradient: bool = False  # True if the result is the gradient of weights, which have another layout
     # elements of a row, if the left operand is stored row by row; None if it is stored in groups of channels, as
     # results of products are
     left_row_length: int | None = None
@@ -95,12 +95,11 @@ class MatMul(Product):
 
     @property
     def layout_changes(self) -> tuple[tuple[int, int], ...]:
-        """Layout changes of operands and result that do not have the plan's layout."""
+        """Layout changes of operands that do not have the plan's layout."""
         size, (left, right) = DTYPE_BYTES[self.operand_dtype], self.operand_elements
         moved = (
             (self.left_arranged, size * left, _row_bytes(self.left_row_length, size)),
             (self.right_arranged, size * right, PIECE_BYTES),
-            (self.output_arranged, self.byte_count, PIECE_BYTES),
         )
         return tuple((byte_count, piece_bytes) for arranged, byte_count, piece_bytes in moved if not arranged)
 
@@ -159,6 +158,13 @@ class Rearrange(Op):
         """Layout change of the tensor, with every element counted once."""
         row_bytes = _row_bytes(self.row_length, DTYPE_BYTES[self.dtype])
         return ((self.byte_count // self.reader_count, row_bytes),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unexplained(Op):
+    """Work of a layer that measured runs show and that no known operation explains; `shape` is the hidden state's."""
+
+    split_weights: bool  # True if the layer concatenates weights, False if only traced graphs have this work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,6 +58,9 @@ def cost_model(job: PlanInput) -> CostModel:
         software.layout_change_cycles_per_byte,
         job.precision.partials,
         _neighbours(job),
+        software.accumulators_like_weights,
+        software.unexplained_cycles_per_byte or 0.0,
+        software.traces_graphs,
     )
 
 

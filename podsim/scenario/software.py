@@ -73,6 +73,14 @@ class Software(HardwareSpec):
     """Standard deviation of the error of predictions with correct inputs, relative."""
     layout_change_cycles_per_byte: Annotated[Real, Quantity("ratio", ("1e-6", "1e6"), usual=("0.05", "50"))]
     """Tile cycles per byte of each of two copies when a tensor changes its layout in chunks of 8 bytes or more."""
+    accumulators_like_weights: Flag = False
+    """Whether gradient accumulators of products have the layout of the weights, so that every gradient changes its
+    layout; otherwise they have the layout of the gradients."""
+    unexplained_cycles_per_byte: Annotated[Real, Quantity("ratio", ("0", "1e6"), usual=("0", "500"))] | None = None
+    """Tile cycles of unexplained work, per byte of the hidden state on a tile, of each transformer layer in a backward
+    pass, if its queries, keys and values have separate weights or the graph is traced; 0 if left out."""
+    traces_graphs: Flag = False
+    """Whether the framework traces graphs, so that all transformer layers have unexplained work."""
     code_bytes_per_tile: _Code = Field(alias="code_memory_per_tile")
     """Size of vertex, control and exchange code with vertex state, for training."""
     inference_code_bytes_per_tile: _Code = Field(alias="inference_code_memory_per_tile")

@@ -27,6 +27,7 @@ from podsim.models.op import (
     ShardExchange,
     TokenExchange,
     TopK,
+    Unexplained,
 )
 from podsim.scenario.ipu import Ipu
 from podsim.tiles.account import Account, total
@@ -36,6 +37,7 @@ from podsim.tiles.conv_shape import conv_shape
 from podsim.tiles.planned import PLANNED_FOR, Chip, planned_conv, planned_matmul, planned_slices
 from podsim.tiles.plans import ConvPlan, MatMulPlan, MatMulShape, SliceKind, SlicePlan, SliceShape
 from podsim.tiles.vector import (
+    HALF_BYTES,
     WORD_BYTES,
     ceil_div,
     compare_swap_cycles,
@@ -43,7 +45,7 @@ from podsim.tiles.vector import (
     layout_cycles,
     passes,
     pool_cycles,
-    tile_copy_cycles,
+    regroup_cycles,
     tile_share,
 )
 
@@ -75,6 +77,9 @@ class CostModel:
     partials: str = "fp16"  # format of matmul partials
     # sums of small tensors over neighbouring replicas; needed only for `ReplicaSum`
     neighbours: Neighbours | None = None
+    accumulators_like_weights: bool = False  # True if accumulators have the layout of weights, False that of gradients
+    unexplained_cycles_per_byte: float = 0.0  # unexplained work of each layer, per byte of its hidden state [cycles/B]
+    traces_graphs: bool = False  # True if all layers have unexplained work, False if only those with split weights
     _sequences: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
     _plans: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
     _values: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
@@ -102,7 +107,7 @@ class CostModel:
         return self if neighbours == self.neighbours else self.memoize(self, ("neighbours", neighbours), make)
 
     def _with(self, neighbours: Neighbours | None) -> CostModel:
-        return CostModel(self.ipu, self.layout_change_cycles_per_byte, self.partials, neighbours)
+        return CostModel(self.ipu, self.layout_change_cycles_per_byte, self.partials, neighbours, *self._of_graphs)
 
     @property
     def splits(self) -> CostModel:
@@ -140,7 +145,12 @@ class CostModel:
     @property
     def key(self) -> tuple[object, ...]:
         """Inputs that the costs depend on, as a key."""
-        return self._chip.key, self.layout_change_cycles_per_byte, self.partials, self.neighbours
+        return self._chip.key, self.layout_change_cycles_per_byte, self.partials, self.neighbours, self._of_graphs
+
+    @property
+    def _of_graphs(self) -> tuple[bool, float, bool]:
+        """Inputs that say what graphs of the framework do."""
+        return self.accumulators_like_weights, self.unexplained_cycles_per_byte, self.traces_graphs
 
     @property
     def _repriced_inputs(self) -> tuple[object, ...]:
@@ -185,6 +195,8 @@ class CostModel:
                 return OpCost(op, self._layout_changes(op) + self._remote_reads(op))
             case Copy():
                 return OpCost(op, self._copy(op))
+            case Unexplained():
+                return OpCost(op, self._unexplained(op))
             case Gather() | ScatterAdd() if op.planned:
                 found = self.slice_plan(op, available_memory_proportion)
                 return OpCost(op, found.account, found.temporary_bytes_per_tile)
@@ -200,12 +212,14 @@ class CostModel:
         what = f"no cost formula for operation {op.name} of kind {type(op).__name__}"
         raise MissingDataError(what, do="add a case to CostModel.op in podsim/tiles/model.py")
 
-    def layout_change(self, byte_count: float, piece_bytes: int = PIECE_BYTES) -> Account:
+    def layout_change(
+        self, byte_count: float, piece_bytes: int = PIECE_BYTES, element_bytes: int = HALF_BYTES
+    ) -> Account:
         """Return the cost of a layout change in pieces that are contiguous on one tile in both layouts."""
         pieces: int = ceil_div(ceil_div(byte_count, piece_bytes), self.ipu.tile.count)
         held, rate = pieces * piece_bytes, self.layout_change_cycles_per_byte
         return Account(
-            rearrange=layout_cycles(self.ipu, held, rate, piece_bytes),
+            rearrange=layout_cycles(self.ipu, held, rate, piece_bytes, element_bytes),
             superstep=2 * self.ipu.superstep.overhead_cycles,
         )
 
@@ -274,6 +288,8 @@ class CostModel:
     def _matmul(self, op: MatMul, available_memory_proportion: float) -> OpCost:
         plan = self.plan(op, available_memory_proportion)
         account = plan.account + self._layout_changes(op) + self._regrouped(op)
+        if op.is_weight_gradient and self.accumulators_like_weights:
+            account += self.layout_change(op.byte_count, element_bytes=DTYPE_BYTES[op.dtype])
         return OpCost(op, account, plan.temporary_bytes_per_tile, plan)
 
     def _regrouped(self, op: MatMul) -> Account:
@@ -286,8 +302,7 @@ class CostModel:
         if not op.regrouped:
             return Account()
         held = DTYPE_BYTES[op.operand_dtype] * op.operand_elements[0] / self.ipu.tile.count
-        cycles = tile_copy_cycles(self.ipu, held, self.layout_change_cycles_per_byte)
-        return Account(rearrange=cycles, superstep=self.ipu.superstep.overhead_cycles)
+        return Account(rearrange=regroup_cycles(self.ipu, held), superstep=self.ipu.superstep.overhead_cycles)
 
     def _remote_reads(self, op: Rearrange) -> Account:
         """Return the exchange of elements that vertices read from other tiles without a copy."""
@@ -295,12 +310,16 @@ class CostModel:
         return Account(exchange=more / self.ipu.tile.count / self.ipu.exchange.bytes_per_cycle)
 
     def _layout_changes(self, op: Op) -> Account:
-        return total(self.layout_change(*each) for each in op.layout_changes)
+        size = DTYPE_BYTES[op.operand_dtype if isinstance(op, MatMul) else op.dtype]
+        return total(self.layout_change(*each, size) for each in op.layout_changes)
 
     def _copy(self, op: Copy) -> Account:
         held = op.byte_count / self.ipu.tile.count
-        cycles = tile_copy_cycles(self.ipu, held, self.layout_change_cycles_per_byte)
-        return Account(rearrange=cycles, superstep=self.ipu.superstep.overhead_cycles)
+        return Account(rearrange=regroup_cycles(self.ipu, held), superstep=self.ipu.superstep.overhead_cycles)
+
+    def _unexplained(self, op: Unexplained) -> Account:
+        held = op.byte_count / self.ipu.tile.count if op.split_weights or self.traces_graphs else 0.0
+        return Account(rearrange=self.unexplained_cycles_per_byte * held)
 
     def _elementwise(self, op: Elementwise) -> Account:
         if op.function not in self.ipu.vertices.elementwise:
@@ -356,7 +375,7 @@ class CostModel:
         rows, k = op.shape[0], op.shape[1]
         size = DTYPE_BYTES["fp32"] + DTYPE_BYTES["int32"]
         return total(
-            self.layout_change(size * rows * left)
+            self.layout_change(size * rows * left, element_bytes=WORD_BYTES)
             + Account(vector=compare_swap_cycles(self.ipu, rows * left, distance * rows))
             for left, distance in passes(op.candidates, k)
         )

@@ -12,6 +12,8 @@ from typing import Any, Final
 from podsim.models.op import DTYPE_BYTES, PIECE_BYTES
 from podsim.scenario.ipu import Ipu
 
+HALF_BYTES: Final = DTYPE_BYTES["fp16"]
+"""Bytes of an element in half precision. [B]"""
 WORD_BYTES: Final = 4
 """Bytes of a word of the exchange, and of an integer on a tile. [B]"""
 _LEAST_BYTES: Final = 128
@@ -62,7 +64,13 @@ def pool_cycles(ipu: Ipu, elements: int, width: int, taps: int, dtype: str, *, b
     return ipu.vertices.call.launch + ipu.tile.worker_count * (rows * vertex.row + vectors * taps * per_tap)
 
 
-def layout_cycles(ipu: Ipu, byte_count: float, cycles_per_byte: float, piece_bytes: int = PIECE_BYTES) -> float:
+def layout_cycles(
+    ipu: Ipu,
+    byte_count: float,
+    cycles_per_byte: float,
+    piece_bytes: int = PIECE_BYTES,
+    element_bytes: int = HALF_BYTES,
+) -> float:
     """Return the time to change the layout of a tile's share of a tensor: copy, exchange, copy. [cycles]
 
     2·(call + rate·B) + B/port; source: [poplibs_poplin] for the rates, [tile_kernels] for the call.
@@ -70,15 +78,23 @@ def layout_cycles(ipu: Ipu, byte_count: float, cycles_per_byte: float, piece_byt
     Args:
         ipu: Chip with costs of its vertices.
         byte_count: Size of the share on the tile. [B]
-        cycles_per_byte: Rate of each copy of large pieces. [cycles/B]
+        cycles_per_byte: Rate of each copy of large pieces of half-precision elements. [cycles/B]
         piece_bytes: Size of the pieces that are contiguous in both layouts; its largest power of two counts. [B]
+        element_bytes: Size of an element; large pieces take as many cycles for an element of any size. [B]
     """
     call, piece = ipu.vertices.call, math.gcd(piece_bytes, PIECE_BYTES)
+    cycles_per_byte *= HALF_BYTES / element_bytes
     if piece < PIECE_BYTES:
         cycles, copied = call.pieces.for_chunk(piece)
         cycles_per_byte = cycles / copied
     copies = 2 * tile_copy_cycles(ipu, byte_count, cycles_per_byte)
     return copies + byte_count / ipu.exchange.bytes_per_cycle
+
+
+def regroup_cycles(ipu: Ipu, byte_count: float) -> float:
+    """Return the time of a copy within a tile whose vectors stay whole [poplibs_poplin]. [cycles]"""
+    vertex = ipu.vertices.transform
+    return tile_copy_cycles(ipu, byte_count, vertex.cycles / vertex.elements / ipu.tile.vector_width_bytes)
 
 
 def tile_copy_cycles(ipu: Ipu, byte_count: float, cycles_per_byte: float) -> float:

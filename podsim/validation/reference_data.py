@@ -12,6 +12,8 @@ EVALUATED = "v2.0"
 """Round whose evaluations a constant is fitted to; the rest of its logs is hold-out."""
 CALLED = ("v1.1", "v2.0")
 """Rounds to whose ResNet weight updates the session call of TensorFlow is fitted."""
+CALLED_BERT = ("v1.1",)
+"""Rounds to whose BERT weight updates of the open division the session call and the unexplained work are fitted."""
 _FIRST_NAMES = {"bert": "bert", "resnet": "resnet50"}
 
 
@@ -30,7 +32,10 @@ def calibration_rows(benchmark: str) -> tuple[dict[str, str], ...]:
 
 def role_of_update(row: dict[str, str]) -> str:
     """Return the role of a submission's weight update: `calibration` if a constant is fitted to it."""
-    return CALIBRATION if row["benchmark"] == "resnet" and row["round"] in CALLED else row["role"]
+    if row["benchmark"] == "resnet":
+        return CALIBRATION if row["round"] in CALLED else row["role"]
+    called = row["round"] in CALLED_BERT and row["division"] == "open"
+    return CALIBRATION if called else row["role"]
 
 
 def blind_predictions(name: str, quantity: str) -> tuple[Blind, ...]:

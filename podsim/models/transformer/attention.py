@@ -20,7 +20,7 @@ from podsim.models.layers import (
     softmax,
     softmax_backward,
 )
-from podsim.models.op import DTYPE_BYTES, PIECE_BYTES, DType
+from podsim.models.op import DTYPE_BYTES, PIECE_BYTES, DType, Unexplained
 from podsim.models.transformer.residual import (
     add_gradients,
     finish_backward,
@@ -294,6 +294,7 @@ def _backward(a: Attention) -> GraphBuilder:
     grad_q = _joined(g, "query_grad", a, grads_q)
     if s.rotary_size:
         grad_q = rotate(g, _rotated(s), grad_q)
+    g.add(Unexplained(name=g.name("unexplained"), shape=s.hidden, dtype=g.dtype, split_weights=s.split_qkv))
     gradients = {"query": grad_q, "key": grad_k, "value": grad_v, "qkv": grad_q, "key_value": grad_k}
     _project_backward(g, a, gradients, residual)
     return g
