@@ -70,7 +70,7 @@ _TERA = 1e12
 def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
     """Fit every calibrated constant again."""
     names = [scenario_name(row) for row in calibration_rows("bert")]
-    ipu = load_ipu("bow")
+    software, ipu = load_scenario(names[0]).spec.software, load_ipu("bow")
     return (
         Fit(
             "ipu.superstep.overhead",
@@ -391,7 +391,7 @@ def call_points(benchmark: str, called: Collection[str]) -> tuple[PublishedTime,
     return tuple(point for point in points if point)
 
 
-def _call_point(row: Mapping[str, str]) -> PublishedTime | None:
+def _call_point(row: dict[str, str]) -> PublishedTime | None:
     """Return the point of a host call; None for a run that does not fit."""
     title = scenario_name(row)
     published_s = float(row["step_ms_pure"] or row["step_ms_median"]) / _MS_PER_S

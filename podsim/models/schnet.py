@@ -222,9 +222,10 @@ def _head(s: SchNetShape, formats: Formats) -> Block:
 
 
 def _softplus(g: GraphBuilder, name: str, shape: tuple[int, ...], source: str, *, fast: bool) -> str:
-    """Append the shifted softplus, one pass per function."""
+    """Append the shifted softplus, one pass per function; a maximum first copies an operand [popart_lowering]."""
     for function in _SOFTPLUS if fast else (*_SOFTPLUS, *_THRESHOLD):
         called = f"{name}/softplus/{function}"
+        source = g.cut(f"{called}/copy", shape, source, whole=not (fast and function == "max"))
         source = g.elementwise(_LIKE.get(function, function), shape, (source,), name=called)
     return source
 

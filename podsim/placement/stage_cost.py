@@ -280,11 +280,11 @@ def update_cost(ipu: int, tensors: Sequence[Parameter], model: CostModel, job: P
         small_tensor_count=small_count,
         norm_count=len(_norms(optimizer)) * normed,
         shard_norm_count=len(_norms(optimizer)) * shard_normed,
-        gather=_laid_out(gathered, model, job.precision.weight_bytes(1)),
+        gather=_laid_out(gathered, model),
         optimizer=total(
             _tensor_cost(share, dtype, model, optimizer).times(count) for (share, dtype), count in shares.items()
         ),
-        scatter=_laid_out(scattered, model, job.precision.weight_bytes(1)) + clear,
+        scatter=_laid_out(scattered, model) + clear,
         state_bytes=shard * optimizer.state_bytes_per_parameter,
         state_tensor_count=optimizer.state_count * len(sizes),
         weight_bytes=job.precision.stored_bytes(
@@ -307,10 +307,9 @@ def _collectives(sizes: Sequence[int], job: PlanInput) -> Mapping[int, int]:
     return Counter(sizes)
 
 
-def _laid_out(sizes: Iterable[int], model: CostModel, element_bytes: int) -> Account:
+def _laid_out(sizes: Iterable[int], model: CostModel) -> Account:
     """Return the cost of changing the layout of tensors with these sizes. [B]"""
-    changed = Counter(sizes).items()
-    return total(model.layout_change(size, element_bytes=element_bytes).times(count) for size, count in changed)
+    return total(model.layout_change(size).times(count) for size, count in Counter(sizes).items())
 
 
 def _trained_by(job: PlanInput) -> Optimizer:

@@ -60,7 +60,7 @@ def copy_cycles(ipu: Ipu, element_count: int, dtype: str, cycles_per_byte: float
     share, vertex = ceil_div(element_count, ipu.tile.count), ipu.vertices.transform
     byte_count = share * DTYPE_BYTES[dtype]
     if cycles_per_byte is not None:
-        return layout_cycles(ipu, byte_count, cycles_per_byte, element_bytes=DTYPE_BYTES[dtype])
+        return layout_cycles(ipu, byte_count, cycles_per_byte)
     copies = ceil_div(share * vertex.cycles, vertex.elements)
     return float(ipu.vertices.call.copy_cycles + copies + ceil_div(byte_count, ipu.exchange.bytes_per_cycle))
 

@@ -37,7 +37,6 @@ from podsim.tiles.conv_shape import conv_shape
 from podsim.tiles.planned import PLANNED_FOR, Chip, planned_conv, planned_matmul, planned_slices
 from podsim.tiles.plans import ConvPlan, MatMulPlan, MatMulShape, SliceKind, SlicePlan, SliceShape
 from podsim.tiles.vector import (
-    HALF_BYTES,
     WORD_BYTES,
     ceil_div,
     compare_swap_cycles,
@@ -212,14 +211,12 @@ class CostModel:
         what = f"no cost formula for operation {op.name} of kind {type(op).__name__}"
         raise MissingDataError(what, do="add a case to CostModel.op in podsim/tiles/model.py")
 
-    def layout_change(
-        self, byte_count: float, piece_bytes: int = PIECE_BYTES, element_bytes: int = HALF_BYTES
-    ) -> Account:
+    def layout_change(self, byte_count: float, piece_bytes: int = PIECE_BYTES) -> Account:
         """Return the cost of a layout change in pieces that are contiguous on one tile in both layouts."""
         pieces: int = ceil_div(ceil_div(byte_count, piece_bytes), self.ipu.tile.count)
         held, rate = pieces * piece_bytes, self.layout_change_cycles_per_byte
         return Account(
-            rearrange=layout_cycles(self.ipu, held, rate, piece_bytes, element_bytes),
+            rearrange=layout_cycles(self.ipu, held, rate, piece_bytes),
             superstep=2 * self.ipu.superstep.overhead_cycles,
         )
 
@@ -289,7 +286,7 @@ class CostModel:
         plan = self.plan(op, available_memory_proportion)
         account = plan.account + self._layout_changes(op) + self._regrouped(op)
         if op.is_weight_gradient and self.accumulators_like_weights:
-            account += self.layout_change(op.byte_count, element_bytes=DTYPE_BYTES[op.dtype])
+            account += self.layout_change(op.byte_count)
         return OpCost(op, account, plan.temporary_bytes_per_tile, plan)
 
     def _regrouped(self, op: MatMul) -> Account:
@@ -310,8 +307,7 @@ class CostModel:
         return Account(exchange=more / self.ipu.tile.count / self.ipu.exchange.bytes_per_cycle)
 
     def _layout_changes(self, op: Op) -> Account:
-        size = DTYPE_BYTES[op.operand_dtype if isinstance(op, MatMul) else op.dtype]
-        return total(self.layout_change(*each, size) for each in op.layout_changes)
+        return total(self.layout_change(*each) for each in op.layout_changes)
 
     def _copy(self, op: Copy) -> Account:
         held = op.byte_count / self.ipu.tile.count
@@ -375,7 +371,7 @@ class CostModel:
         rows, k = op.shape[0], op.shape[1]
         size = DTYPE_BYTES["fp32"] + DTYPE_BYTES["int32"]
         return total(
-            self.layout_change(size * rows * left, element_bytes=WORD_BYTES)
+            self.layout_change(size * rows * left)
             + Account(vector=compare_swap_cycles(self.ipu, rows * left, distance * rows))
             for left, distance in passes(op.candidates, k)
         )

@@ -12,8 +12,6 @@ from typing import Any, Final
 from podsim.models.op import DTYPE_BYTES, PIECE_BYTES
 from podsim.scenario.ipu import Ipu
 
-HALF_BYTES: Final = DTYPE_BYTES["fp16"]
-"""Bytes of an element in half precision. [B]"""
 WORD_BYTES: Final = 4
 """Bytes of a word of the exchange, and of an integer on a tile. [B]"""
 _LEAST_BYTES: Final = 128
@@ -64,13 +62,7 @@ def pool_cycles(ipu: Ipu, elements: int, width: int, taps: int, dtype: str, *, b
     return ipu.vertices.call.launch + ipu.tile.worker_count * (rows * vertex.row + vectors * taps * per_tap)
 
 
-def layout_cycles(
-    ipu: Ipu,
-    byte_count: float,
-    cycles_per_byte: float,
-    piece_bytes: int = PIECE_BYTES,
-    element_bytes: int = HALF_BYTES,
-) -> float:
+def layout_cycles(ipu: Ipu, byte_count: float, cycles_per_byte: float, piece_bytes: int = PIECE_BYTES) -> float:
     """Return the time to change the layout of a tile's share of a tensor: copy, exchange, copy. [cycles]
 
     2·(call + rate·B) + B/port; source: [poplibs_poplin] for the rates, [tile_kernels] for the call.
@@ -78,12 +70,10 @@ def layout_cycles(
     Args:
         ipu: Chip with costs of its vertices.
         byte_count: Size of the share on the tile. [B]
-        cycles_per_byte: Rate of each copy of large pieces of half-precision elements. [cycles/B]
+        cycles_per_byte: Rate of each copy of large pieces. [cycles/B]
         piece_bytes: Size of the pieces that are contiguous in both layouts; its largest power of two counts. [B]
-        element_bytes: Size of an element; large pieces take as many cycles for an element of any size. [B]
     """
     call, piece = ipu.vertices.call, math.gcd(piece_bytes, PIECE_BYTES)
-    cycles_per_byte *= HALF_BYTES / element_bytes
     if piece < PIECE_BYTES:
         cycles, copied = call.pieces.for_chunk(piece)
         cycles_per_byte = cycles / copied
