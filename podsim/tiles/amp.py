@@ -17,14 +17,15 @@ def amp_vertex_cycles(
     ipu: Ipu,
     rows: Any,  # output positions that stream through each block of weights
     in_groups: Any,  # groups of input channels (32 in FP8, 16 in FP16 or 8 in FP32)
-    out_groups: Any,  # groups of 16 output channels
+    out_groups: Any,  # groups of output channels
     conv_groups: Any = 1,
     dtype: str = "fp16",
     partials: str = "fp16",
+    out_grain: int | None = None,  # channels of a group of output channels; 16 if None
 ) -> Cycles:
     """Return the cycles of one vertex on one tile; integer arrays give arrays. [cycles]"""
     vertex, workers = ipu.vertices.amp, ipu.tile.worker_count
-    pass_count, load = weight_load_cycles(ipu, dtype, partials)
+    pass_count, load = weight_load_cycles(ipu, dtype, partials, out_grain)
     later, first = (_inner_cycles(ipu, rows, dtype, partials, first_pass) for first_pass in (False, True))
     block_later = out_groups * (vertex.out_group.later + pass_count * (vertex.pass_.later + load + later))
     block_first = out_groups * (vertex.out_group.first + pass_count * (vertex.pass_.first + load + first))
@@ -35,13 +36,14 @@ def amp_vertex_cycles(
     return result
 
 
-def weight_load_cycles(ipu: Ipu, dtype: str, partials: str) -> tuple[int, int]:
+def weight_load_cycles(ipu: Ipu, dtype: str, partials: str, out_grain: int | None = None) -> tuple[int, int]:
     """Return the passes for a group of output channels [passes] and the cycles to load one pass's weights [cycles]."""
     amp = ipu.amp
-    units = amp.conv_units(dtype, partials)
+    grain = out_grain or amp.half_conv_units
+    units = min(amp.conv_units(dtype, partials), grain)
     # One 64-bit load feeds 8 bytes of the 32-byte coefficient line of each unit and input group.
     load = units * amp.channel_bytes(dtype) // amp.weight_load_width_bytes
-    return int(ceil_div(amp.half_conv_units, units)), load
+    return int(ceil_div(grain, units)), load
 
 
 def _inner_cycles(ipu: Ipu, rows: Any, dtype: str, partials: str, first_pass: bool) -> Any:

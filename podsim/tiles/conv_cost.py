@@ -265,7 +265,8 @@ def _estimate(
             return hmac_cycles(ipu, share, method.in_grain, dtype)
         case "outer_product":
             return outer_product_cycles(ipu, share)
-    pointwise = amp_vertex_cycles(ipu, positions, share.in_groups, share.out_groups, share.conv_groups, dtype, partials)
+    groups = share.in_groups, share.out_groups, share.conv_groups
+    pointwise = amp_vertex_cycles(ipu, positions, *groups, dtype, partials, share.out_grain)
     if not method.shape.kernel:
         return pointwise
     workers = c.rows.slowest[c.index], c.rows.fastest[c.index]
@@ -293,4 +294,5 @@ def _tile_share(method: Method, c: SplitArrays, first: Any, positions: Any) -> T
         positions=positions,
         kernel_rows=math.prod(row_counts, start=one),
         kernel_width=met[-1] if met else one,
+        out_grain=method.out_grain if method.vertex == "amp" else None,
     )

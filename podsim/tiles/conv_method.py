@@ -143,16 +143,27 @@ def _amp(ipu: Ipu, shape: ConvShape, transform: str, moved: int, dtype: str) -> 
         if least is not None and blocks >= least:
             continue
         least = blocks
-        padded = _padded_count(shape, grain // height, ipu.amp.half_conv_units, folded="fold" in transform)
-        yield Method(
-            vertex="amp",
-            shape=shape,
-            transform=transform,
-            moved_count=moved + padded,
-            in_grain=grain // height,
-            out_grain=ipu.amp.half_conv_units,
-            filter_height=height,
-        )
+        for out_grain in _out_grains(ipu, shape):
+            padded = _padded_count(shape, grain // height, out_grain, folded="fold" in transform)
+            yield Method(
+                vertex="amp",
+                shape=shape,
+                transform=transform,
+                moved_count=moved + padded,
+                in_grain=grain // height,
+                out_grain=out_grain,
+                filter_height=height,
+            )
+
+
+def _out_grains(ipu: Ipu, shape: ConvShape) -> tuple[int, ...]:
+    """Return the sizes of groups of output channels that are worth costing; half of the units pad fewer channels.
+
+    Source: [poplibs_poplin].
+    """
+    whole, half = ipu.amp.half_conv_units, ipu.amp.half_conv_units // 2
+    padded_less = ceil_div(shape.out_channels, half) % 2
+    return (whole, half) if padded_less else (whole,)
 
 
 def _padded_count(shape: ConvShape, in_grain: int, out_grain: int, *, folded: bool) -> int:

@@ -78,6 +78,7 @@ class TileShare:
     positions: Any  # output positions of one group and channel
     kernel_rows: Any  # rows of the kernel, over all axes except the last
     kernel_width: Any  # positions of one row of the kernel
+    out_grain: int | None = None  # channels of a group of output channels of the matrix unit; 16 if None
 
 
 def nx1_cycles(
@@ -89,7 +90,7 @@ def nx1_cycles(
     `workers` holds the slowest and the fastest worker's time for a kernel position and a channel block. [worker cycles]
     """
     v, count = ipu.vertices.nx1, ipu.tile.worker_count
-    passes, load = weight_load_cycles(ipu, dtype, partials)
+    passes, load = weight_load_cycles(ipu, dtype, partials, share.out_grain)
     load += v.filter_load.for_rows(filter_height) + v.pass_
     taps = share.kernel_rows * share.kernel_width
     slowest, fastest = workers
@@ -104,7 +105,8 @@ def _zero_cycles(ipu: Ipu, share: TileShare, partials: str) -> Any:
     """Return the time to clear the partials before a vertex adds to them. [cycles]"""
     v, groups, outs = ipu.vertices.nx1, share.conv_groups, share.out_groups
     per_vector = ipu.tile.vector_width_bytes // DTYPE_BYTES[partials]
-    elements = ceil_div(share.positions, ipu.tile.worker_count) * ipu.amp.half_conv_units
+    grain = share.out_grain or ipu.amp.half_conv_units
+    elements = ceil_div(share.positions, ipu.tile.worker_count) * grain
     clear = ipu.tile.worker_count * outs * groups * (ceil_div(elements, per_vector) + v.zero_worker)
     calls = groups * (v.zero_call * outs + v.zero_loop * (outs - 1) + v.zero_end)
     return clear + calls + v.zero_loop * (groups - 1) + v.zero_end
