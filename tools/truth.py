@@ -28,6 +28,7 @@ from tools.noise_of_runs import NoiseHeld
 from tools.preregister import preregister as predict
 from tools.preregister import score as scored
 from tools.refit import Refitted, calibrate
+from tools.vendor_kernels import VendorKernels, compared
 
 AnyFormat = Annotated[Format, typer.Option("--format", help="What to print.")]
 _MOST_NAMED: Final = 20
@@ -49,6 +50,12 @@ def noise(
     """Compare how much logged runs differ with runs that have noise; half a minute."""
     Seeds(1, seed)  # refuses an invalid seed
     show(NoiseHeld(noisy_rows(role, seed, lambda names: track(names, "simulating")), seed), output_format)
+
+
+@app.command()
+def kernels(output_format: AnyFormat = "table") -> None:
+    """Compare kernels on the vendor's model of a chip with their predicted cycles."""
+    show(VendorKernels(compared()), output_format)
 
 
 @app.command()

@@ -14,6 +14,7 @@ from podsim.validation.reference_data import HOLD_OUT
 from podsim.validation.show import coverage_table, summary_table
 from tools.model_card import accuracy_in_short, blind_table, envelope_table, faults_table, fitted_table
 from tools.page_tables import epochs_table
+from tools.vendor_kernels import compared, summary
 
 ROOT = Path(__file__).resolve().parent.parent
 README, PAGE, CARD = "README.md", "docs/background/accuracy.md", "docs/model-card.md"
@@ -44,6 +45,7 @@ def generated_texts() -> tuple[tuple[str, str, str], ...]:
     return (
         (README, ACCURACY, in_short),
         (PAGE, ACCURACY, accuracy(comparisons)),
+        (PAGE, "kernels", to_markdown(summary(compared()))),
         (RANGES, LEFT_OUT, to_markdown(replace(coverage_table(ranges), title="", notes=[]))),
         (CARD, ACCURACY, in_short),
         (CARD, "envelope", envelope_table()),

@@ -44,7 +44,7 @@ _WORK: Final[Mapping[str, Price]] = {
     "reduction": _VERTICES,
     "optimizer": (*_VERTICES, *_LAYOUT, *_SUPERSTEP),
     "exchange": _EXCHANGE,
-    "rearrange": _LAYOUT,
+    "rearrange": (*_LAYOUT, "software.unexplained_cycles_per_byte"),
     "sync": (_CLOCK, f"{_MACHINE}.ipu.multi_ipu_sync"),
     "superstep": _SUPERSTEP,
     **dict.fromkeys(_COLLECTIVES, _COLLECTIVE_STEP),

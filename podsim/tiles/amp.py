@@ -46,6 +46,15 @@ def weight_load_cycles(ipu: Ipu, dtype: str, partials: str, out_grain: int | Non
     return int(ceil_div(grain, units)), load
 
 
+def out_grains(ipu: Ipu, channels: int) -> tuple[int, ...]:
+    """Return the sizes of groups of output channels that are worth costing; half of the units pad fewer channels.
+
+    Source: [poplibs_poplin].
+    """
+    whole, half = ipu.amp.half_conv_units, ipu.amp.half_conv_units // 2
+    return (whole, half) if ceil_div(channels, half) % 2 else (whole,)
+
+
 def _inner_cycles(ipu: Ipu, rows: Any, dtype: str, partials: str, first_pass: bool) -> Any:
     """Return the cycles of the worker loop over the positions of one block. [cycles]"""
     workers = ipu.tile.worker_count

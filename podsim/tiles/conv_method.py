@@ -10,6 +10,7 @@ from typing import Literal
 
 from podsim.models.op import DTYPE_BYTES
 from podsim.scenario.ipu import Ipu
+from podsim.tiles.amp import out_grains
 from podsim.tiles.conv_shape import ConvShape
 from podsim.tiles.vector import WORD_BYTES, ceil_div, layout_cycles
 
@@ -84,6 +85,11 @@ def _forms(ipu: Ipu, shape: ConvShape, dtype: str) -> Iterator[tuple[str, ConvSh
             saved = 0 if shape.result_arranged else shape.result_count
             both = ", ".join(filter(None, (words, "swap operands")))
             yield both, folded.swapped(), always + input_count - saved
+    if direct.lone_axes and shape.groups == 1:
+        spread = direct.spread(direct.lone_axes)
+        moved = shape.weights_arranged * shape.weight_count + shape.result_arranged * shape.result_count
+        form = spread.flattened() if spread.is_pointwise else spread
+        yield f"outputs of axes {direct.lone_axes} as channels", form, always + unmoved_input + moved
     factor = _combined_groups(ipu, shape, dtype)
     if factor > 1 and ipu.vertices.transform.combines_groups:
         combined = direct.combined(factor)
@@ -143,7 +149,7 @@ def _amp(ipu: Ipu, shape: ConvShape, transform: str, moved: int, dtype: str) -> 
         if least is not None and blocks >= least:
             continue
         least = blocks
-        for out_grain in _out_grains(ipu, shape):
+        for out_grain in out_grains(ipu, shape.out_channels):
             padded = _padded_count(shape, grain // height, out_grain, folded="fold" in transform)
             yield Method(
                 vertex="amp",
@@ -154,16 +160,6 @@ def _amp(ipu: Ipu, shape: ConvShape, transform: str, moved: int, dtype: str) -> 
                 out_grain=out_grain,
                 filter_height=height,
             )
-
-
-def _out_grains(ipu: Ipu, shape: ConvShape) -> tuple[int, ...]:
-    """Return the sizes of groups of output channels that are worth costing; half of the units pad fewer channels.
-
-    Source: [poplibs_poplin].
-    """
-    whole, half = ipu.amp.half_conv_units, ipu.amp.half_conv_units // 2
-    padded_less = ceil_div(shape.out_channels, half) % 2
-    return (whole, half) if padded_less else (whole,)
 
 
 def _padded_count(shape: ConvShape, in_grain: int, out_grain: int, *, folded: bool) -> int:

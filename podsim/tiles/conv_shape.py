@@ -86,6 +86,23 @@ class ConvShape:
             ),
         )
 
+    @property
+    def lone_axes(self) -> tuple[int, ...]:
+        """Axes with one input element, whose output positions each meet one kernel position."""
+        sizes = zip(self.input_size, self.field, self.kernel, strict=True)
+        return tuple(axis for axis, (size, field, kernel) in enumerate(sizes) if size == 1 < min(field, kernel))
+
+    def spread(self, axes: tuple[int, ...]) -> ConvShape:
+        """Return the convolution with output positions along axes of one input element as output channels."""
+        return replace(
+            self,
+            out_channels=self.out_channels * math.prod(self.field[axis] for axis in axes),
+            field=_with_ones(self.field, axes),
+            kernel=_with_ones(self.kernel, axes),
+            dilation=_with_ones(self.dilation, axes),
+            kernel_dilation=_with_ones(self.kernel_dilation, axes),
+        )
+
     def flattened(self) -> ConvShape:
         """Return the pointwise convolution with all its positions as the batch."""
         batch = self.batch * math.prod(self.field)

@@ -17,7 +17,7 @@ from podsim.errors import NoPlanError
 from podsim.models.op import DTYPE_BYTES, result_dtype
 from podsim.scenario.ipu import Ipu
 from podsim.tiles.account import Account
-from podsim.tiles.amp import amp_vertex_cycles
+from podsim.tiles.amp import amp_vertex_cycles, out_grains
 from podsim.tiles.plans import LARGEST_EXTENT, MatMulPlan, MatMulShape
 from podsim.tiles.split import (
     ROW_PART_DIVISORS,
@@ -48,6 +48,7 @@ class _Candidates:
     row_share: NDArray[Any]
     inner_grains: NDArray[Any]
     column_grains: NDArray[Any]
+    column_grain: NDArray[Any]  # columns of a grain
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +123,16 @@ def _refuse_beyond_reason(shape: MatMulShape) -> None:
 
 def _enumerate(ipu: Ipu, shape: MatMulShape, dtype: str) -> _Candidates:
     """Return the splits that are worth costing."""
-    rows = [_splits_of_slice(ipu, shape, ipu.amp.in_channels(dtype), *pair) for pair in serial_slices(ipu)]
+    inner_grain, grains = ipu.amp.in_channels(dtype), out_grains(ipu, shape.columns)
+    rows = [_splits_of_slice(ipu, shape, inner_grain, grain, *pair) for grain in grains for pair in serial_slices(ipu)]
     return _Candidates(*np.concatenate(rows, axis=1))
 
 
 def _splits_of_slice(
-    ipu: Ipu, shape: MatMulShape, inner_grain: int, column_slices: int, inner_slices: int
+    ipu: Ipu, shape: MatMulShape, inner_grain: int, column_grain: int, column_slices: int, inner_slices: int
 ) -> NDArray[Any]:
     """Return the arrays of `_Candidates` for one number of serial slices."""
-    column_grains = ceil_div(ceil_div(shape.columns, column_slices), ipu.amp.half_conv_units)
+    column_grains = ceil_div(ceil_div(shape.columns, column_slices), column_grain)
     inner_grains = ceil_div(ceil_div(shape.inner, inner_slices), inner_grain)
     axes = (distinct_parts(shape.groups), distinct_parts(column_grains), distinct_parts(inner_grains))
     groups, columns, inner = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
@@ -146,7 +148,7 @@ def _splits_of_slice(
         (
             *(groups, rows, inner, columns, one * column_slices, one * inner_slices),
             *(ceil_div(shape.groups, groups), row_share),
-            *(ceil_div(inner_grains, inner), ceil_div(column_grains, columns)),
+            *(ceil_div(inner_grains, inner), ceil_div(column_grains, columns), one * column_grain),
         )
     )
 
@@ -154,7 +156,7 @@ def _splits_of_slice(
 def _tile_elements(c: _Candidates, ipu: Ipu, dtype: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return the elements of left operand, right operand and partial result on the fullest tile."""
     inner = c.inner_grains * ipu.amp.in_channels(dtype)
-    columns = c.column_grains * ipu.amp.half_conv_units
+    columns = c.column_grains * c.column_grain
     return (
         c.group_share * c.row_share * inner,
         c.group_share * inner * columns,
@@ -186,8 +188,11 @@ def _cost(ipu: Ipu, shape: MatMulShape, c: _Candidates, dtype: str, partials: st
     bus = np.where(c.columns % ipu.exchange.tiles_per_bus == 0, ipu.exchange.tiles_per_bus, 1)
     exchange = ceil_div(left * operand * (c.columns - 1) // c.columns, port * bus)
     exchange = exchange + ceil_div(right * operand * (c.rows - 1) // c.rows, port)
-    vertex = amp_vertex_cycles(
-        ipu, c.row_share, c.inner_grains, c.column_grains, c.group_share, dtype=dtype, partials=partials
+    extents = c.row_share, c.inner_grains, c.column_grains, c.group_share
+    grains = out_grains(ipu, shape.columns)
+    vertex = np.select(
+        [c.column_grain == grain for grain in grains],
+        [amp_vertex_cycles(ipu, *extents, dtype, partials, grain) for grain in grains],
     )
     sums, sums_exchange, stages = sum_partials(ipu, out, c.inner, partials)
     serial = c.column_slices * c.inner_slices

@@ -154,7 +154,7 @@ class CostModel:
     @property
     def _repriced_inputs(self) -> tuple[object, ...]:
         """Inputs that may change without choosing splits again."""
-        return self.ipu.superstep, self.layout_change_cycles_per_byte
+        return self.ipu.superstep, self.layout_change_cycles_per_byte, *self._of_graphs
 
     def _repriced(self, plan: _Plan, splits: CostModel) -> _Plan:
         """Return a plan of another model with the costs of supersteps and copies of this model."""

@@ -1,6 +1,6 @@
 """The convolution planner: shapes, vertices by hand, splits that are possible, sense on known networks."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -289,9 +289,10 @@ def test_copy_of_a_transform() -> None:
 )
 @pytest.mark.parametrize("dtype", ["fp16", "fp32"])
 def test_kernel_of_one_is_a_matrix_product(batch: int, inner: int, columns: int, size: int, dtype: str) -> None:
+    """Both round the share of an operand that a tile owns, one down and one up: a cycle of the exchange."""
     convolution = plan(conv((inner, columns), size, kernel=1, batch=batch), dtype=dtype)
     product = plan_matmul(GC200, MatMulShape(batch * size * size, inner, columns), dtype, dtype, 0.15)
-    assert convolution.account == product.account
+    assert asdict(convolution.account) == pytest.approx(asdict(product.account), abs=1)
     assert convolution.temporary_bytes_per_tile == product.temporary_bytes_per_tile
     assert convolution.tiles_used == product.tiles_used
 

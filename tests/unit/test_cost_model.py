@@ -147,9 +147,9 @@ def test_rearrange_is_a_layout_change() -> None:
 
 
 def test_a_copy_on_its_tiles_is_one_call_without_an_exchange() -> None:
-    """288 for the call and a cycle for each of 1,024 bytes."""
+    """288 for the call and 5/4 of a cycle for each 8 of 1,024 bytes, whatever a change of layout takes."""
     op = Copy(name="c", shape=(512 * TILES,))
-    assert MODEL.op(op, 0.2).account == Account(rearrange=288 + 1024, superstep=IPU.superstep.overhead_cycles)
+    assert MODEL.op(op, 0.2).account == Account(rearrange=288 + 160, superstep=IPU.superstep.overhead_cycles)
 
 
 def test_single_row_look_up_in_a_tiny_table() -> None:

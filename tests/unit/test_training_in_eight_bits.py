@@ -99,7 +99,7 @@ def test_twice_the_tokens_in_eight_bits_take_the_time_of_half_precision() -> Non
     model = CostModel(C600, 1.0)
     eight, half = (
         model.op(
-            MatMul(name="grad", shape=(1, 512, 768), inner=tokens, operands=operands, output_arranged=False), 1.0
+            MatMul(name="grad", shape=(1, 512, 768), inner=tokens, operands=operands, is_weight_gradient=True), 1.0
         ).account
         for tokens, operands in ((2048, "fp8"), (1024, "fp16"))
     )
