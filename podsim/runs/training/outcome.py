@@ -434,9 +434,9 @@ def _epochs(spec: TrainingScenario, run: EpochRunSpec, plan: Plan, update_s: flo
         return _at_another_batch(
             spec, plan, run.batch_size, lambda drawn: _drawn_epochs(spec, run, plan, update_s, drawn)
         )
-    if run.epoch_count is None:
+    if not (epochs := run.epoch_count(spec.data.samples_per_epoch or 1)):
         return TrainingOutcome(_samples_per_update(plan))
-    made = _epoch_run(spec, run, plan, update_s, run.epoch_count)
+    made = _epoch_run(spec, run, plan, update_s, epochs)
     time_s = made.time_to_train_s
     parts, updates = made.breakdown, made.update_count
     return TrainingOutcome(made.samples_per_update, time_s, None, parts, updates, (time_s,), (made,))
