@@ -400,7 +400,8 @@ def _at_another_batch(
     try:
         drawn = draw_samples_to_converge(reference_points(spec.benchmark or ""), samples, _DRAWS, seed=0)
     except MissingDataError:
-        cure = "give run.samples_to_converge or run.epochs as a number for this batch"
+        ends = "run.epochs or run.samples" if isinstance(spec.run, EpochRunSpec) else "run.samples_to_converge"
+        cure = f"give {ends} as a number for this batch"
         return TrainingOutcome(samples, notes=(f"no time to train: {why}; {cure}",))
     return replace(of_drawn(drawn), notes=(f"{why}: drawn from MLPerf's reference runs",))
 
