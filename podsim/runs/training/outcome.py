@@ -400,7 +400,7 @@ def _at_another_batch(
     try:
         drawn = draw_samples_to_converge(reference_points(spec.benchmark or ""), samples, _DRAWS, seed=0)
     except MissingDataError:
-        ends = "run.epochs or run.samples" if isinstance(spec.run, EpochRunSpec) else "run.samples_to_converge"
+        ends = "run.samples_to_converge" if hasattr(spec.run, "samples_to_converge") else "run.epochs or run.samples"
         cure = f"give {ends} as a number for this batch"
         return TrainingOutcome(samples, notes=(f"no time to train: {why}; {cure}",))
     return replace(of_drawn(drawn), notes=(f"{why}: drawn from MLPerf's reference runs",))
