@@ -325,6 +325,7 @@ def test_every_fitted_constant_is_counted(comparisons: Sequence[RowComparison], 
 
 
 STREAMING = "system.machine.streaming_memory.bandwidth_per_machine"
+UNEXPLAINED = "software.unexplained_cycles_per_byte"
 """Bandwidth that runs read which keep optimizer state off the chip."""
 
 
@@ -333,7 +334,7 @@ STREAMING = "system.machine.streaming_memory.bandwidth_per_machine"
     [
         ("bert_v1.1_pod128_open", {"software.setup"}),
         ("resnet50_v1.1_pod128", {"software.checkpoint", "software.validation_setup", STREAMING}),
-        ("gpt2_small_wikitext_pod16", {"software.setup", "software.stream_time", STREAMING}),
+        ("gpt2_small_wikitext_pod16", {"software.setup", "software.stream_time", UNEXPLAINED, STREAMING}),
         ("bert_v2.0_pod64_closed", {"software.evaluation_call"}),
         ("resnet50_v2.0_pod64", {STREAMING}),
     ],
@@ -343,6 +344,5 @@ def test_no_other_constants_are_calibrated(name: str, others: set[str]) -> None:
     calibrated = {assumption["key"] for assumption in simulate(name).assumptions if assumption["basis"] == "calibrated"}
     of_call = set() if name.startswith("gpt2") else {"software.host_call"}
     assert calibrated == others | of_call | {
-        "software.layout_change_cycles_per_byte",
         "system.machine.ipu.superstep.overhead",
     }
