@@ -26,7 +26,7 @@ from podsim.format import (
 from podsim.lazy import LazySequence
 from podsim.metrics import CONDITION, FULLEST, METRICS, PER_SECOND, POWER, SPENT, TOKENS, at, metric_of, metrics_of
 from podsim.report.chart import Sheet
-from podsim.report.report import Part, Report, Section, Tile, beside, headline_table
+from podsim.report.report import Part, Report, Section, Tile, Topic, beside, headline_table
 from podsim.result.division import division_blocks
 from podsim.result.evidence import Envelope
 from podsim.result.influence import measured_ranges, range_text, verdict_of
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from podsim.program.task import Program
     from podsim.search.choice import Choice
 
-STANDS_ON: Final = "Assumptions by influence"
+_INPUTS: Final = "Assumptions by influence"
 _MOST_FIGURES: Final = 4
 _ENERGY_OF: Final = ("sample", "token", "request", "run")
 SCHEMA_VERSION: Final = 1
@@ -266,7 +266,7 @@ class Result(Answered):
             sections=[
                 Section("Headline", [headline_table(headline, *measured)], short=True, paged=False),
                 *self._sections(),
-                Section(STANDS_ON, LazySequence(lambda: inputs_blocks(self.assumptions)), short=True),
+                Section(_INPUTS, LazySequence(lambda: inputs_blocks(self.assumptions)), Topic.INPUTS, short=True),
                 Section("How sure", [uncertainty_table(self.uncertainty)] if self.uncertainty else [], short=True),
                 Section("Sources", LazySequence(self._sources)),
             ],

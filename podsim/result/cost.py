@@ -44,6 +44,8 @@ _SHOWN: Final = {
     "bytes_per_s": ("bandwidth", "GB/s", 1e9),
 }
 """Metrics with a range: label, displayed unit, and size of the unit in SI."""
+_SIZES: Final = ("temporary_bytes_per_tile", "moved_bytes", "fullest_tile_bytes")
+"""Outputs in bytes."""
 _PERCENT: Final = 0.01
 _MOST_TOLD, _LONGEST = 10, 5  # most members of a mapping to print, and number of the largest ones if there are more
 
@@ -100,7 +102,7 @@ class Cost(Answered):
                 return value
         if key == "utilization":
             return format_percent(value, 0) if value >= _PERCENT else f"{format_significant(value / _PERCENT)} %"
-        return format_bytes(value) if "bytes" in key else f"{value:,.0f}"
+        return format_bytes(value) if key in _SIZES else f"{value:,.0f}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of `--json`."""
