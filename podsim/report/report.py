@@ -30,11 +30,11 @@ class Tile:
 
 def headline_table(tiles: Iterable[Tile], *notes: str) -> Table:
     """Return the headline figures as a table: each with its range, and its notes below it."""
-    rows = [(tile.label, "\n".join((beside(tile.value, tile.range), *tile.notes))) for tile in tiles]
+    rows = [(tile.label, "\n".join((with_range(tile.value, tile.range), *tile.notes))) for tile in tiles]
     return Table((Column("", style="bold"), Column("")), rows, notes=notes)
 
 
-def beside(value: str, known: str) -> str:
+def with_range(value: str, known: str) -> str:
     """Return a figure with its range, if that is known."""
     return f"{value}  ({known})" if known else value
 

@@ -29,6 +29,7 @@ from podsim.result.rows import IpuAccount, LearningRate, MemoryReport, Operation
 from podsim.result.sources import Sources
 from podsim.result.standing import noise_table
 from podsim.result.timeline import timeline_section
+from podsim.result.training_times import TrainingOutcome
 from podsim.result.where import (
     ipus_chart,
     largest,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from podsim.draws import Noisy
-    from podsim.runs.training import TrainingOutcome
 
 _DIGITS: Final = 4
 

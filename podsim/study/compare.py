@@ -448,7 +448,7 @@ def _verdict(found: Difference) -> str:
     change += f" (80 %: {span} %)" if span else ""
     change += ", which may be no change" if row.within_ranges else ""
     worse = counted(len(found.worse), "metric") if found.worse else "no metric"
-    return f"{found.letter} against A: {metric_of(row.metric).words} {change}; {worse} worse"
+    return f"{found.letter} against A: {metric_of(row.metric).phrase} {change}; {worse} worse"
 
 
 def _tiles(found: Difference, most: int) -> Iterator[Tile]:

@@ -40,7 +40,6 @@ ORDER = [
     "program",
     "engine",
     "search",
-    "runs.training",
     "runs.serving",
     "report",
     "result.files",
