@@ -203,7 +203,7 @@ def test_a_task_knows_nothing() -> None:
         ("from podsim.placement.topology import route", "models.op", True),
         ("from podsim.scenario import load_scenario", "units", True),
         ("from podsim.search.auto import chosen", "program.compile", True),
-        ("from podsim.runs.train import training", "runs.training.run", True),
+        ("from podsim.runs.training import train", "result.result", True),
         ("from podsim.program.task import Work", "search.auto", False),
         ("from podsim.scenario import System", "placement.topology", False),
         ("from podsim.program.task import Work", "engine.executor", False),
