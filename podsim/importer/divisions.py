@@ -49,7 +49,7 @@ def chosen_division(
     try:
         return choose(loaded, watch)
     except InfeasibleError as error:
-        raise type(error)(error.message, do=_with_options(error.do)).at(model.config.name) from None
+        raise type(error)(error.message, do=_with_options(error.do)).with_place(model.config.name) from None
 
 
 def _with_options(cure: str | None) -> str | None:
@@ -130,7 +130,7 @@ def _first_sections(
             divided,
             lambda pod: _first_that_fits(_on(spec, pod), batch.whole, []) is not None,
             lambda pod: _largest_failure(_on(spec, pod), batch.whole),
-        ).at(model.config.name)
+        ).with_place(model.config.name)
     first = f"A batch of {batch.value} ({batch.origin}), tried in this order; the first that fits is taken ({why})."
     return found, [ScenarioSection("parallelism", _entries(found.parallelism), (first, *tried)), memory]
 
@@ -267,7 +267,7 @@ def fitted_pipeline(spec: ForwardScenario, workload: Workload, name: str, smalle
             lambda pod: _longest_failure(job_on(pod)),
             smaller,
         )
-        raise error.at(name)
+        raise error.with_place(name)
     return fit
 
 

@@ -63,7 +63,7 @@ class CheckpointedSlices(Slices):
             ]
         )
 
-    def last_stage(self, room_bytes: Costs) -> tuple[Costs, Costs]:
+    def last_stage(self, room_bytes: Costs, /) -> tuple[Costs, Costs]:
         """Return time and memory with the longest last segment that fits and is not recomputed. [cycles], [B]"""
         if self._recompute_last:
             return super().last_stage(room_bytes)
