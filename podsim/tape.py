@@ -63,7 +63,7 @@ class Tape:
         self._notes[operation, *places] = outcome
         return outcome
 
-    def value_at(self, place: int) -> Any:
+    def recorded(self, place: int) -> Any:
         """Return the value of a number when it was recorded."""
         return self._values[place]
 
@@ -131,9 +131,14 @@ class Number:
     def __init__(self, tape: Tape, place: int) -> None:
         self.tape, self.place = tape, place
 
+    @property
+    def recorded(self) -> Any:
+        """Value when the number was recorded."""
+        return self.tape.recorded(self.place)
+
     def plain(self) -> Any:
         """Return the value as a plain number, and note that it has to be the same when the arithmetic is repeated."""
-        value = self.tape.value_at(self.place)
+        value = self.recorded
         self.tape.noted(operator.eq, self, value)
         return value
 

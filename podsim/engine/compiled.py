@@ -267,32 +267,34 @@ class Structure:
         """Lay out a program."""
         self._program = program
         self._flat = _Layout(program, Flat(list)).lay_out()
-        self._rows: dict[str, tuple[array[int], Sequence[int], Sequence[int]]] = {}
+        self._slots: dict[int, dict[str, list[int]]] = {}
+        self._first: dict[int, int] = {}
         for name in _TIMED:
             rows = getattr(self._flat, name)
-            slots = [at for at, each in enumerate(rows) if type(each) is Number]
-            places = [rows[at].place for at in slots]
-            for at in slots:
-                rows[at] = 0
-            self._rows[name] = array("q", rows), slots, places
+            for slot in [slot for slot, each in enumerate(rows) if type(each) is Number]:
+                number = rows[slot]
+                self._slots.setdefault(number.place, {}).setdefault(name, []).append(slot)
+                rows[slot] = self._first[number.place] = number.recorded
+            setattr(self._flat, name, array("q", rows))
 
-    @property
-    def places(self) -> tuple[int, ...]:
-        """Places on the tape of all durations, each once."""
-        return tuple(sorted({place for *_, places in self._rows.values() for place in places}))
+    def changed(self, values: Sequence[int]) -> list[int]:
+        """Return the places on the tape of the durations that differ from those at first."""
+        return [place for place, value in self._first.items() if values[place] != value]
 
     def run(self, values: Sequence[int]) -> Trace | None:
-        """Run the program in C with the numbers of a tape; None without the engine, or beyond its range."""
+        """Run the program in C with other numbers of its tape; None without the engine, or beyond its range."""
         if _core_run is None:
             return None
         flat = copy(self._flat)
+        for name in _TIMED:
+            setattr(flat, name, getattr(flat, name)[:])
         try:
             with no_search():
-                for name, (whole, slots, places) in self._rows.items():
-                    rows = whole[:]
-                    for slot, place in zip(slots, places, strict=True):
-                        rows[slot] = values[place]
-                    setattr(flat, name, rows)
+                for place in self.changed(values):
+                    for name, slots in self._slots[place].items():
+                        rows, value = getattr(flat, name), values[place]
+                        for slot in slots:
+                            rows[slot] = value
                 run = _Execution(self._program, flat, explicit=False)
         except OverflowError:
             return None

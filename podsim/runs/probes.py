@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from podsim.engine import Chunks, Trace, execute
 from podsim.engine.compiled import Structure, TooLargeError, is_available
@@ -24,24 +23,21 @@ class _Traces:
 
     first: tuple[Program, Trace] | None = None
     chunks: Chunks | None = None
-    priced: tuple[PricedProgram, Structure, list[Any]] | None = None
+    priced: tuple[PricedProgram, Structure] | None = None
 
     def record(self, plan: Plan, compiled: Callable[[Plan], Program]) -> None:
         """Keep the structure of a plan's program, so that programs of similar plans need not be compiled."""
         # A formula from a file of a user may use functions that numbers of a tape do not have.
-        with suppress(TooLargeError, TypeError, AttributeError), no_search():
+        with suppress(TooLargeError, OverflowError, TypeError, AttributeError), no_search():
             priced = PricedProgram(plan, compiled)
-            structure = Structure(priced.program)
-            if (values := priced.values(plan)) is not None:
-                self.priced = priced, structure, values
+            self.priced = priced, Structure(priced.program)
 
     def trace_of_plan(self, plan: Plan, compiled: Callable[[Plan], Program]) -> Trace:
         """Return the trace of the program of a plan."""
         if self.priced is not None and self.first is not None:
-            priced, structure, first = self.priced
-            values = priced.values(plan)
-            if values is not None:
-                if all(values[place] == first[place] for place in structure.places):
+            priced, structure = self.priced
+            if (values := priced.values(plan)) is not None:
+                if not structure.changed(values):
                     return self.first[1]
                 if (trace := structure.run(values)) is not None:
                     return trace

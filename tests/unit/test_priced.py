@@ -50,6 +50,7 @@ def test_other_numbers(scenario: str) -> None:
     for other in (plan, *changed):
         values = priced.values(other)
         assert values is not None
+        assert bool(structure.changed(values)) is (other is not plan)
         found, expected = structure.run(values), execute(compile_program(other), explicit=False)
         assert found == expected
         makespans.add(expected.makespan_ps)

@@ -74,7 +74,12 @@ def test_operations(name: str) -> None:
 
 def test_a_plain_number_has_to_stay() -> None:
     """A number that became a length or an argument of a function in C says nothing about another."""
-    for code in (lambda x, y: y * math.sqrt(x), lambda x, y: y * len(range(x)), lambda x, y: y + float(f"{x}")):
+    codes: list[Callable[[Any, Any], Any]] = [
+        lambda x, y: y * math.sqrt(x),
+        lambda x, y: y * len(range(x)),
+        lambda x, y: y + float(f"{x}"),
+    ]
+    for code in codes:
         repeat = recorded(code, 4, 2.0)
         assert repeat(4, 3.0) == code(4, 3.0)
         assert repeat(9, 2.0) is None
