@@ -73,6 +73,8 @@ DOCUMENTS = Memo(256)
 """Parsed files, by displayed path and content."""
 VALUES = Memo(1024)
 """Single values, by their text."""
+HARDWARE = Memo(64)
+"""Shipped chips, pods and software stacks with their documents, by name and kind."""
 PLANS = Memo(20_000)
 """Plans of products and convolutions, by chip, operation and share of memory."""
 SPLITS = Memo(512)
@@ -128,5 +130,5 @@ def file_content(key: Hashable, read: Callable[[], _Value]) -> _Value:
 def forget() -> None:
     """Drop all that this process remembers, so that the next run makes everything again."""
     runs = TIMETABLES, DRAWS, ASKED, SOURCES, _FILES
-    for each in (DOCUMENTS, VALUES, PLANS, SPLITS, CHIPS, COSTS, WORKLOADS, BARE, ROUTES, HALVINGS, *runs):
+    for each in (DOCUMENTS, VALUES, HARDWARE, PLANS, SPLITS, CHIPS, COSTS, WORKLOADS, BARE, ROUTES, HALVINGS, *runs):
         each.forget()
