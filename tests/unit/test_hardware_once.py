@@ -40,7 +40,12 @@ def test_costs_read_hardware_once(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[str] = []
     whole = load.load_hardware
     memo.HARDWARE.forget()
-    monkeypatch.setattr(load, "load_hardware", lambda name, kind: loaded.append(name) or whole(name, kind))
+
+    def counted(name: str, kind: str) -> object:
+        loaded.append(name)
+        return whole(name, kind)
+
+    monkeypatch.setattr(load, "load_hardware", counted)
     times = [cost_collective("all-reduce", size, ipus=4).time_s for size in (1e6, 2e6)]
     assert times[0] < times[1]
     assert sorted(loaded) == ["ipu_pod16", "popart_sdk_2.5"]
