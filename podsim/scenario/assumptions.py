@@ -167,20 +167,25 @@ class Parts:
         self._known: dict[str, Any] = {}
         self._read: dict[str, set[str]] = {}
         self._changed: set[str] = set()
-        self._is_first = False
+        self.is_first = False
 
     def begin(self, spec: BaseModel) -> None:
         """Begin a run: compare its scenario with the one of the first run."""
         noted: tuple[BaseModel, set[str]] | None = type(spec).__dict__.get(_NOTED)
-        self._is_first = self._first is None and noted is not None
-        if self._is_first:
+        self.is_first = self._first is None and noted is not None
+        if self.is_first:
             self._first = noted
         elif self._first is not None:
             self._changed = set(differing(self._first[0], spec if noted is None else noted[0]))
 
+    @property
+    def first(self) -> Any:
+        """Scenario of the first run, without a record of what is read; None before that run."""
+        return self._first and self._first[0]
+
     def holds(self, name: str, *made_of: str) -> bool:
         """Return True if the first run's part still holds: no key or part it depends on has changed."""
-        known = not self._is_first and name in self._known
+        known = not self.is_first and name in self._known
         return known and not (self._changed & self._read[name]) and self._changed.isdisjoint(made_of)
 
     def reuse(self, name: str, make: Callable[[], _Made], *made_of: str) -> _Made:
@@ -188,7 +193,7 @@ class Parts:
         if self.holds(name, *made_of):
             found: _Made = self._known[name]
             return found
-        if not self._is_first or self._first is None:
+        if not self.is_first or self._first is None:
             self._changed.add(name)
             return make()
         read = self._first[1]
@@ -203,7 +208,7 @@ class Parts:
 
     def register(self, name: str, value: _Made) -> _Made:
         """Register a part that every run computes; parts that depend on it still hold if its value is unchanged."""
-        if self._is_first:
+        if self.is_first:
             self._known[name] = value
         elif name in self._known and self._known[name] == value:
             self._changed.discard(name)

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
+from podsim import memo
 from podsim.errors import Problem, SpecError
 from podsim.lazy import LazySequence
 from podsim.options import Overrides
@@ -610,10 +611,26 @@ def load_hardware(name: str, kind: str) -> tuple[BaseModel, Document]:
     return validated(KINDS[kind], document), document
 
 
+def hardware_named(name: str, kind: str) -> BaseModel:
+    """Return a chip, pod or software stack by path or name; a shipped one is validated once while its files agree."""
+    name = _ipu_name(name) if kind == "ipu" else name
+    if shipped(name, kind) is None:
+        return load_hardware(name, kind)[0]
+    model, document = memo.HARDWARE.get((name, kind), lambda: load_hardware(name, kind))
+    if not all(map(is_as_shipped, document.inputs)):
+        memo.HARDWARE.forget()
+        model, _ = memo.HARDWARE.get((name, kind), lambda: load_hardware(name, kind))
+    return model
+
+
 def load_ipu(name: str) -> Ipu:
     """Return a chip by path or name; shipped names may lack `ipu_`, and ignore case."""
+    return validated(Ipu, load_document(_ipu_name(name), "ipu"))
+
+
+def _ipu_name(name: str) -> str:
     own = f"ipu_{name.casefold()}"
-    return validated(Ipu, load_document(own if shipped(own, "ipu") else name, "ipu"))
+    return own if shipped(own, "ipu") else name
 
 
 def validated(model: type[_Model], document: Document) -> _Model:
