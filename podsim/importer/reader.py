@@ -184,6 +184,11 @@ class Reader:
                 self.complain(other, what, "keep one of the two")
         return used[0] if used else None
 
+    def ignore(self, *names: str) -> None:
+        """Count keys as read that do not change the scenario."""
+        for name in names:
+            self.config.data.get(name)
+
     def whole(
         self, key: str, names: Sequence[str], default: int, *, null: int | None = None, why: str = "", most: int = _MOST
     ) -> Entry:
