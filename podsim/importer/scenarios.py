@@ -129,7 +129,7 @@ def training_scenario(model: Imported, request: Request, watch: Watch) -> tuple[
 def _fastest(
     model: Imported, alternatives: Sequence[list[ScenarioSection]], batch: int, watch: Watch
 ) -> tuple[list[ScenarioSection], LoadedScenario, Choice, tuple[str, ...]]:
-    """Return the fastest of scenarios that differ in their stack, with the search's choice and a sentence on the others.
+    """Return the fastest of scenarios with different stacks, the search's choice, and a sentence on each other.
 
     If the fastest divides layers in the same way as the first, the first is returned.
     """

@@ -256,7 +256,7 @@ def _identity(spec: Any) -> Iterator[tuple[str, object]]:
     for section in ("model", "data"):
         part = getattr(spec, section, None)
         if isinstance(part, BaseModel):
-            beside = tuple(f"{section}.{key}." for key in getattr(part, "beside", ()))
+            beside = tuple(f"{section}.{key}." for key in getattr(part, "incidental", ()))
             leaves = _leaves(part.model_dump(mode="json"), section)
             yield from ((key, value) for key, value in leaves if not f"{key}.".startswith(beside))
     kind = getattr(getattr(spec, "optimizer", None), "kind", None)
