@@ -21,7 +21,7 @@ from typing import Any, Final
 from podsim import memo
 from podsim.errors import Problem, SpecError
 from podsim.scenario.auto import spelled_out, without_given_division
-from podsim.scenario.document import MAX_DEPTH, NO_TEXT, Document, KeyPath, Replaced, is_text, plain_data
+from podsim.scenario.document import LONE_SURROGATE, MAX_DEPTH, Document, KeyPath, Replaced, is_text, plain_data
 from podsim.scenario.library import Name, display_path, find, shipped, unread_namesakes
 from podsim.scenario.wording import dotted, known_here, quoted, setting, with_article
 from podsim.scenario.yaml_file import parse_value, read_yaml
@@ -351,7 +351,7 @@ def assigned(text: Any) -> Document:
         message, do = "this is not KEY=VALUE", "write for example `--set system=bow_pod64`"
         raise SpecError([Problem(f"--set {quoted(text).strip('`')}", "", message, do)])
     if not is_text(value):
-        raise SpecError([Problem("--set", dotted(path), *NO_TEXT)])
+        raise SpecError([Problem("--set", dotted(path), *LONE_SURROGATE)])
     if len(path) > MAX_DEPTH:
         message, do = f"a key of {len(path)} parts", "no key is nested that deep; `podsim schema` shows all"
         raise SpecError([Problem(f"--set {quoted(text).strip('`')}", "", message, do)])
