@@ -109,7 +109,7 @@ def catalogue() -> Catalogue:
     contents = [content for kind in kinds for content in files[kind].values()]
     code = disk.source(Path(__file__).parent.glob("**/*.py"))
     key = disk.digest([b"catalogue", code, *names, *contents])
-    return disk.cached(key, lambda: _parsed_catalogue(files), Catalogue.to_dict, _from_dict)
+    return disk.cached(key, lambda: _catalogue_of(files), Catalogue.to_dict, _from_dict)
 
 
 def shipped_list(*words: str) -> Catalogue:
@@ -124,7 +124,7 @@ def _from_dict(data: Mapping[str, Any]) -> Catalogue:
     return Catalogue(tuple(scenarios), studies, systems, software)
 
 
-def _parsed_catalogue(files: Mapping[str, Mapping[str, bytes]]) -> Catalogue:
+def _catalogue_of(files: Mapping[str, Mapping[str, bytes]]) -> Catalogue:
     scenarios, studies, systems, software = (
         {name: _outline(name, content.decode("utf-8")) for name, content in file.items()} for file in files.values()
     )

@@ -332,7 +332,5 @@ class System(HardwareSpec):
         """Return the number of machines that the first `copies` copies of a model occupy."""
         per_domain = self.domain_ipu_count // ipus_per_copy
         domains, rest = divmod(copies, per_domain)
-        domain_machines, rest_machines = (
-            -(-count * ipus_per_copy // self.machine.ipu_count) for count in (per_domain, rest)
-        )
-        return domains * domain_machines + rest_machines
+        full, partial = (-(-count * ipus_per_copy // self.machine.ipu_count) for count in (per_domain, rest))
+        return domains * full + partial

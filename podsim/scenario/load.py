@@ -144,8 +144,8 @@ def _with_known_end(
         what = f"{no_time} given for another model, data or optimizer ({shown}{more}); {_CURE}"
         return _without_end(spec), [what]
     return spec, [
-        f"{where} is given for another model, data or optimizer ({shown}{more}): the time is that of a run of "
-        "this length, which may not reach the target of this model; give the length again for this model"
+        f"{where} is given for another model, data or optimizer ({shown}{more}): the time is that of a run so "
+        "long, and nothing says that it reaches the goal of the other; give it again for this one"
     ]
 
 

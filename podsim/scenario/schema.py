@@ -35,7 +35,7 @@ def json_schema(kind: str) -> dict[str, Any]:
     """
     if kind == "scenario":
         parts = [part_schema(name) for name in forms()]
-        definitions = {name: part for part in parts for name, part in part.pop("$defs").items()}
+        definitions = {name: section for part in parts for name, section in part.pop("$defs").items()}
         return _DIALECT | {"title": "podsim scenario", "anyOf": parts, "$defs": definitions}
     return _DIALECT | part_schema(kind)
 
