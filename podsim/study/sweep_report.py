@@ -360,8 +360,8 @@ def _study_chart(
         what, points, statuses = over.value.capitalize(), [row[POINT] for row in rows], [row[STATUS] for row in rows]
         drawn = chart.Study(over, keys, axis, heights, points, statuses, metric_of(metric).more_is_better)
         said = {
-            chart.WayOver.HEAT_MAP: "Grey: could not be simulated, has no such figure, or is not part of the study.",
-            chart.WayOver.PARALLEL: "A line is a point of the study, its colour the figure.",
+            chart.StudyPlot.HEAT_MAP: "Grey: could not be simulated, has no such figure, or is not part of the study.",
+            chart.StudyPlot.PARALLEL: "A line is a point of the study, its colour the figure.",
         }
         notes = [said[over], *notes] if over in said else notes
     over_keys = _joined([key.axis.label for key in keys])
@@ -398,16 +398,16 @@ def _key(rows: Sequence[Row], name: str) -> chart.Key:
     return chart.Key(name, chart.Axis(key_text(name), unit), texts, sorted(numbers), [places[value] for value in given])
 
 
-def _drawn_over(keys: list[chart.Key], count: int) -> tuple[chart.WayOver, list[chart.Key]]:
+def _drawn_over(keys: list[chart.Key], count: int) -> tuple[chart.StudyPlot, list[chart.Key]]:
     """Return the kind of chart for several keys, and the order of the keys."""
     by_count = sorted(keys, key=lambda key: len(key.values))
     split, inner = (by_count[:1], by_count[1:]) if len(keys) == 3 else ([], by_count)
     is_full = count >= _FULL * math.prod(len(key.values) for key in keys)
     if is_full and len(inner) == 2 and (not split or len(split[0].values) <= _MOST_PANELS):
-        return chart.WayOver.HEAT_MAP, [*inner, *split]
+        return chart.StudyPlot.HEAT_MAP, [*inner, *split]
     if len(keys) == 2 and all(key.numbers for key in keys):
-        return chart.WayOver.DOTS, by_count
-    return chart.WayOver.PARALLEL, keys
+        return chart.StudyPlot.DOTS, by_count
+    return chart.StudyPlot.PARALLEL, keys
 
 
 def _rounded(value: float) -> float:
