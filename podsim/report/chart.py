@@ -167,6 +167,13 @@ class Bars:
         return self.x.ends
 
 
+def bar_axis(label: str, unit: str, bars: Iterable[Bar], room: float) -> Axis:
+    """Return an axis that holds 0 and the ends of bars, and is `room` times as long, for texts next to them."""
+    ends = [0.0, *(bar.end for bar in bars)]
+    low, high = room * min(ends), room * max(ends)
+    return Axis(label, unit, (low, high if high > low else 1.0))
+
+
 class Mark(StrEnum):
     """Form of a series."""
 

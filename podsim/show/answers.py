@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -79,6 +80,20 @@ class Answered:
         from podsim.show.frames import frame_of
 
         return frame_of(self._records(), self._units(), self._currency(), self.COLUMNS)
+
+
+class JsonAnswer(Answered):
+    """Base class of answers that can be written as JSON."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def to_dict(self) -> Mapping[str, object]:
+        """Return plain types."""
+
+    def to_json(self) -> str:
+        """Return `to_dict()` as JSON text; equal answers give equal bytes."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def figure_of_sheet(sheet: Sheet) -> Figure:
