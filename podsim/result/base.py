@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
@@ -47,7 +46,7 @@ from podsim.result.shared import Simulated
 from podsim.result.standing import inputs_blocks, inputs_chart, source_blocks, uncertainty_table
 from podsim.scenario.costs import CostSpec
 from podsim.scenario.without_effect import WithoutEffect
-from podsim.show.answers import Answered
+from podsim.show.answers import JsonAnswer
 from podsim.show.frames import frame_of, unit_of_figure
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ def _spent(path: str, told: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Result(Answered):
+class Result(JsonAnswer):
     """Common part of all results.
 
     Attributes:
@@ -402,10 +401,6 @@ class Result(Answered):
         }
         left_out = {key for key, given in _IF_GIVEN.items() if stored.get(given) in (None, {}, ())}
         return {key: plain(value) for key, value in stored.items() if key not in left_out}
-
-    def to_json(self) -> str:
-        """Return the result as JSON text; equal results give equal bytes."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def tornado_sheet(result: Result) -> Sheet:
