@@ -199,7 +199,7 @@ def test_blind_predictions_stand_beside_what_is_predicted_now(everything: Valida
 @pytest.mark.parametrize(
     ("group", "names"),
     [
-        ("BERT weight update", {"bert_v1.1_pod16_open", "bert_v1.1_pod64_open"}),
+        ("BERT weight update", {"bert_v1.1_pod16_open", "bert_v1.1_pod64_open", "bert_v1.1_pod128_open"}),
         (
             "ResNet-50 weight update",
             {f"resnet50_{each}_pod{ipus}" for each in ("v1.1", "v2.0") for ipus in (16, 64, 128, 256)},
