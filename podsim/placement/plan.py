@@ -14,7 +14,7 @@ from podsim.placement.fit import does_not_fit, missing_method, with_missing_meth
 from podsim.placement.layout import Layout, Optimizer, PlanInput, Precision
 from podsim.placement.memory import IpuMemory, memory_plan
 from podsim.placement.phases import PhaseCost, phase_costs, phased_memory
-from podsim.placement.rings import RingLayout, halves
+from podsim.placement.rings import RingLayout
 from podsim.placement.stage_cost import StageCost, UpdateCost, block_cost, stage_costs, update_costs
 from podsim.scenario.hardware import System
 from podsim.scenario.software import Software
@@ -67,8 +67,7 @@ def _neighbours(job: PlanInput) -> Neighbours | None:
     if not count:
         return None
     ring = RingLayout.around(system, software.collective_rings, range(min(count, system.domain_ipu_count)))
-    small = halves(system, ring.routes, ring.members)
-    return Neighbours(small, ring.steps, software.halved_bytes, system.machine.ipu.clock_hz)
+    return Neighbours(ring.passes_in_pass, ring.link_s_per_byte, system.machine.ipu.clock_hz)
 
 
 def shared_cost_model(job: PlanInput) -> CostModel:

@@ -275,6 +275,7 @@ class Phases:
             if self._overlaps:
                 link = plan.system.machine.ipu_link
                 kind, weight = IO_GATHER, (link and link.io_tiles_weight) or 1.0
+                ring = replace(ring, tile_count=self._io_tiles or ring.tile_count)
             gathered = ring.shard_sums(ipu, passing.gathers, name, kind=kind, link_weight=weight)
             return [*self._streamed(passing.title, ipu, "read", passing.loads), *gathered]
         load = host_load(plan.system, ipu, plan.workload.host_input_bytes)

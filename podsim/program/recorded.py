@@ -21,6 +21,7 @@ from podsim.program.rings import ALL_TO_ALL, AllToAll, Ring
 from podsim.program.task import Acquire, Barrier, Exchange, Group, Phase, Program, Release, Step, Transfer, Work
 from podsim.program.transfers import first_fragments_bytes, gw_hops, link_transfer, streaming_transfer
 from podsim.scenario.hardware import System
+from podsim.tiles.collective import ALL_GATHER, REDUCE_SCATTER
 from podsim.units import seconds_to_ps
 
 Kind = Literal["compute", "load", "store", "send", "receive", "collective"]
@@ -32,12 +33,17 @@ RECEIVE: Final = "receive"
 COLLECTIVE: Final = "collective"
 WAITING: Final = "waiting"
 BARRIER: Final = "barrier"
-_HALVES: Final = {"reduce_scatter": 1, "all_gather": 1, "gather": 1, "scatter": 1}
-_WHOLES: Final = ("all_reduce", "broadcast", "reduce")
-"""Collectives of two passes around the ring; a long message from or to one root is scattered and gathered as well."""
+_PASSES_AS: Final = {
+    "reduce_scatter": REDUCE_SCATTER,
+    "all_gather": ALL_GATHER,
+    "gather": ALL_GATHER,
+    "scatter": REDUCE_SCATTER,
+    **dict.fromkeys(("all_reduce", "broadcast", "reduce"), "all_reduce"),
+}
+"""Passes of each collective; a long message from or to one root is scattered and gathered as well."""
 GATHERED: Final = ("all_gather", "gather")
 """Collectives whose size is that of all parts together; each rank contributes one part."""
-COLLECTIVES: Final = (*_HALVES, *_WHOLES, ALL_TO_ALL, BARRIER)
+COLLECTIVES: Final = (*_PASSES_AS, ALL_TO_ALL, BARRIER)
 _LOAD_BYTES: Final = 16
 """Widest load of a tile in a cycle [citadel2019]."""
 
@@ -336,22 +342,16 @@ class _Replay:
             yield self._all_to_all(members).exchange(rank, node.name, share, node.tensor_count)
             yield barrier
         else:
-            times = 2 if node.collective in _WHOLES else _HALVES[node.collective]
-            yield from self._around(node, members, rank, barrier, node.size_bytes, times)
+            yield from self._around(node, members, rank, barrier, _PASSES_AS[node.collective])
 
-    def _around(
-        self, node: Node, members: tuple[int, ...], rank: int, barrier: Barrier, size_bytes: float, times: int
-    ) -> Iterator[Step]:
-        """Yield the steps of `times` passes around the ring of some ranks, with a barrier after each step."""
+    def _around(self, node: Node, members: tuple[int, ...], rank: int, barrier: Barrier, what: str) -> Iterator[Step]:
+        """Yield the steps of a reduce-scatter, all-gather or all-reduce of some ranks, with a barrier after each."""
         if len(members) == 1:
             return
         ring = self._ring(self._ring_counts[node.of_shards], members)
-        chunks = tuple(
-            replace(chunk, kind=node.collective) for chunk in ring.chunks(rank, size_bytes, node.tensor_count)
-        )
-        for _ in range(times * (len(members) - 1)):
-            yield Exchange(chunks)
-            yield barrier
+        for step, count in ring.steps(what, rank, node.size_bytes, node.tensor_count):
+            sent = Exchange(tuple(replace(chunk, kind=node.collective) for chunk in step.transfers))
+            yield from (sent, barrier) * count
 
     def _all_to_all(self, members: tuple[int, ...]) -> AllToAll:
         if members not in self._exchanges:
@@ -382,11 +382,11 @@ class _Replay:
         following = peers[(peers.index(rank) + 1) % len(peers)]
         chunk, tensors = node.size_bytes / len(ours) / len(peers), node.tensor_count
         hops = self._hops(rank, following, chunk, tensors)
-        yield from self._around(node, tuple(ours), rank, barrier, node.size_bytes, 1)
+        yield from self._around(node, tuple(ours), rank, barrier, REDUCE_SCATTER)
         for _ in range(2 * (len(peers) - 1)):
             yield from (Exchange((replace(hop, kind=node.collective),)) for hop in hops)
             yield barrier
-        yield from self._around(node, tuple(ours), rank, barrier, node.size_bytes, 1)
+        yield from self._around(node, tuple(ours), rank, barrier, ALL_GATHER)
 
 
 def _token(place: _Place, lane: str) -> str:

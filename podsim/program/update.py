@@ -17,7 +17,7 @@ from podsim.program.task import Barrier, Collective, Exchange, Phase, Step, Work
 from podsim.program.transfers import GW_LINK, first_fragments_bytes, gw_hops, streaming_transfer
 from podsim.scenario.software import Noise
 from podsim.tiles.account import Account
-from podsim.tiles.collective import Steps
+from podsim.tiles.collective import ALL_GATHER, REDUCE_SCATTER
 from podsim.units import seconds_to_ps
 
 OPTIMIZER, UPDATE_WAIT = "optimizer", "update_wait"
@@ -30,7 +30,6 @@ class Rings:
         self._plan, self._replicas = plan, replicas
         self._known: dict[tuple[int, int], Ring] = {}
         self._shards: dict[tuple[int, ...], ShardRings] = {}
-        self._small: dict[tuple[int, ...], Steps] = {}
         self._works: dict[tuple[object, ...], tuple[Step, ...]] = {}
 
     def shared_steps(self, key: tuple[object, ...], make: Callable[[], Sequence[Step]]) -> tuple[Step, ...]:
@@ -47,12 +46,6 @@ class Rings:
             system, rings = self._plan.system, self._plan.software.collective_rings
             self._known[place] = Ring.from_members(system, self._replicas.routes, rings, members)
         return self._known[place]
-
-    def tiny_steps(self, ring: Ring) -> Steps:
-        """Return the steps of a reduce-scatter or all-gather of a tiny tensor on a ring."""
-        if ring.members not in self._small:
-            self._small[ring.members] = ring.steps_of(self._plan.system, 1, self._plan.software.halved_bytes)
-        return self._small[ring.members]
 
     def shard_rings_for(self, replica: int, local: int) -> ShardRings:
         """Return the rings of the IPUs with which an IPU of a replica shares its layers."""
@@ -173,17 +166,17 @@ class JointUpdate:
         return self._rings.ring_for(self._replica, cost.ipu)
 
     def _ring(self, name: str, byte_count: Callable[[UpdateCost], int]) -> Iterator[Phase]:
-        """Yield one pass of every tensor around the replicas of the link domain: n - 1 steps."""
-        steps = len(self._ring_of(self._members[0]).members) - 1
-        if steps > 0:
-            what = "reduce_scatter" if name.startswith("reduce") else "all_gather"
+        """Yield one pass of every tensor over the replicas of the link domain."""
+        what = REDUCE_SCATTER if name.startswith("reduce") else ALL_GATHER
+        first = self._members[0]
+        for one in self._ring_of(first).passes(what, byte_count(first) / max(1, first.collective_count)):
 
             def step(cost: UpdateCost) -> list[Step]:
                 ring, ipu = self._ring_of(cost), self._replicas.ipu(self._replica, cost.ipu)
-                sent = ring.step(what, ipu, byte_count(cost), cost.collective_count)
+                ((sent, _),) = ring.steps(what, ipu, byte_count(cost), cost.collective_count)
                 return [sent, Barrier(f"ring of ipu{ring.members[0]}", ALL_REDUCE)]
 
-            yield self.phase(name, step, steps)
+            yield self.phase(name, step, one.step_count)
 
     def _gw_step(self, cost: UpdateCost) -> list[Step]:
         """Return one step of the all-reduce of a shard between the corresponding IPUs of the link domains."""
@@ -219,7 +212,8 @@ class JointUpdate:
         """Return the steps of `count` all-reduces of tiny tensors."""
         if len(ring.members) == 1:
             return []
-        time_ps = seconds_to_ps(2 * count * self._rings.tiny_steps(ring).latency_s)
+        passes = ring.passes("all_reduce", 0.0)
+        time_ps = seconds_to_ps(count * sum(each.step_count * each.latency_s for each in passes))
         return self._rings.shared_steps((name, time_ps), lambda: [Work(name, ((kind, time_ps),), steady=True)])
 
     def _optimizer(self, cost: UpdateCost) -> Sequence[Step]:

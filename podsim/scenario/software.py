@@ -81,11 +81,6 @@ class Software(HardwareSpec):
     """Share of In-Processor-Memory that chosen layouts leave free; 0 if left out."""
     collective_rings: Annotated[Whole, Quantity("count", ("1", "4"), usual=("1", "4"))]
     """Rings of a collective, alternating in direction; each has its own IPU-Link as far as there are enough."""
-    halved_bytes: Annotated[Whole, Quantity("bytes", ("0 B", "1 GB"), usual=("0 B", "1 MB"))] = Field(
-        alias="halved_collective_size"
-    )
-    """Largest message of collectives that use recursive halving (partners twice as far apart in each step) instead of
-    rings."""
     collectives_merged: Flag = False
     """Whether collectives of the same kind in a weight update run as one, with the latencies of one."""
     shard_rings: Annotated[Whole, Quantity("count", ("1", "4"), usual=("1", "4"))] | None = None
